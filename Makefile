@@ -1,0 +1,46 @@
+PYTHON ?= python3
+BIN = .venv/bin
+PYTEST_ARGS ?=
+SOURCES = $(wildcard core-rs/src/*.rs core-rs/src/*/*.rs)
+
+.PHONY: demo test slow lint bench pico core lock golden clean
+
+demo: .venv/ready ## install if need be, then run the main job on the built-in model
+	$(BIN)/zoo-gym demo
+
+test: .venv/ready ## the default suite: the Rust core, then everything else
+	cargo test --quiet --workspace
+	$(BIN)/pytest --quiet $(PYTEST_ARGS)
+
+slow: .venv/ready ## the tests that take minutes
+	$(BIN)/pytest --quiet -m slow $(PYTEST_ARGS)
+
+lint: .venv/ready ## format, linters, types, sizes
+	cargo fmt --check
+	cargo clippy --quiet --workspace --all-targets --features python -- -D warnings
+	$(BIN)/ruff check --quiet
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/python -m mypy.stubtest zoo.core._core
+	$(BIN)/python -m tests.house.sizes
+
+bench: .venv/ready ## measure against the plain alternatives; writes bench/results
+	$(BIN)/python -m bench
+
+pico: .venv/ready ## train zen-pico anew: five to six minutes of one core
+	cd models && OMP_NUM_THREADS=1 ../$(BIN)/python -m pico.train
+
+core: .venv/ready ## rebuild the Rust core after an edit
+
+.venv/ready: pyproject.toml constraints.txt Cargo.toml Cargo.lock core-rs/Cargo.toml core-rs/hatch_build.py $(SOURCES)
+	test -x $(BIN)/uv || { $(PYTHON) -m venv .venv && $(BIN)/pip install --quiet uv; }
+	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --constraints constraints.txt --editable . --group dev
+	touch $@
+
+lock: .venv/ready ## resolve all dependencies anew, for every system and Python
+	$(BIN)/uv pip compile --quiet --universal --all-extras --group dev --upgrade --custom-compile-command "make lock" --output-file constraints.txt pyproject.toml
+
+clean: ## remove what was built
+	rm -rf .venv target dist core-rs/python/zoo/core/_core*.so core-rs/python/zoo/core/_core*.pyd

