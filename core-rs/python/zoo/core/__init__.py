@@ -1,0 +1,60 @@
+"""Packed bits, deltas and strict file readers, in Rust.
+
+The names below are found on first use, so that `import zoo.core` loads neither NumPy nor anything
+that needs it. Errors are in `zoo.core.errors`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from zoo.core._core import __version__
+
+if TYPE_CHECKING:
+    from zoo.core.arrays import DType
+    from zoo.core.codes import pack_codes2, unpack_codes2
+    from zoo.core.identity import base_identity, file_digest
+    from zoo.core.safetensors import Header, TensorInfo, read_header
+    from zoo.core.signs import apply_signs, pack_signs, unpack_signs
+
+__all__ = [
+    "DType",
+    "Header",
+    "TensorInfo",
+    "__version__",
+    "apply_signs",
+    "base_identity",
+    "file_digest",
+    "pack_codes2",
+    "pack_signs",
+    "read_header",
+    "unpack_codes2",
+    "unpack_signs",
+]
+
+_HOMES = {
+    "DType": "arrays",
+    "Header": "safetensors",
+    "TensorInfo": "safetensors",
+    "apply_signs": "signs",
+    "base_identity": "identity",
+    "file_digest": "identity",
+    "pack_codes2": "codes",
+    "pack_signs": "signs",
+    "read_header": "safetensors",
+    "unpack_codes2": "codes",
+    "unpack_signs": "signs",
+}
+
+
+if not TYPE_CHECKING:  # a type checker would take any name for a good one
+
+    def __getattr__(name: str) -> object:
+        """Finds a public name in its module."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'zoo.core' has no attribute {name!r}")
+        return getattr(import_module(f"zoo.core.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """Lists the public names."""
+    return sorted(__all__)

@@ -1,0 +1,56 @@
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "__version__",
+    "apply_signs",
+    "base_identity",
+    "file_digest",
+    "pack_codes2",
+    "pack_signs",
+    "read_header",
+    "unpack_codes2",
+    "unpack_signs",
+]
+
+__version__: str
+
+def pack_signs(
+    base: tuple[NDArray[Any], str],
+    tuned: tuple[NDArray[Any], str],
+    cols: int,
+    bits: NDArray[np.uint8],
+    scales: NDArray[np.float32],
+) -> None: ...
+def unpack_signs(bits: NDArray[np.uint8], cols: int, signs: NDArray[np.float32]) -> None: ...
+def apply_signs(
+    weights: tuple[NDArray[Any], str],
+    cols: int,
+    bits: NDArray[np.uint8],
+    scales: NDArray[np.float32],
+) -> None: ...
+def pack_codes2(
+    values: NDArray[np.float32],
+    cols: int,
+    group: int,
+    codes: NDArray[np.uint8],
+    scales: NDArray[np.uint16],
+    zeros: NDArray[np.uint8],
+) -> None: ...
+def unpack_codes2(
+    codes: NDArray[np.uint8],
+    scales: NDArray[np.uint16],
+    zeros: NDArray[np.uint8],
+    cols: int,
+    group: int,
+    values: NDArray[np.float32],
+) -> None: ...
+def read_header(
+    path: str | PathLike[str],
+) -> tuple[list[tuple[str, str, list[int], int, int]], dict[str, str]]: ...
+def base_identity(files: Sequence[str | PathLike[str]], names: Sequence[str]) -> str: ...
+def file_digest(path: str | PathLike[str], zero_at: int, zero_len: int) -> str: ...

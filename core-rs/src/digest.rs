@@ -1,0 +1,74 @@
+//! BLAKE3 over parts of files, on all cores.
+//!
+//! Files are read piece by piece, not mapped: a file that is cut short meanwhile is then an error and
+//! not the end of the process.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
+    ops::Range,
+    path::Path,
+};
+
+use crate::{error::CoreError, safetensors};
+
+/// Bytes read at a time.
+const PIECE_BYTES: u64 = 4 << 20;
+
+/// Digest of a whole file in which the bytes from `zero_at` on, `zero_len` of them, count as ASCII
+/// `0`: so a file can carry its own digest there. Written as 64 hexadecimal digits.
+///
+/// # Errors
+/// [`CoreError::Range`] for bytes that the file does not have, [`CoreError::Io`] and
+/// [`CoreError::NotAFile`] for what cannot be read.
+pub fn file_digest(path: &Path, zero_at: u64, zero_len: u64) -> Result<String, CoreError> {
+    let file = safetensors::open(path)?;
+    let length = file.metadata().map_err(CoreError::io(path))?.len();
+    let stop = u128::from(zero_at) + u128::from(zero_len);
+    let Some(zeros) = zero_at
+        .checked_add(zero_len)
+        .filter(|stop| *stop <= length)
+        .map(|stop| zero_at..stop)
+    else {
+        return Err(CoreError::Range {
+            path: path.to_owned(),
+            start: zero_at,
+            stop,
+            length,
+        });
+    };
+    let mut hasher = blake3::Hasher::new();
+    update(&mut hasher, &file, 0..length, &zeros).map_err(CoreError::io(path))?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+/// Adds a range of a file to a hash, with the bytes in `zeros` read as ASCII `0`.
+pub(crate) fn update(
+    hasher: &mut blake3::Hasher,
+    mut file: &File,
+    range: Range<u64>,
+    zeros: &Range<u64>,
+) -> io::Result<()> {
+    file.seek(SeekFrom::Start(range.start))?;
+    let mut room = vec![0; to_index(PIECE_BYTES.min(range.end - range.start))];
+    let mut at = range.start;
+    while at < range.end {
+        let piece = &mut room[..to_index(PIECE_BYTES.min(range.end - at))];
+        file.read_exact(piece)?;
+        let stop = at + piece.len() as u64;
+        let (from, to) = (zeros.start.clamp(at, stop), zeros.end.clamp(at, stop));
+        piece[to_index(from - at)..to_index(to - at)].fill(b'0');
+        hasher.update_rayon(piece);
+        at = stop;
+    }
+    Ok(())
+}
+
+/// A position within a piece.
+#[allow(clippy::cast_possible_truncation)] // at most PIECE_BYTES
+fn to_index(bytes: u64) -> usize {
+    bytes as usize
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn digest(bytes: &[u8], zero_at: u64, zero_len: u64) -> Result<String, CoreError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    std::fs::write(&path, bytes).unwrap();
+    file_digest(&path, zero_at, zero_len)
+}
+
+fn plain(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}
+
+proptest! {
+    #[test]
+    fn the_hole_counts_as_ascii_zeros(
+        bytes in prop::collection::vec(any::<u8>(), 0..100),
+        at in 0usize..100,
+        len in 0usize..100,
+    ) {
+        let at = at.min(bytes.len());
+        let stop = (at + len).min(bytes.len());
+        let mut expected = bytes.clone();
+        expected[at..stop].fill(b'0');
+        let got = digest(&bytes, at as u64, (stop - at) as u64).unwrap();
+        prop_assert_eq!(got, plain(&expected));
+    }
+}
+
+#[test]
+fn a_hole_across_two_pieces_is_whole() {
+    let piece = to_index(PIECE_BYTES);
+    let mut bytes = vec![1; 2 * piece + 5];
+    let got = digest(&bytes, PIECE_BYTES - 3, PIECE_BYTES + 6).unwrap();
+    bytes[piece - 3..2 * piece + 3].fill(b'0');
+    assert_eq!(got, plain(&bytes));
+}
+
+#[test]
+fn a_hole_beyond_the_file_is_refused() {
+    for (at, len) in [(0, 6), (6, 0), (u64::MAX, u64::MAX)] {
+        let error = digest(b"12345", at, len).unwrap_err();
+        assert!(
+            matches!(error, CoreError::Range { length: 5, .. }),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn an_absent_file_is_the_file_systems_answer() {
+    let error = file_digest(Path::new("/nowhere/at/all"), 0, 0).unwrap_err();
+    assert!(matches!(error, CoreError::Io { .. }));
+}

@@ -1,0 +1,167 @@
+//! What can go wrong in the core, as sentences: what is wrong, expected X, got Y.
+
+use std::{io, path::PathBuf};
+
+use crate::safetensors::HeaderError;
+
+/// An input that the core refuses.
+#[derive(Debug, thiserror::Error)]
+pub enum CoreError {
+    /// A buffer holds another number of values than the operation needs.
+    #[error("{what} has the wrong length: expected {expected} values, got {got}")]
+    Length {
+        /// The buffer's name.
+        what: &'static str,
+        /// What the operation needs.
+        expected: usize,
+        /// What it was given.
+        got: usize,
+    },
+
+    /// A matrix without any value, for which no scale exists.
+    #[error("{what} is empty: expected at least one value, got none")]
+    Empty {
+        /// The matrix's name.
+        what: &'static str,
+    },
+
+    /// A NaN or an infinity.
+    #[error(
+        "{what} is not finite: expected a finite number, got {value} in row {row}, column {column}"
+    )]
+    NotFinite {
+        /// The matrix's name.
+        what: &'static str,
+        /// Row, from 0.
+        row: usize,
+        /// Column, from 0.
+        column: usize,
+        /// The value found there.
+        value: f32,
+    },
+
+    /// Finite differences whose absolute values add up to more than float32 holds.
+    #[error(
+        "differences in row {row} are too large: expected their sum within float32, got an infinity"
+    )]
+    SumOverflow {
+        /// Row, from 0.
+        row: usize,
+    },
+
+    /// A group whose step between two codes is no float16.
+    #[error(
+        "values in row {row}, columns {start} to {last} spread too far: expected a step of at most 65504 between two codes (float16), got {step}"
+    )]
+    StepOverflow {
+        /// Row, from 0.
+        row: usize,
+        /// First column of the group.
+        start: usize,
+        /// Last column of the group.
+        last: usize,
+        /// A third of the group's range.
+        step: f32,
+    },
+
+    /// A file that is not what it should be.
+    #[error("{}: {reason}", path.display())]
+    Header {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: HeaderError,
+    },
+
+    /// A path that names no regular file.
+    #[error("{}: not a regular file: expected a file with tensors, got {kind}", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What it is instead.
+        kind: &'static str,
+    },
+
+    /// A range of bytes that the file does not have.
+    #[error("{}: no bytes {start} to {stop}: expected a range within the file's {length} bytes", path.display())]
+    Range {
+        /// The file.
+        path: PathBuf,
+        /// First byte.
+        start: u64,
+        /// One past the last byte.
+        stop: u128,
+        /// The file's length.
+        length: u64,
+    },
+
+    /// An identity over no tensor at all.
+    #[error("no tensor names: expected at least one, got none")]
+    NoNames,
+
+    /// A tensor that none of the files holds.
+    #[error(
+        "tensor {name} is missing: expected it in one of {files} files, got none that holds it"
+    )]
+    MissingTensor {
+        /// The tensor, quoted.
+        name: String,
+        /// How many files were searched.
+        files: usize,
+    },
+
+    /// A tensor that two files hold.
+    #[error("tensor {name} is there twice: expected one file, got {} and {}", first.display(), second.display())]
+    TensorTwice {
+        /// The tensor, quoted.
+        name: String,
+        /// The file named earlier.
+        first: PathBuf,
+        /// The file named later.
+        second: PathBuf,
+    },
+
+    /// Whatever the file system answers.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The file system's answer.
+        source: io::Error,
+    },
+}
+
+impl CoreError {
+    /// What the user can do about it, where that is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Header { reason, .. } => reason.hint(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn io(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { path, source }
+    }
+}
+
+/// Checks a buffer's number of values.
+///
+/// # Errors
+/// [`CoreError::Length`] if it is not the expected one.
+pub(crate) fn check_length(
+    what: &'static str,
+    expected: usize,
+    got: usize,
+) -> Result<(), CoreError> {
+    if expected == got {
+        return Ok(());
+    }
+    Err(CoreError::Length {
+        what,
+        expected,
+        got,
+    })
+}

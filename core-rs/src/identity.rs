@@ -1,0 +1,113 @@
+//! The identity of a base model: one hash over the tensors that a delta touches.
+//!
+//! BLAKE3 over, for each named tensor in the order of the names' UTF-8 bytes:
+//!
+//! | field | bytes |
+//! |---|---|
+//! | length of the name | u64, little endian |
+//! | name | UTF-8 |
+//! | length of the dtype | u64, little endian |
+//! | dtype, as the file has it | ASCII, for example `BF16` |
+//! | number of dimensions | u64, little endian |
+//! | each dimension | u64, little endian |
+//! | length of the values | u64, little endian |
+//! | values | as they lie in the file |
+//!
+//! How the tensors are spread over files, the files' names, their metadata and any other tensor in
+//! them make no difference.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    fs::File,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    digest,
+    error::CoreError,
+    safetensors::{self, TensorInfo},
+};
+
+/// A tensor and the file that holds it.
+struct Place<'a> {
+    path: &'a Path,
+    file: &'a File,
+    tensor: TensorInfo,
+}
+
+/// Hashes the named tensors of a model that lies in one or more safetensors files, as 64 hexadecimal
+/// digits. A name given twice counts once.
+///
+/// # Errors
+/// [`CoreError::NoNames`] without a name, [`CoreError::MissingTensor`] and [`CoreError::TensorTwice`]
+/// for names that are not in exactly one file, and whatever [`safetensors::read_header`] refuses.
+pub fn base_identity(paths: &[PathBuf], names: &[String]) -> Result<String, CoreError> {
+    let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+    if names.is_empty() {
+        return Err(CoreError::NoNames);
+    }
+    let files = paths
+        .iter()
+        .map(|path| Ok((path.as_path(), safetensors::open(path)?)))
+        .collect::<Result<Vec<_>, CoreError>>()?;
+    let places = find(&files, &names)?;
+    let mut hasher = blake3::Hasher::new();
+    for name in names {
+        let place = places.get(name).ok_or_else(|| CoreError::MissingTensor {
+            name: safetensors::quote(name),
+            files: files.len(),
+        })?;
+        update(&mut hasher, place)?;
+    }
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+/// Finds the named tensors in the files' headers.
+fn find<'a>(
+    files: &'a [(&'a Path, File)],
+    names: &BTreeSet<&str>,
+) -> Result<BTreeMap<String, Place<'a>>, CoreError> {
+    let mut places: BTreeMap<String, Place> = BTreeMap::new();
+    for (path, file) in files {
+        for tensor in safetensors::header_of(file, path)?.tensors {
+            if !names.contains(tensor.name.as_str()) {
+                continue;
+            }
+            match places.entry(tensor.name.clone()) {
+                Entry::Vacant(entry) => entry.insert(Place { path, file, tensor }),
+                Entry::Occupied(entry) => {
+                    return Err(CoreError::TensorTwice {
+                        name: safetensors::quote(&tensor.name),
+                        first: entry.get().path.to_owned(),
+                        second: path.to_path_buf(),
+                    });
+                }
+            };
+        }
+    }
+    Ok(places)
+}
+
+/// Adds one tensor to the hash.
+fn update(hasher: &mut blake3::Hasher, place: &Place<'_>) -> Result<(), CoreError> {
+    let TensorInfo {
+        name,
+        dtype,
+        shape,
+        start,
+        stop,
+    } = &place.tensor;
+    for text in [name.as_str(), dtype.name] {
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
+    }
+    hasher.update(&(shape.len() as u64).to_le_bytes());
+    for size in shape {
+        hasher.update(&size.to_le_bytes());
+    }
+    hasher.update(&(stop - start).to_le_bytes());
+    digest::update(hasher, place.file, *start..*stop, &(0..0)).map_err(CoreError::io(place.path))
+}
+
+#[cfg(test)]
+mod tests;

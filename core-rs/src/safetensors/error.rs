@@ -1,0 +1,253 @@
+//! Everything that can be wrong with a header, as sentences.
+
+use super::{DType, MAX_HEADER_BYTES};
+
+/// Characters of a name that a message quotes; a name can be as long as the header.
+const QUOTED_CHARS: usize = 120;
+
+/// Why a file is not well-formed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    /// The small text that git keeps in place of a large file.
+    #[error("git LFS pointer instead of the file itself: expected tensors{}, got a text that stands for them", of_bytes(size.as_deref()))]
+    LfsPointer {
+        /// The size that the pointer names.
+        size: Option<String>,
+    },
+
+    /// A file of another format.
+    #[error("not a safetensors file: expected safetensors, got {format}")]
+    OtherFormat {
+        /// What it looks like.
+        format: &'static str,
+    },
+
+    /// No room for the header's length.
+    #[error("truncated file: expected at least 8 bytes, got {file_bytes}")]
+    TooShort {
+        /// The file's size.
+        file_bytes: u64,
+    },
+
+    /// A header longer than any that is read.
+    #[error(
+        "header is too long: expected at most {MAX_HEADER_BYTES} bytes, got {header_bytes} (is this a safetensors file?)"
+    )]
+    TooLong {
+        /// The length that the file claims.
+        header_bytes: u64,
+    },
+
+    /// A header longer than the file.
+    #[error(
+        "truncated file: expected a header of {header_bytes} bytes, got a file of {file_bytes}"
+    )]
+    Truncated {
+        /// The length that the file claims.
+        header_bytes: u64,
+        /// The file's size.
+        file_bytes: u64,
+    },
+
+    /// A header that is no text.
+    #[error("header is not text: expected UTF-8, got byte 0x{byte:02x} at position {at}")]
+    NotUtf8 {
+        /// Where, counted from the header's start.
+        at: usize,
+        /// The byte there.
+        byte: u8,
+    },
+
+    /// A header that does not start with a brace.
+    #[error("header does not start with an object: expected '{{', got {}", first(*got))]
+    NotAnObject {
+        /// What is there instead; none for an empty header.
+        got: Option<char>,
+    },
+
+    /// A header that is not JSON of the expected form.
+    #[error("header is malformed: {reason}")]
+    Json {
+        /// What the JSON reader says.
+        reason: String,
+    },
+
+    /// A type that no version of the format has.
+    #[error(
+        "tensor {} has an unknown dtype: expected one like F32 or BF16, got {}",
+        quote(name),
+        quote(dtype)
+    )]
+    UnknownDType {
+        /// The tensor.
+        name: String,
+        /// Its type as written.
+        dtype: String,
+    },
+
+    /// Offsets that are no range.
+    #[error(
+        "tensor {} has impossible offsets: expected a start before its end, got [{from}, {to}]",
+        quote(name)
+    )]
+    Offsets {
+        /// The tensor.
+        name: String,
+        /// First byte as written.
+        from: u64,
+        /// End as written.
+        to: u64,
+    },
+
+    /// A shape whose size is no number of bytes.
+    #[error(
+        "tensor {} has an impossible shape: expected a whole number of bytes below 2^61, got {}",
+        quote(name),
+        dimensions(shape)
+    )]
+    Shape {
+        /// The tensor.
+        name: String,
+        /// Its shape as written.
+        shape: Vec<u64>,
+    },
+
+    /// Offsets that do not fit shape and type.
+    #[error("tensor {} has the wrong size: expected {expected} bytes for {} of {}, got {got}", quote(name), dimensions(shape), dtype.name)]
+    Size {
+        /// The tensor.
+        name: String,
+        /// Its type.
+        dtype: DType,
+        /// Its shape.
+        shape: Vec<u64>,
+        /// Bytes by shape and type.
+        expected: u64,
+        /// Bytes by the offsets.
+        got: u64,
+    },
+
+    /// A tensor that starts before the one in front of it ends.
+    #[error(
+        "tensor {} overlaps another: expected a start at byte {covered}, got {start}",
+        quote(name)
+    )]
+    Overlap {
+        /// The tensor.
+        name: String,
+        /// Its first byte in the file.
+        start: u64,
+        /// Where the tensors before it end.
+        covered: u64,
+    },
+
+    /// Bytes that belong to no tensor.
+    #[error(
+        "hole before tensor {}: expected a start at byte {covered}, got {start}",
+        quote(name)
+    )]
+    Hole {
+        /// The tensor behind the hole.
+        name: String,
+        /// Its first byte in the file.
+        start: u64,
+        /// Where the tensors before it end.
+        covered: u64,
+    },
+
+    /// A tensor that ends behind the file's end.
+    #[error(
+        "truncated file: expected at least {stop} bytes for tensor {}, got {file_bytes}",
+        quote(name)
+    )]
+    TruncatedData {
+        /// The tensor.
+        name: String,
+        /// Its end in the file.
+        stop: u64,
+        /// The file's size.
+        file_bytes: u64,
+    },
+
+    /// Bytes behind the last tensor.
+    #[error("bytes behind the last tensor: expected a file of {covered} bytes, got {file_bytes}")]
+    Trailing {
+        /// Where the tensors end.
+        covered: u64,
+        /// The file's size.
+        file_bytes: u64,
+    },
+}
+
+impl HeaderError {
+    /// What the user can do about it, where that is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::LfsPointer { .. } => Some("fetch the file itself: git lfs pull"),
+            Self::Truncated { .. } | Self::TruncatedData { .. } | Self::TooShort { .. } => {
+                Some("fetch or copy the file again")
+            }
+            _ => None,
+        }
+    }
+
+    /// Recognises other formats that turn up under a safetensors name.
+    pub(super) fn other_format(opening: &[u8]) -> Option<Self> {
+        if opening.starts_with(b"version https://git-lfs.github.com/spec/") {
+            let text = String::from_utf8_lossy(opening);
+            let size = text.lines().find_map(|line| line.strip_prefix("size "));
+            let size = size.filter(|size| size.bytes().all(|byte| byte.is_ascii_digit()));
+            return Some(Self::LfsPointer {
+                size: size.map(str::to_owned),
+            });
+        }
+        let format = if opening.starts_with(b"PK\x03\x04") {
+            "a zip archive, as PyTorch's pickle checkpoints are"
+        } else if opening.starts_with(b"GGUF") {
+            "GGUF"
+        } else if opening.starts_with(b"<!") || opening.starts_with(b"<html") {
+            "a web page"
+        } else {
+            return None;
+        };
+        Some(Self::OtherFormat { format })
+    }
+
+    pub(super) fn json(error: &serde_json::Error) -> Self {
+        let harmless = |c: char| if c.is_control() { '?' } else { c };
+        let reason = error.to_string();
+        let reason = reason
+            .chars()
+            .map(harmless)
+            .take(4 * QUOTED_CHARS)
+            .collect();
+        Self::Json { reason }
+    }
+}
+
+/// A name between quotes, harmless on a terminal and not too long.
+pub(crate) fn quote(name: &str) -> String {
+    let shown: String = name.chars().take(QUOTED_CHARS).collect();
+    let cut = if shown.len() < name.len() { "..." } else { "" };
+    format!("'{}{cut}'", shown.escape_debug())
+}
+
+fn first(got: Option<char>) -> String {
+    got.map_or("nothing".to_owned(), |got| quote(&got.to_string()))
+}
+
+fn of_bytes(size: Option<&str>) -> String {
+    size.map_or(String::new(), |size| format!(" in {size} bytes"))
+}
+
+/// A shape, its first sizes only.
+fn dimensions(shape: &[u64]) -> String {
+    let shown: Vec<_> = shape.iter().take(8).map(u64::to_string).collect();
+    let cut = if shape.len() > shown.len() {
+        ", ..."
+    } else {
+        ""
+    };
+    format!("[{}{cut}]", shown.join(", "))
+}

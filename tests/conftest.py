@@ -1,0 +1,70 @@
+"""What all tests share: real files that may be absent, and a tokenizer of bytes."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--shared",
+        metavar="PATH",
+        default=None,
+        help="folder of real models and data; a test whose file is not in it then fails "
+        "(default: ../shared, where an absent file only skips the test)",
+    )
+
+
+@pytest.fixture(scope="session")
+def shared(pytestconfig: pytest.Config) -> Callable[[str], Path]:
+    """Finds a real file: `shared("data/sft/identity.json")`."""
+    given: str | None = pytestconfig.getoption("--shared")
+    folder = Path(given) if given else pytestconfig.rootpath.parent / "shared"
+
+    def find(name: str) -> Path:
+        path = folder / name
+        if not path.exists() and given is not None:
+            pytest.fail(f"--shared {given}: {name} is not in it", pytrace=False)
+        if not path.exists():
+            pytest.skip(f"{path} is absent; name its folder with --shared")
+        return path
+
+    return find
+
+
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""A template as plain as they come."""
+
+
+@pytest.fixture(scope="session")
+def byte_tokenizer() -> Callable[..., Any]:
+    """Makes a tokenizer of one token a byte, with ChatML's markers, `<s>` and `</s>`.
+
+    Its arguments are a chat template (None: a model without one) and whether text starts with a
+    token of its own.
+    """
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    def make(template: str | None = CHATML, *, bos: bool = True) -> Any:
+        letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+        tokenizer = Tokenizer(models.BPE({c: i for i, c in enumerate(letters)}, []))
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        markers = ["<s>", "</s>", "<|im_start|>", "<|im_end|>"]
+        tokenizer.add_special_tokens([AddedToken(m, special=True) for m in markers])
+        fast: Any = PreTrainedTokenizerFast
+        return fast(
+            tokenizer_object=tokenizer,
+            bos_token="<s>" if bos else None,
+            eos_token="</s>",
+            chat_template=template,
+            name_or_path="tiny-bytes",
+        )
+
+    return make
