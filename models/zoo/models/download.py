@@ -1,0 +1,94 @@
+"""One large file from the hub into the cache, going on where an earlier attempt stopped.
+
+The hub's library starts a file anew after Ctrl-C. Weights are the files where that hurts, and their
+SHA-256 is known beforehand: they are fetched here, into the place where the library looks first.
+Everything else (small files, links, refs) is left to the library.
+"""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.core.errors import NotAvailableError
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A file of the hub whose content is known by its hash.
+
+    Attributes:
+        filename: its path in the repository.
+        url: where to get it.
+        size_bytes: its size.
+        sha256: the hash of its content, and its name in the cache.
+    """
+
+    filename: str
+    url: str
+    size_bytes: int
+    sha256: str
+
+
+def fetch_blob(blob: Blob, storage: Path, headers: dict[str, str]) -> None:
+    """Puts `blob` into `storage/blobs`, unless it is there.
+
+    Args:
+        blob: the file to get.
+        storage: the model's folder in the cache, `models--org--name`.
+        headers: of the request; may hold an access token, which no other host is sent.
+
+    Raises:
+        NotAvailableError: what arrived is not what the hub announced.
+    """
+    from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
+
+    target = storage / "blobs" / blob.sha256
+    lock = storage.parent / ".locks" / storage.name / f"{blob.sha256}.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with WeakFileLock(lock):
+        if target.exists():
+            return
+        # the library's own clean-up knows files that end so
+        partial = target.with_name(f"{blob.sha256}.zoo-gym.incomplete")
+        with partial.open("a+b") as stream:
+            _append_rest(blob, stream, headers)
+            stream.seek(0)
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+        if found != blob.sha256:
+            partial.unlink()
+            msg = f"'{blob.filename}' arrived damaged: expected sha256 {blob.sha256}, got {found}"
+            raise NotAvailableError(msg, hint="try again: the damaged copy was removed")
+        partial.rename(target)
+
+
+def _append_rest(blob: Blob, stream: "BinaryIO", headers: dict[str, str]) -> None:
+    """Appends to `stream` what it lacks of `blob`."""
+    from huggingface_hub import get_session, hf_raise_for_status
+    from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
+
+    start = stream.seek(0, os.SEEK_END)
+    if start >= blob.size_bytes:
+        return
+    asked = headers | {"Range": f"bytes={start}-", "Accept-Encoding": "identity"}
+    bar = tqdm(  # type: ignore[no-untyped-call]
+        total=blob.size_bytes, initial=start, unit="B", unit_scale=True, desc=blob.filename
+    )
+    with (
+        bar,
+        get_session().stream("GET", blob.url, headers=asked, follow_redirects=True) as response,
+    ):
+        hf_raise_for_status(response)
+        if response.status_code != 206:  # the server sends the whole file again
+            stream.truncate(0)
+            bar.reset(total=blob.size_bytes)
+        for chunk in response.iter_bytes(CHUNK_BYTES):
+            stream.write(chunk)
+            bar.update(len(chunk))

@@ -1,0 +1,104 @@
+"""What a user may write for a model on the hub, and the id that it means.
+
+Known names are recognised in any case, with or without their organisation and behind a web address:
+`zen-nano`, `qwen3-4b`, `Qwen/Qwen3-4B@main`, `https://huggingface.co/Qwen/Qwen3-4B/tree/main`.
+"""
+
+import difflib
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from zoo.core.errors import NotAvailableError
+from zoo.models.registry import PICO, published_names, registry
+
+_ADDRESS = re.compile(
+    r"^(?:hf://|(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/)(?:models/)?", re.IGNORECASE
+)
+_TREE = re.compile(r"/(?:tree|blob|resolve)/([^/]+)(?:/.*)?$")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Name:
+    """A model's id and revision, as understood from what the user wrote.
+
+    Attributes:
+        id: `zen-pico` or `org/name`.
+        revision: branch, tag or commit; None for the default branch.
+        notice: a sentence for the user when the id is not what was written.
+    """
+
+    id: str
+    revision: str | None = None
+    notice: str | None = None
+
+
+def parse_name(text: str, others: Collection[str] = ()) -> Name:
+    """Returns the id that `text` means.
+
+    Args:
+        text: an alias, a published name, `org/name`, each with an optional `@revision`.
+        others: further ids that exist: taken as they are, or told as the nearest one.
+
+    Raises:
+        NotAvailableError: nothing was ever published under this name; names the nearest one.
+    """
+    plain, revision = _split_revision(text.strip())
+    known = known_names().get(plain.lower())
+    if known == PICO and revision:
+        msg = f"'{PICO}' comes with zoo-gym: expected no revision, got '{revision}'"
+        raise NotAvailableError(msg)
+    if known:
+        return Name(known, revision)
+    if plain in others:
+        return Name(plain, revision)
+    if plain in others:
+        return Name(plain, revision)
+    for published in published_names():
+        if plain.lower() not in {published.name.lower(), short_name(published.name).lower()}:
+            continue
+        if published.state == "never published":
+            msg = f"no model was published as '{plain}': the nearest is '{published.id}'"
+            raise NotAvailableError(msg, hint=f"--model {published.id}")
+        notice = f"'{plain}' is published as '{published.id}' today"
+        return Name(published.id, revision, notice if published.state == "renamed" else None)
+    if not _HUB_ID.fullmatch(plain):
+        raise unknown_model(text, others)
+    return Name(plain, revision)
+
+
+def known_names() -> dict[str, str]:
+    """Returns the id of every name of the family, by its lower-case spelling."""
+    names: dict[str, str] = {}
+    for entry in registry():
+        model_id = entry.hub_id or entry.alias
+        for name in (entry.alias, model_id, short_name(model_id), *entry.published):
+            names[name.lower()] = model_id
+    return names
+
+
+def short_name(model_id: str) -> str:
+    """Returns the part of an id behind its organisation."""
+    return model_id.rpartition("/")[2]
+
+
+def unknown_model(text: str, others: Collection[str] = ()) -> NotAvailableError:
+    """Returns the error for a model that does not exist, with the nearest name that does."""
+    candidates = {entry.alias for entry in registry()} | set(others)
+    candidates |= {entry.hub_id for entry in registry() if entry.hub_id}
+    candidates |= {published.id for published in published_names()}
+    by_lower = {name.lower(): name for name in sorted(candidates)}
+    near = difflib.get_close_matches(text.lower(), by_lower, n=1, cutoff=0.5)
+    aliases = ", ".join(entry.alias for entry in registry())
+    msg = f"no such model: expected one of {aliases}, an id 'org/name' or a folder, got '{text}'"
+    return NotAvailableError(msg, hint=f"did you mean '{by_lower[near[0]]}'?" if near else None)
+
+
+def _split_revision(text: str) -> tuple[str, str | None]:
+    bare = _ADDRESS.sub("", text).rstrip("/")
+    tree = _TREE.search(bare)
+    if tree and bare != text:
+        return bare[: tree.start()], tree[1]
+    name, _, revision = bare.partition("@")
+    return name, revision or None

@@ -1,0 +1,91 @@
+"""Which files of a folder are weights, and what is said of folders that have none."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoo.core.errors import InputError, NotAvailableError
+from zoo.models import checkpoint_files
+
+INDEX = "model.safetensors.index.json"
+SHARDS = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+EMPTY = b"\x02\0\0\0\0\0\0\0{}"
+
+
+def write_index(folder: Path, weight_map: object) -> None:
+    """Writes a shard index with `weight_map`."""
+    (folder / INDEX).write_text(json.dumps({"weight_map": weight_map}))
+
+
+def test_one_file_is_found(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(EMPTY)
+    assert checkpoint_files(tmp_path) == [tmp_path / "model.safetensors"]
+
+
+def test_shards_come_once_each_in_the_order_of_their_names(tmp_path: Path) -> None:
+    for name in SHARDS:
+        (tmp_path / name).write_bytes(EMPTY)
+    write_index(tmp_path, {"z": SHARDS[0], "a": SHARDS[1], "b": SHARDS[0]})
+    assert checkpoint_files(tmp_path) == [tmp_path / name for name in SHARDS]
+
+
+def test_a_missing_shard_is_named(tmp_path: Path) -> None:
+    (tmp_path / SHARDS[0]).write_bytes(EMPTY)
+    write_index(tmp_path, {"a": SHARDS[0], "b": SHARDS[1]})
+    with pytest.raises(InputError, match=f"names '{SHARDS[1]}', which is absent"):
+        checkpoint_files(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["../model.safetensors", "/etc/x.safetensors", "a\\b.safetensors", "model.bin", 3, None]
+)
+def test_an_index_cannot_point_out_of_its_folder(tmp_path: Path, name: object) -> None:
+    write_index(tmp_path, {"a": name})
+    with pytest.raises(InputError, match=r"name of a \.safetensors file in its folder"):
+        checkpoint_files(tmp_path)
+
+
+@given(
+    content=st.binary(max_size=200)
+    | st.sampled_from([b"[]", b'{"weight_map": []}', b"{}", b"[" * 9_999])
+)
+def test_an_index_of_any_bytes_gives_files_or_our_error(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    folder = tmp_path_factory.mktemp("index")
+    (folder / INDEX).write_bytes(content)
+    with pytest.raises(InputError, match="is no shard index"):
+        checkpoint_files(folder)
+
+
+def test_pickled_weights_are_refused_by_name(tmp_path: Path) -> None:
+    for name in ("pytorch_model.bin", "extra.pt", "config.json"):
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match=r"got 'extra\.pt', 'pytorch_model\.bin'"):
+        checkpoint_files(tmp_path)
+
+
+def test_a_pointer_is_not_taken_for_weights(tmp_path: Path) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n"
+    (tmp_path / "model.safetensors").write_text(pointer)
+    with pytest.raises(InputError, match="is a Git LFS pointer"):
+        checkpoint_files(tmp_path)
+
+
+def test_an_adapter_is_not_taken_for_a_model(tmp_path: Path) -> None:
+    (tmp_path / "adapter_model.safetensors").write_bytes(EMPTY)
+    with pytest.raises(InputError, match="is an adapter: expected a whole model"):
+        checkpoint_files(tmp_path)
+
+
+def test_an_empty_folder_has_no_weights(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no weights in"):
+        checkpoint_files(tmp_path)
+
+
+def test_an_absent_folder_is_not_available(tmp_path: Path) -> None:
+    with pytest.raises(NotAvailableError, match="no such model folder"):
+        checkpoint_files(tmp_path / "absent")
