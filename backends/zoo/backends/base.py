@@ -1,0 +1,313 @@
+"""The contract between the methods and the machine: what a trainable policy does.
+
+Legend: B rows, T positions, V vocabulary. Padding is on the right; `stats[b, t]` belongs to
+`ids[b, t]`, so position 0 of every statistic is 0.
+
+A *statistic* is a number per token that a policy computes chunk by chunk in float32, so that the
+`[B, T, V]` logits never exist. An *objective* is a pure function of statistics and masks; it is
+written once, over an array namespace, and runs on every backend.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Array = Any
+"""An array of the backend: a torch.Tensor, an mx.array, or NumPy's in the tests."""
+
+
+class Stat(StrEnum):
+    """What a policy can say of a token."""
+
+    LOGPROBS = "logprobs"
+    ENTROPY = "entropy"
+    LOG_SUM_SQ_PROBS = "log_sum_sq_probs"
+    VALUES = "values"
+    FORWARD_KL = "fkl"
+    REVERSE_KL = "rkl"
+
+
+class ArrayNamespace(Protocol):
+    """The functions that an objective may use: Python array API names, and three more."""
+
+    def exp(self, x: Array, /) -> Array:
+        """Returns e to the x."""
+        ...
+
+    def expm1(self, x: Array, /) -> Array:
+        """Returns e to the x, less 1, exact near 0."""
+        ...
+
+    def log(self, x: Array, /) -> Array:
+        """Returns the natural logarithm."""
+        ...
+
+    def log1p(self, x: Array, /) -> Array:
+        """Returns the logarithm of 1 + x, exact near 0."""
+        ...
+
+    def minimum(self, x: Array, y: Array, /) -> Array:
+        """Returns the smaller of each pair."""
+        ...
+
+    def maximum(self, x: Array, y: Array, /) -> Array:
+        """Returns the larger of each pair."""
+        ...
+
+    def clip(self, x: Array, low: float, high: float, /) -> Array:
+        """Returns x held within [low, high]."""
+        ...
+
+    def where(self, condition: Array, x: Array, y: Array, /) -> Array:
+        """Returns x where the condition holds, else y; both are differentiated."""
+        ...
+
+    def sum(self, x: Array, /, *, axis: int | None = None) -> Array:
+        """Returns the sum over all values, or along one axis."""
+        ...
+
+    def mean(self, x: Array, /, *, axis: int | None = None) -> Array:
+        """Returns the mean over all values, or along one axis."""
+        ...
+
+    def sort(self, x: Array, /, *, axis: int = -1) -> Array:
+        """Returns the values in rising order."""
+        ...
+
+    def zeros_like(self, x: Array, /) -> Array:
+        """Returns zeros in the shape of x."""
+        ...
+
+    def ones_like(self, x: Array, /) -> Array:
+        """Returns ones in the shape of x."""
+        ...
+
+    def stop_gradient(self, x: Array, /) -> Array:
+        """Returns x as a constant."""
+        ...
+
+    def log_sigmoid(self, x: Array, /) -> Array:
+        """Returns log(1 / (1 + e to the -x))."""
+        ...
+
+    def sigmoid(self, x: Array, /) -> Array:
+        """Returns 1 / (1 + e to the -x)."""
+        ...
+
+
+class Objective(Protocol):
+    """A loss: the sum over the rows of a batch, divided by the window's constants.
+
+    `coupled` says that rows depend on each other (a sort, a mean over the batch). Such an
+    objective is scored over the whole window first and replayed linearly, so that cutting a
+    window into micro-batches never changes its meaning.
+    """
+
+    @property
+    def needs(self) -> frozenset[Stat]:
+        """The statistics that it reads."""
+        ...
+
+    @property
+    def coupled(self) -> bool:
+        """Whether its value depends on rows together, not one by one."""
+        ...
+
+    def __call__(
+        self, xp: ArrayNamespace, stats: Mapping[Stat, Array], batch: Mapping[str, Array]
+    ) -> Array:
+        """Returns the loss; `batch` holds `mask`, `lengths`, the extras and the constants."""
+        ...
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of token ids with the positions to learn; host arrays, the backend moves them.
+
+    Attributes:
+        ids_BT: token ids, padded on the right with any valid id.
+        lengths_B: the number of real tokens in each row.
+        loss_mask_BT: True where a token is learned. Position 0 is never learned.
+        extras: further arrays handed to the objective: `ref`, `advantages`, ...
+        constants: the window's numbers that an objective divides by: `window_tokens`, ...
+    """
+
+    ids_BT: "NDArray[np.int64]"
+    lengths_B: "NDArray[np.int64]"
+    loss_mask_BT: "NDArray[np.bool_]"
+    extras: "Mapping[str, NDArray[Any]]" = field(default_factory=dict[str, Any])
+    constants: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(frozen=True)
+class StepInfo:
+    """What one optimizer step did.
+
+    Attributes:
+        grad_norm: the norm of the gradient before clipping.
+        skipped: True when the gradient was not finite and nothing was changed.
+        changed: True when at least one trained value is another than before.
+    """
+
+    grad_norm: float
+    skipped: bool
+    changed: bool
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are drawn. `temperature` 0 takes the most likely token."""
+
+    max_new_tokens: int = 256
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    stop_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One answer: its token ids, the sampler's log-probability of each, and why it ended."""
+
+    ids: list[int]
+    logprobs: list[float]
+    finish: str
+
+
+@dataclass(frozen=True)
+class LoraSpec:
+    """A low-rank adapter: `targets` are module name endings, or `all-linear` (without the head)."""
+
+    rank: int = 16
+    alpha: float = 32.0
+    dropout: float = 0.0
+    targets: tuple[str, ...] = ("all-linear",)
+    rslora: bool = False
+
+
+@dataclass(frozen=True)
+class MemoryInfo:
+    """Peak memory in bytes: of the process, and of the accelerator (0 without one)."""
+
+    peak_host_bytes: int
+    peak_device_bytes: int
+
+
+class Policy(Protocol):
+    """A causal language model that can be scored, trained and sampled.
+
+    *Collective* methods are called by every process of a distributed run.
+    """
+
+    def parameter_count(self) -> int:
+        """Returns the number of parameters of the base model, tied ones once."""
+        ...
+
+    def score(
+        self, batch: Batch, needs: frozenset[Stat], *, teacher: "Policy | None" = None
+    ) -> "dict[Stat, NDArray[np.float32]]":
+        """Returns each statistic as float32 `[B, T]`, zero where nothing is learned."""
+        ...
+
+    def accumulate(
+        self, objective: Objective, batch: Batch, *, key: int, teacher: "Policy | None" = None
+    ) -> dict[str, float]:
+        """Adds the gradient of `objective` on `batch`; returns `{"loss": ...}`. Collective.
+
+        Args:
+            key: seed of everything random in this pass (dropout), so that a resumed run repeats it.
+        """
+        ...
+
+    def optimizer_step(self, lr: float, max_grad_norm: float) -> StepInfo:
+        """Clips the gathered gradient, steps AdamW, and clears the gradient. Collective."""
+        ...
+
+    def reference(self) -> "AbstractContextManager[Policy]":
+        """Returns this policy with its adapter switched off, for as long as the block lasts."""
+        ...
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], sampling: Sampling, *, keys: Sequence[int]
+    ) -> list[Rollout]:
+        """Continues each prompt; row i draws from a stream seeded by `keys[i]` alone."""
+        ...
+
+    def gradients(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
+        """Yields what `accumulate` has gathered since the last step, by canonical name."""
+        ...
+
+    def trained(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
+        """Yields the trained parameters by canonical name, as float32 copies."""
+        ...
+
+    def load_trained(self, values: "Mapping[str, NDArray[np.float32]]") -> None:
+        """Puts values from `trained` back; refuses another set of names or shapes."""
+        ...
+
+    def save_checkpoint(self, folder: Path) -> None:
+        """Writes trained parameters and optimizer state as safetensors. Collective."""
+        ...
+
+    def load_checkpoint(self, folder: Path) -> None:
+        """Restores what `save_checkpoint` wrote, bit for bit. Collective."""
+        ...
+
+    def save_result(self, folder: Path, *, base: str) -> None:
+        """Writes a folder that plain peft (adapter) or plain transformers (full) loads.
+
+        Args:
+            folder: created if absent.
+            base: the base model's name, recorded in an adapter's config.
+        """
+        ...
+
+    def memory(self) -> MemoryInfo:
+        """Returns the peaks since the policy was loaded."""
+        ...
+
+
+class Backend(Protocol):
+    """An engine that can hold policies."""
+
+    @property
+    def name(self) -> str:
+        """`cpu`, `cuda`, `mps` or `mlx`."""
+        ...
+
+    def load(
+        self,
+        folder: Path,
+        *,
+        train: "LoraSpec | str | None" = None,
+        adapter: Path | None = None,
+        dtype: str = "auto",
+        gradient_checkpointing: bool = False,
+        value_head: bool = False,
+        weight_decay: float = 0.0,
+        seed: int = 0,
+    ) -> Policy:
+        """Loads a model folder (safetensors only) as a policy.
+
+        Args:
+            folder: a Hugging Face model folder.
+            train: a `LoraSpec` for a new adapter, `"full"` for all weights, None for inference.
+            adapter: a PEFT folder to put on the base, for inference.
+            dtype: `f32`, `bf16`, or `auto`: as stored, but float32 for full training and
+                for small models.
+            gradient_checkpointing: recompute activations in the backward pass.
+            value_head: add a trainable linear head for `Stat.VALUES`.
+            weight_decay: AdamW's, on matrices only.
+            seed: seed of the adapter's start.
+
+        Raises:
+            InputError: the folder holds no readable safetensors model.
+        """
+        ...

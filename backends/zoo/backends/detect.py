@@ -1,0 +1,59 @@
+"""Which device does the work, and why: CUDA before MPS before CPU."""
+
+from dataclasses import dataclass
+
+from zoo.core.errors import InputError, NotAvailableError
+
+ORDER = ("cuda", "mps", "cpu")
+
+
+@dataclass(frozen=True)
+class Detection:
+    """The device chosen, the reason in words, and each other device with why it was not taken."""
+
+    name: str
+    reason: str
+    others: tuple[tuple[str, str], ...]
+
+
+def probe(name: str) -> tuple[bool, str]:
+    """Returns whether device `name` works here, and one sentence that says why."""
+    import torch
+
+    if name == "cuda":
+        if torch.cuda.is_available():
+            return True, f"{torch.cuda.get_device_name()} with CUDA {torch.version.cuda}"
+        built = torch.version.cuda is not None
+        return False, "no CUDA device found" if built else "this torch was built without CUDA"
+    if name == "mps":
+        if torch.backends.mps.is_available():
+            return True, "Apple GPU through Metal"
+        return False, "no Apple GPU found"
+    return True, f"{torch.get_num_threads()} threads, always there"
+
+
+def detect() -> Detection:
+    """Picks the first device of `ORDER` that works."""
+    answers = {name: probe(name) for name in ORDER}
+    chosen = next(name for name in ORDER if answers[name][0])
+    others = tuple(
+        (name, f"works, but {chosen} comes first" if works else why)
+        for name, (works, why) in answers.items()
+        if name != chosen
+    )
+    return Detection(chosen, answers[chosen][1], others)
+
+
+def require(name: str) -> str:
+    """Returns `name` if that device exists here.
+
+    Raises:
+        InputError: no device has that name.
+        NotAvailableError: the machine lacks it.
+    """
+    if name not in ORDER:
+        raise InputError(f"backend: expected one of {', '.join(ORDER)}, got {name!r}")
+    works, why = probe(name)
+    if not works:
+        raise NotAvailableError(f"backend {name!r} is not available: {why}")
+    return name

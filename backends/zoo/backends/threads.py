@@ -1,0 +1,38 @@
+"""How many threads a run takes."""
+
+import os
+
+SMALL_PARAMETERS = 5_000_000
+"""Below this one thread is faster: handing out the work costs more than the work."""
+
+
+def choose_threads(parameters: int) -> int:
+    """Returns the number of compute threads for a model of that many parameters.
+
+    Cores that other programs keep busy are left alone; at least one thread is taken.
+    """
+    if parameters < SMALL_PARAMETERS:
+        return 1
+    return max(1, available_cores() - busy_cores())
+
+
+def available_cores() -> int:
+    """Returns the cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def busy_cores() -> int:
+    """Returns the cores that were busy over the last minute, rounded down."""
+    if not hasattr(os, "getloadavg"):
+        return 0
+    return int(os.getloadavg()[0])
+
+
+def use_threads(count: int) -> None:
+    """Makes torch and the Rust core use that many threads."""
+    import torch
+
+    os.environ.setdefault("RAYON_NUM_THREADS", str(count))
+    torch.set_num_threads(count)

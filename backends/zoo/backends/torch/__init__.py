@@ -1,0 +1,1 @@
+"""The torch engine: CPU, CUDA and MPS in one code path."""

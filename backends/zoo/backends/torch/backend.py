@@ -1,0 +1,92 @@
+"""Loading a model folder as a policy on CPU, CUDA or MPS."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from zoo.backends.base import LoraSpec
+from zoo.backends.torch.adapter import add_lora, load_lora
+from zoo.backends.torch.load import load_model
+from zoo.backends.torch.loss import LossModule
+from zoo.backends.torch.policy import TorchPolicy
+from zoo.core.errors import InputError
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+
+HEAD_TOLERANCE = 0.05
+"""Largest difference between our logits and the model's own, in units of their spread."""
+
+
+class TorchBackend:
+    """Torch on one device."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def load(
+        self,
+        folder: Path,
+        *,
+        train: LoraSpec | str | None = None,
+        adapter: Path | None = None,
+        dtype: str = "auto",
+        gradient_checkpointing: bool = False,
+        value_head: bool = False,
+        weight_decay: float = 0.0,
+        seed: int = 0,
+    ) -> TorchPolicy:
+        """Loads a model folder as a policy; see `zoo.backends.base.Backend.load`."""
+        full = train == "full"
+        model = load_model(folder, dtype=dtype, full=full).to(self.name)
+        peft_model: PeftModel | None = None
+        model.requires_grad_(full)
+        if isinstance(train, LoraSpec):
+            peft_model = add_lora(model, train, seed=seed)
+        elif adapter is not None:
+            peft_model = load_lora(model, adapter)
+        if gradient_checkpointing:
+            model.gradient_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
+        policy = TorchPolicy(
+            model,
+            peft_model=peft_model,
+            value_head=_value_head(model, seed) if value_head else None,
+            weight_decay=weight_decay,
+            autocast=full and self.name == "cuda" and torch.cuda.is_bf16_supported(),
+        )
+        check_head(folder, policy.module)
+        return policy
+
+
+def _value_head(model: nn.Module, seed: int) -> nn.Linear:
+    """A linear layer that starts at zero: every value is zero until it learns."""
+    torch.manual_seed(seed)
+    weight: Any = model.get_output_embeddings().weight  # type: ignore[operator]
+    head = nn.Linear(weight.shape[1], 1, bias=False, device=weight.device, dtype=torch.float32)
+    nn.init.zeros_(head.weight)
+    return head
+
+
+@torch.no_grad()
+def check_head(folder: Path, module: LossModule) -> None:
+    """Compares our logits with the model's own on a few tokens.
+
+    An output layer that does something unknown to its logits would be trained on the wrong loss
+    without a sign of it.
+
+    Raises:
+        InputError: they differ.
+    """
+    model: Any = module.model
+    vocabulary = model.get_input_embeddings().weight.shape[0]
+    ids_BT = (torch.arange(1, 9, device=model.device) * 7919 % vocabulary)[None]
+    theirs_TV = model(input_ids=ids_BT, use_cache=False).logits[0].float()
+    ours_TV = module.head().logits(module.hidden(ids_BT)[0])
+    difference = float((ours_TV - theirs_TV).abs().max())
+    if not difference <= HEAD_TOLERANCE * float(theirs_TV.std()):
+        raise InputError(
+            f"{folder}: the output layer of {type(model).__name__} is unknown: "
+            f"its logits differ from ours by {difference:.3g}"
+        )

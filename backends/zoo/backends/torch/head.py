@@ -1,0 +1,130 @@
+"""The language head: from hidden states to float32 logits, one chunk of tokens at a time.
+
+Legend: N scored tokens, C tokens of a chunk, D hidden size, V vocabulary.
+
+Logits are formed in float32 whatever the weights' type: rounding them to bf16 costs 0.03 nats a
+token. A bf16 head is widened block by block, so that no float32 copy of it ever exists.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+CHUNK_TOKENS = 256
+"""Tokens whose logits exist at once."""
+
+VOCABULARY_BLOCK = 16_384
+"""Rows of a bf16 head that are widened to float32 at once."""
+
+
+def blocks(weight_VD: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """Yields the head's rows in float32: all at once if they already are, else block by block."""
+    if weight_VD.dtype is torch.float32:
+        yield slice(None), weight_VD
+        return
+    for start in range(0, weight_VD.shape[0], VOCABULARY_BLOCK):
+        part = slice(start, min(start + VOCABULARY_BLOCK, weight_VD.shape[0]))
+        yield part, weight_VD[part].float()
+
+
+def logits_into(hidden_CD: Tensor, weight_VD: Tensor, out_CV: Tensor) -> Tensor:
+    """Writes float32 logits into `out_CV` and returns it."""
+    if weight_VD.is_cuda and weight_VD.dtype is not torch.float32:
+        # The GPU multiplies 16-bit values exactly and adds them in float32.
+        return torch.mm(
+            hidden_CD.to(weight_VD.dtype), weight_VD.T, out_dtype=torch.float32, out=out_CV
+        )
+    hidden = hidden_CD.float()
+    for part, weight in blocks(weight_VD):
+        torch.mm(hidden, weight.T, out=out_CV[:, part])
+    return out_CV
+
+
+def gradient_into(grad_CV: Tensor, weight_VD: Tensor, out_CD: Tensor) -> Tensor:
+    """Writes `grad_CV @ weight_VD`, the gradient of the hidden states, into float32 `out_CD`."""
+    if weight_VD.dtype is torch.float32:
+        return torch.mm(grad_CV, weight_VD, out=out_CD)
+    out_CD.zero_()
+    for part, weight in blocks(weight_VD):
+        out_CD.addmm_(grad_CV[:, part], weight)
+    return out_CD
+
+
+class _Logits(torch.autograd.Function):
+    """Float32 logits with a float32 gradient for both factors."""
+
+    @staticmethod
+    def forward(ctx: Any, hidden_CD: Tensor, weight_VD: Tensor) -> Tensor:  # noqa: ANN401
+        ctx.save_for_backward(hidden_CD, weight_VD)
+        out = hidden_CD.new_empty(hidden_CD.shape[0], weight_VD.shape[0], dtype=torch.float32)
+        return logits_into(hidden_CD, weight_VD, out)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor | None]:  # noqa: ANN401
+        hidden_CD, weight_VD = ctx.saved_tensors
+        (grad_CV,) = grads
+        out = torch.empty_like(hidden_CD, dtype=torch.float32)
+        dhidden = gradient_into(grad_CV.contiguous(), weight_VD, out).to(hidden_CD.dtype)
+        dweight = (grad_CV.T @ hidden_CD.float()).to(weight_VD.dtype)
+        return dhidden, dweight if ctx.needs_input_grad[1] else None
+
+
+@dataclass(frozen=True)
+class Head:
+    """A model's output layer and what its forward does to the logits.
+
+    Attributes:
+        module: the output layer; a plain `nn.Linear`, or one with an adapter on it.
+        softcap: `cap * tanh(logits / cap)` is applied (Gemma 2), 0 for none.
+        scale: the logits are multiplied by this (Cohere, Granite), 1 for none.
+    """
+
+    module: nn.Module
+    softcap: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def plain(self) -> bool:
+        """Whether logits are `hidden @ weight.T` and nothing else."""
+        module = self.module
+        linear = isinstance(module, nn.Linear) and module.bias is None
+        return linear and not self.softcap and self.scale == 1.0
+
+    @property
+    def weight_VD(self) -> Tensor:
+        """The output layer's own weight."""
+        weight = self.module.weight
+        assert isinstance(weight, Tensor)
+        return weight
+
+    def trained_parameters(self) -> list[nn.Parameter]:
+        """Returns the parameters of the output layer that learn."""
+        return [p for p in self.module.parameters() if p.requires_grad]
+
+    def logits(self, hidden_CD: Tensor) -> Tensor:
+        """Returns float32 logits `[C, V]`, differentiable."""
+        module = self.module
+        if isinstance(module, nn.Linear):
+            logits: Tensor = _Logits.apply(hidden_CD, module.weight)  # type: ignore[no-untyped-call]
+            if module.bias is not None:
+                logits = logits + module.bias.float()
+        else:
+            logits = module(hidden_CD).float()
+        if self.scale != 1.0:
+            logits = logits * self.scale
+        if self.softcap:
+            logits = self.softcap * torch.tanh(logits / self.softcap)
+        return logits
+
+
+def find_head(model: nn.Module) -> Head:
+    """Returns the head of a transformers causal language model."""
+    config = getattr(model.config, "text_config", None) or model.config
+    scaling = getattr(config, "logits_scaling", None)
+    scale = 1.0 / scaling if scaling else getattr(config, "logit_scale", None) or 1.0
+    softcap = getattr(config, "final_logit_softcapping", None) or 0.0
+    module = model.get_output_embeddings()  # type: ignore[operator]
+    return Head(module, float(softcap), float(scale))

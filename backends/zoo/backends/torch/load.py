@@ -1,0 +1,123 @@
+"""From a model folder to a model: safetensors only, every weight checked."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from zoo.backends.torch.quiet import quiet
+from zoo.core import read_header
+from zoo.core.errors import InputError, NotAvailableError
+from zoo.models import checkpoint_files
+
+SMALL_PARAMETERS = 100_000_000
+"""Below this a model is held in float32: bf16 saves little and is slower on a CPU."""
+
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+
+
+def load_model(folder: Path, *, dtype: str, full: bool) -> nn.Module:
+    """Returns the causal language model in `folder`, on the CPU, ready for inference.
+
+    Args:
+        folder: a Hugging Face model folder.
+        dtype: `auto`, `f32` or `bf16`.
+        full: all weights will be trained, so they are float32 masters.
+
+    Raises:
+        NotAvailableError: there is no such folder.
+        InputError: it has no config, an unknown architecture, or weights that do not fit it.
+    """
+    from transformers import AutoModelForCausalLM
+
+    config = read_config(folder)
+    files = checkpoint_files(folder)
+    try:
+        with quiet():
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                folder,
+                config=config,
+                dtype=pick_dtype(files, dtype, full=full),
+                local_files_only=True,
+                use_safetensors=True,
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+            )
+    except (ValueError, RuntimeError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"{folder}: this model cannot be loaded: {reason}") from error
+    model: nn.Module = loaded[0]
+    _refuse_holes(folder, loaded[1])
+    _refuse_nan(folder, model)
+    return model.eval()
+
+
+def read_config(folder: Path) -> Any:  # noqa: ANN401
+    """Returns the folder's transformers config.
+
+    Raises:
+        NotAvailableError: there is no such folder.
+        InputError: the config is missing, broken, or of an unknown architecture.
+    """
+    from transformers import AutoConfig
+
+    path = folder / "config.json"
+    if not folder.is_dir():
+        raise NotAvailableError(f"{folder}: no such model folder")
+    if not path.is_file():
+        raise InputError(f"{folder}: no config.json there: expected a Hugging Face model folder")
+    try:
+        kind = json.loads(path.read_text(encoding="utf-8")).get("model_type")
+    except (ValueError, AttributeError) as error:
+        raise InputError(f"{path}: not a JSON object: {error}") from error
+    try:
+        return AutoConfig.from_pretrained(folder, local_files_only=True)
+    except (ValueError, KeyError, OSError) as error:
+        raise InputError(
+            f"{path}: model_type: unknown architecture {kind!r}",
+            hint="it needs a newer transformers, or code of its own, which is never run",
+        ) from error
+
+
+def pick_dtype(files: list[Path], dtype: str, *, full: bool) -> torch.dtype:
+    """Returns the type to hold weights in; see `Backend.load`."""
+    if full:
+        return torch.float32
+    if dtype != "auto":
+        return DTYPES[dtype]
+    tensors = [info for file in files for info in read_header(file).tensors.values()]
+    sizes: dict[str, int] = {}
+    for info in tensors:
+        count = 1
+        for length in info.shape:
+            count *= length
+        sizes[info.dtype] = sizes.get(info.dtype, 0) + count
+    if sum(sizes.values()) < SMALL_PARAMETERS or max(sizes, key=lambda k: sizes[k]) == "F32":
+        return torch.float32
+    return torch.bfloat16
+
+
+def _refuse_holes(folder: Path, report: dict[str, Any]) -> None:
+    """A weight that is not in the files would be random: nobody would notice."""
+    for entry in sorted(report.get("mismatched_keys") or []):
+        name, got, expected = entry
+        raise InputError(
+            f"{folder}: {name}: shape mismatch: expected {tuple(expected)}, got {tuple(got)}",
+            hint="config.json and the weights belong to different models",
+        )
+    missing = sorted(report.get("missing_keys") or [])
+    if missing:
+        raise InputError(
+            f"{folder}: {len(missing)} tensors are missing, the first is {missing[0]!r}",
+            hint="config.json and the weights belong to different models",
+        )
+
+
+def _refuse_nan(folder: Path, model: nn.Module) -> None:
+    for name, parameter in model.named_parameters():
+        if not bool(torch.isfinite(parameter).all()):
+            where = int((~torch.isfinite(parameter)).flatten().nonzero()[0])
+            value = parameter.detach().flatten()[where].item()
+            raise InputError(f"{folder}: {name}: value {where} is {value}: expected finite weights")

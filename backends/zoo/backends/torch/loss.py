@@ -1,0 +1,155 @@
+"""The module whose one forward is the loss: what a distributed wrapper wraps.
+
+Legend: B rows, T positions, N scored tokens, D hidden size.
+
+Nothing but this forward touches parameters in training. Statistics, objective and every gradient
+above the backbone are formed inside it, so the `[B, T, V]` logits never exist; autograd then
+carries the hidden states' gradient through the backbone.
+"""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from zoo.backends.base import Batch, Objective, Stat
+from zoo.backends.torch import statistics
+from zoo.backends.torch.head import Head, find_head
+from zoo.backends.torch.namespace import TorchNamespace
+from zoo.backends.torch.statistics import Scored, Stats
+
+
+@dataclass(frozen=True)
+class DeviceBatch:
+    """A `Batch` on the device, with the objective's view of it."""
+
+    ids_BT: Tensor
+    mask_BT: Tensor
+    arrays: Mapping[str, Any]
+
+    def gather(self, hidden_BTD: Tensor) -> Tensor:
+        """Returns `[N, D]`: the hidden state before each learned token."""
+        return hidden_BTD[:, :-1][self.mask_BT[:, 1:]]
+
+    def targets_N(self) -> Tensor:
+        """Returns the ids of the learned tokens."""
+        return self.ids_BT[:, 1:][self.mask_BT[:, 1:]]
+
+    def scatter(self, values_N: Tensor) -> Tensor:
+        """Returns `[B, T]` with each learned token's value in its place and zero elsewhere."""
+        out = torch.zeros(self.mask_BT.shape, dtype=values_N.dtype, device=values_N.device)
+        return out.masked_scatter(self.mask_BT, values_N)
+
+
+def to_device(batch: Batch, device: torch.device) -> DeviceBatch:
+    """Moves a batch; floating extras become float32."""
+
+    def move(array: Any) -> Tensor:  # noqa: ANN401
+        tensor = torch.from_numpy(array)
+        return (tensor.float() if tensor.is_floating_point() else tensor).to(device)
+
+    mask_BT = move(batch.loss_mask_BT)
+    if bool(mask_BT[:, :1].any()):
+        raise ValueError("loss_mask_BT: position 0 has nothing before it: expected False")
+    arrays: dict[str, Any] = {name: move(value) for name, value in batch.extras.items()}
+    arrays |= {"mask": mask_BT.float(), "lengths": move(batch.lengths_B), **batch.constants}
+    return DeviceBatch(move(batch.ids_BT), mask_BT, arrays)
+
+
+class LossModule(nn.Module):
+    """A causal language model, its head and perhaps a value head; the forward is the loss."""
+
+    def __init__(self, model: nn.Module, value_head: nn.Module | None, *, autocast: bool) -> None:
+        super().__init__()
+        self.model = model
+        self.value_head = value_head
+        self.autocast = autocast
+
+    def head(self) -> Head:
+        """Returns the language head as it is now (an adapter may have been put on it)."""
+        return find_head(self.model)
+
+    def hidden(self, ids_BT: Tensor) -> Tensor:
+        """Returns the backbone's last hidden states, `[B, T, D]`.
+
+        Padding is on the right and attention is causal: real tokens never see it, so no
+        attention mask is needed and the faster kernel is taken.
+        """
+        backbone = self.model.get_decoder()  # type: ignore[operator]
+        mixed = torch.autocast(ids_BT.device.type, torch.bfloat16) if self.autocast else None
+        with mixed or nullcontext():
+            hidden: Tensor = backbone(input_ids=ids_BT, use_cache=False).last_hidden_state
+        return hidden
+
+    def scored(self, batch: DeviceBatch, teacher: "Teacher | None" = None) -> Scored:
+        """Runs the backbone and returns the tokens to score."""
+        return Scored(
+            hidden_ND=batch.gather(self.hidden(batch.ids_BT)),
+            targets_N=batch.targets_N(),
+            head=self.head(),
+            value_head=self.value_head,
+            teacher_hidden_ND=teacher.hidden_ND if teacher else None,
+            teacher_head=teacher.head if teacher else None,
+        )
+
+    def forward(
+        self, objective: Objective, batch: DeviceBatch, teacher: "Teacher | None" = None
+    ) -> Tensor:
+        """Returns the loss; its backward gives every gradient."""
+        scored = self.scored(batch, teacher)
+        parameters: list[nn.Parameter] = []
+        if objective.needs & statistics.FROM_VOCABULARY:
+            parameters += scored.head.trained_parameters()
+        if Stat.VALUES in objective.needs and self.value_head is not None:
+            parameters += list(self.value_head.parameters())
+        spec = (objective, batch, scored, parameters)
+        loss: Tensor = _GradientInForward.apply(spec, scored.hidden_ND, *parameters)  # type: ignore[no-untyped-call]
+        return loss
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """Another policy's hidden states at the learned tokens, and its head."""
+
+    hidden_ND: Tensor
+    head: Head
+
+
+class _GradientInForward(torch.autograd.Function):
+    """(hidden states, head parameters) -> loss, with all gradients formed on the way."""
+
+    @staticmethod
+    def forward(ctx: Any, spec: Any, hidden_ND: Tensor, *parameters: Tensor) -> Tensor:  # noqa: ANN401
+        objective, batch, scored, trained = spec
+        losses: list[Tensor] = []
+
+        def cotangents(stats: Stats) -> dict[Stat, Tensor]:
+            loss, slopes = _differentiate(objective, batch, stats)
+            losses.append(loss)
+            return slopes
+
+        dhidden_ND, grads = statistics.gradients(scored, objective.needs, cotangents, trained)
+        ctx.save_for_backward(dhidden_ND, *grads)
+        return losses[0]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        return (None, *[saved * grads[0].to(saved.dtype) for saved in ctx.saved_tensors])
+
+
+def _differentiate(
+    objective: Objective, batch: DeviceBatch, stats: Stats
+) -> tuple[Tensor, dict[Stat, Tensor]]:
+    """Returns the loss and its derivative by each statistic."""
+    with torch.enable_grad():
+        leaves = {stat: value.detach().requires_grad_() for stat, value in stats.items()}
+        placed = {stat: batch.scatter(leaf) for stat, leaf in leaves.items()}
+        loss = objective(TorchNamespace(), placed, batch.arrays)
+        slopes = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+    return loss.detach(), {
+        stat: torch.zeros_like(leaf) if slope is None else slope
+        for (stat, leaf), slope in zip(leaves.items(), slopes, strict=True)
+    }

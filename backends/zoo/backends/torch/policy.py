@@ -1,0 +1,254 @@
+"""A policy on torch: the contract of `zoo.backends.base.Policy`.
+
+Legend: B rows, T positions, N scored tokens, D hidden size.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from zoo.backends.base import (
+    Batch,
+    MemoryInfo,
+    Objective,
+    Policy,
+    Rollout,
+    Sampling,
+    Stat,
+    StepInfo,
+)
+from zoo.backends.torch import adapter, memory, statistics
+from zoo.backends.torch.generate import generate
+from zoo.backends.torch.loss import DeviceBatch, LossModule, Teacher, to_device
+from zoo.backends.torch.optimizer import NamedAdamW
+from zoo.backends.torch.quiet import quiet
+from zoo.core.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from peft import PeftModel
+
+TRAINED_FILE = "trained.safetensors"
+
+
+class TorchPolicy:
+    """A causal language model with the parameters that learn and their optimizer.
+
+    Args:
+        model: the transformers model; layers may carry an adapter.
+        peft_model: peft's wrapper around `model`, if it has an adapter.
+        value_head: a linear layer from hidden states to one value.
+        weight_decay: AdamW's, on matrices only.
+        autocast: run the backbone in bf16 while the weights stay float32.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        peft_model: "PeftModel | None" = None,
+        value_head: nn.Module | None = None,
+        weight_decay: float = 0.0,
+        autocast: bool = False,
+    ) -> None:
+        self.module = LossModule(model, value_head, autocast=autocast)
+        self.peft_model = peft_model
+        self.optimizer = NamedAdamW(self._trained_parameters(), weight_decay=weight_decay)
+        self._wrapped: nn.Module = self.module
+        self._processes = 1
+
+    @property
+    def device(self) -> torch.device:
+        """The device that holds the weights."""
+        return next(self.module.parameters()).device
+
+    def _trained_parameters(self) -> dict[str, nn.Parameter]:
+        named = [
+            *self.module.model.named_parameters(),
+            *((f"value_head.{n}", p) for n, p in _parameters(self.module.value_head)),
+        ]
+        return {adapter.canonical(name): p for name, p in named if p.requires_grad}
+
+    def wrap(self, wrapper: Callable[[nn.Module], nn.Module], processes: int) -> None:
+        """Puts a distributed wrapper that averages gradients over `processes` around the loss."""
+        self._wrapped, self._processes = wrapper(self.module), processes
+
+    def parameter_count(self) -> int:
+        """Returns the number of the base model's parameters, tied ones once."""
+        named = self.module.model.named_parameters()
+        return sum(p.numel() for name, p in named if "lora_" not in name)
+
+    # ---- scoring and learning
+
+    def score(
+        self, batch: Batch, needs: frozenset[Stat], *, teacher: Policy | None = None
+    ) -> "dict[Stat, NDArray[np.float32]]":
+        """Returns each statistic as float32 `[B, T]`, zero where nothing is learned."""
+        with self._inference():
+            moved = to_device(batch, self.device)
+            scored = self.module.scored(moved, self._teacher(teacher, moved))
+            stats = statistics.score(scored, needs)
+            return {stat: moved.scatter(value).cpu().numpy() for stat, value in stats.items()}
+
+    def accumulate(
+        self, objective: Objective, batch: Batch, *, key: int, teacher: Policy | None = None
+    ) -> dict[str, float]:
+        """Adds the gradient of `objective` on `batch` and returns `{"loss": ...}`."""
+        moved = to_device(batch, self.device)
+        frozen = self._teacher(teacher, moved)
+        torch.manual_seed(key)
+        self._wrapped.train()
+        loss = self._wrapped(objective, moved, frozen)
+        # A distributed wrapper averages; the objective has divided by the whole window already.
+        (loss * self._processes).backward()
+        self._wrapped.eval()
+        return {"loss": loss.item()}
+
+    def optimizer_step(self, lr: float, max_grad_norm: float) -> StepInfo:
+        """Clips the gathered gradient, steps AdamW, and clears the gradient."""
+        return self.optimizer.step(lr, max_grad_norm)
+
+    def hidden_and_head(self, batch: DeviceBatch) -> Teacher:
+        """Returns this policy's hidden states at the learned tokens: it is a teacher."""
+        with self._inference():
+            return Teacher(batch.gather(self.module.hidden(batch.ids_BT)), self.module.head())
+
+    def _teacher(self, teacher: Policy | None, batch: DeviceBatch) -> Teacher | None:
+        if teacher is None:
+            return None
+        if not isinstance(teacher, TorchPolicy | ReferencePolicy):
+            raise TypeError("teacher: expected a policy of the same backend")
+        return teacher.hidden_and_head(batch)
+
+    @contextmanager
+    def _inference(self) -> Generator[None]:
+        self.module.eval()
+        with torch.no_grad():
+            yield
+
+    @contextmanager
+    def reference(self) -> "Generator[ReferencePolicy]":
+        """Yields this policy with its adapter off, usable beside it and as its teacher.
+
+        Raises:
+            InputError: there is no adapter: the start of full training is not kept.
+        """
+        if self.peft_model is None:
+            raise InputError("reference: expected a policy with an adapter, got full weights")
+        yield ReferencePolicy(self)
+
+    # ---- sampling
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], sampling: Sampling, *, keys: Sequence[int]
+    ) -> list[Rollout]:
+        """Continues each prompt; row i draws from a stream seeded by `keys[i]` alone."""
+        self.module.eval()
+        return generate(self.module.model, prompts, sampling, keys)
+
+    # ---- state
+
+    def gradients(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
+        """Yields what `accumulate` has gathered since the last step, by canonical name."""
+        for name, parameter in self.optimizer.parameters.items():
+            gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            yield name, gradient.float().cpu().numpy().copy()
+
+    def trained(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
+        """Yields the trained parameters by canonical name, as float32 copies."""
+        for name, parameter in self.optimizer.parameters.items():
+            yield name, parameter.detach().float().cpu().numpy().copy()
+
+    def load_trained(self, values: "Mapping[str, NDArray[np.float32]]") -> None:
+        """Puts values from `trained` back.
+
+        Raises:
+            InputError: the names or shapes are not those of this policy.
+        """
+        self._load_tensors({name: torch.from_numpy(v) for name, v in values.items()}, "values")
+
+    def save_checkpoint(self, folder: Path) -> None:
+        """Writes trained parameters and optimizer state as safetensors."""
+        from safetensors.torch import save_file
+
+        tensors = {
+            name: p.detach().cpu().contiguous() for name, p in self.optimizer.parameters.items()
+        }
+        save_file(tensors, folder / TRAINED_FILE)
+        self.optimizer.save(folder)
+
+    def load_checkpoint(self, folder: Path) -> None:
+        """Restores what `save_checkpoint` wrote, bit for bit."""
+        from safetensors.torch import load_file
+
+        self._load_tensors(load_file(folder / TRAINED_FILE), str(folder / TRAINED_FILE))
+        self.optimizer.load(folder)
+
+    def _load_tensors(self, tensors: Mapping[str, Tensor], source: str) -> None:
+        parameters = self.optimizer.parameters
+        if tensors.keys() != parameters.keys():
+            odd = sorted(tensors.keys() ^ parameters.keys())[0]
+            raise InputError(f"{source}: {odd}: in only one of the checkpoint and this policy")
+        for name, parameter in parameters.items():
+            expected, got = tuple(parameter.shape), tuple(tensors[name].shape)
+            if expected != got:
+                raise InputError(
+                    f"{source}: {name}: shape mismatch: expected {expected}, got {got}"
+                )
+            with torch.no_grad():
+                parameter.copy_(tensors[name])
+
+    def save_result(self, folder: Path, *, base: str) -> None:
+        """Writes a PEFT folder (adapter) or a float32 transformers folder (full)."""
+        if self.peft_model is not None:
+            adapter.save_lora(self.peft_model, folder, base=base)
+            return
+        model: Any = self.module.model
+        model.config.dtype = torch.float32
+        with quiet():
+            model.save_pretrained(folder)
+
+    def memory(self) -> MemoryInfo:
+        """Returns the process's peaks."""
+        return memory.peak()
+
+
+def _parameters(module: nn.Module | None) -> list[tuple[str, nn.Parameter]]:
+    return [] if module is None else list(module.named_parameters())
+
+
+class ReferencePolicy:
+    """A policy seen with its adapter switched off: it scores and teaches, it never learns."""
+
+    def __init__(self, policy: TorchPolicy) -> None:
+        self._policy = policy
+
+    @contextmanager
+    def _off(self) -> Generator[None]:
+        assert self._policy.peft_model is not None
+        with self._policy.peft_model.disable_adapter():
+            yield
+
+    def score(
+        self, batch: Batch, needs: frozenset[Stat], *, teacher: Policy | None = None
+    ) -> "dict[Stat, NDArray[np.float32]]":
+        """Returns each statistic of the base model; see `Policy.score`."""
+        with self._off():
+            return self._policy.score(batch, needs, teacher=teacher)
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], sampling: Sampling, *, keys: Sequence[int]
+    ) -> list[Rollout]:
+        """Continues each prompt with the base model; see `Policy.generate`."""
+        with self._off():
+            return self._policy.generate(prompts, sampling, keys=keys)
+
+    def hidden_and_head(self, batch: DeviceBatch) -> Teacher:
+        """Returns the base model's hidden states at the learned tokens."""
+        with self._off():
+            return self._policy.hidden_and_head(batch)

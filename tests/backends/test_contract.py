@@ -1,0 +1,237 @@
+"""The contract that every engine keeps, compared with full logits and autograd on the CPU.
+
+An engine joins by appearing in `ENGINES`; nothing else here changes.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import zoo.backends.torch.policy as torch_policy
+from tests.backends import reference
+from tests.backends.objectives_for_tests import (
+    CRITIC,
+    DISTILL,
+    DPO,
+    GRPO,
+    SFT,
+    SORTED,
+    TestObjective,
+)
+from zoo.backends import ENGINES, load_backend
+from zoo.backends.base import Batch, LoraSpec, Policy, Sampling, Stat
+from zoo.backends.detect import probe
+from zoo.gym.train.accumulate import accumulate_window
+
+TOLERANCE = 1e-5
+"""Relative, float32."""
+
+LORA = LoraSpec(rank=4, alpha=8.0)
+
+
+@pytest.fixture(params=sorted(ENGINES))
+def engine(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    works, why = probe(name)
+    if not works:
+        pytest.skip(f"{name}: {why}")
+    return name
+
+
+def policies(
+    engine: str, folder: Path, train: LoraSpec | str, *, value_head: bool = False
+) -> Iterator[Policy]:
+    """The engine's policy and the reference's, with the same adapter values."""
+    for name in (engine, "cpu"):
+        policy = load_backend(name).load(folder, train=train, value_head=value_head, seed=1)
+        random = np.random.default_rng(7)
+        moved = {
+            key: value + 0.05 * random.standard_normal(value.shape).astype(np.float32)
+            if "lora_" in key or "value_head" in key
+            else value
+            for key, value in policy.trained()
+        }
+        policy.load_trained(moved)
+        yield policy
+
+
+def as_reference(policy: Policy) -> torch_policy.TorchPolicy:
+    assert isinstance(policy, torch_policy.TorchPolicy)
+    return policy
+
+
+@pytest.mark.parametrize("train", [LORA, "full"], ids=["lora", "full"])
+@pytest.mark.parametrize("objective", [SFT, DPO, GRPO, CRITIC], ids=lambda o: o.name)
+@pytest.mark.parametrize("model", ["tied", "untied"])
+def test_loss_and_gradient_equal_full_logits(
+    request: pytest.FixtureRequest,
+    engine: str,
+    model: str,
+    objective: TestObjective,
+    train: LoraSpec | str,
+) -> None:
+    folder = request.getfixturevalue(model)
+    mine, plain = policies(engine, folder, train, value_head=Stat.VALUES in objective.needs)
+    batch = reference.example_batch()
+    loss, gradients = reference.loss_and_gradients(as_reference(plain), objective, batch)
+    assert mine.accumulate(objective, batch, key=0)["loss"] == pytest.approx(loss, rel=TOLERANCE)
+    assert reference.relative_error(dict(mine.gradients()), gradients) < TOLERANCE
+
+
+def test_a_head_with_an_adapter_learns_as_full_logits_say(engine: str, untied: Path) -> None:
+    spec = LoraSpec(rank=4, alpha=8.0, targets=("q_proj", "lm_head"))
+    mine, plain = policies(engine, untied, spec)
+    batch = reference.example_batch()
+    _, gradients = reference.loss_and_gradients(as_reference(plain), GRPO, batch)
+    mine.accumulate(GRPO, batch, key=0)
+    assert any("lm_head" in name for name in gradients)
+    assert reference.relative_error(dict(mine.gradients()), gradients) < TOLERANCE
+
+
+def test_distillation_follows_the_teacher(engine: str, untied: Path, teacher_folder: Path) -> None:
+    mine, plain = policies(engine, untied, LORA)
+    other, other_plain = (load_backend(name).load(teacher_folder) for name in (engine, "cpu"))
+    batch = reference.example_batch()
+    loss, gradients = reference.loss_and_gradients(
+        as_reference(plain), DISTILL, batch, as_reference(other_plain)
+    )
+    got = mine.accumulate(DISTILL, batch, key=0, teacher=other)
+    assert got["loss"] == pytest.approx(loss, rel=TOLERANCE)
+    assert reference.relative_error(dict(mine.gradients()), gradients) < TOLERANCE
+
+
+def test_scores_belong_to_their_own_token(engine: str, tied: Path) -> None:
+    mine, plain = policies(engine, tied, LORA)
+    batch = reference.example_batch()
+    needs = frozenset({Stat.LOGPROBS, Stat.ENTROPY, Stat.LOG_SUM_SQ_PROBS})
+    expected = reference.statistics(as_reference(plain), needs, batch)
+    got = mine.score(batch, needs)
+    for stat in needs:
+        np.testing.assert_allclose(got[stat], expected[stat].detach(), rtol=1e-4, atol=1e-5)
+        assert not got[stat][~batch.loss_mask_BT].any()
+
+
+@pytest.mark.parametrize("objective", [SFT, SORTED], ids=lambda o: o.name)
+def test_cutting_a_window_leaves_the_gradient_as_it_was(
+    engine: str, tied: Path, objective: TestObjective
+) -> None:
+    mine, plain = policies(engine, tied, LORA)
+    batch = reference.example_batch(rows=8)
+    _, gradients = reference.loss_and_gradients(as_reference(plain), objective, batch)
+    accumulate_window(mine, objective, pairs_of(batch), keys=[0, 1, 2, 3])
+    assert reference.relative_error(dict(mine.gradients()), gradients) < TOLERANCE
+
+
+def pairs_of(batch: Batch) -> list[Batch]:
+    return [
+        Batch(
+            batch.ids_BT[i : i + 2],
+            batch.lengths_B[i : i + 2],
+            batch.loss_mask_BT[i : i + 2],
+            {name: value[i : i + 2] for name, value in batch.extras.items()},
+            batch.constants,
+        )
+        for i in range(0, len(batch.lengths_B), 2)
+    ]
+
+
+def test_the_reference_is_the_base_and_leaves_the_policy_alone(engine: str, tied: Path) -> None:
+    mine, _ = policies(engine, tied, LORA)
+    base = load_backend(engine).load(tied)
+    batch, needs = reference.example_batch(), frozenset({Stat.LOGPROBS})
+    before = mine.score(batch, needs)[Stat.LOGPROBS]
+    with mine.reference() as reference_policy:
+        without = reference_policy.score(batch, needs)[Stat.LOGPROBS]
+        beside = mine.score(batch, needs)[Stat.LOGPROBS]
+    np.testing.assert_array_equal(without, base.score(batch, needs)[Stat.LOGPROBS])
+    np.testing.assert_array_equal(before, beside)
+    assert np.abs(before - without).max() > 1e-3
+
+
+def test_a_policy_is_at_no_distance_from_itself(engine: str, tied: Path) -> None:
+    mine, _ = policies(engine, tied, LORA)
+    needs = frozenset({Stat.FORWARD_KL, Stat.REVERSE_KL})
+    scores = mine.score(reference.example_batch(), needs, teacher=mine)
+    for stat in needs:
+        assert np.abs(scores[stat]).max() < 1e-5
+
+
+def test_a_step_moves_the_weights_against_the_gradient(engine: str, tied: Path) -> None:
+    mine, _ = policies(engine, tied, LORA)
+    batch = reference.example_batch()
+    before = mine.accumulate(SFT, batch, key=0)["loss"]
+    info = mine.optimizer_step(1e-2, 1.0)
+    after = mine.accumulate(SFT, batch, key=0)["loss"]
+    assert info.changed
+    assert not info.skipped
+    assert info.grad_norm > 0
+    assert after < before
+
+
+def test_a_gradient_that_is_no_number_changes_nothing(engine: str, tied: Path) -> None:
+    mine, _ = policies(engine, tied, LORA)
+    batch = reference.example_batch()
+    broken = Batch(batch.ids_BT, batch.lengths_B, batch.loss_mask_BT, {}, {"window_tokens": 0.0})
+    before = dict(mine.trained())
+    mine.accumulate(SFT, broken, key=0)
+    info = mine.optimizer_step(1e-2, 1.0)
+    assert info.skipped
+    assert not info.changed
+    for name, value in mine.trained():
+        np.testing.assert_array_equal(value, before[name])
+
+
+@pytest.mark.parametrize("train", [LORA, "full"], ids=["lora", "full"])
+def test_a_restored_policy_goes_on_bit_for_bit(
+    engine: str, tied: Path, tmp_path: Path, train: LoraSpec | str
+) -> None:
+    batch = reference.example_batch()
+    kept = load_backend(engine).load(tied, train=train, seed=3)
+    step(kept, batch, 1)
+    kept.save_checkpoint(tmp_path)
+    step(kept, batch, 2)
+    resumed = load_backend(engine).load(tied, train=train, seed=99)
+    resumed.load_checkpoint(tmp_path)
+    step(resumed, batch, 2)
+    for (name, mine), (other, theirs) in zip(kept.trained(), resumed.trained(), strict=True):
+        assert name == other
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def step(policy: Policy, batch: Batch, key: int) -> None:
+    policy.accumulate(SFT, batch, key=key)
+    policy.optimizer_step(1e-2, 1.0)
+
+
+def test_dropout_repeats_with_its_key(engine: str, tied: Path) -> None:
+    spec = LoraSpec(rank=4, alpha=8.0, dropout=0.5)
+    mine, _ = policies(engine, tied, spec)
+    batch = reference.example_batch()
+    first, again, other = (mine.accumulate(SFT, batch, key=k)["loss"] for k in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_a_row_is_sampled_alike_alone_and_among_others(engine: str, tied: Path) -> None:
+    policy = load_backend(engine).load(tied)
+    sampling = Sampling(max_new_tokens=6, temperature=0.7, top_p=0.9)
+    together = policy.generate([[5, 6, 7, 8], [9]], sampling, keys=[1, 2])
+    alone = policy.generate([[9]], sampling, keys=[2])
+    assert together[1].ids == alone[0].ids
+    np.testing.assert_allclose(together[1].logprobs, alone[0].logprobs, atol=1e-4)
+
+
+def test_greedy_tokens_are_the_likeliest_and_a_stop_id_ends_them(engine: str, tied: Path) -> None:
+    policy = load_backend(engine).load(tied)
+    free = policy.generate([[5, 6, 7]], Sampling(max_new_tokens=5), keys=[0])[0]
+    ids = np.array([[5, 6, 7, *free.ids]])
+    mask = np.array([[False] * 3 + [True] * 5])
+    scores = policy.score(Batch(ids, np.array([8]), mask), frozenset({Stat.LOGPROBS}))
+    np.testing.assert_allclose(scores[Stat.LOGPROBS][0, 3:], free.logprobs, atol=1e-4)
+    stopped = policy.generate(
+        [[5, 6, 7]], Sampling(max_new_tokens=5, stop_ids=(free.ids[1],)), keys=[0]
+    )[0]
+    assert (stopped.ids, stopped.finish) == (free.ids[: free.ids.index(free.ids[1]) + 1], "stop")
+    assert free.finish == "length"

@@ -1,0 +1,105 @@
+"""Model folders that must be refused, and what is said of each."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from zoo.backends import load_backend
+from zoo.core.errors import InputError, NotAvailableError
+
+WEIGHTS = "model.safetensors"
+Q_PROJ = "model.layers.0.self_attn.q_proj.weight"
+
+
+@pytest.fixture
+def folder(tied: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tied, tmp_path / "model"))
+
+
+def refused(folder: Path) -> str:
+    with pytest.raises(InputError) as raised:
+        load_backend("cpu").load(folder)
+    return str(raised.value)
+
+
+def rewrite(folder: Path, name: str, value: torch.Tensor | None) -> None:
+    tensors = load_file(folder / WEIGHTS)
+    if value is None:
+        del tensors[name]
+    else:
+        tensors[name] = value
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+
+
+def test_a_folder_that_is_not_there_is_named() -> None:
+    with pytest.raises(NotAvailableError, match="nowhere"):
+        load_backend("cpu").load(Path("nowhere"))
+
+
+def test_a_nan_is_told_with_its_tensor(folder: Path) -> None:
+    tensor = load_file(folder / WEIGHTS)[Q_PROJ]
+    tensor[0, 5] = float("nan")
+    rewrite(folder, Q_PROJ, tensor)
+    assert f"{Q_PROJ}: value 5 is nan" in refused(folder)
+
+
+def test_a_wrong_shape_is_told_with_both_shapes(folder: Path) -> None:
+    rewrite(folder, Q_PROJ, torch.zeros(64, 32))
+    said = refused(folder)
+    assert Q_PROJ in said
+    assert "(64, 64)" in said
+    assert "(64, 32)" in said
+
+
+def test_a_missing_tensor_is_never_made_up(folder: Path) -> None:
+    rewrite(folder, Q_PROJ, None)
+    assert f"1 tensors are missing, the first is '{Q_PROJ}'" in refused(folder)
+
+
+def test_a_truncated_file_is_refused(folder: Path) -> None:
+    whole = (folder / WEIGHTS).read_bytes()
+    (folder / WEIGHTS).write_bytes(whole[: len(whole) // 2])
+    assert WEIGHTS in refused(folder)
+
+
+def test_a_git_lfs_pointer_is_recognised(folder: Path) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12\n"
+    (folder / WEIGHTS).write_text(pointer)
+    assert "LFS" in refused(folder)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt"])
+def test_pickled_weights_are_not_loaded(folder: Path, name: str) -> None:
+    (folder / WEIGHTS).rename(folder / name)
+    assert name in refused(folder)
+
+
+def test_an_unknown_architecture_is_named(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "quantum_gpt"}))
+    assert "unknown architecture 'quantum_gpt'" in refused(folder)
+
+
+def test_a_broken_config_is_named(folder: Path) -> None:
+    (folder / "config.json").write_text("{")
+    assert "config.json: not a JSON object" in refused(folder)
+
+
+def test_an_output_layer_that_changes_its_logits_unknown_to_us_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import Qwen3ForCausalLM
+
+    plain = Qwen3ForCausalLM.forward
+
+    def doubled(self: Qwen3ForCausalLM, **inputs: object) -> object:
+        out = plain(self, **inputs)
+        out.logits = out.logits * 2
+        return out
+
+    monkeypatch.setattr(Qwen3ForCausalLM, "forward", doubled)
+    assert "output layer of Qwen3ForCausalLM is unknown" in refused(folder)
