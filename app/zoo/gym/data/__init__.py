@@ -1,0 +1,31 @@
+"""Data: files of any known format -> rows -> tokens and the mask of what is learned."""
+
+from zoo.gym.data.encode import Encoded, Example, encode_records
+from zoo.gym.data.inspection import Inspection, inspect_dataset
+from zoo.gym.data.read import fingerprint, read_dataset
+from zoo.gym.data.records import Dataset, Message, Problem, Record
+from zoo.gym.data.rows import EncodeOptions, Think, encode_prompt
+from zoo.gym.data.split import split_records
+from zoo.gym.data.thinking import split_thinking
+from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer
+
+__all__ = [
+    "Dataset",
+    "EncodeOptions",
+    "Encoded",
+    "Example",
+    "Inspection",
+    "Message",
+    "Problem",
+    "Record",
+    "Think",
+    "Tokenizer",
+    "encode_prompt",
+    "encode_records",
+    "fingerprint",
+    "inspect_dataset",
+    "load_tokenizer",
+    "read_dataset",
+    "split_records",
+    "split_thinking",
+]

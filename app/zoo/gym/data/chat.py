@@ -1,0 +1,169 @@
+"""Chat rows: the turns of OpenAI `messages`, ShareGPT `conversations` and their relatives."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import cast
+
+from zoo.gym.data.records import Message
+from zoo.gym.data.thinking import split_thinking
+from zoo.gym.errors import InputError
+
+ROLES = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "human": "user",
+    "prompter": "user",
+    "assistant": "assistant",
+    "gpt": "assistant",
+    "chatgpt": "assistant",
+    "bot": "assistant",
+    "model": "assistant",
+}
+"""A role as data files name it -> the role of `Message`."""
+
+_ROLE_KEYS = ("role", "from")
+_CONTENT_KEYS = ("content", "value", "text")
+_REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
+_WEIGHT_KEYS = ("weight", "loss_weight")
+_TOOL_KEYS = ("tool_calls", "function_call")
+
+_NAMES: dict[type, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
+
+
+def type_name(value: object) -> str:
+    """Returns what a JSON value is, in words."""
+    return _NAMES.get(type(value), type(value).__name__)
+
+
+def text_of(value: object, key: str) -> str:
+    """Returns a value that must be text; a list of text parts counts as their joined text.
+
+    Args:
+        value: a string, or OpenAI content parts `[{"type": "text", "text": ...}]`.
+        key: where the value stands, for the message.
+
+    Raises:
+        InputError: the value is something else.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value:
+        return "".join(_part(part, key) for part in cast("list[object]", value))
+    raise InputError(f"{key!r}: expected text, got {type_name(value)}")
+
+
+def _part(part: object, key: str) -> str:
+    if isinstance(part, dict):
+        fields = cast("dict[str, object]", part)
+        text = fields.get("text", fields.get("value"))
+        if fields.get("type") == "text" and isinstance(text, str):
+            return text
+        raise InputError(f"{key!r}: expected parts of text, got a part of {fields.get('type')!r}")
+    raise InputError(f"{key!r}: expected parts of text, got {type_name(part)}")
+
+
+def parse_chat(value: object, key: str) -> tuple[Message, ...]:
+    """Returns the turns of a chat; system turns without text are left out.
+
+    Args:
+        value: a list of messages, `role` and `content` or `from` and `value`.
+        key: the row's key that holds the list.
+
+    Raises:
+        InputError: it is no list of messages, a role is unknown, the chat starts with the
+            assistant, or all turns are empty.
+    """
+    turns = parse_turns(value, key)
+    if turns and turns[0].role == "assistant":
+        raise InputError(f"{key!r} starts with an assistant turn: expected a user turn first")
+    if not any(turn.content.strip() for turn in turns):
+        raise InputError(f"{key!r} is empty: expected turns with text")
+    require_answer(turns)
+    return turns
+
+
+def require_answer(turns: Sequence[Message]) -> None:
+    """Refuses a chat in which nothing can be learned.
+
+    Raises:
+        InputError: there is no assistant turn, or none that the data wants learned.
+    """
+    answers = [turn for turn in turns if turn.role == "assistant"]
+    if not answers:
+        raise InputError("no assistant turn: expected at least one to learn from")
+    if not any(turn.learned for turn in answers):
+        raise InputError("no assistant turn to learn: every one has the weight 0")
+
+
+def parse_turns(value: object, key: str) -> tuple[Message, ...]:
+    """Returns the turns of a list of messages, in any order of roles.
+
+    Raises:
+        InputError: it is no list of messages, or a role is unknown.
+    """
+    if not isinstance(value, list):
+        raise InputError(f"{key!r}: expected a list of messages, got {type_name(value)}")
+    parts = cast("list[object]", value)
+    turns = [_message(part, f"{key}[{index}]") for index, part in enumerate(parts)]
+    return tuple(turn for turn in turns if turn.role != "system" or turn.content.strip())
+
+
+def _message(value: object, where: str) -> Message:
+    if not isinstance(value, dict):
+        raise InputError(f"{where}: expected a message, got {type_name(value)}")
+    fields = cast("dict[str, object]", value)
+    role = _role(fields, where)
+    if any(fields.get(key) for key in _TOOL_KEYS):
+        raise InputError(f"{where}: tool calls are not supported: expected turns of text")
+    key = _key(fields, _CONTENT_KEYS, where)
+    content = text_of(fields[key], f"{where}.{key}")
+    if role != "assistant":
+        return Message(role, content)
+    given = next((fields[key] for key in _REASONING_KEYS if fields.get(key) is not None), None)
+    if given is None:
+        reasoning, content = split_thinking(content)
+    else:
+        reasoning = text_of(given, f"{where} reasoning").strip("\n")
+    return Message(role, content, reasoning, learned=_is_learned(fields, where))
+
+
+def _role(fields: dict[str, object], where: str) -> str:
+    role = fields[_key(fields, _ROLE_KEYS, where)]
+    if not isinstance(role, str):
+        raise InputError(f"{where}: expected a role in words, got {type_name(role)}")
+    if role not in ROLES:
+        raise InputError(f"{where}: unknown role {role!r}: expected system, user or assistant")
+    return ROLES[role]
+
+
+def _key(fields: dict[str, object], known: tuple[str, ...], where: str) -> str:
+    """Returns the first of the known keys that a message has."""
+    for key in known:
+        if key in fields:
+            return key
+    near = [key for key in fields if get_close_matches(key, known, n=1)]
+    raise InputError(
+        f"{where}: expected {known[0]!r}, got {near[0]!r}"
+        if near
+        else f"{where}: expected {known[0]!r}, got the keys {_quoted(fields)}"
+    )
+
+
+def _quoted(fields: dict[str, object]) -> str:
+    return ", ".join(repr(key) for key in fields) or "of an empty object"
+
+
+def _is_learned(fields: dict[str, object], where: str) -> bool:
+    weight = next((fields[key] for key in _WEIGHT_KEYS if fields.get(key) is not None), 1)
+    if weight not in {0, 1}:
+        raise InputError(f"{where}: weight: expected 0 or 1, got {weight!r}")
+    return weight == 1

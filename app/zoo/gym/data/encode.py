@@ -1,0 +1,153 @@
+"""Turns rows into examples: token ids, and which of them are learned."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from zoo.gym.data.records import Problem, Record
+from zoo.gym.data.rows import (
+    EncodedRow,
+    EncodeOptions,
+    Encoder,
+    encode_row,
+    make_encoder,
+    require_template,
+    with_bos,
+)
+from zoo.gym.data.text import BLANK_LINE
+from zoo.gym.data.tokenizer import Tokenizer, tokenise
+from zoo.gym.data.windows import windows
+from zoo.gym.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A row in tokens.
+
+    Attributes:
+        ids: token ids, int64 [T].
+        mask: the tokens that are learned, bool [T]; never the first, which nothing predicts.
+        source: `file:line` of its row, or of the text that a window starts in.
+        truncated: whether its end was cut off.
+    """
+
+    ids: "NDArray[np.int64]"
+    mask: "NDArray[np.bool_]"
+    source: str
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What a model can learn from.
+
+    Attributes:
+        examples: one for each row that has something to learn, in order; windows of text last.
+        problems: rows that the model's template refuses.
+        truncated: rows that are longer than `cutoff_len`, dropped ones included.
+        dropped_unlearned: rows left out because nothing to learn was within `cutoff_len`.
+    """
+
+    examples: tuple[Example, ...]
+    problems: tuple[Problem, ...]
+    truncated: int
+    dropped_unlearned: int
+
+
+def encode_records(
+    records: Sequence[Record], tokenizer: Tokenizer, options: EncodeOptions
+) -> Encoded:
+    """Turns rows into examples.
+
+    Chats are rendered by the model's own template and learned in the assistant's turns; prompt
+    and completion become a chat of two turns, or for a model without a template are put together
+    and the completion is learned. Texts are joined by blank lines into one stream, with the
+    beginning-of-text token once in front where there is one, and cut into windows.
+
+    Args:
+        records: the rows.
+        tokenizer: the model's tokenizer.
+        options: length, reasoning and date.
+
+    Raises:
+        InputError: chat for a model without a chat template; or no row has anything to learn
+            within `cutoff_len`.
+    """
+    encoder = make_encoder(tokenizer, options)
+    rows, problems = encode_rows(encoder, [r for r in records if r.kind != "text"])
+    cut = [cut_row(row, record.source, options.cutoff_len) for record, row in rows]
+    examples = [example for example in cut if example is not None]
+    dropped = len(cut) - len(examples)
+    examples += _text_examples(encoder, [r for r in records if r.kind == "text"])
+    lengths = [len(row.ids) for _, row in rows]
+    if not examples:
+        raise _nothing_to_learn(options, lengths, problems)
+    truncated = sum(length > options.cutoff_len for length in lengths)
+    return Encoded(tuple(examples), tuple(problems), truncated, dropped)
+
+
+def encode_rows(
+    encoder: Encoder, records: Sequence[Record]
+) -> tuple[list[tuple[Record, EncodedRow]], list[Problem]]:
+    """Returns the rows in tokens, uncut, and the rows that the model's template refuses.
+
+    Raises:
+        InputError: chat for a model without a chat template.
+    """
+    rows: list[tuple[Record, EncodedRow]] = []
+    problems: list[Problem] = []
+    for record in records:
+        require_template(encoder, record)
+        try:
+            rows.append((record, encode_row(encoder, record)))
+        except InputError as error:
+            problems.append(Problem(record.source, error.message))
+    return rows, problems
+
+
+def _nothing_to_learn(
+    options: EncodeOptions, lengths: Sequence[int], problems: Sequence[Problem]
+) -> InputError:
+    if not lengths:
+        return InputError(str(problems[0]) if problems else "no row has a token to learn")
+    return InputError(
+        f"no row has a token to learn within cutoff_len {options.cutoff_len}: expected part of an "
+        f"answer, got rows whose answers start later ({len(lengths)} in all)",
+        hint=f"raise cutoff_len: the longest row has {max(lengths)} tokens",
+    )
+
+
+def cut_row(row: EncodedRow, source: str, cutoff_len: int) -> Example | None:
+    """Returns the start of a row as an example, or None where nothing in it is learned."""
+    import numpy as np
+
+    learned = [False, *row.learned[1:cutoff_len]]
+    if not any(learned):
+        return None
+    ids = np.array(row.ids[:cutoff_len], dtype=np.int64)
+    return Example(ids, np.array(learned, dtype=np.bool_), source, len(row.ids) > cutoff_len)
+
+
+def _text_examples(encoder: Encoder, records: Sequence[Record]) -> list[Example]:
+    if not records:
+        return []
+    import numpy as np
+
+    stream = tokenise(encoder.tokenizer, BLANK_LINE.join(record.text for record in records))
+    ids = np.array(with_bos(encoder.tokenizer, stream.ids), dtype=np.int64)
+    begins = [0, *accumulate(len(record.text) + len(BLANK_LINE) for record in records)]
+    in_front = len(ids) - len(stream.ids)
+    examples: list[Example] = []
+    for start, stop in windows(len(ids), encoder.options.cutoff_len):
+        mask = np.ones(stop - start, dtype=np.bool_)
+        mask[0] = False
+        place = stream.starts[max(0, start - in_front)]
+        source = records[bisect_right(begins, place, hi=len(records)) - 1].source
+        examples.append(Example(ids[start:stop], mask, source, truncated=False))
+    return examples

@@ -1,0 +1,67 @@
+"""Opens what the user names as data: refuses what is no text, and says what it is instead."""
+
+from pathlib import Path
+
+from zoo.gym.errors import InputError, NotAvailableError
+
+BOM = b"\xef\xbb\xbf"
+_HEAD_BYTES = 8192
+_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+_LFS = b"version https://git-lfs"
+_NOT_READ = frozenset({".csv", ".tsv", ".parquet", ".arrow", ".xlsx", ".gz", ".zip", ".zst"})
+_READ = "json, jsonl or plain text"
+
+
+def check_file(path: Path) -> bytes:
+    """Returns the first bytes of a data file, without a byte order mark.
+
+    Args:
+        path: what the user names as data.
+
+    Raises:
+        NotAvailableError: there is no such file, or no permission to read it.
+        InputError: it is a folder, empty, not text, or in a format that is not read.
+    """
+    if not path.exists():
+        raise NotAvailableError(f"{path}: no such file")
+    if path.is_dir():
+        raise InputError(f"{path}: expected a file, got a folder", hint="name the files in it")
+    if path.suffix.lower() in _NOT_READ:
+        raise InputError(f"{path}: expected {_READ}, got {path.suffix.lower()[1:]}")
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except PermissionError:
+        raise NotAvailableError(f"{path}: no permission to read the file") from None
+    _refuse_other_than_text(path, head)
+    return head.removeprefix(BOM)
+
+
+def _refuse_other_than_text(path: Path, head: bytes) -> None:
+    if not head.removeprefix(BOM).strip():
+        raise InputError(f"{path}: empty file: expected rows of data, got none")
+    if head.startswith(_LFS):
+        raise InputError(
+            f"{path}: expected {_READ}, got a Git LFS pointer", hint="fetch it with: git lfs pull"
+        )
+    if head.startswith(_UTF16_BOMS):
+        raise InputError(f"{path}: expected UTF-8 text, got UTF-16", hint="save it as UTF-8")
+    if b"\0" in head:
+        at = head.index(b"\0")
+        raise InputError(f"{path}: not text: expected {_READ}, got a zero byte at offset {at}")
+
+
+def read_text(path: Path) -> str:
+    """Returns a whole file as text, its line ends as newlines, without a byte order mark.
+
+    Raises:
+        InputError: the file is not UTF-8; line and byte are named.
+    """
+    raw = path.read_bytes().removeprefix(BOM)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        wrong = raw[error.start]
+        raise InputError(f"{path}:{line}: not UTF-8 text: got the byte 0x{wrong:02x}") from None
+    return text.replace("\r\n", "\n")

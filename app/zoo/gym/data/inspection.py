@@ -1,0 +1,180 @@
+"""What a user wants to know of data before training, measured with the model's own tokenizer."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from math import ceil
+from operator import itemgetter
+from pathlib import Path
+
+from zoo.gym.data.encode import cut_row, encode_rows
+from zoo.gym.data.read import read_dataset
+from zoo.gym.data.records import Message, Problem, Record
+from zoo.gym.data.report import report
+from zoo.gym.data.rows import EncodedRow, EncodeOptions, as_chat, make_encoder
+from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer
+from zoo.gym.errors import InputError
+
+_FIRST_BIN = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """A bar of a histogram: rows of `least` to `most` tokens."""
+
+    least: int
+    most: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCounts:
+    """How long the rows are, in tokens.
+
+    Attributes:
+        total: tokens of all rows.
+        p50: half of the rows are no longer.
+        p95: 95 of 100 rows are no longer.
+        longest: tokens of the longest row.
+        histogram: rows by length, in bins that double.
+    """
+
+    total: int
+    p50: int
+    p95: int
+    longest: int
+    histogram: tuple[Bin, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A run of tokens in words, learned or only read."""
+
+    text: str
+    learned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """The figures of a data set for one model.
+
+    Attributes:
+        files: file -> the format found in it.
+        model: the model whose tokenizer and template were used.
+        rows: usable rows.
+        problems: rows that cannot be used, the template's refusals included.
+        kinds: rows of chat, of prompt and completion, of text.
+        roles: turns by role, prompts and completions counted as a user's and an assistant's.
+        tokens: lengths of the whole rows; a text counts without its neighbours.
+        cutoff_len: tokens of an example at most.
+        truncated: rows longer than that; texts are cut into windows and never counted.
+        truncated_share: of all rows.
+        unlearned: rows without any learned token.
+        unlearned_share: of all rows.
+        duplicates: rows that equal an earlier one.
+        empty_answers: rows in which an answer has no text.
+        with_reasoning: rows in which an answer has reasoning.
+        think: what becomes of reasoning.
+        date: the day that the template may print.
+        example_source: `file:line` of the example.
+        example: one row as the model reads it.
+    """
+
+    files: dict[str, str]
+    model: str
+    rows: int
+    problems: tuple[Problem, ...]
+    kinds: dict[str, int]
+    roles: dict[str, int]
+    tokens: TokenCounts
+    cutoff_len: int
+    truncated: int
+    truncated_share: float
+    unlearned: int
+    unlearned_share: float
+    duplicates: int
+    empty_answers: int
+    with_reasoning: int
+    think: str
+    date: str
+    example_source: str
+    example: tuple[Piece, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """Returns the same figures as values of JSON."""
+        return asdict(self)
+
+    def as_text(self, *, colour: bool = False) -> str:
+        """Returns the figures for people.
+
+        Args:
+            colour: mark learned tokens bright and the others dim instead of by [[ and ]].
+        """
+        return report(self, colour=colour)
+
+
+def inspect_dataset(
+    paths: Sequence[Path], folder_of_model: Path, options: EncodeOptions
+) -> Inspection:
+    """Reads data files and measures them with a model's tokenizer and template.
+
+    Raises:
+        NotAvailableError: a file or the model is absent.
+        InputError: a file is no data, or the model has no tokenizer, or no template for chat.
+    """
+    data = read_dataset(paths)
+    tokenizer = load_tokenizer(folder_of_model)
+    rows, refused = encode_rows(make_encoder(tokenizer, options), data.records)
+    if not rows:
+        raise InputError(str(refused[0]), hint="the model's chat template refuses every row")
+    records = [record for record, _ in rows]
+    chats = [row for record, row in rows if record.kind != "text"]
+    truncated = sum(len(row.ids) > options.cutoff_len for row in chats)
+    unlearned = sum(cut_row(row, "", options.cutoff_len) is None for row in chats)
+    source, example = next(((r.source, row) for r, row in rows if any(row.learned)))
+    return Inspection(
+        files=data.formats,
+        model=str(folder_of_model),
+        rows=len(rows),
+        problems=(*data.problems, *refused),
+        kinds=dict(Counter(record.kind for record in records)),
+        roles=dict(Counter(turn.role for record in records for turn in _turns(record))),
+        tokens=count_tokens([len(row.ids) for _, row in rows]),
+        cutoff_len=options.cutoff_len,
+        truncated=truncated,
+        truncated_share=truncated / len(rows),
+        unlearned=unlearned,
+        unlearned_share=unlearned / len(rows),
+        duplicates=len(rows) - len({replace(record, source="") for record in records}),
+        empty_answers=sum(any(map(_is_empty_answer, _turns(record))) for record in records),
+        with_reasoning=sum(any(turn.reasoning for turn in _turns(record)) for record in records),
+        think=options.think,
+        date=options.date,
+        example_source=source,
+        example=tuple(_pieces(tokenizer, example)),
+    )
+
+
+def _turns(record: Record) -> tuple[Message, ...]:
+    return () if record.kind == "text" else as_chat(record)
+
+
+def _is_empty_answer(turn: Message) -> bool:
+    return turn.role == "assistant" and not turn.content.strip()
+
+
+def _pieces(tokenizer: Tokenizer, row: EncodedRow) -> Iterator[Piece]:
+    for learned, run in groupby(zip(row.ids, row.learned, strict=True), key=itemgetter(1)):
+        yield Piece(tokenizer.decode([token for token, _ in run]), learned)
+
+
+def count_tokens(lengths: Sequence[int]) -> TokenCounts:
+    """Returns percentiles (the nearest rank) and a histogram of at least one length."""
+    ordered = sorted(lengths)
+    bins = Counter(max(_FIRST_BIN, 1 << (length - 1).bit_length()) for length in ordered)
+    histogram = tuple(
+        Bin(1 if most == _FIRST_BIN else most // 2 + 1, most, bins[most]) for most in sorted(bins)
+    )
+    p50, p95 = (ordered[ceil(share * len(ordered)) - 1] for share in (0.5, 0.95))
+    return TokenCounts(sum(ordered), p50, p95, ordered[-1], histogram)

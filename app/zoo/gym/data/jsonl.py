@@ -1,0 +1,168 @@
+"""A reader for JSON rows that knows its line numbers: one row a line, or one list of rows.
+
+Rows a line are streamed; a bad line is reported and the rest is read. A list is decoded element
+by element; after an error in it nothing more can be told apart, so that is refused.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoo.gym.data.files import BOM, read_text
+from zoo.gym.data.records import Problem
+from zoo.gym.errors import InputError
+
+_SPACE = " \t\r\n"
+_DECODER = json.JSONDecoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One decoded JSON value.
+
+    Attributes:
+        line: the line that the value starts on, counted from 1.
+        value: the value as `json` decodes it.
+    """
+
+    line: int
+    value: object
+
+
+def read_rows(path: Path) -> Iterator[Row | Problem]:
+    """Yields the rows of a JSON file in order, and a problem for each line that is none.
+
+    Args:
+        path: a file of one value a line, of one list, or of one object over several lines.
+
+    Raises:
+        InputError: the file is one list with a fault in it.
+    """
+    first = _first_line(path)
+    if _is_json(first):
+        return _line_rows(path)
+    if first.startswith(b"["):
+        return _list_rows(path)
+    return _object_rows(path)
+
+
+def _first_line(path: Path) -> bytes:
+    with path.open("rb") as file:
+        for number, raw in enumerate(file):
+            line = (raw.removeprefix(BOM) if number == 0 else raw).strip()
+            if line:
+                return line
+    return b""
+
+
+def _is_json(raw: bytes) -> bool:
+    """Says whether a line is a whole row; one list on one line is a list of rows instead."""
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError):
+        return False
+    return not isinstance(value, list)
+
+
+def _line_rows(path: Path) -> Iterator[Row | Problem]:
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            line = (raw.removeprefix(BOM) if number == 1 else raw).strip()
+            if not line:
+                continue
+            try:
+                yield Row(number, decode(line))
+            except InputError as error:
+                yield Problem(f"{path}:{number}", error.message)
+
+
+def decode(raw: bytes) -> object:
+    """Returns the one JSON value of a line.
+
+    Raises:
+        InputError: it is not UTF-8, not JSON, cut, nested too deeply, or no Unicode text.
+    """
+    try:
+        text = raw.decode("utf-8")
+        value: object = json.loads(text)
+    except UnicodeDecodeError as error:
+        wrong, column = raw[error.start], error.start + 1
+        raise InputError(f"not UTF-8 text: got byte 0x{wrong:02x} at column {column}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(_reason(error)) from None
+    _refuse_lone_surrogates(value, text)
+    return value
+
+
+def _reason(error: ValueError | RecursionError) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deeply to be read"
+    if not isinstance(error, json.JSONDecodeError):  # a number of more digits than Python converts
+        return f"not valid JSON: {error}"
+    what = error.msg[0].lower() + error.msg[1:].removesuffix(" starting at")
+    at_end = error.pos >= len(error.doc.rstrip(_SPACE))
+    cut = at_end or what.startswith("unterminated string")
+    return f"{'the JSON is cut' if cut else 'not valid JSON'}: {what} at column {error.colno}"
+
+
+def _refuse_lone_surrogates(value: object, source: str) -> None:
+    if "\\ud" not in source.lower():
+        return
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        lone = ord(error.object[error.start])
+        raise InputError(f"not Unicode text: half of a character, \\u{lone:04x}") from None
+
+
+def _object_rows(path: Path) -> Iterator[Row | Problem]:
+    """Reads one object that is spread over lines, or else one row a line."""
+    if path.suffix.lower() == ".json":
+        try:
+            yield Row(1, decode(path.read_bytes().removeprefix(BOM)))
+        except InputError:
+            yield from _line_rows(path)
+    else:
+        yield from _line_rows(path)
+
+
+def _list_rows(path: Path) -> Iterator[Row | Problem]:
+    text = read_text(path)
+    at = _skip_space(text, text.index("[") + 1)
+    line, seen = 1, 0
+    while text[at : at + 1] != "]":
+        line, seen = line + text.count("\n", seen, at), at
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+            at = _after_value(text, end)
+        except (ValueError, RecursionError) as error:
+            number = error.lineno if isinstance(error, json.JSONDecodeError) else line
+            raise InputError(f"{path}:{number}: {_reason(error)}") from None
+        try:
+            _refuse_lone_surrogates(value, text[seen:end])
+            yield Row(line, value)
+        except InputError as error:
+            yield Problem(f"{path}:{line}", error.message)
+    if text[at + 1 :].strip(_SPACE):
+        line += text.count("\n", seen, at)
+        raise InputError(f"{path}:{line}: not valid JSON: expected one list, got more after it")
+
+
+def _after_value(text: str, end: int) -> int:
+    """Returns where the next value, or the closing bracket, starts."""
+    at = _skip_space(text, end)
+    if text[at : at + 1] == "]":
+        return at
+    if text[at : at + 1] != ",":
+        raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
+    at = _skip_space(text, at + 1)
+    if text[at : at + 1] == "]":
+        raise json.JSONDecodeError("Expecting value", text, at)
+    return at
+
+
+def _skip_space(text: str, at: int) -> int:
+    while at < len(text) and text[at] in _SPACE:
+        at += 1
+    return at

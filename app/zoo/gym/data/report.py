@@ -1,0 +1,82 @@
+"""Writes an inspection for people: plain text that a pipe and a screen reader can take."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zoo.gym.data.inspection import Inspection, Piece
+
+_PROBLEMS_SHOWN = 10
+_BAR_WIDTH = 40
+_SHOWN_CHARACTERS = 2000
+_BRIGHT, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+
+
+def report(found: "Inspection", *, colour: bool) -> str:
+    """Returns the figures of an inspection, a line for each, and its example.
+
+    Args:
+        found: the figures.
+        colour: mark learned tokens by ANSI bright and dim instead of by [[ and ]].
+    """
+    return "\n".join([*_figures(found), *_problems(found), *_example(found, colour=colour)])
+
+
+def _figures(found: "Inspection") -> Iterator[str]:
+    for file, name in found.files.items():
+        yield _line("file", f"{file}: {name}")
+    yield _line("model", found.model)
+    yield _line("rows", f"{found.rows} ({_counts(found.kinds)}), problems {len(found.problems)}")
+    yield _line("turns", _counts(found.roles) or "none")
+    tokens = found.tokens
+    yield _line("tokens a row", f"p50 {tokens.p50}, p95 {tokens.p95}, longest {tokens.longest}")
+    most_rows = max(bar.rows for bar in tokens.histogram)
+    for bar in tokens.histogram:
+        width = max(1, round(_BAR_WIDTH * bar.rows / most_rows))
+        yield _line(f"{bar.least} to {bar.most}", f"{'#' * width} {bar.rows}")
+    yield _line("truncated", f"{_share(found.truncated, found.rows)} at {found.cutoff_len} tokens")
+    yield _line("nothing learned", _share(found.unlearned, found.rows))
+    yield _line("duplicates", str(found.duplicates))
+    yield _line("empty answers", str(found.empty_answers))
+    yield _line("think", f"{found.think}, {found.with_reasoning} rows with reasoning")
+    yield _line("date", found.date)
+
+
+def _line(name: str, value: str) -> str:
+    return f"{name:>16}  {value}"
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
+
+
+def _share(count: int, rows: int) -> str:
+    return f"{count} of {rows} rows ({count / rows:.1%})"
+
+
+def _problems(found: "Inspection") -> Iterator[str]:
+    for problem in found.problems[:_PROBLEMS_SHOWN]:
+        yield str(problem)
+    more = len(found.problems) - _PROBLEMS_SHOWN
+    if more > 0:
+        yield f"and {more} more problems"
+
+
+def _example(found: "Inspection", *, colour: bool) -> Iterator[str]:
+    how = "bright is learned, dim is only read" if colour else "[[learned]], the rest is only read"
+    yield f"example, {found.example_source} ({how}):"
+    left = _SHOWN_CHARACTERS
+    shown: list[str] = []
+    for piece in found.example:
+        shown.append(_marked(piece, piece.text[:left], colour=colour))
+        left -= min(left, len(piece.text))
+    cut = sum(len(piece.text) for piece in found.example) - _SHOWN_CHARACTERS
+    yield "".join(shown) + (f"\n({cut} more characters)" if cut > 0 else "")
+
+
+def _marked(piece: "Piece", text: str, *, colour: bool) -> str:
+    if not text:
+        return ""
+    if colour:
+        return f"{_BRIGHT if piece.learned else _DIM}{text}{_RESET}"
+    return f"[[{text}]]" if piece.learned else text

@@ -1,0 +1,155 @@
+"""One row in tokens: a chat through the model's template, or prompt and completion without one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from zoo.gym.data.mask import learned_tokens, render_turns
+from zoo.gym.data.records import Message, Record
+from zoo.gym.data.template import ChatTemplate, chat_template, render
+from zoo.gym.data.text import BLANK_LINE
+from zoo.gym.data.thinking import split_thinking
+from zoo.gym.data.tokenizer import Tokenizer, tokenise
+from zoo.gym.errors import InputError
+
+Think = Literal["template", "keep", "drop"]
+"""What becomes of reasoning: see `EncodeOptions.think`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeOptions:
+    """How rows become tokens.
+
+    Attributes:
+        cutoff_len: tokens of an example at most; a chat is cut at its end, a text into windows.
+        think: `template` hands reasoning to the model's template, which may leave out that of
+            earlier turns, or puts it in front of the answer as a think block where the template
+            knows no reasoning; `keep` also writes, as a think block, whatever the template left
+            out; `drop` takes reasoning out of the data before anything is rendered. What stands
+            in the rendered turn is learned.
+        date: the day that a template may print, `2024-07-26`.
+    """
+
+    cutoff_len: int
+    think: Think = "template"
+    date: str = "2024-07-26"
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedRow:
+    """A whole row in tokens, before it is cut to length.
+
+    Attributes:
+        ids: token ids.
+        learned: which of them are learned.
+    """
+
+    ids: list[int]
+    learned: list[bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """A tokenizer with its template, ready for rows under one set of options."""
+
+    tokenizer: Tokenizer
+    template: ChatTemplate | None
+    options: EncodeOptions
+
+
+def make_encoder(tokenizer: Tokenizer, options: EncodeOptions) -> Encoder:
+    """Returns an encoder.
+
+    Raises:
+        InputError: `cutoff_len` is below 2, or `date` is no date.
+    """
+    if options.cutoff_len < 2:
+        raise InputError(f"cutoff_len: expected at least 2 tokens, got {options.cutoff_len}")
+    return Encoder(tokenizer, chat_template(tokenizer, options.date), options)
+
+
+def require_template(encoder: Encoder, record: Record) -> None:
+    """Refuses chat for a model without a chat template.
+
+    Raises:
+        InputError: it is so; row, model and what to do are named.
+    """
+    if record.kind == "chat" and encoder.template is None:
+        raise InputError(
+            f"{record.source}: chat data, but the model {encoder.tokenizer.name_or_path} has no "
+            "chat template: expected rows of prompt and completion, or of text",
+            hint="take a model that was made for chat, or write the rows as prompt and completion",
+        )
+
+
+def encode_row(encoder: Encoder, record: Record) -> EncodedRow:
+    """Returns all tokens of one row; for a text, without its neighbours.
+
+    Raises:
+        InputError: the model has no chat template and needs one, or its template refuses the row.
+    """
+    if record.kind == "text":
+        ids = with_bos(encoder.tokenizer, tokenise(encoder.tokenizer, record.text).ids)
+        return EncodedRow(ids, [True] * len(ids))
+    if encoder.template is not None:
+        return _chat_row(encoder.template, as_chat(record), encoder.options.think)
+    require_template(encoder, record)
+    return _completion_row(encoder.tokenizer, record)
+
+
+def as_chat(record: Record) -> tuple[Message, ...]:
+    """Returns the turns of a chat, or of a prompt and its completion."""
+    if record.kind == "chat":
+        return record.messages
+    reasoning, answer = split_thinking(record.completion)
+    asked = Message("user", record.prompt)
+    return (*record.messages, asked, Message("assistant", answer, reasoning))
+
+
+def _chat_row(template: ChatTemplate, messages: Sequence[Message], think: Think) -> EncodedRow:
+    chat = render_turns(template, _thinking(messages, think), keep_thinking=think == "keep")
+    return EncodedRow(*learned_tokens(template, chat))
+
+
+def _thinking(messages: Sequence[Message], think: Think) -> Sequence[Message]:
+    if think != "drop":
+        return messages
+    return [replace(message, reasoning=None) for message in messages]
+
+
+def _completion_row(tokenizer: Tokenizer, record: Record) -> EncodedRow:
+    """Prompt and completion for a model without a template; the end-of-text token is learned."""
+    said = [message.content for message in record.messages]
+    prompt = BLANK_LINE.join([*said, record.prompt]) + record.joint
+    tokens = tokenise(tokenizer, prompt + record.completion, [len(prompt)])
+    end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+    ids = with_bos(tokenizer, [*tokens.ids, *end])
+    answer = len(tokens.ids) - tokens.first_from(len(prompt)) + len(end)
+    return EncodedRow(ids, [False] * (len(ids) - answer) + [True] * answer)
+
+
+def with_bos(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
+    """Returns tokens behind the beginning-of-text token, where the tokenizer has one."""
+    return ids if tokenizer.bos_token_id is None else [tokenizer.bos_token_id, *ids]
+
+
+def encode_prompt(
+    messages: Sequence[Message], tokenizer: Tokenizer, options: EncodeOptions
+) -> list[int]:
+    """Returns the tokens that a model answers to, as training puts them in front of an answer.
+
+    Args:
+        messages: the turns so far; the last one is the user's. A model without a chat template
+            reads their contents, joined by blank lines.
+        tokenizer: the model's tokenizer.
+        options: reasoning and date.
+
+    Raises:
+        InputError: the model's template refuses the chat.
+    """
+    template = make_encoder(tokenizer, options).template
+    if template is None:
+        text = BLANK_LINE.join(message.content for message in messages)
+        return with_bos(tokenizer, tokenise(tokenizer, text).ids)
+    text = render(template, _thinking(messages, options.think), generation_prompt=True)
+    return tokenise(tokenizer, text).ids

@@ -1,0 +1,30 @@
+"""Plain text files: paragraphs, which joined by a blank line are the file again."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from zoo.gym.data.files import read_text
+from zoo.gym.data.records import Record
+
+BLANK_LINE = "\n\n"
+"""What stands between two texts of a stream."""
+
+_BETWEEN = re.compile(r"\n\n(?!\n)")
+
+
+def read_paragraphs(path: Path) -> Iterator[Record]:
+    """Yields the paragraphs of a text file as text records.
+
+    Newlines around the whole file are left out. Where more than one blank line separates two
+    paragraphs, the first one keeps the surplus, so nothing between them is lost.
+
+    Raises:
+        InputError: the file is not UTF-8.
+    """
+    text = read_text(path)
+    body = text.strip("\n")
+    line = 1 + len(text) - len(text.lstrip("\n"))
+    for paragraph in _BETWEEN.split(body):
+        yield Record(f"{path}:{line}", "text", text=paragraph)
+        line += paragraph.count("\n") + len(BLANK_LINE)

@@ -1,0 +1,152 @@
+"""The model's own tokenizer, and tokens that know which characters they stand for."""
+
+import json
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Protocol, cast
+
+from zoo.gym.errors import InputError, NotAvailableError
+
+_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
+
+
+class Tokenizer(Protocol):
+    """What is used of a fast tokenizer of transformers.
+
+    Attributes:
+        name_or_path: the folder it was loaded from.
+        bos_token_id: the beginning-of-text token, None where there is none.
+        eos_token_id: the end-of-text token.
+        chat_template: one template, several by name, or None.
+    """
+
+    name_or_path: str
+    bos_token_id: int | None
+    eos_token_id: int | None
+    chat_template: object
+
+    @property
+    def added_tokens_decoder(self) -> Mapping[int, object]:
+        """Returns the markers that were added to the vocabulary, by id."""
+        ...
+
+    def __call__(self, text: str, **options: object) -> Mapping[str, object]:
+        """Returns the token ids of a text, and what the options ask for besides."""
+        ...
+
+    def get_chat_template(self) -> str:
+        """Returns the template of a plain chat."""
+        ...
+
+    def apply_chat_template(self, conversation: list[dict[str, str]], **options: object) -> object:
+        """Renders a chat."""
+        ...
+
+    def decode(self, token_ids: list[int]) -> str:
+        """Returns the text of tokens, markers included."""
+        ...
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """Loads the tokenizer of a model folder, from the disk only and without running its code.
+
+    Args:
+        folder: a model folder with `tokenizer.json`, or with the files it can be built from.
+
+    Raises:
+        NotAvailableError: the folder is absent.
+        InputError: it has no tokenizer, a damaged one, or one without character offsets.
+    """
+    if not folder.is_dir():
+        raise NotAvailableError(f"{folder}: no such model folder")
+    if not any((folder / name).is_file() for name in _FILES):
+        raise InputError(f"{folder}: no tokenizer: expected {' or '.join(_FILES)}")
+    _refuse_damaged(folder)
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{folder}: the tokenizer cannot be loaded: {reason}") from error
+    if not tokenizer.is_fast:
+        raise InputError(f"{folder}: expected a fast tokenizer, got {type(tokenizer).__name__}")
+    return cast("Tokenizer", tokenizer)
+
+
+def _refuse_damaged(folder: Path) -> None:
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        path = folder / name
+        if not path.is_file():
+            continue
+        try:
+            json.loads(path.read_bytes())
+        except ValueError as error:
+            raise InputError(f"{path}: expected JSON, got a damaged file: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A text in tokens.
+
+    Attributes:
+        ids: token ids.
+        starts: the character that each token starts at; tokens of one character share it.
+        stops: the character after each token.
+    """
+
+    ids: list[int]
+    starts: list[int]
+    stops: list[int]
+
+    def first_from(self, place: int) -> int:
+        """Returns the index of the first token that starts at or after a character."""
+        return bisect_left(self.starts, place)
+
+
+def tokenise(tokenizer: Tokenizer, text: str, cuts: Sequence[int] = ()) -> Tokens:
+    """Returns the tokens of a text, without the tokenizer's own first and last ones.
+
+    The text is read in one piece. Only where a token would lie across one of the cuts, it is
+    read in pieces between them, which is also how a model meets it: prompt first, answer next.
+
+    Args:
+        tokenizer: a fast tokenizer.
+        text: what to tokenise; markers in it are read as the tokens they name.
+        cuts: characters, in order, that no token may lie across.
+    """
+    whole = _tokenise(tokenizer, text, 0)
+    if not any(_lies_across(whole, cut) for cut in cuts):
+        return whole
+    edges = [0, *cuts, len(text)]
+    pieces = [_tokenise(tokenizer, text[start:stop], start) for start, stop in pairwise(edges)]
+    return Tokens(
+        [token for piece in pieces for token in piece.ids],
+        [start for piece in pieces for start in piece.starts],
+        [stop for piece in pieces for stop in piece.stops],
+    )
+
+
+def _lies_across(tokens: Tokens, cut: int) -> bool:
+    before = tokens.first_from(cut) - 1
+    return before >= 0 and tokens.stops[before] > cut
+
+
+def _tokenise(tokenizer: Tokenizer, text: str, offset: int) -> Tokens:
+    read = tokenizer(
+        text,
+        add_special_tokens=False,
+        return_offsets_mapping=True,
+        return_attention_mask=False,
+        verbose=False,
+    )
+    spans = cast("list[tuple[int, int]]", read["offset_mapping"])
+    starts = [start + offset for start, _ in spans]
+    return Tokens(
+        list(cast("list[int]", read["input_ids"])), starts, [stop + offset for _, stop in spans]
+    )

@@ -1,0 +1,43 @@
+"""The errors of zoo-gym, and the exit code that each one ends a command with."""
+
+from zoo.core.errors import (
+    DoesNotFitError,
+    GuardError,
+    GymError,
+    InputError,
+    InterruptedRunError,
+    NotAvailableError,
+    StorageError,
+)
+
+__all__ = [
+    "EXIT_CODES",
+    "EXIT_CTRL_C",
+    "DoesNotFitError",
+    "GuardError",
+    "GymError",
+    "InputError",
+    "InterruptedRunError",
+    "NotAvailableError",
+    "StorageError",
+    "exit_code",
+]
+
+EXIT_CODES: dict[type[GymError], int] = {
+    GymError: 1,
+    GuardError: 1,
+    StorageError: 1,
+    InputError: 2,
+    DoesNotFitError: 3,
+    NotAvailableError: 4,
+    InterruptedRunError: 5,
+}
+"""Exit code by class: 0 is success."""
+
+EXIT_CTRL_C = 130
+"""Exit code of Ctrl-C before a run exists."""
+
+
+def exit_code(error: GymError) -> int:
+    """Returns the exit code of the nearest class of `error` that has one."""
+    return next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES)

@@ -1,0 +1,111 @@
+"""What a user is told of data before training."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoo.gym.data.inspection import Inspection, count_tokens, inspect_dataset
+from zoo.gym.data.rows import EncodeOptions
+from zoo.gym.errors import InputError
+
+Inspect = Callable[..., Inspection]
+
+
+@pytest.fixture
+def inspect(tmp_path: Path, byte_tokenizer: Callable[..., Any]) -> Inspect:
+    def run(*rows: Any, template: bool = True, **options: Any) -> Inspection:
+        tokenizer = byte_tokenizer() if template else byte_tokenizer(None)
+        tokenizer.save_pretrained(tmp_path / "model")
+        path = tmp_path / "rows.jsonl"
+        path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+        return inspect_dataset(
+            [path], tmp_path / "model", EncodeOptions(**{"cutoff_len": 60, **options})
+        )
+
+    return run
+
+
+def pair(prompt: str, completion: str) -> dict[str, str]:
+    return {"prompt": prompt, "completion": completion}
+
+
+def test_rows_turns_and_problems_are_counted(inspect: Inspect) -> None:
+    found = inspect(pair("a", "b"), pair("", ""), {"text": "c"})
+    assert (found.rows, found.kinds) == (2, {"completion": 1, "text": 1})
+    assert found.roles == {"user": 1, "assistant": 1}
+    assert [problem.where.rpartition(":")[2] for problem in found.problems] == ["2"]
+
+
+def test_shares_tell_what_the_cutoff_costs(inspect: Inspect) -> None:
+    # 43 tokens of template around each row: one fits, one loses its end, two lose their answer
+    long = "x" * 100
+    found = inspect(pair("a", "b"), pair("a", long), pair(long, "b"), pair(long, "c"))
+    assert (found.truncated, found.truncated_share) == (3, 0.75)
+    assert (found.unlearned, found.unlearned_share) == (2, 0.5)
+
+
+def test_duplicates_and_empty_answers_are_counted(inspect: Inspect) -> None:
+    found = inspect(pair("a", "b"), pair("a", "b"), pair("a", "c"), pair("a", " "), pair("a", "b"))
+    assert (found.duplicates, found.empty_answers) == (2, 1)
+
+
+def test_reasoning_and_its_policy_are_told(inspect: Inspect) -> None:
+    found = inspect(pair("a", "<think>\nHm\n</think>\n\nb"), pair("a", "b"), think="drop")
+    assert (found.think, found.with_reasoning) == ("drop", 1)
+    assert "drop, 1 rows with reasoning" in found.as_text()
+
+
+def test_the_example_marks_what_is_learned(inspect: Inspect) -> None:
+    found = inspect(pair("Hi", "Yo"))
+    assert found.as_text().endswith("<|im_start|>assistant\n[[Yo<|im_end|>]]\n")
+    assert "\x1b[1mYo<|im_end|>\x1b[0m" in found.as_text(colour=True)
+
+
+def test_json_holds_the_figures_that_the_text_shows(inspect: Inspect) -> None:
+    found = inspect(pair("Hi", "Yo"), pair("Hi", "Yo"), {"text": "c"})
+    figures = json.loads(json.dumps(found.as_json()))
+    assert figures["tokens"]["longest"] == found.tokens.longest
+    assert f"longest {figures['tokens']['longest']}" in found.as_text()
+    assert (figures["rows"], figures["duplicates"]) == (3, 1)
+    assert {"date": "2024-07-26", "think": "template"}.items() <= figures.items()
+
+
+def test_rows_that_the_template_refuses_are_problems(inspect: Inspect) -> None:
+    found = inspect(pair("a", "b"), pair("a", "b" * 50), {"text": "c"}, template=False)
+    assert (found.rows, found.problems) == (3, ())
+    with pytest.raises(InputError, match="has no chat template"):
+        inspect(
+            {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]},
+            template=False,
+        )
+
+
+@given(st.lists(st.integers(1, 5000), min_size=1))
+def test_the_histogram_holds_every_row_once(lengths: list[int]) -> None:
+    counts = count_tokens(lengths)
+    for bar in counts.histogram:
+        assert bar.rows == sum(bar.least <= length <= bar.most for length in lengths)
+    assert sum(bar.rows for bar in counts.histogram) == len(lengths)
+    assert counts.longest == max(lengths)
+
+
+def test_percentiles_are_the_nearest_rank() -> None:
+    counts = count_tokens(range(1, 101))
+    assert (counts.p50, counts.p95, counts.total) == (50, 95, 5050)
+
+
+def test_many_problems_are_cut_short_in_the_text_only(inspect: Inspect) -> None:
+    found = inspect(pair("a", "b"), *[pair("", "")] * 12)
+    assert len(found.problems) == 12
+    assert "and 2 more problems" in found.as_text()
+
+
+def test_a_long_example_is_cut(inspect: Inspect) -> None:
+    found = inspect(pair("a", "b" * 5000))
+    assert "more characters)" in found.as_text()
+    assert len(found.as_text()) < 3500

@@ -1,0 +1,125 @@
+"""Files into records."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoo.gym.data.read import fingerprint, read_dataset
+from zoo.gym.data.text import read_paragraphs
+from zoo.gym.errors import InputError, NotAvailableError
+
+Write = Callable[[str, bytes], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def make(name: str, content: bytes) -> Path:
+        path = tmp_path / name
+        path.write_bytes(content)
+        return path
+
+    return make
+
+
+def test_one_file_may_mix_formats(write: Write) -> None:
+    rows = [{"text": "a"}, {"prompt": "b", "completion": "c"}, {"text": "d"}]
+    path = write("mix.jsonl", "\n".join(map(json.dumps, rows)).encode())
+    data = read_dataset([path])
+    assert [record.kind for record in data.records] == ["text", "completion", "text"]
+    assert data.formats == {str(path): "text + prompt/completion"}
+
+
+def test_a_bad_row_is_kept_out_and_the_rest_is_kept(write: Write) -> None:
+    path = write("rows.jsonl", b'{"text": "a"}\n{"text": "b\n{"text": "c"}\n')
+    data = read_dataset([path])
+    assert [record.source for record in data.records] == [f"{path}:1", f"{path}:3"]
+    assert str(data.problems[0]).startswith(f"{path}:2: the JSON is cut")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.jsonl", b"", "empty file: expected rows of data, got none"),
+        ("a.jsonl", b" \n\n", "empty file"),
+        ("a.json", b"[]", "empty file"),
+        ("a.txt", b"\xef\xbb\xbf\n", "empty file"),
+        ("a.jsonl", b"{\x00}", "not text: expected json, jsonl or plain text, got a zero byte"),
+        ("a.bin", b"\x89PNG\r\n\x1a\n\x00", "not text"),
+        ("a.txt", b"ok\ncaf\xe9", "a.txt:2: not UTF-8 text: got the byte 0xe9"),
+        ("a.txt", b"\xff\xfea\x00", "expected UTF-8 text, got UTF-16"),
+        ("a.csv", b"a,b", "expected json, jsonl or plain text, got csv"),
+        ("a.json", b"version https://git-lfs.github.com/spec/v1", "got a Git LFS pointer"),
+        ("a.jsonl", b'{"txet": "a"}', "a.jsonl:1: no known format, the nearest is text"),
+        ("a.jsonl", b'{"text": "cut', "a.jsonl:1: the JSON is cut"),
+        ("a.jsonl", b"just words", "a.jsonl:1: not valid JSON"),
+    ],
+)
+def test_a_file_without_a_usable_row_is_refused(
+    write: Write, name: str, content: bytes, sentence: str
+) -> None:
+    path = write(name, content)
+    with pytest.raises(InputError) as caught:
+        read_dataset([path])
+    assert caught.value.message.startswith(str(path))
+    assert sentence in caught.value.message
+
+
+def test_an_absent_file_is_not_available(tmp_path: Path) -> None:
+    with pytest.raises(NotAvailableError, match="no such file"):
+        read_dataset([tmp_path / "absent.jsonl"])
+
+
+def test_a_file_that_may_not_be_read_is_not_available(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    path = write("a.txt", b"a")
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(NotAvailableError, match="no permission to read the file"):
+        read_dataset([path])
+
+
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected a file, got a folder"):
+        read_dataset([tmp_path])
+
+
+@pytest.mark.parametrize(("name", "kind"), [("rows.data", "text"), ("rows.md", "plain text")])
+def test_json_rows_are_found_under_an_unknown_name_but_not_in_prose(
+    write: Write, name: str, kind: str
+) -> None:
+    path = write(name, b'{"text": "a"}\n{"text": "b"}\n')
+    assert read_dataset([path]).formats == {str(path): kind}
+
+
+@given(st.text(alphabet="a\n"))
+def test_paragraphs_joined_by_blank_lines_are_the_text_again(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    path = tmp_path_factory.mktemp("text") / "a.txt"
+    path.write_bytes(text.encode())
+    assert "\n\n".join(r.text for r in read_paragraphs(path)) == text.strip("\n")
+
+
+def test_a_paragraph_knows_the_line_it_starts_on(write: Write) -> None:
+    path = write("a.txt", b"\n\none\ntwo\r\n\r\n\r\nthree")  # lines 3, 4 and 7
+    sources = [record.source for record in read_paragraphs(path)]
+    assert sources == [f"{path}:3", f"{path}:7"]
+
+
+def test_the_fingerprint_of_one_file_is_its_sha256(write: Write) -> None:
+    path = write("a.txt", b"abc")
+    assert fingerprint([path]) == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_the_fingerprint_depends_on_bytes_and_order_only(write: Write) -> None:
+    a, b, same = write("a.txt", b"1"), write("b.txt", b"2"), write("c.txt", b"1")
+    assert fingerprint([a, b]) == fingerprint([same, b])
+    assert len({fingerprint([a, b]), fingerprint([b, a]), fingerprint([a])}) == 3
