@@ -1,0 +1,29 @@
+"""Runs: folders, detached workers, and files as the only contract between them and their readers.
+
+There is no server. Whoever can read the folder can follow a run, and whoever can write to it can
+pause or stop it. The layout, the events and the states are in docs/reference/runs.md.
+"""
+
+from zoo.gym.jobs.actions import park as park
+from zoo.gym.jobs.actions import pause as pause
+from zoo.gym.jobs.actions import resume as resume
+from zoo.gym.jobs.actions import stop as stop
+from zoo.gym.jobs.control import Control as Control
+from zoo.gym.jobs.control import wait_while_paused as wait_while_paused
+from zoo.gym.jobs.events import Event as Event
+from zoo.gym.jobs.events import EventLog as EventLog
+from zoo.gym.jobs.events import log_end as log_end
+from zoo.gym.jobs.events import tail_events as tail_events
+from zoo.gym.jobs.follow import follow as follow
+from zoo.gym.jobs.launch import launch as launch
+from zoo.gym.jobs.listing import list_runs as list_runs
+from zoo.gym.jobs.listing import reindex as reindex
+from zoo.gym.jobs.run import Run as Run
+from zoo.gym.jobs.run import create_run as create_run
+from zoo.gym.jobs.run import open_run as open_run
+from zoo.gym.jobs.run import run_folders as run_folders
+from zoo.gym.jobs.state import State as State
+from zoo.gym.jobs.state import Status as Status
+from zoo.gym.jobs.state import read_status as read_status
+from zoo.gym.jobs.state import reconcile as reconcile
+from zoo.gym.store import RunRow as RunRow

@@ -1,0 +1,70 @@
+"""Who works on a run: a process id together with the time that this process was made.
+
+A pid alone is not enough: the system gives it to another process later.
+"""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import cast
+
+import psutil
+
+from zoo.gym.files import write_beside
+
+TOLERANCE_S = 2.0
+"""A clock that is set while a worker lives moves the time that the system reports for it."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """One process, for all time.
+
+    Attributes:
+        pid: the process id.
+        create_time: when the process was made, in Unix seconds.
+    """
+
+    pid: int
+    create_time: float
+
+
+def this_process() -> Identity:
+    """Returns the identity of the calling process."""
+    return Identity(os.getpid(), psutil.Process().create_time())
+
+
+def write_identity(path: Path, identity: Identity) -> None:
+    """Writes `worker.json` at once: a reader sees the old identity or the new one."""
+    write_beside(path, json.dumps(asdict(identity)) + "\n")
+
+
+def read_identity(path: Path) -> Identity | None:
+    """Returns the identity in `worker.json`, or None where there is none that can be read."""
+    try:
+        found: object = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    fields = cast("dict[str, object]", found)
+    pid, create_time = fields.get("pid"), fields.get("create_time")
+    if not isinstance(pid, int) or not isinstance(create_time, int | float):
+        return None
+    return Identity(pid, float(create_time))
+
+
+def is_alive(identity: Identity | None) -> bool:
+    """Says whether that very process lives; nothing is ever signalled to find out."""
+    if identity is None or identity.pid < 1:
+        return False
+    try:
+        process = psutil.Process(identity.pid)
+        if abs(process.create_time() - identity.create_time) > TOLERANCE_S:
+            return False
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.AccessDenied:
+        return True
+    except (psutil.NoSuchProcess, OverflowError):
+        return False

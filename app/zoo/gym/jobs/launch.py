@@ -1,0 +1,161 @@
+"""Starting a worker that outlives whoever started it.
+
+The worker is a process of its own session, reads nothing and prints to `worker.log`; it is never
+given a pipe, which stops a worker as soon as nobody empties it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from zoo.gym.errors import GymError
+from zoo.gym.jobs.events import log_end, tail_events
+from zoo.gym.jobs.identity import is_alive, read_identity, this_process, write_identity
+from zoo.gym.jobs.lock import locked
+from zoo.gym.jobs.run import Run
+from zoo.gym.jobs.state import Status, read_status
+from zoo.gym.paths import storage_error
+
+FIRST_EVENT_S = 60.0
+"""How long a worker may take to its first event: a cold disk loads Python slowly."""
+
+_POLL_S = 0.02
+_LOCK_S = 2.0
+_TAIL_LINES = 12
+_TAIL_BYTES = 8192
+
+
+def launch(run: Run, *, wait_s: float = FIRST_EVENT_S, entry: str | None = None) -> int:
+    """Starts the worker of a queued, failed or interrupted run and returns its process id.
+
+    Args:
+        run: the run; a resumed one goes on in the same folder.
+        wait_s: how long to wait for the worker's first event.
+        entry: "module:function" that does the work, None for training.
+
+    Raises:
+        GymError: the run has a worker, or is done, or the worker ended or hung before any event;
+            then the message ends with the tail of its log and the run is failed.
+        StorageError: the run folder cannot be written.
+    """
+    try:
+        _claim(run)
+        offset, log_bytes = log_end(run.events.path), _size_bytes(run.worker_log)
+        process = _spawn(run, entry)
+    except OSError as error:
+        raise storage_error(error, run.folder) from error
+    got = _await_first_event(process, run.events.path, offset, wait_s)
+    if got is not None:
+        raise _not_started(run, got, log_bytes)
+    # takes the exit code when it comes: no zombie where the starter lives on
+    threading.Thread(target=process.wait, daemon=True).start()
+    identity = read_identity(run.identity_file)
+    return process.pid if identity is None else identity.pid
+
+
+def _claim(run: Run) -> None:
+    """Makes this process the one that starts the run, so that two starts cannot cross."""
+    _check_startable(run)
+    with locked(run.lock_file, wait_s=_LOCK_S) as held:
+        if not held:
+            raise _has_worker(run)
+        status = _check_startable(run)
+        write_identity(run.identity_file, this_process())
+        if status.state != "queued":
+            run.events.emit("state", state="queued")
+
+
+def _check_startable(run: Run) -> Status:
+    status = read_status(run)
+    if status.state == "done":
+        raise GymError(f"run '{run.id}' is done: expected one that can go on")
+    identity = read_identity(run.identity_file)
+    ours = identity is not None and identity.pid == os.getpid()
+    if status.live and not ours and is_alive(identity):
+        raise _has_worker(run)
+    return status
+
+
+def _has_worker(run: Run) -> GymError:
+    return GymError(f"run '{run.id}' has a worker already: expected one without")
+
+
+def _spawn(run: Run, entry: str | None) -> "subprocess.Popen[bytes]":
+    # -P keeps the user's folder out of the module path: a torch.py there is not ours to load
+    argv = [sys.executable, "-P", "-X", "faulthandler", "-m", "zoo.gym.jobs.worker"]
+    argv += [str(run.folder.absolute()), *(["--entry", entry] if entry else [])]
+    env = os.environ | {"PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1"}
+    if sys.platform == "darwin":
+        # Metal's watchdog otherwise ends long kernels while the display is on
+        env["AGX_RELAX_CDM_CTXSTORE_TIMEOUT"] = "1"
+    *preferred, last = _ways_to_detach()
+    with run.worker_log.open("ab") as log:
+        files: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+        files |= {"env": env, "cwd": _cwd(run)}
+        for way in preferred:
+            with suppress(PermissionError):
+                return subprocess.Popen[bytes](argv, **files, **way)
+        return subprocess.Popen[bytes](argv, **files, **last)
+
+
+def _ways_to_detach() -> list[dict[str, Any]]:
+    if sys.platform == "win32":
+        apart = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
+        # a job object may forbid its processes to leave it
+        breakaway = apart | subprocess.CREATE_BREAKAWAY_FROM_JOB
+        return [{"creationflags": breakaway}, {"creationflags": apart}]
+    return [{"start_new_session": True}]
+
+
+def _cwd(run: Run) -> Path:
+    """Returns the folder the run was made in: paths in its settings may be relative to it."""
+    try:
+        cwd = Path(json.loads(run.env_file.read_text(encoding="utf-8"))["cwd"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return Path.cwd()
+    return cwd if cwd.is_dir() else Path.cwd()
+
+
+def _await_first_event(
+    process: "subprocess.Popen[bytes]", events: Path, offset: int, wait_s: float
+) -> str | None:
+    """Returns None as soon as there is an event, else what there was instead of it."""
+    deadline = time.monotonic() + wait_s
+    while time.monotonic() < deadline:
+        ended = process.poll()
+        if tail_events(events, offset)[0]:
+            return None
+        if ended is not None:
+            return f"exit code {ended}"
+        time.sleep(_POLL_S)
+    process.kill()
+    process.wait()
+    return f"none within {wait_s:g} s"
+
+
+def _not_started(run: Run, got: str, log_bytes: int) -> GymError:
+    """Marks a run failed whose worker never spoke, and returns what to raise."""
+    message = f"run '{run.id}' did not start: expected a first event, got {got}"
+    hint = f"the worker's output is in '{run.worker_log}'"
+    with locked(run.lock_file, wait_s=_LOCK_S) as held:
+        if held:
+            run.events.emit("end", state="failed", exit_code=1, message=message, hint=hint)
+    tail = _log_tail(run.worker_log, log_bytes)
+    return GymError(f"{message}\n{tail}" if tail else message, hint=hint)
+
+
+def _log_tail(log: Path, start_bytes: int) -> str:
+    with log.open("rb") as file:
+        file.seek(max(start_bytes, _size_bytes(log) - _TAIL_BYTES))
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    return "\n".join(lines[-_TAIL_LINES:])
+
+
+def _size_bytes(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

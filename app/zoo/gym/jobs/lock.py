@@ -1,0 +1,60 @@
+"""A lock on a file that the system releases when its holder dies, however it dies.
+
+The worker of a run holds the run's lock for its whole life; whoever changes the state of a run
+that has no worker holds it for that moment. So one run never has two writers, whatever the clock
+or the process table say.
+"""
+
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from zoo.gym.paths import storage_error
+
+_POLL_S = 0.02
+
+
+@contextmanager
+def locked(path: Path, *, wait_s: float = 0.0) -> Generator[bool]:
+    """Tries to hold a lock for the time of a `with` block, and says whether it does.
+
+    Args:
+        path: the lock's file; it is made when absent and never deleted.
+        wait_s: how long to wait for another holder.
+
+    Raises:
+        StorageError: the file cannot be made.
+    """
+    try:
+        file = path.open("ab")
+    except OSError as error:
+        raise storage_error(error, path) from error
+    with file:
+        deadline = time.monotonic() + wait_s
+        held = _take(file)
+        while not held and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+            held = _take(file)
+        yield held  # closing the file releases the lock
+
+
+def _take(file: IO[bytes]) -> bool:
+    if sys.platform == "win32":
+        import msvcrt
+
+        file.seek(0)
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,179 @@
+"""A run is a folder: its layout, its id, and how to make and find one.
+
+Ids are `r0001`, `r0002` ...: short to type, and in the order of creation. A number is claimed by
+making its folder, so two runs that start at once get two ids; it is not given out again while the
+folder or a later one exists.
+"""
+
+import difflib
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.files import write_beside
+from zoo.gym.jobs.control import Control
+from zoo.gym.jobs.events import EventLog
+from zoo.gym.jobs.identity import this_process, write_identity
+from zoo.gym.paths import ensure_folder, folders, storage_error
+
+_ID = re.compile(r"r(\d{4,})")
+_NUMBER = re.compile(r"r?0*(\d+)")
+
+
+class Run:
+    """The folder of one run, with a name for everything in it.
+
+    Args:
+        folder: the run folder.
+
+    Attributes:
+        folder: the same.
+        events: the event log; only the worker writes to it while there is one.
+        control: what the user asks of the worker.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.events = EventLog(folder / "events.jsonl")
+        self.control = Control(folder / "control")
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r})"
+
+    @property
+    def id(self) -> str:
+        """The run's id, which is the folder's name."""
+        return self.folder.name
+
+    @property
+    def config_file(self) -> Path:
+        """The resolved settings that reproduce the run."""
+        return self.folder / "config.yaml"
+
+    @property
+    def env_file(self) -> Path:
+        """The versions, the machine and the working folder that the run was made with."""
+        return self.folder / "env.json"
+
+    @property
+    def worker_log(self) -> Path:
+        """Whatever the worker prints, tracebacks too."""
+        return self.folder / "worker.log"
+
+    @property
+    def identity_file(self) -> Path:
+        """The process that works on the run, or that is starting it."""
+        return self.folder / "worker.json"
+
+    @property
+    def lock_file(self) -> Path:
+        """The lock that the worker holds for its life."""
+        return self.folder / "worker.lock"
+
+    @property
+    def checkpoints(self) -> Path:
+        """One folder per kept step."""
+        return self.folder / "checkpoints"
+
+    @property
+    def result(self) -> Path:
+        """The trained model or adapter."""
+        return self.folder / "result"
+
+    @property
+    def samples(self) -> Path:
+        """Answers that were sampled on the way, one JSON object per line."""
+        return self.folder / "samples.jsonl"
+
+
+def create_run(config_yaml: str, env: Mapping[str, object]) -> Run:
+    """Makes a new run folder in state queued, which `launch` starts.
+
+    Args:
+        config_yaml: the resolved settings, stored as they are.
+        env: versions and machine, stored as JSON beside `cwd` and `created`.
+
+    Raises:
+        StorageError: the folder of runs cannot be written.
+    """
+    parent = ensure_folder(folders().runs)
+    try:
+        run = Run(_claim_folder(parent))
+        stamp = {"cwd": str(Path.cwd()), "created": round(time.time(), 3)}
+        write_beside(run.env_file, json.dumps(stamp | dict(env), indent=2) + "\n")
+        write_beside(run.config_file, config_yaml)
+        write_identity(run.identity_file, this_process())
+    except OSError as error:
+        raise storage_error(error, parent) from error
+    run.events.emit("state", state="queued")
+    return run
+
+
+def open_run(wanted: str) -> Run:
+    """Finds a run by its id, its number, the start of its id, or the word `last`.
+
+    Raises:
+        NotAvailableError: there is no such run.
+        InputError: several ids start so.
+    """
+    runs = {run.id: run for run in run_folders()}
+    if not runs:
+        raise NotAvailableError(
+            f"no run '{wanted}': expected a run id, got a folder without runs",
+            hint="start one with: zoo-gym train",
+        )
+    if wanted == "last":
+        return next(iter(runs.values()))
+    number = _NUMBER.fullmatch(wanted)
+    exact = runs.get(wanted) or (runs.get(f"r{int(number[1]):04d}") if number else None)
+    if exact is not None:
+        return exact
+    found = [run for name, run in runs.items() if wanted and name.startswith(wanted)]
+    if len(found) == 1:
+        return found[0]
+    raise _ambiguous(wanted, found) if found else _unknown(wanted, list(runs))
+
+
+def run_folders() -> list[Run]:
+    """Returns every run of this user, newest first."""
+    parent = folders().runs
+    if not parent.is_dir():
+        return []
+    names = sorted(
+        (path.name for path in parent.iterdir() if _ID.fullmatch(path.name)),
+        key=lambda name: int(name[1:]),
+        reverse=True,
+    )
+    runs = (Run(parent / name) for name in names)
+    # a creation that was killed half-way leaves a folder without events
+    return [run for run in runs if run.events.path.exists()]
+
+
+def _claim_folder(parent: Path) -> Path:
+    taken = [int(match[1]) for path in parent.iterdir() if (match := _ID.fullmatch(path.name))]
+    number = max(taken, default=0) + 1
+    while True:
+        folder = parent / f"r{number:04d}"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return folder
+
+
+def _ambiguous(wanted: str, found: Sequence[Run]) -> InputError:
+    names = ", ".join(run.id for run in found[:5]) + (" ..." if len(found) > 5 else "")
+    return InputError(f"run '{wanted}' is ambiguous: expected one run, got {names}")
+
+
+def _unknown(wanted: str, names: Sequence[str]) -> NotAvailableError:
+    nearest = difflib.get_close_matches(wanted, names, n=1, cutoff=0.0)[0]
+    return NotAvailableError(
+        f"no run '{wanted}': expected a run id or 'last', got an unknown one. "
+        f"Did you mean '{nearest}'?",
+        hint="see them with: zoo-gym runs list",
+    )

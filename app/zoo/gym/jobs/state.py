@@ -1,0 +1,137 @@
+"""What a run is doing, derived from its files alone: the events, and whether its process lives."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+from zoo.gym.errors import EXIT_CODES, InterruptedRunError, StorageError
+from zoo.gym.jobs.events import Event, tail_events
+from zoo.gym.jobs.identity import is_alive, read_identity
+from zoo.gym.jobs.lock import locked
+from zoo.gym.jobs.run import Run
+
+State: TypeAlias = Literal["queued", "running", "paused", "done", "failed", "interrupted"]
+
+STATES: tuple[str, ...] = get_args(State)
+LIVE: frozenset[State] = frozenset({"queued", "running", "paused"})
+"""States that need a process; without one the run is interrupted."""
+
+_HUGE = 2**63  # what the index can hold
+
+
+@dataclass(frozen=True)
+class Status:
+    """A run as its events tell it.
+
+    Attributes:
+        state: the last state told.
+        step: the last step that finished.
+        steps: how many are planned, None before the plan is known.
+        created: Unix seconds of the first event.
+        updated: Unix seconds of the last one.
+        offset: bytes of the log that went into this.
+        exit_code: how the worker ended, as `zoo.gym.errors` numbers it; None while it lives.
+        message: why it failed or was interrupted.
+        hint: what mends that.
+        model: the folder of the trained model.
+        metrics: the figures of the end event.
+    """
+
+    state: State = "queued"
+    step: int = 0
+    steps: int | None = None
+    created: float = 0.0
+    updated: float = 0.0
+    offset: int = 0
+    exit_code: int | None = None
+    message: str | None = None
+    hint: str | None = None
+    model: str | None = None
+    metrics: Mapping[str, Any] | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether this state needs a process."""
+        return self.state in LIVE
+
+
+def fold(status: Status, events: Iterable[Event]) -> Status:
+    """Returns `status` brought forward by later events; kinds it does not know change nothing."""
+    for event in events:
+        at = _number(event.get("t"), status.updated)
+        status = replace(status, created=status.created or at, updated=at)
+        match event["kind"]:
+            case "plan":
+                status = replace(status, steps=_count(event.get("steps"), status.steps))
+            case "step":
+                step = _count(event.get("step"), status.step) or 0
+                status = replace(status, step=step, steps=_count(event.get("steps"), status.steps))
+            case "state" | "end" if event.get("state") in STATES:
+                status = _moved(status, event)
+            case _:
+                pass
+    return status
+
+
+def read_status(run: Run) -> Status:
+    """Returns the status that the whole log tells; whether a process lives is not looked at."""
+    events, offset = tail_events(run.events.path)
+    return replace(fold(Status(), events), offset=offset)
+
+
+def has_worker(run: Run) -> bool:
+    """Says whether the process that works on a run, or starts it, lives."""
+    return is_alive(read_identity(run.identity_file))
+
+
+def reconcile(run: Run, status: Status | None = None) -> Status:
+    """Returns the status of a run, after marking it interrupted if its process is gone.
+
+    Args:
+        run: any run.
+        status: what is known of it; None reads the log.
+    """
+    known = status or read_status(run)
+    if not known.live or has_worker(run):
+        return known
+    try:
+        with locked(run.lock_file) as held:
+            # a worker that ended in between has told so by now, and one that starts has the lock
+            known = read_status(run)
+            if not held or not known.live or has_worker(run):
+                return known
+            return fold(known, [run.events.emit("state", **_gone(known))])
+    except StorageError:
+        return fold(known, [{"kind": "state"} | _gone(known)])  # true even if it cannot be written
+
+
+def _gone(status: Status) -> dict[str, object]:
+    message = f"the worker is gone at step {status.step}: a resume goes on from a checkpoint"
+    return {"state": "interrupted", "message": message}
+
+
+def _moved(status: Status, event: Event) -> Status:
+    state = cast("State", event["state"])
+    code = None if state in LIVE else EXIT_CODES[InterruptedRunError]
+    metrics = event.get("metrics")
+    return replace(
+        status,
+        state=state,
+        exit_code=_count(event.get("exit_code"), code),
+        message=_text(event.get("message")),
+        hint=_text(event.get("hint")),
+        model=_text(event.get("model")),
+        metrics=cast("Mapping[str, Any]", metrics) if isinstance(metrics, dict) else None,
+    )
+
+
+def _number(value: object, otherwise: float) -> float:
+    return float(value) if isinstance(value, int | float) and abs(value) < _HUGE else otherwise
+
+
+def _count(value: object, otherwise: int | None) -> int | None:
+    return value if isinstance(value, int) and abs(value) < _HUGE else otherwise
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,143 @@
+"""The process that works on one run: `python -m zoo.gym.jobs.worker FOLDER`.
+
+It claims the folder, says that it runs, hands over to the training session and tells how that
+ended. Every end but a kill is an `end` event; tracebacks go to the process's stderr, which is
+`worker.log`, and nowhere else.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+from typing import TypeAlias, cast
+
+from zoo.gym.errors import (
+    DoesNotFitError,
+    GymError,
+    InterruptedRunError,
+    StorageError,
+    exit_code,
+)
+from zoo.gym.jobs.control import Control, wait_while_paused
+from zoo.gym.jobs.identity import this_process, write_identity
+from zoo.gym.jobs.lock import locked
+from zoo.gym.jobs.run import Run
+from zoo.gym.paths import UNWRITABLE, storage_error
+
+Entry: TypeAlias = Callable[[Run], Mapping[str, object] | None]
+"""Does the work of a run; what it returns goes into the end event (`model`, `metrics`)."""
+
+OFFLINE_ENV = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+"""A worker never calls a network: models are on the disk before it starts."""
+
+_LOCK_S = 5.0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Works on the run folder named in `argv` and returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m zoo.gym.jobs.worker")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--entry", default="", help="module:function, for tests")
+    options = parser.parse_args(argv)
+    run = Run(options.folder)
+    os.environ.update(OFFLINE_ENV)
+    with locked(run.lock_file, wait_s=_LOCK_S) as held:
+        if not held:
+            print(f"run '{run.id}' has a worker already", file=sys.stderr)
+            return 1
+        write_identity(run.identity_file, this_process())
+        stop_on_signals(run.control)
+        run.events.emit("state", state="running")
+        try:
+            work(run, _named_entry(options.entry) if options.entry else _session)
+        except GymError as error:
+            print(error, file=sys.stderr)
+            return exit_code(error)
+    return 0
+
+
+def work(run: Run, entry: Entry) -> None:
+    """Runs `entry` and writes the end event.
+
+    Raises:
+        GymError: the work failed or was interrupted, and the log says so.
+        Exception: whatever else `entry` raised, told in the log as an `error` event.
+    """
+    try:
+        fields = entry(run)
+    except Exception as error:  # every way to fail is told to the readers, then raised on
+        known = as_gym_error(error, run)
+        tell_failure(run, known or error)
+        if known is not None and known is not error:
+            raise known from error
+        raise
+    run.events.emit("end", **{"state": "done", "exit_code": 0} | dict(fields or {}))
+
+
+def as_gym_error(error: Exception, run: Run) -> GymError | None:
+    """Returns the sentence for an error that a user can do something about, or None."""
+    if isinstance(error, GymError):
+        return error
+    if isinstance(error, OSError) and error.errno in UNWRITABLE:
+        path = error.filename
+        return storage_error(error, Path(path) if isinstance(path, str) else run.folder, verb="use")
+    # torch's own error is no MemoryError, and torch is not imported to ask for its class
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        said = next(iter(str(error).splitlines()), "an allocation was refused")
+        return DoesNotFitError(
+            f"the run does not fit into memory: {said}",
+            hint="smaller steps: per_device_train_batch_size=1 or a smaller cutoff_len",
+        )
+    return None
+
+
+def tell_failure(run: Run, error: Exception) -> None:
+    """Writes how a run failed; a disk that takes no more events must not hide the traceback."""
+    if isinstance(error, GymError):
+        state = "interrupted" if isinstance(error, InterruptedRunError) else "failed"
+        code, message, hint = exit_code(error), error.message, error.hint
+    else:
+        state, code = "failed", 1
+        said = next(iter(str(error).splitlines()), "")
+        message = f"the worker failed: {type(error).__name__}: {said}".removesuffix(": ")
+        hint = f"the traceback is in '{run.worker_log}'"
+    told = {"message": message} | ({"hint": hint} if hint else {})
+    with suppress(StorageError):
+        if state == "failed":
+            run.events.emit("error", **told)
+        run.events.emit("end", state=state, exit_code=code, **told)
+
+
+def stop_on_signals(control: Control) -> None:
+    """Makes SIGTERM and Ctrl-C a request to save and leave, and a closed terminal nothing."""
+
+    def leave(signum: int, frame: FrameType | None) -> None:
+        control.leave()
+
+    for name in ("SIGTERM", "SIGINT", "SIGBREAK"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), leave)
+    if sys.platform != "win32":
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def _session(run: Run) -> Mapping[str, object] | None:
+    from zoo.gym.config import load_config
+    from zoo.gym.train.session import run_session
+
+    config = load_config([run.config_file], [], {}).config
+    return run_session(config, run, lambda: wait_while_paused(run.control, run.events))
+
+
+def _named_entry(name: str) -> Entry:
+    module, _, function = name.partition(":")
+    return cast("Entry", getattr(import_module(module), function))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Where zoo-gym keeps its files: the platform's own folders, or one folder of the user's choice.
+
+`ZOO_GYM_HOME` overrides all: then config, data, cache and log are subfolders of it. Models are not
+here, they live in the Hugging Face cache.
+"""
+
+import errno
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoo.gym.errors import StorageError
+
+APP_NAME = "zoo-gym"
+HOME_VARIABLE = "ZOO_GYM_HOME"
+
+UNWRITABLE = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+)
+"""Error numbers that say that a disk or folder cannot be written."""
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+@dataclass(frozen=True)
+class Folders:
+    """The four folders of this user; none of them needs to exist yet."""
+
+    config: Path
+    data: Path
+    cache: Path
+    log: Path
+
+    @property
+    def runs(self) -> Path:
+        """One folder per run."""
+        return self.data / "runs"
+
+    @property
+    def index(self) -> Path:
+        """The SQLite file that indexes the runs; it may be deleted at any time."""
+        return self.data / "index.db"
+
+
+def folders() -> Folders:
+    """Returns the folders that hold now; the environment is read at each call."""
+    chosen = os.environ.get(HOME_VARIABLE)
+    if chosen:
+        home = Path(chosen).expanduser().absolute()
+        return Folders(home / "config", home / "data", home / "cache", home / "log")
+    from platformdirs import PlatformDirs
+
+    dirs = PlatformDirs(APP_NAME, appauthor=False)
+    return Folders(
+        dirs.user_config_path, dirs.user_data_path, dirs.user_cache_path, dirs.user_log_path
+    )
+
+
+def ensure_folder(path: Path) -> Path:
+    """Makes a folder with its parents and returns it.
+
+    Raises:
+        StorageError: it cannot be made, or it is there and cannot be written.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise storage_error(error, path) from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise storage_error(PermissionError(errno.EACCES, os.strerror(errno.EACCES)), path)
+    return path
+
+
+def storage_error(error: OSError, path: Path, *, verb: str = "write") -> StorageError:
+    """Returns the sentence for what the system refused to do with `path`."""
+    reason = (error.strerror or str(error)).lower()
+    if error.errno in _FULL:
+        hint = "free some space on that disk"
+    else:
+        hint = f"choose a folder that you may write: {HOME_VARIABLE}=FOLDER"
+    return StorageError(f"cannot {verb} '{path}': {reason}", hint=hint)

@@ -1,0 +1,144 @@
+"""An index of the runs in SQLite, so that a list of them need not read every log again.
+
+It holds nothing that the run folders do not: deleting the file costs one slower list. A file that
+another version wrote, or that is damaged, is dropped and made anew, so there are no migrations and
+the plain sqlite3 module is enough.
+"""
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from zoo.gym.paths import folders
+
+SCHEMA = 1
+"""Raised by every change of the columns."""
+
+_BUSY_S = 2.0
+_NOT_OURS = ("SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_READONLY")  # somebody's, not damaged
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One run in a list.
+
+    Attributes:
+        id: the run's id.
+        state: queued, running, paused, done, failed or interrupted.
+        step: the last step that finished.
+        steps: how many are planned, None before the plan is known.
+        pid: the process that works on it, None where none does.
+        model: the base model as the settings name it.
+        created: Unix seconds of the first event.
+        updated: Unix seconds of the last event.
+        folder: the run folder.
+        offset: bytes of the event log that this row knows.
+        stamp: time of change of the run's settings in nanoseconds; another one, another run.
+    """
+
+    id: str
+    state: str
+    step: int
+    steps: int | None
+    pid: int | None
+    model: str | None
+    created: float
+    updated: float
+    folder: str
+    offset: int
+    stamp: int
+
+    def as_json(self) -> dict[str, object]:
+        """Returns what a reader of the list gets: all but the index's own bookkeeping."""
+        names = [field.name for field in fields(self)][:-2]
+        return {name: getattr(self, name) for name in names}
+
+
+_COLUMNS = [field.name for field in fields(RunRow)]
+_CREATE = f"CREATE TABLE runs ({', '.join(_COLUMNS)}, PRIMARY KEY (id)) WITHOUT ROWID"
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM runs"  # noqa: S608
+_INSERT = f"INSERT OR REPLACE INTO runs VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
+
+
+class RunIndex:
+    """An open index; a context manager.
+
+    Args:
+        path: the SQLite file, None for the user's own. Where it cannot be opened or written, the
+            index lives in memory for this once; a damaged file is replaced.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or folders().index
+        self._database = self._open()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._database.close()
+
+    def rows(self) -> dict[str, RunRow]:
+        """Returns every known row by id."""
+        try:
+            found = self._database.execute(_SELECT).fetchall()
+        except sqlite3.DatabaseError:
+            self._database.close()
+            self._database = self._connect_anew()
+            return {}
+        return {row[0]: RunRow(*row) for row in found}
+
+    def update(self, rows: Iterable[RunRow], gone: Iterable[str] = ()) -> None:
+        """Stores rows and forgets the ids in `gone`, all at once or not at all."""
+        with self._database:
+            self._database.executemany(_INSERT, [astuple(row) for row in rows])
+            self._database.executemany("DELETE FROM runs WHERE id = ?", [(name,) for name in gone])
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            return self._connect()
+        except OSError:
+            return _prepared(sqlite3.connect(":memory:"))
+        except sqlite3.Error as error:
+            if error.sqlite_errorname.startswith(_NOT_OURS):
+                return _prepared(sqlite3.connect(":memory:"))
+        return self._connect_anew()
+
+    def _connect(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        return _prepared(sqlite3.connect(self.path, timeout=_BUSY_S))
+
+    def _connect_anew(self) -> sqlite3.Connection:
+        for name in (self.path, Path(f"{self.path}-wal"), Path(f"{self.path}-shm")):
+            name.unlink(missing_ok=True)
+        return self._connect()
+
+
+def _prepared(database: sqlite3.Connection) -> sqlite3.Connection:
+    try:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        with database:
+            database.execute("BEGIN IMMEDIATE")
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            if version != SCHEMA:
+                database.execute("DROP TABLE IF EXISTS runs")
+                database.execute(_CREATE)
+                database.execute(f"PRAGMA user_version = {SCHEMA}")
+            database.execute("SELECT count(*) FROM runs").fetchone()
+    except sqlite3.Error:
+        database.close()
+        raise
+    return database

@@ -1,0 +1,46 @@
+"""A home of its own for every test, and no worker that outlives one."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from zoo.gym.jobs.identity import is_alive, read_identity
+from zoo.gym.jobs.run import Run, create_run, run_folders
+
+CONFIG = "model_name_or_path: zen-pico\ndataset: [rows.jsonl]\n"
+
+
+def quick(handle: int) -> None:
+    assert os.fstat(handle)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setattr(os, "fsync", quick)  # its place among the writes is tested, not the disk
+    yield tmp_path / "home"
+    for run in run_folders():
+        identity = read_identity(run.identity_file)
+        if identity is not None and identity.pid != os.getpid() and is_alive(identity):
+            psutil.Process(identity.pid).kill()
+
+
+@pytest.fixture
+def run() -> Run:
+    return create_run(CONFIG, {"zoo-gym": "0"})
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], bool]], None]:
+    def wait(condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < deadline, "the condition did not come true"
+            time.sleep(0.01)
+
+    return wait

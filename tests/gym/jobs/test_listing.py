@@ -1,0 +1,104 @@
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from zoo.gym.jobs import listing
+from zoo.gym.jobs.events import Event, tail_events
+from zoo.gym.jobs.identity import Identity, write_identity
+from zoo.gym.jobs.listing import list_runs, reindex
+from zoo.gym.jobs.run import Run, create_run
+from zoo.gym.store import RunIndex
+
+
+def test_a_list_names_state_steps_process_and_model(run: Run) -> None:
+    run.events.emit("plan", steps=9)
+    run.events.emit("step", step=4, steps=9)
+    (row,) = list_runs()
+    told = row.as_json()
+    assert told.pop("created") is not None
+    assert told.pop("updated") is not None
+    assert told == {
+        "id": "r0001",
+        "state": "queued",
+        "step": 4,
+        "steps": 9,
+        "pid": os.getpid(),
+        "model": "zen-pico",
+        "folder": str(run.folder),
+    }
+
+
+def test_the_newest_run_comes_first(run: Run) -> None:
+    create_run("model: zen-nano\n", {})
+    assert [(row.id, row.model) for row in list_runs()] == [
+        ("r0002", "zen-nano"),
+        ("r0001", "zen-pico"),
+    ]
+
+
+def test_a_dead_run_is_listed_as_interrupted_without_a_process(run: Run) -> None:
+    write_identity(run.identity_file, Identity(2**22 + 1, 1.0))
+    (row,) = list_runs()
+    assert (row.state, row.pid) == ("interrupted", None)
+
+
+def test_a_second_list_reads_only_what_was_added(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    list_runs()
+    offsets = list[int]()
+
+    def watched(path: Path, offset: int) -> tuple[list[Event], int]:
+        offsets.append(offset)
+        return tail_events(path, offset)
+
+    monkeypatch.setattr(listing, "tail_events", watched)
+    size_bytes = run.events.path.stat().st_size
+    run.events.emit("step", step=1, steps=2)
+    assert list_runs()[0].step == 1
+    assert offsets == [size_bytes]
+
+
+@pytest.mark.parametrize("damage", ["deleted", "garbage", "empty", "wal left"])
+def test_an_index_that_is_lost_or_damaged_is_made_anew(run: Run, home: Path, damage: str) -> None:
+    before = list_runs()
+    index = home / "data" / "index.db"
+    if damage == "wal left":
+        Path(f"{index}-wal").write_bytes(b"x" * 5000)
+    index.unlink()
+    if damage in ("garbage", "empty"):
+        index.write_bytes(b"not a database " * 1000 if damage == "garbage" else b"")
+    assert list_runs() == before
+    with RunIndex() as opened:
+        assert list(opened.rows().values()) == before
+
+
+def test_reindexing_forgets_what_the_index_says(run: Run) -> None:
+    (row,) = list_runs()
+    with RunIndex() as index:
+        index.update([replace(row, state="done", step=99)])
+    assert list_runs()[0].state == "done"
+    assert reindex() == [row] == list_runs()
+
+
+def test_a_deleted_run_leaves_the_list_and_its_number_a_fresh_row(run: Run) -> None:
+    run.events.emit("end", state="done", exit_code=0)
+    list_runs()
+    shutil.rmtree(run.folder)
+    again = create_run("model: zen-nano\n", {})
+    assert again.id == run.id
+    (row,) = list_runs()
+    assert (row.state, row.model) == ("queued", "zen-nano")
+    shutil.rmtree(again.folder)
+    assert list_runs() == []
+
+
+@pytest.mark.parametrize("config", ["", "[]", "model: [1]", "a: b: c", "\tx", "model: 5"])
+def test_settings_that_name_no_model_do_not_stop_the_list(home: Path, config: str) -> None:
+    create_run(config, {})
+    assert [row.model for row in list_runs()] == [None]
+
+
+def test_a_home_without_runs_has_an_empty_list(home: Path) -> None:
+    assert list_runs() == []

@@ -1,0 +1,118 @@
+import dataclasses
+from collections.abc import Callable
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoo.gym.jobs.events import tail_events
+from zoo.gym.jobs.identity import Identity, is_alive, read_identity, this_process, write_identity
+from zoo.gym.jobs.lock import locked
+from zoo.gym.jobs.run import Run
+from zoo.gym.jobs.state import Status, fold, read_status, reconcile
+
+GONE = Identity(pid=2**22 + 1, create_time=1.0)  # above the largest pid of Linux
+JUNK = st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.lists(st.integers())
+
+
+@pytest.mark.parametrize("state", ["queued", "running", "paused"])
+def test_a_live_run_whose_process_is_gone_becomes_interrupted(run: Run, state: str) -> None:
+    run.events.emit("state", state=state)
+    run.events.emit("step", step=7, steps=9)
+    write_identity(run.identity_file, GONE)
+    status = reconcile(run)
+    assert (status.state, status.exit_code, status.step) == ("interrupted", 5, 7)
+    assert read_status(run).state == "interrupted"
+
+
+def test_a_run_is_marked_interrupted_once(run: Run) -> None:
+    write_identity(run.identity_file, GONE)
+    reconcile(run)
+    reconcile(run)
+    assert len(tail_events(run.events.path)[0]) == 2
+
+
+@pytest.mark.parametrize("state", ["done", "failed", "interrupted"])
+def test_a_run_that_ended_stays_as_it_is(run: Run, state: str) -> None:
+    run.events.emit("end", state=state, exit_code=0)
+    write_identity(run.identity_file, GONE)
+    assert reconcile(run).state == state
+    assert len(tail_events(run.events.path)[0]) == 2
+
+
+def test_a_run_whose_process_lives_stays_as_it_is(run: Run) -> None:
+    assert reconcile(run).state == "queued"
+
+
+def test_a_pid_that_another_process_got_is_not_the_worker(run: Run) -> None:
+    me = this_process()
+    write_identity(run.identity_file, dataclasses.replace(me, create_time=me.create_time - 60))
+    assert reconcile(run).state == "interrupted"
+
+
+def test_a_run_whose_lock_is_held_is_not_touched(run: Run) -> None:
+    write_identity(run.identity_file, GONE)
+    with locked(run.lock_file) as held:
+        assert held
+        assert reconcile(run).state == "queued"
+
+
+def test_an_end_that_came_in_between_is_kept(run: Run) -> None:
+    before = read_status(run)
+    run.events.emit("end", state="done", exit_code=0)
+    write_identity(run.identity_file, GONE)
+    assert reconcile(run, before).state == "done"
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"pid": "1"}', "\0", '{"pid": 5}'])
+def test_an_identity_that_cannot_be_read_is_nobody(run: Run, content: str) -> None:
+    run.identity_file.write_text(content)
+    assert read_identity(run.identity_file) is None
+    assert reconcile(run).state == "interrupted"
+
+
+@pytest.mark.parametrize("pid", [-1, 0, 2**22 + 1, 2**80])
+def test_a_pid_that_no_process_has_is_not_alive(pid: int) -> None:
+    assert not is_alive(Identity(pid, this_process().create_time))
+
+
+def test_a_process_that_ended_but_was_not_waited_for_is_not_alive(
+    until: Callable[[Callable[[], bool]], None],
+) -> None:
+    process = psutil.Popen(["true"])
+    identity = Identity(process.pid, process.create_time())
+    until(lambda: process.status() == psutil.STATUS_ZOMBIE)
+    assert not is_alive(identity)
+    process.wait()
+
+
+def test_the_end_event_gives_code_message_model_and_metrics(run: Run) -> None:
+    run.events.emit("plan", steps=4)
+    run.events.emit("end", state="done", exit_code=0, model="/m", metrics={"loss": 1.5})
+    status = read_status(run)
+    assert (status.state, status.steps, status.exit_code) == ("done", 4, 0)
+    assert (status.model, status.metrics) == ("/m", {"loss": 1.5})
+
+
+def test_going_on_forgets_the_old_end(run: Run) -> None:
+    run.events.emit("end", state="failed", exit_code=1, message="no", hint="do")
+    run.events.emit("state", state="running")
+    status = read_status(run)
+    assert (status.exit_code, status.message, status.hint) == (None, None, None)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(["t", "state", "step", "steps"]), JUNK)), st.data())
+def test_any_fields_fold_into_a_status(rows: list[dict[str, object]], data: st.DataObject) -> None:
+    kinds = st.sampled_from(["state", "plan", "step", "end", "other"])
+    events = [row | {"kind": data.draw(kinds)} for row in rows]
+    status = fold(Status(), events)
+    assert isinstance(status.step, int)
+    assert status.state == "queued"
+
+
+@given(st.lists(st.sampled_from(["running", "paused", "done", "failed"]), max_size=6), st.data())
+def test_folding_in_two_parts_is_folding_at_once(states: list[str], data: st.DataObject) -> None:
+    events = [{"kind": "state", "state": s, "t": float(n + 1)} for n, s in enumerate(states)]
+    cut = data.draw(st.integers(0, len(events)))
+    assert fold(fold(Status(), events[:cut]), events[cut:]) == fold(Status(), events)
