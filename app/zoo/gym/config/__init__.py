@@ -1,0 +1,6 @@
+"""Settings: the one source of flags, YAML keys, the app's forms and the reference pages."""
+
+from zoo.gym.config.load import Ignored, Loaded, dump_config, extend_config, load_config
+from zoo.gym.config.train import TrainConfig
+
+__all__ = ["Ignored", "Loaded", "TrainConfig", "dump_config", "extend_config", "load_config"]

@@ -1,0 +1,96 @@
+"""Describes each setting in words: for `--help`, the reference page, and later the app's forms."""
+
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from zoo.gym.config.report import shown
+from zoo.gym.config.train import CHOSEN, TrainConfig
+
+
+@dataclass(frozen=True)
+class Description:
+    """A setting in words.
+
+    Attributes:
+        key: its name.
+        kind: `text`, `number`, `lora | full` ...
+        limits: the range of a number, or nothing.
+        default: what holds when it is not given.
+        text: what it means.
+    """
+
+    key: str
+    kind: str
+    limits: str
+    default: str
+    text: str
+
+    @property
+    def note(self) -> str:
+        """Limits and default, as they stand behind the text."""
+        default = self.default if " " in self.default else f"default {self.default}"
+        return f"{self.limits}; {default}" if self.limits else default
+
+
+def describe_settings() -> list[Description]:
+    """Returns the settings of a training run in their order."""
+    return [
+        Description(
+            key, _kind(field), _limits(field), _default(key, field), field.description or ""
+        )
+        for key, field in TrainConfig.model_fields.items()
+    ]
+
+
+def is_switch(key: str) -> bool:
+    """Returns whether a setting is true or false, so that its flag needs no value."""
+    return bool in _types(TrainConfig.model_fields[key].annotation)
+
+
+def _kind(field: FieldInfo) -> str:
+    kinds = _types(field.annotation)
+    for kind in kinds:
+        if get_origin(kind) is Literal:
+            return " | ".join(get_args(kind))
+        if get_origin(kind) is tuple:
+            return "files"
+    words = {int: "whole number", float: "number", bool: "true | false", str: "text"}
+    return next(words[kind] for kind in kinds if kind in words)
+
+
+def _types(annotation: Any) -> tuple[Any, ...]:  # noqa: ANN401 - any type expression
+    """Returns the types that a value may have, without None and without annotations."""
+    if hasattr(annotation, "__metadata__"):
+        return _types(annotation.__origin__)
+    if get_origin(annotation) in (Literal, tuple) or not get_args(annotation):
+        return () if annotation is NoneType else (annotation,)
+    return tuple(kind for part in get_args(annotation) for kind in _types(part))
+
+
+def _limits(field: FieldInfo) -> str:
+    """Returns the bounds of a number in words: `1 or more`, `above 0 to 1`."""
+    bounds = {
+        name: getattr(item, name)
+        for item in field.metadata
+        for name in ("ge", "gt", "le", "lt")
+        if hasattr(item, name)
+    }
+    if not bounds:
+        return ""
+    low = f"above {bounds['gt']:g}" if "gt" in bounds else f"{bounds['ge']:g}"
+    if "lt" in bounds:
+        return f"{low} to below {bounds['lt']:g}"
+    if "le" in bounds and bounds["le"] <= 1_000_000:
+        return f"{low} to {bounds['le']:g}"
+    return low if "gt" in bounds else f"{low} or more"
+
+
+def _default(key: str, field: FieldInfo) -> str:
+    if field.is_required():
+        return "must be given"
+    if field.default is None:
+        return "chosen at the start" if key in CHOSEN else "none"
+    return str(field.default) if isinstance(field.default, str) else shown(field.default)

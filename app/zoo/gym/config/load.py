@@ -1,0 +1,177 @@
+"""Puts a run's settings together: default < YAML < `key=value` < flag, and says whence each came.
+
+Every fault of every source is found in one go and told in one error, each on a line of its own.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+from zoo.gym.config import foreign, report
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.yaml_file import parse_value, read_entries
+from zoo.gym.errors import InputError
+
+
+@dataclass(frozen=True)
+class Given:
+    """A value that somebody gave.
+
+    Attributes:
+        key: our name of the setting, whatever spelling was typed.
+        value: the value as YAML reads it, or a flag's text.
+        label: how an error names it: `train.yaml:6: lr`, `lr=3`, `--lr`.
+        origin: how `--print-config` names it: `train.yaml:6`, `key=value`, `flag`.
+    """
+
+    key: str
+    value: object
+    label: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """A published key that was recognised and changes nothing here."""
+
+    key: str
+    origin: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A checked config, the origin of each key, and the keys that have no effect."""
+
+    config: TrainConfig
+    origins: dict[str, str]
+    ignored: tuple[Ignored, ...]
+
+
+def load_config(
+    files: Sequence[Path], overrides: Sequence[str], flags: Mapping[str, object]
+) -> Loaded:
+    """Reads settings from files, `key=value` items and flags, later ones winning.
+
+    Args:
+        files: YAML files; a later one wins over an earlier one.
+        overrides: `key=value` items, their values read as YAML.
+        flags: values of flags that were really typed, by key.
+
+    Raises:
+        InputError: anything is wrong; its message has one line for each fault.
+        NotAvailableError: a file is absent.
+    """
+    layers = [
+        *(_from_file(path) for path in files),
+        [_from_item(item) for item in overrides],
+        [Given(key, value, f"--{key}", "flag") for key, value in flags.items()],
+    ]
+    faults: dict[str, str] = {}
+    ignored: list[Ignored] = []
+    merged: dict[str, Given] = {}
+    for layer in layers:
+        known = _sort_out(layer, faults, ignored)
+        faults |= _given_twice(known)
+        merged |= {given.key: given for given in known}
+    config = _check(merged, faults)
+    if config is None or faults:
+        order = [given.label for layer in layers for given in layer]
+        raise _told(faults, order)
+    origins = {
+        key: merged[key].origin if key in merged else "default" for key in TrainConfig.model_fields
+    }
+    return Loaded(config, origins, tuple(ignored))
+
+
+def dump_config(config: TrainConfig) -> str:
+    """Returns the YAML that `load_config` reads back as an equal config."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def extend_config(config: TrainConfig, values: Mapping[str, object]) -> TrainConfig:
+    """Returns the config with further values, checked against those that were given.
+
+    Raises:
+        InputError: a value contradicts a setting; its message has one line for each.
+    """
+    faults: dict[str, str] = {}
+    settings = {**config.model_dump(), **values}
+    given = {key: Given(key, value, key, "chosen") for key, value in settings.items()}
+    extended = _check(given, faults)
+    if extended is None:
+        raise _told(faults, list(given))
+    return extended
+
+
+def _from_file(path: Path) -> list[Given]:
+    return [
+        Given(entry.key, entry.value, f"{path}:{entry.line}: {entry.key}", f"{path}:{entry.line}")
+        for entry in read_entries(path)
+    ]
+
+
+def _from_item(item: str) -> Given:
+    key, _, text = item.partition("=")
+    return Given(key.strip(), parse_value(text), item, "key=value")
+
+
+def _sort_out(
+    layer: Iterable[Given], faults: dict[str, str], ignored: list[Ignored]
+) -> list[Given]:
+    """Returns the settings of a layer under our names; tells the others apart."""
+    known: list[Given] = []
+    for given in layer:
+        key = foreign.ALIASES.get(given.key, given.key)
+        text = foreign.refusal(key) or _refused_value(key, given.value)
+        if key in foreign.WITHOUT_EFFECT:
+            ignored.append(Ignored(key, given.origin, foreign.WITHOUT_EFFECT[key]))
+        elif (text or key == "bf16") and foreign.switched_off(given.value):
+            ignored.append(Ignored(key, given.origin, "switched off"))
+        elif text:
+            faults[given.label] = text
+        elif key == "bf16":
+            known.append(Given("dtype", "bf16", given.label, given.origin))
+        elif key in TrainConfig.model_fields:
+            known.append(Given(key, given.value, given.label, given.origin))
+        else:
+            faults[given.label] = report.unknown("setting", key, TrainConfig.model_fields)
+    return known
+
+
+def _refused_value(key: str, value: object) -> str | None:
+    return foreign.MISSING_VALUES.get((key, value)) if isinstance(value, str) else None
+
+
+def _given_twice(layer: Iterable[Given]) -> dict[str, str]:
+    first: dict[str, str] = {}
+    return {
+        given.label: f"already given as '{first[given.key]}'"
+        for given in layer
+        if first.setdefault(given.key, given.label) != given.label
+    }
+
+
+def _check(merged: Mapping[str, Given], faults: dict[str, str]) -> TrainConfig | None:
+    """Returns the config, or None after adding what pydantic found to the faults."""
+    try:
+        return TrainConfig.model_validate({key: given.value for key, given in merged.items()})
+    except ValidationError as error:
+        for key, text in report.sentences(error, TrainConfig):
+            faults[merged[key].label if key in merged else key] = text
+        return None
+
+
+def _told(faults: Mapping[str, str], order: Sequence[str]) -> InputError:
+    """Returns one error with a line for each fault, in the order of the files."""
+    place = {label: index for index, label in enumerate(order)}
+    labels = sorted(faults, key=lambda label: place.get(label, len(place)))
+    hint = None
+    if faults.get("model_name_or_path") == report.NOT_GIVEN:
+        hint = "name a base model: --model zen-nano"
+    elif faults.get("dataset") == report.NOT_GIVEN:
+        hint = "name a file of examples: zoo-gym train my.jsonl"
+    return InputError("\n".join(f"{label}: {faults[label]}" for label in labels), hint=hint)

@@ -1,0 +1,115 @@
+"""Turns what pydantic found into our sentences: one source for the command line and the app.
+
+A sentence says what was expected and what came: `expected a whole number, got "many"`. Where it
+came from is put in front by the caller, who knows the file and line.
+"""
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+    from pydantic_core import ErrorDetails
+
+COMMON_NAMES = {
+    "batch_size": "per_device_train_batch_size",
+    "grad_accum": "gradient_accumulation_steps",
+    "lr": "learning_rate",
+    "max_length": "cutoff_len",
+    "max_seq_length": "cutoff_len",
+    "num_epochs": "num_train_epochs",
+    "r": "lora_rank",
+    "rank": "lora_rank",
+    "steps": "max_steps",
+}
+"""What other programs call our keys; only named in answers, never accepted."""
+
+NOT_GIVEN = "not given"
+"""The sentence for a setting that must be given and was not."""
+
+_EXPECTED = {
+    "int": "a whole number",
+    "float": "a number",
+    "not_a_number": "a number",
+    "bool": "true or false",
+    "string": "text",
+    "tuple": "a file or a list of files",
+    "finite_number": "a finite number",
+    "not_a_date": "a date as YYYY-MM-DD",
+}
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Returns the known name that `name` was probably meant to be, or None."""
+    names = list(known)
+    if (common := COMMON_NAMES.get(name)) in names:
+        return common
+    close = difflib.get_close_matches(name.lower().replace("-", "_"), names, n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def unknown(noun: str, name: str, known: Iterable[str]) -> str:
+    """Returns `no such {noun}`, with the nearest known name where there is one."""
+    close = nearest(name, known)
+    return f"no such {noun}" + (f". Did you mean '{close}'?" if close else "")
+
+
+def shown(value: object) -> str:
+    """Returns a value as an error quotes it: text in double quotes, long things by their kind."""
+    if isinstance(value, str):
+        return json.dumps(value if len(value) <= 60 else value[:57] + "...", ensure_ascii=False)
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list" if value else "an empty list"
+    words: dict[object, str] = {None: "nothing", True: "true", False: "false"}
+    plain = value is None or isinstance(value, bool)
+    return words[value] if plain else str(value)[:60]
+
+
+def sentences(error: "ValidationError", model: "type[BaseModel]") -> Iterator[tuple[str, str]]:
+    """Yields (key, sentence) for each thing that pydantic found, once per key."""
+    seen: set[str] = set()
+    for details in error.errors(include_url=False):
+        if details["type"] == "disagree":
+            yield from details.get("ctx", {})["faults"].items()
+            continue
+        key = str(details["loc"][0])
+        if key not in seen:
+            seen.add(key)
+            yield key, _sentence(details, key, model)
+
+
+def _sentence(details: "ErrorDetails", key: str, model: "type[BaseModel]") -> str:
+    kind = details["type"]
+    if kind == "extra_forbidden":
+        return unknown("setting", key, model.model_fields)
+    if kind == "missing":
+        return NOT_GIVEN
+    got = shown(details["input"])
+    context = details.get("ctx", {})
+    if kind == "literal_error":
+        return f"expected {context['expected']}, got {got}"
+    return f"expected {_expected(kind, context, key, model)}, got {got}"
+
+
+def _expected(kind: str, context: Mapping[str, object], key: str, model: "type[BaseModel]") -> str:
+    """Returns what was wanted: a bound, or the words for a type."""
+    bounds = {
+        "greater_than": "more than {gt:g}",
+        "greater_than_equal": "at least {ge:g}",
+        "less_than": "less than {lt:g}",
+        "less_than_equal": "at most {le:g}",
+    }
+    if kind in bounds:
+        return bounds[kind].format(**context)
+    if kind in ("too_short", "string_too_short"):
+        return "at least one file" if kind == "too_short" else "text"
+    if kind == "not_a_number" and "int" in str(model.model_fields[key].annotation):
+        return "a whole number"
+    stem = kind if kind in _EXPECTED else kind.partition("_")[0]
+    return _EXPECTED.get(stem, "another value")

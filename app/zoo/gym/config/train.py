@@ -1,0 +1,239 @@
+"""What a training run is told: the keys of `zoo-gym train`, one frozen model.
+
+Names are LLaMA-Factory's where the meaning is the same. A field whose default is None is chosen
+when the run starts, from the data, the model and the method, and told with its reason. What is
+read from files and flags before it gets here: `load.py`.
+"""
+
+import datetime as dt
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+
+def _refuse_bool(value: object) -> object:
+    """Refuses true and false where Python would read 1 and 0."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("not_a_number", "not a number")
+    return value
+
+
+def _split_paths(value: object) -> object:
+    """Reads one path, or several with commas between, as LLaMA-Factory writes them."""
+    if not isinstance(value, str):
+        return value
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def _iso_date(value: object) -> object:
+    """Turns YAML's own date back into text and refuses what is no date."""
+    if isinstance(value, dt.date):
+        return value.isoformat()[:10]
+    try:
+        return dt.date.fromisoformat(value if isinstance(value, str) else "").isoformat()
+    except ValueError:
+        raise PydanticCustomError("not_a_date", "not a date") from None
+
+
+CHOSEN = frozenset(
+    {"per_device_train_batch_size", "gradient_accumulation_steps", "learning_rate"}
+    | {"num_train_epochs", "max_steps", "lr_scheduler_type", "warmup_steps"}
+    | {"gradient_checkpointing", "eval_steps", "save_steps"}
+)
+"""The settings that are chosen when the run starts, unless they are given."""
+
+Whole = Annotated[int, BeforeValidator(_refuse_bool)]
+Number = Annotated[float, BeforeValidator(_refuse_bool)]
+
+
+class TrainConfig(BaseModel):
+    """Every setting of a training run, checked."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        coerce_numbers_to_str=True,
+        protected_namespaces=(),
+    )
+
+    model_name_or_path: str = Field(
+        min_length=1,
+        description="the base model: zen-nano, org/name, org/name@revision, a folder",
+    )
+    dataset: Annotated[tuple[str, ...], BeforeValidator(_split_paths)] = Field(
+        min_length=1,
+        description="the files of examples, read in this order",
+    )
+    stage: Literal["sft"] = Field(
+        default="sft",
+        description="the method; sft learns the answers",
+    )
+    finetuning_type: Literal["lora", "full"] = Field(
+        default="lora",
+        description="lora trains a small adapter, full trains all weights",
+    )
+    output_dir: str | None = Field(
+        default=None,
+        description="a folder that also gets the trained model; none: the run folder only",
+    )
+    cutoff_len: Whole = Field(
+        default=2048,
+        ge=8,
+        le=1_048_576,
+        description="the longest row, in tokens; the rest is cut off",
+    )
+    val_size: Number = Field(
+        default=0.1,
+        ge=0,
+        description="rows held out at the end: a share below 1, or a number of rows",
+    )
+    per_device_train_batch_size: Whole | None = Field(
+        default=None,
+        ge=1,
+        le=65_536,
+        description="rows computed at once",
+    )
+    gradient_accumulation_steps: Whole | None = Field(
+        default=None,
+        ge=1,
+        le=65_536,
+        description="batches added up before each step",
+    )
+    learning_rate: Number | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="the highest learning rate of the schedule",
+    )
+    num_train_epochs: Number | None = Field(
+        default=None,
+        gt=0,
+        le=100_000,
+        description="how often each row is seen",
+    )
+    max_steps: Whole | None = Field(
+        default=None,
+        ge=1,
+        le=100_000_000,
+        description="optimizer steps; wins over num_train_epochs",
+    )
+    lr_scheduler_type: Literal["cosine", "linear", "constant"] | None = Field(
+        default=None,
+        description="how the learning rate falls after the warm-up",
+    )
+    warmup_steps: Whole | None = Field(
+        default=None,
+        ge=0,
+        description="steps over which the learning rate rises",
+    )
+    weight_decay: Number = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="AdamW's pull of weights towards 0",
+    )
+    max_grad_norm: Number = Field(
+        default=1.0,
+        gt=0,
+        description="the gradient's norm is clipped to this",
+    )
+    lora_rank: Whole = Field(
+        default=16,
+        ge=1,
+        le=4096,
+        description="the rank of the adapter",
+    )
+    lora_alpha: Number | None = Field(
+        default=None,
+        gt=0,
+        description="the adapter's scale is lora_alpha / lora_rank; none: 2 x lora_rank",
+    )
+    lora_dropout: Number = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="share of the adapter's input set to 0 in training",
+    )
+    lora_target: str = Field(
+        default="all",
+        min_length=1,
+        description="layers with an adapter: all, or names with commas between",
+    )
+    use_rslora: bool = Field(
+        default=False,
+        description="scale the adapter by lora_alpha / sqrt(lora_rank)",
+    )
+    seed: Whole = Field(
+        default=42,
+        ge=0,
+        le=2**63 - 1,
+        description="the seed of everything random",
+    )
+    dtype: Literal["auto", "f32", "bf16"] = Field(
+        default="auto",
+        description="the number format of the weights in memory",
+    )
+    gradient_checkpointing: bool | None = Field(
+        default=None,
+        description="compute activations twice to save memory",
+    )
+    think: Literal["template", "keep", "drop"] = Field(
+        default="template",
+        description="thinking in answers: as the chat template does, all kept, dropped",
+    )
+    eval_steps: Whole | None = Field(
+        default=None,
+        ge=1,
+        description="steps between two evaluations of the held-out rows",
+    )
+    save_steps: Whole | None = Field(
+        default=None,
+        ge=1,
+        description="steps between two checkpoints",
+    )
+    report_to: Literal["none"] = Field(
+        default="none",
+        description="trackers told of the run",
+    )
+    offline: bool = Field(
+        default=False,
+        description="never use the network, not even after a question",
+    )
+    date: Annotated[str, BeforeValidator(_iso_date)] | None = Field(
+        default=None,
+        description="the date, YYYY-MM-DD, that a chat template prints; none: today",
+    )
+
+    @model_validator(mode="after")
+    def _settings_agree(self) -> "TrainConfig":
+        """Refuses settings that would be ignored or that contradict each other."""
+        if faults := dict(_disagreements(self)):
+            raise PydanticCustomError("disagree", "settings disagree", {"faults": faults})
+        return self
+
+
+def _disagreements(config: TrainConfig) -> list[tuple[str, str]]:
+    """Returns (key, sentence) for each setting that does not go with the others."""
+    given = {
+        key
+        for key in config.model_fields_set
+        if getattr(config, key) != TrainConfig.model_fields[key].default
+    }
+    faults: list[tuple[str, str]] = []
+    if config.finetuning_type == "full":
+        faults += [
+            (key, "has no effect with finetuning_type full: expected finetuning_type lora")
+            for key in sorted(given)
+            if key.startswith("lora_") or key == "use_rslora"
+        ]
+    if config.val_size >= 1 and config.val_size != int(config.val_size):
+        text = f"expected a share below 1 or a whole number of rows, got {config.val_size:g}"
+        faults.append(("val_size", text))
+    if config.val_size == 0 and config.eval_steps is not None:
+        faults.append(("eval_steps", "has no effect without held-out rows: val_size is 0"))
+    warmup, steps = config.warmup_steps, config.max_steps
+    if warmup is not None and steps is not None and warmup >= steps:
+        faults.append(("warmup_steps", f"expected less than max_steps {steps}, got {warmup}"))
+    return faults

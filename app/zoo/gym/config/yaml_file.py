@@ -1,0 +1,110 @@
+"""Reads a settings file: YAML with the line of every key, and nothing else.
+
+A file is one mapping. Values are built by PyYAML's safe constructor; a key that comes twice is
+refused, which PyYAML does not do by itself.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from zoo.gym.errors import InputError, NotAvailableError
+
+MAX_BYTES = 1_000_000
+"""A settings file is small; a larger one is data that was named .yaml by mistake."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a settings file."""
+
+    key: str
+    value: object
+    line: int
+
+
+def read_entries(path: Path) -> list[Entry]:
+    """Reads the settings of a file in their order; an empty file has none.
+
+    Raises:
+        NotAvailableError: there is no such file.
+        InputError: the file is not one YAML mapping; the message has every duplicate key.
+    """
+    text = _read_text(path)
+    try:
+        entries = list(_compose(path, yaml.SafeLoader(text)))
+    except yaml.MarkedYAMLError as error:
+        raise InputError(f"{path}:{_line(error)}: broken YAML: {_problem(error)}") from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise InputError(f"{path}:{line}: broken YAML: a character that is not allowed") from None
+    except RecursionError:
+        raise InputError(f"{path}: broken YAML: nested too deeply") from None
+    _refuse_duplicates(path, entries)
+    return entries
+
+
+def parse_value(text: str) -> object:
+    """Reads one value as YAML does: `true`, `3`, `[a, b]`; text that is no YAML stays text."""
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError):
+        return text
+
+
+def _read_text(path: Path) -> str:
+    if not path.is_file():
+        raise NotAvailableError(f"{path}: no such file: expected a YAML file of settings")
+    if (size := path.stat().st_size) > MAX_BYTES:
+        raise InputError(f"{path}: expected at most {MAX_BYTES} bytes of settings, got {size}")
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: not text: expected UTF-8, got a byte that is none at {error.start}"
+        ) from None
+
+
+def _compose(path: Path, loader: yaml.SafeLoader) -> Iterator[Entry]:
+    node = loader.get_single_node()
+    if node is None:
+        return
+    if not isinstance(node, yaml.MappingNode):
+        kind = "a list" if isinstance(node, yaml.SequenceNode) else "one value"
+        line = node.start_mark.line + 1
+        raise InputError(f"{path}:{line}: expected 'key: value' lines, got {kind}")
+    for key_node, value_node in node.value:
+        line = key_node.start_mark.line + 1
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise InputError(
+                f"{path}:{line}: expected the name of a setting, got a list or mapping"
+            )
+        try:
+            value: object = loader.construct_object(value_node, deep=True)
+        except ValueError as error:
+            raise InputError(
+                f"{path}:{line}: {key_node.value}: unreadable value: {error}"
+            ) from None
+        yield Entry(str(key_node.value), value, line)
+
+
+def _refuse_duplicates(path: Path, entries: list[Entry]) -> None:
+    first: dict[str, int] = {}
+    faults: list[str] = []
+    for entry in entries:
+        if entry.key in first:
+            faults.append(f"{path}:{entry.line}: {entry.key}: also on line {first[entry.key]}")
+        first.setdefault(entry.key, entry.line)
+    if faults:
+        raise InputError("\n".join(faults))
+
+
+def _line(error: yaml.MarkedYAMLError) -> int:
+    mark = error.problem_mark or error.context_mark
+    return 1 if mark is None else mark.line + 1
+
+
+def _problem(error: yaml.MarkedYAMLError) -> str:
+    return (error.problem or error.context or "unreadable").replace("\n", " ")

@@ -1,0 +1,35 @@
+"""Supervised fine-tuning: the negative log-likelihood of the learned tokens."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zoo.backends.base import Array, ArrayNamespace, Stat
+
+WINDOW_TOKENS = "window_tokens"
+"""The constant that the loss is divided by: learned tokens of the whole optimizer step."""
+
+
+class SupervisedLoss:
+    """Mean of -log p over the window's learned tokens, whatever its micro-batches.
+
+    Dividing by the window's count, not by each micro-batch's, keeps every token's weight equal
+    when rows differ in length.
+    """
+
+    coupled = False
+
+    @property
+    def needs(self) -> "frozenset[Stat]":
+        """Log-probabilities alone."""
+        from zoo.backends.base import Stat
+
+        return frozenset({Stat.LOGPROBS})
+
+    def __call__(
+        self, xp: "ArrayNamespace", stats: "Mapping[Stat, Array]", batch: "Mapping[str, Array]"
+    ) -> "Array":
+        """Returns the loss in nats per token: `-sum(logprobs * mask) / window_tokens`."""
+        from zoo.backends.base import Stat
+
+        return -xp.sum(stats[Stat.LOGPROBS] * batch["mask"]) / batch[WINDOW_TOKENS]

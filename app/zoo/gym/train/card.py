@@ -1,0 +1,35 @@
+"""The model card of a result: base, settings, data fingerprint; nothing from the data itself."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.data import fingerprint
+
+if TYPE_CHECKING:
+    from zoo.models import Resolved
+
+PRIVATE = {"dataset", "output_dir", "offline", "model_name_or_path"}
+"""Settings that name files of this machine."""
+
+
+def write_card(
+    folder: Path, config: TrainConfig, base: "Resolved", metrics: Mapping[str, object]
+) -> None:
+    """Writes `README.md` with a YAML head that model hubs read."""
+    adapter = config.finetuning_type == "lora"
+    head = {"base_model": base.id, "library_name": "peft" if adapter else "transformers"}
+    settings = config.model_dump(exclude_none=True, exclude=PRIVATE)
+    text = (
+        f"---\n{yaml.safe_dump(head, sort_keys=True)}---\n\n"
+        f"# {'An adapter for' if adapter else 'A fine-tune of'} {base.id}\n\n"
+        f"Trained with zoo-gym. Base revision: {base.revision or 'not recorded'}.\n"
+        f"Data fingerprint (SHA-256): `{fingerprint([Path(name) for name in config.dataset])}`.\n"
+        "The base model's licence holds for this model too.\n\n"
+        f"## Settings\n\n```yaml\n{yaml.safe_dump(settings, sort_keys=True)}```\n\n"
+        f"## Measured\n\n```yaml\n{yaml.safe_dump(dict(metrics), sort_keys=False)}```\n"
+    )
+    (folder / "README.md").write_text(text, encoding="utf-8")

@@ -1,0 +1,176 @@
+"""Checkpoints that a kill, a full disk or a power cut cannot leave half-written.
+
+A checkpoint is written under a temporary name, listed in a manifest, brought to the disk, and only
+then renamed to `step-00000123`; the text file `latest` names it last of all. What is inside is the
+writer's business.
+"""
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoo.gym.files import sync_file, sync_folder, write_beside
+from zoo.gym.paths import ensure_folder, storage_error
+from zoo.gym.train.manifest import manifest_fault, write_manifest
+
+POINTER = "latest"
+
+STAGES = (
+    "written",
+    "fsynced-files",
+    "fsynced-folder",
+    "renamed",
+    "fsynced-parent",
+    "pointed",
+    "pruned",
+)
+"""What the hook of `write_checkpoint` is told, in order."""
+
+# .old is a step that is being replaced by another writing of the same step
+_FOLDER = re.compile(r"step-(\d{8,})(\.old)?")
+_TEMPORARY = re.compile(r"step-\d{8,}\.tmp")
+
+
+@dataclass(frozen=True)
+class Found:
+    """The checkpoint to go on from.
+
+    Attributes:
+        folder: the newest whole checkpoint, None where there is none.
+        step: its step, 0 where there is none.
+        warnings: a sentence for each newer one that was passed over, and why.
+    """
+
+    folder: Path | None
+    step: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+def write_checkpoint(
+    checkpoints: Path,
+    step: int,
+    write: Callable[[Path], None],
+    *,
+    keep: int = 2,
+    hook: Callable[[str], None] | None = None,
+) -> Path:
+    """Writes the checkpoint of one step and returns its folder, `step-` and eight digits.
+
+    Until the rename the earlier checkpoints are untouched; after it the new one is whole. One of
+    the same step is replaced; those of later steps belong to a course that was given up and go.
+
+    Args:
+        checkpoints: the folder of all checkpoints of one run; one process at a time writes.
+        step: how many optimizer steps it holds.
+        write: puts the files into the empty folder it is given.
+        keep: how many checkpoints stay, this one included.
+        hook: told each of `STAGES` as it is reached; for tests of what a kill leaves.
+
+    Raises:
+        StorageError: the disk is full or refuses; earlier checkpoints are as they were.
+    """
+    if step < 0 or keep < 1:
+        raise ValueError(f"a checkpoint needs step >= 0 and keep >= 1, got {step} and {keep}")
+    reached = hook or _nothing
+    ensure_folder(checkpoints)
+    temporary = checkpoints / f"step-{step:08d}.tmp"
+    try:
+        _remove_strays(checkpoints)
+        _fill(temporary, step, write, reached)
+        folder = _put_in_place(temporary)
+        reached("renamed")
+        sync_folder(checkpoints)
+        reached("fsynced-parent")
+        write_beside(checkpoints / POINTER, folder.name + "\n", sync=True)
+        reached("pointed")
+        _prune(checkpoints, step, keep)
+    except OSError as error:
+        raise storage_error(error, checkpoints) from error
+    reached("pruned")
+    return folder
+
+
+def latest_checkpoint(checkpoints: Path) -> Path | None:
+    """Returns the newest checkpoint whose every byte is as written, or None."""
+    return find_checkpoint(checkpoints).folder
+
+
+def find_checkpoint(checkpoints: Path) -> Found:
+    """Looks for the checkpoint to go on from: the one pointed at, else the newest whole one."""
+    warnings: list[str] = []
+    for folder, step in _candidates(checkpoints):
+        fault = manifest_fault(folder, step)
+        if fault is None:
+            return Found(folder, step, tuple(warnings))
+        warnings.append(f"checkpoint '{folder}' is damaged and passed over: it has {fault}")
+    return Found(None, warnings=tuple(warnings))
+
+
+def _fill(
+    temporary: Path, step: int, write: Callable[[Path], None], reached: Callable[[str], None]
+) -> None:
+    temporary.mkdir()
+    try:
+        write(temporary)
+        reached("written")
+        write_manifest(temporary, step)
+        inside = sorted(temporary.rglob("*"))
+        for path in inside:
+            if path.is_file():
+                sync_file(path)
+        reached("fsynced-files")
+        for folder in (*(path for path in inside if path.is_dir()), temporary):
+            sync_folder(folder)
+    except Exception:
+        shutil.rmtree(temporary, ignore_errors=True)  # a full disk needs the space back
+        raise
+    reached("fsynced-folder")
+
+
+def _put_in_place(temporary: Path) -> Path:
+    folder = temporary.with_suffix("")
+    if folder.exists():
+        # a folder cannot be renamed onto another; the older writing stays whole until the end
+        old = folder.with_suffix(".old")
+        shutil.rmtree(old, ignore_errors=True)
+        folder.rename(old)
+    return temporary.rename(folder)
+
+
+def _candidates(checkpoints: Path) -> Iterator[tuple[Path, int]]:
+    steps = _step_folders(checkpoints)
+    try:
+        pointed = (checkpoints / POINTER).read_text(encoding="utf-8").strip()
+    except (FileNotFoundError, UnicodeDecodeError):
+        pointed = ""
+    # "step-00000001" was written after "step-00000001.old"
+    rank = {name: (name == pointed, step, "." not in name) for name, step in steps.items()}
+    order = sorted(rank, key=lambda name: rank[name], reverse=True)
+    return ((checkpoints / name, steps[name]) for name in order)
+
+
+def _step_folders(checkpoints: Path) -> dict[str, int]:
+    if not checkpoints.is_dir():
+        return {}
+    names = (path.name for path in checkpoints.iterdir() if path.is_dir())
+    return {name: int(match[1]) for name in names if (match := _FOLDER.fullmatch(name))}
+
+
+def _prune(checkpoints: Path, step: int, keep: int) -> None:
+    steps = _step_folders(checkpoints)
+    kept = sorted({found for found in steps.values() if found <= step}, reverse=True)[:keep]
+    for name, found in steps.items():
+        if found not in kept or "." in name:
+            shutil.rmtree(checkpoints / name, ignore_errors=True)  # the next one tries again
+
+
+def _remove_strays(checkpoints: Path) -> None:
+    for path in checkpoints.iterdir():
+        if _TEMPORARY.fullmatch(path.name):
+            shutil.rmtree(path)
+
+
+def _nothing(_: str) -> None:
+    pass

@@ -1,0 +1,63 @@
+"""The list of a folder's files with their sizes and digests, which tells a whole one from a torn.
+
+`manifest.json` holds `{"v": 1, "step": n, "files": {name: {"bytes": n, "sha256": hex}}}`; names
+are relative, with forward slashes. The digests are what `sha256sum` prints.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, cast
+
+MANIFEST = "manifest.json"
+VERSION = 1
+
+
+def write_manifest(folder: Path, step: int) -> None:
+    """Writes the manifest of every file that is in `folder` now.
+
+    Raises:
+        OSError: a file cannot be read, or the manifest not written.
+    """
+    files = {
+        path.relative_to(folder).as_posix(): {
+            "bytes": path.stat().st_size,
+            "sha256": _digest(path),
+        }
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    content = json.dumps({"v": VERSION, "step": step, "files": files}, indent=2)
+    (folder / MANIFEST).write_text(content + "\n", encoding="utf-8", newline="\n")
+
+
+def manifest_fault(folder: Path, step: int) -> str | None:
+    """Says what is wrong with a folder: None when every listed file is there, byte for byte."""
+    try:
+        found: object = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return "no manifest"
+    except (ValueError, RecursionError):
+        return "an unreadable manifest"
+    manifest = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    files = manifest.get("files")
+    if not isinstance(files, dict) or (manifest.get("v"), manifest.get("step")) != (VERSION, step):
+        return f"a manifest that is not of version {VERSION} and step {step}"
+    faults = (_file_fault(folder, name, told) for name, told in files.items())
+    return next((fault for fault in faults if fault is not None), None)
+
+
+def _file_fault(folder: Path, name: str, told: object) -> str | None:
+    path = folder / name
+    if not isinstance(told, dict):
+        return f"an unreadable entry for '{name}'"
+    if not path.is_file():
+        return f"no file '{name}'"
+    if path.stat().st_size != told.get("bytes"):
+        return f"file '{name}' of another size"
+    return None if _digest(path) == told.get("sha256") else f"file '{name}' with other bytes"
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,48 @@
+"""Which rows each step learns from: a function of the seed and the step alone.
+
+A run that is resumed at step n needs no other memory of what it has seen.
+"""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+Row = TypeVar("Row")
+
+
+def rows_of_step(rows: Sequence[Row], step: int, rows_per_step: int, seed: int) -> list[Row]:
+    """Returns the rows of `step`, counted from 1: every row once an epoch, shuffled anew."""
+    first = (step - 1) * rows_per_step
+    chosen: list[Row] = []
+    for position in range(first, first + rows_per_step):
+        epoch, place = divmod(position, len(rows))
+        chosen.append(rows[permutation(len(rows), seed, epoch)[place]])
+    return chosen
+
+
+_cache: dict[tuple[int, int, int], list[int]] = {}
+
+
+def permutation(size: int, seed: int, epoch: int) -> list[int]:
+    """Returns the order of one epoch, the same on every machine."""
+    import numpy as np
+
+    key = (size, seed, epoch)
+    if key not in _cache:
+        while len(_cache) > 1:
+            _cache.pop(next(iter(_cache)))
+        _cache[key] = np.random.default_rng([seed, epoch]).permutation(size).tolist()
+    return _cache[key]
+
+
+def spread(rows: Sequence[Row], count: int) -> list[Row]:
+    """Returns `count` rows evenly spaced over `rows`: a fixed subset."""
+    count = min(count, len(rows))
+    return [rows[place * len(rows) // count] for place in range(count)]
+
+
+def key_of(seed: int, step: int, micro_batch: int) -> int:
+    """Returns the seed of everything random in one micro-batch: 63 bits of the three numbers."""
+    import numpy as np
+
+    state = np.random.SeedSequence([seed, step, micro_batch]).generate_state(1, np.uint64)[0]
+    return int(state) >> 1

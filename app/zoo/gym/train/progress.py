@@ -1,0 +1,120 @@
+"""How far a run has come: what a checkpoint holds besides the policy, and how it is saved."""
+
+import json
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.gym.errors import StorageError
+from zoo.gym.train.checkpoint import find_checkpoint, latest_checkpoint, write_checkpoint
+
+if TYPE_CHECKING:
+    from zoo.backends.base import Policy
+
+STATE_FILE = "progress.json"
+BEST_FOLDER = "best"
+BEST_FILE = "trained.safetensors"
+
+
+@dataclass
+class Progress:
+    """Counters that go on after a resume.
+
+    Attributes:
+        step: optimizer steps done.
+        tokens: learned tokens so far.
+        best_step: the step with the lowest held-out loss, 0 before the first evaluation.
+        best_loss: that loss, nats per token.
+        base_loss: the held-out loss before step 1.
+        training_s: seconds spent in steps, on the wall.
+        evaluation_s: seconds spent in evaluations, on the wall.
+        training_cpu_s: processor seconds spent in steps, over all threads.
+    """
+
+    step: int = 0
+    tokens: int = 0
+    best_step: int = 0
+    best_loss: float | None = None
+    base_loss: float | None = None
+    training_s: float = 0.0
+    evaluation_s: float = 0.0
+    training_cpu_s: float = 0.0
+
+
+class Stopwatch:
+    """Wall and processor seconds since it was made or last read."""
+
+    def __init__(self) -> None:
+        self.wall_s, self.cpu_s = time.monotonic(), time.process_time()
+
+    def lap(self) -> tuple[float, float]:
+        """Returns the seconds since the last lap: wall, processor."""
+        wall_s, cpu_s = time.monotonic(), time.process_time()
+        passed = wall_s - self.wall_s, cpu_s - self.cpu_s
+        self.wall_s, self.cpu_s = wall_s, cpu_s
+        return passed
+
+
+def save(policy: "Policy", progress: Progress, checkpoints: Path) -> Path:
+    """Writes policy, optimizer and counters as one checkpoint."""
+
+    def write(folder: Path) -> None:
+        with full_disk_told(folder):
+            policy.save_checkpoint(folder)
+        text = json.dumps(asdict(progress), indent=2)
+        (folder / STATE_FILE).write_text(text, encoding="utf-8")
+
+    return write_checkpoint(checkpoints, progress.step, write)
+
+
+@contextmanager
+def full_disk_told(folder: Path) -> Generator[None]:
+    """Turns what the safetensors library says of a failed write into our sentence.
+
+    Raises:
+        StorageError: the block could not write.
+    """
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as error:
+        raise StorageError(f"cannot write '{folder}': {error}") from error
+
+
+def restore(policy: "Policy", checkpoints: Path) -> tuple[Progress, tuple[str, ...]]:
+    """Loads the newest whole checkpoint into `policy`; a fresh `Progress` if there is none.
+
+    Returns:
+        The counters, and a sentence for each damaged checkpoint that was passed over.
+    """
+    found = find_checkpoint(checkpoints)
+    if found.folder is None:
+        return Progress(), found.warnings
+    policy.load_checkpoint(found.folder)
+    stored = json.loads((found.folder / STATE_FILE).read_text(encoding="utf-8"))
+    return Progress(**stored), found.warnings
+
+
+def save_best(policy: "Policy", step: int, checkpoints: Path) -> None:
+    """Keeps the trained values of the best step so far."""
+
+    def write(folder: Path) -> None:
+        from safetensors.numpy import save_file
+
+        with full_disk_told(folder):
+            save_file(dict(policy.trained()), folder / BEST_FILE)
+
+    write_checkpoint(checkpoints / BEST_FOLDER, step, write, keep=1)
+
+
+def load_best(policy: "Policy", checkpoints: Path) -> None:
+    """Puts the best step's values into `policy`; the last step's stay where none was kept."""
+    from safetensors.numpy import load_file
+
+    folder = latest_checkpoint(checkpoints / BEST_FOLDER)
+    if folder is not None:
+        policy.load_trained(load_file(folder / BEST_FILE))

@@ -1,0 +1,58 @@
+"""The rows of a run: read, split, encoded. The same config gives the same rows."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.data import (
+    Encoded,
+    EncodeOptions,
+    Example,
+    Problem,
+    encode_records,
+    load_tokenizer,
+    read_dataset,
+    split_records,
+)
+from zoo.models.folder import model_positions
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Encoded rows to learn from and rows held out, with what was left out and why."""
+
+    train: tuple[Example, ...]
+    held_out: tuple[Example, ...]
+    problems: tuple[Problem, ...]
+    truncated: int
+    unlearned: int
+
+
+def prepare_rows(config: TrainConfig, model_folder: Path) -> Rows:
+    """Reads the config's data and encodes it for the model in `model_folder`.
+
+    Raises:
+        NotAvailableError: a data file is absent.
+        InputError: no row is usable.
+    """
+    dataset = read_dataset([Path(name) for name in config.dataset])
+    tokenizer = load_tokenizer(model_folder)
+    options = encode_options(config, model_folder)
+    train, held_out = split_records(dataset.records, config.val_size)
+    learned = encode_records(train, tokenizer, options)
+    kept = encode_records(held_out, tokenizer, options) if held_out else Encoded((), (), 0, 0)
+    return Rows(
+        train=learned.examples,
+        held_out=kept.examples,
+        problems=(*dataset.problems, *learned.problems, *kept.problems),
+        truncated=learned.truncated + kept.truncated,
+        unlearned=learned.dropped_unlearned + kept.dropped_unlearned,
+    )
+
+
+def encode_options(config: TrainConfig, model_folder: Path) -> EncodeOptions:
+    """Returns how rows become tokens: no row is longer than the model has positions."""
+    positions = model_positions(model_folder)
+    cutoff = min(config.cutoff_len, positions) if positions else config.cutoff_len
+    assert config.date is not None
+    return EncodeOptions(cutoff_len=cutoff, think=config.think, date=config.date)

@@ -1,0 +1,225 @@
+"""A whole run: model, rows, plan, loop, result."""
+
+import datetime as dt
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from zoo.gym.config import dump_config
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.files import write_beside
+from zoo.gym.train.card import write_card
+from zoo.gym.train.loop import Job, fit
+from zoo.gym.train.order import spread
+from zoo.gym.train.plan import Facts, Plan, make_plan
+from zoo.gym.train.progress import Progress, load_best
+from zoo.gym.train.rows import Rows, prepare_rows
+
+if TYPE_CHECKING:
+    from zoo.backends.base import LoraSpec, Policy
+    from zoo.models import Resolved
+
+
+class Events(Protocol):
+    """Where a run tells what happens; see docs/reference/runs.md."""
+
+    def emit(self, kind: Any, /, **fields: object) -> object:  # noqa: ANN401
+        """Tells one event."""
+        ...
+
+
+class Workspace(Protocol):
+    """The folder of a run, as the training sees it."""
+
+    @property
+    def events(self) -> Events:
+        """Where events are told."""
+        ...
+
+    @property
+    def config_file(self) -> Path:
+        """The resolved settings."""
+        ...
+
+    @property
+    def env_file(self) -> Path:
+        """Versions, machine and threads."""
+        ...
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of checkpoints."""
+        ...
+
+    @property
+    def result(self) -> Path:
+        """The folder of the trained model."""
+        ...
+
+
+def run_session(
+    config: TrainConfig, run: Workspace, leaving: Callable[[], str | None]
+) -> Mapping[str, object]:
+    """Trains as `config` says, from the run's newest checkpoint, and writes the result.
+
+    Args:
+        config: what was asked; settings left open are chosen, told and stored.
+        run: where everything goes.
+        leaving: see `Job.leaving`.
+
+    Returns:
+        `model`, the folder of the result, and `metrics`.
+
+    Raises:
+        GymError: the run cannot start, learns nothing, or was interrupted.
+    """
+    from zoo.models import resolve
+
+    if config.date is None:
+        today = dt.datetime.now(tz=dt.UTC).date().isoformat()
+        config = config.model_copy(update={"date": today})
+    base = resolve(config.model_name_or_path, offline=True)
+    rows = prepare_rows(config, base.folder)
+    policy = load_policy(config, base.folder, threads=stored_threads(run.env_file, base.folder))
+    plan = make_plan(config, facts_of(policy, rows))
+    tell_plan(run, plan, rows, base)
+    held_out = spread(rows.held_out, plan.evaluation_rows)
+    job = Job(policy, plan, rows.train, held_out, run.events.emit, leaving, run.checkpoints)
+    progress = fit(job)
+    return finish(run, job, progress, base)
+
+
+def load_policy(config: TrainConfig, folder: Path, *, threads: int) -> "Policy":
+    """Loads the base as a policy that learns as `config` says."""
+    from zoo.backends import load_backend
+    from zoo.backends.threads import use_threads
+
+    use_threads(threads)
+    return load_backend().load(
+        folder,
+        train="full" if config.finetuning_type == "full" else lora_spec(config),
+        dtype=config.dtype,
+        gradient_checkpointing=bool(config.gradient_checkpointing),
+        weight_decay=config.weight_decay,
+        seed=config.seed,
+    )
+
+
+def lora_spec(config: TrainConfig) -> "LoraSpec":
+    """Returns the adapter that `config` describes."""
+    from zoo.backends.base import LoraSpec
+
+    targets = tuple(part.strip() for part in config.lora_target.split(","))
+    return LoraSpec(
+        rank=config.lora_rank,
+        alpha=config.lora_alpha or 2.0 * config.lora_rank,
+        dropout=config.lora_dropout,
+        targets=("all-linear",) if targets == ("all",) else targets,
+        rslora=config.use_rslora,
+    )
+
+
+def stored_threads(env_file: Path, folder: Path) -> int:
+    """Returns the run's thread count: the one it started with, or one chosen and stored now."""
+    from zoo.backends.threads import choose_threads
+    from zoo.models.folder import count_parameters
+
+    env = json.loads(env_file.read_text(encoding="utf-8"))
+    if "threads" not in env:
+        env["threads"] = choose_threads(count_parameters(folder))
+        write_beside(env_file, json.dumps(env, indent=2) + "\n")
+    return int(env["threads"])
+
+
+def facts_of(policy: "Policy", rows: Rows) -> Facts:
+    """Counts what the plan depends on."""
+    return Facts(
+        parameters=policy.parameter_count(),
+        rows=len(rows.train),
+        tokens=sum(len(row.ids) for row in rows.train),
+        longest_tokens=max(len(row.ids) for row in rows.train),
+        held_out_rows=len(rows.held_out),
+        held_out_tokens=sum(len(row.ids) for row in rows.held_out),
+    )
+
+
+def tell_plan(run: Workspace, plan: Plan, rows: Rows, base: "Resolved") -> None:
+    """Stores the resolved settings and tells what was chosen, why, and what was left out."""
+    write_beside(run.config_file, dump_config(plan.config))
+    for problem in rows.problems[:20]:
+        run.events.emit("warn", message=f"{problem.where}: {problem.reason}")
+    if len(rows.problems) > 20:
+        run.events.emit("warn", message=f"and {len(rows.problems) - 20} more rows left out")
+    if rows.unlearned:
+        run.events.emit("warn", message=f"{rows.unlearned} rows without a learned token left out")
+    run.events.emit(
+        "plan",
+        model=base.id,
+        revision=base.revision,
+        steps=plan.steps,
+        rows=len(rows.train),
+        rows_per_step=plan.rows_per_step,
+        held_out_rows=len(rows.held_out),
+        evaluation_rows=plan.evaluation_rows,
+        truncated_rows=rows.truncated,
+        choices=[{"key": c.key, "value": c.value, "reason": c.reason} for c in plan.choices],
+    )
+
+
+def finish(run: Workspace, job: Job, progress: Progress, base: "Resolved") -> dict[str, object]:
+    """Writes the best step's weights as a folder that the field's libraries load."""
+    load_best(job.policy, job.checkpoints)
+    metrics = metrics_of(job, progress)
+    base_loss, best_loss = progress.base_loss, progress.best_loss
+    if base_loss is not None and best_loss is not None and best_loss >= base_loss:
+        text = f"no gain on held-out rows: {base_loss:.4f} before, best {best_loss:.4f}"
+        run.events.emit("warn", message=text)
+    config = job.plan.config
+    write_result(job.policy, run.result, base)
+    write_card(run.result, config, base, metrics)
+    if config.output_dir is not None:
+        shutil.copytree(run.result, config.output_dir, dirs_exist_ok=True)
+    return {"model": config.output_dir or str(run.result), "metrics": metrics}
+
+
+def write_result(policy: "Policy", folder: Path, base: "Resolved") -> None:
+    """Writes the model beside and renames it; a full model gets the base's tokenizer."""
+    beside = folder.with_name(folder.name + ".part")
+    for stale in (beside, folder):
+        if stale.exists():
+            shutil.rmtree(stale)
+    beside.mkdir(parents=True)
+    policy.save_result(beside, base=base_name(base))
+    if not (beside / "adapter_config.json").exists():
+        from zoo.models.folder import TOKENIZER_FILES
+
+        for name in TOKENIZER_FILES:
+            if (base.folder / name).is_file():
+                shutil.copyfile(base.folder / name, beside / name)
+    beside.rename(folder)
+
+
+def base_name(base: "Resolved") -> str:
+    """Returns what an adapter records as its base: a name, or the folder of a local model."""
+    from zoo.models import PICO
+
+    return base.id if base.revision or base.id == PICO else str(base.folder)
+
+
+def metrics_of(job: Job, progress: Progress) -> dict[str, object]:
+    """Returns what was measured; losses are nats per learned token."""
+    return {
+        "steps": progress.step,
+        "tokens": progress.tokens,
+        "base_loss": progress.base_loss,
+        "best_loss": progress.best_loss,
+        "best_step": progress.best_step,
+        "evaluation_rows": len(job.held_out),
+        "training_s": round(progress.training_s, 3),
+        "evaluation_s": round(progress.evaluation_s, 3),
+        "training_cpu_s": round(progress.training_cpu_s, 3),
+        "peak_host_bytes": job.policy.memory().peak_host_bytes,
+        "peak_device_bytes": job.policy.memory().peak_device_bytes,
+    }

@@ -1,0 +1,82 @@
+"""The tables of keys agree with each other and with the settings."""
+
+import pytest
+
+from zoo.gym.config import TrainConfig
+from zoo.gym.config.describe import describe_settings, is_switch
+from zoo.gym.config.foreign import ALIASES, MISSING, SWITCHES, WITHOUT_EFFECT, refusal
+from zoo.gym.config.report import COMMON_NAMES, nearest, shown
+from zoo.gym.config.train import CHOSEN
+
+KEYS = set(TrainConfig.model_fields)
+
+
+def test_every_setting_has_a_description_of_one_line() -> None:
+    for item in describe_settings():
+        assert item.text
+        assert "\n" not in item.text
+
+
+def test_every_alias_means_a_setting() -> None:
+    assert set(ALIASES.values()) <= KEYS
+    assert set(COMMON_NAMES.values()) <= KEYS
+
+
+def test_a_key_is_in_one_table_only() -> None:
+    tables = [KEYS, set(ALIASES), set(WITHOUT_EFFECT), set(MISSING), set(COMMON_NAMES)]
+    assert sum(len(table) for table in tables) == len(set().union(*tables))
+
+
+def test_every_switch_of_other_trainers_is_known() -> None:
+    assert SWITCHES - {"bf16"} <= set(WITHOUT_EFFECT)
+
+
+def test_what_is_chosen_at_the_start_has_no_default() -> None:
+    assert {TrainConfig.model_fields[key].default for key in CHOSEN} == {None}
+
+
+def test_only_settings_that_are_true_or_false_are_switches() -> None:
+    switches = {key for key in KEYS if is_switch(key)}
+    assert switches == {"use_rslora", "gradient_checkpointing", "offline"}
+
+
+DESCRIBED = [
+    ("learning_rate", "number", "above 0 to 1; chosen at the start"),
+    ("finetuning_type", "lora | full", "default lora"),
+    ("max_steps", "whole number", "1 or more; chosen at the start"),
+    ("lora_dropout", "number", "0 to below 1; default 0"),
+    ("dataset", "files", "must be given"),
+    ("offline", "true | false", "default false"),
+    ("max_grad_norm", "number", "above 0; default 1"),
+]
+
+
+@pytest.mark.parametrize(("key", "kind", "note"), DESCRIBED)
+def test_a_setting_is_described_by_its_type_and_range(key: str, kind: str, note: str) -> None:
+    found = next(item for item in describe_settings() if item.key == key)
+    assert (found.kind, found.note) == (kind, note)
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("learning-rate", "learning_rate"), ("lr", "learning_rate"), ("qqq", None)],
+)
+def test_the_nearest_setting_is_found(name: str, known: str | None) -> None:
+    assert nearest(name, KEYS) == known
+
+
+def test_a_family_of_missing_keys_is_refused_by_name() -> None:
+    assert refusal("ppo_epochs") == "reinforcement learning does not exist yet"
+    assert refusal("seed") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "nothing"), (True, "true"), (1, "1"), (1.0, "1"), ("a", '"a"'), ([], "an empty list")],
+)
+def test_a_value_is_quoted_by_its_kind(value: object, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_a_long_value_is_cut() -> None:
+    assert len(shown("x" * 1000)) < 70

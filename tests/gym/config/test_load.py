@@ -1,0 +1,233 @@
+"""Reading settings: precedence, origins, and every fault in one go."""
+
+from pathlib import Path
+
+import pytest
+
+from zoo.gym.config import TrainConfig, dump_config, extend_config, load_config
+from zoo.gym.errors import InputError, NotAvailableError
+
+NEEDED = ["model=zen-pico", "data=my.jsonl"]
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "train.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def faults(folder: Path, text: str) -> list[str]:
+    """Returns the lines that a file is refused with, without the folder's name."""
+    path = write(folder, f"model: zen-pico\ndataset: a.jsonl\n{text}")
+    with pytest.raises(InputError) as caught:
+        load_config([path], [], {})
+    return caught.value.message.replace(f"{folder}/", "").splitlines()
+
+
+BAD_VALUES = [
+    ("lora_rank: many", 'lora_rank: expected a whole number, got "many"'),
+    ("lora_rank: 1.5", "lora_rank: expected a whole number, got 1.5"),
+    ("seed: true", "seed: expected a whole number, got true"),
+    ("learning_rate: fast", 'learning_rate: expected a number, got "fast"'),
+    ("learning_rate: yes", "learning_rate: expected a number, got true"),
+    ("learning_rate: 0", "learning_rate: expected more than 0, got 0"),
+    ("learning_rate: 2", "learning_rate: expected at most 1, got 2"),
+    ("lora_dropout: 1", "lora_dropout: expected less than 1, got 1"),
+    ("val_size: -1", "val_size: expected at least 0, got -1"),
+    ("val_size: 1.5", "val_size: expected a share below 1 or a whole number of rows, got 1.5"),
+    ("lora_alpha: .inf", "lora_alpha: expected a finite number, got inf"),
+    ("lora_alpha: .nan", "lora_alpha: expected a finite number, got nan"),
+    ("use_rslora: [1]", "use_rslora: expected true or false, got a list"),
+    ("output_dir: {a: 1}", "output_dir: expected text, got a mapping"),
+    ("lora_rank:", "lora_rank: expected a whole number, got nothing"),
+    ("date: 0", "date: expected a date as YYYY-MM-DD, got 0"),
+    ("date: tomorrow", 'date: expected a date as YYYY-MM-DD, got "tomorrow"'),
+    ("dtype: f64", "dtype: expected 'auto', 'f32' or 'bf16', got \"f64\""),
+    ("report_to: wandb", "report_to: expected 'none', got \"wandb\""),
+    ("stage: dpo", "stage: the method 'dpo' does not exist yet: expected 'sft'"),
+    ("learning_rte: 1", "learning_rte: no such setting. Did you mean 'learning_rate'?"),
+    ("lr: 1", "lr: no such setting. Did you mean 'learning_rate'?"),
+    ("zzz: 1", "zzz: no such setting"),
+    ("quantization_bit: 4", "quantization_bit: training on a quantised base does not exist yet"),
+    ("grpo_beta: 1", "grpo_beta: reinforcement learning does not exist yet"),
+    ("fp16: true", "fp16: float16 training does not exist: expected dtype bf16 or f32"),
+    ("base_model: b", "base_model: already given as 'train.yaml:1: model'"),
+]
+
+
+@pytest.mark.parametrize(("text", "fault"), BAD_VALUES)
+def test_a_bad_setting_is_told_with_its_line(tmp_path: Path, text: str, fault: str) -> None:
+    assert faults(tmp_path, text) == [f"train.yaml:3: {fault}"]
+
+
+BROKEN = [
+    ("a: [1", "train.yaml:3: broken YAML: "),
+    ("a: 1\n\tb: 2", "train.yaml:4: broken YAML: "),
+    ("a: 1\nb: 2\na: 3", "train.yaml:5: a: also on line 3"),
+    ("a: \x07", "train.yaml:3: broken YAML: a character that is not allowed"),
+    ("? [1]\n: 2", "train.yaml:3: expected the name of a setting, got a list or mapping"),
+    ("date: 2024-13-45", "train.yaml:3: date: unreadable value: month must be in 1..12"),
+    ("--- b", "train.yaml:3: broken YAML: but found another document"),
+    ("a: !!python/name:os.system", "train.yaml:3: broken YAML: could not determine a constructor"),
+]
+
+
+@pytest.mark.parametrize(("text", "start"), BROKEN)
+def test_a_broken_file_is_told_with_its_line(tmp_path: Path, text: str, start: str) -> None:
+    assert faults(tmp_path, text)[0].startswith(start)
+
+
+@pytest.mark.parametrize("text", ["- a\n- b\n", "just words\n"])
+def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match=r":1: expected 'key: value' lines, got"):
+        load_config([write(tmp_path, text)], NEEDED, {})
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "train.yaml"
+    path.write_bytes(b"model: \xff\xfe")
+    with pytest.raises(InputError, match=r"train\.yaml: not text: expected UTF-8, .* at 7$"):
+        load_config([path], NEEDED, {})
+
+
+def test_a_deeply_nested_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nested too deeply"):
+        load_config([write(tmp_path, "a: " + "[" * 3000)], NEEDED, {})
+
+
+def test_a_file_of_data_by_the_name_of_settings_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected at most 1000000 bytes of settings"):
+        load_config([write(tmp_path, "#" * 1_000_001)], NEEDED, {})
+
+
+def test_an_absent_file_is_not_available(tmp_path: Path) -> None:
+    with pytest.raises(NotAvailableError, match=r"absent\.yaml: no such file"):
+        load_config([tmp_path / "absent.yaml"], NEEDED, {})
+
+
+def test_an_empty_file_gives_no_setting(tmp_path: Path) -> None:
+    loaded = load_config([write(tmp_path, "# nothing\n")], NEEDED, {})
+    assert loaded.config == load_config([], NEEDED, {}).config
+
+
+def test_every_fault_is_told_in_the_order_of_the_sources(tmp_path: Path) -> None:
+    path = write(tmp_path, "seed: -1\nlora_rank: many\nlearning_rte: 1\n")
+    with pytest.raises(InputError) as caught:
+        load_config([path], ["dtype=f64"], {"max_steps": "0"})
+    starts = [line.removeprefix(f"{path}:") for line in caught.value.message.splitlines()]
+    assert [start.split(" ")[0] for start in starts] == [
+        *("1:", "2:", "3:", "dtype=f64:", "--max_steps:", "model_name_or_path:", "dataset:")
+    ]
+
+
+def test_a_flag_wins_over_an_override_over_a_file_over_the_default(tmp_path: Path) -> None:
+    path = write(tmp_path, "seed: 1\nlora_rank: 1\ncutoff_len: 100\n")
+    loaded = load_config([path], [*NEEDED, "seed=2", "lora_rank=2"], {"seed": "3"})
+    config = loaded.config
+    assert (config.seed, config.lora_rank, config.cutoff_len, config.lora_dropout) == (3, 2, 100, 0)
+    names = ("seed", "lora_rank", "cutoff_len", "lora_dropout")
+    assert [loaded.origins[name] for name in names] == [
+        *("flag", "key=value", f"{path}:3", "default")
+    ]
+
+
+def test_a_later_file_wins_over_an_earlier_one(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    first.write_text("seed: 1\nlora_rank: 1\n")
+    second.write_text("seed: 2\n")
+    config = load_config([first, second], NEEDED, {}).config
+    assert (config.seed, config.lora_rank) == (2, 1)
+
+
+VALUES = [
+    ("learning_rate=1e-4", "learning_rate", 1e-4),
+    ("learning_rate=5.0e-5", "learning_rate", 5e-5),
+    ("val_size=20", "val_size", 20.0),
+    ("lora_rank=8.0", "lora_rank", 8),
+    ("use_rslora=yes", "use_rslora", True),
+    ("max_steps=null", "max_steps", None),
+    ("date=2024-07-26", "date", "2024-07-26"),
+    ("dataset=a.jsonl, b.json", "dataset", ("a.jsonl", "b.json")),
+    ("dataset=[a.jsonl]", "dataset", ("a.jsonl",)),
+    ("model=123", "model_name_or_path", "123"),
+    ("algorithm=sft", "stage", "sft"),
+    ("epochs=2", "num_train_epochs", 2.0),
+    ("bf16=true", "dtype", "bf16"),
+    ("output_dir=a: [b", "output_dir", "a: [b"),
+]
+
+
+@pytest.mark.parametrize(("item", "key", "value"), VALUES)
+def test_an_override_is_read_as_yaml(item: str, key: str, value: object) -> None:
+    needed = [word for word in NEEDED if word[:4] != item[:4]]
+    assert getattr(load_config([], [*needed, item], {}).config, key) == value
+
+
+def test_the_same_setting_under_two_names_is_refused() -> None:
+    with pytest.raises(InputError, match="data=b: already given as 'dataset=a'"):
+        load_config([], ["model=m", "dataset=a", "data=b"], {})
+
+
+def test_a_flag_may_give_what_a_file_gave_under_another_name(tmp_path: Path) -> None:
+    path = write(tmp_path, "base_model: a\n")
+    loaded = load_config([path], ["data=d"], {"model_name_or_path": "b"})
+    assert loaded.config.model_name_or_path == "b"
+
+
+IGNORED = ["do_train=true", "template=qwen3", "bf16=false", "fp16=false", "quantization_bit=null"]
+
+
+@pytest.mark.parametrize("item", IGNORED)
+def test_a_published_key_without_effect_is_told(item: str) -> None:
+    loaded = load_config([], [*NEEDED, item], {})
+    assert [ignored.key for ignored in loaded.ignored] == [item.partition("=")[0]]
+    assert loaded.config == load_config([], NEEDED, {}).config
+
+
+def test_a_dumped_config_reads_back_as_itself(tmp_path: Path) -> None:
+    items = [*NEEDED, "learning_rate=1e-5", "date=2024-07-26", "finetuning_type=full", "seed=7"]
+    config = load_config([], items, {}).config
+    assert load_config([write(tmp_path, dump_config(config))], [], {}).config == config
+
+
+def test_a_model_without_data_is_refused_with_what_to_type() -> None:
+    with pytest.raises(InputError, match="dataset: not given") as caught:
+        load_config([], ["model=zen-pico"], {})
+    assert caught.value.hint == "name a file of examples: zoo-gym train my.jsonl"
+
+
+TOGETHER = [
+    (["finetuning_type=full", "lora_rank=8"], "lora_rank=8: has no effect with finetuning_type"),
+    (["finetuning_type=full", "use_rslora=true"], "use_rslora=true: has no effect"),
+    (["val_size=0", "eval_steps=5"], "eval_steps=5: has no effect without held-out rows"),
+    (["max_steps=5", "warmup_steps=5"], "warmup_steps=5: expected less than max_steps 5, got 5"),
+]
+
+
+@pytest.mark.parametrize(("items", "start"), TOGETHER)
+def test_settings_that_contradict_each_other_are_refused(items: list[str], start: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_config([], [*NEEDED, *items], {})
+    assert caught.value.message.startswith(start)
+
+
+def test_a_setting_at_its_default_never_contradicts() -> None:
+    config = load_config([], [*NEEDED, "finetuning_type=full", "lora_rank=16"], {}).config
+    assert config.finetuning_type == "full"
+
+
+def test_chosen_values_join_the_given_ones() -> None:
+    config = load_config([], [*NEEDED, "warmup_steps=5"], {}).config
+    assert extend_config(config, {"max_steps": 6}).max_steps == 6
+
+
+def test_a_chosen_value_that_contradicts_a_given_one_is_told() -> None:
+    config = load_config([], [*NEEDED, "warmup_steps=5"], {}).config
+    with pytest.raises(InputError, match=r"^warmup_steps: expected less than max_steps 5, got 5$"):
+        extend_config(config, {"max_steps": 5})
+
+
+def test_a_config_cannot_be_changed() -> None:
+    config = TrainConfig(model_name_or_path="m", dataset=("d",))
+    with pytest.raises(ValueError, match="frozen"):
+        config.seed = 1

@@ -1,0 +1,108 @@
+"""The loop on a tiny model: it learns, it stops, it resumes, it refuses to learn nothing."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from tests.gym.train.conftest import Recorder, counting_rows, make_job
+from zoo.backends import load_backend
+from zoo.backends.base import LoraSpec, StepInfo
+from zoo.gym.errors import GuardError, InterruptedRunError
+from zoo.gym.evaluate import Score
+from zoo.gym.objectives.sft import SupervisedLoss
+from zoo.gym.train.loop import fit, window
+from zoo.gym.train.progress import load_best
+
+
+def weights(job: object) -> dict[str, np.ndarray]:
+    return dict(job.policy.trained())  # type: ignore[attr-defined]
+
+
+def test_a_run_lowers_the_held_out_loss(tiny: Path, tmp_path: Path) -> None:
+    recorder = Recorder()
+    progress = fit(make_job(tiny, tmp_path, recorder, max_steps=20))
+    assert progress.base_loss is not None
+    assert progress.best_loss is not None
+    assert progress.best_loss < progress.base_loss - 0.5
+    assert [event["step"] for event in recorder.of("step")] == list(range(1, 21))
+
+
+def test_a_stopped_run_resumes_to_the_same_weights(tiny: Path, tmp_path: Path) -> None:
+    whole = make_job(tiny, tmp_path / "whole", Recorder())
+    fit(whole)
+    first = make_job(tiny, tmp_path / "cut", Recorder(script={3: "stop"}))
+    with pytest.raises(InterruptedRunError, match="stop at step 3 of 8"):
+        fit(first)
+    second = make_job(tiny, tmp_path / "cut", Recorder())
+    progress = fit(second)
+    assert progress.step == 8
+    for name, value in weights(whole).items():
+        np.testing.assert_array_equal(weights(second)[name], value)
+
+
+def test_micro_batches_do_not_change_the_curve(tiny: Path, tmp_path: Path) -> None:
+    curves = []
+    for micro, accumulate in ((4, 1), (1, 4)):
+        recorder = Recorder()
+        settings: dict[str, Any] = {
+            "per_device_train_batch_size": micro,
+            "gradient_accumulation_steps": accumulate,
+            "max_steps": 3,
+        }
+        fit(make_job(tiny, tmp_path / str(micro), recorder, **settings))
+        curves.append([event["loss"] for event in recorder.of("step")])
+    np.testing.assert_allclose(curves[0], curves[1], rtol=1e-5)
+
+
+def test_the_best_step_is_kept_when_later_ones_are_worse(tiny: Path, tmp_path: Path) -> None:
+    losses = iter([3.0, 2.5, 1.0, 1.5, 1.2])
+    job = make_job(tiny, tmp_path, Recorder(), max_steps=4, eval_steps=1)
+    at_step: list[dict[str, np.ndarray]] = []
+
+    def scripted(*_: object) -> Score:
+        at_step.append(weights(job))
+        return Score(rows=1, tokens=1, nats=next(losses))
+
+    with patch("zoo.gym.train.loop.held_out", scripted):
+        progress = fit(job)
+    assert (progress.base_loss, progress.best_step, progress.best_loss) == (3.0, 2, 1.0)
+    load_best(job.policy, tmp_path)
+    for name, value in weights(job).items():
+        np.testing.assert_array_equal(value, at_step[2][name])
+    assert any((value != at_step[4][name]).any() for name, value in weights(job).items())
+
+
+def test_rows_without_a_label_stop_the_run(tiny: Path, tmp_path: Path) -> None:
+    rows = tuple(replace(row, mask=np.zeros(12, dtype=np.bool_)) for row in counting_rows(24))
+    with pytest.raises(GuardError, match="every label is masked"):
+        fit(make_job(tiny, tmp_path, Recorder(), rows=rows))
+
+
+def test_an_adapter_that_no_gradient_reaches_stops_the_run(tiny: Path, tmp_path: Path) -> None:
+    policy = load_backend("cpu").load(tiny, train=LoraSpec(4, 8.0), seed=1)
+    # An adapter on a layer that the forward pass never reads.
+    zeroed = {name: np.zeros_like(value) for name, value in policy.trained()}
+    policy.load_trained(zeroed)
+    with pytest.raises(GuardError, match="no gradient reached"):
+        fit(make_job(tiny, tmp_path, Recorder(), policy=policy))
+
+
+def test_an_adapter_that_equals_its_start_stops_the_run(tiny: Path, tmp_path: Path) -> None:
+    job = make_job(tiny, tmp_path, Recorder())
+    still = StepInfo(grad_norm=1.0, skipped=False, changed=False)
+    with (
+        patch.object(type(job.policy), "optimizer_step", return_value=still),
+        pytest.raises(GuardError, match="equal their start"),
+    ):
+        fit(job)
+
+
+def test_a_step_too_small_to_move_a_float_is_seen_as_no_change(tiny: Path) -> None:
+    policy = load_backend("cpu").load(tiny, train="full")
+    job = make_job(tiny, Path("unused"), Recorder(), policy=policy)
+    policy.accumulate(SupervisedLoss(), window(job, 1)[0], key=0)
+    assert not policy.optimizer_step(1e-30, 1.0).changed

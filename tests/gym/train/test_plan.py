@@ -1,0 +1,102 @@
+"""Settings that were left open: what is chosen, and that it is told."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoo.gym.config import TrainConfig
+from zoo.gym.train.plan import EVALUATION_SHARE, Facts, default_learning_rate, make_plan
+
+FACTS = Facts(
+    parameters=821_632,
+    rows=900,
+    tokens=27_000,
+    longest_tokens=40,
+    held_out_rows=100,
+    held_out_tokens=3_000,
+)
+
+
+def config(**settings: object) -> TrainConfig:
+    return TrainConfig.model_validate(
+        {"model_name_or_path": "zen-pico", "dataset": "data.jsonl", **settings}
+    )
+
+
+facts = st.builds(
+    lambda parameters, rows, per_row, held: Facts(
+        parameters, rows, rows * per_row, 2 * per_row, held, held * per_row
+    ),
+    st.integers(10_000, 8_000_000_000),
+    st.integers(1, 100_000),
+    st.integers(2, 4096),
+    st.integers(0, 10_000),
+)
+
+
+@given(found=facts, method=st.sampled_from(["lora", "full"]))
+def test_a_plan_leaves_nothing_open(found: Facts, method: str) -> None:
+    plan = make_plan(config(finetuning_type=method), found)
+    settings = plan.config.model_dump()
+    needed = {"learning_rate", "max_steps", "warmup_steps", "per_device_train_batch_size"}
+    assert not [key for key in needed if settings[key] is None]
+    assert plan.steps >= 1
+    assert plan.rows_per_step >= 1
+
+
+@given(found=facts)
+def test_every_choice_has_a_reason(found: Facts) -> None:
+    assert all(choice.reason for choice in make_plan(config(), found).choices)
+
+
+@given(found=facts)
+def test_a_plan_made_again_from_its_own_settings_is_the_same(found: Facts) -> None:
+    first = make_plan(config(), found)
+    again = make_plan(first.config, found)
+    assert again.config == first.config
+    assert (again.steps, again.rows_per_step) == (first.steps, first.rows_per_step)
+    assert again.evaluation_rows == first.evaluation_rows
+
+
+@given(found=facts.filter(lambda f: f.held_out_rows > 0), steps=st.integers(1, 5000))
+def test_evaluations_cost_at_most_a_quarter_of_the_training(found: Facts, steps: int) -> None:
+    plan = make_plan(config(max_steps=steps), found)
+    assert plan.config.eval_steps is not None
+    row_tokens = found.held_out_tokens / found.held_out_rows
+    evaluations = math.ceil(plan.steps / plan.config.eval_steps) + 1
+    cost = evaluations * plan.evaluation_rows * row_tokens
+    training = 3 * plan.steps * plan.rows_per_step * found.tokens / found.rows
+    # one held-out row before, one after: less cannot be measured at all
+    assert cost <= max(EVALUATION_SHARE * training, evaluations * row_tokens) + 1e-6
+    if training * EVALUATION_SHARE < evaluations * row_tokens:
+        assert evaluations == 2
+
+
+def test_what_the_user_gives_stays() -> None:
+    plan = make_plan(config(learning_rate=0.3, max_steps=7, eval_steps=2), FACTS)
+    assert (plan.config.learning_rate, plan.steps, plan.config.eval_steps) == (0.3, 7, 2)
+    assert not {"learning_rate", "max_steps", "eval_steps"} & {c.key for c in plan.choices}
+
+
+def test_no_held_out_rows_means_no_evaluation() -> None:
+    without = Facts(821_632, 900, 27_000, 40, 0, 0)
+    plan = make_plan(config(val_size=0), without)
+    assert plan.evaluation_rows == 0
+    assert plan.config.eval_steps is None
+
+
+@pytest.mark.parametrize(
+    ("parameters", "lora", "rate"),
+    [
+        (821_632, True, 2e-3),
+        (821_632, False, 2e-3),
+        (596_049_920, True, 2.1e-4),
+        (596_049_920, False, 2.3e-5),
+        (4_022_468_096, True, 1.1e-4),
+        (4_022_468_096, False, 6.0e-6),
+    ],
+)
+def test_the_learning_rate_falls_with_the_size(parameters: int, lora: bool, rate: float) -> None:
+    assert default_learning_rate(parameters, lora=lora) == rate
