@@ -1,0 +1,43 @@
+"""Small files that turn a base model into somebody's fine-tune of it.
+
+Codecs live in zoo.core; here are the file format, its makers and readers, and what a delta is
+worth. `docs/reference/delta-format.md` specifies the file for other readers.
+"""
+
+from zoo.gym.delta.apply import AppliedReport, apply_delta
+from zoo.gym.delta.check import Check, check_delta
+from zoo.gym.delta.container import Delta, load_delta
+from zoo.gym.delta.control import random_signs
+from zoo.gym.delta.create import DeltaReport, Origin, create_delta
+from zoo.gym.delta.describe import as_json, as_text
+from zoo.gym.delta.header import DeltaHeader, Quality
+from zoo.gym.delta.quality import QualityInput, measure_quality, recovered
+from zoo.gym.delta.rebuilt import Loadable, delta_model, tuned_model
+from zoo.gym.delta.sizes import dense_bytes, lowrank_bytes
+from zoo.gym.delta.terms import difference
+
+__all__ = [
+    "AppliedReport",
+    "Check",
+    "Delta",
+    "DeltaHeader",
+    "DeltaReport",
+    "Loadable",
+    "Origin",
+    "Quality",
+    "QualityInput",
+    "apply_delta",
+    "as_json",
+    "as_text",
+    "check_delta",
+    "create_delta",
+    "delta_model",
+    "dense_bytes",
+    "difference",
+    "load_delta",
+    "lowrank_bytes",
+    "measure_quality",
+    "random_signs",
+    "recovered",
+    "tuned_model",
+]

@@ -1,0 +1,147 @@
+"""Rebuilds the fine-tune from the base: a model folder that plain transformers loads.
+
+The base is only read. Weights are never changed in place, and a small delta is not merged into
+bfloat16 unless asked: then the share of it that rounding destroys is measured and told.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zoo.gym.delta.atomic import new_folder, storage_errors
+from zoo.gym.delta.container import load_delta
+from zoo.gym.delta.identity import verify_base
+from zoo.gym.delta.rebuild import NAMES, OutType, Rebuild
+from zoo.gym.delta.safetensors import ITEM_BYTES, Entry, write_safetensors
+from zoo.gym.delta.weights import is_tied, open_weights, own_tensors, read_config
+from zoo.gym.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SHARD_BYTES = 2_000_000_000
+_COPIED = {".json", ".txt", ".model", ".jinja", ".py", ".tiktoken"}
+_LEGAL = ("LICENSE", "NOTICE", "USE_POLICY")
+
+
+@dataclass(frozen=True)
+class AppliedReport:
+    """What `apply_delta` wrote.
+
+    Attributes:
+        folder: a model folder.
+        rounding_loss: None for float32. For bfloat16 |b - d| / |d| over all changed weights
+            (Euclidean norms), where d is the delta and b = bf16(base + d) - bf16(base) is what
+            the rounded model keeps of it: 0 keeps all, 1 is as far off as losing it.
+    """
+
+    folder: Path
+    rounding_loss: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the report as the command prints it."""
+        return {
+            "folder": str(self.folder),
+            "model": str(self.folder),
+            "rounding_loss": self.rounding_loss,
+        }
+
+
+def apply_delta(
+    path: Path,
+    *,
+    base: Path,
+    out: Path,
+    dtype: OutType = "f32",
+    base_id: str | None = None,
+    scaled: float = 1.0,
+    shard_bytes: int = SHARD_BYTES,
+) -> AppliedReport:
+    """Writes base plus delta as a model folder, with the base's config and tokenizer files.
+
+    Args:
+        path: the delta file.
+        base: the model folder that the delta was made from; it is only read.
+        out: a folder that does not exist yet, or is empty.
+        dtype: of the written weights; `bf16` rounds to nearest even.
+        base_id: what the base is called in a refusal; by default its folder's name.
+        scaled: what the delta is multiplied by; 1 rebuilds the fine-tune.
+        shard_bytes: weights per file.
+
+    Raises:
+        NotAvailableError: delta or base are absent.
+        InputError: the delta is damaged or belongs to another base; `out` is not empty.
+        StorageError: the folder cannot be written.
+    """
+    if dtype not in NAMES:
+        raise InputError(f"dtype: expected 'f32' or 'bf16', got {dtype!r}")
+    delta, weights = load_delta(path), open_weights(base)
+    verify_base(delta, weights, base_id)
+    config = _new_config(base, dtype)
+    rebuild = Rebuild(delta, weights, dtype, scaled)
+    with new_folder(out) as folder:
+        _copy_files(base, folder)
+        with storage_errors(out):
+            (folder / "config.json").write_text(config, encoding="utf-8")
+        _write_shards(folder, rebuild, _shards(rebuild, shard_bytes))
+    return AppliedReport(out, rebuild.rounding_loss())
+
+
+def _new_config(base: Path, dtype: OutType) -> str:
+    config = read_config(base)
+    if config.get("quantization_config"):
+        raise InputError(f"{base}: expected float weights, got a quantised model")
+    config.pop("torch_dtype", None)
+    config["dtype"] = NAMES[dtype][1]
+    return json.dumps(config, indent=2) + "\n"
+
+
+def _copy_files(base: Path, folder: Path) -> None:
+    for file in sorted(base.iterdir()):
+        wanted = file.suffix in _COPIED or file.name.startswith(_LEGAL)
+        index = file.name.endswith(".index.json")
+        if file.is_file() and wanted and not index and file.name != "config.json":
+            with storage_errors(folder):
+                shutil.copyfile(file, folder / file.name)
+    templates = base / "additional_chat_templates"
+    if templates.is_dir():
+        with storage_errors(folder):
+            shutil.copytree(templates, folder / templates.name)
+
+
+def _shards(rebuild: Rebuild, shard_bytes: int) -> list[list[Entry]]:
+    names = own_tensors(rebuild.base, tied=is_tied(rebuild.base))
+    shards: list[list[Entry]] = [[]]
+    filled = 0
+    for entry in (rebuild.entry(name) for name in sorted(names)):
+        if shards[-1] and filled + entry.nbytes > shard_bytes:
+            shards.append([])
+            filled = 0
+        shards[-1].append(entry)
+        filled += entry.nbytes
+    for shard in shards:
+        shard.sort(key=lambda entry: -ITEM_BYTES[entry.dtype])  # keeps every tensor aligned
+    return shards
+
+
+def _write_shards(folder: Path, rebuild: Rebuild, shards: list[list[Entry]]) -> None:
+    places: dict[str, str] = {}
+    for number, shard in enumerate(shards, 1):
+        name = f"model-{number:05}-of-{len(shards):05}.safetensors"
+        name = "model.safetensors" if len(shards) == 1 else name
+        write_safetensors(folder / name, shard, {"format": "pt"}, _arrays(rebuild, shard))
+        places |= {entry.name: name for entry in shard}
+    if len(shards) > 1:
+        total = sum(entry.nbytes for shard in shards for entry in shard)
+        index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(places.items()))}
+        with storage_errors(folder):
+            text = json.dumps(index, indent=2) + "\n"
+            (folder / "model.safetensors.index.json").write_text(text, encoding="utf-8")
+
+
+def _arrays(rebuild: Rebuild, shard: list[Entry]) -> "Iterator[NDArray[Any]]":
+    for entry in shard:
+        yield rebuild.tensor(entry.name)

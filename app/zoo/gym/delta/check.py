@@ -1,0 +1,119 @@
+"""Is this delta sound, does it belong to this base, and is it worth what it says."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.gym.delta.container import Delta, parse, read_container, verify_digest, verify_finite
+from zoo.gym.delta.header import Quality
+from zoo.gym.delta.identity import verify_base
+from zoo.gym.delta.quality import QualityInput, measure_quality
+from zoo.gym.delta.weights import open_weights
+from zoo.gym.errors import InputError
+
+if TYPE_CHECKING:
+    from zoo.core import Header
+
+SAME_EXAMPLES = 1e-3
+"""Relative difference of the base's loss up to which two measurements saw the same examples."""
+
+SAME_LOSS = 0.01
+"""Nats per token by which a measurement on the same examples may differ from the stored one."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of a delta: `ok` is None where it was not made."""
+
+    name: str
+    ok: bool | None
+    detail: str
+
+    def as_json(self) -> dict[str, str | bool | None]:
+        """Returns the check as the command prints it."""
+        return {"name": self.name, "ok": self.ok, "detail": self.detail}
+
+
+def check_delta(
+    path: Path,
+    *,
+    base: Path | None = None,
+    base_id: str | None = None,
+    tuned: Path | None = None,
+    quality: QualityInput | None = None,
+) -> list[Check]:
+    """Checks format, digest, header, finite values, identity and quality, in this order.
+
+    A failed check ends the list: nothing after it could be trusted.
+
+    Args:
+        path: the delta file.
+        base: the base's model folder; None leaves identity and quality unchecked.
+        base_id: what the base is called.
+        tuned: the fine-tune, where the gain it had is to be measured again.
+        quality: held-out examples; None leaves quality unchecked.
+
+    Raises:
+        NotAvailableError: a file or folder is absent.
+    """
+    subject = _Subject(path, base, base_id)
+    steps = [subject.format, subject.digest, subject.header, subject.finite]
+    steps += [subject.identity] if base else []
+    checks: list[Check] = []
+    for step in steps:
+        try:
+            checks.append(Check(step.__name__, ok=True, detail=step()))
+        except InputError as error:
+            return [*checks, Check(step.__name__, ok=False, detail=error.message)]
+    if base is None:
+        checks.append(Check("identity", ok=None, detail="no base was given"))
+    if base is None or quality is None:
+        return [*checks, Check("quality", ok=None, detail="no data was given")]
+    measured = measure_quality(base, tuned, subject.delta, quality)
+    return [*checks, judge_quality(subject.delta.header.quality, measured)]
+
+
+class _Subject:
+    """A delta on its way through the checks; each returns what it found, or raises InputError."""
+
+    delta: Delta
+    container: "Header"
+
+    def __init__(self, path: Path, base: Path | None, base_id: str | None) -> None:
+        self.path, self.base, self.base_id = path, base, base_id
+
+    def format(self) -> str:
+        self.container = read_container(self.path)
+        return f"a delta of version {self.container.metadata['version']}"
+
+    def digest(self) -> str:
+        verify_digest(self.path, self.container)
+        return self.container.metadata["digest"]
+
+    def header(self) -> str:
+        self.delta = parse(self.path, self.container)
+        changed = len(self.delta.header.tensors)
+        return f"{changed} tensors, {self.delta.payload_bytes} payload bytes"
+
+    def finite(self) -> str:
+        verify_finite(self.delta)
+        return "every scale and every raw difference"
+
+    def identity(self) -> str:
+        assert self.base is not None
+        verify_base(self.delta, open_weights(self.base), self.base_id)
+        told = self.delta.header.base
+        return f"{told.id} ({told.identity[:12]})"
+
+
+def judge_quality(stored: Quality | None, measured: Quality) -> Check:
+    """Compares a measurement with the one in the file, where both saw the same examples."""
+    detail = f"base {measured.base:.4f}, delta {measured.delta:.4f} nats a token"
+    if stored is None:
+        return Check("quality", ok=True, detail=f"{detail}; the file holds no measurement")
+    same_rows = (stored.rows, stored.tokens) == (measured.rows, measured.tokens)
+    if not same_rows or abs(stored.base - measured.base) > SAME_EXAMPLES * abs(stored.base):
+        detail += "; the file's measurement is of other examples"
+        return Check("quality", ok=True, detail=detail)
+    ok = abs(stored.delta - measured.delta) <= SAME_LOSS
+    return Check("quality", ok=ok, detail=f"{detail}; the file says {stored.delta:.4f}")

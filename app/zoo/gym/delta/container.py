@@ -1,0 +1,156 @@
+"""Reads a delta file, version 1: whole and sound, or not at all.
+
+The metadata come first in the header, the digest first in the metadata, so that its 64 characters
+always lie at bytes 35 to 99. It is the BLAKE3 hash of the whole file with those read as ASCII '0'.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from zoo.gym.delta.header import FORMAT, VERSION, DeltaHeader, term_parts
+from zoo.gym.delta.weights import refuse_not_finite
+from zoo.gym.errors import InputError, NotAvailableError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from zoo.core import Header, TensorInfo
+
+DIGEST_AT = 8 + len(b'{"__metadata__":{"digest":"')
+DIGEST_LENGTH = 64
+PART_TYPES = {"U8": "|u1", "F16": "<f2", "F32": "<f4"}
+"""The types of parts, as safetensors and as NumPy name them."""
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A delta file whose digest, header and parts were found right.
+
+    Attributes:
+        path: the file.
+        header: what it says about itself.
+        digest: its digest, 64 hex characters.
+        parts: every part by name, and where in the file it lies.
+        file_bytes: size of the file.
+        payload_bytes: size of all parts, the file without its header.
+    """
+
+    path: Path
+    header: DeltaHeader
+    digest: str
+    parts: "Mapping[str, TensorInfo]"
+    file_bytes: int
+    payload_bytes: int
+
+
+def load_delta(path: Path) -> Delta:
+    """Reads and checks a delta file: format, digest, header, parts, finite values.
+
+    Raises:
+        NotAvailableError: there is no such file.
+        InputError: the file is no delta, damaged, of another version, or contradicts itself.
+    """
+    container = read_container(path)
+    verify_digest(path, container)
+    delta = parse(path, container)
+    verify_finite(delta)
+    return delta
+
+
+def read_container(path: Path) -> "Header":
+    """Reads the safetensors header of a version 1 delta file.
+
+    Raises:
+        NotAvailableError: there is no such file.
+        InputError: the file is no delta of this version.
+    """
+    from zoo.core import read_header
+
+    if not path.is_file():
+        raise NotAvailableError(f"no such delta file: {str(path)!r}")
+    container = read_header(path)
+    metadata = container.metadata
+    if metadata.get("format") != FORMAT:
+        got = repr(metadata["format"]) if "format" in metadata else "none"
+        raise InputError(f"{path} is no delta: metadata format: expected {FORMAT!r}, got {got}")
+    if metadata.get("version") != VERSION:
+        hint = "a newer zoo-gym may read it"
+        got = repr(metadata.get("version"))
+        raise InputError(f"{path}: delta version: expected {VERSION!r}, got {got}", hint=hint)
+    if set(metadata) != {"format", "version", "digest", "header"}:
+        got = ", ".join(sorted(metadata))
+        raise InputError(f"{path}: metadata: expected digest, format, header, version, got {got}")
+    return container
+
+
+def verify_digest(path: Path, container: "Header") -> None:
+    """Refuses a file in which any bit is another than when it was written.
+
+    Raises:
+        InputError: the digest is not the file's. One that stands at another place never is: it
+            would be part of what it digests.
+    """
+    from zoo.core import file_digest
+
+    told = container.metadata["digest"]
+    digest = file_digest(path, zero_at=DIGEST_AT, zero_len=DIGEST_LENGTH)
+    if told != digest:
+        hint = "copy the file again from where it came"
+        message = f"{path} is damaged: digest: expected {told[:12]!r}..., got {digest[:12]!r}..."
+        raise InputError(message, hint=hint)
+
+
+def parse(path: Path, container: "Header") -> Delta:
+    """Parses the header of a delta and checks that it fits the parts.
+
+    Raises:
+        InputError: a field is absent, unknown or wrong, or a part has another type or shape.
+    """
+    try:
+        header = DeltaHeader.model_validate_json(container.metadata["header"])
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(key) for key in first["loc"])
+        raise InputError(f"{path}: header: {where}: {first['msg'].lower()}") from error
+    expected = {part.name: part for tensor in header.tensors for part in term_parts(tensor)}
+    if set(expected) != set(container.tensors):
+        name = min(set(expected) ^ set(container.tensors))
+        where = "the header's terms" if name in container.tensors else "the file"
+        raise InputError(f"{path}: part {name!r}: not in {where}")
+    for name, part in expected.items():
+        info = container.tensors[name]
+        if (info.dtype, tuple(info.shape)) != (part.dtype, part.shape):
+            got = f"{info.dtype} {list(info.shape)}"
+            message = f"expected {part.dtype} {list(part.shape)} by its term, got {got}"
+            raise InputError(f"{path}: part {name!r}: {message}")
+    payload = sum(part.nbytes for part in expected.values())
+    digest, size = container.metadata["digest"], path.stat().st_size
+    return Delta(path, header, digest, container.tensors, size, payload)
+
+
+def verify_finite(delta: Delta) -> None:
+    """Refuses a delta with a NaN or an infinity in a scale or a raw difference.
+
+    Raises:
+        InputError: names the part and the index.
+    """
+    import numpy as np
+
+    for name, info in delta.parts.items():
+        if info.dtype != "U8":
+            values = read_part(delta, name).astype(np.float32, copy=False)
+            refuse_not_finite(values, f"{delta.path}: part {name!r}")
+
+
+def read_part(delta: Delta, name: str) -> "NDArray[Any]":
+    """Returns a part as an array of its own: uint8, float16 or float32."""
+    import numpy as np
+
+    part = delta.parts[name]
+    dtype = np.dtype(PART_TYPES[part.dtype])
+    count = (part.stop - part.start) // dtype.itemsize
+    return np.fromfile(delta.path, dtype, count, offset=part.start).reshape(part.shape)

@@ -1,0 +1,189 @@
+"""Makes a delta of a fine-tune: a LoRA adapter or full weights against their base.
+
+Works tensor by tensor; memory is bounded by the largest tensor.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import JsonValue
+
+from zoo.gym.delta.adapter import is_adapter, read_adapter
+from zoo.gym.delta.container import Delta, load_delta
+from zoo.gym.delta.encode import adapter_terms, weight_terms
+from zoo.gym.delta.header import Base, DeltaHeader, Form, Quality, Scale, TensorTerms
+from zoo.gym.delta.identity import identity
+from zoo.gym.delta.quality import QualityInput, measure_quality
+from zoo.gym.delta.terms import Encoded
+from zoo.gym.delta.weights import Weights, open_weights
+from zoo.gym.delta.writer import Spool, replace_header, write_delta
+from zoo.gym.errors import InputError
+
+_BITS: dict[Form, int] = {"lowrank": 2, "dense": 1}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a fine-tune came from, as the delta's header tells it.
+
+    Attributes:
+        recipe: the settings that made it.
+        seed: the seed of its run.
+        data: the fingerprint of its training data, 64 hex characters.
+    """
+
+    recipe: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    seed: int | None = None
+    data: str | None = None
+
+
+@dataclass(frozen=True)
+class DeltaReport:
+    """What `create_delta` wrote.
+
+    Attributes:
+        file: the delta file.
+        file_bytes: its size.
+        payload_bytes: its size without the header.
+        form: `lowrank` or `dense`.
+        tensors: how many base tensors it changes.
+        quality: what it is worth on held-out examples, None where nothing was given to measure on.
+    """
+
+    file: Path
+    file_bytes: int
+    payload_bytes: int
+    form: Form
+    tensors: int
+    quality: Quality | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the report as the command prints it: file, bytes, form, quality."""
+        quality = None if self.quality is None else self.quality.model_dump(mode="json")
+        return {
+            "file": str(self.file),
+            "bytes": self.file_bytes,
+            "form": self.form,
+            "quality": quality,
+        }
+
+
+def create_delta(
+    source: Path,
+    *,
+    base: Path,
+    base_id: str,
+    base_revision: str | None = None,
+    out: Path,
+    form: Literal["auto", "lowrank", "dense"] = "auto",
+    bits: int | None = None,
+    scale: Scale = "row",
+    origin: Origin | None = None,
+    quality: QualityInput | None = None,
+) -> DeltaReport:
+    """Writes the delta between a base and a fine-tune of it.
+
+    The file is there before its quality is measured, so that a failed measurement loses nothing.
+
+    Args:
+        source: a peft LoRA folder, a full-model folder, or one safetensors file of either kind.
+        base: the base's model folder.
+        base_id: the name of the base, told in the header and in refusals.
+        base_revision: its revision.
+        out: the file to write; an existing one is replaced.
+        form: `auto` is low-rank for an adapter and dense for full weights.
+        bits: per coded value: 2 for low-rank, 1 for dense; None chooses.
+        scale: what one scale of a dense delta is shared by.
+        origin: recipe, seed and data fingerprint of the fine-tune.
+        quality: what to measure the delta on; None leaves it unmeasured.
+
+    Raises:
+        NotAvailableError: source or base are absent.
+        InputError: the two do not fit, a value is not finite, nothing changed, or the form cannot
+            be made of this source.
+        StorageError: the file cannot be written.
+    """
+    adapter = read_adapter(source) if is_adapter(source) else None
+    chosen = _choose_form(form, bits, scale, from_adapter=adapter is not None)
+    before = open_weights(base)
+    after = adapter.weights if adapter else open_weights(source)
+    _refuse_overwriting(out, before, after)
+    encoded = adapter_terms(adapter, before) if adapter else weight_terms(before, after, scale)
+    with Spool(out.parent) as spool:
+        tensors = tuple(_spooled(encoded, spool))
+        if not tensors:
+            raise InputError(f"{source} changes nothing: expected a fine-tune, got the base {base}")
+        names = [tensor.name for tensor in tensors]
+        told = Base(identity=identity(before, names), id=base_id, revision=base_revision)
+        write_delta(out, _header(chosen, told, tensors, origin or Origin()), spool)
+    delta = load_delta(out)
+    if quality is not None:
+        measured = measure_quality(base, source, delta, quality)
+        delta = replace_header(delta, delta.header.model_copy(update={"quality": measured}))
+    return _report(delta)
+
+
+def _report(delta: Delta) -> DeltaReport:
+    return DeltaReport(
+        file=delta.path,
+        file_bytes=delta.file_bytes,
+        payload_bytes=delta.payload_bytes,
+        form=delta.header.form,
+        tensors=len(delta.header.tensors),
+        quality=delta.header.quality,
+    )
+
+
+def _choose_form(
+    form: Literal["auto", "lowrank", "dense"],
+    bits: int | None,
+    scale: Scale,
+    *,
+    from_adapter: bool,
+) -> Form:
+    natural: Form = "lowrank" if from_adapter else "dense"
+    made_of = "a LoRA adapter" if from_adapter else "full weights"
+    if form not in {"auto", natural}:
+        raise InputError(f"form: expected {natural!r} for a delta of {made_of}, got {form!r}")
+    if bits not in {None, _BITS[natural]}:
+        raise InputError(f"bits: expected {_BITS[natural]} for a {natural} delta, got {bits}")
+    if scale not in {"row", "matrix"}:
+        raise InputError(f"scale: expected 'row' or 'matrix', got {scale!r}")
+    if natural == "lowrank" and scale != "row":
+        raise InputError(f"scale: expected none for a lowrank delta, got {scale!r}")
+    return natural
+
+
+def _refuse_overwriting(out: Path, *inputs: Weights) -> None:
+    for weights in inputs:
+        if out.resolve() in {file.resolve() for file in weights.files}:
+            raise InputError(f"output {str(out)!r}: expected a new file, got one of the inputs")
+    if out.is_dir():
+        raise InputError(f"output {str(out)!r}: expected a file, got a folder")
+
+
+def _header(
+    form: Form, base: Base, tensors: tuple[TensorTerms, ...], origin: Origin
+) -> DeltaHeader:
+    from zoo.core import __version__
+
+    return DeltaHeader(
+        form=form,
+        base=base,
+        tensors=tensors,
+        recipe=dict(origin.recipe),
+        seed=origin.seed,
+        data=origin.data,
+        privacy=None,
+        tool=f"zoo-gym {__version__}",
+        quality=None,
+    )
+
+
+def _spooled(encoded: Iterator[Encoded | None], spool: Spool) -> Iterator[TensorTerms]:
+    for change in encoded:
+        if change is not None:
+            spool.add_tensor(change)
+            yield change.tensor

@@ -1,0 +1,86 @@
+"""Compares a fine-tune with its base, tensor by tensor, and codes what changed."""
+
+from collections.abc import Iterator
+
+from zoo.gym.delta.adapter import Adapter, read_factors
+from zoo.gym.delta.header import Scale
+from zoo.gym.delta.terms import Encoded, encode_lowrank, encode_raw, encode_sign
+from zoo.gym.delta.weights import (
+    FLOATS,
+    Weights,
+    head_is_copy,
+    is_tied,
+    own_tensors,
+    stored_bytes,
+)
+from zoo.gym.errors import InputError
+
+
+def adapter_terms(adapter: Adapter, base: Weights) -> "Iterator[Encoded | None]":
+    """Yields the coded change of each linear layer that an adapter touches, None where it is zero.
+
+    Raises:
+        InputError: the adapter does not fit the base, or changes what is tied.
+    """
+    tied = is_tied(base)
+    for name in sorted(adapter.factors):
+        _check_target(adapter, base, name, tied=tied)
+        yield encode_lowrank(name, *read_factors(adapter, name))
+
+
+def _check_target(adapter: Adapter, base: Weights, name: str, *, tied: bool) -> None:
+    where = f"{adapter.weights.source}: {name!r}"
+    if tied and name == "lm_head.weight":
+        raise InputError(f"{where} is tied to the embedding: a delta cannot change it alone")
+    if name not in base.tensors:
+        raise InputError(f"{where}: the base {base.source} has no such tensor")
+    A_name, B_name = adapter.factors[name]
+    product = (adapter.weights.shape(B_name)[0], adapter.weights.shape(A_name)[1])
+    if product != base.shape(name):
+        expected, got = list(base.shape(name)), list(product)
+        raise InputError(f"{where}: expected shape {expected} as in the base, got {got}")
+
+
+def weight_terms(base: Weights, tuned: Weights, scale: Scale) -> "Iterator[Encoded | None]":
+    """Yields the coded change of each tensor of a full fine-tune, None where there is none.
+
+    Matrices become signs; a tensor of more dimensions counts as one, its last dimension as the
+    input's. Vectors stay as they are.
+
+    Raises:
+        InputError: a tensor is in one of both only, or of another shape, or not finite.
+    """
+    for name in _common_tensors(base, tuned):
+        if 0 in base.shape(name):
+            continue
+        if base.dtype(name) not in FLOATS and _same_bytes(base, tuned, name):
+            continue
+        if len(base.shape(name)) < 2:
+            yield encode_raw(base, tuned, name)
+        else:
+            yield encode_sign(base, tuned, name, scale)
+
+
+def _same_bytes(base: Weights, tuned: Weights, name: str) -> bool:
+    import numpy as np
+
+    same_type = base.dtype(name) == tuned.dtype(name)
+    return same_type and np.array_equal(stored_bytes(base, name), stored_bytes(tuned, name))
+
+
+def _common_tensors(base: Weights, tuned: Weights) -> list[str]:
+    """Returns the names to compare, after refusing another architecture."""
+    tied = is_tied(base)
+    if tied and "lm_head.weight" in tuned.tensors and not head_is_copy(tuned):
+        where = f"{tuned.source}: tensor 'lm_head.weight'"
+        raise InputError(f"{where}: expected the embedding, to which the base ties it")
+    before, after = own_tensors(base, tied=tied), own_tensors(tuned, tied=tied)
+    for name in sorted(before ^ after):
+        only, other = (base, tuned) if name in before else (tuned, base)
+        raise InputError(f"tensor {name!r} is in {only.source} but not in {other.source}")
+    for name in sorted(before):
+        if base.shape(name) != tuned.shape(name):
+            expected, got = list(base.shape(name)), list(tuned.shape(name))
+            where = f"{tuned.source}: tensor {name!r}"
+            raise InputError(f"{where}: expected shape {expected} as in the base, got {got}")
+    return sorted(before)

@@ -1,0 +1,115 @@
+"""What a delta is worth, measured: losses of base, fine-tune and delta on held-out examples.
+
+Models are loaded one after the other, and two at once only for the divergence between them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.gym.delta.container import Delta
+from zoo.gym.delta.header import Quality
+from zoo.gym.delta.rebuilt import Loadable, delta_model, tuned_model
+from zoo.gym.errors import InputError
+
+if TYPE_CHECKING:
+    from zoo.backends.base import Backend, Policy
+    from zoo.gym.data.encode import Example
+    from zoo.gym.evaluate import Score
+
+
+@dataclass(frozen=True)
+class QualityInput:
+    """What to measure on.
+
+    Attributes:
+        examples: rows that the fine-tune has not learned from, with their learned tokens marked.
+        backend: the engine; None takes the one that `load_backend` picks.
+        max_batch_tokens: tokens scored at once, padding included.
+    """
+
+    examples: "Sequence[Example]"
+    backend: "Backend | None" = None
+    max_batch_tokens: int = 4096
+
+
+def measure_quality(
+    base: Path, tuned: Path | None, delta: Delta, measure: QualityInput, *, scaled: float = 1.0
+) -> Quality:
+    """Scores base, fine-tune and delta on the same examples.
+
+    Low-rank deltas are measured as adapters on the base as it is stored, dense ones in float32,
+    because that is how a full fine-tune is saved.
+
+    Args:
+        base: the base's model folder.
+        tuned: the fine-tune; None leaves `tuned`, `recovered` and `kl` unmeasured.
+        delta: the delta.
+        measure: examples and engine.
+        scaled: what the delta is multiplied by.
+
+    Raises:
+        InputError: the examples hold no learned token, or a model cannot be loaded.
+        StorageError: the disk is too small for a rebuilt model.
+    """
+    if not any(bool(example.mask.any()) for example in measure.examples):
+        raise InputError("quality: expected held-out rows with learned tokens, got none")
+    dtype = "f32" if delta.header.form == "dense" else "auto"
+    before = _score(Loadable(base, None), measure, dtype)
+    tuned_loss = divergence = None
+    with delta_model(delta, base, scaled=scaled) as rebuilt:
+        if tuned is None:
+            after = _score(rebuilt, measure, dtype)
+        else:
+            with tuned_model(tuned, base) as original:
+                tuned_loss, after, divergence = _compare(original, rebuilt, measure, dtype)
+    return Quality(
+        rows=before.rows,
+        tokens=before.tokens,
+        base=before.loss,
+        tuned=tuned_loss,
+        delta=after.loss,
+        recovered=recovered(before.loss, tuned_loss, after.loss),
+        kl=divergence,
+    )
+
+
+def recovered(base: float, tuned: float | None, delta: float) -> float | None:
+    """Returns the share of the fine-tune's gain that the delta keeps.
+
+    None where there is no fine-tune, or where it is no better than the base.
+
+    >>> recovered(2.0, 1.0, 1.25)
+    0.75
+    """
+    if tuned is None or not tuned < base:
+        return None
+    return (base - delta) / (base - tuned)
+
+
+def _score(model: Loadable, measure: QualityInput, dtype: str) -> "Score":
+    from zoo.gym.evaluate import held_out
+
+    policy = _load(model, measure, dtype)
+    return held_out(policy, measure.examples, max_batch_tokens=measure.max_batch_tokens)
+
+
+def _compare(
+    original: Loadable, rebuilt: Loadable, measure: QualityInput, dtype: str
+) -> "tuple[float, Score, float]":
+    from zoo.gym.evaluate import held_out, mean_kl
+
+    tuned, delta = (_load(model, measure, dtype) for model in (original, rebuilt))
+    limit = measure.max_batch_tokens
+    tuned_score = held_out(tuned, measure.examples, max_batch_tokens=limit)
+    delta_score = held_out(delta, measure.examples, max_batch_tokens=limit)
+    divergence = mean_kl(tuned, delta, measure.examples, max_batch_tokens=limit)
+    return tuned_score.loss, delta_score, divergence
+
+
+def _load(model: Loadable, measure: QualityInput, dtype: str) -> "Policy":
+    from zoo.backends import load_backend
+
+    backend = measure.backend or load_backend()
+    return backend.load(model.folder, adapter=model.adapter, dtype=dtype)

@@ -1,0 +1,89 @@
+"""The tensors of base plus delta, one by one, and what rounding them to bfloat16 costs."""
+
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from zoo.gym.delta.container import Delta
+from zoo.gym.delta.header import TensorTerms
+from zoo.gym.delta.safetensors import ITEM_BYTES, Entry
+from zoo.gym.delta.terms import difference
+from zoo.gym.delta.weights import (
+    FLOATS,
+    Weights,
+    blocks,
+    from_bf16,
+    read_float32,
+    stored_bytes,
+    to_bf16,
+)
+from zoo.gym.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+OutType: TypeAlias = Literal["f32", "bf16"]
+
+NAMES: dict[OutType, tuple[str, str]] = {"f32": ("F32", "float32"), "bf16": ("BF16", "bfloat16")}
+"""What safetensors and a model's config call the type."""
+
+
+@dataclass
+class Rebuild:
+    """One pass over the base; adds up what rounding costs on the way."""
+
+    delta: Delta
+    base: Weights
+    dtype: OutType
+    scaled: float
+    lost_squares: float = 0.0
+    delta_squares: float = 0.0
+    terms: dict[str, TensorTerms] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.terms = {tensor.name: tensor for tensor in self.delta.header.tensors}
+
+    def entry(self, name: str) -> Entry:
+        """Returns how a tensor will stand in the new folder; integers stay as they are."""
+        stored = self.base.dtype(name)
+        if stored not in ITEM_BYTES:
+            where = f"{self.base.source}: tensor {name!r}"
+            raise InputError(f"{where}: expected a plain type, got {stored!r}")
+        return Entry(
+            name, NAMES[self.dtype][0] if stored in FLOATS else stored, self.base.shape(name)
+        )
+
+    def tensor(self, name: str) -> "NDArray[Any]":
+        """Returns a tensor of the rebuilt model in the type that is written."""
+        if self.base.dtype(name) not in FLOATS:
+            return stored_bytes(self.base, name)
+        values = read_float32(self.base, name)
+        if name not in self.terms:
+            return values if self.dtype == "f32" else to_bf16(values)
+        change = difference(self.delta, self.terms[name], scaled=self.scaled)
+        if self.dtype == "f32":
+            values += change
+            return values
+        return self._round(values.reshape(-1), change.reshape(-1)).reshape(values.shape)
+
+    def _round(
+        self, values: "NDArray[np.float32]", change: "NDArray[np.float32]"
+    ) -> "NDArray[np.uint16]":
+        import numpy as np
+
+        rounded = np.empty(values.shape, np.uint16)
+        for block in blocks(values.size):
+            rounded[block] = to_bf16(values[block] + change[block])
+            kept = from_bf16(rounded[block]) - from_bf16(to_bf16(values[block]))
+            lost = (kept - change[block]).astype(np.float64)
+            wanted = change[block].astype(np.float64)
+            self.lost_squares += float(lost @ lost)
+            self.delta_squares += float(wanted @ wanted)
+        return rounded
+
+    def rounding_loss(self) -> float | None:
+        """Returns what the finished pass found; None for float32."""
+        if self.dtype == "f32":
+            return None
+        return sqrt(self.lost_squares / self.delta_squares) if self.delta_squares else 0.0

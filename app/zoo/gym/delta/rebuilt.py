@@ -1,0 +1,73 @@
+"""Models for the time of a measurement or a chat: what a backend loads for a delta or a fine-tune.
+
+A low-rank delta becomes a small adapter beside its base; a dense one a whole float32 model in a
+private folder, which is deleted afterwards.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoo.gym.delta.adapter import CONFIG, FILE, is_adapter, write_adapter
+from zoo.gym.delta.apply import apply_delta
+from zoo.gym.delta.atomic import storage_errors
+from zoo.gym.delta.container import Delta
+from zoo.gym.delta.identity import verify_base
+from zoo.gym.delta.terms import decode_factors
+from zoo.gym.delta.weights import open_weights
+
+
+@dataclass(frozen=True)
+class Loadable:
+    """What `Backend.load` is given: a model folder, and the adapter on it or None."""
+
+    folder: Path
+    adapter: Path | None
+
+
+@contextmanager
+def delta_model(delta: Delta, base: Path, *, scaled: float = 1.0) -> Generator[Loadable]:
+    """Yields base plus delta as something to load, for as long as the block lasts.
+
+    Args:
+        delta: the delta.
+        base: the model folder it was made from.
+        scaled: what the delta is multiplied by.
+
+    Raises:
+        InputError: the delta belongs to another base.
+        StorageError: the temporary folder cannot be written.
+    """
+    with tempfile.TemporaryDirectory(prefix="zoo-gym-") as scratch:
+        folder = Path(scratch)
+        if delta.header.form == "dense":
+            apply_delta(delta.path, base=base, out=folder / "model", scaled=scaled)
+            yield Loadable(folder / "model", None)
+        else:
+            verify_base(delta, open_weights(base))
+            factors = ((t.name, *decode_factors(delta, t)) for t in delta.header.tensors)
+            write_adapter(folder, factors, delta.header.base.id, scaled)
+            yield Loadable(base, folder)
+
+
+@contextmanager
+def tuned_model(source: Path, base: Path) -> Generator[Loadable]:
+    """Yields a fine-tune, in any form that `create_delta` takes, as something to load.
+
+    Raises:
+        StorageError: the temporary folder cannot be written.
+    """
+    if source.is_dir():
+        yield Loadable(base, source) if is_adapter(source) else Loadable(source, None)
+        return
+    with tempfile.TemporaryDirectory(prefix="zoo-gym-") as scratch:
+        folder = Path(scratch)
+        adapter = is_adapter(source)
+        config = source.parent / CONFIG if adapter else base / "config.json"
+        with storage_errors(folder):
+            shutil.copyfile(config, folder / config.name)
+            shutil.copyfile(source, folder / (FILE if adapter else "model.safetensors"))
+        yield Loadable(base, folder) if adapter else Loadable(folder, None)

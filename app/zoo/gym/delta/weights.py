@@ -1,0 +1,192 @@
+"""Reads a model's tensors one by one: a folder, sharded or not, or a single safetensors file.
+
+Arrays are views of the file until they are used; bf16 travels as uint16.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from zoo.gym.errors import InputError, NotAvailableError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from zoo.core import TensorInfo
+
+FLOATS: "Mapping[str, Literal['f32', 'f16', 'bf16']]" = {"F32": "f32", "F16": "f16", "BF16": "bf16"}
+"""The types that a delta can be taken of, as safetensors and as zoo.core name them."""
+
+_BLOCK = 1 << 15
+_NUMPY = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+_EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "embed_in.weight")
+_HEAD = "lm_head.weight"
+_NO_WEIGHT = ".rotary_emb.inv_freq"  # a constant that old checkpoints stored
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The tensors of a model on disk.
+
+    Attributes:
+        source: the folder or file they were found in, for messages.
+        files: the safetensors files.
+        tensors: by name, the file that holds the tensor and where in it.
+    """
+
+    source: Path
+    files: tuple[Path, ...]
+    tensors: "Mapping[str, tuple[Path, TensorInfo]]"
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Returns the shape of a tensor."""
+        return tuple(self.tensors[name][1].shape)
+
+    def dtype(self, name: str) -> str:
+        """Returns the type of a tensor by its safetensors name: `F32`, `BF16`, ..."""
+        return self.tensors[name][1].dtype
+
+
+def open_weights(source: Path) -> Weights:
+    """Reads the headers of a model folder or a safetensors file.
+
+    Raises:
+        NotAvailableError: there is nothing at `source`.
+        InputError: no safetensors weights there, or a malformed file.
+    """
+    from zoo.core import read_header
+    from zoo.models import checkpoint_files
+
+    if not source.exists():
+        raise NotAvailableError(f"no such file or folder: {str(source)!r}")
+    files = (source,) if source.is_file() else tuple(checkpoint_files(source))
+    tensors: dict[str, tuple[Path, TensorInfo]] = {}
+    for file in files:
+        for name, info in read_header(file).tensors.items():
+            if name in tensors:
+                raise InputError(f"{file}: tensor {name!r} is in {tensors[name][0].name!r} as well")
+            tensors[name] = (file, info)
+    return Weights(source, files, tensors)
+
+
+def stored_bytes(weights: Weights, name: str) -> "NDArray[np.uint8]":
+    """Returns a tensor's bytes as the file holds them, without reading them yet."""
+    import numpy as np
+
+    file, info = weights.tensors[name]
+    if info.start == info.stop:
+        return np.empty(0, np.uint8)
+    return np.memmap(file, np.uint8, "r", offset=info.start, shape=(info.stop - info.start,))
+
+
+def read_stored(weights: Weights, name: str) -> "NDArray[Any]":
+    """Returns a float tensor in its stored type and shape; bf16 as uint16.
+
+    Raises:
+        InputError: the tensor is of another type than float32, float16 or bfloat16.
+    """
+    import numpy as np
+
+    dtype = weights.dtype(name)
+    if dtype not in FLOATS:
+        where = f"{weights.source}: tensor {name!r}"
+        raise InputError(f"{where}: expected a type of {', '.join(FLOATS)}, got {dtype!r}")
+    array = stored_bytes(weights, name).view(_NUMPY[dtype]).reshape(weights.shape(name))
+    return np.require(array, requirements=["C", "A"])
+
+
+def read_float32(weights: Weights, name: str) -> "NDArray[np.float32]":
+    """Returns a float tensor as a float32 copy; exact for every type that it reads."""
+    import numpy as np
+
+    stored = read_stored(weights, name)
+    if weights.dtype(name) == "BF16":
+        return from_bf16(stored)
+    return np.array(stored, np.float32)
+
+
+def to_bf16(values: "NDArray[np.float32]") -> "NDArray[np.uint16]":
+    """Rounds finite float32 values to bfloat16, to nearest even."""
+    import numpy as np
+
+    rounded = np.empty(values.shape, np.uint16)
+    bits, flat = values.view(np.uint32).reshape(-1), rounded.reshape(-1)
+    for block in blocks(flat.size):
+        part = bits[block]
+        flat[block] = (part + (0x7FFF + (part >> 16 & 1))) >> 16
+    return rounded
+
+
+def from_bf16(values: "NDArray[np.uint16]") -> "NDArray[np.float32]":
+    """Widens bfloat16 values, which travel as uint16, to float32; exact."""
+    import numpy as np
+
+    widened = values.astype(np.uint32)
+    widened <<= 16
+    return widened.view(np.float32)
+
+
+def blocks(size: int) -> Iterator[slice]:
+    """Cuts a long array into pieces that stay in a core's cache."""
+    for start in range(0, size, _BLOCK):
+        yield slice(start, start + _BLOCK)
+
+
+def own_tensors(weights: Weights, *, tied: bool) -> set[str]:
+    """Returns the names that carry weights of their own: no tied head, no stored constant."""
+    names = {name for name in weights.tensors if not name.endswith(_NO_WEIGHT)}
+    return names - {_HEAD} if tied else names
+
+
+def is_tied(weights: Weights) -> bool:
+    """Says whether the head is the embedding: by the config, else by equal bytes."""
+    config = read_config(weights.source) if weights.source.is_dir() else {}
+    told = config.get("tie_word_embeddings")
+    return head_is_copy(weights) if told is None else bool(told)
+
+
+def head_is_copy(weights: Weights) -> bool:
+    """Says whether a stored head holds the bytes of the embedding."""
+    import numpy as np
+
+    copies = [name for name in weights.tensors if name.endswith(_EMBEDDINGS)]
+    if _HEAD not in weights.tensors or len(copies) != 1:
+        return False
+    head, embedding = stored_bytes(weights, _HEAD), stored_bytes(weights, copies[0])
+    return bool(np.array_equal(head, embedding))
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Returns the model's config.json.
+
+    Raises:
+        InputError: it is absent or no JSON object.
+    """
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"{folder}: expected a model folder, got no config.json") from error
+    except ValueError as error:
+        raise InputError(f"{path}: expected JSON, got {error}") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{path}: expected an object, got {type(config).__name__}")
+    return config
+
+
+def refuse_not_finite(values: "NDArray[np.float32]", where: str) -> None:
+    """Refuses an array with a NaN or an infinity.
+
+    Raises:
+        InputError: names `where` and the index of the first one.
+    """
+    import numpy as np
+
+    finite = np.isfinite(values)
+    if finite.all():
+        return
+    index = tuple(int(i) for i in np.argwhere(~finite)[0])
+    raise InputError(f"{where}: expected finite values, got {values[index]} at {list(index)}")

@@ -1,0 +1,41 @@
+"""The format is frozen: today's program writes and reads yesterday's bytes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.gym.delta.golden.make import SHAPES, make_all, values
+from tests.gym.delta.reference_reader import read_differences
+from zoo.gym.delta import difference, load_delta
+
+GOLDEN = Path(__file__).parent / "golden"
+NAMES = ("dense", "matrix", "lowrank", "control")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_all(tmp_path_factory.mktemp("golden"))[0].parent
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_bytes_are_those_of_the_golden_file(name: str, made: Path) -> None:
+    file = f"{name}.safetensors"
+    assert (made / file).read_bytes() == (GOLDEN / file).read_bytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_golden_file_reads_as_the_reference_reads_it(name: str) -> None:
+    delta = load_delta(GOLDEN / f"{name}.safetensors")
+    theirs = read_differences(delta.path)
+    for tensor in delta.header.tensors:
+        np.testing.assert_array_equal(difference(delta, tensor), theirs[tensor.name])
+
+
+def test_the_golden_dense_delta_holds_what_was_put_in() -> None:
+    found = read_differences(GOLDEN / "dense.safetensors")
+    for name, shape in SHAPES.items():
+        change = values(shape, 5) / 4
+        sizes = np.abs(change).mean(axis=-1, keepdims=True)
+        expected = np.where(change > 0, sizes, -sizes) if len(shape) == 2 else change
+        np.testing.assert_allclose(found[name], expected, rtol=1e-6)

@@ -1,0 +1,200 @@
+"""What a delta is worth, on text that the fine-tune itself would write."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tests.gym.delta import models_on_disk as disk
+from zoo.backends import load_backend
+from zoo.gym.data.encode import Example
+from zoo.gym.delta import (
+    Quality,
+    QualityInput,
+    check_delta,
+    create_delta,
+    load_delta,
+    measure_quality,
+    random_signs,
+    recovered,
+)
+from zoo.gym.delta.check import judge_quality
+from zoo.gym.errors import InputError
+from zoo.gym.evaluate import held_out
+
+if TYPE_CHECKING:
+    from zoo.backends.base import Backend
+
+SHAPES = disk.qwen3_shapes()
+
+
+def written_by(folder: Path, rows: int = 6, length: int = 24) -> list[Example]:
+    """Draws texts from a model, so that no other predicts them better on average."""
+    from zoo.backends.base import Sampling
+
+    policy = load_backend("cpu").load(folder)
+    prompts = [[row] for row in range(rows)]
+    sampling = Sampling(max_new_tokens=length, temperature=1.0)
+    rollouts = policy.generate(prompts, sampling, keys=range(rows))
+    return [
+        _example(prompt + rollout.ids) for prompt, rollout in zip(prompts, rollouts, strict=True)
+    ]
+
+
+def _example(ids: Sequence[int]) -> Example:
+    mask = np.arange(len(ids)) > 0
+    return Example(np.array(ids, np.int64), mask, "drawn:1", truncated=False)
+
+
+@pytest.fixture(scope="module")
+def folders(home: Path) -> dict[str, Path]:
+    base = disk.random_arrays(SHAPES, 0, 0.4)
+    change = disk.random_arrays(SHAPES, 1, 0.1)
+    return {
+        "base": disk.write_model(home / "quality" / "base", base),
+        "tuned": disk.write_model(home / "quality" / "tuned", disk.plus(base, change)),
+        "lora": disk.write_adapter(
+            home / "quality" / "lora", disk.lora_arrays(SHAPES, 4, 3), 4, lora_alpha=60
+        ),
+    }
+
+
+@pytest.fixture(scope="module")
+def measured(folders: dict[str, Path]) -> QualityInput:
+    return QualityInput(written_by(folders["tuned"]), backend=load_backend("cpu"))
+
+
+def make(source: Path, folders: dict[str, Path], out: Path, measure: QualityInput | None) -> Any:
+    return create_delta(source, base=folders["base"], base_id="b", out=out, quality=measure)
+
+
+def test_a_dense_delta_keeps_most_of_the_gain_and_random_signs_none(
+    folders: dict[str, Path], measured: QualityInput, tmp_path: Path
+) -> None:
+    report = make(folders["tuned"], folders, tmp_path / "d.safetensors", measured)
+    quality = report.quality
+    assert (quality.rows, quality.tokens) == (6, 6 * 24)
+    assert quality.tuned < quality.delta < quality.base
+    assert 0.5 < quality.recovered < 1
+    control = random_signs(report.file, tmp_path / "c.safetensors", 7)
+    chance = measure_quality(folders["base"], folders["tuned"], control, measured)
+    assert chance.recovered is not None
+    assert chance.recovered < 0.1
+    assert quality.kl < chance.kl
+
+
+def test_the_losses_are_those_of_held_out(
+    folders: dict[str, Path], measured: QualityInput, tmp_path: Path
+) -> None:
+    quality = make(folders["tuned"], folders, tmp_path / "d.safetensors", measured).quality
+    for name in ("base", "tuned"):
+        score = held_out(load_backend("cpu").load(folders[name]), measured.examples)
+        assert getattr(quality, name) == pytest.approx(score.nats / score.tokens, rel=1e-5)
+
+
+def test_the_quality_of_a_lowrank_delta_is_in_its_file(
+    folders: dict[str, Path], measured: QualityInput, tmp_path: Path
+) -> None:
+    report = make(folders["lora"], folders, tmp_path / "d.safetensors", measured)
+    stored = load_delta(report.file).header.quality
+    assert stored == report.quality
+    assert stored is not None
+    assert stored.kl is not None
+    assert stored.kl > 0
+
+
+def test_measuring_changes_the_header_alone(
+    folders: dict[str, Path], measured: QualityInput, tmp_path: Path
+) -> None:
+    plain = make(folders["lora"], folders, tmp_path / "plain.safetensors", None)
+    report = make(folders["lora"], folders, tmp_path / "d.safetensors", measured)
+    payload = slice(-plain.payload_bytes, None)
+    assert plain.quality is None
+    assert plain.file.read_bytes()[payload] == report.file.read_bytes()[payload]
+
+
+def test_no_gain_means_nothing_recovered(folders: dict[str, Path], tmp_path: Path) -> None:
+    theirs = QualityInput(written_by(folders["base"]), backend=load_backend("cpu"))
+    quality = make(folders["tuned"], folders, tmp_path / "d.safetensors", theirs).quality
+    assert quality.tuned > quality.base
+    assert quality.recovered is None
+    assert quality.kl is not None
+
+
+def test_recovered_is_a_share_of_the_gain() -> None:
+    assert recovered(2.0, 1.0, 1.25) == 0.75  # (2 - 1.25) / (2 - 1)
+    assert recovered(2.0, 1.0, 2.5) == -0.5
+    assert recovered(1.0, 1.0, 0.5) is None
+    assert recovered(2.0, None, 1.0) is None
+
+
+def test_half_a_delta_lies_between(
+    folders: dict[str, Path], measured: QualityInput, tmp_path: Path
+) -> None:
+    delta = load_delta(make(folders["tuned"], folders, tmp_path / "d.safetensors", None).file)
+    losses = [
+        measure_quality(folders["base"], None, delta, measured, scaled=scaled)
+        for scaled in (0.0, 0.5, 1.0)
+    ]
+    assert losses[0].delta == pytest.approx(losses[0].base, rel=1e-6)
+    assert losses[0].delta > losses[1].delta > losses[2].delta
+    assert losses[0].tuned is losses[0].recovered is losses[0].kl is None
+
+
+class _Breaks:
+    """An engine that loads nothing."""
+
+    name = "broken"
+
+    def load(self, *_: object, **__: object) -> Any:
+        raise InputError("no engine")
+
+
+def test_a_failed_measurement_leaves_the_delta(
+    folders: dict[str, Path], measured: QualityInput, tmp_path: Path
+) -> None:
+    engine: Backend = _Breaks()
+    broken = QualityInput(measured.examples, backend=engine)
+    with pytest.raises(InputError, match="no engine"):
+        make(folders["tuned"], folders, tmp_path / "d.safetensors", broken)
+    assert load_delta(tmp_path / "d.safetensors").header.quality is None
+
+
+def test_rows_without_a_learned_token_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    empty = Example(np.arange(3), np.zeros(3, np.bool_), "drawn:1", truncated=False)
+    with pytest.raises(InputError, match="expected held-out rows with learned tokens, got none"):
+        make(folders["tuned"], folders, tmp_path / "d.safetensors", QualityInput([empty]))
+
+
+def test_check_measures_again_and_agrees(
+    folders: dict[str, Path], measured: QualityInput, tmp_path: Path
+) -> None:
+    file = make(folders["tuned"], folders, tmp_path / "d.safetensors", measured).file
+    checks = check_delta(file, base=folders["base"], quality=measured)
+    assert [check.name for check in checks] == [
+        *("format", "digest", "header", "finite", "identity", "quality")
+    ]
+    assert all(check.ok for check in checks)
+    assert "the file says" in checks[-1].detail
+
+
+STORED = Quality(rows=6, tokens=144, base=3.0, tuned=2.0, delta=2.2, recovered=0.8, kl=0.1)
+
+
+@pytest.mark.parametrize(
+    ("change", "ok", "words"),
+    [
+        ({"delta": 2.205}, True, "the file says 2.2000"),
+        ({"delta": 2.3}, False, "the file says 2.2000"),
+        ({"delta": 2.3, "tokens": 145}, True, "other examples"),
+        ({"delta": 2.3, "base": 3.1}, True, "other examples"),
+    ],
+)
+def test_a_loss_may_differ_on_other_examples_only(
+    change: dict[str, Any], ok: bool, words: str
+) -> None:
+    check = judge_quality(STORED, STORED.model_copy(update=change))
+    assert check.ok is ok
+    assert words in check.detail
