@@ -1,0 +1,148 @@
+"""A conversation with a loaded model: prompts to tokens, tokens to answers.
+
+A model with a chat template answers turns; one without continues the text. Prompts become tokens
+in the way that training put them in front of an answer. No streaming.
+"""
+
+import datetime as dt
+import json
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.gym.data import (
+    EncodeOptions,
+    Message,
+    Tokenizer,
+    encode_prompt,
+    load_tokenizer,
+    split_thinking,
+)
+from zoo.gym.errors import InputError
+
+if TYPE_CHECKING:
+    from zoo.backends.base import Policy, Sampling
+
+
+@dataclass
+class ChatSession:
+    """A model that answers, and what was said so far.
+
+    Attributes:
+        policy: the model.
+        tokenizer: its tokenizer.
+        options: the date that a template prints.
+        sampling: how answers are drawn, and at which tokens they end.
+        positions: the longest text that the model was made for, in tokens, if it says so.
+        seed: answer n draws from the stream `seed + n`.
+        messages: the conversation that `talk` goes on with.
+    """
+
+    policy: "Policy"
+    tokenizer: Tokenizer
+    options: EncodeOptions
+    sampling: "Sampling"
+    positions: int | None = None
+    seed: int = 0
+    messages: list[Message] = field(default_factory=list[Message])
+    _answers: int = 0
+
+    def answer(self, prompt: str) -> str:
+        """Answers one prompt by itself.
+
+        Raises:
+            InputError: the prompt is empty or too long for the model.
+        """
+        return self._generate([Message("user", prompt)])
+
+    def talk(self, prompt: str) -> str:
+        """Answers the next turn of the conversation and remembers both.
+
+        Raises:
+            InputError: the prompt is empty or the conversation is too long for the model.
+        """
+        turns = [*self.messages, Message("user", prompt)]
+        answer = self._generate(turns)
+        reasoning, content = split_thinking(answer)
+        self.messages = [*turns, Message("assistant", content, reasoning)]
+        return answer
+
+    def _generate(self, messages: list[Message]) -> str:
+        if not messages[-1].content.strip():
+            raise InputError("prompt: expected some text, got none")
+        ids = encode_prompt(messages, self.tokenizer, self.options)
+        room = self.sampling.max_new_tokens
+        if self.positions is not None:
+            room = min(room, self.positions - len(ids))
+        if room < 1:
+            raise InputError(
+                f"prompt: expected fewer than {self.positions} tokens, got {len(ids)}",
+                hint="begin a new conversation, or ask in fewer words",
+            )
+        sampling = replace(self.sampling, max_new_tokens=room)
+        [rollout] = self.policy.generate([ids], sampling, keys=[self.seed + self._answers])
+        self._answers += 1
+        kept = [token for token in rollout.ids if token not in sampling.stop_ids]
+        return self.tokenizer.decode(kept).strip("\n")
+
+
+@contextmanager
+def open_chat(
+    base: Path,
+    *,
+    adapter: Path | None = None,
+    delta: Path | None = None,
+    max_new_tokens: int = 256,
+    temperature: float = 0.0,
+    seed: int = 0,
+) -> Generator[ChatSession]:
+    """Yields a session with a loaded model, for as long as the block lasts.
+
+    Args:
+        base: a model folder.
+        adapter: a peft folder to put on it.
+        delta: a delta file to put on it instead.
+        max_new_tokens: tokens of an answer at most.
+        temperature: 0 takes the most likely token each time.
+        seed: of the draws.
+
+    Raises:
+        InputError: the folder, adapter or delta cannot be used.
+    """
+    from zoo.backends import load_backend
+    from zoo.backends.base import Sampling
+    from zoo.backends.threads import choose_threads, use_threads
+    from zoo.models.folder import count_parameters, model_positions
+
+    tokenizer = load_tokenizer(base)
+    use_threads(choose_threads(count_parameters(base)))
+    today = dt.datetime.now().astimezone().date().isoformat()
+    positions = model_positions(base)
+    sampling = Sampling(
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        stop_ids=stop_ids(base, tokenizer),
+    )
+    with ExitStack() as stack:
+        folder, on_top = base, adapter
+        if delta is not None:
+            from zoo.gym.delta import delta_model, load_delta
+
+            rebuilt = stack.enter_context(delta_model(load_delta(delta), base))
+            folder, on_top = rebuilt.folder, rebuilt.adapter
+        policy = load_backend().load(folder, adapter=on_top)
+        options = EncodeOptions(cutoff_len=positions or 1 << 20, date=today)
+        yield ChatSession(policy, tokenizer, options, sampling, positions, seed)
+
+
+def stop_ids(folder: Path, tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Returns the tokens that end an answer: the tokenizer's, and those of the model's configs."""
+    found = set[int]() if tokenizer.eos_token_id is None else {tokenizer.eos_token_id}
+    for name in ("generation_config.json", "config.json"):
+        path = folder / name
+        if path.is_file():
+            told = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
+            found |= {token for token in (told if isinstance(told, list) else [told]) if token}
+    return tuple(sorted(found))

@@ -1,0 +1,33 @@
+"""The command line: one file per verb, `verbs.py` has the table of them.
+
+This file answers what needs no parser, so that `zoo-gym --help` imports almost nothing.
+"""
+
+import sys
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command and returns its exit code, as `zoo.gym.errors` has them.
+
+    Args:
+        argv: the words behind the program's name; None takes the process's own.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words in ([], ["--help"], ["-h"], ["help"]):
+        from zoo.gym.cli.help import root_help
+
+        print(root_help())
+        return 0
+    if words == ["--version"]:
+        from importlib.metadata import version
+
+        print(version("zoo-gym"))
+        return 0
+    from zoo.gym.cli.boundary import report_bugs, run
+
+    if argv is None:
+        sys.excepthook = report_bugs
+    return run(words)

@@ -1,0 +1,130 @@
+"""The border between the commands and the shell: parses, runs, and turns errors into exit codes."""
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from types import TracebackType
+
+from cyclopts import App, CycloptsError, Group
+
+from zoo.gym.cli import help as help_text
+from zoo.gym.cli.usage import joined_switches, usage_error
+from zoo.gym.cli.verbs import GROUPS, VERBS
+from zoo.gym.errors import (
+    EXIT_CTRL_C,
+    GymError,
+    InputError,
+    NotAvailableError,
+    StorageError,
+    exit_code,
+)
+
+PROGRAM = "zoo-gym"
+
+
+def build_app() -> App:
+    """Returns the parser; a command's file is imported when the command is called."""
+    app = _new_app(PROGRAM, "")
+    groups = {name: _new_app(name, text) for name, text in GROUPS.items()}
+    for group in groups.values():
+        app.command(group)
+    for verb in VERBS:
+        *first, name = verb.words.split()
+        usage = f"Usage: {PROGRAM} {verb.words} {verb.usage} [OPTION ...]".replace("  ", " ")
+        parent = groups[first[0]] if first else app
+        parent.command(
+            f"zoo.gym.cli.{verb.target}",
+            name=name,
+            usage=usage,
+            help=verb.summary,
+            version_flags=(),
+        )
+    return app
+
+
+def run(words: Sequence[str]) -> int:
+    """Runs the command that the words name and returns its exit code."""
+    as_json = "--json" in words
+    if len(words) == 1 and words[0] in GROUPS:
+        print(help_text.group_help(words[0]))
+        return 0
+    code: int | None = None
+    try:
+        return build_app()(joined_switches(words)) or 0
+    except BrokenPipeError:
+        # Whoever read our output left; a second error at exit would only hide that.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        failure, code = GymError("stopped by Ctrl-C"), EXIT_CTRL_C
+    except CycloptsError as error:
+        failure = usage_error(error, words)
+    except GymError as error:
+        failure = error
+    except OSError as error:
+        failure = system_error(error)
+    return tell(failure, as_json=as_json, code=code)
+
+
+def tell(error: GymError, *, as_json: bool, code: int | None = None) -> int:
+    """Prints an error in the house form and returns its exit code."""
+    code = exit_code(error) if code is None else code
+    for line in error.message.splitlines():
+        print(f"{PROGRAM}: error: {line}", file=sys.stderr)
+    if error.hint:
+        print(f"hint: {error.hint}", file=sys.stderr)
+    sys.stderr.flush()
+    if as_json:
+        body = {"message": error.message, "hint": error.hint, "exit_code": code}
+        print(json.dumps({"error": body}, ensure_ascii=False), flush=True)
+    return code
+
+
+def system_error(error: OSError) -> GymError:
+    """Returns what the system refused as one of our errors: absent, unreadable or unwritable."""
+    where = f"'{error.filename}': " if error.filename is not None else ""
+    reason = (error.strerror or str(error)).lower()
+    if isinstance(error, FileNotFoundError):
+        return NotAvailableError(f"{where}{reason}")
+    if isinstance(error, IsADirectoryError | NotADirectoryError):
+        return InputError(f"{where}{reason}")
+    return StorageError(f"{where}{reason}")
+
+
+def report_bugs(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Tells of an error that nobody foresaw in one sentence; its details go to a file.
+
+    The interpreter calls this for what no handler took, and then exits with 1.
+    """
+    from zoo.gym.paths import folders
+
+    lines = traceback.format_exception(kind, error, trace)
+    path = folders().log / "crash.txt"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(lines), encoding="utf-8")
+    except OSError:
+        sys.stderr.writelines(lines)
+        return
+    message = f"unexpected {lines[-1].strip()}"
+    hint = f"this is a mistake in zoo-gym; please report it with the file {path}"
+    tell(GymError(message, hint=hint), as_json="--json" in sys.argv)
+
+
+def _new_app(name: str, text: str) -> App:
+    return App(
+        name=name,
+        help=text,
+        help_format="plaintext",
+        help_formatter=help_text.PlainFormatter(),
+        exit_on_error=False,
+        print_error=False,
+        result_action="return_value",
+        suppress_keyboard_interrupt=False,
+        version_flags=(),
+        group_parameters=Group("Options", sort_key=1),
+    )

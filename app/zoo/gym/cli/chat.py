@@ -1,0 +1,92 @@
+"""`zoo-gym chat`: a conversation on a terminal, or one prompt a line from a pipe."""
+
+import sys
+from collections.abc import Iterator
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from zoo.gym.cli.options import Json, Model, Offline, Yes
+from zoo.gym.cli.output import Output
+from zoo.gym.cli.sources import find_tuned, resolve_base
+from zoo.gym.errors import InputError
+
+HELP = "Ctrl-D ends, /new begins again"
+
+MaxTokens = Annotated[int, Parameter(name="--max_new_tokens")]
+
+
+def chat(
+    *,
+    model: Model = None,
+    adapter: Annotated[str | None, Parameter(name="--adapter_name_or_path")] = None,
+    delta: str | None = None,
+    run: str | None = None,
+    max_new_tokens: MaxTokens = 256,
+    temperature: float = 0.0,
+    seed: int = 0,
+    yes: Yes = False,
+    offline: Offline = False,
+    as_json: Json = False,
+) -> int:
+    """Talks with a model; from a pipe, answers one prompt a line, each by itself.
+
+    Args:
+        model: the model's name or folder; not needed where the next three tell it
+        adapter: a peft folder to put on the model
+        delta: a delta file to put on the model
+        run: a run whose result to talk with
+        max_new_tokens: tokens of an answer at most
+        temperature: 0 takes the most likely token; 1 draws as the model says
+        seed: the seed of the draws
+        yes: answer the question for a download with yes
+        offline: never use the network, not even after a question
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.chat import open_chat
+
+    _check_numbers(max_new_tokens, temperature)
+    tuned = find_tuned(run=run, adapter=adapter, delta=delta)
+    base = tuned.folder
+    if base is None:
+        base = resolve_base(model, tuned.base, "--model", yes=yes, offline=offline).folder
+    out = Output(as_json)
+    with open_chat(
+        base,
+        adapter=tuned.adapter,
+        delta=tuned.delta,
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        seed=seed,
+    ) as session:
+        on_terminal = sys.stdin.isatty()
+        ask = session.talk if on_terminal else session.answer
+        turns: list[dict[str, str]] = []
+        for prompt in _prompts(out, on_terminal=on_terminal):
+            if prompt == "/new":
+                session.messages = []
+                continue
+            turns.append({"prompt": prompt, "answer": ask(prompt)})
+            out.answer(turns[-1]["answer"])
+    out.result({"turns": turns})
+    return 0
+
+
+def _prompts(out: Output, *, on_terminal: bool) -> Iterator[str]:
+    if on_terminal:
+        out.say(HELP)
+    while True:
+        if on_terminal:
+            print("> ", end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            return
+        if line.strip():
+            yield line.rstrip("\r\n")
+
+
+def _check_numbers(max_new_tokens: int, temperature: float) -> None:
+    if max_new_tokens < 1:
+        raise InputError(f"--max_new_tokens: expected at least 1, got {max_new_tokens}")
+    if not 0 <= temperature < float("inf"):
+        raise InputError(f"--temperature: expected at least 0, got {temperature:g}")

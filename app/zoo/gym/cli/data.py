@@ -1,0 +1,51 @@
+"""`zoo-gym data`: what training would learn from files of examples."""
+
+import datetime as dt
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from zoo.gym.cli.items import existing
+from zoo.gym.cli.options import Json, Model, Offline, Yes, consent
+from zoo.gym.cli.output import Output
+from zoo.gym.config import load_config
+from zoo.gym.errors import InputError
+from zoo.models import PICO, resolve
+
+
+def inspect(
+    *files: str,
+    model: Model = PICO,
+    cutoff_len: Annotated[int, Parameter(name="--cutoff_len")] = 2048,
+    think: Literal["template", "keep", "drop"] = "template",
+    yes: Yes = False,
+    offline: Offline = False,
+    as_json: Json = False,
+) -> int:
+    """Shows what training would learn: formats, roles, lengths, and one example marked.
+
+    Args:
+        files: files of examples
+        model: whose tokenizer and chat template to use
+        cutoff_len: the longest row, in tokens; the rest is cut off
+        think: thinking in answers: as the chat template does, all kept, dropped
+        yes: answer the question for a download with yes
+        offline: never use the network, not even after a question
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.data import inspect_dataset
+    from zoo.gym.train.rows import encode_options
+
+    if not files:
+        raise InputError("FILE: expected at least one file of examples, got none")
+    paths = [existing(file) for file in files]
+    name = model or PICO
+    today = dt.datetime.now().astimezone().date().isoformat()
+    flags = {"model_name_or_path": name, "dataset": files, "date": today}
+    config = load_config([], [], {**flags, "cutoff_len": cutoff_len, "think": think}).config
+    folder = resolve(name, offline=offline, confirm=consent(yes=yes)).folder
+    out = Output(as_json)
+    report = inspect_dataset(paths, folder, encode_options(config, folder))
+    out.answer(report.as_text(colour=out.colour))
+    out.result(report.as_json())
+    return 0

@@ -1,0 +1,233 @@
+"""`zoo-gym delta`: makes, applies, shows and checks deltas."""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from zoo.gym.cli.items import existing
+from zoo.gym.cli.options import Files, Json, Offline, Yes
+from zoo.gym.cli.output import Output, human_bytes
+from zoo.gym.cli.sources import (
+    ADAPTER_CONFIG,
+    adapter_base,
+    delta_base,
+    resolve_base,
+    result_of,
+    run_config,
+    run_or_path,
+)
+from zoo.gym.config import TrainConfig
+from zoo.gym.jobs import Run
+
+if TYPE_CHECKING:
+    from zoo.gym.data import Example
+    from zoo.gym.delta import DeltaReport, Origin
+
+BROKEN = 2
+"""Exit code of a delta that fails a check."""
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A fine-tune to compress: where it is, the base it tells, and its run's settings if any."""
+
+    path: Path
+    base: str | None
+    config: TrainConfig | None
+    name: str
+
+
+def create(
+    source: str,
+    /,
+    *,
+    base: str | None = None,
+    form: Literal["auto", "lowrank", "dense"] = "auto",
+    bits: int | None = None,
+    scale: Literal["row", "matrix"] = "row",
+    data: Files = (),
+    out: str | None = None,
+    yes: Yes = False,
+    offline: Offline = False,
+    as_json: Json = False,
+) -> int:
+    """Compresses a fine-tune to a small delta file, and measures what it is worth.
+
+    Args:
+        source: a run's id or last, a peft folder, a full-model folder or a .safetensors file
+        base: the base model's name or folder; a run and most peft folders tell it
+        form: lowrank for an adapter, dense for full weights; auto takes the one that fits
+        bits: per coded value: 2 for lowrank, 1 for dense
+        scale: what shares one scale in a dense delta
+        data: held-out examples to measure on; a run has its own
+        out: the file to write; by default in this folder, named after the source
+        yes: answer the question for a download with yes
+        offline: never use the network, not even after a question
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.delta import QualityInput, create_delta
+
+    screen, found = Output(as_json), _source(source)
+    model = resolve_base(base, found.base, "--base", yes=yes, offline=offline)
+    config = found.config
+    if config and not all(Path(path).exists() for path in config.dataset):
+        screen.say("the run's data is no longer where it was")
+        config = None
+    examples = _examples(config, data, model.folder)
+    report = create_delta(
+        found.path,
+        base=model.folder,
+        base_id=model.id,
+        base_revision=model.revision,
+        out=Path(out or f"{found.name}.delta.safetensors"),
+        form=form,
+        bits=bits,
+        scale=scale,
+        origin=_origin(config),
+        quality=QualityInput(examples) if examples else None,
+    )
+    _tell_report(report, screen)
+    screen.result(report.as_json())
+    return 0
+
+
+def apply(
+    file: str,
+    /,
+    *,
+    base: str | None = None,
+    out: str | None = None,
+    dtype: Literal["f32", "bf16"] = "f32",
+    yes: Yes = False,
+    offline: Offline = False,
+    as_json: Json = False,
+) -> int:
+    """Rebuilds the tuned model from its base and a delta, as a folder that transformers loads.
+
+    Args:
+        file: the delta file
+        base: the base model's name or folder; by default the one that the delta names
+        out: the folder to write; by default in this folder, named after the file
+        dtype: of the written weights; bf16 rounds, and tells what that loses
+        yes: answer the question for a download with yes
+        offline: never use the network, not even after a question
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.delta import apply_delta
+
+    screen, path = Output(as_json), existing(file, "a delta file")
+    told = None if base else delta_base(path)
+    model = resolve_base(base, told, "--base", yes=yes, offline=offline)
+    folder = Path(out or path.name.removesuffix(".safetensors").removesuffix(".delta") + "-model")
+    report = apply_delta(path, base=model.folder, out=folder, dtype=dtype, base_id=model.id)
+    if report.rounding_loss is not None:
+        screen.say(f"rounding to bf16 loses {report.rounding_loss:.1%} of the delta")
+    screen.answer(str(report.folder))
+    screen.result(report.as_json())
+    return 0
+
+
+def info(file: str, /, *, as_json: Json = False) -> int:
+    """Shows the header of a delta file.
+
+    Args:
+        file: the delta file
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym import delta
+
+    screen = Output(as_json)
+    found = delta.load_delta(existing(file, "a delta file"))
+    screen.answer(delta.as_text(found))
+    screen.result(delta.as_json(found))
+    return 0
+
+
+def check(
+    file: str,
+    /,
+    *,
+    base: str | None = None,
+    data: Files = (),
+    yes: Yes = False,
+    offline: Offline = False,
+    as_json: Json = False,
+) -> int:
+    """Checks a delta file: format, digest, identity, finite values, and its quality once more.
+
+    Args:
+        file: the delta file
+        base: the base model's name or folder; without it identity and quality go unchecked
+        data: held-out examples to measure on
+        yes: answer the question for a download with yes
+        offline: never use the network, not even after a question
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.delta import QualityInput, check_delta
+
+    screen, path = Output(as_json), existing(file, "a delta file")
+    told = delta_base(path) if data and base is None else None
+    model = None
+    if base or told:
+        model = resolve_base(base, told, "--base", yes=yes, offline=offline)
+    examples = _examples(None, data, model.folder) if model else ()
+    checks = check_delta(
+        path,
+        base=model.folder if model else None,
+        base_id=model.id if model else None,
+        quality=QualityInput(examples) if examples else None,
+    )
+    words = {True: "ok", False: "FAILED", None: "not made"}
+    for item in checks:
+        screen.answer(f"{item.name:<9} {words[item.ok]:<9} {item.detail}")
+    passed = all(item.ok is not False for item in checks)
+    screen.result({"checks": [item.as_json() for item in checks], "passed": passed})
+    return 0 if passed else BROKEN
+
+
+def _source(source: str) -> _Source:
+    found = run_or_path(source)
+    if isinstance(found, Run):
+        config = run_config(found)
+        return _Source(result_of(found), config.model_name_or_path, config, found.id)
+    is_adapter = (found / ADAPTER_CONFIG).is_file()
+    return _Source(found, adapter_base(found) if is_adapter else None, None, found.stem)
+
+
+def _examples(config: TrainConfig | None, data: Sequence[str], folder: Path) -> "Sequence[Example]":
+    """Returns the rows to measure on: those of the files, else the run's own held-out ones."""
+    from zoo.gym.train.rows import prepare_rows
+
+    if not data:
+        return prepare_rows(config, folder).held_out if config else ()
+    files = tuple(str(existing(path)) for path in data)
+    today = dt.datetime.now().astimezone().date().isoformat()
+    update: dict[str, object] = {"dataset": files, "val_size": 0.0}
+    settings = config or TrainConfig(model_name_or_path=str(folder), dataset=files, date=today)
+    return prepare_rows(settings.model_copy(update=update), folder).train
+
+
+def _origin(config: TrainConfig | None) -> "Origin | None":
+    """Returns what a delta tells of its run: settings and a fingerprint, no names of files."""
+    if config is None:
+        return None
+    from zoo.gym.data import fingerprint
+    from zoo.gym.delta import Origin
+
+    private = {"model_name_or_path", "dataset", "output_dir"}
+    recipe = config.model_dump(mode="json", exclude=private)
+    return Origin(recipe, config.seed, fingerprint([Path(path) for path in config.dataset]))
+
+
+def _tell_report(report: "DeltaReport", screen: Output) -> None:
+    quality = report.quality
+    if quality is None:
+        screen.say("quality was not measured: there are no held-out rows; give some with --data")
+    else:
+        tuned = "" if quality.tuned is None else f", tuned {quality.tuned:.4f}"
+        kept = "" if quality.recovered is None else f": {quality.recovered:.1%} of the gain kept"
+        losses = f"base {quality.base:.4f}{tuned}, delta {quality.delta:.4f}"
+        screen.say(f"loss per learned token on {quality.rows} held-out rows: {losses}{kept}")
+    screen.answer(f"{report.file}  {report.form}  {human_bytes(report.file_bytes)}")

@@ -1,0 +1,57 @@
+"""How a command that follows a run ends: words for people, JSON, and the exit code."""
+
+import sys
+
+from zoo.gym.cli.output import Output
+from zoo.gym.cli.progress import figure
+from zoo.gym.jobs import Run, Status, read_status
+
+RESUMABLE = 5
+
+
+def finish(run: Run, status: Status, out: Output) -> int:
+    """Tells how a run ended and returns the exit code that its worker ended with."""
+    answer: dict[str, object] = _answer(run, status)
+    if status.state == "done":
+        _tell_result(run, status, out)
+        out.result(answer)
+        return 0
+    code = status.exit_code or (RESUMABLE if status.state == "interrupted" else 1)
+    message = status.message or f"run '{run.id}' is {status.state}"
+    hint = status.hint
+    if status.state == "interrupted":
+        message = f"run '{run.id}' was interrupted: {message}"
+        hint = hint or f"go on with it: zoo-gym runs resume {run.id}"
+    for line in message.splitlines():
+        out.say(f"zoo-gym: error: {line}")
+    if hint:
+        out.say(f"hint: {hint}")
+    out.result(answer | {"error": {"message": message, "hint": hint, "exit_code": code}})
+    return code
+
+
+def started(run: Run, out: Output) -> int:
+    """Tells that a run goes on by itself."""
+    out.say(f"run {run.id} goes on by itself; follow it with: zoo-gym runs tail {run.id}")
+    out.result(_answer(run, read_status(run)))
+    return 0
+
+
+def _answer(run: Run, status: Status) -> dict[str, object]:
+    return {
+        "run": run.id,
+        "state": status.state,
+        "folder": str(run.folder),
+        "model": status.model,
+        "metrics": dict(status.metrics) if status.metrics is not None else None,
+    }
+
+
+def _tell_result(run: Run, status: Status, out: Output) -> None:
+    for key, value in (status.metrics or {}).items():
+        out.say(f"  {key} = {figure(value)}")
+    out.answer(f"run {run.id} is done: {status.model}")
+    out.say("next:")
+    out.say(f"  zoo-gym delta create {run.id}    makes a small file of what was learned")
+    out.say(f"  zoo-gym chat --run {run.id}      talks with it")
+    sys.stderr.flush()

@@ -1,0 +1,77 @@
+"""The flags of `zoo-gym train`, made from the settings themselves: every key is a flag.
+
+A flag's text goes through the same check as a key of a file, so that both give the same sentence.
+"""
+
+import inspect
+from collections.abc import Callable
+from operator import getitem
+from typing import Annotated, TypeVar, cast
+
+from cyclopts import Group, Parameter
+
+from zoo.gym.config.describe import describe_settings, is_switch
+from zoo.gym.config.foreign import ALIASES, SWITCHES, WITHOUT_EFFECT
+
+SETTINGS = Group("Settings, also as KEY=VALUE or in a file", sort_key=10)
+SHORT = {"model_name_or_path": ("model", "base_model"), "dataset": ("data",)}
+"""Spellings that are shown in the help, too."""
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def with_setting_flags(command: Command) -> Command:
+    """Gives a command with `**settings` one flag per setting, and those of other trainers."""
+    signature = inspect.signature(command)
+    own = [item for item in signature.parameters.values() if item.kind is not item.VAR_KEYWORD]
+    flags = [*_setting_flags(), *_foreign_flags()]
+    vars(command)["__signature__"] = signature.replace(parameters=[*own, *flags])
+    command.__annotations__.pop("settings")
+    command.__annotations__.update({flag.name: flag.annotation for flag in flags})
+    return command
+
+
+def switch_names() -> set[str]:
+    """Returns the flags of `train` that need no value, with underscores for dashes."""
+    keys = [item.key for item in describe_settings() if is_switch(item.key)]
+    return {f"__{key}" for key in (*keys, *SWITCHES)}
+
+
+def _setting_flags() -> list[inspect.Parameter]:
+    flags: list[inspect.Parameter] = []
+    for item in describe_settings():
+        aliases = [name for name, key in ALIASES.items() if key == item.key]
+        names = [item.key, *sorted(aliases, key=lambda name: name not in SHORT.get(item.key, ()))]
+        text = f"{item.text} ({item.note})"
+        kind: type = bool if is_switch(item.key) else list[str] if item.kind == "files" else str
+        flags.append(_flag(item.key, names, kind, text, _metavar(item.kind)))
+    return flags
+
+
+def _foreign_flags() -> list[inspect.Parameter]:
+    keys = [*WITHOUT_EFFECT, "bf16"]
+    return [_flag(key, [key], bool if key in SWITCHES else str) for key in keys]
+
+
+def _metavar(kind: str) -> str:
+    return (
+        "|".join(kind.split(" | ")) if "|" in kind else kind.partition(",")[0].split()[-1].upper()
+    )
+
+
+def _flag(
+    key: str, names: list[str], kind: type, text: str = "", metavar: str = ""
+) -> inspect.Parameter:
+    parameter = Parameter(
+        name=[f"--{name}" for name in names],
+        metavar=metavar or None,
+        negative=f"--no_{key}" if kind is bool else (),
+        help=text,
+        show=bool(text),
+        show_default=False,
+        group=SETTINGS,
+    )
+    annotation: object = getitem(cast("dict[object, object]", Annotated), (kind | None, parameter))
+    return inspect.Parameter(
+        key, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+    )

@@ -1,0 +1,82 @@
+"""Sorts the words behind `zoo-gym train`: files of settings, single settings, files of examples."""
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from zoo.gym.config.foreign import MISSING_VALUES
+from zoo.gym.config.report import nearest
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.errors import GymError, InputError, NotAvailableError
+
+_OVERRIDE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*=")
+_STAGES = {"sft"} | {value for key, value in MISSING_VALUES if key == "stage"}
+
+
+@dataclass
+class Items:
+    """What the words mean, each kind in the order given."""
+
+    configs: list[Path] = field(default_factory=list[Path])
+    overrides: list[str] = field(default_factory=list[str])
+    data: list[str] = field(default_factory=list[str])
+
+
+def sort_items(words: Sequence[str]) -> Items:
+    """Returns the words by what they are.
+
+    Raises:
+        NotAvailableError: a word is none of them; names the nearest file.
+        InputError: a word is the name of a setting without a value.
+    """
+    items = Items()
+    for word in words:
+        if word.lower().endswith((".yaml", ".yml")):
+            items.configs.append(existing(word, "a YAML file of settings"))
+        elif Path(word).exists():
+            items.data.append(word)
+        elif _OVERRIDE.match(word):
+            items.overrides.append(word)
+        elif word in _STAGES:
+            items.overrides.append(f"stage={word}")
+        else:
+            raise _unknown_item(word)
+    return items
+
+
+def existing(word: str, what: str = "a file of examples") -> Path:
+    """Returns the path, or raises NotAvailableError with the nearest file that is there."""
+    path = Path(word).expanduser()
+    if not path.exists():
+        near = nearest_file(word)
+        mean = f". Did you mean '{near}'?" if near else ""
+        raise NotAvailableError(f"{word}: no such file: expected {what}{mean}")
+    return path
+
+
+def nearest_file(word: str) -> str | None:
+    """Returns the path beside `word` whose name is nearest to it, or None."""
+    path = Path(word).expanduser()
+    if not path.parent.is_dir():
+        return None
+    names = [entry.name for entry in path.parent.iterdir()]
+    close = difflib.get_close_matches(path.name, names, n=1)
+    return str(Path(word).parent / close[0]) if close else None
+
+
+def _unknown_item(word: str) -> GymError:
+    key = nearest(word, TrainConfig.model_fields)
+    if key and not nearest_file(word):
+        return InputError(
+            f"{word}: no such file: expected a file of examples, a .yaml file or KEY=VALUE. "
+            f"Did you mean '{key}=VALUE'?",
+            hint="zoo-gym train --help",
+        )
+    near = nearest_file(word)
+    return NotAvailableError(
+        f"{word}: no such file: expected a file of examples, a .yaml file or KEY=VALUE"
+        + (f". Did you mean '{near}'?" if near else ""),
+        hint="zoo-gym train --help",
+    )

@@ -1,0 +1,34 @@
+"""Options that more than one command takes, written once."""
+
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from zoo.gym.cli.output import human_bytes
+
+Switch = Annotated[bool, Parameter(negative=(), show_default=False)]
+Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False)]
+Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), show_default=False)]
+Offline = Annotated[bool, Parameter(name="--offline", negative=(), show_default=False)]
+Files = Annotated[tuple[str, ...], Parameter(metavar="FILE", negative=(), show_default=False)]
+Model = Annotated[str | None, Parameter(name=["--model", "--model_name_or_path"], metavar="MODEL")]
+
+
+def consent(*, yes: bool) -> Callable[[str, int], bool]:
+    """Returns what answers `resolve` when it asks to download a model.
+
+    It asks on a terminal; without one the answer is no, unless `--yes` was given.
+    """
+
+    def ask(model_id: str, size_bytes: int) -> bool:
+        if yes:
+            return True
+        if not sys.stdin.isatty():
+            return False
+        question = f"{model_id} is not on this machine. Download {human_bytes(size_bytes)}? [y/N] "
+        print(question, end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+    return ask

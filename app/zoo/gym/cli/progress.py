@@ -1,0 +1,78 @@
+"""Tells people how a run goes on: a line that rewrites itself, or now and then a plain one."""
+
+from zoo.gym.cli.output import Output
+from zoo.gym.jobs import Event
+
+PLAIN_LINES = 20
+"""Step lines of a whole run where a line cannot rewrite itself."""
+
+
+class Progress:
+    """Prints a run's events; the instance is called once for each, in order."""
+
+    def __init__(self, out: Output) -> None:
+        self.out = out
+        self._held_out = ""
+
+    def __call__(self, event: Event) -> None:
+        """Prints an event, or nothing when it says nothing new to people."""
+        match event["kind"]:
+            case "plan":
+                self._plan(event)
+            case "step":
+                self.out.progress(step_line(event) + self._held_out, keep=self._is_kept(event))
+            case "eval":
+                self._held_out = f"  held-out {figure(event.get('loss'))}"
+                if not event.get("step"):
+                    self.out.say(f"held-out loss before training: {figure(event.get('loss'))}")
+            case "warn":
+                self.out.say(f"warning: {event.get('message')}")
+            case _:
+                pass
+
+    def _plan(self, event: Event) -> None:
+        for choice in event.get("choices") or []:
+            value = choice["value"]
+            shown = f"{value:g}" if isinstance(value, float) else value
+            self.out.say(f"  {choice['key']} = {shown}: {choice['reason']}")
+        self.out.say(f"{event.get('steps')} steps; closing this window would not stop them")
+
+    def _is_kept(self, event: Event) -> bool:
+        step, steps = event["step"], event.get("steps") or 0
+        return step in (1, steps) or step % max(1, -(-steps // PLAIN_LINES)) == 0
+
+
+def step_line(event: Event) -> str:
+    """Returns a step in one line: `step 120/330  loss 0.412  12,300 tokens/s  8 s left`."""
+    parts = [f"step {event['step']}/{event.get('steps', '?')}", f"loss {figure(event.get('loss'))}"]
+    if (speed := event.get("tokens_per_s")) is not None:
+        parts.append(f"{speed:,.0f} tokens/s")
+    if event.get("eta_s"):
+        parts.append(f"{duration(event['eta_s'])} left")
+    return "  ".join(parts)
+
+
+def event_line(event: Event) -> str:
+    """Returns any event in one line, for following a run as a log."""
+    if event["kind"] == "step":
+        return step_line(event)
+    fields = {key: value for key, value in event.items() if key not in {"v", "seq", "t", "kind"}}
+    if event["kind"] == "plan":
+        fields = {"steps": event.get("steps")}
+    words = [f"{key} {figure(value)}" for key, value in fields.items() if value is not None]
+    return "  ".join([event["kind"], *words])
+
+
+def figure(value: object) -> str:
+    """Returns a number with four digits, and anything else as it is; None is `not a number`."""
+    if value is None:
+        return "not a number"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def duration(seconds: float) -> str:
+    """Returns a time for people: `40 s`, `6 min`, `2 h 5 min`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

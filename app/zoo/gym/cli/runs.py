@@ -1,0 +1,137 @@
+"""`zoo-gym runs`: lists, shows, follows and steers runs; all of it reads and writes their files."""
+
+import json
+import time
+from dataclasses import asdict
+
+import yaml
+
+from zoo.gym import jobs
+from zoo.gym.cli.ending import finish, started
+from zoo.gym.cli.options import Json, Switch
+from zoo.gym.cli.output import Output
+from zoo.gym.cli.progress import Progress, event_line, figure
+from zoo.gym.errors import GymError
+
+WAIT_S = 120.0
+"""How long a request to a worker may take; a step may be long."""
+
+_POLL_S = 0.1
+_HIDDEN = {"offset", "stamp"}
+
+
+def list_runs(*, as_json: Json = False) -> int:
+    """Lists the runs, newest first.
+
+    Args:
+        as_json: print one JSON object as stdout's last line
+    """
+    out = Output(as_json)
+    rows = jobs.list_runs()
+    for row in rows:
+        step = f"{row.step}/{row.steps}" if row.steps else str(row.step)
+        out.answer(f"{row.id}  {row.state:<11}  step {step:<11}  {row.model or ''}".rstrip())
+    if not rows:
+        out.say("no runs yet; start one with: zoo-gym train FILE --model zen-nano")
+    plain = [{k: v for k, v in asdict(row).items() if k not in _HIDDEN} for row in rows]
+    out.result({"runs": plain})
+    return 0
+
+
+def show(run: str, /, *, as_json: Json = False) -> int:
+    """Shows one run: its state, settings and result.
+
+    Args:
+        run: a run's id such as r0001, or last
+        as_json: print one JSON object as stdout's last line
+    """
+    out, found = Output(as_json), jobs.open_run(run)
+    status = jobs.reconcile(found)
+    answer = {"id": found.id, "folder": str(found.folder)} | asdict(status)
+    del answer["offset"]
+    for key, value in answer.items():
+        if value is not None and key not in {"metrics", "created", "updated"}:
+            out.answer(f"{key:<10} {value}")
+    for key, value in (status.metrics or {}).items():
+        out.answer(f"{key:<10} {figure(value)}")
+    text = found.config_file.read_text(encoding="utf-8")
+    out.answer("settings\n" + "\n".join(f"  {line}" for line in text.splitlines()))
+    out.result(answer | {"config": yaml.safe_load(text)})
+    return 0
+
+
+def tail(run: str, /, *, as_json: Json = False) -> int:
+    """Prints a run's events as they come, until it ends; Ctrl-C ends the watching alone.
+
+    Args:
+        run: a run's id such as r0001, or last
+        as_json: print one JSON object as stdout's last line
+    """
+    out, found = Output(as_json), jobs.open_run(run)
+    offset = 0
+    while True:
+        status = jobs.reconcile(found)
+        events, offset = jobs.tail_events(found.events.path, offset)
+        for event in events:
+            if as_json:
+                print(json.dumps(event, ensure_ascii=False), flush=True)
+            else:
+                out.answer(event_line(event))
+        if not status.live:
+            break
+        time.sleep(_POLL_S)
+    out.result({"run": found.id, "state": status.state, "model": status.model})
+    return 0
+
+
+def pause(run: str, /, *, park: Switch = False, as_json: Json = False) -> int:
+    """Holds a run: its process stays and the model stays loaded.
+
+    Args:
+        run: a run's id such as r0001, or last
+        park: save and end the process instead, which frees the device
+        as_json: print one JSON object as stdout's last line
+    """
+    found = jobs.open_run(run)
+    (jobs.park if park else jobs.pause)(found)
+    return _await_rest(found, Output(as_json))
+
+
+def stop(run: str, /, *, as_json: Json = False) -> int:
+    """Saves a run and ends its process; it can be resumed.
+
+    Args:
+        run: a run's id such as r0001, or last
+        as_json: print one JSON object as stdout's last line
+    """
+    found = jobs.open_run(run)
+    jobs.stop(found)
+    return _await_rest(found, Output(as_json))
+
+
+def resume(run: str, /, *, wait: Switch = False, as_json: Json = False) -> int:
+    """Goes on with a paused or interrupted run.
+
+    Args:
+        run: a run's id such as r0001, or last
+        wait: follow the run until it ends, as train does
+        as_json: print one JSON object as stdout's last line
+    """
+    out, found = Output(as_json), jobs.open_run(run)
+    before = jobs.resume(found)
+    out.say(f"run {found.id} goes on behind step {before.step}")
+    if not wait:
+        return started(found, out)
+    return finish(found, jobs.follow(found, Progress(out), offset=before.offset), out)
+
+
+def _await_rest(run: jobs.Run, out: Output) -> int:
+    """Waits until a run holds or has left, and tells which."""
+    deadline = time.monotonic() + WAIT_S
+    while (status := jobs.reconcile(run)).live and status.state != "paused":
+        if time.monotonic() > deadline:
+            raise GymError(f"run '{run.id}' was asked, but its step takes over {WAIT_S:g} s")
+        time.sleep(_POLL_S)
+    out.answer(f"run {run.id} is {status.state} at step {status.step}")
+    out.result({"run": run.id, "state": status.state, "step": status.step})
+    return 0

@@ -1,0 +1,156 @@
+"""`zoo-gym train`: settings, model and data are checked, then a detached worker trains."""
+
+import datetime as dt
+import platform
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from cyclopts import Parameter
+
+from zoo.gym.cli.ending import finish, started
+from zoo.gym.cli.flags import with_setting_flags
+from zoo.gym.cli.items import existing, sort_items
+from zoo.gym.cli.options import Json, Switch, Yes, consent
+from zoo.gym.cli.output import Output
+from zoo.gym.cli.progress import Progress
+from zoo.gym.cli.versions import versions
+from zoo.gym.config import Loaded, TrainConfig, dump_config, load_config
+from zoo.gym.config.train import CHOSEN
+from zoo.gym.errors import InterruptedRunError
+from zoo.gym.jobs import Run, create_run, follow, launch
+from zoo.models import PICO, Resolved, pico_folder, resolve
+
+EARLY_BYTES = 32_000_000
+"""Data up to this size is read before the run exists; the worker reads it again."""
+
+Config = Annotated[
+    tuple[str, ...],
+    Parameter(name="--config", metavar="FILE", negative=(), show_default=False),
+]
+
+
+@with_setting_flags
+def train(
+    *items: str,
+    config: Config = (),
+    yes: Yes = False,
+    detach: Switch = False,
+    print_config: Switch = False,
+    as_json: Json = False,
+    **settings: object,
+) -> int:
+    """Trains a model on files of examples.
+
+    Args:
+        items: a file of examples, a .yaml file of settings, or KEY=VALUE
+        config: a YAML file of settings, as if it stood among the items
+        yes: answer the question for a download with yes
+        detach: return as soon as the run has started
+        print_config: print the settings and where each came from, and do nothing else
+        as_json: print one JSON object as stdout's last line
+        **settings: every key of a settings file
+    """
+    out = Output(as_json)
+    loaded = _load(items, config, settings)
+    if print_config:
+        return _print_config(loaded, out)
+    for ignored in loaded.ignored:
+        out.say(f"without effect: {ignored.key} ({ignored.origin}): {ignored.reason}")
+    _check_data([existing(path) for path in loaded.config.dataset])
+    model = resolve(
+        loaded.config.model_name_or_path,
+        offline=loaded.config.offline,
+        confirm=consent(yes=yes),
+    )
+    if model.notice:
+        out.say(model.notice)
+    run = create_run(dump_config(pinned(loaded.config, model)), _environment(loaded, model))
+    out.say(f"run {run.id}: {model.id} in {run.folder}")
+    return _start(run, out, detach=detach)
+
+
+def _check_data(paths: list[Path]) -> None:
+    """Refuses unusable data at once, where reading it twice costs nothing."""
+    if sum(path.stat().st_size for path in paths) <= EARLY_BYTES:
+        from zoo.gym.data import read_dataset
+
+        read_dataset(paths)
+
+
+def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
+    """Returns the settings with everything fixed that another day or folder would change."""
+    update: dict[str, object] = {
+        "model_name_or_path": _pinned_name(model),
+        "dataset": tuple(_absolute(path) for path in config.dataset),
+        "date": config.date or dt.datetime.now().astimezone().date().isoformat(),
+    }
+    if config.output_dir is not None:
+        update["output_dir"] = _absolute(config.output_dir)
+    return config.model_copy(update=update)
+
+
+def _pinned_name(model: Resolved) -> str:
+    if model.id == PICO and model.folder == pico_folder():
+        return PICO
+    return f"{model.id}@{model.revision}" if model.revision else _absolute(str(model.folder))
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().absolute())
+
+
+def _load(items: tuple[str, ...], config: tuple[str, ...], settings: dict[str, object]) -> Loaded:
+    found = sort_items(items)
+    files = [*(existing(path, "a YAML file of settings") for path in config), *found.configs]
+    flags = {key: value for key, value in settings.items() if value is not None}
+    if found.data:
+        given = flags.get("dataset", [])
+        assert isinstance(given, list)
+        flags["dataset"] = [*found.data, *given]
+    return load_config(files, found.overrides, flags)
+
+
+def _print_config(loaded: Loaded, out: Output) -> int:
+    settings = loaded.config.model_dump(mode="json")
+    for line in yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).splitlines():
+        origin = _origin(line.partition(":")[0], loaded)
+        out.answer(f"{line:<44}  # {origin}" if origin else line)
+    for ignored in loaded.ignored:
+        out.answer(f"# without effect: {ignored.key} ({ignored.origin}): {ignored.reason}")
+    ignored_keys = [asdict(ignored) for ignored in loaded.ignored]
+    out.result({"config": settings, "origins": loaded.origins, "ignored": ignored_keys})
+    return 0
+
+
+def _origin(key: str, loaded: Loaded) -> str:
+    origin = loaded.origins.get(key, "")
+    chosen = key in CHOSEN and getattr(loaded.config, key) is None
+    return "chosen at the start" if chosen else origin
+
+
+def _environment(loaded: Loaded, model: Resolved) -> dict[str, object]:
+    """Returns what a run is made with, for `env.json`."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "versions": versions(),
+        "model": {"id": model.id, "revision": model.revision, "folder": str(model.folder)},
+        "origins": loaded.origins,
+        "without_effect": [asdict(ignored) for ignored in loaded.ignored],
+    }
+
+
+def _start(run: Run, out: Output, *, detach: bool) -> int:
+    try:
+        launch(run)
+    except KeyboardInterrupt:
+        run.control.request("stop")
+        raise InterruptedRunError(
+            f"run '{run.id}' was stopped before its first step",
+            hint=f"go on with it: zoo-gym runs resume {run.id}",
+        ) from None
+    if detach:
+        return started(run, out)
+    return finish(run, follow(run, Progress(out)), out)

@@ -1,0 +1,109 @@
+"""Mistakes in the words of a command line, in our sentences and with the nearest option."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal, get_args, get_origin
+
+import cyclopts
+
+from zoo.gym.cli.verbs import children, known_words
+from zoo.gym.errors import InputError
+
+if TYPE_CHECKING:
+    from cyclopts.argument import Argument
+
+
+def joined_switches(words: Sequence[str]) -> list[str]:
+    """Joins `--do_train true` to `--do_train=true` for the flags of `train` that need no value.
+
+    Without this `true` would be taken for a file to train on.
+    """
+    if not words or words[0] != "train":
+        return list(words)
+    from zoo.gym.cli.flags import switch_names
+
+    switches = switch_names()
+    joined: list[str] = []
+    for word in words:
+        before = joined[-1] if joined else ""
+        if word.lower() in {"true", "false"} and before.replace("-", "_") in switches:
+            joined[-1] = f"{before}={word.lower()}"
+        else:
+            joined.append(word)
+    return joined
+
+
+def usage_error(error: cyclopts.CycloptsError, words: Sequence[str]) -> InputError:
+    """Returns the parser's complaint as one sentence with a hint."""
+    command = known_words(list(words))
+    hint = f"zoo-gym {command} --help".replace("  ", " ")
+    return InputError(_sentence(error, command), hint=hint)
+
+
+def _sentence(error: cyclopts.CycloptsError, command: str) -> str:
+    match error:
+        case cyclopts.UnknownOptionError():
+            text = _unknown_option(error, command)
+        case cyclopts.UnknownCommandError():
+            text = _unknown_command((error.unused_tokens or [""])[0], command)
+        case cyclopts.RepeatArgumentError():
+            text = f"{error.token.keyword}: given more than once"
+        case cyclopts.MissingArgumentError():
+            text = f"{error.keyword or _name(error.argument)}: expected a value, got nothing"
+        case cyclopts.CoercionError():
+            text = _bad_value(error)
+        case cyclopts.UnusedCliTokensError():
+            text = f"unexpected '{' '.join(error.unused_tokens or [])}'"
+        case _:
+            error.verbose = False
+            text = str(error).rstrip(".")
+    return text
+
+
+def _unknown_command(word: str, command: str) -> str:
+    near = difflib.get_close_matches(word, children(command), n=1)
+    return f"{f'{command} {word}'.strip()}: no such command" + _did_you_mean(near)
+
+
+def _unknown_option(error: cyclopts.UnknownOptionError, command: str) -> str:
+    name = (error.token.keyword or error.token.value).partition("=")[0]
+    if command == "train":
+        from zoo.gym.config.foreign import refusal
+
+        if text := refusal(_plain(name)):
+            return f"{name}: {text}"
+    known = [option for item in error.argument_collection for option in item.names]
+    return f"{name}: no such option" + _did_you_mean(_nearest_option(name, known))
+
+
+def _nearest_option(name: str, known: Iterable[str]) -> list[str]:
+    from zoo.gym.config.report import nearest
+
+    by_plain = {_plain(option): option for option in reversed(list(known))}
+    close = nearest(_plain(name), by_plain)
+    return [by_plain[close]] if close else []
+
+
+def _bad_value(error: cyclopts.CoercionError) -> str:
+    name = (error.token.keyword if error.token else None) or _name(error.argument)
+    value = error.token.value if error.token else ""
+    kinds: dict[object, str] = {int: "a whole number", float: "a number", bool: "true or false"}
+    if get_origin(error.target_type) is Literal:
+        choices = get_args(error.target_type)
+        return f'{name}: expected one of {", ".join(choices)}, got "{value}"' + _did_you_mean(
+            difflib.get_close_matches(value, choices, n=1)
+        )
+    wanted = kinds.get(error.target_type, "another value")
+    return f'{name}: expected {wanted}, got "{value}"'
+
+
+def _name(argument: "Argument | None") -> str:
+    return argument.name if argument is not None else "argument"
+
+
+def _plain(option: str) -> str:
+    return option.lstrip("-").replace("-", "_")
+
+
+def _did_you_mean(near: Sequence[str]) -> str:
+    return f". Did you mean '{near[0]}'?" if near else ""

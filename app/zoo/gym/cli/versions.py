@@ -1,0 +1,26 @@
+"""The versions of what we stand on, read without importing any of it."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+PACKAGES = (
+    "zoo-gym",
+    "torch",
+    "transformers",
+    "peft",
+    "numpy",
+    "safetensors",
+    "huggingface_hub",
+    "mlx",
+    "mlx-lm",
+)
+
+
+def versions() -> dict[str, str]:
+    """Returns the version of each package that is installed."""
+    found: dict[str, str] = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

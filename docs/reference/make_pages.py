@@ -1,0 +1,88 @@
+"""Writes the tables of cli.md and config.md from the program itself.
+
+Run it after a change of commands or settings: python docs/reference/make_pages.py
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from cyclopts import App
+
+from zoo.gym.cli.boundary import build_app
+from zoo.gym.cli.flags import SETTINGS
+from zoo.gym.cli.verbs import VERBS
+from zoo.gym.config.describe import describe_settings
+from zoo.gym.config.foreign import ALIASES, MISSING, MISSING_PREFIXES, WITHOUT_EFFECT
+
+FOLDER = Path(__file__).parent
+MARK = "<!-- made -->\n"
+
+
+def cli_page() -> str:
+    """Returns what stands below the mark of cli.md: every command with its options."""
+    app = build_app()
+    return "\n".join(_command(app, words) for words in (verb.words for verb in VERBS))
+
+
+def config_page() -> str:
+    """Returns what stands below the mark of config.md: every key."""
+    settings = [
+        (f"`{item.key}`", item.kind.replace(" | ", ", "), item.note, item.text)
+        for item in describe_settings()
+    ]
+    aliases = [(f"`{name}`", f"`{key}`") for name, key in sorted(ALIASES.items())]
+    ignored = [(f"`{key}`", reason) for key, reason in sorted(WITHOUT_EFFECT.items())]
+    missing = [(f"`{key}`", text) for key, text in sorted(MISSING.items())]
+    missing += [(f"`{key}...`", text) for key, text in sorted(MISSING_PREFIXES.items())]
+    return "\n".join(
+        [
+            *_table(("key", "kind", "range and default", "meaning"), settings),
+            "\n## Other spellings\n",
+            *_table(("key", "is"), aliases),
+            "\n`bf16: true` is `dtype: bf16`.",
+            "\n## Recognised, without effect\n",
+            *_table(("key", "why"), ignored),
+            "\n## Refused by name\n\nA value of false, none or 0 asks for nothing and is taken.\n",
+            *_table(("key", "what is told"), missing),
+            "",
+        ]
+    )
+
+
+def made(page: str, text: str) -> str:
+    """Returns a page with everything below its mark replaced."""
+    head, _, _ = page.partition(MARK)
+    return f"{head}{MARK}\n{text}"
+
+
+def main() -> None:
+    """Writes both pages."""
+    for name, text in (("cli.md", cli_page()), ("config.md", config_page())):
+        path = FOLDER / name
+        path.write_text(made(path.read_text(encoding="utf-8"), text), encoding="utf-8")
+
+
+def _command(app: App, words: str) -> str:
+    verb = next(verb for verb in VERBS if verb.words == words)
+    found = app
+    for word in words.split():
+        found = found[word]
+    rows = [
+        (f"`{', '.join(option.names)}`", option.parameter.help or "")
+        for option in found.assemble_argument_collection(parse_docstring=True)
+        if option.show and option.parameter.group != (SETTINGS,)
+    ]
+    if words == "train":
+        rows.append(("`--KEY`", "any setting of [config.md](config.md)"))
+    usage = f"zoo-gym {words} {verb.usage}".strip()
+    head = [f"## {words}\n", f"`{usage}`", f"\n{verb.summary}\n"]
+    return "\n".join([*head, *_table(("option", "meaning"), rows), ""])
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return [f"| {' | '.join(cell.replace('|', ' or ') for cell in line)} |" for line in lines]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""A conversation over a stand-in model of characters: what it is asked, and what is kept."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from zoo.backends.base import Rollout, Sampling
+from zoo.gym.chat import ChatSession
+from zoo.gym.chat.session import stop_ids
+from zoo.gym.data import EncodeOptions
+from zoo.gym.errors import InputError
+
+END = 3
+
+
+class Characters:
+    """A tokenizer whose ids are code points; it has no chat template."""
+
+    name_or_path = "characters"
+    bos_token_id = None
+    eos_token_id = END
+    chat_template = None
+
+    def __call__(self, text: str, **_: Any) -> Any:
+        spans = [(place, place + 1) for place in range(len(text))]
+        return {"input_ids": [ord(letter) for letter in text], "offset_mapping": spans}
+
+    def decode(self, token_ids: list[int], **_: Any) -> str:
+        return "".join(chr(token) for token in token_ids)
+
+
+class Parrot:
+    """Answers `!` and as many letters as it may, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int, list[int]]] = []
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], sampling: Sampling, *, keys: Sequence[int]
+    ) -> list[Rollout]:
+        [prompt] = prompts
+        text = "".join(chr(token) for token in prompt)
+        self.asked.append((text, sampling.max_new_tokens, list(keys)))
+        ids = [ord("!"), END][: sampling.max_new_tokens]
+        return [Rollout(ids, [0.0] * len(ids), "stop")]
+
+
+def session(positions: int | None = None) -> tuple[ChatSession, Parrot]:
+    parrot = Parrot()
+    sampling = Sampling(max_new_tokens=8, stop_ids=(END,))
+    options = EncodeOptions(cutoff_len=99)
+    tokenizer = cast("Any", Characters())
+    return ChatSession(cast("Any", parrot), tokenizer, options, sampling, positions, 40), parrot
+
+
+def test_prompts_from_a_pipe_know_nothing_of_each_other() -> None:
+    chat, parrot = session()
+    assert [chat.answer("a"), chat.answer("b")] == ["!", "!"]
+    assert [text for text, _, _ in parrot.asked] == ["a", "b"]
+
+
+def test_a_conversation_remembers_both_sides() -> None:
+    chat, parrot = session()
+    chat.talk("a")
+    chat.talk("b")
+    chat.talk("c")
+    assert parrot.asked[2][0] == "a\n\n!\n\nb\n\n!\n\nc"
+
+
+def test_every_answer_draws_from_a_stream_of_its_own() -> None:
+    chat, parrot = session()
+    chat.answer("a")
+    chat.answer("a")
+    assert [keys for _, _, keys in parrot.asked] == [[40], [41]]
+
+
+def test_an_answer_fits_into_the_model() -> None:
+    chat, parrot = session(positions=10)
+    chat.answer("1234567")
+    assert parrot.asked[0][1] == 3  # 10 positions - 7 letters
+
+
+def test_a_prompt_that_leaves_no_room_is_refused() -> None:
+    chat, _ = session(positions=3)
+    with pytest.raises(InputError, match="expected fewer than 3 tokens, got 3"):
+        chat.answer("abc")
+
+
+def test_a_refused_turn_is_not_remembered() -> None:
+    chat, _ = session(positions=3)
+    with pytest.raises(InputError):
+        chat.talk("abc")
+    assert chat.messages == []
+
+
+def test_an_empty_prompt_is_refused() -> None:
+    chat, parrot = session()
+    with pytest.raises(InputError, match="expected some text"):
+        chat.answer(" ")
+    assert parrot.asked == []
+
+
+def test_answers_end_at_the_tokens_of_tokenizer_and_configs(tmp_path: Path) -> None:
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [7, 5]}')
+    (tmp_path / "config.json").write_text('{"eos_token_id": 9}')
+    assert stop_ids(tmp_path, cast("Any", Characters())) == (END, 5, 7, 9)

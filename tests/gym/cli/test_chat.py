@@ -1,0 +1,76 @@
+"""`zoo-gym chat`: where prompts come from and where answers go; the model is a stand-in."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+
+
+class Echo:
+    """Answers in capitals."""
+
+    messages: list[str] = []  # noqa: RUF012 - a stand-in
+
+    def answer(self, prompt: str) -> str:
+        return prompt.upper()
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the stand-in was opened with."""
+    seen: list[dict[str, Any]] = []
+
+    @contextmanager
+    def open_chat(base: Path, **options: Any) -> Iterator[Echo]:
+        seen.append({"base": base, **options})
+        yield Echo()
+
+    monkeypatch.setattr("zoo.gym.chat.open_chat", open_chat)
+    return seen
+
+
+def test_a_pipe_gives_one_prompt_a_line(call: Call, base: Path, opened: list[Any]) -> None:
+    found = call("chat", "--model", str(base), stdin="hello\n\nwell\n")
+    assert (found.code, found.stdout, found.stderr) == (0, "HELLO\nWELL\n", "")
+
+
+def test_the_turns_are_told_as_json(call: Call, base: Path, opened: list[Any]) -> None:
+    found = call("chat", "--model", str(base), "--json", stdin="hello\n")
+    assert found.stdout.count("\n") == 1
+    assert found.json == {"turns": [{"prompt": "hello", "answer": "HELLO"}]}
+
+
+def test_the_options_reach_the_session(call: Call, base: Path, opened: list[Any]) -> None:
+    words = ["--max-new-tokens", "3", "--temperature", "0.5", "--seed", "7"]
+    call("chat", "--model", str(base), *words)
+    assert opened == [
+        {
+            "base": base,
+            "adapter": None,
+            "delta": None,
+            "max_new_tokens": 3,
+            "temperature": 0.5,
+            "seed": 7,
+        }
+    ]
+
+
+def test_an_adapter_brings_its_base(call: Call, base: Path, opened: list[Any]) -> None:
+    Path("adapter").mkdir()
+    config = f'{{"base_model_name_or_path": "{base}"}}'
+    Path("adapter/adapter_config.json").write_text(config)
+    assert call("chat", "--adapter_name_or_path", "adapter").code == 0
+    assert (opened[0]["base"], opened[0]["adapter"]) == (base, Path("adapter"))
+
+
+def test_a_run_brings_its_result(call: Call, opened: list[Any]) -> None:
+    from zoo.gym.jobs import create_run
+
+    run = create_run("model_name_or_path: zen-pico\ndataset: [a]\n", {})
+    run.result.mkdir()
+    assert call("chat", "--run", "last").code == 0
+    assert (opened[0]["base"], opened[0]["adapter"]) == (run.result, None)

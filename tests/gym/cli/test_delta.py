@@ -1,0 +1,155 @@
+"""`zoo-gym delta` from a full model to a delta and back, on one small matrix."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def tuned(base: Path) -> Path:
+    """The base with every weight moved by 1/8, up and down in turn."""
+    import numpy as np
+    from safetensors.numpy import load_file, save_file
+
+    folder = base.with_name("tuned")
+    folder.mkdir()
+    (folder / "config.json").write_text((base / "config.json").read_text())
+    [(name, weight)] = load_file(base / "model.safetensors").items()
+    step = np.where(np.arange(weight.size).reshape(weight.shape) % 2, 0.125, -0.125)
+    save_file({name: weight + step.astype(np.float32)}, folder / "model.safetensors")
+    return folder
+
+
+@pytest.fixture
+def made(call: Call, base: Path, tuned: Path) -> Path:
+    """A delta file of `tuned`."""
+    assert call("delta", "create", str(tuned), "--base", str(base)).code == 0
+    return Path("tuned.delta.safetensors").absolute()
+
+
+def test_a_delta_of_full_weights_is_dense_and_unmeasured(
+    call: Call, base: Path, tuned: Path
+) -> None:
+    found = call("delta", "create", "tuned", "--base", "base", "--out", "d.safetensors", "--json")
+    size = Path("d.safetensors").stat().st_size
+    assert found.json == {"file": "d.safetensors", "bytes": size, "form": "dense", "quality": None}
+    assert "quality was not measured" in found.stderr
+
+
+def test_applying_a_delta_gives_the_tuned_weights_back(
+    call: Call, base: Path, tuned: Path, made: Path
+) -> None:
+    import numpy as np
+    from safetensors.numpy import load_file
+
+    found = call("delta", "apply", str(made), "--base", str(base), "--json")
+    assert found.json["folder"] == found.json["model"] == "tuned-model"
+    [back] = load_file(next(Path("tuned-model").glob("*.safetensors"))).values()
+    [wanted] = load_file(tuned / "model.safetensors").values()
+    np.testing.assert_allclose(back, wanted, atol=1e-6)
+
+
+def test_applying_in_bf16_tells_what_rounding_loses(call: Call, base: Path, made: Path) -> None:
+    found = call("delta", "apply", str(made), "--base", str(base), "--dtype", "bf16")
+    assert found.code == 0
+    assert found.stderr.startswith("rounding to bf16 loses ")
+
+
+def test_the_header_is_shown(call: Call, made: Path) -> None:
+    found = call("delta", "info", str(made), "--json").json
+    assert (found["form"], found["base"]["id"], found["quality"]) == ("dense", "base", None)
+
+
+def test_a_sound_delta_passes_its_checks(call: Call, base: Path, made: Path) -> None:
+    found = call("delta", "check", str(made), "--base", str(base), "--json")
+    checks = {check["name"]: check["ok"] for check in found.json["checks"]}
+    assert (found.code, found.json["passed"]) == (0, True)
+    assert checks.pop("quality") is None
+    assert set(checks.values()) == {True}
+
+
+def test_a_flipped_bit_fails_the_check(call: Call, made: Path) -> None:
+    content = bytearray(made.read_bytes())
+    content[-1] ^= 1
+    made.write_bytes(content)
+    found = call("delta", "check", str(made), "--json")
+    assert (found.code, found.json["passed"]) == (2, False)
+
+
+@pytest.mark.parametrize("verb", ["info", "apply"])
+def test_a_flipped_bit_is_refused(call: Call, made: Path, verb: str) -> None:
+    content = bytearray(made.read_bytes())
+    content[-1] ^= 1
+    made.write_bytes(content)
+    assert call("delta", verb, str(made)).code == 2
+
+
+def test_a_delta_on_another_base_names_both(
+    call: Call, base: Path, tuned: Path, made: Path
+) -> None:
+    found = call("delta", "apply", str(made), "--base", str(tuned), "--out", "never")
+    assert found.code == 2
+    assert "base" in found.stderr
+    assert "tuned" in found.stderr
+    assert not Path("never").exists()
+
+
+def test_a_file_that_is_no_delta_is_refused(call: Call, base: Path) -> None:
+    found = call("delta", "info", str(base / "model.safetensors"))
+    assert found.code == 2
+    assert found.stderr.startswith("zoo-gym: error: ")
+
+
+REFUSED = [["--bits", "4"], ["--form", "lowrank"]]
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_full_weights_cannot_become_is_refused(
+    call: Call, base: Path, tuned: Path, words: list[str]
+) -> None:
+    found = call("delta", "create", "tuned", "--base", "base", *words)
+    assert (found.code, found.stdout) == (2, "")
+    assert not Path("tuned.delta.safetensors").exists()
+
+
+def test_a_peft_folder_tells_its_base(call: Call, tmp_path: Path) -> None:
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "zen-nan"}))
+    found = call("delta", "create", "adapter")
+    assert found.code == 4
+    assert "got 'zen-nan'" in found.stderr
+
+
+def test_a_base_that_is_told_by_a_folder_s_name_is_asked_for(
+    call: Call, base: Path, made: Path
+) -> None:
+    base.rename("elsewhere")
+    found = call("delta", "apply", str(made))
+    assert found.code == 4
+    assert "base model 'base' is not known by that name" in found.stderr
+    assert found.stderr.endswith("hint: name its folder: --base FOLDER\n")
+
+
+def test_a_run_whose_data_is_gone_still_gives_a_delta(call: Call, base: Path, tuned: Path) -> None:
+    from zoo.gym.jobs import create_run
+
+    run = create_run(f"model_name_or_path: {base}\ndataset: [gone.jsonl]\n", {})
+    tuned.rename(run.result)
+    found = call("delta", "create", "last", "--json")
+    assert (found.code, found.json["quality"]) == (0, None)
+    assert "the run's data is no longer where it was" in found.stderr
+
+
+def test_a_run_without_a_result_gives_no_delta(call: Call) -> None:
+    from zoo.gym.jobs import create_run
+
+    run = create_run("model_name_or_path: zen-pico\ndataset: [a]\n", {})
+    run.events.emit("end", state="failed", exit_code=1)
+    found = call("delta", "create", "last")
+    assert (found.code, "has no result yet" in found.stderr) == (1, True)

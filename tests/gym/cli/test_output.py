@@ -1,0 +1,102 @@
+"""Which stream words go to, and how figures are written."""
+
+import sys
+from io import StringIO
+
+import pytest
+
+from zoo.gym.cli.output import Output, human_bytes
+from zoo.gym.cli.progress import Progress, duration, event_line, figure
+
+
+class Terminal(StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_an_answer_leaves_stdout_to_json(capsys: pytest.CaptureFixture[str]) -> None:
+    out = Output(as_json=True)
+    out.answer("three runs")
+    out.result({"runs": 3})
+    assert capsys.readouterr() == ('{"runs": 3}\n', "three runs\n")
+
+
+def test_without_json_only_answers_go_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    out = Output()
+    out.say("looking")
+    out.answer("three runs")
+    out.result({"runs": 3})
+    assert capsys.readouterr() == ("three runs\n", "looking\n")
+
+
+def test_a_progress_line_rewrites_itself_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    out = Output()
+    out.progress("step 1")
+    out.progress("step 2")
+    out.say("done")
+    assert stream.getvalue() == "\r\x1b[Kstep 1\r\x1b[Kstep 2\ndone\n"
+
+
+@pytest.mark.parametrize("term", ["dumb", None])
+def test_a_dumb_terminal_gets_kept_lines_only(
+    monkeypatch: pytest.MonkeyPatch, term: str | None
+) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", term) if term else monkeypatch.delenv("TERM", raising=False)
+    out = Output()
+    out.progress("step 1", keep=True)
+    out.progress("step 2")
+    assert stream.getvalue() == "step 1\n"
+
+
+@pytest.mark.parametrize("name", ["NO_COLOR", "nothing"])
+def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv(name, "1")
+    assert Output().colour is (name != "NO_COLOR")
+
+
+def test_a_pipe_gets_about_twenty_of_a_thousand_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(Output())
+    for step in range(1, 1001):
+        progress({"kind": "step", "step": step, "steps": 1000, "loss": 0.5})
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 21  # the first, and every fiftieth
+    assert (lines[0], lines[-1]) == ("step 1/1000  loss 0.5", "step 1000/1000  loss 0.5")
+
+
+def test_a_loss_that_is_no_number_is_told_so() -> None:
+    assert event_line({"kind": "step", "step": 1, "loss": None}) == "step 1/?  loss not a number"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (999_960, "1.0 MB"),
+        (9e15, "9000.0 TB"),
+    ],
+)
+def test_sizes_are_for_people(count: int, text: str) -> None:
+    assert human_bytes(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(3.2, "3 s"), (89, "89 s"), (360, "6 min"), (7500, "2 h 5 min")]
+)
+def test_times_are_for_people(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_figures_have_four_digits() -> None:
+    assert [figure(1.23456), figure(3), figure("a")] == ["1.235", "3", "a"]

@@ -1,0 +1,40 @@
+"""The reference pages are what the program says of itself."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from zoo.gym.cli.verbs import VERBS
+from zoo.gym.errors import EXIT_CODES, EXIT_CTRL_C
+
+FOLDER = Path(__file__).parents[3] / "docs" / "reference"
+
+
+@pytest.fixture(scope="module")
+def maker() -> ModuleType:
+    """docs/reference/make_pages.py as a module."""
+    spec = importlib.util.spec_from_file_location("make_pages", FOLDER / "make_pages.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(("name", "page"), [("cli.md", "cli_page"), ("config.md", "config_page")])
+def test_a_page_is_up_to_date(maker: ModuleType, name: str, page: str) -> None:
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    assert text == maker.made(text, getattr(maker, page)()), "python docs/reference/make_pages.py"
+
+
+def test_every_command_tells_its_json() -> None:
+    contract = (FOLDER / "cli.md").read_text(encoding="utf-8").partition("<!-- made -->")[0]
+    told = [line.split("|")[1] for line in contract.splitlines() if line.startswith("| `")]
+    assert all(any(f"`{verb.words}`" in cell for cell in told) for verb in VERBS)
+
+
+def test_every_exit_code_is_told() -> None:
+    text = (FOLDER / "cli.md").read_text(encoding="utf-8")
+    assert all(f"\n| {code} | " in text for code in {0, *EXIT_CODES.values(), EXIT_CTRL_C})

@@ -1,0 +1,66 @@
+"""The real program in a process of its own: exit codes, streams, broken pipes, Ctrl-C."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PROGRAM = [sys.executable, "-m", "zoo.gym"]
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    home = {"ZOO_GYM_HOME": str(tmp_path / "home"), "HF_HUB_CACHE": str(tmp_path / "hub")}
+    return os.environ | home | {"HF_HUB_OFFLINE": "1"}
+
+
+def test_the_process_ends_with_the_exit_code(env: dict[str, str]) -> None:
+    words = ["runs", "show", "last"]
+    done = subprocess.run([*PROGRAM, *words], env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr.startswith("zoo-gym: error: no run 'last'")
+
+
+def test_an_unforeseen_error_is_one_sentence_and_a_file(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    code = "import zoo.gym.cli.verbs as v; v.VERBS = 1; from zoo.gym.cli import main; main()"
+    argv = [sys.executable, "-c", code, "paths", "--json"]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("zoo-gym: error: unexpected TypeError: ")
+    assert "Traceback" not in done.stderr
+    assert "Traceback" in (tmp_path / "home" / "log" / "crash.txt").read_text()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGPIPE")
+def test_a_reader_that_leaves_is_no_error(env: dict[str, str]) -> None:
+    argv = [*PROGRAM, "paths"]
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as gone:
+        done = subprocess.run(argv, env=env, stdout=gone, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are another thing on Windows")
+def test_ctrl_c_in_a_viewer_is_130(env: dict[str, str]) -> None:
+    make = "from zoo.gym.jobs import create_run; import time; create_run('', {}); time.sleep(60)"
+    maker = subprocess.Popen([sys.executable, "-c", make], env=env)
+    folder = Path(env["ZOO_GYM_HOME"]) / "data" / "runs" / "r0001" / "events.jsonl"
+    while not folder.exists():
+        time.sleep(0.05)
+    with subprocess.Popen(
+        [*PROGRAM, "runs", "tail", "last"], env=env, stdout=-1, stderr=-1
+    ) as tail:
+        assert tail.stdout is not None
+        tail.stdout.readline()
+        tail.send_signal(signal.SIGINT)
+        code = tail.wait()
+    maker.kill()
+    maker.wait()
+    assert code == 130

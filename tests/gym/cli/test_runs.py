@@ -1,0 +1,104 @@
+"""`zoo-gym runs` over run folders that are written by hand."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from zoo.gym.jobs import Run, create_run, open_run
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def done(call: Call) -> Run:
+    """A run that is done, in the home of `call`."""
+    run = create_run("model_name_or_path: zen-pico\ndataset:\n- a.jsonl\n", {})
+    run.events.emit("step", step=3, steps=3, loss=0.25)
+    run.events.emit("end", state="done", exit_code=0, model="/m", metrics={"best_loss": 0.25})
+    return run
+
+
+def test_no_runs_are_an_empty_list(call: Call) -> None:
+    found = call("runs", "list", "--json")
+    assert (found.code, found.json) == (0, {"runs": []})
+
+
+def test_runs_are_listed_newest_first(call: Call, done: Run) -> None:
+    create_run("model_name_or_path: b\n", {}).events.emit("end", state="failed", exit_code=1)
+    rows = call("runs", "list", "--json").json["runs"]
+    assert [(row["id"], row["state"], row["step"], row["pid"]) for row in rows] == [
+        *(("r0002", "failed", 0, None), ("r0001", "done", 3, None))
+    ]
+
+
+def test_a_run_is_listed_in_a_line(call: Call, done: Run) -> None:
+    found = call("runs", "list")
+    assert found.stdout.split() == ["r0001", "done", "step", "3/3", "zen-pico"]
+
+
+def test_a_run_shows_its_state_settings_and_result(call: Call, done: Run) -> None:
+    found = call("runs", "show", "last", "--json").json
+    assert (found["id"], found["state"], found["model"]) == ("r0001", "done", "/m")
+    assert found["metrics"] == {"best_loss": 0.25}
+    assert found["config"] == {"model_name_or_path": "zen-pico", "dataset": ["a.jsonl"]}
+
+
+def test_the_tail_of_a_run_is_its_events(call: Call, done: Run) -> None:
+    lines = call("runs", "tail", "1", "--json").stdout.splitlines()
+    kinds = [json.loads(line).get("kind") for line in lines]
+    assert kinds == ["state", "step", "end", None]
+    assert json.loads(lines[-1]) == {"run": "r0001", "state": "done", "model": "/m"}
+
+
+def test_the_tail_for_people_is_a_line_for_each_event(call: Call, done: Run) -> None:
+    lines = call("runs", "tail", "last").stdout.splitlines()
+    assert lines[:2] == ["state  state queued", "step 3/3  loss 0.25"]
+
+
+@pytest.mark.parametrize("verb", ["pause", "stop"])
+def test_a_run_that_is_done_cannot_be_steered(call: Call, done: Run, verb: str) -> None:
+    found = call("runs", verb, "last")
+    assert found.code == 1
+    assert f"cannot {verb} run 'r0001'" in found.stderr
+
+
+def test_a_run_that_is_done_cannot_be_resumed(call: Call, done: Run) -> None:
+    found = call("runs", "resume", "last")
+    assert (found.code, "run 'r0001' is done" in found.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(("options", "wanted"), [([], "pause"), (["--park"], "park")])
+def test_pausing_asks_the_worker_and_waits(
+    call: Call, monkeypatch: pytest.MonkeyPatch, options: list[str], wanted: str
+) -> None:
+    run = create_run("model_name_or_path: b\n", {})
+    run.events.emit("state", state="running")
+    monkeypatch.setattr("zoo.gym.cli.runs.time.sleep", lambda _: obey(run))
+    found = call("runs", "pause", *options, "last", "--json")
+    assert found.json == {"run": "r0001", "state": "paused", "step": 0}
+    assert run.control.pending() == wanted
+
+
+def obey(run: Run) -> None:
+    """Does what a worker does when it sees a request."""
+    assert open_run("last").control.pending()
+    run.events.emit("state", state="paused")
+
+
+def test_resuming_with_wait_ends_as_train_does(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = create_run("model_name_or_path: b\n", {})
+    run.events.emit("state", state="paused")
+    run.control.request("pause")
+
+    def clears(run: Run) -> object:
+        before = jobs_resume(run)
+        run.events.emit("end", state="done", exit_code=0, model="/m", metrics={})
+        return before
+
+    from zoo.gym.jobs import resume as jobs_resume
+
+    monkeypatch.setattr("zoo.gym.jobs.resume", clears)
+    found = call("runs", "resume", "last", "--wait", "--json")
+    assert (found.code, found.json["state"], found.json["model"]) == (0, "done", "/m")

@@ -1,0 +1,106 @@
+"""Mistakes in the words: exit code 2 or 4, one sentence, the nearest that exists, no traceback."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from zoo.gym.cli.verbs import GROUPS, VERBS, Verb
+
+Call = Callable[..., Any]
+
+MISTAKES = [
+    ("trian", 2, "trian: no such command. Did you mean 'train'?"),
+    ("--jsn", 2, "--jsn: no such command"),
+    ("runs lst", 2, "runs lst: no such command. Did you mean 'list'?"),
+    ("runs list extra", 2, "unexpected 'extra'"),
+    ("runs show", 2, "RUN: expected a value, got nothing"),
+    ("runs list --jsn", 2, "--jsn: no such option. Did you mean '--json'?"),
+    ("runs show r0001", 4, "no run 'r0001': expected a run id, got a folder without runs"),
+    ("train --lora_rnk 5", 2, "--lora_rnk: no such option. Did you mean '--lora_rank'?"),
+    ("train --learning-rte=5", 2, "--learning-rte: no such option. Did you mean '--learning_rate'"),
+    ("train --lr 5", 2, "--lr: no such option. Did you mean '--learning_rate'?"),
+    ("train --zzz", 2, "--zzz: no such option"),
+    ("train -q", 2, "-q: no such option"),
+    ("train --lora_rank", 2, "--lora_rank: expected a value, got nothing"),
+    ("train --model a --model b", 2, "--model: given more than once"),
+    ("train --yes=maybe", 2, '--yes: expected true or false, got "maybe"'),
+    ("train --quantization_bit 4", 2, "--quantization_bit: training on a quantised base does not"),
+    ("train --grpo-beta=3", 2, "--grpo-beta: reinforcement learning does not exist yet"),
+    ("train grpo --model m --data d", 2, "stage=grpo: the method 'grpo' does not exist yet"),
+    ("train --model m --data d --seed x", 2, '--seed: expected a whole number, got "x"'),
+    ("train --model m", 2, "dataset: not given"),
+    ("train absent.jsonl --model m", 4, "absent.jsonl: no such file: expected a file of examples"),
+    ("train absent.yaml", 4, "absent.yaml: no such file: expected a YAML file of settings"),
+    ("train --config absent", 4, "absent: no such file: expected a YAML file of settings"),
+    ("train lora_rank", 2, "lora_rank: no such file: expected a file of examples, a .yaml file or"),
+    ("train --data absent.txt --model m", 4, "absent.txt: no such file: expected a file of"),
+    ("delta create", 2, "SOURCE: expected a value, got nothing"),
+    ("delta create nothing", 4, "nothing: expected a run, a model folder or a .safetensors file"),
+    ("delta create . --form dnse", 2, '--form: expected one of auto, lowrank, dense, got "dnse".'),
+    ("delta create . --bits two", 2, '--bits: expected a whole number, got "two"'),
+    ("delta create .", 2, "--base: expected a model's name or folder, got nothing"),
+    ("delta info absent.safetensors", 4, "absent.safetensors: no such file: expected a delta file"),
+    ("data inspect", 2, "FILE: expected at least one file of examples, got none"),
+    ("data inspect absent.json", 4, "absent.json: no such file: expected a file of examples"),
+    ("chat", 2, "--model: expected a model's name or folder, got nothing"),
+    ("chat --model zen-nan", 4, "no such model: expected one of zen-pico, zen-nano, zen-eco"),
+    ("chat --model m --max_new_tokens 0", 2, "--max_new_tokens: expected at least 1, got 0"),
+    ("chat --model m --temperature -1", 2, "--temperature: expected at least 0, got -1"),
+    (
+        "chat --run a --delta b",
+        2,
+        "--delta: expected one of --run, --adapter_name_or_path, --delta",
+    ),
+    ("chat --adapter_name_or_path .", 2, ".: expected a peft folder with adapter_config.json"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "start"), MISTAKES)
+def test_a_mistake_is_told_in_one_sentence(call: Call, words: str, code: int, start: str) -> None:
+    found = call(*words.split())
+    assert (found.code, found.stdout) == (code, "")
+    assert found.stderr.startswith(f"zoo-gym: error: {start}")
+    assert "Traceback" not in found.stderr
+
+
+def test_an_error_is_also_the_last_line_of_json(call: Call) -> None:
+    found = call("runs", "show", "r0001", "--json")
+    message = "no run 'r0001': expected a run id, got a folder without runs"
+    hint = "start one with: zoo-gym train"
+    assert found.json == {"error": {"message": message, "hint": hint, "exit_code": 4}}
+
+
+def test_every_line_of_an_error_is_marked(call: Call) -> None:
+    found = call("train", "seed=x", "lora_rank=y", "--model", "m", "--data", "d")
+    assert [line[:20] for line in found.stderr.splitlines()] == [
+        *("zoo-gym: error: seed", "zoo-gym: error: lora")
+    ]
+
+
+def test_bare_program_prints_every_command(call: Call) -> None:
+    found = call()
+    assert found.code == 0
+    assert all(f"  {verb.words}" in found.stdout for verb in VERBS)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_alone_prints_its_commands(call: Call, group: str) -> None:
+    found = call(group)
+    assert (found.code, found.stderr) == (0, "")
+    assert f"Usage: zoo-gym {group} COMMAND" in found.stdout
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.words)
+def test_every_command_has_help(call: Call, verb: Verb) -> None:
+    found = call(*verb.words.split(), "--help")
+    assert (found.code, found.stderr) == (0, "")
+    assert found.stdout.startswith(f"Usage: zoo-gym {verb.words}")
+    assert verb.summary in found.stdout
+    assert "--json" in found.stdout
+
+
+def test_the_version_is_printed(call: Call) -> None:
+    found = call("--version")
+    assert found.code == 0
+    assert found.stdout.strip().count(".") == 2
