@@ -1,0 +1,1 @@
+"""The main job on the built-in model, with every step measured."""

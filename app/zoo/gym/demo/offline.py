@@ -1,0 +1,37 @@
+"""A guard that turns any attempt to reach a network into an error."""
+
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from zoo.gym.errors import GymError
+
+
+@contextmanager
+def no_network() -> Generator[None]:
+    """Refuses every connection and name look-up of this process while the block lasts.
+
+    Sockets of this machine's own kind (`AF_UNIX`) stay open.
+
+    Raises:
+        GymError: something tried to connect.
+    """
+    kept = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
+
+    def connect(self: socket.socket, address: Any) -> Any:  # noqa: ANN401
+        if self.family == getattr(socket, "AF_UNIX", None):
+            return kept[0](self, address)
+        return refuse(address)
+
+    def refuse(*address: Any, **_: Any) -> NoReturn:  # noqa: ANN401
+        raise GymError(f"the network was asked for while offline: {address!r}")
+
+    socket.socket.connect = connect  # type: ignore[method-assign, assignment]
+    socket.socket.connect_ex = connect  # type: ignore[method-assign, assignment]
+    socket.getaddrinfo = refuse
+    try:
+        yield
+    finally:
+        socket.socket.connect, socket.socket.connect_ex = kept[:2]  # type: ignore[method-assign]
+        socket.getaddrinfo = kept[2]

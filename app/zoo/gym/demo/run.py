@@ -1,0 +1,214 @@
+"""The demo: two tunes of zen-pico, a small delta of each, and what every step was worth.
+
+Figures printed here are measured here, on zen-pico; they say nothing about larger models.
+"""
+
+import json
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from zoo.gym.config import TrainConfig
+from zoo.gym.data import EncodeOptions, Message, encode_prompt, load_tokenizer
+from zoo.gym.demo.closing import closing_words
+from zoo.gym.demo.offline import no_network
+from zoo.gym.demo.words import Words, accuracy, backward, make_words, prompt
+
+if TYPE_CHECKING:
+    from zoo.backends.base import Policy
+    from zoo.gym.api import RunResult
+    from zoo.gym.delta import DeltaReport, Loadable
+
+Say = Callable[[str], None]
+
+TRAIN_WORDS, UNSEEN_WORDS = 4000, 200
+SHOWN = 3
+RECIPE: dict[str, object] = {
+    "model_name_or_path": "zen-pico",
+    "per_device_train_batch_size": 16,
+    "gradient_accumulation_steps": 1,
+    "learning_rate": 2e-3,
+    "max_steps": 330,
+    "val_size": 100,
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table.
+
+    Attributes:
+        name: which model answered.
+        accuracy: share of unseen words spelled right.
+        recovered: share of its tune's gain that a delta keeps; None for base and tunes.
+        size_bytes: of the delta file, or of the weights of base and tunes.
+        answers: what it said to each unseen word.
+    """
+
+    name: str
+    accuracy: float
+    recovered: float | None
+    size_bytes: int
+    answers: tuple[str, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """Returns the row as the command prints it."""
+        return {
+            "name": self.name,
+            "accuracy": self.accuracy,
+            "recovered": self.recovered,
+            "bytes": self.size_bytes,
+        }
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """The table, and a sentence for each bound that was missed."""
+
+    rows: tuple[Row, ...]
+    missed: tuple[str, ...]
+
+
+def run_demo(say: Say) -> DemoResult:
+    """Trains, compresses, measures and tells; opens no connection."""
+    from zoo.models import resolve
+
+    words = make_words(TRAIN_WORDS, UNSEEN_WORDS)
+    with no_network(), tempfile.TemporaryDirectory(prefix="zoo-gym-demo-") as scratch:
+        base = resolve("zen-pico", offline=True).folder
+        data = write_rows(Path(scratch) / "backward.jsonl", words.train)
+        say(f"zen-pico learns to spell backward: {len(words.train):,} made-up words to learn from,")
+        say(f"{len(words.unseen)} unseen words to measure on. Nothing leaves this machine.")
+        rows = measure(base, data, words, Path(scratch), say)
+    for line in [*table(rows), *before_and_after(rows, words), *closing_words()]:
+        say(line)
+    return DemoResult(rows, tuple(missed_bounds(rows)))
+
+
+def write_rows(path: Path, words: Sequence[str]) -> Path:
+    """Writes prompt and completion of each word as JSON lines."""
+    rows = [{"prompt": prompt(word), "completion": backward(word)} for word in words]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def measure(base: Path, data: Path, words: Words, scratch: Path, say: Say) -> tuple[Row, ...]:
+    """Runs every step and returns the table's rows in order."""
+    from zoo.gym.delta import delta_model, load_delta, random_signs, tuned_model
+    from zoo.gym.delta.rebuilt import Loadable
+
+    weights = base / "model.safetensors"
+    rows = [_row("base", Loadable(base, None), words, weights.stat().st_size, None)]
+    deltas: list[tuple[str, DeltaReport, Row]] = []
+    for method, name in (("lora", "lowrank-2bit"), ("full", "dense-1bit")):
+        result = tune(method, data, say)
+        with tuned_model(result.model, base) as model:
+            size = sum(file.stat().st_size for file in result.model.glob("*.safetensors"))
+            tuned = _row(f"tuned-{method}", model, words, size, None)
+        rows.append(tuned)
+        deltas.append((name, compress(result, base, scratch / f"{name}.safetensors"), tuned))
+    control = random_signs(deltas[1][1].file, scratch / "random-signs.safetensors", seed=0)
+    files = [(name, report.file, tuned) for name, report, tuned in deltas]
+    for name, file, tuned in [*files, ("random-signs", control.path, deltas[1][2])]:
+        with delta_model(load_delta(file), base) as model:
+            gain = (rows[0].accuracy, tuned.accuracy)
+            rows.append(_row(name, model, words, file.stat().st_size, gain))
+    return tuple(rows)
+
+
+def tune(method: Literal["lora", "full"] | str, data: Path, say: Say) -> "RunResult":
+    """Trains zen-pico on the words, as an ordinary run."""
+    from zoo.gym.api import run_training
+
+    config = TrainConfig.model_validate(
+        {**RECIPE, "finetuning_type": method, "dataset": str(data), "offline": True}
+    )
+    result = run_training(config)
+    metrics = result.metrics
+    say(
+        f"{method}: run {result.run}, {metrics['steps']} steps in {metrics['training_s']:.0f} s, "
+        f"held-out loss {metrics['base_loss']:.3f} -> {metrics['best_loss']:.4f} nats a token"
+    )
+    return result
+
+
+def compress(result: "RunResult", base: Path, out: Path) -> "DeltaReport":
+    """Makes the delta of a tune in its usual form."""
+    from zoo.gym.delta import create_delta
+
+    return create_delta(result.model, base=base, base_id="zen-pico", out=out)
+
+
+def _row(
+    name: str,
+    model: "Loadable",
+    words: Words,
+    size_bytes: int,
+    gain: tuple[float, float] | None,
+) -> Row:
+    """Asks a model for every unseen word; `gain` is the accuracy of base and tune."""
+    from zoo.backends import load_backend
+
+    policy = load_backend().load(model.folder, adapter=model.adapter)
+    answers = ask(policy, model.folder, words.unseen)
+    share = accuracy(words.unseen, answers)
+    recovered = None
+    if gain is not None and gain[1] > gain[0]:
+        recovered = (share - gain[0]) / (gain[1] - gain[0])
+    return Row(name, share, recovered, size_bytes, tuple(answers))
+
+
+def ask(policy: "Policy", folder: Path, words: Sequence[str]) -> list[str]:
+    """Returns the greedy answer to each word's prompt."""
+    from zoo.backends.base import Sampling
+
+    tokenizer = load_tokenizer(folder)
+    stop = tokenizer.eos_token_id
+    assert stop is not None
+    options = EncodeOptions(cutoff_len=64, date="2024-07-26")
+    prompts = [encode_prompt([Message("user", prompt(w))], tokenizer, options) for w in words]
+    sampling = Sampling(max_new_tokens=12, stop_ids=(stop,))
+    rollouts = policy.generate(prompts, sampling, keys=range(len(prompts)))
+    return [tokenizer.decode([i for i in r.ids if i != stop]) for r in rollouts]
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """Returns the table as lines."""
+    lines = ["", f"{'':14} {'right':>7} {'gain kept':>10} {'bytes':>11}"]
+    for row in rows:
+        kept = "" if row.recovered is None else f"{row.recovered:.1%}"
+        lines.append(f"{row.name:14} {row.accuracy:>7.1%} {kept:>10} {row.size_bytes:>11,}")
+    return lines
+
+
+def before_and_after(rows: Sequence[Row], words: Words) -> list[str]:
+    """Returns a few prompts with the answers of base, tune and both deltas."""
+    shown = [row for row in rows if row.name in {"base", "tuned-lora", "lowrank-2bit"}]
+    lines = [""]
+    for place, word in enumerate(words.unseen[:SHOWN]):
+        answers = ", ".join(f"{row.name} {row.answers[place]!r}" for row in shown)
+        lines.append(f"{prompt(word)}  {answers}")
+    return lines
+
+
+def missed_bounds(rows: Sequence[Row]) -> Generator[str]:
+    """Yields a sentence for each figure that is not what the demo promises."""
+    found = {row.name: row for row in rows}
+    if found["base"].accuracy > 0.05:
+        yield f"base: expected at most 5% right, got {found['base'].accuracy:.1%}"
+    for name in ("tuned-lora", "tuned-full"):
+        if found[name].accuracy < 0.9:
+            yield f"{name}: expected at least 90% right, got {found[name].accuracy:.1%}"
+    for name, least in (("lowrank-2bit", 0.9), ("dense-1bit", 0.8)):
+        kept = found[name].recovered
+        if kept is None or kept < least:
+            yield f"{name}: expected at least {least:.0%} of the gain kept, got {_share(kept)}"
+    control = found["random-signs"].recovered
+    if control is None or control > 0.1:
+        yield f"random-signs: expected at most 10% of the gain, got {_share(control)}"
+
+
+def _share(value: float | None) -> str:
+    return "no gain" if value is None else f"{value:.1%}"

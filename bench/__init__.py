@@ -1,0 +1,1 @@
+"""Measurements against the plain alternative, in one process, printed as ratios."""

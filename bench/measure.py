@@ -1,0 +1,47 @@
+"""How the benches measure: processor seconds and the extra peak of resident memory."""
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+MB = 1e6
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Medians over the repeats: processor seconds, and megabytes above the resident size before."""
+
+    cpu_s: float
+    peak_mb: float
+
+
+def cost(work: Callable[[], object], repeats: int = 3) -> Cost:
+    """Runs `work` once to warm up and `repeats` times measured; Linux only."""
+    work()
+    runs = [_once(work) for _ in range(repeats)]
+    return Cost(median(r.cpu_s for r in runs), median(r.peak_mb for r in runs))
+
+
+def _once(work: Callable[[], object]) -> Cost:
+    gc.collect()
+    before = reset_peak_bytes()
+    started = time.process_time()
+    work()
+    return Cost(time.process_time() - started, (status_bytes("VmHWM") - before) / MB)
+
+
+def reset_peak_bytes() -> int:
+    """Forgets the peak so far and returns the resident size."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return status_bytes("VmRSS")
+
+
+def status_bytes(field: str) -> int:
+    """Returns one field of /proc/self/status in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) * 1024
+    raise ValueError(f"/proc/self/status: no field {field}")

@@ -1,0 +1,99 @@
+"""Rules that no linter knows, each broken by somebody before."""
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import zoo.gym
+
+ROOT = Path(__file__).parents[2]
+ROOTS = ("app", "backends", "models", "core-rs/python")
+SOURCES = sorted(path for root in ROOTS for path in (ROOT / root / "zoo").rglob("*.py"))
+
+FORBIDDEN = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+UNPICKLING = {("torch", "load"), ("torch", "save")}
+
+
+def test_zoo_is_a_namespace_that_others_may_share() -> None:
+    assert not [root for root in ROOTS if (ROOT / root / "zoo" / "__init__.py").exists()]
+    assert len(zoo.__path__) >= 1
+    assert getattr(zoo, "__file__", None) is None
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_source_reads_or_writes_pickles(source: Path) -> None:
+    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            assert not {alias.name.partition(".")[0] for alias in node.names} & FORBIDDEN
+        if isinstance(node, ast.ImportFrom):
+            assert (node.module or "").partition(".")[0] not in FORBIDDEN
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            assert (node.value.id, node.attr) not in UNPICKLING
+
+
+@pytest.mark.parametrize("name", zoo.gym.__all__)
+def test_every_public_name_works_and_says_what_it_is(name: str) -> None:
+    thing = getattr(zoo.gym, name)
+    assert isinstance(thing, str) or (thing.__doc__ or "").strip()
+
+
+def test_an_unknown_public_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Trainer'"):
+        zoo.gym.Trainer  # noqa: B018
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    heavy = {"torch", "mlx", "transformers", "peft", "textual", "numpy", "sqlite_utils"}
+    heavy |= {"huggingface_hub", "safetensors", "pydantic", "cyclopts", "yaml"}
+    program = "import sys, zoo.gym; print(' '.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert not heavy & {name.partition(".")[0] for name in done.stdout.split()}
+
+
+IMPORT_ALL = """
+import importlib, socket, sys
+def refuse(*args, **kwargs):
+    raise SystemExit(f"asked for the network: {args}")
+socket.socket.connect = refuse
+socket.getaddrinfo = refuse
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+"""
+
+
+@pytest.mark.slow
+def test_nothing_is_fetched_while_importing(tmp_path: Path) -> None:
+    """Packages that fetch native code do it through `kernels`, which is broken here."""
+    (tmp_path / "kernels.py").write_text("raise ImportError('fetches code from a hub')\n")
+    names = [module_name(source) for source in SOURCES if source.name != "__main__.py"]
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_ALL, *names, "transformers", "peft", "accelerate"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+
+
+def module_name(source: Path) -> str:
+    parts = source.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[parts.index("zoo") :]).removesuffix(".__init__")
+
+
+def test_every_module_imports() -> None:
+    for source in SOURCES:
+        if source.name != "__main__.py":
+            importlib.import_module(module_name(source))
+
+
+def test_the_house_keeps_its_sizes() -> None:
+    from tests.house import sizes
+
+    assert sizes.main() == 0
