@@ -1,8 +1,31 @@
-"""Writing files so that a kill or a power cut leaves the old content or the new, never a mix."""
+"""Files and folders that appear whole or not at all, whatever ends the program.
+
+Each is written beside its place under a private name, brought to the disk, and renamed.
+"""
 
 import os
+import secrets
+import shutil
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+
+from zoo.gym.errors import InputError
+from zoo.gym.paths import storage_error
+
+
+@contextmanager
+def storage_errors(path: Path) -> Generator[None]:
+    """Turns the system's answer to a failed write into one sentence about `path`.
+
+    Raises:
+        StorageError: the block raised an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error, path) from error
 
 
 def write_beside(path: Path, content: str, *, sync: bool = False) -> None:
@@ -27,6 +50,66 @@ def write_beside(path: Path, content: str, *, sync: bool = False) -> None:
         raise
     if sync:
         sync_folder(path.parent)
+
+
+@contextmanager
+def new_file(path: Path) -> Generator[Path]:
+    """Yields a private path in the same folder, renamed to `path` when the block ends well.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    temporary = _beside(path)
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield temporary
+        with storage_errors(path):
+            sync_file(temporary)
+            temporary.replace(path)
+            sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(path: Path, *, replace: bool = False) -> Generator[Path]:
+    """Yields a private folder beside `path`, renamed to `path` when the block ends well.
+
+    Args:
+        path: the folder to make.
+        replace: a folder that stands there already gives way; otherwise it is refused.
+
+    Raises:
+        InputError: `path` exists, is not an empty folder, and is not to be replaced.
+        StorageError: the folder cannot be written.
+    """
+    if not replace and path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        hint = "name a folder that does not exist yet"
+        raise InputError(f"output {str(path)!r}: expected no folder or an empty one", hint=hint)
+    temporary = _beside(path)
+    with storage_errors(path):
+        temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        with storage_errors(path):
+            _settle(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _beside(path: Path) -> Path:
+    return path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
+
+
+def _settle(temporary: Path, path: Path) -> None:
+    for file in temporary.iterdir():
+        sync_file(file)
+    sync_folder(temporary)
+    if path.exists():
+        shutil.rmtree(path)  # a folder cannot be renamed onto another
+    temporary.rename(path)
+    sync_folder(path.parent)
 
 
 def sync_file(path: Path) -> None:

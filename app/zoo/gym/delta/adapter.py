@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo.gym.delta.atomic import storage_errors
 from zoo.gym.delta.safetensors import Entry, write_safetensors
 from zoo.gym.delta.weights import Weights, open_weights, read_float32, refuse_not_finite
 from zoo.gym.errors import InputError
+from zoo.gym.files import storage_errors
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo.gym.delta.atomic import new_folder, storage_errors
 from zoo.gym.delta.container import load_delta
 from zoo.gym.delta.identity import verify_base
 from zoo.gym.delta.rebuild import NAMES, OutType, Rebuild
 from zoo.gym.delta.safetensors import ITEM_BYTES, Entry, write_safetensors
 from zoo.gym.delta.weights import is_tied, open_weights, own_tensors, read_config
 from zoo.gym.errors import InputError
+from zoo.gym.files import new_folder, storage_errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

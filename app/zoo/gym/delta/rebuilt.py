@@ -13,11 +13,11 @@ from pathlib import Path
 
 from zoo.gym.delta.adapter import CONFIG, FILE, is_adapter, write_adapter
 from zoo.gym.delta.apply import apply_delta
-from zoo.gym.delta.atomic import storage_errors
 from zoo.gym.delta.container import Delta
 from zoo.gym.delta.identity import verify_base
 from zoo.gym.delta.terms import decode_factors
 from zoo.gym.delta.weights import open_weights
+from zoo.gym.files import storage_errors
 
 
 @dataclass(frozen=True)

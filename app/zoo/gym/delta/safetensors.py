@@ -10,7 +10,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo.gym.delta.atomic import storage_errors
+from zoo.gym.files import storage_errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

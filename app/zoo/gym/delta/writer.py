@@ -7,12 +7,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from zoo.gym.delta.atomic import new_file, storage_errors
 from zoo.gym.delta.container import DIGEST_AT, DIGEST_LENGTH, PART_TYPES, Delta, load_delta
 from zoo.gym.delta.header import FORMAT, VERSION, DeltaHeader, Part, PartType, term_parts
 from zoo.gym.delta.safetensors import Entry, header_bytes
 from zoo.gym.delta.terms import Encoded
 from zoo.gym.errors import InputError
+from zoo.gym.files import new_file, storage_errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from zoo.gym.config import dump_config
 from zoo.gym.config.train import TrainConfig
-from zoo.gym.files import write_beside
+from zoo.gym.files import new_folder, write_beside
 from zoo.gym.train.card import write_card
 from zoo.gym.train.loop import Job, fit
 from zoo.gym.train.order import spread
 from zoo.gym.train.plan import Facts, Plan, make_plan
 from zoo.gym.train.progress import Progress, load_best
 from zoo.gym.train.rows import Rows, prepare_rows
+from zoo.models.folder import TOKENIZER_FILES, count_parameters
 
 if TYPE_CHECKING:
     from zoo.backends.base import LoraSpec, Policy
@@ -124,7 +125,6 @@ def lora_spec(config: TrainConfig) -> "LoraSpec":
 def stored_threads(env_file: Path, folder: Path) -> int:
     """Returns the run's thread count: the one it started with, or one chosen and stored now."""
     from zoo.backends.threads import choose_threads
-    from zoo.models.folder import count_parameters
 
     env = json.loads(env_file.read_text(encoding="utf-8"))
     if "threads" not in env:
@@ -185,20 +185,13 @@ def finish(run: Workspace, job: Job, progress: Progress, base: "Resolved") -> di
 
 
 def write_result(policy: "Policy", folder: Path, base: "Resolved") -> None:
-    """Writes the model beside and renames it; a full model gets the base's tokenizer."""
-    beside = folder.with_name(folder.name + ".part")
-    for stale in (beside, folder):
-        if stale.exists():
-            shutil.rmtree(stale)
-    beside.mkdir(parents=True)
-    policy.save_result(beside, base=base_name(base))
-    if not (beside / "adapter_config.json").exists():
-        from zoo.models.folder import TOKENIZER_FILES
-
-        for name in TOKENIZER_FILES:
-            if (base.folder / name).is_file():
-                shutil.copyfile(base.folder / name, beside / name)
-    beside.rename(folder)
+    """Writes the model, whole or not at all; a full model gets the base's tokenizer."""
+    with new_folder(folder, replace=True) as beside:
+        policy.save_result(beside, base=base_name(base))
+        if not (beside / "adapter_config.json").exists():
+            for name in TOKENIZER_FILES:
+                if (base.folder / name).is_file():
+                    shutil.copyfile(base.folder / name, beside / name)
 
 
 def base_name(base: "Resolved") -> str:
