@@ -4,12 +4,11 @@
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from bench.measure import Cost, cost
+from bench.measure import Case, Cost, cost
 from zoo.backends.base import Stat
 from zoo.backends.torch.head import CHUNK_TOKENS, Head
 from zoo.backends.torch.statistics import Scored, Stats, gradients, score
@@ -65,15 +64,7 @@ def relative(got: Tensor, expected: Tensor) -> float:
     return float((got - expected).norm() / expected.norm())
 
 
-def case(
-    name: str, value: float, unit: str, against: str, ratio: float, bar: str
-) -> dict[str, Any]:
-    """Returns one row of the result."""
-    row = {"name": name, "value": value, "unit": unit, "against": against}
-    return row | {"ratio": ratio, "bar": bar}
-
-
-def run() -> Iterator[dict[str, Any]]:
+def run() -> Iterator[Case]:
     """Yields the cases."""
     torch.set_num_threads(1)
     hidden, targets, head = problem()
@@ -82,29 +73,35 @@ def run() -> Iterator[dict[str, Any]]:
     yield _bf16()
 
 
-def _frozen(hidden: Tensor, targets: Tensor, head: nn.Linear) -> Iterator[dict[str, Any]]:
+def _frozen(hidden: Tensor, targets: Tensor, head: nn.Linear) -> Iterator[Case]:
     head.requires_grad_(requires_grad=False)
     loss, dhidden, _ = full(hidden, targets, head)
     got_loss, got_dhidden, _ = ours(hidden, targets, head)
     value_error = abs(float(got_loss - loss)) / float(loss)
-    yield case("frozen head: loss", value_error, "relative", "full logits", value_error, "<= 1e-5")
+    yield Case("frozen head: loss", value_error, "relative", "full logits", value_error, "<= 1e-5")
     error = relative(got_dhidden, dhidden)
-    yield case("frozen head: gradient", error, "relative", "full logits", error, "<= 1e-5")
+    yield Case("frozen head: gradient", error, "relative", "full logits", error, "<= 1e-5")
     theirs = cost(lambda: full(hidden, targets, head))
     mine = cost(lambda: ours(hidden, targets, head))
     loop = cost(lambda: plain_chunks(hidden, targets, head))
     yield from _ratios("frozen head", mine, theirs, "<= 0.12", "<= 0.7")
-    yield case("frozen head: time", mine.cpu_s, "CPU-s", "plain chunked loop",
-               mine.cpu_s / loop.cpu_s, "<= 1.0")  # fmt: skip
+    yield Case(
+        "frozen head: time",
+        mine.cpu_s,
+        "CPU-s",
+        "plain chunked loop",
+        mine.cpu_s / loop.cpu_s,
+        "<= 1.0",
+    )
 
 
-def _trained(hidden: Tensor, targets: Tensor, head: nn.Linear) -> Iterator[dict[str, Any]]:
+def _trained(hidden: Tensor, targets: Tensor, head: nn.Linear) -> Iterator[Case]:
     head.requires_grad_(requires_grad=True)
     _, dhidden, dweight = full(hidden, targets, head)
     _, got_dhidden, (got_dweight,) = ours(hidden, targets, head)
     assert dweight is not None
     error = max(relative(got_dhidden, dhidden), relative(got_dweight, dweight))
-    yield case("trained head: gradient", error, "relative", "full logits", error, "<= 1e-5")
+    yield Case("trained head: gradient", error, "relative", "full logits", error, "<= 1e-5")
     del dhidden, dweight, got_dhidden, got_dweight
     head.weight.grad = None
 
@@ -116,16 +113,19 @@ def _trained(hidden: Tensor, targets: Tensor, head: nn.Linear) -> Iterator[dict[
     yield from _ratios("trained head", mine, theirs, "<= 0.30", "<= 1.5")
 
 
-def _ratios(
-    name: str, mine: Cost, theirs: Cost, memory: str, time: str
-) -> Iterator[dict[str, Any]]:
-    yield case(f"{name}: extra peak", mine.peak_mb, "MB", "full logits",
-               mine.peak_mb / theirs.peak_mb, memory)  # fmt: skip
-    yield case(f"{name}: time", mine.cpu_s, "CPU-s", "full logits",
-               mine.cpu_s / theirs.cpu_s, time)  # fmt: skip
+def _ratios(name: str, mine: Cost, theirs: Cost, memory: str, time: str) -> Iterator[Case]:
+    yield Case(
+        f"{name}: extra peak",
+        mine.peak_mb,
+        "MB",
+        "full logits",
+        mine.peak_mb / theirs.peak_mb,
+        memory,
+    )
+    yield Case(f"{name}: time", mine.cpu_s, "CPU-s", "full logits", mine.cpu_s / theirs.cpu_s, time)
 
 
-def _bf16() -> dict[str, Any]:
+def _bf16() -> Case:
     hidden, targets, head = problem(torch.bfloat16)
     needs = frozenset({Stat.LOGPROBS})
     got = score(Scored(hidden, targets, Head(head)), needs)[Stat.LOGPROBS]
@@ -133,10 +133,4 @@ def _bf16() -> dict[str, Any]:
     wide.weight.data = head.weight.data.float()
     exact = score(Scored(hidden.float(), targets, Head(wide)), needs)[Stat.LOGPROBS]
     error = float((got - exact).abs().mean())
-    return case("bf16 weights: log-prob", error, "nats", "float32", error, "<= 0.005")
-
-
-if __name__ == "__main__":
-    for row in run():
-        print(f"{row['name']:28} {row['value']:>12.4g} {row['unit']:9} "
-              f"{row['ratio']:>8.3g} of {row['against']:20} bar {row['bar']}")  # fmt: skip
+    return Case("bf16 weights: log-prob", error, "nats", "float32", error, "<= 0.005")

@@ -11,6 +11,34 @@ MB = 1e6
 
 
 @dataclass(frozen=True)
+class Case:
+    """One measured figure.
+
+    Attributes:
+        name: what was measured.
+        value: the figure, in `unit`.
+        unit: `CPU-s`, `MB`, `relative` ...
+        against: the plain alternative.
+        ratio: the figure divided by the alternative's, or the error itself.
+        bar: what the ratio must keep, as `<= 0.7`; empty where nothing is promised.
+    """
+
+    name: str
+    value: float
+    unit: str
+    against: str
+    ratio: float
+    bar: str
+
+    def keeps_its_bar(self) -> bool:
+        """Returns whether the ratio is on the right side of the bar."""
+        if not self.bar:
+            return True
+        sign, limit = self.bar.split()
+        return self.ratio <= float(limit) if sign == "<=" else self.ratio >= float(limit)
+
+
+@dataclass(frozen=True)
 class Cost:
     """Medians over the repeats: processor seconds, and megabytes above the resident size before."""
 

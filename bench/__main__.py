@@ -1,0 +1,76 @@
+"""Runs every bench, prints a table, and writes it under bench/results.
+
+usage: python -m bench [NAME ...]      NAME is a module of this folder: head, startup
+"""
+
+import datetime as dt
+import json
+import platform
+import subprocess
+import sys
+from dataclasses import asdict
+from importlib import import_module, metadata
+from pathlib import Path
+
+from bench.measure import Case
+
+BENCHES = ("head", "startup")
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+
+
+def machine() -> dict[str, object]:
+    """Returns what the figures depend on besides the code."""
+    names = ("torch", "transformers", "peft", "numpy")
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=RESULTS.parent,
+    )
+    return {
+        "machine": platform.machine(),
+        "processor": processor(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": {name: metadata.version(name) for name in names},
+        "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
+        "commit": commit.stdout.strip(),
+    }
+
+
+def processor() -> str:
+    """Returns the processor's name where Linux tells it."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    return next((line.partition(": ")[2] for line in lines if "model name" in line), "")
+
+
+def line(case: Case) -> str:
+    """Returns one row of the table."""
+    missed = "" if case.keeps_its_bar() else "   MISSED"
+    return (
+        f"{case.name:32} {case.value:>11.4g} {case.unit:9} {case.ratio:>9.3g} "
+        f"of {case.against:20} {case.bar:9}{missed}"
+    )
+
+
+def main(names: list[str]) -> int:
+    """Runs the named benches, or all; returns 1 where a bar was missed."""
+    missed = 0
+    RESULTS.mkdir(exist_ok=True)
+    for name in names or BENCHES:
+        cases: list[Case] = []
+        for case in import_module(f"bench.{name}").run():
+            print(line(case), flush=True)
+            cases.append(case)
+        missed += sum(not case.keeps_its_bar() for case in cases)
+        result = machine() | {"cases": [asdict(case) for case in cases]}
+        text = json.dumps(result, indent=2) + "\n"
+        (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
