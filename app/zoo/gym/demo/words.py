@@ -40,7 +40,7 @@ def backward(word: str) -> str:
 
 def prompt(word: str) -> str:
     """Returns the question about a word."""
-    return f"Write {word} backward."
+    return f"Spell {word} backward."
 
 
 def accuracy(words: Sequence[str], answers: Sequence[str]) -> float:

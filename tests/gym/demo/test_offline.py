@@ -1,0 +1,33 @@
+"""The demo's guard against networks, on real sockets of this machine."""
+
+import socket
+import urllib.request
+
+import pytest
+
+from zoo.gym.demo.offline import no_network
+from zoo.gym.errors import GymError
+
+
+def test_a_connection_is_refused_and_named() -> None:
+    with (
+        no_network(),
+        socket.socket() as client,
+        pytest.raises(GymError, match=r"127\.0\.0\.1"),
+    ):
+        client.connect(("127.0.0.1", 9))
+
+
+def test_a_name_is_not_looked_up() -> None:
+    with no_network(), pytest.raises(GymError, match="offline"):
+        urllib.request.urlopen("http://localhost:9/")
+
+
+def test_the_network_is_back_afterwards() -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        with no_network():
+            pass
+        with socket.create_connection(server.getsockname()):
+            pass
