@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.gym.data.inspection import Inspection, count_tokens, inspect_dataset
+from zoo.gym.data.report import report
 from zoo.gym.data.rows import EncodeOptions
 from zoo.gym.errors import InputError
 
@@ -57,20 +58,20 @@ def test_duplicates_and_empty_answers_are_counted(inspect: Inspect) -> None:
 def test_reasoning_and_its_policy_are_told(inspect: Inspect) -> None:
     found = inspect(pair("a", "<think>\nHm\n</think>\n\nb"), pair("a", "b"), think="drop")
     assert (found.think, found.with_reasoning) == ("drop", 1)
-    assert "drop, 1 rows with reasoning" in found.as_text()
+    assert "drop, 1 rows with reasoning" in report(found)
 
 
 def test_the_example_marks_what_is_learned(inspect: Inspect) -> None:
     found = inspect(pair("Hi", "Yo"))
-    assert found.as_text().endswith("<|im_start|>assistant\n[[Yo<|im_end|>]]\n")
-    assert "\x1b[1mYo<|im_end|>\x1b[0m" in found.as_text(colour=True)
+    assert report(found).endswith("<|im_start|>assistant\n[[Yo<|im_end|>]]\n")
+    assert "\x1b[1mYo<|im_end|>\x1b[0m" in report(found, colour=True)
 
 
 def test_json_holds_the_figures_that_the_text_shows(inspect: Inspect) -> None:
     found = inspect(pair("Hi", "Yo"), pair("Hi", "Yo"), {"text": "c"})
     figures = json.loads(json.dumps(found.as_json()))
     assert figures["tokens"]["longest"] == found.tokens.longest
-    assert f"longest {figures['tokens']['longest']}" in found.as_text()
+    assert f"longest {figures['tokens']['longest']}" in report(found)
     assert (figures["rows"], figures["duplicates"]) == (3, 1)
     assert {"date": "2024-07-26", "think": "template"}.items() <= figures.items()
 
@@ -102,10 +103,10 @@ def test_percentiles_are_the_nearest_rank() -> None:
 def test_many_problems_are_cut_short_in_the_text_only(inspect: Inspect) -> None:
     found = inspect(pair("a", "b"), *[pair("", "")] * 12)
     assert len(found.problems) == 12
-    assert "and 2 more problems" in found.as_text()
+    assert "and 2 more problems" in report(found)
 
 
 def test_a_long_example_is_cut(inspect: Inspect) -> None:
     found = inspect(pair("a", "b" * 5000))
-    assert "more characters)" in found.as_text()
-    assert len(found.as_text()) < 3500
+    assert "more characters)" in report(found)
+    assert len(report(found)) < 3500

@@ -11,7 +11,6 @@ from pathlib import Path
 from zoo.gym.data.encode import cut_row, encode_rows
 from zoo.gym.data.read import read_dataset
 from zoo.gym.data.records import Message, Problem, Record
-from zoo.gym.data.report import report
 from zoo.gym.data.rows import EncodedRow, EncodeOptions, as_chat, make_encoder
 from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer
 from zoo.gym.errors import InputError
@@ -104,14 +103,6 @@ class Inspection:
     def as_json(self) -> dict[str, object]:
         """Returns the same figures as values of JSON."""
         return asdict(self)
-
-    def as_text(self, *, colour: bool = False) -> str:
-        """Returns the figures for people.
-
-        Args:
-            colour: mark learned tokens bright and the others dim instead of by [[ and ]].
-        """
-        return report(self, colour=colour)
 
 
 def inspect_dataset(

@@ -1,10 +1,8 @@
 """Writes an inspection for people: plain text that a pipe and a screen reader can take."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from zoo.gym.data.inspection import Inspection, Piece
+from zoo.gym.data.inspection import Inspection, Piece
 
 _PROBLEMS_SHOWN = 10
 _BAR_WIDTH = 40
@@ -12,7 +10,7 @@ _SHOWN_CHARACTERS = 2000
 _BRIGHT, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
-def report(found: "Inspection", *, colour: bool) -> str:
+def report(found: Inspection, *, colour: bool = False) -> str:
     """Returns the figures of an inspection, a line for each, and its example.
 
     Args:
@@ -22,7 +20,7 @@ def report(found: "Inspection", *, colour: bool) -> str:
     return "\n".join([*_figures(found), *_problems(found), *_example(found, colour=colour)])
 
 
-def _figures(found: "Inspection") -> Iterator[str]:
+def _figures(found: Inspection) -> Iterator[str]:
     for file, name in found.files.items():
         yield _line("file", f"{file}: {name}")
     yield _line("model", found.model)
@@ -54,7 +52,7 @@ def _share(count: int, rows: int) -> str:
     return f"{count} of {rows} rows ({count / rows:.1%})"
 
 
-def _problems(found: "Inspection") -> Iterator[str]:
+def _problems(found: Inspection) -> Iterator[str]:
     for problem in found.problems[:_PROBLEMS_SHOWN]:
         yield str(problem)
     more = len(found.problems) - _PROBLEMS_SHOWN
@@ -62,7 +60,7 @@ def _problems(found: "Inspection") -> Iterator[str]:
         yield f"and {more} more problems"
 
 
-def _example(found: "Inspection", *, colour: bool) -> Iterator[str]:
+def _example(found: Inspection, *, colour: bool) -> Iterator[str]:
     how = "bright is learned, dim is only read" if colour else "[[learned]], the rest is only read"
     yield f"example, {found.example_source} ({how}):"
     left = _SHOWN_CHARACTERS
@@ -74,7 +72,7 @@ def _example(found: "Inspection", *, colour: bool) -> Iterator[str]:
     yield "".join(shown) + (f"\n({cut} more characters)" if cut > 0 else "")
 
 
-def _marked(piece: "Piece", text: str, *, colour: bool) -> str:
+def _marked(piece: Piece, text: str, *, colour: bool) -> str:
     if not text:
         return ""
     if colour:
