@@ -1,6 +1,6 @@
 """Runs every bench, prints a table, and writes it under bench/results.
 
-usage: python -m bench [NAME ...]      NAME is a module of this folder: head, startup
+usage: python -m bench [NAME ...]      NAME is head, startup or personal; all by default
 """
 
 import datetime as dt
@@ -12,9 +12,9 @@ from dataclasses import asdict
 from importlib import import_module, metadata
 from pathlib import Path
 
-from bench.measure import Case
+from bench.measure import Case, line
 
-BENCHES = ("head", "startup")
+BENCHES = ("head", "startup", "personal")
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 
@@ -47,15 +47,6 @@ def processor() -> str:
     return next((line.partition(": ")[2] for line in lines if "model name" in line), "")
 
 
-def line(case: Case) -> str:
-    """Returns one row of the table."""
-    missed = "" if case.keeps_its_bar() else "   MISSED"
-    return (
-        f"{case.name:32} {case.value:>11.4g} {case.unit:9} {case.ratio:>9.3g} "
-        f"of {case.against:20} {case.bar:9}{missed}"
-    )
-
-
 def main(names: list[str]) -> int:
     """Runs the named benches, or all; returns 1 where a bar was missed."""
     missed = 0
@@ -65,6 +56,8 @@ def main(names: list[str]) -> int:
         for case in import_module(f"bench.{name}").run():
             print(line(case), flush=True)
             cases.append(case)
+        if not cases:
+            continue
         missed += sum(not case.keeps_its_bar() for case in cases)
         result = machine() | {"cases": [asdict(case) for case in cases]}
         text = json.dumps(result, indent=2) + "\n"

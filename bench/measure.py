@@ -38,6 +38,15 @@ class Case:
         return self.ratio <= float(limit) if sign == "<=" else self.ratio >= float(limit)
 
 
+def line(case: Case) -> str:
+    """Returns one row of the table."""
+    missed = "" if case.keeps_its_bar() else "   MISSED"
+    return (
+        f"{case.name:32} {case.value:>11.4g} {case.unit:9} {case.ratio:>9.3g} "
+        f"of {case.against:20} {case.bar:9}{missed}"
+    )
+
+
 @dataclass(frozen=True)
 class Cost:
     """Medians over the repeats: processor seconds, and megabytes above the resident size before."""

@@ -18,7 +18,10 @@ def bits_per_byte(
     """Returns summed nats / ln 2 / UTF-8 bytes of `text`.
 
     The beginning-of-text token stands once in front; windows overlap by one token, so every token
-    is predicted once.
+    is predicted once. A tokenizer that has no such token leaves the text's first token unpredicted.
+
+    Raises:
+        InputError: the text has no token to predict.
     """
     options = EncodeOptions(cutoff_len=window_tokens, think="template", date="2024-07-26")
     record = Record(source="text", kind="text", text=text)
