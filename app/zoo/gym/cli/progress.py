@@ -31,6 +31,10 @@ class Progress:
                 pass
 
     def _plan(self, event: Event) -> None:
+        self.out.say(
+            f"{event.get('rows')} rows to learn, {event.get('held_out_rows')} held out; "
+            f"{event.get('truncated_rows')} cut at {event.get('cutoff_len')} tokens"
+        )
         for choice in event.get("choices") or []:
             value = choice["value"]
             shown = f"{value:g}" if isinstance(value, float) else value

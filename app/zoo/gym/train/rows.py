@@ -19,13 +19,23 @@ from zoo.models.folder import model_positions
 
 @dataclass(frozen=True)
 class Rows:
-    """Encoded rows to learn from and rows held out, with what was left out and why."""
+    """Encoded rows to learn from and rows held out, with what was left out and why.
+
+    Attributes:
+        train: to learn from.
+        held_out: to measure on.
+        problems: rows that cannot be used.
+        truncated: rows that were cut at `cutoff_len` tokens.
+        unlearned: rows left out because nothing to learn was within `cutoff_len`.
+        cutoff_len: the setting, or the model's positions where they are fewer.
+    """
 
     train: tuple[Example, ...]
     held_out: tuple[Example, ...]
     problems: tuple[Problem, ...]
     truncated: int
     unlearned: int
+    cutoff_len: int
 
 
 def prepare_rows(config: TrainConfig, model_folder: Path) -> Rows:
@@ -47,6 +57,7 @@ def prepare_rows(config: TrainConfig, model_folder: Path) -> Rows:
         problems=(*dataset.problems, *learned.problems, *kept.problems),
         truncated=learned.truncated + kept.truncated,
         unlearned=learned.dropped_unlearned + kept.dropped_unlearned,
+        cutoff_len=options.cutoff_len,
     )
 
 
