@@ -86,7 +86,7 @@ def test_an_unknown_architecture_is_named(folder: Path) -> None:
 
 def test_a_broken_config_is_named(folder: Path) -> None:
     (folder / "config.json").write_text("{")
-    assert "config.json: not a JSON object" in refused(folder)
+    assert "config.json: expected a JSON object" in refused(folder)
 
 
 def test_an_output_layer_that_changes_its_logits_unknown_to_us_is_refused(

@@ -79,9 +79,18 @@ def test_a_folder_without_write_permission_is_a_storage_error(
         return False
 
     monkeypatch.setattr(os, "access", refuse)
-    with pytest.raises(StorageError, match="permission denied") as raised:
+    with pytest.raises(StorageError, match="permission denied"):
         ensure_folder(tmp_path)
-    assert raised.value.hint == "choose a folder that you may write: ZOO_GYM_HOME=FOLDER"
+
+
+def test_the_home_s_variable_is_named_for_what_is_in_the_home_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    refusal = PermissionError(errno.EACCES, "Permission denied")
+    hints = [storage_error(refusal, tmp_path / name).hint for name in ("home/data/runs", "out")]
+    told = "choose a folder that you may write"
+    assert hints == [f"{told}: ZOO_GYM_HOME=FOLDER", told]
 
 
 def test_a_full_disk_is_told_as_such() -> None:

@@ -77,5 +77,12 @@ def storage_error(error: OSError, path: Path, *, verb: str = "write") -> Storage
     if error.errno in _FULL:
         hint = "free some space on that disk"
     else:
-        hint = f"choose a folder that you may write: {HOME_VARIABLE}=FOLDER"
+        hint = "choose a folder that you may write"
+        hint += f": {HOME_VARIABLE}=FOLDER" if _is_ours(path) else ""
     return StorageError(f"cannot {verb} '{path}': {reason}", hint=hint)
+
+
+def _is_ours(path: Path) -> bool:
+    known = folders()
+    parents = (known.config, known.data, known.cache, known.log)
+    return any(path.absolute().is_relative_to(parent) for parent in parents)

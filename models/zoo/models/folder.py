@@ -7,7 +7,7 @@ from typing import Any
 
 from zoo.core import read_header
 from zoo.core.errors import InputError
-from zoo.models.checkpoint_files import checkpoint_files
+from zoo.models.checkpoint_files import LFS_START, checkpoint_files
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -42,17 +42,32 @@ def model_positions(folder: Path) -> int | None:
     return positions if isinstance(positions, int) and positions > 0 else None
 
 
+def read_object(file: Path) -> dict[str, Any]:
+    """Returns the JSON object that a file of a model folder holds.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        InputError: it is a Git LFS pointer, no JSON, or no object.
+    """
+    content = file.read_bytes()
+    if content.startswith(LFS_START):
+        hint = f"git -C '{file.parent}' lfs pull"
+        raise InputError(f"{file}: expected a JSON object, got a Git LFS pointer", hint=hint)
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        msg = f"{file}: expected a JSON object, got a damaged file: {error}"
+        raise InputError(msg) from error
+    if not isinstance(found, dict):
+        raise InputError(f"{file}: expected a JSON object, got a {type(found).__name__}")
+    return found
+
+
 def _config(folder: Path) -> dict[str, Any]:
     """Returns the configuration of the text model; raises InputError where there is none."""
-    file = folder / "config.json"
     try:
-        config = json.loads(file.read_text(encoding="utf-8"))
+        config = read_object(folder / "config.json")
     except FileNotFoundError as error:
         raise InputError(f"no model in '{folder}': expected a 'config.json'") from error
-    except (ValueError, RecursionError) as error:
-        msg = f"'{file}' is no configuration: expected JSON, got {type(error).__name__}: {error}"
-        raise InputError(msg) from error
-    if not isinstance(config, dict):
-        raise InputError(f"'{file}' is no configuration: expected an object")
     text_config = config.get("text_config")
     return text_config if isinstance(text_config, dict) else config

@@ -11,6 +11,7 @@ from pathlib import Path
 from zoo.core.errors import InputError, NotAvailableError
 from zoo.models import hub
 from zoo.models.checkpoint_files import checkpoint_files
+from zoo.models.folder import read_object
 from zoo.models.hub import Confirm
 from zoo.models.names import Name, parse_name
 from zoo.models.registry import PICO
@@ -54,7 +55,7 @@ def resolve(
 
     Raises:
         NotAvailableError: unknown, absent while offline, refused by the user, or gated.
-        InputError: a folder without loadable weights.
+        InputError: a folder without loadable weights, or with a damaged config.
         DoesNotFitError: the disk is too small for the download.
     """
     if is_path(name):
@@ -91,6 +92,7 @@ def _resolve_folder(name: str) -> Resolved:
     checkpoint_files(folder)
     if not (folder / "config.json").is_file():
         raise InputError(f"no model in '{name}': expected a 'config.json' beside the weights")
+    read_object(folder / "config.json")
     snapshot = _SNAPSHOT.search(folder.absolute().as_posix())
     if snapshot:
         return Resolved(name, f"{snapshot['org']}/{snapshot['name']}", snapshot["revision"], folder)

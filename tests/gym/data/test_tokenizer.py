@@ -30,10 +30,15 @@ def test_qwen3_is_rebuilt_from_vocabulary_and_merges(shared: Callable[[str], Pat
     ("files", "sentence"),
     [
         ({}, "no tokenizer: expected tokenizer.json"),
-        ({"tokenizer.json": "{"}, "tokenizer.json: expected JSON, got a damaged file"),
+        ({"tokenizer.json": "{"}, "tokenizer.json: expected a JSON object, got a damaged file"),
+        ({"tokenizer.json": "[]"}, "tokenizer.json: expected a JSON object, got a list"),
+        (
+            {"tokenizer.json": '{"added_tokens": []}'},
+            "the tokenizer cannot be loaded: Model missing",
+        ),
         (
             {"tokenizer.json": "version https://git-lfs.github.com/spec/v1"},
-            "tokenizer.json: expected JSON, got a damaged file",
+            "tokenizer.json: expected a JSON object, got a Git LFS pointer",
         ),
     ],
 )

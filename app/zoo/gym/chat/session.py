@@ -5,7 +5,6 @@ in the way that training put them in front of an answer. No streaming.
 """
 
 import datetime as dt
-import json
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from zoo.gym.data import (
     split_thinking,
 )
 from zoo.gym.errors import InputError
+from zoo.models.folder import read_object
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy, Sampling
@@ -143,6 +143,7 @@ def stop_ids(folder: Path, tokenizer: Tokenizer) -> tuple[int, ...]:
     for name in ("generation_config.json", "config.json"):
         path = folder / name
         if path.is_file():
-            told = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
-            found |= {token for token in (told if isinstance(told, list) else [told]) if token}
+            told = read_object(path).get("eos_token_id")
+            tokens = told if isinstance(told, list) else [told]
+            found |= {token for token in tokens if isinstance(token, int)}
     return tuple(sorted(found))

@@ -34,6 +34,7 @@ def inspect(
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.data import inspect_dataset
+    from zoo.gym.data.report import report
     from zoo.gym.train.rows import encode_options
 
     if not files:
@@ -45,7 +46,7 @@ def inspect(
     config = load_config([], [], {**flags, "cutoff_len": cutoff_len, "think": think}).config
     folder = resolve(name, offline=offline, confirm=consent(yes=yes)).folder
     out = Output(as_json)
-    report = inspect_dataset(paths, folder, encode_options(config, folder))
-    out.answer(report.as_text(colour=out.colour))
-    out.result(report.as_json())
+    found = inspect_dataset(paths, folder, encode_options(config, folder))
+    out.answer(report(found, colour=out.colour))
+    out.result(found.as_json())
     return 0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from zoo.gym.cli.ending import fail
 from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import Files, Json, Offline, Yes
 from zoo.gym.cli.output import Output, human_bytes
@@ -182,9 +183,13 @@ def check(
     words = {True: "ok", False: "FAILED", None: "not made"}
     for item in checks:
         screen.answer(f"{item.name:<9} {words[item.ok]:<9} {item.detail}")
-    passed = all(item.ok is not False for item in checks)
-    screen.result({"checks": [item.as_json() for item in checks], "passed": passed})
-    return 0 if passed else BROKEN
+    broken = [item for item in checks if item.ok is False]
+    answer = {"checks": [item.as_json() for item in checks], "passed": not broken}
+    if broken:
+        message = f"check {broken[0].name} failed: {broken[0].detail}"
+        return fail(screen, answer, message, None, BROKEN)
+    screen.result(answer)
+    return 0
 
 
 def _source(source: str) -> _Source:

@@ -1,6 +1,7 @@
 """How a command that follows a run ends: words for people, JSON, and the exit code."""
 
 import sys
+from collections.abc import Mapping
 
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import figure
@@ -22,11 +23,19 @@ def finish(run: Run, status: Status, out: Output) -> int:
     if status.state == "interrupted":
         message = f"run '{run.id}' was interrupted: {message}"
         hint = hint or f"go on with it: zoo-gym runs resume {run.id}"
+    return fail(out, answer, message, hint, code)
+
+
+def fail(
+    out: Output, answer: Mapping[str, object], message: str, hint: str | None, code: int
+) -> int:
+    """Tells an error beside an answer that is printed all the same; returns the exit code."""
     for line in message.splitlines():
         out.say(f"zoo-gym: error: {line}")
     if hint:
         out.say(f"hint: {hint}")
-    out.result(answer | {"error": {"message": message, "hint": hint, "exit_code": code}})
+    error = {"message": message, "hint": hint, "exit_code": code}
+    out.result({**answer, "error": error})
     return code
 
 

@@ -1,6 +1,5 @@
 """Finds what a command works on: a run's result, an adapter, a delta, and the base of each."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from zoo.gym.config import TrainConfig, load_config
 from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.jobs import Run, open_run, reconcile
 from zoo.models import Resolved, resolve
+from zoo.models.folder import read_object
 
 ADAPTER_CONFIG = "adapter_config.json"
 
@@ -85,11 +85,7 @@ def adapter_base(folder: Path) -> str | None:
     path = folder / ADAPTER_CONFIG
     if not path.is_file():
         raise InputError(f"{folder}: expected a peft folder with {ADAPTER_CONFIG}, got none")
-    try:
-        found: object = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path}: expected JSON: {error}") from None
-    name = found.get("base_model_name_or_path") if isinstance(found, dict) else None
+    name = read_object(path).get("base_model_name_or_path")
     return name if isinstance(name, str) else None
 
 

@@ -20,6 +20,7 @@ from zoo.gym.config import Loaded, TrainConfig, dump_config, load_config
 from zoo.gym.config.train import CHOSEN
 from zoo.gym.errors import InterruptedRunError
 from zoo.gym.jobs import Run, create_run, follow, launch
+from zoo.gym.paths import ensure_folder
 from zoo.models import PICO, Resolved, pico_folder, resolve
 
 EARLY_BYTES = 32_000_000
@@ -66,6 +67,8 @@ def train(
     )
     if model.notice:
         out.say(model.notice)
+    if loaded.config.output_dir is not None:
+        ensure_folder(Path(loaded.config.output_dir).expanduser())
     run = create_run(dump_config(pinned(loaded.config, model)), _environment(loaded, model))
     out.say(f"run {run.id}: {model.id} in {run.folder}")
     return _start(run, out, detach=detach)

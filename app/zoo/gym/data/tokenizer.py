@@ -1,6 +1,5 @@
 """The model's own tokenizer, and tokens that know which characters they stand for."""
 
-import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +8,8 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from zoo.gym.errors import InputError, NotAvailableError
+from zoo.models.folder import read_object
+from zoo.models.refusals import refusals
 
 _FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 
@@ -67,27 +68,19 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     _refuse_damaged(folder)
     from transformers import AutoTokenizer
 
-    try:
+    with refusals(f"{folder}: the tokenizer cannot be loaded"):
         tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{folder}: the tokenizer cannot be loaded: {reason}") from error
     if not tokenizer.is_fast:
         raise InputError(f"{folder}: expected a fast tokenizer, got {type(tokenizer).__name__}")
     return cast("Tokenizer", tokenizer)
 
 
 def _refuse_damaged(folder: Path) -> None:
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        path = folder / name
-        if not path.is_file():
-            continue
-        try:
-            json.loads(path.read_bytes())
-        except ValueError as error:
-            raise InputError(f"{path}: expected JSON, got a damaged file: {error}") from None
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        if (folder / name).is_file():
+            read_object(folder / name)
 
 
 @dataclass(frozen=True, slots=True)

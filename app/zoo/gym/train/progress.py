@@ -1,6 +1,8 @@
 """How far a run has come: what a checkpoint holds besides the policy, and how it is saved."""
 
 import json
+import os
+import re
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -8,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.gym.errors import StorageError
+from zoo.gym.paths import storage_error
 from zoo.gym.train.checkpoint import find_checkpoint, latest_checkpoint, write_checkpoint
 
 if TYPE_CHECKING:
@@ -82,7 +84,15 @@ def full_disk_told(folder: Path) -> Generator[None]:
     try:
         yield
     except SafetensorError as error:
-        raise StorageError(f"cannot write '{folder}': {error}") from error
+        raise storage_error(_system_error(str(error)), folder) from error
+
+
+def _system_error(told: str) -> OSError:
+    """Returns the system's error, of which the safetensors library keeps the number only."""
+    number = re.search(r"os error (\d+)", told)
+    if number is None or os.name == "nt":  # Windows numbers its errors in another way
+        return OSError(told)
+    return OSError(int(number[1]), os.strerror(int(number[1])))
 
 
 def restore(policy: "Policy", checkpoints: Path) -> tuple[Progress, tuple[str, ...]]:

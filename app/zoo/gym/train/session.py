@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from zoo.gym.config import dump_config
 from zoo.gym.config.train import TrainConfig
-from zoo.gym.files import new_folder, write_beside
+from zoo.gym.files import new_file, new_folder, storage_errors, write_beside
 from zoo.gym.train.card import write_card
 from zoo.gym.train.loop import Job, fit
 from zoo.gym.train.order import spread
 from zoo.gym.train.plan import Facts, Plan, make_plan
-from zoo.gym.train.progress import Progress, load_best
+from zoo.gym.train.progress import Progress, full_disk_told, load_best
 from zoo.gym.train.rows import Rows, prepare_rows
 from zoo.models.folder import TOKENIZER_FILES, count_parameters
 
@@ -164,6 +164,7 @@ def tell_plan(run: Workspace, plan: Plan, rows: Rows, base: "Resolved") -> None:
         held_out_rows=len(rows.held_out),
         evaluation_rows=plan.evaluation_rows,
         truncated_rows=rows.truncated,
+        cutoff_len=rows.cutoff_len,
         choices=[{"key": c.key, "value": c.value, "reason": c.reason} for c in plan.choices],
     )
 
@@ -180,18 +181,29 @@ def finish(run: Workspace, job: Job, progress: Progress, base: "Resolved") -> di
     write_result(job.policy, run.result, base)
     write_card(run.result, config, base, metrics)
     if config.output_dir is not None:
-        shutil.copytree(run.result, config.output_dir, dirs_exist_ok=True)
+        copy_result(run.result, Path(config.output_dir))
     return {"model": config.output_dir or str(run.result), "metrics": metrics}
 
 
 def write_result(policy: "Policy", folder: Path, base: "Resolved") -> None:
     """Writes the model, whole or not at all; a full model gets the base's tokenizer."""
-    with new_folder(folder, replace=True) as beside:
+    with new_folder(folder, replace=True) as beside, full_disk_told(folder), storage_errors(folder):
         policy.save_result(beside, base=base_name(base))
         if not (beside / "adapter_config.json").exists():
             for name in TOKENIZER_FILES:
                 if (base.folder / name).is_file():
                     shutil.copyfile(base.folder / name, beside / name)
+
+
+def copy_result(result: Path, folder: Path) -> None:
+    """Copies the files of a result into another folder, each whole or not at all.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    for file in sorted(result.iterdir()):
+        with new_file(folder / file.name) as beside, storage_errors(folder):
+            shutil.copyfile(file, beside)
 
 
 def base_name(base: "Resolved") -> str:

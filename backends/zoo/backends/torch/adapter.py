@@ -1,6 +1,7 @@
 """LoRA through peft: put an adapter on, name its values, write it as a PEFT folder."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,10 @@ from torch import Tensor, nn
 
 from zoo.backends.base import LoraSpec
 from zoo.backends.torch.quiet import quiet
+from zoo.core import read_header
 from zoo.core.errors import InputError, NotAvailableError
+from zoo.models.folder import read_object
+from zoo.models.refusals import refusals
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -60,7 +64,7 @@ def load_lora(model: nn.Module, folder: Path) -> "PeftModel":
 
     Raises:
         NotAvailableError: the folder holds no adapter.
-        InputError: the adapter is pickled, or does not fit this model.
+        InputError: the adapter is pickled, damaged, not finite, or does not fit this model.
     """
     from peft import PeftModel
 
@@ -71,12 +75,23 @@ def load_lora(model: nn.Module, folder: Path) -> "PeftModel":
             f"{folder}: no {WEIGHTS_FILE} there",
             hint="pickled adapters are not loaded; save it again as safetensors",
         )
-    try:
-        with quiet():
-            return PeftModel.from_pretrained(model, str(folder), is_trainable=False)
-    except (ValueError, RuntimeError, KeyError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise InputError(f"{folder}: adapter does not fit this model: {reason}") from error
+    read_object(folder / CONFIG_FILE)
+    read_header(folder / WEIGHTS_FILE)
+    with refusals(f"{folder}: adapter does not fit this model"), quiet():
+        # a tensor that is not in the file would be random, and peft only warns of it
+        warnings.filterwarnings("error", "Found missing adapter keys", UserWarning)
+        adapted = PeftModel.from_pretrained(model, str(folder), is_trainable=False)
+    _refuse_nan(folder / WEIGHTS_FILE, adapted)
+    return adapted
+
+
+def _refuse_nan(file: Path, model: "PeftModel") -> None:
+    from peft import get_peft_model_state_dict
+
+    tensors: dict[str, Tensor] = get_peft_model_state_dict(model, save_embedding_layers=False)
+    for name, tensor in tensors.items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise InputError(f"{file}: {name}: expected finite weights, got a NaN or an infinity")
 
 
 def canonical(name: str) -> str:

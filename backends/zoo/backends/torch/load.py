@@ -1,6 +1,5 @@
 """From a model folder to a model: safetensors only, every weight checked."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,8 @@ from zoo.backends.torch.quiet import quiet
 from zoo.core import read_header
 from zoo.core.errors import InputError, NotAvailableError
 from zoo.models import checkpoint_files
+from zoo.models.folder import read_object
+from zoo.models.refusals import refusals
 
 SMALL_PARAMETERS = 100_000_000
 """Below this a model is held in float32: bf16 saves little and is slower on a CPU."""
@@ -34,20 +35,16 @@ def load_model(folder: Path, *, dtype: str, full: bool) -> nn.Module:
 
     config = read_config(folder)
     files = checkpoint_files(folder)
-    try:
-        with quiet():
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
-                folder,
-                config=config,
-                dtype=pick_dtype(files, dtype, full=full),
-                local_files_only=True,
-                use_safetensors=True,
-                ignore_mismatched_sizes=True,
-                output_loading_info=True,
-            )
-    except (ValueError, RuntimeError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise InputError(f"{folder}: this model cannot be loaded: {reason}") from error
+    with refusals(f"{folder}: this model cannot be loaded"), quiet():
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            folder,
+            config=config,
+            dtype=pick_dtype(files, dtype, full=full),
+            local_files_only=True,
+            use_safetensors=True,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+        )
     model: nn.Module = loaded[0]
     _refuse_holes(folder, loaded[1])
     _refuse_nan(folder, model)
@@ -59,26 +56,29 @@ def read_config(folder: Path) -> Any:  # noqa: ANN401
 
     Raises:
         NotAvailableError: there is no such folder.
-        InputError: the config is missing, broken, or of an unknown architecture.
+        InputError: the config is missing, broken, or of an architecture that is unknown or is no
+            causal language model.
     """
     from transformers import AutoConfig
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
     path = folder / "config.json"
     if not folder.is_dir():
         raise NotAvailableError(f"{folder}: no such model folder")
     if not path.is_file():
         raise InputError(f"{folder}: no config.json there: expected a Hugging Face model folder")
-    try:
-        kind = json.loads(path.read_text(encoding="utf-8")).get("model_type")
-    except (ValueError, AttributeError) as error:
-        raise InputError(f"{path}: not a JSON object: {error}") from error
-    try:
-        return AutoConfig.from_pretrained(folder, local_files_only=True)
-    except (ValueError, KeyError, OSError) as error:
+    kind = read_object(path).get("model_type")
+    if not isinstance(kind, str) or kind not in CONFIG_MAPPING:
         raise InputError(
             f"{path}: model_type: unknown architecture {kind!r}",
             hint="it needs a newer transformers, or code of its own, which is never run",
-        ) from error
+        )
+    with refusals(f"{path}: this config cannot be used"):
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise InputError(f"{path}: model_type: expected a causal language model, got {kind!r}")
+    return config
 
 
 def pick_dtype(files: list[Path], dtype: str, *, full: bool) -> torch.dtype:
