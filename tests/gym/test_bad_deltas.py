@@ -60,7 +60,7 @@ NO_DELTAS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "cut": (lambda content: content[:-7], "truncated file: expected at least"),
     "empty": (lambda _: b"", "truncated file: expected at least"),
     "pointer": (lambda _: broken.LFS.encode(), "LFS pointer instead of the file itself"),
-    "text": (lambda _: b'{"text": "a row of data, no delta"}', "is this a safetensors file?"),
+    "text": (lambda _: b'{"text": "a row of data, no delta"}', "not a safetensors file"),
     "zeros": (lambda content: bytes(len(content)), "d.safetensors"),
 }
 

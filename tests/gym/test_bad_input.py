@@ -200,6 +200,14 @@ def test_an_unwritable_output_is_told_before_the_training(refused: Refused, fold
     assert run_folders() == []
 
 
+def test_an_output_folder_with_files_is_refused_before_the_training(refused: Refused) -> None:
+    Path("kept").mkdir()
+    Path("kept", "notes.txt").write_text("mine")
+    message = refused(*TRAIN, "zen-pico", "--output_dir", "kept", code=2)
+    assert message.startswith("output_dir: expected no folder or an empty one, got files in 'kept'")
+    assert run_folders() == []
+
+
 def test_a_full_disk_ends_a_run_in_a_sentence(
     refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:

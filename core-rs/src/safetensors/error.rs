@@ -31,7 +31,7 @@ pub enum HeaderError {
 
     /// A header longer than any that is read.
     #[error(
-        "header is too long: expected at most {MAX_HEADER_BYTES} bytes, got {header_bytes} (is this a safetensors file?)"
+        "not a safetensors file, or a damaged one: its first 8 bytes ask for a header of {header_bytes} bytes, expected at most {MAX_HEADER_BYTES}"
     )]
     TooLong {
         /// The length that the file claims.

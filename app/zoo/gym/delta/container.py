@@ -71,6 +71,8 @@ def read_container(path: Path) -> "Header":
     from zoo.core import read_header
 
     if not path.is_file():
+        if path.is_dir():
+            raise InputError(f"{path}: expected a delta file, got a folder")
         raise NotAvailableError(f"no such delta file: {str(path)!r}")
     container = read_header(path)
     metadata = container.metadata
