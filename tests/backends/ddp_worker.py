@@ -1,6 +1,6 @@
 """One process of a distributed step; `test_distributed.py` starts two.
 
-usage: ddp_worker.py MODEL_FOLDER RANK PORT OUT
+usage: ddp_worker.py MODEL_FOLDER lora|full RANK PORT OUT
 """
 
 import os
@@ -17,12 +17,14 @@ from zoo.backends import load_backend
 from zoo.backends.base import Batch, LoraSpec
 from zoo.backends.torch.policy import TorchPolicy
 
+METHODS: dict[str, LoraSpec | str] = {"lora": LoraSpec(rank=4, alpha=8.0), "full": "full"}
 
-def main(folder: Path, rank: int, port: str, out: Path) -> None:
+
+def main(folder: Path, method: str, rank: int, port: str, out: Path) -> None:
     torch.set_num_threads(1)
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     dist.init_process_group("gloo", rank=rank, world_size=2)
-    policy = load_backend("cpu").load(folder, train=LoraSpec(rank=4, alpha=8.0), seed=1)
+    policy = load_backend("cpu").load(folder, train=METHODS[method], seed=1)
     assert isinstance(policy, TorchPolicy)
     policy.wrap(torch.nn.parallel.DistributedDataParallel, processes=2)
     batch = example_batch(rows=8)
@@ -41,4 +43,4 @@ def main(folder: Path, rank: int, port: str, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4], Path(sys.argv[5]))

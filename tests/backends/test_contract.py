@@ -5,6 +5,7 @@ An engine joins by appearing in `ENGINES`; nothing else here changes.
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from tests.backends.objectives_for_tests import (
 from zoo.backends import ENGINES, load_backend
 from zoo.backends.base import Batch, LoraSpec, Policy, Sampling, Stat
 from zoo.backends.detect import probe
+from zoo.core.errors import InputError
 from zoo.gym.train.accumulate import accumulate_window
 
 TOLERANCE = 1e-5
@@ -78,6 +80,15 @@ def test_loss_and_gradient_equal_full_logits(
     loss, gradients = reference.loss_and_gradients(as_reference(plain), objective, batch)
     assert mine.accumulate(objective, batch, key=0)["loss"] == pytest.approx(loss, rel=TOLERANCE)
     assert reference.relative_error(dict(mine.gradients()), gradients) < TOLERANCE
+
+
+def test_recomputing_activations_changes_no_gradient(engine: str, tied: Path) -> None:
+    batch, gradients = reference.example_batch(), []
+    for again in (False, True):
+        policy = load_backend(engine).load(tied, train="full", gradient_checkpointing=again, seed=1)
+        policy.accumulate(SFT, batch, key=0)
+        gradients.append(dict(policy.gradients()))
+    assert reference.relative_error(*gradients) < TOLERANCE
 
 
 def test_a_head_with_an_adapter_learns_as_full_logits_say(engine: str, untied: Path) -> None:
@@ -200,6 +211,17 @@ def test_a_restored_policy_goes_on_bit_for_bit(
         np.testing.assert_array_equal(mine, theirs)
 
 
+def test_optimizer_state_of_other_weights_is_refused(
+    engine: str, tied: Path, tmp_path: Path
+) -> None:
+    kept = load_backend(engine).load(tied, train=LORA)
+    step(kept, reference.example_batch(), 1)
+    kept.save_checkpoint(tmp_path)
+    other = load_backend(engine).load(tied, train=LoraSpec(4, 8.0, targets=("q_proj",)))
+    with pytest.raises(InputError, match="in only one of the checkpoint and this policy"):
+        other.load_checkpoint(tmp_path)
+
+
 def step(policy: Policy, batch: Batch, key: int) -> None:
     policy.accumulate(SFT, batch, key=key)
     policy.optimizer_step(1e-2, 1.0)
@@ -221,6 +243,12 @@ def test_a_row_is_sampled_alike_alone_and_among_others(engine: str, tied: Path) 
     alone = policy.generate([[9]], sampling, keys=[2])
     assert together[1].ids == alone[0].ids
     np.testing.assert_allclose(together[1].logprobs, alone[0].logprobs, atol=1e-4)
+
+
+@pytest.mark.parametrize("wrong", [{"temperature": -1.0}, {"top_p": 0.0}, {"top_k": -1}])
+def test_sampling_that_could_draw_nothing_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="sampling: expected"):
+        Sampling(**wrong)
 
 
 def test_greedy_tokens_are_the_likeliest_and_a_stop_id_ends_them(engine: str, tied: Path) -> None:

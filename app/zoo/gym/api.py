@@ -1,12 +1,52 @@
 """The Python face of training: the same run folder as the commands make, in this process."""
 
-from collections.abc import Mapping
+import os
+import signal
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from zoo.gym.config import TrainConfig, dump_config
+
+if TYPE_CHECKING:
+    from zoo.gym.jobs.control import Control
+
+
+@contextmanager
+def ctrl_c_saves(control: "Control") -> Generator[None]:
+    """Makes Ctrl-C save and stop the run, as it does in `zoo-gym train`; main thread only."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(signum: int, frame: FrameType | None) -> None:
+        control.leave()
+
+    before = signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def environment(values: Mapping[str, str]) -> Generator[None]:
+    """Sets environment variables for as long as the block lasts."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @dataclass(frozen=True)
@@ -33,12 +73,12 @@ def run_training(config: TrainConfig) -> RunResult:
     `zoo-gym runs list` and can be paused and stopped from there.
 
     Raises:
-        GymError: the run cannot start, learns nothing, or was stopped.
+        GymError: the run cannot start, learns nothing, or was stopped: Ctrl-C saves first.
     """
     from zoo.gym.jobs.control import wait_while_paused
     from zoo.gym.jobs.lock import locked
     from zoo.gym.jobs.run import create_run
-    from zoo.gym.jobs.worker import work
+    from zoo.gym.jobs.worker import OFFLINE_ENV, work
     from zoo.gym.train.session import run_session
 
     run = create_run(dump_config(config), {})
@@ -49,7 +89,7 @@ def run_training(config: TrainConfig) -> RunResult:
         done.update(run_session(config, run, leaving))
         return done
 
-    with locked(run.lock_file, wait_s=0):
+    with locked(run.lock_file, wait_s=0), ctrl_c_saves(run.control), environment(OFFLINE_ENV):
         run.events.emit("state", state="running")
         work(run, session)
     metrics = done["metrics"]

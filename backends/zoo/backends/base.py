@@ -153,7 +153,7 @@ class StepInfo:
     Attributes:
         grad_norm: the norm of the gradient before clipping.
         skipped: True when the gradient was not finite and nothing was changed.
-        changed: True when at least one trained value is another than before.
+        changed: True when at least one trained value has moved, in this step or an earlier one.
     """
 
     grad_norm: float
@@ -170,6 +170,18 @@ class Sampling:
     top_p: float = 1.0
     top_k: int = 0
     stop_ids: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuses settings under which no token could be drawn.
+
+        Raises:
+            ValueError: a setting is out of its range.
+        """
+        if not (self.temperature >= 0 and 0 < self.top_p <= 1 and self.top_k >= 0):
+            raise ValueError(
+                "sampling: expected temperature >= 0, 0 < top_p <= 1 and top_k >= 0, got "
+                f"{self.temperature}, {self.top_p} and {self.top_k}"
+            )
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,10 @@ TOKENIZER_FILES = (
 """The files beside the weights that a model needs in order to read and write text."""
 
 
+POSITION_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx")
+"""What architectures call the longest row that they were made for."""
+
+
 def count_parameters(folder: Path) -> int:
     """Returns the number of weights, tied ones once even where the files repeat the head.
 
@@ -38,8 +42,9 @@ def count_parameters(folder: Path) -> int:
 
 def model_positions(folder: Path) -> int | None:
     """Returns the longest row that the model was made for, in tokens, if its config says so."""
-    positions = _config(folder).get("max_position_embeddings")
-    return positions if isinstance(positions, int) and positions > 0 else None
+    config = _config(folder)
+    found = (config.get(key) for key in POSITION_KEYS)
+    return next((value for value in found if isinstance(value, int) and value > 0), None)
 
 
 def read_object(file: Path) -> dict[str, Any]:

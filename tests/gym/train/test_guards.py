@@ -1,12 +1,14 @@
 """Runs that would learn nothing are stopped with a sentence."""
 
 import math
+from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from zoo.backends.base import StepInfo
 from zoo.gym.errors import GuardError
-from zoo.gym.train.guards import Divergence, check_first_step, check_labels
+from zoo.gym.train.guards import Divergence, check_finite, check_first_step, check_labels
 
 GOOD = StepInfo(grad_norm=1.0, skipped=False, changed=True)
 
@@ -27,6 +29,16 @@ def test_a_healthy_first_step_passes() -> None:
 def test_a_first_step_that_moves_nothing_is_told(info: StepInfo, sentence: str) -> None:
     with pytest.raises(GuardError, match=sentence):
         check_first_step(info)
+
+
+def test_weights_that_end_as_nan_are_never_written() -> None:
+    class Broken:
+        def trained(self) -> Iterator[tuple[str, np.ndarray]]:
+            yield "good", np.ones(2)
+            yield "layer.lora_A.weight", np.array([1.0, np.nan])
+
+    with pytest.raises(GuardError, match=r"layer\.lora_A\.weight: the training ended in NaN"):
+        check_finite(Broken())  # type: ignore[arg-type]
 
 
 def test_a_window_without_labels_is_told() -> None:

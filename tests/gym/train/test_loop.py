@@ -1,5 +1,6 @@
 """The loop on a tiny model: it learns, it stops, it resumes, it refuses to learn nothing."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from zoo.gym.errors import GuardError, InterruptedRunError
 from zoo.gym.evaluate import Score
 from zoo.gym.objectives.sft import SupervisedLoss
 from zoo.gym.train.loop import fit, window
-from zoo.gym.train.progress import load_best
+from zoo.gym.train.progress import load_best, restore
 
 
 def weights(job: object) -> dict[str, np.ndarray]:
@@ -70,10 +71,27 @@ def test_the_best_step_is_kept_when_later_ones_are_worse(tiny: Path, tmp_path: P
     with patch("zoo.gym.train.loop.held_out", scripted):
         progress = fit(job)
     assert (progress.base_loss, progress.best_step, progress.best_loss) == (3.0, 2, 1.0)
-    load_best(job.policy, tmp_path)
+    load_best(job.policy, progress.best_step, tmp_path)
     for name, value in weights(job).items():
         np.testing.assert_array_equal(value, at_step[2][name])
     assert any((value != at_step[4][name]).any() for name, value in weights(job).items())
+
+
+def test_a_loss_that_is_no_number_is_never_the_best(tiny: Path, tmp_path: Path) -> None:
+    losses = iter([3.0, float("nan"), 2.0])
+    job = make_job(tiny, tmp_path, Recorder(), max_steps=2, eval_steps=1)
+    with patch("zoo.gym.train.loop.held_out", lambda *_: Score(1, 1, next(losses))):
+        progress = fit(job)
+    assert (progress.best_step, progress.best_loss) == (2, 2.0)
+
+
+def test_a_best_step_that_was_pushed_out_is_forgotten(tiny: Path, tmp_path: Path) -> None:
+    recorder = Recorder(script={3: "stop"})
+    with pytest.raises(InterruptedRunError):
+        fit(make_job(tiny, tmp_path, recorder, eval_steps=1))
+    shutil.rmtree(tmp_path / "best")
+    progress, _ = restore(make_job(tiny, tmp_path, Recorder()).policy, tmp_path)
+    assert (progress.step, progress.best_step, progress.best_loss) == (3, 0, None)
 
 
 def test_rows_without_a_label_stop_the_run(tiny: Path, tmp_path: Path) -> None:
@@ -84,7 +102,7 @@ def test_rows_without_a_label_stop_the_run(tiny: Path, tmp_path: Path) -> None:
 
 def test_an_adapter_that_no_gradient_reaches_stops_the_run(tiny: Path, tmp_path: Path) -> None:
     policy = load_backend("cpu").load(tiny, train=LoraSpec(4, 8.0), seed=1)
-    # An adapter on a layer that the forward pass never reads.
+    # With A and B both zero, each blocks the other's gradient.
     zeroed = {name: np.zeros_like(value) for name, value in policy.trained()}
     policy.load_trained(zeroed)
     with pytest.raises(GuardError, match="no gradient reached"):

@@ -18,9 +18,8 @@ from zoo.gym.cli.progress import Progress
 from zoo.gym.cli.versions import versions
 from zoo.gym.config import Loaded, TrainConfig, dump_config, load_config
 from zoo.gym.config.train import CHOSEN
-from zoo.gym.errors import InputError, InterruptedRunError
+from zoo.gym.errors import InterruptedRunError
 from zoo.gym.jobs import Run, create_run, follow, launch
-from zoo.gym.paths import ensure_folder
 from zoo.models import PICO, Resolved, pico_folder, resolve
 
 EARLY_BYTES = 32_000_000
@@ -68,19 +67,12 @@ def train(
     if model.notice:
         out.say(model.notice)
     if loaded.config.output_dir is not None:
-        _check_output(Path(loaded.config.output_dir).expanduser())
+        from zoo.gym.train.session import check_output
+
+        check_output(Path(loaded.config.output_dir))
     run = create_run(dump_config(pinned(loaded.config, model)), _environment(loaded, model))
     out.say(f"run {run.id}: {model.id} in {run.folder}")
     return _start(run, out, detach=detach)
-
-
-def _check_output(folder: Path) -> None:
-    """Refuses before the training what would lose something after it."""
-    if any(ensure_folder(folder).iterdir()):
-        raise InputError(
-            f"output_dir: expected no folder or an empty one, got files in '{folder}'",
-            hint="name a folder that does not exist yet",
-        )
 
 
 def _check_data(paths: list[Path]) -> None:

@@ -228,6 +228,9 @@ def _disagreements(config: TrainConfig) -> list[tuple[str, str]]:
             for key in sorted(given)
             if key.startswith("lora_") or key == "use_rslora"
         ]
+        if config.dtype == "bf16":
+            text = "has no effect with finetuning_type full: its weights are float32 masters"
+            faults.append(("dtype", text))
     if config.val_size >= 1 and config.val_size != int(config.val_size):
         text = f"expected a share below 1 or a whole number of rows, got {config.val_size:g}"
         faults.append(("val_size", text))

@@ -75,7 +75,7 @@ def write_checkpoint(
         raise ValueError(f"a checkpoint needs step >= 0 and keep >= 1, got {step} and {keep}")
     reached = hook or _nothing
     ensure_folder(checkpoints)
-    temporary = checkpoints / f"step-{step:08d}.tmp"
+    temporary = checkpoints / f"{folder_name(step)}.tmp"
     try:
         _remove_strays(checkpoints)
         _fill(temporary, step, write, reached)
@@ -90,6 +90,11 @@ def write_checkpoint(
         raise storage_error(error, checkpoints) from error
     reached("pruned")
     return folder
+
+
+def folder_name(step: int) -> str:
+    """Returns the name of a step's checkpoint."""
+    return f"step-{step:08d}"
 
 
 def latest_checkpoint(checkpoints: Path) -> Path | None:

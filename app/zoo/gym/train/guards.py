@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from zoo.gym.errors import GuardError
 
 if TYPE_CHECKING:
-    from zoo.backends.base import StepInfo
+    from zoo.backends.base import Policy, StepInfo
 
 MAX_SKIPPED_STEPS = 3
 
@@ -42,6 +42,22 @@ def check_first_step(info: "StepInfo") -> None:
             "step 1: the trained weights equal their start: expected a change, got none",
             hint="raise learning_rate",
         )
+
+
+def check_finite(policy: "Policy") -> None:
+    """Stops before the result is written when a trained value is no number.
+
+    Raises:
+        GuardError: a trained tensor holds NaN or Inf.
+    """
+    import numpy as np
+
+    for name, values in policy.trained():
+        if not np.isfinite(values).all():
+            raise GuardError(
+                f"{name}: the training ended in NaN or Inf: expected finite weights",
+                hint="lower learning_rate",
+            )
 
 
 class Divergence:

@@ -4,6 +4,7 @@ It reads straight down. Everything random derives from (seed, step, micro-batch)
 continues the same curve.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -166,7 +167,8 @@ def evaluate(job: Job, progress: Progress) -> None:
     """Scores the held-out rows, notes the loss, and keeps the weights of the best step."""
     watch = Stopwatch()
     score = held_out(job.policy, job.held_out)
-    best = progress.step > 0 and (progress.best_loss is None or score.loss < progress.best_loss)
+    lowest = math.inf if progress.best_loss is None else progress.best_loss
+    best = progress.step > 0 and score.loss < lowest
     if progress.step == 0:
         progress.base_loss = score.loss
     if best:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.paths import storage_error
-from zoo.gym.train.checkpoint import find_checkpoint, latest_checkpoint, write_checkpoint
+from zoo.gym.train.checkpoint import find_checkpoint, folder_name, write_checkpoint
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
@@ -106,7 +106,11 @@ def restore(policy: "Policy", checkpoints: Path) -> tuple[Progress, tuple[str, .
         return Progress(), found.warnings
     policy.load_checkpoint(found.folder)
     stored = json.loads((found.folder / STATE_FILE).read_text(encoding="utf-8"))
-    return Progress(**stored), found.warnings
+    progress = Progress(**stored)
+    if not best_folder(checkpoints, progress.best_step).is_dir():
+        # Later bests of a course that a kill cut off have pushed it out: the next one counts.
+        progress.best_step, progress.best_loss = 0, None
+    return progress, found.warnings
 
 
 def save_best(policy: "Policy", step: int, checkpoints: Path) -> None:
@@ -118,13 +122,17 @@ def save_best(policy: "Policy", step: int, checkpoints: Path) -> None:
         with full_disk_told(folder):
             save_file(dict(policy.trained()), folder / BEST_FILE)
 
-    write_checkpoint(checkpoints / BEST_FOLDER, step, write, keep=1)
+    write_checkpoint(checkpoints / BEST_FOLDER, step, write, keep=2)
 
 
-def load_best(policy: "Policy", checkpoints: Path) -> None:
-    """Puts the best step's values into `policy`; the last step's stay where none was kept."""
+def best_folder(checkpoints: Path, step: int) -> Path:
+    """Returns where `save_best` keeps the values of a step."""
+    return checkpoints / BEST_FOLDER / folder_name(step)
+
+
+def load_best(policy: "Policy", step: int, checkpoints: Path) -> None:
+    """Puts the values of the best step into `policy`; step 0 (none was kept) leaves the last's."""
     from safetensors.numpy import load_file
 
-    folder = latest_checkpoint(checkpoints / BEST_FOLDER)
-    if folder is not None:
-        policy.load_trained(load_file(folder / BEST_FILE))
+    if step:
+        policy.load_trained(load_file(best_folder(checkpoints, step) / BEST_FILE))

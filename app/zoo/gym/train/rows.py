@@ -9,11 +9,14 @@ from zoo.gym.data import (
     EncodeOptions,
     Example,
     Problem,
+    Record,
+    Tokenizer,
     encode_records,
     load_tokenizer,
     read_dataset,
     split_records,
 )
+from zoo.gym.errors import InputError
 from zoo.models.folder import model_positions
 
 
@@ -50,7 +53,7 @@ def prepare_rows(config: TrainConfig, model_folder: Path) -> Rows:
     options = encode_options(config, model_folder)
     train, held_out = split_records(dataset.records, config.val_size)
     learned = encode_records(train, tokenizer, options)
-    kept = encode_records(held_out, tokenizer, options) if held_out else Encoded((), (), 0, 0)
+    kept = _encode_held_out(held_out, tokenizer, options)
     return Rows(
         train=learned.examples,
         held_out=kept.examples,
@@ -59,6 +62,19 @@ def prepare_rows(config: TrainConfig, model_folder: Path) -> Rows:
         unlearned=learned.dropped_unlearned + kept.dropped_unlearned,
         cutoff_len=options.cutoff_len,
     )
+
+
+def _encode_held_out(
+    records: tuple[Record, ...], tokenizer: Tokenizer, options: EncodeOptions
+) -> Encoded:
+    """Encodes held-out rows; a run whose rows are all too long goes on without evaluation."""
+    if not records:
+        return Encoded((), (), 0, 0)
+    try:
+        return encode_records(records, tokenizer, options)
+    except InputError as error:
+        told = Problem(records[0].source, f"the held-out rows cannot be measured: {error.message}")
+        return Encoded((), (told,), 0, 0)
 
 
 def encode_options(config: TrainConfig, model_folder: Path) -> EncodeOptions:

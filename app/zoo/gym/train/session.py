@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from zoo.gym.config import dump_config
 from zoo.gym.config.train import TrainConfig
+from zoo.gym.data import fingerprint
+from zoo.gym.errors import InputError
 from zoo.gym.files import new_file, new_folder, storage_errors, write_beside
+from zoo.gym.paths import ensure_folder
 from zoo.gym.train.card import write_card
+from zoo.gym.train.guards import check_finite
 from zoo.gym.train.loop import Job, fit
 from zoo.gym.train.order import spread
 from zoo.gym.train.plan import Facts, Plan, make_plan
@@ -82,6 +86,9 @@ def run_session(
         today = dt.datetime.now(tz=dt.UTC).date().isoformat()
         config = config.model_copy(update={"date": today})
     base = resolve(config.model_name_or_path, offline=True)
+    check_same_data(run.env_file, config)
+    if config.output_dir is not None and not run.checkpoints.exists():
+        check_output(Path(config.output_dir))
     rows = prepare_rows(config, base.folder)
     policy = load_policy(config, base.folder, threads=stored_threads(run.env_file, base.folder))
     plan = make_plan(config, facts_of(policy, rows))
@@ -126,11 +133,44 @@ def stored_threads(env_file: Path, folder: Path) -> int:
     """Returns the run's thread count: the one it started with, or one chosen and stored now."""
     from zoo.backends.threads import choose_threads
 
+    return int(remembered(env_file, "threads", lambda: choose_threads(count_parameters(folder))))
+
+
+def remembered(env_file: Path, key: str, first: Callable[[], Any]) -> Any:  # noqa: ANN401
+    """Returns what the run has stored under `key`; at its start `first` says it."""
     env = json.loads(env_file.read_text(encoding="utf-8"))
-    if "threads" not in env:
-        env["threads"] = choose_threads(count_parameters(folder))
+    if key not in env:
+        env[key] = first()
         write_beside(env_file, json.dumps(env, indent=2) + "\n")
-    return int(env["threads"])
+    return env[key]
+
+
+def check_same_data(env_file: Path, config: TrainConfig) -> None:
+    """Makes sure that a resumed run goes on with the data it began with.
+
+    Raises:
+        InputError: a file has changed since.
+    """
+    now = fingerprint([Path(name) for name in config.dataset])
+    if remembered(env_file, "data", lambda: now) != now:
+        raise InputError(
+            f"dataset: {', '.join(config.dataset)} changed since the run began",
+            hint="start a new run, or put the old file back",
+        )
+
+
+def check_output(folder: Path) -> None:
+    """Refuses before the training what would lose something after it.
+
+    Raises:
+        InputError: the folder holds files.
+        StorageError: it cannot be written.
+    """
+    if any(ensure_folder(folder.expanduser()).iterdir()):
+        raise InputError(
+            f"output_dir: expected no folder or an empty one, got files in '{folder}'",
+            hint="name a folder that does not exist yet",
+        )
 
 
 def facts_of(policy: "Policy", rows: Rows) -> Facts:
@@ -171,7 +211,8 @@ def tell_plan(run: Workspace, plan: Plan, rows: Rows, base: "Resolved") -> None:
 
 def finish(run: Workspace, job: Job, progress: Progress, base: "Resolved") -> dict[str, object]:
     """Writes the best step's weights as a folder that the field's libraries load."""
-    load_best(job.policy, job.checkpoints)
+    load_best(job.policy, progress.best_step, job.checkpoints)
+    check_finite(job.policy)
     metrics = metrics_of(job, progress)
     base_loss, best_loss = progress.base_loss, progress.best_loss
     if base_loss is not None and best_loss is not None and best_loss >= base_loss:

@@ -42,15 +42,16 @@ def add_lora(model: nn.Module, spec: LoraSpec, *, seed: int) -> "PeftModel":
         target_modules=targets,
         use_rslora=spec.rslora,
     )
+    known = sorted({name.rpartition(".")[2] for name, _ in linear_layers(model)})
     torch.manual_seed(seed)
     try:
         with quiet():
             return get_peft_model(model, config)
     except ValueError as error:
-        known = sorted({name.rpartition(".")[2] for name, _ in linear_layers(model)})
+        reason = str(error).strip().splitlines()[0]
         raise InputError(
-            f"lora_target: no layer ends with {', '.join(map(repr, spec.targets))}",
-            hint=f"this model has {', '.join(known)}",
+            f"lora_target: {', '.join(map(repr, spec.targets))} cannot be used here: {reason}",
+            hint=f"this model has layers that end with {', '.join(known)}",
         ) from error
 
 

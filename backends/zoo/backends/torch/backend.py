@@ -11,13 +11,16 @@ from zoo.backends.torch.adapter import add_lora, load_lora
 from zoo.backends.torch.load import load_model
 from zoo.backends.torch.loss import LossModule
 from zoo.backends.torch.policy import TorchPolicy
-from zoo.core.errors import InputError
+from zoo.core.errors import GuardError, InputError
 
 if TYPE_CHECKING:
     from peft import PeftModel
 
 HEAD_TOLERANCE = 0.05
 """Largest difference between our logits and the model's own, in units of their spread."""
+
+BF16_STEP = 2.0**-7
+"""How far rounding to bf16 may move a logit, in units of the largest one."""
 
 
 class TorchBackend:
@@ -48,7 +51,7 @@ class TorchBackend:
         elif adapter is not None:
             peft_model = load_lora(model, adapter)
         if gradient_checkpointing:
-            model.gradient_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
+            model.activation_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
         policy = TorchPolicy(
             model,
             peft_model=peft_model,
@@ -57,7 +60,18 @@ class TorchBackend:
             autocast=full and self.name == "cuda" and torch.cuda.is_bf16_supported(),
         )
         check_head(folder, policy.module)
+        _check_trained(policy, train)
         return policy
+
+
+def _check_trained(policy: TorchPolicy, train: LoraSpec | str | None) -> None:
+    """Makes sure that an adapter's training trains the adapter alone, and inference nothing."""
+    if train == "full":
+        return
+    names = policy.optimizer.parameters
+    base = [name for name in names if "lora_" not in name and not name.startswith("value_head")]
+    if base or (names and train is None and not policy.module.value_head):
+        raise GuardError(f"{(base or list(names))[0]}: expected frozen weights, got trained ones")
 
 
 def _value_head(model: nn.Module, seed: int) -> nn.Linear:
@@ -83,9 +97,13 @@ def check_head(folder: Path, module: LossModule) -> None:
     vocabulary = model.get_input_embeddings().weight.shape[0]
     ids_BT = (torch.arange(1, 9, device=model.device) * 7919 % vocabulary)[None]
     theirs_TV = model(input_ids=ids_BT, use_cache=False).logits[0].float()
-    ours_TV = module.head().logits(module.hidden(ids_BT)[0])
+    backbone = model.get_decoder()
+    hidden_TD = backbone(input_ids=ids_BT, use_cache=False).last_hidden_state[0]
+    ours_TV = module.head().logits(hidden_TD)
     difference = float((ours_TV - theirs_TV).abs().max())
-    if not difference <= HEAD_TOLERANCE * float(theirs_TV.std()):
+    # A model in 16 bits rounds its own logits; ours are not rounded.
+    rounding = 0.0 if hidden_TD.dtype is torch.float32 else BF16_STEP * float(theirs_TV.abs().max())
+    if not difference <= HEAD_TOLERANCE * float(theirs_TV.std()) + rounding:
         raise InputError(
             f"{folder}: the output layer of {type(model).__name__} is unknown: "
             f"its logits differ from ours by {difference:.3g}"

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.backends.base import Rollout, Sampling
+from zoo.core.errors import InputError
 
 
 @torch.no_grad()
@@ -21,6 +22,7 @@ def generate(
 
     Raises:
         ValueError: a prompt is empty, or there is not one key per prompt.
+        InputError: the model keeps no key-value cache (a state-space model).
     """
     if len(keys) != len(prompts) or not all(prompts):
         raise ValueError("generate: expected one key per prompt and no empty prompt")
@@ -39,7 +41,10 @@ def generate(
             use_cache=True,
             logits_to_keep=1,
         )
-        cache = out.past_key_values
+        cache = getattr(out, "past_key_values", None)
+        if cache is None:
+            name = type(model).__name__
+            raise InputError(f"{name} cannot be sampled: expected a key-value cache, got none")
         ids_BP = rows.draw(out.logits[:, -1].float())
         if rows.finished():
             break
@@ -85,7 +90,7 @@ class _Rows:
     def _inverse_cdf(self, logprobs_BV: Tensor) -> Tensor:
         uniform = [torch.rand((), generator=s, dtype=torch.float64) for s in self.streams]
         uniform_B1 = torch.stack(uniform)[:, None]
-        cumulative_BV = logprobs_BV.double().cpu().exp().cumsum(-1)
+        cumulative_BV = logprobs_BV.cpu().double().exp().cumsum(-1)
         chosen_B = torch.searchsorted(cumulative_BV, uniform_B1 * cumulative_BV[:, -1:])[:, 0]
         return chosen_B.to(logprobs_BV.device)
 
@@ -107,8 +112,9 @@ def sampling_logprobs(logits_BV: Tensor, sampling: Sampling) -> Tensor:
     Temperature first, then top-k, then top-p (nucleus, arXiv:1904.09751). Greedy sampling reports
     the model's own log-probabilities at temperature 1.
     """
-    if sampling.temperature > 0:
-        logits_BV = logits_BV / sampling.temperature
+    if sampling.temperature == 0:
+        return logits_BV.log_softmax(-1)
+    logits_BV = logits_BV / sampling.temperature
     if 0 < sampling.top_k < logits_BV.shape[-1]:
         least_B1 = logits_BV.topk(sampling.top_k, -1).values[:, -1:]
         logits_BV = logits_BV.masked_fill(logits_BV < least_B1, -torch.inf)

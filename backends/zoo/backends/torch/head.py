@@ -68,8 +68,9 @@ class _Logits(torch.autograd.Function):
         (grad_CV,) = grads
         out = torch.empty_like(hidden_CD, dtype=torch.float32)
         dhidden = gradient_into(grad_CV.contiguous(), weight_VD, out).to(hidden_CD.dtype)
-        dweight = (grad_CV.T @ hidden_CD.float()).to(weight_VD.dtype)
-        return dhidden, dweight if ctx.needs_input_grad[1] else None
+        if not ctx.needs_input_grad[1]:
+            return dhidden, None
+        return dhidden, (grad_CV.T @ hidden_CD.float()).to(weight_VD.dtype)
 
 
 @dataclass(frozen=True)
@@ -108,16 +109,33 @@ class Head:
         """Returns float32 logits `[C, V]`, differentiable."""
         module = self.module
         if isinstance(module, nn.Linear):
-            logits: Tensor = _Logits.apply(hidden_CD, module.weight)  # type: ignore[no-untyped-call]
-            if module.bias is not None:
-                logits = logits + module.bias.float()
+            logits = _linear(hidden_CD, module)
+        elif self.weight_VD.dtype is torch.float32:
+            logits = module(hidden_CD)
         else:
-            logits = module(hidden_CD).float()
+            logits = _with_adapter(hidden_CD, module)
         if self.scale != 1.0:
             logits = logits * self.scale
         if self.softcap:
             logits = self.softcap * torch.tanh(logits / self.softcap)
         return logits
+
+
+def _linear(hidden_CD: Tensor, layer: nn.Linear) -> Tensor:
+    logits: Tensor = _Logits.apply(hidden_CD, layer.weight)  # type: ignore[no-untyped-call]
+    return logits if layer.bias is None else logits + layer.bias.float()
+
+
+def _with_adapter(hidden_CD: Tensor, layer: Any) -> Tensor:  # noqa: ANN401
+    """A 16-bit layer with LoRA on it: peft would round the sum to 16 bits."""
+    logits = _linear(hidden_CD, layer.get_base_layer())
+    if layer.disable_adapters:
+        return logits
+    wide = hidden_CD.float()
+    for name in layer.active_adapters:
+        down, up = layer.lora_A[name], layer.lora_B[name]
+        logits = logits + layer.scaling[name] * up(down(layer.lora_dropout[name](wide)))
+    return logits
 
 
 def find_head(model: nn.Module) -> Head:

@@ -31,6 +31,7 @@ class NamedAdamW:
         # A policy for inference has nothing to optimize: torch wants at least an empty group.
         groups = groups or [{"params": [], "weight_decay": 0.0}]
         self.adamw = torch.optim.AdamW(groups, lr=0.0, betas=BETAS, fused=True)
+        self._moved = False
 
     def step(self, lr: float, max_grad_norm: float) -> StepInfo:
         """Clips, steps and clears the gradient; a gradient that is not finite changes nothing."""
@@ -42,13 +43,15 @@ class NamedAdamW:
             self.adamw.zero_grad()
             return StepInfo(grad_norm=float(norm), skipped=True, changed=False)
         torch.nn.utils.clip_grads_with_norm_(self.parameters.values(), max_grad_norm, norm)
-        before = self._fingerprint()
+        before = None if self._moved else self._fingerprint()
         for group in self.adamw.param_groups:
             group["lr"] = lr
         self.adamw.step()
         self.adamw.zero_grad()
-        changed = not torch.equal(before, self._fingerprint())
-        return StepInfo(grad_norm=float(norm), skipped=False, changed=changed)
+        # Looking costs more than stepping, so it ends once the values have been seen to move.
+        if before is not None:
+            self._moved = not torch.equal(before, self._fingerprint())
+        return StepInfo(grad_norm=float(norm), skipped=False, changed=self._moved)
 
     def _fingerprint(self) -> Tensor:
         """Returns one integer per parameter that changes when any of its bits does."""
@@ -80,10 +83,13 @@ class NamedAdamW:
         from safetensors.torch import load_file
 
         tensors = load_file(folder / STATE_FILE)
+        odd = {key.rpartition("/")[0] for key in tensors} ^ self.parameters.keys()
+        if odd and tensors:
+            raise InputError(
+                f"{folder / STATE_FILE}: {min(odd)}: in only one of the checkpoint and this policy"
+            )
         for key, value in tensors.items():
             name, _, part = key.rpartition("/")
-            parameter = self.parameters.get(name)
-            if parameter is None:
-                raise InputError(f"{folder / STATE_FILE}: {name}: no such trained parameter")
-            on_device = value if part == "step" else value.to(parameter.device)
-            self.adamw.state[parameter][part] = on_device
+            parameter = self.parameters[name]
+            # The fused step wants every part where the parameter is, the step count too.
+            self.adamw.state[parameter][part] = value.to(parameter.device)

@@ -231,8 +231,12 @@ class ReferencePolicy:
     @contextmanager
     def _off(self) -> Generator[None]:
         assert self._policy.peft_model is not None
+        # peft switches the gradients of every adapter on again when the block ends.
+        learning = [(p, p.requires_grad) for p in self._policy.module.parameters()]
         with self._policy.peft_model.disable_adapter():
             yield
+        for parameter, learns in learning:
+            parameter.requires_grad_(learns)
 
     def score(
         self, batch: Batch, needs: frozenset[Stat], *, teacher: Policy | None = None

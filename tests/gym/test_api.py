@@ -1,0 +1,67 @@
+"""Training from Python: the same run folder, in this process."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+import pytest
+
+from zoo.gym import TrainConfig, run_training
+from zoo.gym.errors import InputError, InterruptedRunError
+from zoo.gym.jobs import open_run, read_status
+
+
+@pytest.fixture
+def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    path = tmp_path / "rows.jsonl"
+    turns = [{"prompt": f"Say {n}.", "completion": f"It is {n}."} for n in range(20)]
+    path.write_text("".join(json.dumps(turn) + "\n" for turn in turns))
+    return path
+
+
+def config(rows: Path, **settings: Any) -> TrainConfig:
+    return TrainConfig(
+        model_name_or_path="zen-pico", dataset=(str(rows),), **{"max_steps": 2, **settings}
+    )
+
+
+def test_a_run_gives_its_model_and_what_was_measured(rows: Path) -> None:
+    offline = os.environ.get("HF_HUB_OFFLINE")
+    result = run_training(config(rows))
+    assert (result.model / "adapter_model.safetensors").is_file()
+    assert result.metrics["best_loss"] < result.metrics["base_loss"]
+    assert read_status(open_run(result.run)).state == "done"
+    assert os.environ.get("HF_HUB_OFFLINE") == offline
+
+
+def test_ctrl_c_saves_before_it_stops(rows: Path) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    timer = Timer(3.0, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(InterruptedRunError, match="stop at step"):
+        run_training(config(rows, max_steps=5000, val_size=0))
+    timer.cancel()
+    run = open_run("last")
+    assert read_status(run).state == "interrupted"
+    assert (run.checkpoints / "latest").is_file()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_output_folder_with_files_is_refused_before_the_training(
+    rows: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="output_dir: expected no folder or an empty one"):
+        run_training(config(rows, output_dir=str(tmp_path)))
+
+
+def test_held_out_rows_that_are_all_too_long_do_not_stop_a_run(rows: Path) -> None:
+    with rows.open("a") as file:
+        file.write(json.dumps({"prompt": "x" * 600, "completion": "too late"}) + "\n")
+    result = run_training(config(rows, val_size=1))
+    assert result.metrics["evaluation_rows"] == 0
+    events = (result.folder / "events.jsonl").read_text()
+    assert "the held-out rows cannot be measured" in events
