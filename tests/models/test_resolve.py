@@ -70,10 +70,24 @@ def test_a_cached_model_without_its_weights_is_not_taken(put_in_cache: "PutInCac
         resolve("org/tiny", offline=True)
 
 
-def test_nothing_is_fetched_without_a_yes(hub: "FakeHub") -> None:
-    with pytest.raises(NotAvailableError, match=f"{WANTED_BYTES:,} bytes to download"):
+def test_the_hub_is_not_even_asked_where_nobody_can_say_yes(hub: "FakeHub") -> None:
+    with pytest.raises(NotAvailableError, match="'org/tiny' is not on this machine"):
         resolve("org/tiny")
+    assert hub.asked == []
+
+
+def test_a_no_is_told_with_the_size(hub: "FakeHub") -> None:
+    with pytest.raises(NotAvailableError, match=f"{WANTED_BYTES:,} bytes to download"):
+        resolve("org/tiny", confirm=lambda *_: False)
     assert hub.fetched() == []
+
+
+def test_a_listed_model_is_asked_for_before_the_first_request(hub: "FakeHub") -> None:
+    confirm = Mock(return_value=False)
+    with pytest.raises(NotAvailableError, match="bytes to download"):
+        resolve("zen-nano", confirm=confirm)
+    assert confirm.call_count == 1
+    assert hub.asked == []
 
 
 def test_the_user_is_asked_with_the_id_and_the_size(hub: "FakeHub") -> None:

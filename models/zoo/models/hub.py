@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from zoo.core.errors import DoesNotFitError, GymError, InputError, NotAvailableError, StorageError
 from zoo.models.checkpoint_files import PICKLE_SUFFIXES, checkpoint_files
 from zoo.models.download import Blob, fetch_blob
-from zoo.models.names import Name, unknown_model
+from zoo.models.names import Name, nearest, unknown_model
+from zoo.models.registry import registry
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, ModelInfo
@@ -26,6 +27,9 @@ Confirm = Callable[[str, int], bool]
 
 WANTED = ("*.safetensors", "*.json", "*.jinja", "tokenizer.model", "merges.txt", "vocab.txt")
 """Patterns of the files that are fetched: no pickles, no code, no pictures."""
+
+SIZE_SLACK = 1.1
+"""A download that is at most this much larger than the registry says needs no second yes."""
 
 DISK_RESERVE_BYTES = 1 << 28
 """Free disk that a download leaves to the rest of the machine."""
@@ -80,6 +84,8 @@ def find_cached(name: Name) -> Path | None:
 def fetch(name: Name, confirm: Confirm | None, token: str | None) -> Path:
     """Downloads a model into the cache after a yes, and returns its snapshot folder.
 
+    Without anybody to ask the hub is not contacted at all. For a model of the registry the
+    question comes before the first request; for another the hub is asked for the size first.
     An interrupted download goes on where it stopped; what arrives is checked against its hash.
 
     Raises:
@@ -88,15 +94,18 @@ def fetch(name: Name, confirm: Confirm | None, token: str | None) -> Path:
         DoesNotFitError: the disk is too small.
         StorageError: the cache cannot be written.
     """
+    expected_bytes = _listed_bytes(name)
+    if confirm is None or (expected_bytes and not confirm(name.id, expected_bytes)):
+        raise _refused(name, expected_bytes)
     from huggingface_hub import HfApi, snapshot_download
 
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"), token=token)
     with _told(name):
         info = api.model_info(name.id, revision=name.revision, files_metadata=True)
     missing_bytes = _missing_bytes(name, info)
-    if confirm is None or not confirm(name.id, missing_bytes):
-        msg = f"model '{name.id}' is not on this machine: {missing_bytes:,} bytes to download"
-        raise NotAvailableError(msg, hint="allow the download with --yes")
+    agreed = missing_bytes <= SIZE_SLACK * expected_bytes
+    if not agreed and not confirm(name.id, missing_bytes):
+        raise _refused(name, missing_bytes)
     _check_disk(missing_bytes)
     with _told(name):
         _fetch_weights(api, name, info)
@@ -109,6 +118,21 @@ def fetch(name: Name, confirm: Confirm | None, token: str | None) -> Path:
             token=token,
         )
     return Path(folder)
+
+
+def _listed_bytes(name: Name) -> int:
+    """Returns the download's size as the registry knows it, 0 for a model it does not list."""
+    listed = (entry.download_bytes for entry in registry() if entry.hub_id == name.id)
+    return next(listed, 0)
+
+
+def _refused(name: Name, size_bytes: int) -> NotAvailableError:
+    size = f": {size_bytes:,} bytes to download" if size_bytes else ""
+    msg = f"model '{name.id}' is not on this machine{size}"
+    hint, near = "allow the download with --yes", nearest(name.id, cached_ids())
+    if not size and near:
+        hint += f", or did you mean '{near}'?"
+    return NotAvailableError(msg, hint=hint)
 
 
 def _fetch_weights(api: "HfApi", name: Name, info: "ModelInfo") -> None:

@@ -85,14 +85,20 @@ def short_name(model_id: str) -> str:
 
 def unknown_model(text: str, others: Collection[str] = ()) -> NotAvailableError:
     """Returns the error for a model that does not exist, with the nearest name that does."""
+    aliases = ", ".join(entry.alias for entry in registry())
+    msg = f"no such model: expected one of {aliases}, an id 'org/name' or a folder, got '{text}'"
+    near = nearest(text, others)
+    return NotAvailableError(msg, hint=f"did you mean '{near}'?" if near else None)
+
+
+def nearest(text: str, others: Collection[str] = ()) -> str | None:
+    """Returns the name most like `text` among those that are known and `others`, if any is."""
     candidates = {entry.alias for entry in registry()} | set(others)
     candidates |= {entry.hub_id for entry in registry() if entry.hub_id}
     candidates |= {published.id for published in published_names()}
     by_lower = {name.lower(): name for name in sorted(candidates)}
     near = difflib.get_close_matches(text.lower(), by_lower, n=1, cutoff=0.5)
-    aliases = ", ".join(entry.alias for entry in registry())
-    msg = f"no such model: expected one of {aliases}, an id 'org/name' or a folder, got '{text}'"
-    return NotAvailableError(msg, hint=f"did you mean '{by_lower[near[0]]}'?" if near else None)
+    return by_lower[near[0]] if near else None
 
 
 def _split_revision(text: str) -> tuple[str, str | None]:

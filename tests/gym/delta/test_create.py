@@ -321,3 +321,13 @@ def test_an_absent_source_or_base_is_not_available(tuned: Path, base: Path, tmp_
     for source, model in ((tmp_path / "none", base), (tuned, tmp_path / "none")):
         with pytest.raises(NotAvailableError, match="no such"):
             make(source, model, tmp_path)
+
+
+def test_a_file_that_is_no_delta_is_never_written_over(
+    adapter: Path, base: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "my-chats.jsonl"
+    data.write_text("mine")
+    with pytest.raises(InputError, match="expected a new file or an older delta"):
+        create_delta(adapter, base=base, base_id="tiny", out=data)
+    assert data.read_text() == "mine"

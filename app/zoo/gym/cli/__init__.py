@@ -3,6 +3,7 @@
 This file answers what needs no parser, so that `zoo-gym --help` imports almost nothing.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -28,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     from zoo.gym.cli.boundary import report_bugs, run
 
+    # The hub's library would name itself and its caller in every request.
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     if argv is None:
         sys.excepthook = report_bugs
     return run(words)

@@ -16,17 +16,17 @@ Files = Annotated[tuple[str, ...], Parameter(metavar="FILE", negative=(), show_d
 Model = Annotated[str | None, Parameter(name=["--model", "--model_name_or_path"], metavar="MODEL")]
 
 
-def consent(*, yes: bool) -> Callable[[str, int], bool]:
+def consent(*, yes: bool) -> Callable[[str, int], bool] | None:
     """Returns what answers `resolve` when it asks to download a model.
 
-    It asks on a terminal; without one the answer is no, unless `--yes` was given.
+    It asks on a terminal; without one there is nobody to ask (None), unless `--yes` was given.
     """
+    if not yes and not sys.stdin.isatty():
+        return None
 
     def ask(model_id: str, size_bytes: int) -> bool:
         if yes:
             return True
-        if not sys.stdin.isatty():
-            return False
         question = f"{model_id} is not on this machine. Download {human_bytes(size_bytes)}? [y/N] "
         print(question, end="", file=sys.stderr, flush=True)
         return sys.stdin.readline().strip().lower() in {"y", "yes"}

@@ -61,6 +61,15 @@ def load_delta(path: Path) -> Delta:
     return delta
 
 
+def is_delta(path: Path) -> bool:
+    """Returns whether a file says of itself that it is a delta of this version."""
+    try:
+        read_container(path)
+    except InputError:
+        return False
+    return True
+
+
 def read_container(path: Path) -> "Header":
     """Reads the safetensors header of a version 1 delta file.
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import JsonValue
 
 from zoo.gym.delta.adapter import is_adapter, read_adapter
-from zoo.gym.delta.container import Delta, load_delta
+from zoo.gym.delta.container import Delta, is_delta, load_delta
 from zoo.gym.delta.encode import adapter_terms, weight_terms
 from zoo.gym.delta.header import Base, DeltaHeader, Form, Quality, Scale, TensorTerms
 from zoo.gym.delta.identity import identity
@@ -92,7 +92,7 @@ def create_delta(
         base: the base's model folder.
         base_id: the name of the base, told in the header and in refusals.
         base_revision: its revision.
-        out: the file to write; an existing one is replaced.
+        out: the file to write; an older delta is replaced, any other file refused.
         form: `auto` is low-rank for an adapter and dense for full weights.
         bits: per coded value: 2 for low-rank, 1 for dense; None chooses.
         scale: what one scale of a dense delta is shared by.
@@ -162,6 +162,11 @@ def _refuse_overwriting(out: Path, *inputs: Weights) -> None:
             raise InputError(f"output {str(out)!r}: expected a new file, got one of the inputs")
     if out.is_dir():
         raise InputError(f"output {str(out)!r}: expected a file, got a folder")
+    if out.exists() and not is_delta(out):
+        raise InputError(
+            f"output {str(out)!r}: expected a new file or an older delta, got another file",
+            hint="name a file that does not exist yet",
+        )
 
 
 def _header(
