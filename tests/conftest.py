@@ -1,5 +1,6 @@
 """What all tests share: real files that may be absent, and a tokenizer of bytes."""
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="folder of real models and data; a test whose file is not in it then fails "
         "(default: ../shared, where an absent file only skips the test)",
     )
+
+
+def pytest_configure() -> None:
+    # A job that a shell starts in the background has Ctrl-C switched off, and so would have every
+    # program that a test starts and interrupts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import figure
+from zoo.gym.errors import EXIT_CODES, GymError, InterruptedRunError
 from zoo.gym.jobs import Run, Status, read_status
-
-RESUMABLE = 5
 
 
 def finish(run: Run, status: Status, out: Output) -> int:
@@ -17,10 +16,11 @@ def finish(run: Run, status: Status, out: Output) -> int:
         _tell_result(run, status, out)
         out.result(answer)
         return 0
-    code = status.exit_code or (RESUMABLE if status.state == "interrupted" else 1)
+    resumable = status.state == "interrupted"
+    code = status.exit_code or EXIT_CODES[InterruptedRunError if resumable else GymError]
     message = status.message or f"run '{run.id}' is {status.state}"
     hint = status.hint
-    if status.state == "interrupted":
+    if resumable:
         message = f"run '{run.id}' was interrupted: {message}"
         hint = hint or f"go on with it: zoo-gym runs resume {run.id}"
     return fail(out, answer, message, hint, code)

@@ -22,7 +22,8 @@ class Progress:
             case "step":
                 self.out.progress(step_line(event) + self._held_out, keep=self._is_kept(event))
             case "eval":
-                self._held_out = f"  held-out {figure(event.get('loss'))}"
+                step = event.get("step")
+                self._held_out = f"  held-out {figure(event.get('loss'))} at step {step}"
                 if not event.get("step"):
                     self.out.say(f"held-out loss before training: {figure(event.get('loss'))}")
             case "warn":

@@ -103,7 +103,8 @@ def _copy_files(base: Path, folder: Path) -> None:
     for file in sorted(base.iterdir()):
         wanted = file.suffix in _COPIED or file.name.startswith(_LEGAL)
         index = file.name.endswith(".index.json")
-        if file.is_file() and wanted and not index and file.name != "config.json":
+        own = file.name in {"config.json", "training_log.json"}  # written anew; not of this model
+        if file.is_file() and wanted and not index and not own:
             with storage_errors(folder):
                 shutil.copyfile(file, folder / file.name)
     templates = base / "additional_chat_templates"

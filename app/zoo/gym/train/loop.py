@@ -76,7 +76,7 @@ def fit(job: Job) -> Progress:
     progress, warnings = restore(job.policy, job.checkpoints)
     for warning in warnings:
         job.emit("warn", message=warning)
-    first_step, last_save_s, watch = progress.step, time.monotonic(), Stopwatch()
+    last_save_s, watch = time.monotonic(), Stopwatch()
     if progress.step == 0 and job.held_out:
         evaluate(job, progress)
 
@@ -124,7 +124,7 @@ def fit(job: Job) -> Progress:
             last_save_s = time.monotonic()
             job.emit("checkpoint", step=step, folder=folder.name)
         if leaving and step < steps:
-            raise InterruptedRunError(f"{leaving} at step {step} of {steps}, after {first_step}")
+            raise InterruptedRunError(f"{leaving} at step {step} of {steps}")
     return progress
 
 
