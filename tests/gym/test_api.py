@@ -65,3 +65,30 @@ def test_held_out_rows_that_are_all_too_long_do_not_stop_a_run(rows: Path) -> No
     assert result.metrics["evaluation_rows"] == 0
     events = (result.folder / "events.jsonl").read_text()
     assert "the held-out rows cannot be measured" in events
+
+
+@pytest.mark.parametrize("method", ["lora", "full"])
+def test_plain_libraries_load_the_result_and_find_the_same_loss(rows: Path, method: str) -> None:
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    from zoo.backends.torch.quiet import quiet
+    from zoo.gym.data.batches import collate
+    from zoo.gym.train.rows import prepare_rows
+    from zoo.models import resolve
+
+    result = run_training(config(rows, max_steps=8, finetuning_type=method))
+    base = resolve("zen-pico").folder
+    with quiet():
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            result.model if method == "full" else base, dtype=torch.float32
+        )
+        if method == "lora":
+            model = PeftModel.from_pretrained(model, str(result.model))
+    held_out = prepare_rows(config(rows, date="2026-01-01"), base).held_out
+    batch = collate(held_out)
+    labels = torch.from_numpy(batch.ids_BT).masked_fill(~torch.from_numpy(batch.loss_mask_BT), -100)
+    loss = model.eval()(input_ids=torch.from_numpy(batch.ids_BT), labels=labels).loss.item()
+    assert result.metrics["evaluation_rows"] == len(held_out)
+    assert loss == pytest.approx(result.metrics["best_loss"], rel=1e-5)
