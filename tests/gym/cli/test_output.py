@@ -5,8 +5,9 @@ from io import StringIO
 
 import pytest
 
-from zoo.gym.cli.output import Output, human_bytes
-from zoo.gym.cli.progress import Progress, duration, event_line, figure
+from zoo.gym.cli.output import Output
+from zoo.gym.cli.progress import Progress, event_line
+from zoo.gym.words import duration, figure, human_bytes
 
 
 class Terminal(StringIO):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from zoo.gym.cli.ending import fail
 from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import Files, Json, Offline, Yes
-from zoo.gym.cli.output import Output, human_bytes
+from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import (
     ADAPTER_CONFIG,
     adapter_base,
@@ -21,6 +21,7 @@ from zoo.gym.cli.sources import (
 )
 from zoo.gym.config import TrainConfig
 from zoo.gym.jobs import Run
+from zoo.gym.words import human_bytes
 
 if TYPE_CHECKING:
     from zoo.gym.data import Example

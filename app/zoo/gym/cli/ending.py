@@ -4,9 +4,9 @@ import sys
 from collections.abc import Mapping
 
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.progress import figure
 from zoo.gym.errors import EXIT_CODES, GymError, InterruptedRunError
 from zoo.gym.jobs import Run, Status, read_status
+from zoo.gym.words import figure
 
 
 def finish(run: Run, status: Status, out: Output) -> int:

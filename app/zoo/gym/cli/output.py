@@ -60,15 +60,3 @@ class Output:
 def rewrites_lines() -> bool:
     """Returns whether stderr is a terminal that can go back to the start of a line."""
     return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-
-
-def human_bytes(count: int) -> str:
-    """Returns a size for people: `812 bytes`, `42.8 kB`, `1.5 GB`."""
-    if count < 1000:
-        return f"{count} bytes"
-    size = float(count)
-    for unit in ("kB", "MB", "GB", "TB"):
-        size /= 1000
-        if size < 999.95 or unit == "TB":
-            return f"{size:.1f} {unit}"
-    raise AssertionError

@@ -2,6 +2,7 @@
 
 from zoo.gym.cli.output import Output
 from zoo.gym.jobs import Event
+from zoo.gym.words import duration, figure
 
 PLAIN_LINES = 20
 """Step lines of a whole run where a line cannot rewrite itself."""
@@ -66,18 +67,3 @@ def event_line(event: Event) -> str:
         fields = {"steps": event.get("steps")}
     words = [f"{key} {figure(value)}" for key, value in fields.items() if value is not None]
     return "  ".join([event["kind"], *words])
-
-
-def figure(value: object) -> str:
-    """Returns a number with four digits, and anything else as it is; None is `not a number`."""
-    if value is None:
-        return "not a number"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def duration(seconds: float) -> str:
-    """Returns a time for people: `40 s`, `6 min`, `2 h 5 min`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

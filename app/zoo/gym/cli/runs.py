@@ -10,8 +10,9 @@ from zoo.gym import jobs
 from zoo.gym.cli.ending import finish, started
 from zoo.gym.cli.options import Json, Switch
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.progress import Progress, event_line, figure
+from zoo.gym.cli.progress import Progress, event_line
 from zoo.gym.errors import GymError
+from zoo.gym.words import figure
 
 WAIT_S = 120.0
 """How long a request to a worker may take; a step may be long."""

@@ -1,0 +1,28 @@
+"""Figures as people read them; commands and app say them alike."""
+
+
+def human_bytes(count: int) -> str:
+    """Returns a size for people: `812 bytes`, `42.8 kB`, `1.5 GB`."""
+    if count < 1000:
+        return f"{count} bytes"
+    size = float(count)
+    for unit in ("kB", "MB", "GB", "TB"):
+        size /= 1000
+        if size < 999.95 or unit == "TB":
+            return f"{size:.1f} {unit}"
+    raise AssertionError
+
+
+def figure(value: object) -> str:
+    """Returns a number with four digits, and anything else as it is; None is `not a number`."""
+    if value is None:
+        return "not a number"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def duration(seconds: float) -> str:
+    """Returns a time for people: `40 s`, `6 min`, `2 h 5 min`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
