@@ -17,6 +17,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the words behind the program's name; None takes the process's own.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    if not words and on_terminal():
+        from zoo.gym.tui import open_app
+
+        return open_app()
     if words in ([], ["--help"], ["-h"], ["help"]):
         from zoo.gym.cli.help import root_help
 
@@ -34,3 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         sys.excepthook = report_bugs
     return run(words)
+
+
+def on_terminal() -> bool:
+    """Says whether a person sits there: a terminal that can be drawn on, both ways."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    drawable = os.environ.get("TERM", "") != "dumb"
+    return drawable and all(stream is not None and stream.isatty() for stream in streams)

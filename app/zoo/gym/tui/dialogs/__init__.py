@@ -1,0 +1,1 @@
+"""What asks or explains on top of a screen."""

@@ -1,0 +1,63 @@
+"""What can be done on a screen: its own words, then every key."""
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Static
+
+EVERYWHERE = (
+    ("tab, shift+tab", "next and previous part of the screen"),
+    ("arrows or j k g G", "move in a list"),
+    ("ctrl+p", "every command, themes too"),
+    ("ctrl+q", "quit, from a line of input too"),
+)
+
+
+class ExplainDialog(ModalScreen[None]):
+    """Explains the screen below it, from that screen's `HELP` and its keys.
+
+    Args:
+        about: the screen to explain.
+    """
+
+    DEFAULT_CSS: ClassVar[str] = """
+    ExplainDialog { align: center middle; }
+    ExplainDialog > VerticalScroll {
+        width: 72; max-width: 95%; height: auto; max-height: 90%; padding: 1 2;
+        scrollbar-size-vertical: 1;
+        border: round $primary; background: $surface;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,question_mark,q,enter", "leave", "Close", key_display="Esc"),
+        Binding("1,2,n", "leave", show=False),
+    ]
+
+    def __init__(self, about: Screen[object]) -> None:
+        super().__init__()
+        self.about = about
+
+    def compose(self) -> ComposeResult:
+        """Writes the page."""
+        with VerticalScroll() as box:
+            box.border_title = "Help"
+            box.border_subtitle = "Esc closes"
+            yield Static((self.about.HELP or "").strip() + "\n", markup=False)
+            rows = [*_keys(self.about), *EVERYWHERE]
+            yield Static("\n".join(f"{key:<20} {text}" for key, text in rows), markup=False)
+
+    def action_leave(self) -> None:
+        """Closes the page."""
+        self.dismiss()
+
+
+def _keys(screen: Screen[object]) -> list[tuple[str, str]]:
+    found = [
+        (screen.app.get_key_display(active.binding), active.tooltip or active.binding.description)
+        for active in screen.active_bindings.values()
+        if active.binding.show and active.enabled and active.binding.description
+    ]
+    return list(dict.fromkeys(found))

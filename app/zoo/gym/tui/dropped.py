@@ -1,0 +1,31 @@
+"""The path in what a terminal pastes when a file is dropped on it."""
+
+import os
+import shlex
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+
+def dropped_path(text: str) -> str:
+    """Returns the path that `text` means: quotes, backslashes and `file://` taken off.
+
+    A path that is there as it stands is left alone. Of several dropped files the first counts.
+    """
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    if not line or _exists(line):
+        return line
+    if line.startswith("file://"):
+        return unquote(urlsplit(line).path)
+    try:
+        words = shlex.split(line, posix=os.name != "nt")
+    except ValueError:
+        return line
+    first = words[0].strip("\"'") if words else line
+    return first if _exists(first) else line
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).expanduser().exists()
+    except (OSError, RuntimeError):  # too long for a name, or an unknown user's home
+        return False

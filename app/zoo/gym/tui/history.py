@@ -1,0 +1,139 @@
+"""A run as its screen shows it: the curve and the latest of everything, folded from its events."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from zoo.gym.jobs import Event, Status
+from zoo.gym.jobs.state import fold
+from zoo.gym.words import figure
+
+Point: TypeAlias = tuple[int, float]
+"""A step and a loss in nats per learned token."""
+
+NOTES = 200
+"""Messages that are kept, the newest ones."""
+
+
+@dataclass
+class History:
+    """Everything told so far; `take` brings it forward.
+
+    Attributes:
+        status: as the commands see it.
+        losses: one point a step, in order; a resume that goes back takes the later ones along.
+        held_out: one point an evaluation; step 0 is the model before training.
+        plan: the plan event.
+        last: the last step event.
+        saved_step: the step of the newest checkpoint.
+        notes: messages, oldest first.
+    """
+
+    status: Status = field(default_factory=Status)
+    losses: list[Point] = field(default_factory=list[Point])
+    held_out: list[Point] = field(default_factory=list[Point])
+    plan: Event = field(default_factory=dict[str, object])
+    last: Event = field(default_factory=dict[str, object])
+    saved_step: int | None = None
+    notes: list[str] = field(default_factory=list[str])
+
+    def take(self, events: Sequence[Event]) -> None:
+        """Brings everything forward by later events; unknown kinds and fields change nothing."""
+        self.status = fold(self.status, events)
+        for event in events:
+            self._take_one(event)
+        del self.notes[:-NOTES]
+
+    def best(self) -> Point | None:
+        """Returns the evaluation with the lowest loss after step 0."""
+        return min(
+            (point for point in self.held_out if point[0]), key=lambda p: (p[1], p[0]), default=None
+        )
+
+    def _take_one(self, event: Event) -> None:
+        match event["kind"]:
+            case "plan":
+                self.plan = event
+            case "step" if isinstance(event.get("step"), int):
+                self._take_step(event)
+            case "eval" if isinstance(event.get("step"), int):
+                _put(self.held_out, event["step"], event.get("loss"))
+            case "checkpoint" if isinstance(event.get("step"), int):
+                self.saved_step = event["step"]
+            case "warn" | "error":
+                word = "warning" if event["kind"] == "warn" else "error"
+                self.notes.append(f"{word}: {event.get('message')}")
+            case "state" if event.get("message"):
+                self.notes.append(str(event["message"]))
+            case _:
+                pass
+
+    def _take_step(self, event: Event) -> None:
+        if self.last and event["step"] <= self.last["step"]:
+            self.held_out = [point for point in self.held_out if point[0] < event["step"]]
+            self.notes.append(f"went back to step {event['step'] - 1}, the last checkpoint")
+        self.last = event
+        if not _put(self.losses, event["step"], event.get("loss")):
+            self.notes.append(f"warning: the loss of step {event['step']} is not a number")
+
+
+def thinned(points: Sequence[Point], most: int) -> list[Point]:
+    """Returns at most `most` points: means over equal stretches, the first and last step kept."""
+    if len(points) <= most:
+        return list(points)
+    found: list[Point] = []
+    for i in range(most):
+        part = points[i * len(points) // most : (i + 1) * len(points) // most]
+        step = part[0][0] if i == 0 else part[-1][0]
+        found.append((step, sum(loss for _, loss in part) / len(part)))
+    return found
+
+
+def meaning(history: History) -> str:
+    """Returns what the curve says, in words for somebody who has never seen one."""
+    if not history.losses:
+        return "No step yet, so there is nothing to judge."
+    loss = f"The loss is {_trend([loss for _, loss in history.losses])}"
+    if not history.held_out:
+        return f"{loss}. No examples were held out, so nothing tells learning from memorising."
+    return f"{loss}. {_held_out_words(history)}"
+
+
+def _held_out_words(history: History) -> str:
+    best, last = history.best(), history.held_out[-1]
+    if best is None:
+        return "Held-out examples are measured again soon."
+    before = history.held_out[0] if history.held_out[0][0] == 0 else None
+    if before and best[1] >= before[1]:
+        return "Held-out examples are no better than before training: it has not helped yet."
+    if last == best:
+        return "Held-out examples are at their best: it learns, it does not only memorise."
+    return (
+        f"Held-out examples were best at step {best[0]} ({figure(best[1])}); "
+        "that step is the one that is kept."
+    )
+
+
+def _trend(losses: Sequence[float]) -> str:
+    part = max(1, len(losses) // 5)
+    if len(losses) < 4:
+        return "too young to judge"
+    now, before = sum(losses[-part:]) / part, sum(losses[-2 * part : -part]) / part
+    if abs(now - before) <= 0.02 * abs(before):
+        return "level"
+    return "falling" if now < before else "rising"
+
+
+def _put(points: list[Point], step: int, loss: object) -> bool:
+    """Adds a point behind every earlier step; says whether there is a number to add."""
+    while points and points[-1][0] >= step:
+        points.pop()
+    if not isinstance(loss, int | float):
+        return False
+    points.append((step, float(loss)))
+    return True
+
+
+def all_losses(*series: Iterable[Point]) -> list[float]:
+    """Returns the losses of several curves together."""
+    return [loss for points in series for _, loss in points]

@@ -1,0 +1,1 @@
+"""One file a screen; each is imported when it is first shown."""

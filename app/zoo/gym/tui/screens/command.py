@@ -1,0 +1,82 @@
+"""One of our own commands, run beside the app, and what it prints."""
+
+import asyncio
+from asyncio.subprocess import STDOUT, Process
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Footer, Log, Static
+
+from zoo.gym.tui.child import end_command, start_command
+from zoo.gym.tui.dialogs.confirm import ConfirmDialog
+from zoo.gym.tui.widgets.bar import Bar
+
+
+class CommandScreen(Screen[None]):
+    """Runs a command to its end; leaving earlier asks first.
+
+    Args:
+        words: the command behind `zoo-gym`.
+    """
+
+    HELP = "A command of zoo-gym, run beside the app. Leaving it before its end asks first."
+    CSS: ClassVar[str] = """
+    CommandScreen #state { height: auto; padding: 0 1; margin-bottom: 1; text-style: bold; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Back", key_display="Esc"),
+        Binding("y", "copy", "Copy all"),
+    ]
+
+    def __init__(self, words: str) -> None:
+        super().__init__()
+        self.words = words
+        self._process: Process | None = None
+
+    def compose(self) -> ComposeResult:
+        """Makes the screen."""
+        yield Bar(f"zoo-gym {self.words}")
+        yield Static(f"Starting zoo-gym {self.words} ...", id="state", markup=False)
+        yield Log(id="output")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Starts the command."""
+        self._follow()
+
+    def action_leave(self) -> None:
+        """Goes back; asks first while the command runs."""
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.dismiss()
+
+        if self._process is None or self._process.returncode is not None:
+            self.dismiss()
+            return
+        question = f"End zoo-gym {self.words}?"
+        said = "It is not finished, and its work so far is not shown again."
+        self.app.push_screen(ConfirmDialog(question, said, yes="Yes, end it"), answered)
+
+    def action_copy(self) -> None:
+        """Puts the output on the clipboard."""
+        self.app.copy_to_clipboard("\n".join(self.query_one(Log).lines))
+        self.notify("copied")
+
+    @work
+    async def _follow(self) -> None:
+        state, log = self.query_one("#state", Static), self.query_one(Log)
+        process = self._process = await start_command(self.words.split(), stderr=STDOUT)
+        assert process.stdout is not None
+        state.update(f"Running zoo-gym {self.words}")
+        try:
+            while line := await process.stdout.readline():
+                log.write_line(line.decode("utf-8", "replace").rstrip())
+            code = await process.wait()
+        except asyncio.CancelledError:
+            await end_command(process)
+            raise
+        state.update("Done. Esc goes back." if code == 0 else f"Failed with exit code {code}.")

@@ -1,0 +1,171 @@
+"""The first place: what is here, and what to do next, in words."""
+
+import asyncio
+import time
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.events import Paste
+from textual.screen import Screen
+from textual.widgets import Footer, OptionList, Static
+from textual.widgets.option_list import Option
+
+from zoo.gym.errors import GymError
+from zoo.gym.jobs import RunRow, list_runs
+from zoo.gym.tui.dropped import dropped_path
+from zoo.gym.tui.here import app_of
+from zoo.gym.tui.machine import machine_line, models_elsewhere, models_here
+from zoo.gym.tui.widgets.bar import Bar
+
+LOOK_S = 2.0
+MOST_RUNS = 3
+"""Runs of each kind that are offered here; the rest is in Runs."""
+
+SILENCE = "Nothing leaves this machine; nothing is fetched here without your yes."
+
+
+class HomeScreen(Screen[None]):
+    """Tells what is here and offers the next steps as a list."""
+
+    HELP = """
+Choose with the arrow keys and Enter, or click.
+
+To train on examples of your own, drop their file on the terminal: its path is recognised.
+
+Training goes on when this app is closed.
+"""
+    CSS: ClassVar[str] = """
+    HomeScreen .title { padding: 0 1; text-style: bold; color: $primary; margin-top: 1; }
+    HomeScreen #machine { padding: 0 1 0 3; height: auto; }
+    HomeScreen OptionList { border: none; height: 1fr; padding: 0 1; background: $background; }
+    HomeScreen OptionList:focus { background-tint: transparent; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "Do it", priority=True, key_display="Enter"),
+        Binding("j", "move('down')", show=False),
+        Binding("k", "move('up')", show=False),
+        Binding("g", "move('first')", show=False),
+        Binding("G", "move('last')", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._offers: list[tuple[str, str]] = []
+
+    def compose(self) -> ComposeResult:
+        """Makes the screen; the runs come when they are read."""
+        yield Bar()
+        yield Static("What is here", classes="title")
+        yield Static("Looking ...", id="machine", markup=False)
+        yield Static("What to do next", classes="title")
+        yield OptionList(markup=False, compact=True)
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Shows what is known at once, then looks for runs."""
+        self._offer(offers([]))
+        self.set_interval(LOOK_S, self._look_if_shown)
+        self._look_if_shown()
+
+    def on_screen_resume(self) -> None:
+        """Looks at once when the screen comes back."""
+        self._look_if_shown()
+
+    def on_paste(self, event: Paste) -> None:
+        """Takes a file that is dropped on the terminal as one to train on."""
+        app_of(self).action_start(dropped_path(event.text))
+
+    async def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Does what was clicked."""
+        await self._do(event.option_id or "")
+
+    async def action_choose(self) -> None:
+        """Does what is under the cursor."""
+        option = self.query_one(OptionList).highlighted_option
+        if option is not None:
+            await self._do(option.id or "")
+
+    def action_move(self, where: str) -> None:
+        """Moves the cursor."""
+        options = self.query_one(OptionList)
+        {
+            "down": options.action_cursor_down,
+            "up": options.action_cursor_up,
+            "first": options.action_first,
+            "last": options.action_last,
+        }[where]()
+
+    async def _do(self, action: str) -> None:
+        await self.run_action(action)
+
+    def _look_if_shown(self) -> None:
+        if self.app.screen is self:
+            self._look()
+
+    @work(exclusive=True)
+    async def _look(self) -> None:
+        try:
+            rows = await asyncio.to_thread(list_runs)
+            about = await asyncio.to_thread(about_here, rows)
+        except (GymError, OSError) as error:
+            self.query_one("#machine", Static).update(f"Something cannot be read: {error}")
+            return
+        self.query_one("#machine", Static).update(about)
+        self._offer(offers(rows))
+
+    def _offer(self, found: list[tuple[str, str]]) -> None:
+        if found == self._offers:
+            return
+        options = self.query_one(OptionList)
+        chosen = options.highlighted_option
+        self._offers = found
+        options.clear_options()
+        options.add_options(Option(text, id=action) for action, text in found)
+        ids = [action for action, _ in found]
+        options.highlighted = ids.index(chosen.id) if chosen and chosen.id in ids else 0
+
+
+def offers(rows: list[RunRow]) -> list[tuple[str, str]]:
+    """Returns what can be done next, each with its action, the likeliest first."""
+    live = [row for row in rows if row.state in {"queued", "running"}][:MOST_RUNS]
+    rest = [row for row in rows if row.state in {"paused", "interrupted"}][:MOST_RUNS]
+    done = [row for row in rows if row.state == "done"][:1]
+    new = ("app.start", "Train a model on my examples: drop their file here, or press n")
+    found = [(_watch(row), f"Watch {_about(row)}") for row in live]
+    found += [(_watch(row), f"Go on with {_about(row)}") for row in rest]
+    found.append(new)
+    found += [(_watch(row), f"See how {_about(row)}") for row in done]
+    if rows:
+        found.append(("app.go('runs')", f"All runs ({len(rows)})"))
+    found.append(
+        ("app.command('demo')", "Demo: the whole job on the built-in model, a minute or two")
+    )
+    found.append(("app.command('doctor')", "Doctor: versions and devices, and why"))
+    return found
+
+
+def about_here(rows: list[RunRow]) -> str:
+    """Returns machine, models and runs, a line each."""
+    models = ", ".join(name for name, _ in models_here())
+    absent = ", ".join(models_elsewhere())
+    return "\n".join(
+        [
+            machine_line(),
+            f"Models: {models}" + (f" (not here: {absent})" if absent else ""),
+            f"Runs: {len(rows)}" if rows else "Runs: none yet",
+            SILENCE,
+        ]
+    )
+
+
+def _watch(row: RunRow) -> str:
+    return f"app.watch('{row.id}')"
+
+
+def _about(row: RunRow) -> str:
+    model = (row.model or "?").partition("@")[0]
+    step = f"step {row.step} of {row.steps}" if row.steps else f"step {row.step}"
+    at = time.strftime("%d %b %H:%M", time.localtime(row.updated))
+    return f"{row.id}: {model}, {row.state} at {step}, {at}"

@@ -1,0 +1,76 @@
+"""Everything a worker printed, tracebacks too, as it is written."""
+
+import asyncio
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Footer, Log
+
+from zoo.gym.jobs import Run
+from zoo.gym.tui.here import app_of
+from zoo.gym.tui.widgets.bar import Bar
+
+MOST_LINES = 2000
+_TAIL_BYTES = 400_000
+EMPTY = "The worker has printed nothing, which is the usual thing: it prints only what goes wrong."
+
+
+class LogScreen(Screen[None]):
+    """Shows the end of `worker.log` and what is added to it.
+
+    Args:
+        run: whose log.
+    """
+
+    HELP = "What the worker of this run printed. Only mistakes and warnings of libraries land here."
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,l", "app.pop_screen", "Back", key_display="Esc"),
+        Binding("y", "copy", "Copy all"),
+    ]
+
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        self.run = run
+        self._offset = 0
+
+    def compose(self) -> ComposeResult:
+        """Makes the screen."""
+        yield Bar(f"{self.run.id} > log {self.run.worker_log}")
+        yield Log(max_lines=MOST_LINES, id="log")
+        yield Footer(show_command_palette=False)
+
+    async def on_mount(self) -> None:
+        """Shows what is there and looks again from time to time."""
+        await self._look()
+        if not self._offset:
+            self.query_one(Log).write_line(EMPTY)
+        self.set_interval(app_of(self).redraw_s, self._look)
+
+    def action_copy(self) -> None:
+        """Puts the shown text on the clipboard."""
+        self.app.copy_to_clipboard("\n".join(self.query_one(Log).lines))
+        self.notify("copied")
+
+    async def _look(self) -> None:
+        text, offset = await asyncio.to_thread(read_behind, self.run.worker_log, self._offset)
+        if text and not self._offset:
+            self.query_one(Log).clear()
+        self._offset = offset
+        if text:
+            self.query_one(Log).write(text)
+
+
+def read_behind(path: Path, offset: int) -> tuple[str, int]:
+    """Returns what a log has behind `offset`, at most its last 400 kB, and its new end."""
+    if not path.exists():
+        return "", 0
+    size = path.stat().st_size
+    if size <= offset:
+        return "", offset
+    with path.open("rb") as file:
+        file.seek(max(offset, size - _TAIL_BYTES))
+        content = file.read()
+    return content.decode("utf-8", "replace").replace("\r", "\n"), size

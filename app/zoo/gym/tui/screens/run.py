@@ -1,0 +1,205 @@
+"""One run, live: what it does, its curve, its figures, and what can be asked of it."""
+
+import asyncio
+from pathlib import Path
+from typing import ClassVar, cast
+
+import yaml
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.screen import Screen
+from textual.widgets import Footer, Static
+
+from zoo.gym.errors import GymError
+from zoo.gym.jobs import Run, reconcile, tail_events
+from zoo.gym.jobs.state import has_worker
+from zoo.gym.paths import folders
+from zoo.gym.tui import steer
+from zoo.gym.tui.here import app_of
+from zoo.gym.tui.history import History, meaning
+from zoo.gym.tui.telling import headline, last_notes, meters, what_next
+from zoo.gym.tui.widgets.bar import Bar
+from zoo.gym.tui.widgets.chart import LossChart
+from zoo.gym.tui.widgets.meters import Meters, bar
+
+_CHECK_EVERY = 4  # looks at the process once in so many looks at the log
+
+
+class RunScreen(Screen[None]):
+    """Follows a run by its event log, from its first step on, whoever started it and when.
+
+    Args:
+        run_id: the run's id.
+    """
+
+    HELP = """
+The chart shows the loss of every step (dots) and of the held-out examples (x): \
+how surprised the model is by the next piece of an answer, in nats per token.
+
+Lower is better; only the held-out one tells whether it learned something that helps \
+with examples that it has not seen.
+
+The run does not need this window: close it, and open the run again later.
+"""
+    CSS: ClassVar[str] = """
+    RunScreen #state { padding: 0 1; text-style: bold; height: auto; }
+    RunScreen #progress { padding: 0 1; height: 1; color: $primary; }
+    RunScreen #middle { height: 1fr; }
+    RunScreen #curve { width: 1fr; }
+    RunScreen #meters { height: auto; }
+    RunScreen #side { width: 1fr; height: auto; }
+    RunScreen #meaning { padding: 0 1; height: auto; }
+    RunScreen #notes { padding: 0 1; height: auto; max-height: 6; color: $warning; }
+    RunScreen #next { padding: 0 1; height: auto; }
+    RunScreen #middle { layout: vertical; }
+    RunScreen LossChart { height: 1fr; }
+    RunScreen.-wide #middle { layout: horizontal; }
+    RunScreen.-wide LossChart { height: 100%; width: 1fr; }
+    RunScreen.-wide #side { width: 34; height: 100%; padding: 1 0; }
+    RunScreen.-wide #meaning { margin-top: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "pause", "Pause"),
+        Binding("space", "resume", "Resume"),
+        Binding("P", "park", "Park"),
+        Binding("x", "stop", "Stop"),
+        Binding("l", "log", "Log"),
+        Binding("y", "copy", "Copy", show=False),
+        Binding("escape", "app.pop_screen", "Back", key_display="Esc"),
+    ]
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__()
+        self.run = Run(folders().runs / run_id)
+        self.history = History()
+        self._offset = 0
+        self._looks = 0
+        self._pending: str | None = None
+        self._shown = ""
+
+    def compose(self) -> ComposeResult:
+        """Makes the screen."""
+        yield Bar(self.run.id)
+        yield Static("Reading the run ...", id="state", markup=False)
+        yield Static(id="progress", markup=False)
+        with Horizontal(id="middle"):
+            yield LossChart(id="curve")
+            with Vertical(id="side"):
+                yield Meters(id="meters")
+                yield Static(id="meaning", markup=False)
+        yield Static(id="notes", markup=False)
+        yield Static(id="next", markup=False)
+        yield Footer(show_command_palette=False)
+
+    async def on_mount(self) -> None:
+        """Reads the whole log once, then only what is new."""
+        self._follow()
+
+    def on_resize(self) -> None:
+        """Draws the bar anew in its new width."""
+        self.call_after_refresh(self._show)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offers only what can be done now."""
+        del parameters
+        return steer.is_offered(action, self.history.status.state)
+
+    def action_pause(self) -> None:
+        """Has the run hold."""
+        steer.pause(self, self.run)
+
+    def action_resume(self) -> None:
+        """Lets the run go on."""
+        steer.resume(self, self.run)
+
+    def action_park(self) -> None:
+        """Parks the run."""
+        steer.park(self, self.run)
+
+    def action_stop(self) -> None:
+        """Stops the run after a question."""
+        steer.stop(self, self.run)
+
+    def action_log(self) -> None:
+        """Shows what the worker printed."""
+        from zoo.gym.tui.screens.log import LogScreen
+
+        self.app.push_screen(LogScreen(self.run))
+
+    def action_copy(self) -> None:
+        """Puts the state with its message and what to do next on the clipboard."""
+        self.app.copy_to_clipboard(self._shown)
+        self.notify("copied")
+
+    @work
+    async def _follow(self) -> None:
+        model = await asyncio.to_thread(model_of, self.run)
+        self.query_one(Bar).tell(f"{self.run.id}  {model}")
+        await self._look()
+        self._show()
+        while True:
+            await asyncio.sleep(app_of(self).redraw_s)
+            if await self._look() and self.is_attached:
+                self._show()
+
+    async def _look(self) -> bool:
+        """Takes in what is new, says whether anything is."""
+        self._looks += 1
+        status, pending = self.history.status, self.run.control.pending()
+        size = _size_bytes(self.run.events.path)
+        if status.live and self._looks % _CHECK_EVERY == 0 and not has_worker(self.run):
+            await asyncio.to_thread(self._mark_dead)
+        changed = size != self._offset or pending != self._pending
+        self._pending = pending
+        if size != self._offset:
+            await asyncio.to_thread(self._take)
+        return changed
+
+    def _take(self) -> None:
+        events, self._offset = tail_events(self.run.events.path, self._offset)
+        self.history.take(events)
+
+    def _mark_dead(self) -> None:
+        try:
+            reconcile(self.run)
+        except GymError as error:
+            self.history.notes.append(str(error))
+
+    def _show(self) -> None:
+        history = self.history
+        head, step = headline(history, self._pending), history.status
+        self.query_one("#state", Static).update(head)
+        width = self.size.width - 2
+        self.query_one("#progress", Static).update(bar(step.step, step.steps, width))
+        self.query_one(LossChart).show(history.losses, history.held_out)
+        self.query_one(Meters).show(meters(history))
+        self._tell("#meaning", meaning(history))
+        self._tell("#notes", last_notes(history, 3 if self.size.height < 28 else 6))
+        self._tell("#next", what_next(history, self.run))
+        self._shown = "\n".join([head, *history.notes, what_next(history, self.run)])
+        self.refresh_bindings()
+
+    def _tell(self, part: str, text: str) -> None:
+        widget = self.query_one(part, Static)
+        widget.update(text)
+        widget.display = bool(text)
+
+
+def model_of(run: Run) -> str:
+    """Returns model, method and data as the settings name them, in a few words."""
+    try:
+        found: object = yaml.safe_load(run.config_file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return "(its settings cannot be read)"
+    settings = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    model = str(settings.get("model_name_or_path", "?")).partition("@")[0]
+    data = settings.get("dataset")
+    names = data if isinstance(data, list) else [data]
+    files = ", ".join(Path(str(name)).name for name in cast("list[object]", names))
+    return f"{model}, {settings.get('finetuning_type', 'lora')}, {files}"
+
+
+def _size_bytes(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

@@ -1,0 +1,197 @@
+"""All runs in a table, newest first, each with what it is doing now."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import ClassVar, cast
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.events import Paste
+from textual.screen import Screen
+from textual.widgets import DataTable, Footer, Static
+
+from zoo.gym.errors import GymError
+from zoo.gym.jobs import Run, RunRow, State, list_runs
+from zoo.gym.tui import steer
+from zoo.gym.tui.dropped import dropped_path
+from zoo.gym.tui.here import app_of
+from zoo.gym.tui.widgets.bar import Bar
+
+LOOK_S = 2.0
+MOST_ROWS = 500
+COLUMNS = ("run", "state", "step", "model", "last heard of")
+
+LOADING = "Reading the runs ..."
+EMPTY = "No runs yet. Press n to start one from a file of examples, or drop the file here."
+
+
+class RunsScreen(Screen[None]):
+    """Lists the runs and steers the one under the cursor."""
+
+    HELP = """
+Every training is a run: a folder and, while it works, a process of its own \
+that goes on when you close this app or the terminal. Enter opens one, with its chart.
+
+queued, running and paused runs have a process.
+
+An interrupted run was stopped, parked or killed: space goes on from its last checkpoint.
+
+A failed run was ended by an error: open it to read which.
+"""
+    CSS: ClassVar[str] = """
+    RunsScreen #note { padding: 0 1; height: auto; margin-bottom: 1; }
+    RunsScreen DataTable { height: 1fr; margin: 0 1; background: $background; }
+    RunsScreen DataTable:focus { background-tint: transparent; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "Open", priority=True, key_display="Enter"),
+        Binding("space", "pause", "Pause"),
+        Binding("space", "resume", "Resume"),
+        Binding("P", "park", "Park"),
+        Binding("x", "stop", "Stop"),
+        Binding("j", "move('down')", show=False),
+        Binding("k", "move('up')", show=False),
+        Binding("g", "move('top')", show=False),
+        Binding("G", "move('bottom')", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[RunRow] = []
+
+    def compose(self) -> ComposeResult:
+        """Makes the screen."""
+        yield Bar()
+        yield Static(LOADING, id="note", markup=False)
+        yield DataTable[str](cursor_type="row", zebra_stripes=True)
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Begins to look; while another screen is shown it does not."""
+        table = self._table
+        for column in COLUMNS:
+            table.add_column(column, key=column)
+        self._look_if_shown()
+        self.set_interval(LOOK_S, self._look_if_shown)
+
+    def on_screen_resume(self) -> None:
+        """Looks at once when the screen comes back."""
+        self._look_if_shown()
+
+    async def on_data_table_row_selected(self) -> None:
+        """Opens a run by a click."""
+        await self.action_open()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offers only what can be done to the run under the cursor."""
+        del parameters
+        row = self._current
+        if action == "open":
+            return row is not None
+        return steer.is_offered(action, cast("State", row.state) if row else None)
+
+    def on_data_table_row_highlighted(self) -> None:
+        """Offers what the new row can do."""
+        self.refresh_bindings()
+
+    def on_paste(self, event: Paste) -> None:
+        """Takes a file that is dropped on the terminal as one to train on."""
+        app_of(self).action_start(dropped_path(event.text))
+
+    async def action_open(self) -> None:
+        """Opens the run under the cursor."""
+        if row := self._current:
+            await app_of(self).action_watch(row.id)
+
+    def action_pause(self) -> None:
+        """Pauses the run under the cursor."""
+        if row := self._current:
+            steer.pause(self, _run(row))
+
+    def action_resume(self) -> None:
+        """Lets the run under the cursor go on."""
+        if row := self._current:
+            steer.resume(self, _run(row))
+
+    def action_park(self) -> None:
+        """Parks the run under the cursor."""
+        if row := self._current:
+            steer.park(self, _run(row))
+
+    def action_stop(self) -> None:
+        """Stops the run under the cursor, after a question."""
+        if row := self._current:
+            steer.stop(self, _run(row))
+
+    def action_move(self, where: str) -> None:
+        """Moves the cursor."""
+        table = self._table
+        {
+            "down": table.action_cursor_down,
+            "up": table.action_cursor_up,
+            "top": table.action_scroll_top,
+            "bottom": table.action_scroll_bottom,
+        }[where]()
+
+    @property
+    def _table(self) -> DataTable[str]:
+        return cast("DataTable[str]", self.query_one(DataTable))
+
+    @property
+    def _current(self) -> RunRow | None:
+        at = self._table.cursor_row if self.is_mounted else -1
+        return self.rows[at] if 0 <= at < len(self.rows) else None
+
+    def _look_if_shown(self) -> None:
+        if self.app.screen is self:
+            self._look()
+
+    @work(exclusive=True)
+    async def _look(self) -> None:
+        note = self.query_one("#note", Static)
+        try:
+            rows = await asyncio.to_thread(list_runs)
+        except (GymError, OSError) as error:
+            note.update(f"The runs cannot be read: {error}")
+            return
+        if rows != self.rows or not rows:
+            self._show(rows)
+        note.update(_note(rows))
+
+    def _show(self, rows: list[RunRow]) -> None:
+        """Rewrites the cells where the list is the same, else the list, keeping the cursor."""
+        table, before, chosen = self._table, self.rows, self._current
+        self.rows = rows[:MOST_ROWS]
+        ids = [row.id for row in self.rows]
+        if ids != [row.id for row in before]:
+            table.clear()
+            for row in self.rows:
+                table.add_row(*_cells(row), key=row.id)
+            if chosen is not None and chosen.id in ids:
+                table.move_cursor(row=ids.index(chosen.id))
+        else:
+            for row in self.rows:
+                for column, cell in zip(COLUMNS, _cells(row), strict=True):
+                    table.update_cell(row.id, column, cell)
+        table.display = bool(rows)
+        self.refresh_bindings()
+
+
+def _run(row: RunRow) -> Run:
+    return Run(Path(row.folder))
+
+
+def _cells(row: RunRow) -> tuple[str, ...]:
+    step = f"{row.step} of {row.steps}" if row.steps else str(row.step)
+    at = time.strftime("%d %b %H:%M", time.localtime(row.updated))
+    return row.id, row.state, step, row.model or "", at
+
+
+def _note(rows: list[RunRow]) -> str:
+    if not rows:
+        return EMPTY
+    live = sum(row.state in {"queued", "running", "paused"} for row in rows)
+    shown = f", the newest {MOST_ROWS} shown" if len(rows) > MOST_ROWS else ""
+    return f"{len(rows)} {'run' if len(rows) == 1 else 'runs'}{shown}, {live} with a process"

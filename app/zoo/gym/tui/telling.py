@@ -1,0 +1,84 @@
+"""What the screen of a run says, in words; no widget in here."""
+
+from zoo.gym.jobs import Run, State
+from zoo.gym.tui.history import History
+from zoo.gym.tui.widgets.meters import Meter
+from zoo.gym.words import duration, figure
+
+_ASKED = {
+    "pause": "pausing after this step",
+    "park": "saving and parking after this step",
+    "stop": "saving and stopping after this step",
+}
+
+
+def headline(history: History, pending: str | None) -> str:
+    """Returns state, step and time left in one sentence."""
+    status = history.status
+    step = f"step {status.step} of {status.steps}" if status.steps else f"step {status.step}"
+    asked = _ASKED.get(pending or "") or _time_left(history)
+    sentences: dict[State, str] = {
+        "queued": "Starting: a worker of its own is being loaded",
+        "running": f"Training, {step}, {asked}; safe to close this window",
+        "paused": f"Paused at {step}; the model stays loaded, space goes on",
+        "done": f"Done, {step}; {_gain(history)}",
+        "failed": f"Failed at {step}: {status.message or 'no reason told'}",
+        "interrupted": f"Interrupted at {step}; space goes on from its last checkpoint",
+    }
+    if status.state == "running" and not history.last:
+        return "Preparing: reading the data, choosing the settings, loading the model"
+    return sentences[status.state]
+
+
+def meters(history: History) -> list[Meter]:
+    """Returns the figures beside the chart; one that is not known yet is a dash."""
+    last, best = history.last, history.best()
+    held_out = history.held_out[-1] if history.held_out else None
+    speed = last.get("tokens_per_s")
+    return [
+        ("loss", figure(last["loss"]) if "loss" in last else "-"),
+        ("held-out", figure(held_out[1]) if held_out else "-"),
+        ("best held-out", f"{figure(best[1])} @{best[0]}" if best else "-"),
+        ("tokens/s", f"{speed:,.0f}" if isinstance(speed, int | float) else "-"),
+        ("tokens", f"{last['tokens']:,}" if isinstance(last.get("tokens"), int) else "-"),
+        ("learning rate", figure(last["lr"]) if "lr" in last else "-"),
+        ("gradient norm", figure(last["grad_norm"]) if "grad_norm" in last else "-"),
+        ("saved at step", "-" if history.saved_step is None else str(history.saved_step)),
+    ]
+
+
+def last_notes(history: History, most: int) -> str:
+    """Returns the newest messages, and how many older ones there are."""
+    shown = history.notes[-most:]
+    older = len(history.notes) - len(shown)
+    return "\n".join([*([f"({older} earlier messages)"] if older else []), *shown])
+
+
+def what_next(history: History, run: Run) -> str:
+    """Returns what a user can do after the end, with the commands to type."""
+    match history.status.state:
+        case "done":
+            return (
+                f"Next: zoo-gym chat --run {run.id}  talks with it, "
+                f"zoo-gym delta create {run.id}  makes a small file of what it learned"
+            )
+        case "failed":
+            hint = f"{history.status.hint}. " if history.status.hint else ""
+            return f"Next: {hint}l shows the log, y copies the message, space tries again"
+        case _:
+            return ""
+
+
+def _time_left(history: History) -> str:
+    left = history.last.get("eta_s")
+    return f"about {duration(left)} left" if isinstance(left, int | float) else "time left unknown"
+
+
+def _gain(history: History) -> str:
+    best = history.best()
+    if best is None:
+        return "nothing was held out to measure it on"
+    first = history.held_out[0]
+    if first[0]:
+        return f"held-out loss {figure(best[1])}"
+    return f"held-out loss from {figure(first[1])} to {figure(best[1])}"

@@ -1,0 +1,71 @@
+"""The chart of a run: the only file that knows plotext."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual_plotext import PlotextPlot
+
+from zoo.gym.tui.history import Point, all_losses, thinned
+
+MOST_POINTS = 400
+"""More than a wide terminal has dots for."""
+
+_TICKS = 5
+_MARGIN = 0.05
+
+
+class LossChart(PlotextPlot):
+    """Loss as a line of dots, held-out loss as crosses; a lone number is drawn as well."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    LossChart { border: round $panel-lighten-2; border-title-color: $foreground; min-height: 6; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._curves: tuple[Sequence[Point], Sequence[Point]] = ((), ())
+        # outside the plot: a legend would cover the curve
+        self.border_title = "loss (dots) and held-out loss (x), nats per token, by step"
+
+    def on_resize(self) -> None:
+        """Draws anew: how many numbers fit beside the axis depends on the height."""
+        self.show(*self._curves)
+
+    def show(self, losses: Sequence[Point], held_out: Sequence[Point]) -> None:
+        """Draws the whole of both curves."""
+        self._curves = losses, held_out
+        plot = self.plt
+        plot.clear_figure()
+        values = all_losses(losses, held_out)
+        if values:
+            steps = [step for step, _ in (*losses, *held_out)]
+            first, last = min(steps), max(*steps, min(steps) + 1)
+            low, high = min(values), max(values)
+            room = _MARGIN * (high - low) or 0.5
+            plot.xlim(first, last)
+            plot.ylim(max(0.0, low - room) if low >= 0 else low - room, high + room)
+            plot.yfrequency(max(3, self.size.height // 4))
+            plot.xticks(_ticks(first, last))
+        self._draw(losses, held_out)
+        self.refresh()
+
+    def _draw(self, losses: Sequence[Point], held_out: Sequence[Point]) -> None:
+        colours = self.app.theme_variables
+        if losses:
+            x, y = zip(*thinned(losses, MOST_POINTS), strict=True)
+            self.plt.plot(x, y, marker="braille", color=_rgb(colours["primary"]))
+        if held_out:
+            x, y = zip(*thinned(held_out, MOST_POINTS // 4), strict=True)
+            self.plt.scatter(x, y, marker="x", color=_rgb(colours["accent"]))
+
+
+def _ticks(first: int, last: int) -> list[float]:
+    """Returns whole steps, evenly apart, both ends among them."""
+    parts = min(_TICKS - 1, last - first)
+    return [first + round(i * (last - first) / parts) for i in range(parts + 1)]
+
+
+def _rgb(colour: str) -> tuple[int, int, int]:
+    from textual.color import Color
+
+    return Color.parse(colour).rgb

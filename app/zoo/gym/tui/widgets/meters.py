@@ -1,0 +1,51 @@
+"""Figures with their names: one below the other where there is room, else in a few lines."""
+
+from collections.abc import Sequence
+from typing import ClassVar, TypeAlias
+
+from textual.events import Resize
+from textual.widgets import Static
+
+Meter: TypeAlias = tuple[str, str]
+"""What a figure is called, and the figure in words."""
+
+_NARROW_COLUMN = 24
+
+
+class Meters(Static):
+    """A list of figures; its own width decides how it is laid out."""
+
+    DEFAULT_CSS: ClassVar[str] = "Meters { height: auto; padding: 0 1; }"
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id, markup=False)
+        self.meters: tuple[Meter, ...] = ()
+
+    def show(self, meters: Sequence[Meter]) -> None:
+        """Replaces all figures."""
+        if tuple(meters) != self.meters:
+            self.meters = tuple(meters)
+            self._write(self.size.width)
+
+    def on_resize(self, event: Resize) -> None:
+        """Lays the figures out anew."""
+        self._write(event.size.width)
+
+    def _write(self, width: int) -> None:
+        columns = max(1, width // _NARROW_COLUMN) if width > 2 * _NARROW_COLUMN else 1
+        cell = width // columns
+        cells = [_cell(name, value, cell) for name, value in self.meters]
+        rows = [cells[i : i + columns] for i in range(0, len(cells), columns)]
+        self.update("\n".join("".join(row).rstrip() for row in rows))
+
+
+def _cell(name: str, value: str, width: int) -> str:
+    return f"{f'{name} {value}':<{width}}"
+
+
+def bar(done: int, total: int | None, width: int) -> str:
+    """Returns how far something is as a line of signs and a share in words."""
+    share = min(1.0, done / total) if total else 0.0
+    cells = max(4, width - 7)
+    full = round(share * cells)
+    return f"{'━' * full}{'╌' * (cells - full)} {share:5.0%}"

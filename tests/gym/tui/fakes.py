@@ -1,0 +1,63 @@
+"""Run folders without a worker: events as one would write them, and a process that is ours."""
+
+import math
+from pathlib import Path
+
+from zoo.gym.jobs import Run, create_run
+
+CONFIG = "model_name_or_path: zen-pico\ndataset: [/data/rows.jsonl]\nfinetuning_type: lora\n"
+
+
+def new_run(steps: int = 150) -> Run:
+    """A run whose plan is made; its worker is this process, so it counts as alive."""
+    run = create_run(CONFIG, {})
+    run.events.emit("state", state="running")
+    choices = [{"key": "learning_rate", "value": 2e-3, "reason": "lora on 0.8 M parameters"}]
+    run.events.emit("plan", steps=steps, model="zen-pico", choices=choices)
+    return run
+
+
+def train(run: Run, first: int, last: int, steps: int = 150, every: int = 10) -> None:
+    """Writes steps `first` to `last` with a falling loss, and an evaluation now and then."""
+    if first == 1:
+        run.events.emit("eval", step=0, loss=loss_at(0) + 0.1, tokens=900, best=False)
+    for step in range(first, last + 1):
+        run.events.emit(
+            "step",
+            step=step,
+            steps=steps,
+            loss=loss_at(step),
+            lr=2e-3,
+            grad_norm=0.71,
+            tokens=step * 512,
+            tokens_per_s=2134.0,
+            eta_s=(steps - step) * 0.4,
+        )
+        if step % every == 0:
+            run.events.emit("eval", step=step, loss=loss_at(step) + 0.1, tokens=900, best=True)
+            run.events.emit("checkpoint", step=step, folder=f"step-{step:08}")
+
+
+def loss_at(step: int) -> float:
+    """A curve that falls and wobbles a little."""
+    return 0.6 + 3.2 * math.exp(-step / 35) + 0.08 * math.sin(step * 1.7)
+
+
+def end(run: Run, state: str, **fields: object) -> None:
+    """Writes how the run ended."""
+    run.events.emit(
+        "end", state=state, exit_code={"done": 0, "interrupted": 5}.get(state, 1), **fields
+    )
+
+
+def rows_file(folder: Path) -> Path:
+    """A file of 40 small examples."""
+    path = folder / "my chats.jsonl"
+    lines = [f'{{"prompt": "spell {word}: ", "completion": "{word[::-1]}"}}' for word in words(40)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def words(count: int) -> list[str]:
+    """Made-up words of four letters."""
+    return [f"{a}o{b}i" for a in "bdfgklmnprst" for b in "bdfgklm"][:count]
