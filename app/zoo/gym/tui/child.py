@@ -3,33 +3,34 @@
 import asyncio
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from zoo.gym.errors import GymError
 
-_LINE_BYTES = 1 << 26  # an inspection is one line with a whole example in it
+Command: TypeAlias = "subprocess.Popen[bytes]"
 
 
-async def start_command(words: Sequence[str], *, stderr: int) -> asyncio.subprocess.Process:
+def start_command(words: Sequence[str], *, stderr: int) -> Command:
     """Starts `zoo-gym WORDS` with nothing to read and a pipe to take its answer from."""
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "zoo.gym", *words),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
+    return subprocess.Popen[bytes](
+        [sys.executable, "-P", "-m", "zoo.gym", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=stderr,
-        limit=_LINE_BYTES,
         env=os.environ | {"NO_COLOR": "1", "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1"},
         start_new_session=True,
     )
 
 
-async def end_command(process: asyncio.subprocess.Process) -> None:
+def end_command(process: Command) -> None:
     """Ends a command that still runs; a run's worker is no part of it and goes on."""
-    if process.returncode is None:
-        process.kill()
-        await process.wait()
+    process.kill()
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
 
 
 async def ask_command(words: Sequence[str], *, finish: bool = False) -> dict[str, Any]:
@@ -42,12 +43,13 @@ async def ask_command(words: Sequence[str], *, finish: bool = False) -> dict[str
     Raises:
         GymError: the command failed; the message and the hint are its own.
     """
-    process = await start_command([*words, "--json"], stderr=asyncio.subprocess.PIPE)
+    process = start_command([*words, "--json"], stderr=subprocess.PIPE)
     try:
-        output, noise = await process.communicate()
-    finally:
+        output, noise = await asyncio.to_thread(process.communicate)
+    except asyncio.CancelledError:
         if not finish:
-            await end_command(process)
+            process.kill()  # the thread that waits for it takes what is left and its exit code
+        raise
     lines = output.decode("utf-8", "replace").splitlines()
     try:
         found: object = json.loads(lines[-1])

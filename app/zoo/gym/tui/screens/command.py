@@ -1,7 +1,7 @@
 """One of our own commands, run beside the app, and what it prints."""
 
 import asyncio
-from asyncio.subprocess import STDOUT, Process
+from subprocess import STDOUT
 from typing import ClassVar
 
 from textual import work
@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Footer, Log, Static
 
-from zoo.gym.tui.child import end_command, start_command
+from zoo.gym.tui.child import Command, end_command, start_command
 from zoo.gym.tui.dialogs.confirm import ConfirmDialog
 from zoo.gym.tui.widgets.bar import Bar
 
@@ -34,7 +34,7 @@ class CommandScreen(Screen[None]):
     def __init__(self, words: str) -> None:
         super().__init__()
         self.words = words
-        self._process: Process | None = None
+        self._process: Command | None = None
 
     def compose(self) -> ComposeResult:
         """Makes the screen."""
@@ -54,7 +54,7 @@ class CommandScreen(Screen[None]):
             if yes:
                 self.dismiss()
 
-        if self._process is None or self._process.returncode is not None:
+        if self._process is None or self._process.poll() is not None:
             self.dismiss()
             return
         question = f"End zoo-gym {self.words}?"
@@ -69,14 +69,13 @@ class CommandScreen(Screen[None]):
     @work
     async def _follow(self) -> None:
         state, log = self.query_one("#state", Static), self.query_one(Log)
-        process = self._process = await start_command(self.words.split(), stderr=STDOUT)
+        process = self._process = start_command(self.words.split(), stderr=STDOUT)
         assert process.stdout is not None
         state.update(f"Running zoo-gym {self.words}")
         try:
-            while line := await process.stdout.readline():
+            while line := await asyncio.to_thread(process.stdout.readline):
                 log.write_line(line.decode("utf-8", "replace").rstrip())
-            code = await process.wait()
-        except asyncio.CancelledError:
-            await end_command(process)
-            raise
+            code = await asyncio.to_thread(process.wait)
+        finally:
+            end_command(process)
         state.update("Done. Esc goes back." if code == 0 else f"Failed with exit code {code}.")

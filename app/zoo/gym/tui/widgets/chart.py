@@ -23,17 +23,17 @@ class LossChart(PlotextPlot):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
-        self._curves: tuple[Sequence[Point], Sequence[Point]] = ((), ())
+        self.curves: tuple[Sequence[Point], Sequence[Point]] = ((), ())
         # outside the plot: a legend would cover the curve
         self.border_title = "loss (dots) and held-out loss (x), nats per token, by step"
 
     def on_resize(self) -> None:
         """Draws anew: how many numbers fit beside the axis depends on the height."""
-        self.show(*self._curves)
+        self.show(*self.curves)
 
     def show(self, losses: Sequence[Point], held_out: Sequence[Point]) -> None:
         """Draws the whole of both curves."""
-        self._curves = losses, held_out
+        self.curves = losses, held_out
         plot = self.plt
         plot.clear_figure()
         values = all_losses(losses, held_out)

@@ -1,0 +1,61 @@
+"""The curve and the words that are folded from events."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoo.gym.jobs import Event
+from zoo.gym.tui.history import History, meaning, thinned
+
+
+def step(number: int, loss: float | None = 1.0) -> Event:
+    return {"kind": "step", "t": 1.0, "step": number, "steps": 9, "loss": loss}
+
+
+def evaluation(number: int, loss: float) -> Event:
+    return {"kind": "eval", "t": 1.0, "step": number, "loss": loss}
+
+
+def told(*events: Event) -> History:
+    history = History()
+    history.take(events)
+    return history
+
+
+def test_a_resume_takes_the_steps_behind_its_checkpoint_along() -> None:
+    history = told(*(step(i, i) for i in range(1, 8)), evaluation(6, 2.0), step(5, 0.5))
+    assert history.losses == [(1, 1), (2, 2), (3, 3), (4, 4), (5, 0.5)]
+    assert history.held_out == []
+
+
+def test_a_loss_that_is_no_number_is_told_and_not_drawn() -> None:
+    history = told(step(1, 2.0), step(2, None))
+    assert history.losses == [(1, 2.0)]
+    assert history.notes == ["warning: the loss of step 2 is not a number"]
+
+
+def test_events_of_a_later_version_change_nothing() -> None:
+    later: list[Event] = [{"kind": "sample", "t": 1.0}, {"kind": "step", "t": 1.0, "step": "two"}]
+    assert told(*later).losses == []
+
+
+def test_the_best_step_is_never_the_one_before_training() -> None:
+    assert told(evaluation(0, 0.1), evaluation(5, 0.4)).best() == (5, 0.4)
+
+
+def test_no_gain_is_said_in_words() -> None:
+    history = told(evaluation(0, 1.0), *(step(i) for i in range(1, 6)), evaluation(5, 1.2))
+    assert "no better than before training" in meaning(history)
+
+
+def test_a_passed_best_is_said_with_its_step() -> None:
+    history = told(evaluation(0, 3.0), step(1), evaluation(4, 1.0), evaluation(8, 1.5))
+    assert "best at step 4 (1)" in meaning(history)
+
+
+@given(st.integers(1, 3000), st.integers(2, 400))
+def test_a_thinned_curve_keeps_both_ends_and_its_order(count: int, most: int) -> None:
+    points = [(i, float(i % 7)) for i in range(1, count + 1)]
+    thin = thinned(points, most)
+    assert len(thin) == min(count, most)
+    assert (thin[0][0], thin[-1][0]) == (1, count)
+    assert thin == sorted(thin)

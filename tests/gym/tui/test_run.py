@@ -1,0 +1,192 @@
+"""One run."""
+
+import json
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.gym.tui import fakes
+from tests.gym.tui.conftest import Drive, screen_text, shows, until
+from zoo.gym.jobs import Run
+from zoo.gym.tui.app import GymApp
+from zoo.gym.tui.screens.run import RunScreen
+from zoo.gym.tui.widgets.chart import LossChart
+
+
+@pytest.fixture
+def run() -> Run:
+    """A run at step 60 of 150 whose worker is this process."""
+    run = fakes.new_run()
+    fakes.train(run, 1, 60)
+    return run
+
+
+def curve(app: GymApp) -> list[tuple[int, float]]:
+    """The points that the open run has drawn."""
+    assert isinstance(app.screen, RunScreen)
+    return list(app.screen.query_one(LossChart).curves[0])
+
+
+def test_the_whole_curve_is_there_from_the_first_step(drive: Drive, run: Run) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "step 60 of 150", "about 36 s left", "safe to close")
+        assert [step for step, _ in curve(app)] == list(range(1, 61))
+
+    drive(visit)
+
+
+def test_steps_that_come_are_drawn(drive: Drive, run: Run) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "step 60 of 150")
+        fakes.train(run, 61, 90)
+        await shows(pilot, "step 90 of 150", "saved at step 90")
+        assert len(curve(app)) == 90
+
+    drive(visit)
+
+
+def test_half_a_line_waits_for_its_rest(drive: Drive, run: Run) -> None:
+    event: dict[str, Any] = {"v": 1, "seq": 999, "t": 1.0, "kind": "step", "step": 61, "steps": 150}
+    line = json.dumps(event | {"loss": 0.5})
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        with run.events.path.open("a") as file:
+            file.write(line[:30])
+            file.flush()
+            await shows(pilot, "step 60 of 150")
+            await pilot.pause(0.3)
+            assert len(curve(app)) == 60
+            file.write(line[30:] + "\n")
+        await shows(pilot, "step 61 of 150")
+
+    drive(visit)
+
+
+def test_space_asks_for_a_pause_and_takes_it_back(drive: Drive, run: Run) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Training")
+        await pilot.press("space")
+        await shows(pilot, "pausing after this step")
+        run.events.emit("state", state="paused")
+        await shows(pilot, "Paused at step 60")
+        await pilot.press("space")
+        await until(pilot, lambda: run.control.pending() is None)
+
+    drive(visit)
+
+
+def test_stop_asks_first_and_a_no_changes_nothing(drive: Drive, run: Run) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Training")
+        await pilot.press("x")
+        await shows(pilot, "Stop run r0001?", "it can be resumed")
+        await pilot.press("enter")
+        await pilot.pause(0.3)
+        assert isinstance(app.screen, RunScreen)
+        assert run.control.pending() is None
+
+    drive(visit)
+
+
+@pytest.mark.parametrize(("keys", "asked"), [(("x", "y"), "stop"), (("P",), "park")])
+def test_stop_and_park_ask_the_worker(
+    drive: Drive, run: Run, keys: tuple[str, ...], asked: str
+) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Training")
+        await pilot.press(*keys)
+        await until(pilot, lambda: run.control.pending() == asked)
+        await shows(pilot, "after this step")
+
+    drive(visit)
+
+
+def test_a_click_on_yes_stops_the_run(drive: Drive, run: Run) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Training")
+        await pilot.press("x")
+        await pilot.click("#yes")
+        await until(pilot, lambda: run.control.pending() == "stop")
+
+    drive(visit)
+
+
+def test_a_worker_that_dies_is_told_while_one_looks(drive: Drive, run: Run) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Training")
+        run.identity_file.write_text('{"pid": 999999999, "create_time": 1.0}\n')
+        await shows(pilot, "Interrupted at step 60", "the worker is gone", "Resume")
+
+    drive(visit)
+
+
+def test_a_failed_run_tells_why_what_mends_it_and_shows_its_log(drive: Drive, run: Run) -> None:
+    fakes.end(run, "failed", message="the disk is full", hint="free some space on that disk")
+    run.worker_log.write_text("Traceback: no space left\n")
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Failed at step 60 of 150: the disk is full", "free some space")
+        await pilot.press("l")
+        await shows(pilot, "Traceback: no space left")
+        await pilot.press("escape")
+        assert isinstance(app.screen, RunScreen)
+
+    drive(visit)
+
+
+def test_a_done_run_tells_its_gain_and_what_to_do_with_it(drive: Drive, run: Run) -> None:
+    fakes.train(run, 61, 150)
+    fakes.end(run, "done")
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Done, step 150 of 150; held-out loss from 3.9 to 0.7034")
+        await shows(pilot, "zoo-gym chat --run r0001", "100%")
+
+    drive(visit, size=(120, 36))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30), (120, 36)])
+def test_chart_figures_meaning_and_keys_fit_every_size(
+    drive: Drive, run: Run, size: tuple[int, int]
+) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "loss (dots) and held-out loss (x)", "best held-out", "The loss is")
+        assert app.screen.query_one(LossChart).size.height >= 8
+        keys = ("space", "Park", "Stop", "Log", "Esc", "New training", "Help", "q Quit")
+        await until(pilot, lambda: all(key in screen_text(app).splitlines()[-1] for key in keys))
+
+    drive(visit, size=size)
+
+
+def test_a_run_without_a_step_says_what_it_is_doing(drive: Drive) -> None:
+    run = fakes.new_run()
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Preparing:", "No step yet")
+
+    drive(visit)
+
+
+def test_help_names_the_keys_that_work_here_and_closes(drive: Drive, run: Run) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Training")
+        await pilot.press("question_mark")
+        await shows(pilot, "Lower is better", "Pause", "ctrl+p")
+        await pilot.press("escape")
+        assert isinstance(app.screen, RunScreen)
+
+    drive(visit, size=(120, 36))

@@ -1,0 +1,82 @@
+"""The list of runs."""
+
+from textual.pilot import Pilot
+from textual.widgets import DataTable
+
+from tests.gym.tui import fakes
+from tests.gym.tui.conftest import Drive, screen_text, shows, until
+from zoo.gym.jobs import Run
+from zoo.gym.tui.app import GymApp
+from zoo.gym.tui.screens.run import RunScreen
+
+
+def running(last: int = 20) -> Run:
+    """A run that works, in our own process."""
+    run = fakes.new_run()
+    fakes.train(run, 1, last)
+    return run
+
+
+def test_a_step_that_comes_moves_the_list_and_not_the_cursor(drive: Drive) -> None:
+    older, newer = running(3), running(5)
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        await shows(pilot, f"{newer.id}  running  5 of 150")
+        await pilot.press("j")
+        fakes.train(older, 4, 9)
+        await pilot.press("1", "2")
+        await shows(pilot, f"{older.id}  running  9 of 150")
+        assert app.screen.query_one(DataTable).cursor_row == 1
+
+    drive(visit)
+
+
+def test_enter_opens_the_run_under_the_cursor(drive: Drive) -> None:
+    older, _ = running(), running()
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        await shows(pilot, older.id)
+        await pilot.press("G", "enter")
+        assert isinstance(app.screen, RunScreen)
+        assert app.screen.run.id == older.id
+
+    drive(visit)
+
+
+def test_a_double_click_opens_a_run(drive: Drive) -> None:
+    run = running()
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        await shows(pilot, run.id)
+        await pilot.click(DataTable, offset=(3, 1), times=2)
+        assert isinstance(app.screen, RunScreen)
+
+    drive(visit)
+
+
+def test_space_in_the_list_pauses_the_run(drive: Drive) -> None:
+    run = running()
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        await shows(pilot, run.id)
+        await pilot.press("space")
+        await until(pilot, lambda: run.control.pending() == "pause")
+
+    drive(visit)
+
+
+def test_a_done_run_is_offered_neither_pause_nor_stop(drive: Drive) -> None:
+    run = running()
+    fakes.end(run, "done")
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        await shows(pilot, "done", "Open")
+        bottom = screen_text(app).splitlines()[-1]
+        assert not {"Pause", "Resume", "Stop"} & set(bottom.split())
+
+    drive(visit)
