@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.events import Paste
 from textual.screen import Screen
 from textual.widgets import Footer, OptionList, Static
@@ -18,6 +17,7 @@ from zoo.gym.tui.dropped import dropped_path
 from zoo.gym.tui.here import app_of
 from zoo.gym.tui.machine import machine_line, models_elsewhere, models_here
 from zoo.gym.tui.widgets.bar import Bar
+from zoo.gym.tui.widgets.lists import Choices
 
 LOOK_S = 2.0
 MOST_RUNS = 3
@@ -39,16 +39,9 @@ Training goes on when this app is closed.
     CSS: ClassVar[str] = """
     HomeScreen .title { padding: 0 1; text-style: bold; color: $primary; margin-top: 1; }
     HomeScreen #machine { padding: 0 1 0 3; height: auto; }
-    HomeScreen OptionList { border: none; height: 1fr; padding: 0 1; background: $background; }
-    HomeScreen OptionList:focus { background-tint: transparent; }
+    HomeScreen Choices { border: none; height: 1fr; padding: 0 1; background: $background; }
+    HomeScreen Choices:focus { background-tint: transparent; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "choose", "Do it", priority=True, key_display="Enter"),
-        Binding("j", "move('down')", show=False),
-        Binding("k", "move('up')", show=False),
-        Binding("g", "move('first')", show=False),
-        Binding("G", "move('last')", show=False),
-    ]
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +53,7 @@ Training goes on when this app is closed.
         yield Static("What is here", classes="title")
         yield Static("Looking ...", id="machine", markup=False)
         yield Static("What to do next", classes="title")
-        yield OptionList(markup=False, compact=True)
+        yield Choices(markup=False, compact=True)
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -78,27 +71,8 @@ Training goes on when this app is closed.
         app_of(self).action_start(dropped_path(event.text))
 
     async def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Does what was clicked."""
-        await self._do(event.option_id or "")
-
-    async def action_choose(self) -> None:
-        """Does what is under the cursor."""
-        option = self.query_one(OptionList).highlighted_option
-        if option is not None:
-            await self._do(option.id or "")
-
-    def action_move(self, where: str) -> None:
-        """Moves the cursor."""
-        options = self.query_one(OptionList)
-        {
-            "down": options.action_cursor_down,
-            "up": options.action_cursor_up,
-            "first": options.action_first,
-            "last": options.action_last,
-        }[where]()
-
-    async def _do(self, action: str) -> None:
-        await self.run_action(action)
+        """Does what was chosen."""
+        await self.run_action(event.option_id or "")
 
     def _look_if_shown(self) -> None:
         if self.app.screen is self:
@@ -118,12 +92,12 @@ Training goes on when this app is closed.
     def _offer(self, found: list[tuple[str, str]]) -> None:
         if found == self._offers:
             return
-        options = self.query_one(OptionList)
-        chosen = options.highlighted_option
+        options, ids = self.query_one(Choices), [action for action, _ in found]
+        # the cursor stays on what the user moved it to; unmoved it stays on top
+        chosen = options.highlighted_option if options.highlighted else None
         self._offers = found
         options.clear_options()
         options.add_options(Option(text, id=action) for action, text in found)
-        ids = [action for action, _ in found]
         options.highlighted = ids.index(chosen.id) if chosen and chosen.id in ids else 0
 
 

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Paste
 from textual.screen import Screen
-from textual.widgets import DataTable, Footer, Static
+from textual.widgets import Footer, Static
 
 from zoo.gym.errors import GymError
 from zoo.gym.jobs import Run, RunRow, State, list_runs
@@ -18,6 +18,7 @@ from zoo.gym.tui import steer
 from zoo.gym.tui.dropped import dropped_path
 from zoo.gym.tui.here import app_of
 from zoo.gym.tui.widgets.bar import Bar
+from zoo.gym.tui.widgets.lists import RowTable
 
 LOOK_S = 2.0
 MOST_ROWS = 500
@@ -42,19 +43,14 @@ A failed run was ended by an error: open it to read which.
 """
     CSS: ClassVar[str] = """
     RunsScreen #note { padding: 0 1; height: auto; margin-bottom: 1; }
-    RunsScreen DataTable { height: 1fr; margin: 0 1; background: $background; }
-    RunsScreen DataTable:focus { background-tint: transparent; }
+    RunsScreen RowTable { height: 1fr; margin: 0 1; background: $background; }
+    RunsScreen RowTable:focus { background-tint: transparent; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "Open", priority=True, key_display="Enter"),
         Binding("space", "pause", "Pause"),
         Binding("space", "resume", "Resume"),
         Binding("P", "park", "Park"),
         Binding("x", "stop", "Stop"),
-        Binding("j", "move('down')", show=False),
-        Binding("k", "move('up')", show=False),
-        Binding("g", "move('top')", show=False),
-        Binding("G", "move('bottom')", show=False),
     ]
 
     def __init__(self) -> None:
@@ -65,7 +61,7 @@ A failed run was ended by an error: open it to read which.
         """Makes the screen."""
         yield Bar()
         yield Static(LOADING, id="note", markup=False)
-        yield DataTable[str](cursor_type="row", zebra_stripes=True)
+        yield RowTable(cursor_type="row", zebra_stripes=True)
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -81,15 +77,14 @@ A failed run was ended by an error: open it to read which.
         self._look_if_shown()
 
     async def on_data_table_row_selected(self) -> None:
-        """Opens a run by a click."""
-        await self.action_open()
+        """Opens the run under the cursor."""
+        if row := self._current:
+            await app_of(self).action_watch(row.id)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offers only what can be done to the run under the cursor."""
         del parameters
         row = self._current
-        if action == "open":
-            return row is not None
         return steer.is_offered(action, cast("State", row.state) if row else None)
 
     def on_data_table_row_highlighted(self) -> None:
@@ -99,11 +94,6 @@ A failed run was ended by an error: open it to read which.
     def on_paste(self, event: Paste) -> None:
         """Takes a file that is dropped on the terminal as one to train on."""
         app_of(self).action_start(dropped_path(event.text))
-
-    async def action_open(self) -> None:
-        """Opens the run under the cursor."""
-        if row := self._current:
-            await app_of(self).action_watch(row.id)
 
     def action_pause(self) -> None:
         """Pauses the run under the cursor."""
@@ -125,19 +115,9 @@ A failed run was ended by an error: open it to read which.
         if row := self._current:
             steer.stop(self, _run(row))
 
-    def action_move(self, where: str) -> None:
-        """Moves the cursor."""
-        table = self._table
-        {
-            "down": table.action_cursor_down,
-            "up": table.action_cursor_up,
-            "top": table.action_scroll_top,
-            "bottom": table.action_scroll_bottom,
-        }[where]()
-
     @property
-    def _table(self) -> DataTable[str]:
-        return cast("DataTable[str]", self.query_one(DataTable))
+    def _table(self) -> RowTable:
+        return self.query_one(RowTable)
 
     @property
     def _current(self) -> RunRow | None:

@@ -38,7 +38,7 @@ class StartScreen(Screen[None]):
 1  The file: json, jsonl or text; its format is found by itself.
 2  The model to start from: the arrow keys choose, space takes.
 3  Settings: none are needed. KEY=VALUE changes one, as in max_steps=100.
-4  Enter on the button starts, and so does ctrl+s from anywhere.
+4  Enter on the button or behind the settings starts; so does ctrl+s from anywhere.
 """
     CSS: ClassVar[str] = """
     StartScreen #form { padding: 0 1; height: 1fr; scrollbar-size-vertical: 1; }
@@ -104,11 +104,6 @@ class StartScreen(Screen[None]):
         """Looks at the file and offers to start."""
         self._take_path(self.query_one("#path", Input).value)
 
-    @on(Input.Submitted, "#settings")
-    def settings_entered(self) -> None:
-        """Goes on to the button."""
-        self.query_one("#start").focus()
-
     @on(Input.Changed)
     @on(RadioSet.Changed)
     def changed(self) -> None:
@@ -122,6 +117,7 @@ class StartScreen(Screen[None]):
             self._inspect()
 
     @on(Button.Pressed, "#start")
+    @on(Input.Submitted, "#settings")
     def action_begin(self) -> None:
         """Starts the training, unless it is being started."""
         if not self._starting:

@@ -1,0 +1,148 @@
+"""How soon the app is there, and what it costs while a run goes on, in a terminal of 120 by 36.
+
+The terminal is a pseudo one that answers the app's question for synchronised drawing, so that each
+drawing can be counted.
+"""
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+import psutil
+
+from bench.measure import Case
+
+REPEATS = 7
+WATCH_S = 10.0
+COLUMNS, LINES = 120, 36
+
+IMPORTS = "import textual.app, textual.widgets"
+FIRST_FRAME = b"next"  # of `What to do next`, the last title of the first screen
+ASKS_SYNC, HAS_SYNC, DRAWING = b"\x1b[?2026$p", b"\x1b[?2026;2$y", b"\x1b[?2026h"
+
+WRITER = """
+import time
+from tests.gym.tui import fakes
+run = fakes.new_run(100_000)
+fakes.train(run, 1, 200, 100_000)
+print("ready", flush=True)
+for step in range(201, 100_000):
+    fakes.train(run, step, step, 100_000)
+    time.sleep(0.1)
+"""
+"""A run that tells ten steps a second, for the app to follow."""
+
+
+class Pseudo:
+    """A process on a pseudo terminal, and all that it writes."""
+
+    def __init__(self, command: list[str], env: dict[str, str]) -> None:
+        self.ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+        self.process = subprocess.Popen(
+            command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, start_new_session=True
+        )
+        os.close(theirs)
+        self.written = b""
+
+    def read(self, until: bytes | None, limit_s: float) -> None:
+        """Takes in what comes until `until` came, or for `limit_s` seconds."""
+        deadline = time.perf_counter() + limit_s
+        while (left := deadline - time.perf_counter()) > 0:
+            if not select.select([self.ours], [], [], left)[0]:
+                continue
+            part = os.read(self.ours, 1 << 16)
+            self.written += part
+            if ASKS_SYNC in part:
+                os.write(self.ours, HAS_SYNC)
+            if until is not None and until in self.written:
+                return
+
+    def close(self) -> None:
+        """Ends the process."""
+        self.process.kill()
+        self.process.wait()
+        os.close(self.ours)
+
+
+@contextmanager
+def opened(command: list[str], home: Path) -> Iterator[Pseudo]:
+    """Runs a command on a pseudo terminal, with a private home."""
+    env = os.environ | {"ZOO_GYM_HOME": str(home), "HF_HUB_OFFLINE": "1", "TERM": "xterm-256color"}
+    terminal = Pseudo(command, {k: v for k, v in env.items() if k not in {"COLUMNS", "LINES"}})
+    try:
+        yield terminal
+    finally:
+        terminal.close()
+
+
+def first_frame_s(home: Path) -> float:
+    """Returns the seconds from the start to the first whole screen."""
+    started = time.perf_counter()
+    with opened([sys.executable, "-m", "zoo.gym"], home) as terminal:
+        terminal.read(FIRST_FRAME, 30)
+        assert FIRST_FRAME in terminal.written
+        return time.perf_counter() - started
+
+
+def imports_s() -> float:
+    """Returns the seconds that importing textual takes, the interpreter's start with it."""
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-c", IMPORTS], check=True)
+    return time.perf_counter() - started
+
+
+def watched(home: Path, keys: bytes) -> tuple[float, float, float]:
+    """Returns the share of a core, drawings a second and kB a second after some keys."""
+    with opened([sys.executable, "-m", "zoo.gym"], home) as terminal:
+        terminal.read(FIRST_FRAME, 30)
+        terminal.read(None, 2)
+        for key in keys:
+            os.write(terminal.ours, bytes([key]))
+            terminal.read(None, 2)
+        process = psutil.Process(terminal.process.pid)
+        before, written = process.cpu_times(), len(terminal.written)
+        terminal.read(None, WATCH_S)
+        after, drawn = process.cpu_times(), terminal.written[written:]
+    cpu_s = after.user + after.system - before.user - before.system
+    return cpu_s / WATCH_S, drawn.count(DRAWING) / WATCH_S, len(drawn) / WATCH_S / 1000
+
+
+def run() -> Iterator[Case]:
+    """Yields the cases; app and import alternate."""
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        pairs = [(first_frame_s(home), imports_s()) for _ in range(REPEATS)]
+        ratio = median(mine / theirs for mine, theirs in pairs)
+        mine_s = median(mine for mine, _ in pairs)
+        yield Case("first frame", mine_s, "s", "importing textual", ratio, "<= 2.0")
+        idle, _, sent = watched(home, b"")
+        yield Case("idle: share of a core", idle, "", "one core", idle, "<= 0.01")
+        yield Case("idle: written", sent, "kB/s", "nothing", sent, "<= 1")
+        yield from _following(home)
+
+
+def _following(home: Path) -> Iterator[Case]:
+    env = os.environ | {"ZOO_GYM_HOME": str(home)}
+    writer = subprocess.Popen([sys.executable, "-c", WRITER], env=env, stdout=subprocess.PIPE)
+    try:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        share, drawings, sent = watched(home, b"2\r")
+    finally:
+        writer.kill()
+        writer.communicate()
+    yield Case("following: drawings", drawings, "a second", "10 steps a second", drawings, "<= 2.0")
+    yield Case("following: written", sent, "kB/s", "10 steps a second", sent, "<= 60")
+    yield Case("following: share of a core", share, "", "one core", share, "<= 0.15")
