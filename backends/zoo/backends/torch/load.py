@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from zoo.backends.torch.quiet import quiet
 from zoo.core import read_header
@@ -15,6 +15,9 @@ from zoo.models.refusals import refusals
 
 SMALL_PARAMETERS = 100_000_000
 """Below this a model is held in float32: bf16 saves little and is slower on a CPU."""
+
+FINITE_VALUES = 1 << 22
+"""Weights that are looked at together in search of NaN."""
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
@@ -117,7 +120,17 @@ def _refuse_holes(folder: Path, report: dict[str, Any]) -> None:
 
 def _refuse_nan(folder: Path, model: nn.Module) -> None:
     for name, parameter in model.named_parameters():
-        if not bool(torch.isfinite(parameter).all()):
-            where = int((~torch.isfinite(parameter)).flatten().nonzero()[0])
-            value = parameter.detach().flatten()[where].item()
-            raise InputError(f"{folder}: {name}: value {where} is {value}: expected finite weights")
+        place = _first_not_finite(parameter.detach())
+        if place is not None:
+            value = parameter.detach().flatten()[place].item()
+            raise InputError(f"{folder}: {name}: value {place} is {value}: expected finite weights")
+
+
+def _first_not_finite(tensor: Tensor) -> int | None:
+    """Looks at a part at a time: the answers for a whole embedding are as large as it."""
+    values = tensor.flatten()
+    for start in range(0, len(values), FINITE_VALUES):
+        finite = torch.isfinite(values[start : start + FINITE_VALUES])
+        if not bool(finite.all()):
+            return start + int((~finite).nonzero()[0])
+    return None

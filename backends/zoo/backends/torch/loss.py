@@ -137,7 +137,8 @@ class _GradientInForward(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        return (None, *[saved * grads[0].to(saved.dtype) for saved in ctx.saved_tensors])
+        # in place: nobody else holds them, and a trained head's is as large as the head
+        return (None, *[saved.mul_(grads[0].to(saved.dtype)) for saved in ctx.saved_tensors])
 
 
 def _differentiate(

@@ -4,8 +4,8 @@ Legend: B rows, T positions, N scored tokens, C tokens of a chunk, D hidden size
 
 Two ways to the same numbers. `LOGPROBS` through a plain head has a closed form: the gradient of
 token i's log-probability is `W[y_i] - softmax(z_i) @ W`, which does not depend on the objective,
-so a frozen head needs one pass. Everything else is differentiated chunk by chunk by autograd,
-after the objective has said how much each statistic matters.
+so a frozen head needs one pass (see `normalise`). Everything else is differentiated chunk by chunk
+by autograd, after the objective has said how much each statistic matters.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from zoo.backends.base import Stat
-from zoo.backends.torch.head import CHUNK_TOKENS, Head, gradient_into, logits_into
+from zoo.backends.torch.head import CHUNK_TOKENS, Head
+from zoo.backends.torch.normalise import normalise, weighted_gradients
 
 FROM_VOCABULARY = frozenset(Stat) - {Stat.VALUES}
 FROM_TEACHER = frozenset({Stat.FORWARD_KL, Stat.REVERSE_KL})
@@ -86,6 +87,8 @@ def _divergences(needs: frozenset[Stat], logprobs_CV: Tensor, teacher_CV: Tensor
 @torch.no_grad()
 def score(scored: Scored, needs: frozenset[Stat]) -> Stats:
     """Returns the statistics of all tokens, float32 `[N]`, without a gradient."""
+    if _closed_form(scored, needs):
+        return {Stat.LOGPROBS: _logprobs(scored)}
     parts = [
         chunk_statistics(scored, needs, scored.hidden_ND[part], part) for part in scored.chunks()
     ]
@@ -124,60 +127,39 @@ def gradients(
 
 
 @torch.no_grad()
+def _logprobs(scored: Scored) -> Tensor:
+    normaliser_N, _ = normalise(scored.hidden_ND, scored.head.weight_VD, mean_rows=False)
+    return _chosen_logits(scored) - normaliser_N
+
+
+def _chosen_logits(scored: Scored) -> Tensor:
+    rows_ND = scored.head.weight_VD[scored.targets_N].float()
+    return rows_ND.mul_(scored.hidden_ND).sum(-1)
+
+
+@torch.no_grad()
 def _frozen_head(scored: Scored, cotangents: Cotangents) -> tuple[Tensor, list[Tensor]]:
-    """One pass: two products with the head a chunk, and one buffer of logits."""
-    weight_VD, y_N = scored.head.weight_VD, scored.targets_N
-    logprobs_N = torch.empty(len(y_N), device=weight_VD.device)
-    slope_ND = torch.empty_like(scored.hidden_ND, dtype=torch.float32)
-    buffer_CV = _logit_buffer(scored)
-    for part in scored.chunks():
-        z_CV, y_C = buffer_CV[: part.stop - part.start], y_N[part, None]
-        logits_into(scored.hidden_ND[part], weight_VD, z_CV)
-        logprobs_N[part] = _softmax_in_place(z_CV, y_C)
-        gradient_into(z_CV, weight_VD, slope_ND[part]).neg_()
-        slope_ND[part] += weight_VD[y_N[part]].float()
+    """One pass: two products with the head, before anyone has asked how much a token counts."""
+    hidden_ND, weight_VD = scored.hidden_ND, scored.head.weight_VD
+    normaliser_N, mean_ND = normalise(hidden_ND, weight_VD, mean_rows=True)
+    assert mean_ND is not None
+    logprobs_N = _chosen_logits(scored) - normaliser_N
+    slope_ND = mean_ND.neg_().add_(weight_VD[scored.targets_N])
     slope_ND *= cotangents({Stat.LOGPROBS: logprobs_N})[Stat.LOGPROBS][:, None]
-    return slope_ND.to(scored.hidden_ND.dtype), []
+    return slope_ND.to(hidden_ND.dtype), []
 
 
 @torch.no_grad()
 def _trained_head(scored: Scored, cotangents: Cotangents) -> tuple[Tensor, list[Tensor]]:
     """Two passes: the head's own gradient needs the cotangents before it is summed."""
-    weight_VD, y_N, hidden_ND = scored.head.weight_VD, scored.targets_N, scored.hidden_ND
-    logprobs_N = torch.empty(len(y_N), device=weight_VD.device)
-    buffer_CV = _logit_buffer(scored)
-    for part in scored.chunks():
-        z_CV = logits_into(hidden_ND[part], weight_VD, buffer_CV[: part.stop - part.start])
-        chosen_C = z_CV.gather(-1, y_N[part, None])[:, 0]
-        logprobs_N[part] = chosen_C - torch.logsumexp(z_CV, -1)
-    cotangents_N = cotangents({Stat.LOGPROBS: logprobs_N})[Stat.LOGPROBS]
-    dhidden_ND = torch.empty_like(hidden_ND, dtype=torch.float32)
-    dweight_VD = torch.zeros_like(weight_VD, dtype=torch.float32)
-    for part in scored.chunks():
-        z_CV, y_C = buffer_CV[: part.stop - part.start], y_N[part, None]
-        logits_into(hidden_ND[part], weight_VD, z_CV)
-        _softmax_in_place(z_CV, y_C)
-        c_C = cotangents_N[part, None]
-        z_CV.mul_(-c_C).scatter_add_(-1, y_C, c_C)
-        gradient_into(z_CV, weight_VD, dhidden_ND[part])
-        dweight_VD.addmm_(z_CV.T, hidden_ND[part].float())
+    hidden_ND, weight_VD, y_N = scored.hidden_ND, scored.head.weight_VD, scored.targets_N
+    normaliser_N, _ = normalise(hidden_ND, weight_VD, mean_rows=False)
+    logprobs_N = _chosen_logits(scored) - normaliser_N
+    slope_N = cotangents({Stat.LOGPROBS: logprobs_N})[Stat.LOGPROBS]
+    dhidden_ND, dweight_VD = weighted_gradients(hidden_ND, weight_VD, normaliser_N, slope_N)
+    dhidden_ND += weight_VD[y_N].float().mul_(slope_N[:, None])
+    dweight_VD.index_add_(0, y_N, hidden_ND.float() * slope_N[:, None])
     return dhidden_ND.to(hidden_ND.dtype), [dweight_VD.to(weight_VD.dtype)]
-
-
-def _logit_buffer(scored: Scored) -> Tensor:
-    tokens = min(CHUNK_TOKENS, len(scored.targets_N))
-    return torch.empty(
-        tokens, scored.head.weight_VD.shape[0], device=scored.hidden_ND.device, dtype=torch.float32
-    )
-
-
-def _softmax_in_place(z_CV: Tensor, y_C1: Tensor) -> Tensor:
-    """Turns logits into probabilities where they lie; returns the targets' log-probabilities."""
-    z_CV -= z_CV.amax(-1, keepdim=True)
-    chosen_C = z_CV.gather(-1, y_C1)[:, 0]
-    total_C1 = z_CV.exp_().sum(-1, keepdim=True)
-    z_CV /= total_C1
-    return chosen_C - total_C1[:, 0].log()
 
 
 def _by_autograd(

@@ -1,0 +1,27 @@
+"""Letting a CPU multiply 16-bit values with its own units for them."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+
+@contextmanager
+def exact_products(stored: torch.dtype) -> Generator[None]:
+    """Lets float32 products use the CPU's bf16 units where the weights are bf16 anyway.
+
+    Factors that were widened from bf16 lose nothing: their products are exact and are summed in
+    float32. A probability is rounded to bf16 as a factor only. Processors without such units and
+    float32 weights compute as ever.
+    """
+    if stored is not torch.bfloat16 or not torch.backends.mkldnn.is_available():
+        yield
+        return
+    setting: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    before = setting.fp32_precision
+    setting.fp32_precision = "bf16"
+    try:
+        yield
+    finally:
+        setting.fp32_precision = before

@@ -1,0 +1,145 @@
+"""One training step on a model folder: ours, and transformers + peft's plain one beside it.
+
+usage: python -m bench.step ours|plain FOLDER [--tokens N] [--steps N] [--method lora|full]
+                            [--device cpu|cuda] [--threads N]
+
+Each call is a process of its own, because peak memory is a process's. It prints one JSON object.
+Both ways see the same ids, the same adapter (rank 16 on all linear layers), AdamW and gradient
+checkpointing. The first step warms up; CPU seconds are the median of the others.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+LEARNING_RATE = 2e-4
+RANK, ALPHA = 16, 32
+
+
+def token_ids(count: int, vocabulary: int) -> Any:  # noqa: ANN401
+    """Returns ids `[1, count]` that look like nothing in particular, the same each time."""
+    import numpy as np
+
+    return np.random.default_rng(0).integers(0, vocabulary, (1, count), dtype=np.int64)
+
+
+def ours(folder: Path, given: argparse.Namespace) -> Callable[[], float]:
+    """Returns a step of this project, which returns its loss."""
+    import numpy as np
+
+    from zoo.backends import load_backend
+    from zoo.backends.base import Batch, LoraSpec
+    from zoo.gym.objectives.sft import WINDOW_TOKENS, SupervisedLoss
+
+    train = "full" if given.method == "full" else LoraSpec(RANK, float(ALPHA))
+    policy = load_backend(given.device).load(folder, train=train, gradient_checkpointing=True)
+    ids_BT = token_ids(given.tokens, vocabulary_of(folder))
+    mask_BT = np.ones_like(ids_BT, dtype=np.bool_)
+    mask_BT[:, 0] = False
+    constants = {WINDOW_TOKENS: float(mask_BT.sum())}
+    batch = Batch(ids_BT, np.array([given.tokens]), mask_BT, constants=constants)
+
+    def step() -> float:
+        loss = policy.accumulate(SupervisedLoss(), batch, key=0)["loss"]
+        policy.optimizer_step(LEARNING_RATE, 1.0)
+        return loss
+
+    return step
+
+
+def plain(folder: Path, given: argparse.Namespace) -> Callable[[], float]:
+    """Returns the step that everyone writes with transformers and peft."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    full = given.method == "full"
+    dtype = torch.float32 if full else torch.bfloat16
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).to(given.device)
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    if not full:
+        model.enable_input_require_grads()
+        config = LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules="all-linear")
+        model = get_peft_model(model, config)
+    model.train()
+    trained = [p for p in model.parameters() if p.requires_grad]
+    adamw = torch.optim.AdamW(trained, lr=LEARNING_RATE, weight_decay=0.0)
+    ids_BT = torch.from_numpy(token_ids(given.tokens, vocabulary_of(folder))).to(given.device)
+
+    def step() -> float:
+        loss = model(input_ids=ids_BT, labels=ids_BT).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(trained, 1.0)
+        adamw.step()
+        adamw.zero_grad()
+        return float(loss.item())
+
+    return step
+
+
+def vocabulary_of(folder: Path) -> int:
+    """Returns the number of ids that the model knows."""
+    return int(json.loads((folder / "config.json").read_text())["vocab_size"])
+
+
+def measured(given: argparse.Namespace) -> dict[str, object]:
+    """Runs the steps in this process and returns the figures."""
+    import torch
+
+    from zoo.backends.torch import memory
+
+    torch.set_num_threads(given.threads)
+    step = {"ours": ours, "plain": plain}[given.way](given.folder, given)
+    loaded_bytes = memory.peak().peak_host_bytes
+    losses, cpu_s, wall_s = [], list[float](), list[float]()
+    for _ in range(given.steps):
+        started = time.process_time(), time.perf_counter()
+        losses.append(step())
+        cpu_s.append(time.process_time() - started[0])
+        wall_s.append(time.perf_counter() - started[1])
+    peak = memory.peak()
+    return {
+        "way": given.way,
+        "method": given.method,
+        "tokens": given.tokens,
+        "losses": losses,
+        "cpu_s": median(cpu_s[1:] or cpu_s),
+        "tokens_per_s": given.tokens / median(wall_s[1:] or wall_s),
+        "loaded_host_bytes": loaded_bytes,
+        "peak_host_bytes": peak.peak_host_bytes,
+        "peak_device_bytes": peak.peak_device_bytes,
+    }
+
+
+def run_step(way: str, folder: Path, *options: str) -> dict[str, Any]:
+    """Measures one way in a process of its own."""
+    argv = [sys.executable, "-m", "bench.step", way, str(folder), *options]
+    env = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+    root = Path(__file__).parents[1]
+    done = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True, env=env, cwd=root)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def main() -> None:
+    """Reads the command line and prints one JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("way", choices=["ours", "plain"])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--tokens", type=int, default=2048)
+    parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--method", choices=["lora", "full"], default="lora")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=1)
+    print(json.dumps(measured(parser.parse_args())))
+
+
+if __name__ == "__main__":
+    main()
