@@ -19,6 +19,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from zoo.gym.jobs.launch import ALLOCATOR
+
 LEARNING_RATE = 2e-4
 RANK, ALPHA = 16, 32
 
@@ -119,9 +121,11 @@ def measured(given: argparse.Namespace) -> dict[str, object]:
 
 
 def run_step(way: str, folder: Path, *options: str) -> dict[str, Any]:
-    """Measures one way in a process of its own."""
+    """Measures one way in a process of its own; ours with its worker's allocator setting."""
     argv = [sys.executable, "-m", "bench.step", way, str(folder), *options]
     env = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+    if way == "ours" and sys.platform == "linux":
+        env["GLIBC_TUNABLES"] = ALLOCATOR
     root = Path(__file__).parents[1]
     done = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True, env=env, cwd=root)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.backends.torch.quiet import quiet
+from zoo.backends.torch.stored import repeats_head, without_head
 from zoo.core import read_header
 from zoo.core.errors import InputError, NotAvailableError
 from zoo.models import checkpoint_files
@@ -34,24 +35,32 @@ def load_model(folder: Path, *, dtype: str, full: bool) -> nn.Module:
         NotAvailableError: there is no such folder.
         InputError: it has no config, an unknown architecture, or weights that do not fit it.
     """
-    from transformers import AutoModelForCausalLM
-
     config = read_config(folder)
     files = checkpoint_files(folder)
     with refusals(f"{folder}: this model cannot be loaded"), quiet():
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            folder,
-            config=config,
-            dtype=pick_dtype(files, dtype, full=full),
-            local_files_only=True,
-            use_safetensors=True,
-            ignore_mismatched_sizes=True,
-            output_loading_info=True,
-        )
+        loaded = _from_pretrained(folder, config, files, pick_dtype(files, dtype, full=full))
     model: nn.Module = loaded[0]
     _refuse_holes(folder, loaded[1])
     _refuse_nan(folder, model)
     return model.eval()
+
+
+def _from_pretrained(folder: Path, config: Any, files: list[Path], dtype: torch.dtype) -> Any:  # noqa: ANN401
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM
+
+    options: dict[str, Any] = {
+        "config": config,
+        "dtype": dtype,
+        "local_files_only": True,
+        "use_safetensors": True,
+        "ignore_mismatched_sizes": True,
+        "output_loading_info": True,
+    }
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or not repeats_head(files, config):
+        return AutoModelForCausalLM.from_pretrained(folder, **options)
+    with without_head(files) as tensors:
+        kind: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+        return kind.from_pretrained(None, state_dict=tensors, **options)
 
 
 def read_config(folder: Path) -> Any:  # noqa: ANN401
