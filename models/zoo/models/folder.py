@@ -8,6 +8,7 @@ from typing import Any
 from zoo.core import read_header
 from zoo.core.errors import InputError
 from zoo.models.checkpoint_files import LFS_START, checkpoint_files
+from zoo.models.registry import Geometry
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -66,6 +67,20 @@ def read_object(file: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InputError(f"{file}: expected a JSON object, got a {type(found).__name__}")
     return found
+
+
+def model_geometry(folder: Path) -> Geometry | None:
+    """Returns the shape that the folder's config tells, or None where it tells another kind."""
+    found = _config(folder)
+    names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+    values = [found.get(name) for name in (*names, "vocab_size")]
+    if not all(isinstance(value, int) and value > 0 for value in values):
+        return None
+    hidden, layers, heads, ffn, vocab = (int(value) for value in values if value is not None)
+    kv_heads = found.get("num_key_value_heads") or heads
+    head_dim = found.get("head_dim") or hidden // heads
+    tied = bool(found.get("tie_word_embeddings"))
+    return Geometry(hidden, layers, heads, kv_heads, head_dim, ffn, vocab, tied)
 
 
 def _config(folder: Path) -> dict[str, Any]:

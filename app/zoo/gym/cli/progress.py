@@ -1,5 +1,7 @@
 """Tells people how a run goes on: a line that rewrites itself, or now and then a plain one."""
 
+from typing import Any
+
 from zoo.gym.cli.output import Output
 from zoo.gym.jobs import Event
 from zoo.gym.words import duration, figure
@@ -41,11 +43,21 @@ class Progress:
             value = choice["value"]
             shown = f"{value:g}" if isinstance(value, float) else value
             self.out.say(f"  {choice['key']} = {shown}: {choice['reason']}")
+        if memory := event.get("memory"):
+            self.out.say(memory_line(memory))
         self.out.say(f"{event.get('steps')} steps; closing this window would not stop them")
 
     def _is_kept(self, event: Event) -> bool:
         step, steps = event["step"], event.get("steps") or 0
         return step in (1, steps) or step % max(1, -(-steps // PLAIN_LINES)) == 0
+
+
+def memory_line(memory: dict[str, Any]) -> str:
+    """Returns the estimate in one line: `memory 2.68 GB: weights 1.19, adapter 0.04, ...`."""
+    shares = {k: v for k, v in memory.items() if k not in {"total", "source"} and v}
+    listed = ", ".join(f"{name} {value / 1e9:.2g}" for name, value in shares.items())
+    measured = "measured before; " if memory["source"] == "measured" else ""
+    return f"  memory {memory['total'] / 1e9:.2f} GB: {measured}{listed}"
 
 
 def step_line(event: Event) -> str:

@@ -18,7 +18,7 @@ from zoo.gym.objectives.sft import WINDOW_TOKENS, SupervisedLoss
 from zoo.gym.train.accumulate import accumulate_window
 from zoo.gym.train.guards import Divergence, check_first_step, check_labels
 from zoo.gym.train.order import key_of, rows_of_step
-from zoo.gym.train.plan import Plan
+from zoo.gym.train.plan import Plan, batch_tokens
 from zoo.gym.train.progress import Progress, Stopwatch, restore, save, save_best
 from zoo.gym.train.schedule import learning_rate
 
@@ -166,7 +166,8 @@ def remaining_s(progress: Progress, steps: int) -> float:
 def evaluate(job: Job, progress: Progress) -> None:
     """Scores the held-out rows, notes the loss, and keeps the weights of the best step."""
     watch = Stopwatch()
-    score = held_out(job.policy, job.held_out)
+    limit = batch_tokens(job.policy.parameter_count())
+    score = held_out(job.policy, job.held_out, max_batch_tokens=limit)
     lowest = math.inf if progress.best_loss is None else progress.best_loss
     best = progress.step > 0 and score.loss < lowest
     if progress.step == 0:

@@ -18,6 +18,11 @@ CHECKPOINTS = 10
 CHECKPOINTING_PARAMETERS = 100_000_000
 
 
+def batch_tokens(parameters: int) -> int:
+    """Returns how many tokens are computed at once, in training and in evaluations."""
+    return 4096 if parameters < CHECKPOINTING_PARAMETERS else 2048
+
+
 @dataclass(frozen=True)
 class Facts:
     """What the choices depend on. `parameters` are the base model's; the rest counts the data."""
@@ -99,11 +104,12 @@ def _batch(chooser: _Chooser, facts: Facts) -> int:
     """A fortieth of the data a step, within 512 to 16,384 tokens; at most 64 rows."""
     wanted_tokens = min(max(facts.tokens / 40, 512), 16_384)
     wanted_rows = min(max(1, round(wanted_tokens * facts.rows / facts.tokens)), 64, facts.rows)
-    fitting_rows = max(1, 4096 // facts.longest_tokens)
+    at_once = batch_tokens(facts.parameters)
+    fitting_rows = max(1, at_once // facts.longest_tokens)
     micro = chooser.pick(
         "per_device_train_batch_size",
         min(wanted_rows, fitting_rows),
-        f"rows of up to {facts.longest_tokens} tokens, at most 4,096 tokens at once",
+        f"rows of up to {facts.longest_tokens} tokens, at most {at_once:,} tokens at once",
     )
     accumulate = chooser.pick(
         "gradient_accumulation_steps",

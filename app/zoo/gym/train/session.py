@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,15 +13,25 @@ from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import fingerprint
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_file, new_folder, storage_errors, write_beside
-from zoo.gym.paths import ensure_folder
+from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.train.card import write_card
+from zoo.gym.train.fit import (
+    Fit,
+    Need,
+    available_bytes,
+    check_fit,
+    estimate,
+    footprint_key,
+    known_peak,
+    remember_peak,
+)
 from zoo.gym.train.guards import check_finite
 from zoo.gym.train.loop import Job, fit
 from zoo.gym.train.order import spread
-from zoo.gym.train.plan import Facts, Plan, make_plan
+from zoo.gym.train.plan import Facts, Plan, batch_tokens, make_plan
 from zoo.gym.train.progress import Progress, full_disk_told, load_best
 from zoo.gym.train.rows import Rows, prepare_rows
-from zoo.models.folder import TOKENIZER_FILES, count_parameters
+from zoo.models.folder import TOKENIZER_FILES, count_parameters, model_geometry
 
 if TYPE_CHECKING:
     from zoo.backends.base import LoraSpec, Policy
@@ -90,13 +101,74 @@ def run_session(
     if config.output_dir is not None and not run.checkpoints.exists():
         check_output(Path(config.output_dir))
     rows = prepare_rows(config, base.folder)
-    policy = load_policy(config, base.folder, threads=stored_threads(run.env_file, base.folder))
-    plan = make_plan(config, facts_of(policy, rows))
-    tell_plan(run, plan, rows, base)
+    plan = make_plan(config, facts_of(base.folder, rows))
+    need = need_of(plan, base.folder, rows)
+    fit_check = expected(need, base)
+    tell_plan(run, plan, rows, base, fit_check)
+    threads = stored_threads(run.env_file, base.folder)
+    if fit_check is not None:
+        device = detect_device()
+        check_fit(fit_check, device, available_bytes(device))
+    policy = load_policy(plan.config, base.folder, threads=threads)
     held_out = spread(rows.held_out, plan.evaluation_rows)
     job = Job(policy, plan, rows.train, held_out, run.events.emit, leaving, run.checkpoints)
     progress = fit(job)
-    return finish(run, job, progress, base)
+    found = finish(run, job, progress, base)
+    if need is not None:
+        remember_peak(footprints(), footprint_key(base.id, need), peak_bytes(policy))
+    return found
+
+
+def need_of(plan: Plan, folder: Path, rows: Rows) -> Need | None:
+    """Returns what decides the memory of a run, or None for a model of another kind."""
+    from zoo.backends.torch.load import pick_dtype
+    from zoo.models import checkpoint_files
+
+    geometry, config = model_geometry(folder), plan.config
+    if geometry is None:
+        return None
+    longest = max(len(row.ids) for row in rows.train)
+    full = config.finetuning_type == "full"
+    dtype = pick_dtype(checkpoint_files(folder), config.dtype, full=full)
+    held_out = max((len(row.ids) for row in rows.held_out), default=0)
+    limit = batch_tokens(count_parameters(folder))
+    scored = min(max(limit, held_out), held_out * plan.evaluation_rows)
+    return Need(
+        geometry=geometry,
+        full=full,
+        rank=config.lora_rank,
+        tokens=longest * (config.per_device_train_batch_size or 1),
+        evaluation_tokens=scored,
+        checkpointing=bool(config.gradient_checkpointing),
+        weight_bytes=dtype.itemsize,
+    )
+
+
+def expected(need: Need | None, base: "Resolved") -> Fit | None:
+    """Returns the estimate: the peak of an earlier run like this one, else the formula's."""
+    if need is None:
+        return None
+    peak = known_peak(footprints(), footprint_key(base.id, need))
+    fit = estimate(need)
+    return fit if peak is None else replace(fit, total=peak, source="measured")
+
+
+def footprints() -> Path:
+    """Returns the file of measured peaks."""
+    return folders().cache / "footprints.json"
+
+
+def peak_bytes(policy: "Policy") -> int:
+    """Returns the peak where the model lies: on the accelerator if there is one."""
+    found = policy.memory()
+    return found.peak_device_bytes or found.peak_host_bytes
+
+
+def detect_device() -> str:
+    """Returns the name of the device that will train."""
+    from zoo.backends.detect import detect
+
+    return detect().name
 
 
 def load_policy(config: TrainConfig, folder: Path, *, threads: int) -> "Policy":
@@ -173,10 +245,10 @@ def check_output(folder: Path) -> None:
         )
 
 
-def facts_of(policy: "Policy", rows: Rows) -> Facts:
+def facts_of(folder: Path, rows: Rows) -> Facts:
     """Counts what the plan depends on."""
     return Facts(
-        parameters=policy.parameter_count(),
+        parameters=count_parameters(folder),
         rows=len(rows.train),
         tokens=sum(len(row.ids) for row in rows.train),
         longest_tokens=max(len(row.ids) for row in rows.train),
@@ -185,7 +257,7 @@ def facts_of(policy: "Policy", rows: Rows) -> Facts:
     )
 
 
-def tell_plan(run: Workspace, plan: Plan, rows: Rows, base: "Resolved") -> None:
+def tell_plan(run: Workspace, plan: Plan, rows: Rows, base: "Resolved", memory: Fit | None) -> None:
     """Stores the resolved settings and tells what was chosen, why, and what was left out."""
     write_beside(run.config_file, dump_config(plan.config))
     for problem in rows.problems[:20]:
@@ -205,6 +277,7 @@ def tell_plan(run: Workspace, plan: Plan, rows: Rows, base: "Resolved") -> None:
         evaluation_rows=plan.evaluation_rows,
         truncated_rows=rows.truncated,
         cutoff_len=rows.cutoff_len,
+        memory=memory.as_json() if memory else None,
         choices=[{"key": c.key, "value": c.value, "reason": c.reason} for c in plan.choices],
     )
 

@@ -15,7 +15,7 @@ def exact_products(stored: torch.dtype) -> Generator[None]:
     float32. A probability is rounded to bf16 as a factor only. Processors without such units and
     float32 weights compute as ever.
     """
-    if stored is not torch.bfloat16 or not torch.backends.mkldnn.is_available():
+    if stored is not torch.bfloat16 or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         yield
         return
     setting: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]

@@ -1,0 +1,181 @@
+"""How much memory a run will need, before it starts: arithmetic over the model's shape.
+
+A run of the same model, method and size on this machine has told its peak: that counts before any
+formula. The formula's factors were fitted to measured peaks of a 0.6 B model on a CPU; its shares
+are told with the plan. Generation needs nothing in supervised training.
+"""
+
+import hashlib
+import json
+import platform
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.gym.errors import DoesNotFitError
+from zoo.gym.files import write_beside
+from zoo.gym.paths import ensure_folder
+
+if TYPE_CHECKING:
+    from zoo.models.registry import Geometry
+
+RESERVE_BYTES = 800_000_000
+"""The interpreter and the libraries, before any weight."""
+
+TILE_BYTES = 4 * 512 * 4096
+"""A tile of logits; see `zoo.backends.torch.normalise`."""
+
+WIDTHS_A_TOKEN = 8
+"""Float32 copies of each inner width that one block keeps while its gradient is formed."""
+
+EVALUATION_WIDTHS_A_TOKEN = 3
+"""The same in a forward pass alone."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """What decides how much memory a run needs.
+
+    Attributes:
+        geometry: the model's shape.
+        full: all weights learn, in float32; otherwise an adapter does.
+        rank: of the adapter.
+        tokens: of one micro-batch, padding included.
+        evaluation_tokens: of one batch of held-out rows; 0 without any.
+        checkpointing: activations are computed again in the backward pass.
+        weight_bytes: of one base weight: 2 or 4.
+    """
+
+    geometry: "Geometry"
+    full: bool
+    rank: int
+    tokens: int
+    evaluation_tokens: int
+    checkpointing: bool
+    weight_bytes: int
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Bytes by purpose; `total` is their peak. `source` is `formula` or `measured`."""
+
+    weights: int
+    adapter: int
+    gradients: int
+    optimizer: int
+    activations: int
+    statistics: int
+    generation: int
+    evaluation: int
+    reserve: int
+    total: int
+    source: str = "formula"
+
+    def as_json(self) -> dict[str, object]:
+        """Returns the fields by name."""
+        return asdict(self)
+
+
+def estimate(need: Need) -> Fit:
+    """Returns the expected peak; training and evaluation follow each other, the larger counts."""
+    shape = need.geometry
+    trained = shape.parameters() if need.full else adapter_parameters(shape, need.rank)
+    weights = shape.parameters() * need.weight_bytes
+    adapter = 0 if need.full else 4 * trained
+    activations = activation_bytes(need)
+    statistics = statistics_bytes(need)
+    width = block_width(shape)
+    evaluation = need.evaluation_tokens * EVALUATION_WIDTHS_A_TOKEN * width * 4
+    kept = weights + adapter + 12 * trained + RESERVE_BYTES
+    return Fit(
+        weights=weights,
+        adapter=adapter,
+        gradients=4 * trained,
+        optimizer=8 * trained,
+        activations=activations,
+        statistics=statistics,
+        generation=0,
+        evaluation=evaluation,
+        reserve=RESERVE_BYTES,
+        total=kept + max(activations + statistics, evaluation),
+    )
+
+
+def adapter_parameters(shape: "Geometry", rank: int) -> int:
+    """Returns the weights of an adapter on all seven linear layers of each block."""
+    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    attention = 2 * (shape.hidden + queries) + 2 * (shape.hidden + keys)
+    return shape.layers * rank * (attention + 3 * (shape.hidden + shape.ffn))
+
+
+def block_width(shape: "Geometry") -> int:
+    """Returns the values that a block's widest tensors hold for one token, each kind once."""
+    return shape.hidden + shape.ffn + (shape.heads + 2 * shape.kv_heads) * shape.head_dim
+
+
+def activation_bytes(need: Need) -> int:
+    """Returns what the backbone keeps: a row for each block, and the insides of one or of all."""
+    shape = need.geometry
+    kept = shape.layers * need.tokens * shape.hidden * need.weight_bytes
+    inside = need.tokens * WIDTHS_A_TOKEN * block_width(shape) * 4
+    return kept + inside * (1 if need.checkpointing else shape.layers)
+
+
+def statistics_bytes(need: Need) -> int:
+    """Returns a tile of logits, float32 hidden states, and a trained head's two gradients."""
+    shape = need.geometry
+    head = 8 * shape.vocab * shape.hidden if need.full else 0
+    return TILE_BYTES + 12 * need.tokens * shape.hidden + head
+
+
+def available_bytes(device: str) -> int:
+    """Returns the memory that is free now, on the device that will hold the model."""
+    if device == "cuda":
+        import torch
+
+        return int(torch.cuda.mem_get_info()[0])
+    import psutil
+
+    return int(psutil.virtual_memory().available)
+
+
+def check_fit(fit: Fit, device: str, free_bytes: int) -> None:
+    """Refuses a run that needs more than there is.
+
+    Raises:
+        DoesNotFitError: the message has both figures, the hint what changes no result.
+    """
+    needed = fit.total - (fit.reserve if device == "cuda" and fit.source == "formula" else 0)
+    if needed > free_bytes:
+        raise DoesNotFitError(
+            f"memory: the run needs {needed / 1e9:.2f} GB ({fit.source}): "
+            f"expected at most the {free_bytes / 1e9:.2f} GB that are free on {device}",
+            hint="per_device_train_batch_size=1 with more gradient_accumulation_steps, "
+            "a smaller cutoff_len, or gradient_checkpointing=true",
+        )
+
+
+def footprint_key(model: str, need: Need) -> str:
+    """Returns the name under which a peak is kept: model, method, size and this machine."""
+    machine = f"{platform.node()} {platform.machine()} {platform.system()}"
+    facts = asdict(need) | {"model": model, "machine": machine}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def known_peak(file: Path, key: str) -> int | None:
+    """Returns the peak of an earlier run in bytes, or None; a damaged file knows nothing."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8")).get(key)
+    except (OSError, ValueError, AttributeError):
+        return None
+    return found if isinstance(found, int) and found > 0 else None
+
+
+def remember_peak(file: Path, key: str, peak_bytes: int) -> None:
+    """Keeps a measured peak for the next estimate."""
+    try:
+        kept = dict(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        kept = {}
+    ensure_folder(file.parent)
+    write_beside(file, json.dumps(kept | {key: peak_bytes}, indent=2, sort_keys=True) + "\n")

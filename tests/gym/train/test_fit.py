@@ -1,0 +1,92 @@
+"""The estimate of memory: shares by hand, the refusal, and peaks that were measured."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from zoo.gym.errors import DoesNotFitError
+from zoo.gym.train.fit import (
+    RESERVE_BYTES,
+    Need,
+    adapter_parameters,
+    check_fit,
+    estimate,
+    footprint_key,
+    known_peak,
+    remember_peak,
+)
+from zoo.models.registry import Geometry, registry
+
+SMALL = Geometry(hidden=4, layers=2, heads=2, kv_heads=1, head_dim=3, ffn=5, vocab=10, tied=True)
+LORA = Need(SMALL, False, 2, tokens=100, evaluation_tokens=0, checkpointing=True, weight_bytes=2)
+
+
+def test_an_adapter_has_rank_times_inputs_and_outputs_of_each_layer() -> None:
+    # q 4+6, k and v 4+3 each, o 6+4, gate, up and down 4+5 each: 61; rank 2, 2 blocks
+    assert adapter_parameters(SMALL, 2) == 2 * 2 * 61
+
+
+def test_zen_nanos_adapter_of_rank_16_is_counted_right() -> None:
+    nano = next(entry.geometry for entry in registry() if entry.alias == "zen-nano")
+    assert adapter_parameters(nano, 16) == 10_092_544
+
+
+def test_shares_of_an_adapter_run_are_those_computed_by_hand() -> None:
+    fit = estimate(LORA)
+    # embedding 40; a block: linear 2*4*3*3 + 3*4*5 = 132, norms 2*4 + 2*3 = 14; last norm 4
+    assert fit.weights == 2 * (40 + 2 * (132 + 14) + 4)
+    assert (fit.adapter, fit.gradients, fit.optimizer) == (976, 976, 1952)
+    # a row of 4 bf16 values for each of 2 blocks, and 8 float32 copies of 4 + 5 + 12 widths
+    assert fit.activations == 2 * 100 * 4 * 2 + 100 * 8 * 21 * 4
+    assert (fit.generation, fit.reserve) == (0, RESERVE_BYTES)
+
+
+def test_the_total_is_the_sum_of_shares_that_are_there_at_once() -> None:
+    fit = estimate(LORA)
+    together = fit.weights + fit.adapter + fit.gradients + fit.optimizer + fit.reserve
+    assert fit.total == together + fit.activations + fit.statistics
+
+
+def test_full_weights_learn_without_an_adapter() -> None:
+    fit = estimate(replace(LORA, full=True, weight_bytes=4))
+    assert fit.adapter == 0
+    assert fit.optimizer == 2 * fit.weights == 2 * fit.gradients
+
+
+def test_checkpointing_saves_the_insides_of_all_blocks_but_one() -> None:
+    saved = estimate(replace(LORA, checkpointing=False)).total - estimate(LORA).total
+    assert saved == 100 * 8 * 21 * 4
+
+
+def test_a_large_evaluation_counts_instead_of_the_step() -> None:
+    few, many = (estimate(replace(LORA, evaluation_tokens=n)).total for n in (1, 10_000_000))
+    assert few == estimate(LORA).total
+    assert many > few
+
+
+def test_a_run_that_does_not_fit_is_refused_with_three_ways_out() -> None:
+    fit = estimate(LORA)
+    check_fit(fit, "cpu", fit.total)
+    with pytest.raises(DoesNotFitError) as caught:
+        check_fit(fit, "cpu", fit.total - 1)
+    hint = caught.value.hint or ""
+    for lever in ("gradient_accumulation_steps", "cutoff_len", "gradient_checkpointing"):
+        assert lever in hint
+
+
+def test_a_measured_peak_is_found_by_the_same_need_alone(tmp_path: Path) -> None:
+    file = tmp_path / "cache" / "footprints.json"
+    key = footprint_key("zen-nano", LORA)
+    assert known_peak(file, key) is None
+    remember_peak(file, key, 123)
+    remember_peak(file, footprint_key("zen-nano", replace(LORA, tokens=7)), 456)
+    assert known_peak(file, key) == 123
+
+
+def test_a_damaged_table_of_peaks_knows_nothing_and_is_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "footprints.json"
+    file.write_text("[not json")
+    assert known_peak(file, "a") is None
+    remember_peak(file, "a", 5)
+    assert known_peak(file, "a") == 5
