@@ -9,6 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from zoo.backends import load_backend
+from zoo.backends.torch.load import read_config
+from zoo.backends.torch.stored import repeats_head
 from zoo.core.errors import InputError, NotAvailableError
 
 WEIGHTS = "model.safetensors"
@@ -103,3 +105,16 @@ def test_an_output_layer_that_changes_its_logits_unknown_to_us_is_refused(
 
     monkeypatch.setattr(Qwen3ForCausalLM, "forward", doubled)
     assert "output layer of Qwen3ForCausalLM is unknown" in refused(folder)
+
+
+def test_a_tied_head_that_is_stored_twice_is_loaded_once(folder: Path) -> None:
+    expected = load_backend("cpu").load(folder).parameter_count()
+    rewrite(folder, "lm_head.weight", load_file(folder / WEIGHTS)["model.embed_tokens.weight"])
+    assert repeats_head([folder / WEIGHTS], read_config(folder))
+    assert load_backend("cpu").load(folder).parameter_count() == expected
+
+
+def test_a_stored_head_with_other_values_is_no_repetition(folder: Path) -> None:
+    embedding = load_file(folder / WEIGHTS)["model.embed_tokens.weight"]
+    rewrite(folder, "lm_head.weight", embedding + 1)
+    assert not repeats_head([folder / WEIGHTS], read_config(folder))

@@ -64,7 +64,7 @@ def test_the_best_step_is_kept_when_later_ones_are_worse(tiny: Path, tmp_path: P
     job = make_job(tiny, tmp_path, Recorder(), max_steps=4, eval_steps=1)
     at_step: list[dict[str, np.ndarray]] = []
 
-    def scripted(*_: object) -> Score:
+    def scripted(*_: object, **__: object) -> Score:
         at_step.append(weights(job))
         return Score(rows=1, tokens=1, nats=next(losses))
 
@@ -80,7 +80,7 @@ def test_the_best_step_is_kept_when_later_ones_are_worse(tiny: Path, tmp_path: P
 def test_a_loss_that_is_no_number_is_never_the_best(tiny: Path, tmp_path: Path) -> None:
     losses = iter([3.0, float("nan"), 2.0])
     job = make_job(tiny, tmp_path, Recorder(), max_steps=2, eval_steps=1)
-    with patch("zoo.gym.train.loop.held_out", lambda *_: Score(1, 1, next(losses))):
+    with patch("zoo.gym.train.loop.held_out", lambda *_, **__: Score(1, 1, next(losses))):
         progress = fit(job)
     assert (progress.best_step, progress.best_loss) == (2, 2.0)
 
