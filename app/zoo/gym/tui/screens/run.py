@@ -78,6 +78,8 @@ The run does not need this window: close it, and open the run again later.
         self._looks = 0
         self._pending: str | None = None
         self._shown = ""
+        self._offered = ""
+        self._parts: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
         """Makes the screen."""
@@ -168,22 +170,33 @@ The run does not need this window: close it, and open the run again later.
             self.history.notes.append(str(error))
 
     def _show(self) -> None:
-        history = self.history
-        head, step = headline(history, self._pending), history.status
-        self.query_one("#state", Static).update(head)
-        width = self.size.width - 2
-        self.query_one("#progress", Static).update(bar(step.step, step.steps, width))
+        with self.app.batch_update():
+            self._show_parts(self.history)
+        if self._offered != self.history.status.state:
+            self._offered = self.history.status.state
+            self.refresh_bindings()
+
+    def _show_parts(self, history: History) -> None:
+        head, status = headline(history, self._pending), history.status
+        self._tell("#state", head)
+        self._tell("#progress", bar(status.step, status.steps, self.size.width - 2))
         self.query_one(LossChart).show(history.losses, history.held_out)
         self.query_one(Meters).show(meters(history))
         self._tell("#meaning", meaning(history))
         self._tell("#notes", last_notes(history, 3 if self.size.height < 28 else 6))
         self._tell("#next", what_next(history, self.run))
         self._shown = "\n".join([head, *history.notes, what_next(history, self.run)])
-        self.refresh_bindings()
 
     def _tell(self, part: str, text: str) -> None:
+        """Writes a part anew if it says something else; one that says nothing takes no room."""
+        if self._parts.get(part) == text:
+            return
+        before, self._parts[part] = self._parts.get(part), text
         widget = self.query_one(part, Static)
-        widget.update(text)
+        # a new layout is a second drawing: only where the number of lines may change
+        room = self.size.width - 2 if part in {"#state", "#progress"} else 0
+        fits = before and text and max(len(before), len(text)) <= room
+        widget.update(text, layout=not fits)
         widget.display = bool(text)
 
 

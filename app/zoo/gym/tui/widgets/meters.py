@@ -20,6 +20,7 @@ class Meters(Static):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, markup=False)
         self.meters: tuple[Meter, ...] = ()
+        self._rows = 0
 
     def show(self, meters: Sequence[Meter]) -> None:
         """Replaces all figures."""
@@ -36,7 +37,9 @@ class Meters(Static):
         cell = width // columns
         cells = [_cell(name, value, cell) for name, value in self.meters]
         rows = [cells[i : i + columns] for i in range(0, len(cells), columns)]
-        self.update("\n".join("".join(row).rstrip() for row in rows))
+        text = "\n".join("".join(row).rstrip() for row in rows)
+        self.update(text, layout=len(rows) != self._rows)
+        self._rows = len(rows)
 
 
 def _cell(name: str, value: str, width: int) -> str:
