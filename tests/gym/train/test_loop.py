@@ -78,8 +78,8 @@ def test_the_best_step_is_kept_when_later_ones_are_worse(tiny: Path, tmp_path: P
 
 
 def test_a_loss_that_is_no_number_is_never_the_best(tiny: Path, tmp_path: Path) -> None:
-    losses = iter([3.0, float("nan"), 2.0])
-    job = make_job(tiny, tmp_path, Recorder(), max_steps=2, eval_steps=1)
+    losses = iter([3.0, float("nan"), 2.0, float("nan")])
+    job = make_job(tiny, tmp_path, Recorder(), max_steps=3, eval_steps=1)
     with patch("zoo.gym.train.loop.held_out", lambda *_, **__: Score(1, 1, next(losses))):
         progress = fit(job)
     assert (progress.best_step, progress.best_loss) == (2, 2.0)
