@@ -12,7 +12,7 @@ from dataclasses import asdict
 from importlib import import_module, metadata
 from pathlib import Path
 
-from bench.measure import Case, line
+from bench.measure import Case, Skipped, line
 
 BENCHES = ("head", "startup", "app", "personal")
 HERE = Path(__file__).parent
@@ -53,13 +53,21 @@ def main(names: list[str]) -> int:
     RESULTS.mkdir(exist_ok=True)
     for name in names or BENCHES:
         cases: list[Case] = []
+        skipped: list[Skipped] = []
         for case in import_module(f"bench.{name}").run():
+            if isinstance(case, Skipped):
+                print(f"{case.name:32} skipped: {case.reason}", flush=True)
+                skipped.append(case)
+                continue
             print(line(case), flush=True)
             cases.append(case)
         if not cases:
             continue
         missed += sum(not case.keeps_its_bar() for case in cases)
-        result = machine() | {"cases": [asdict(case) for case in cases]}
+        result = machine() | {
+            "cases": [asdict(case) for case in cases],
+            "skipped": [asdict(case) for case in skipped],
+        }
         text = json.dumps(result, indent=2) + "\n"
         (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
     return 1 if missed else 0

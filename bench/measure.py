@@ -2,7 +2,7 @@
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -38,6 +38,19 @@ class Case:
         return self.ratio <= float(limit) if sign == "<=" else self.ratio >= float(limit)
 
 
+@dataclass(frozen=True)
+class Skipped:
+    """What could not be measured here.
+
+    Attributes:
+        name: what would have been measured.
+        reason: why not, as `this processor has no avx512`.
+    """
+
+    name: str
+    reason: str
+
+
 def line(case: Case) -> str:
     """Returns one row of the table."""
     missed = "" if case.keeps_its_bar() else "   MISSED"
@@ -45,6 +58,30 @@ def line(case: Case) -> str:
         f"{case.name:32} {case.value:>11.4g} {case.unit:9} {case.ratio:>9.3g} "
         f"of {case.against:20} {case.bar:9}{missed}"
     )
+
+
+def alternated(
+    works: Mapping[str, Callable[[], object]], rounds: int = 15
+) -> list[dict[str, float]]:
+    """Returns the processor seconds of each work, round by round, in turns.
+
+    What disturbs the machine for a while then disturbs all of them: compare within a round, and
+    take the median over the rounds (`median_ratio`).
+    """
+    for work in works.values():
+        work()
+    return [{name: _seconds(work) for name, work in works.items()} for _ in range(rounds)]
+
+
+def median_ratio(rounds: Sequence[Mapping[str, float]], name: str, against: str) -> float:
+    """Returns the median over the rounds of one work's time divided by another's."""
+    return median(times[name] / times[against] for times in rounds)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started
 
 
 @dataclass(frozen=True)

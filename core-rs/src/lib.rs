@@ -8,6 +8,7 @@ pub mod codes;
 pub mod digest;
 pub mod error;
 pub mod identity;
+pub mod isa;
 #[cfg(feature = "python")]
 mod python;
 pub mod safetensors;

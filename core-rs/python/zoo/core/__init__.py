@@ -13,15 +13,18 @@ if TYPE_CHECKING:
     from zoo.core.arrays import DType
     from zoo.core.codes import pack_codes2, unpack_codes2
     from zoo.core.identity import base_identity, file_digest
+    from zoo.core.isa import Isa, available_isas
     from zoo.core.safetensors import Header, TensorInfo, read_header
     from zoo.core.signs import apply_signs, pack_signs, unpack_signs
 
 __all__ = [
     "DType",
     "Header",
+    "Isa",
     "TensorInfo",
     "__version__",
     "apply_signs",
+    "available_isas",
     "base_identity",
     "file_digest",
     "pack_codes2",
@@ -34,8 +37,10 @@ __all__ = [
 _HOMES = {
     "DType": "arrays",
     "Header": "safetensors",
+    "Isa": "isa",
     "TensorInfo": "safetensors",
     "apply_signs": "signs",
+    "available_isas": "isa",
     "base_identity": "identity",
     "file_digest": "identity",
     "pack_codes2": "codes",

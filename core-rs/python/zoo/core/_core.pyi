@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 __all__ = [
     "__version__",
     "apply_signs",
+    "available_isas",
     "base_identity",
     "file_digest",
     "pack_codes2",
@@ -19,6 +20,7 @@ __all__ = [
 
 __version__: str
 
+def available_isas() -> list[str]: ...
 def pack_signs(
     base: tuple[NDArray[Any], str],
     tuned: tuple[NDArray[Any], str],

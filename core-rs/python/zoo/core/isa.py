@@ -1,0 +1,15 @@
+"""The instruction sets that the kernels are written for: every one gives the same bytes."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, cast
+
+from zoo.core import _core
+
+Isa: TypeAlias = Literal["avx512", "avx2", "neon", "scalar"]
+"""`avx512` stands for F, BW, DQ, VL, VPOPCNTDQ, VNNI and BF16; `scalar` is plain Rust."""
+
+
+def available_isas() -> tuple[Isa, ...]:
+    """Returns what this machine has, the fastest (which is chosen by itself) first."""
+    return cast("tuple[Isa, ...]", tuple(_core.available_isas()))
