@@ -1,10 +1,10 @@
 """Files and folders that appear whole or not at all, whatever ends the program.
 
-Each is written beside its place under a private name, brought to the disk, and renamed.
+Each is written beside its place under a private name, brought to the disk, and renamed. What a
+killed program left of its private files goes when the next one is made there (`leftovers.py`).
 """
 
 import os
-import secrets
 import shutil
 import sys
 from collections.abc import Generator
@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from zoo.gym.errors import InputError
+from zoo.gym.leftovers import private_path
 from zoo.gym.paths import storage_error
 
 
@@ -59,7 +60,7 @@ def new_file(path: Path) -> Generator[Path]:
     Raises:
         StorageError: the folder cannot be written.
     """
-    temporary = _beside(path)
+    temporary = private_path(path)
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -87,7 +88,7 @@ def new_folder(path: Path, *, replace: bool = False) -> Generator[Path]:
     if not replace and path.exists() and not (path.is_dir() and not any(path.iterdir())):
         hint = "name a folder that does not exist yet"
         raise InputError(f"output {str(path)!r}: expected no folder or an empty one", hint=hint)
-    temporary = _beside(path)
+    temporary = private_path(path)
     with storage_errors(path):
         temporary.mkdir(parents=True)
     try:
@@ -96,10 +97,6 @@ def new_folder(path: Path, *, replace: bool = False) -> Generator[Path]:
             _settle(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _beside(path: Path) -> Path:
-    return path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
 
 
 def _settle(temporary: Path, path: Path) -> None:
