@@ -99,6 +99,17 @@ pub enum CoreError {
     #[error("no tensor names: expected at least one, got none")]
     NoNames,
 
+    /// A tensor of an identity that comes too late.
+    #[error(
+        "tensor {name} is out of order: expected a name that comes after {last}, got one before it or the same"
+    )]
+    NameOrder {
+        /// The tensor, quoted.
+        name: String,
+        /// The one before it, quoted.
+        last: String,
+    },
+
     /// A tensor that none of the files holds.
     #[error(
         "tensor {name} is missing: expected it in one of {files} files, got none that holds it"

@@ -88,7 +88,7 @@ fn find<'a>(
     Ok(places)
 }
 
-/// Adds one tensor to the hash.
+/// Adds one tensor of a file to the hash.
 fn update(hasher: &mut blake3::Hasher, place: &Place<'_>) -> Result<(), CoreError> {
     let TensorInfo {
         name,
@@ -97,7 +97,13 @@ fn update(hasher: &mut blake3::Hasher, place: &Place<'_>) -> Result<(), CoreErro
         start,
         stop,
     } = &place.tensor;
-    for text in [name.as_str(), dtype.name] {
+    frame(hasher, name, dtype.name, shape, stop - start);
+    digest::update(hasher, place.file, *start..*stop, &(0..0)).map_err(CoreError::io(place.path))
+}
+
+/// Adds what stands before a tensor's values.
+fn frame(hasher: &mut blake3::Hasher, name: &str, dtype: &str, shape: &[u64], bytes: u64) {
+    for text in [name, dtype] {
         hasher.update(&(text.len() as u64).to_le_bytes());
         hasher.update(text.as_bytes());
     }
@@ -105,8 +111,50 @@ fn update(hasher: &mut blake3::Hasher, place: &Place<'_>) -> Result<(), CoreErro
     for size in shape {
         hasher.update(&size.to_le_bytes());
     }
-    hasher.update(&(stop - start).to_le_bytes());
-    digest::update(hasher, place.file, *start..*stop, &(0..0)).map_err(CoreError::io(place.path))
+    hasher.update(&bytes.to_le_bytes());
+}
+
+/// The same hash, over tensors that come one by one while they are at hand for something else.
+#[derive(Debug, Default)]
+pub struct IdentityHasher {
+    hasher: blake3::Hasher,
+    last: Option<String>,
+}
+
+impl IdentityHasher {
+    /// Adds a tensor: its name, its dtype as the file has it, its dimensions, its bytes.
+    ///
+    /// # Errors
+    /// [`CoreError::NameOrder`] unless the name comes after all the names before.
+    pub fn add(
+        &mut self,
+        name: &str,
+        dtype: &str,
+        shape: &[u64],
+        bytes: &[u8],
+    ) -> Result<(), CoreError> {
+        if let Some(last) = self.last.as_ref().filter(|last| last.as_str() >= name) {
+            return Err(CoreError::NameOrder {
+                name: safetensors::quote(name),
+                last: safetensors::quote(last),
+            });
+        }
+        frame(&mut self.hasher, name, dtype, shape, bytes.len() as u64);
+        self.hasher.update_rayon(bytes);
+        self.last = Some(name.to_owned());
+        Ok(())
+    }
+
+    /// The identity of what was added so far, as 64 hexadecimal digits.
+    ///
+    /// # Errors
+    /// [`CoreError::NoNames`] if that is nothing.
+    pub fn finish(&self) -> Result<String, CoreError> {
+        if self.last.is_none() {
+            return Err(CoreError::NoNames);
+        }
+        Ok(self.hasher.finalize().to_hex().to_string())
+    }
 }
 
 #[cfg(test)]

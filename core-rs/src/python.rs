@@ -69,7 +69,7 @@ mod _core {
     #[pymodule_export]
     use super::machine::available_isas;
     #[pymodule_export]
-    use super::readers::{base_identity, file_digest, read_header};
+    use super::readers::{PyIdentityHasher, base_identity, file_digest, read_header};
     #[pymodule_export]
     use super::signs::{apply_signs, pack_signs, unpack_signs};
 

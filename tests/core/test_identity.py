@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
-from zoo.core import base_identity, file_digest
+from zoo.core import IdentityHasher, base_identity, file_digest
 from zoo.core.errors import InputError
 
 Tensors = dict[str, NDArray[np.float32]]
@@ -120,3 +120,17 @@ def test_a_hole_beyond_the_file_is_refused(tmp_path: Path) -> None:
         file_digest(tmp_path / "small", zero_at=3, zero_len=3)
     with pytest.raises(FileNotFoundError):
         file_digest(tmp_path / "absent", zero_at=0, zero_len=0)
+
+
+def test_tensors_given_one_by_one_hash_as_those_of_a_file(tmp_path: Path) -> None:
+    hasher = IdentityHasher()
+    for name, array in sorted(tensors().items()):
+        hasher.add(name, "F32", array.shape, array.reshape(-1).view(np.uint8))
+    assert hasher.finish() == identity(tmp_path, tensors())
+
+
+def test_a_tensor_out_of_order_is_refused() -> None:
+    hasher = IdentityHasher()
+    hasher.add("b", "U8", (1,), np.zeros(1, np.uint8))
+    with pytest.raises(InputError, match="tensor 'a' is out of order: expected a name that comes"):
+        hasher.add("a", "U8", (1,), np.zeros(1, np.uint8))

@@ -109,3 +109,24 @@ fn a_tensor_in_two_files_is_refused() {
 fn no_names_are_refused() {
     assert!(matches!(identity(&[&[A]], &[]), Err(CoreError::NoNames)));
 }
+
+#[test]
+fn tensors_given_one_by_one_hash_as_those_of_a_file() {
+    let mut hasher = IdentityHasher::default();
+    for (name, dtype, shape, bytes) in [A, B] {
+        hasher.add(name, dtype, shape, bytes).unwrap();
+    }
+    let expected = identity(&[&[A, B]], &["a", "b"]).unwrap();
+    assert_eq!(hasher.finish().unwrap(), expected);
+}
+
+#[test]
+fn tensors_out_of_order_or_none_at_all_are_refused() {
+    let mut hasher = IdentityHasher::default();
+    assert!(matches!(hasher.finish(), Err(CoreError::NoNames)));
+    hasher.add("b", "U8", &[1], b"1").unwrap();
+    for name in ["a", "b"] {
+        let error = hasher.add(name, "U8", &[1], b"1").unwrap_err();
+        assert!(matches!(error, CoreError::NameOrder { .. }), "{error}");
+    }
+}

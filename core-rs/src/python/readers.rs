@@ -2,10 +2,14 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use pyo3::prelude::*;
+use pyo3::{buffer::PyBuffer, prelude::*};
 
-use super::run;
-use crate::{digest, identity, safetensors};
+use super::{buffers::borrow, run};
+use crate::{
+    digest,
+    identity::{self, IdentityHasher},
+    safetensors,
+};
 
 /// Name, dtype, shape, first byte, one past the last byte.
 type PyTensor = (String, &'static str, Vec<u64>, u64, u64);
@@ -41,4 +45,32 @@ pub(super) fn file_digest(
     zero_len: u64,
 ) -> PyResult<String> {
     run(py, || digest::file_digest(&path, zero_at, zero_len))
+}
+
+/// `base_identity` over tensors that are given one by one.
+#[pyclass(name = "IdentityHasher", module = "zoo.core._core")]
+pub(super) struct PyIdentityHasher(IdentityHasher);
+
+#[pymethods]
+impl PyIdentityHasher {
+    #[new]
+    fn new() -> Self {
+        Self(IdentityHasher::default())
+    }
+
+    fn add(
+        &mut self,
+        py: Python<'_>,
+        name: &str,
+        dtype: &str,
+        shape: Vec<u64>,
+        data: PyBuffer<u8>,
+    ) -> PyResult<()> {
+        let bytes = borrow(&data)?;
+        run(py, || self.0.add(name, dtype, &shape, bytes))
+    }
+
+    fn finish(&self, py: Python<'_>) -> PyResult<String> {
+        run(py, || self.0.finish())
+    }
 }

@@ -12,7 +12,7 @@ from zoo.core._core import __version__
 if TYPE_CHECKING:
     from zoo.core.arrays import DType
     from zoo.core.codes import pack_codes2, unpack_codes2
-    from zoo.core.identity import base_identity, file_digest
+    from zoo.core.identity import IdentityHasher, base_identity, file_digest
     from zoo.core.isa import Isa, available_isas
     from zoo.core.safetensors import Header, TensorInfo, read_header
     from zoo.core.signs import apply_signs, pack_signs, unpack_signs
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DType",
     "Header",
+    "IdentityHasher",
     "Isa",
     "TensorInfo",
     "__version__",
@@ -37,6 +38,7 @@ __all__ = [
 _HOMES = {
     "DType": "arrays",
     "Header": "safetensors",
+    "IdentityHasher": "identity",
     "Isa": "isa",
     "TensorInfo": "safetensors",
     "apply_signs": "signs",

@@ -1,11 +1,12 @@
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "IdentityHasher",
     "__version__",
     "apply_signs",
     "available_isas",
@@ -56,3 +57,9 @@ def read_header(
 ) -> tuple[list[tuple[str, str, list[int], int, int]], dict[str, str]]: ...
 def base_identity(files: Sequence[str | PathLike[str]], names: Sequence[str]) -> str: ...
 def file_digest(path: str | PathLike[str], zero_at: int, zero_len: int) -> str: ...
+
+@final
+class IdentityHasher:
+    def __new__(cls) -> IdentityHasher: ...
+    def add(self, name: str, dtype: str, shape: Sequence[int], data: NDArray[np.uint8]) -> None: ...
+    def finish(self) -> str: ...

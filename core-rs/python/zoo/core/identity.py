@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zoo.core import _core
+from zoo.core.arrays import check_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from os import PathLike
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def base_identity(files: Sequence[str | PathLike[str]], names: Sequence[str]) -> str:
@@ -46,3 +50,38 @@ def file_digest(path: str | PathLike[str], *, zero_at: int, zero_len: int) -> st
         OSError: what the file system answers.
     """
     return _core.file_digest(path, zero_at, zero_len)
+
+
+class IdentityHasher:
+    """`base_identity` over tensors that come one by one, while they are at hand for something else.
+
+    So a large model is read once. Not to be used from two threads at the same time.
+    """
+
+    def __init__(self) -> None:
+        """Starts with no tensor."""
+        self._hasher = _core.IdentityHasher()
+
+    def add(self, name: str, dtype: str, shape: Sequence[int], data: NDArray[np.uint8]) -> None:
+        """Adds one tensor; the names must come in the order of their UTF-8 bytes.
+
+        Args:
+            name: the tensor's name.
+            dtype: its type as the file has it: `BF16`.
+            shape: its dimensions.
+            data: its bytes as stored, [n], contiguous.
+
+        Raises:
+            InputError: a name out of order.
+            TypeError: not uint8.
+        """
+        check_array("data", data, "uint8", ndim=1)
+        self._hasher.add(name, dtype, shape, data)
+
+    def finish(self) -> str:
+        """Returns the identity of what was added so far, 64 hexadecimal digits.
+
+        Raises:
+            InputError: nothing was added.
+        """
+        return self._hasher.finish()
