@@ -3,7 +3,7 @@ BIN = .venv/bin
 PYTEST_ARGS ?=
 SOURCES = $(wildcard core-rs/src/*.rs core-rs/src/*/*.rs)
 
-.PHONY: demo test slow lint bench pico core lock golden clean
+.PHONY: demo test slow lint neon bench pico core lock golden clean
 
 demo: .venv/ready ## install if need be, then run the main job on the built-in model
 	$(BIN)/zoo-gym demo
@@ -25,6 +25,9 @@ lint: .venv/ready ## format, linters, types, sizes
 	$(BIN)/lint-imports
 	$(BIN)/python -m mypy.stubtest zoo.core._core
 	$(BIN)/python -m tests.house.sizes
+
+neon: ## the Rust core's tests on 64-bit ARM, emulated; skipped aloud where that cannot be had
+	.ci/neon
 
 bench: .venv/ready ## measure against the plain alternatives; writes bench/results
 	$(BIN)/python -m bench
