@@ -1,6 +1,6 @@
 """Runs every bench, prints a table, and writes it under bench/results.
 
-usage: python -m bench [NAME ...]      NAME is head, startup, app or personal; all by default
+usage: python -m bench [NAME ...]      NAME is one of BENCHES; all by default
 """
 
 import datetime as dt
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.measure import Case, Skipped, line
 
-BENCHES = ("head", "startup", "app", "personal")
+BENCHES = ("head", "startup", "app", "personal", "stream")
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 
