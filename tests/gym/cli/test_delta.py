@@ -105,7 +105,7 @@ def test_a_file_that_is_no_delta_is_refused(call: Call, base: Path) -> None:
     assert found.stderr.startswith("zoo-gym: error: ")
 
 
-REFUSED = [["--bits", "4"], ["--form", "lowrank"]]
+REFUSED = [["--bits", "3"], ["--codec", "bf16"], ["--form", "lowrank"]]
 
 
 @pytest.mark.parametrize("words", REFUSED)

@@ -38,7 +38,7 @@ MISTAKES = [
     ("delta create", 2, "SOURCE: expected a value, got nothing"),
     ("delta create nothing", 4, "nothing: expected a run, a model folder or a .safetensors file"),
     ("delta create . --form dnse", 2, '--form: expected one of auto, lowrank, dense, got "dnse".'),
-    ("delta create . --bits two", 2, '--bits: expected a whole number, got "two"'),
+    ("delta create . --bits two", 2, '--bits: expected one of 1, 2, 4, 8, got "two"'),
     ("delta create .", 2, "--base: expected a model's name or folder, got nothing"),
     ("delta info absent.safetensors", 4, "absent.safetensors: no such file: expected a delta file"),
     ("data inspect", 2, "FILE: expected at least one file of examples, got none"),

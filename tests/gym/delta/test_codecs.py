@@ -10,16 +10,22 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 
 from tests.gym.delta import models_on_disk as disk
-from zoo.gym.delta.container import load_delta
+from zoo.gym.delta.codec import Encoded, encode_tensor
+from zoo.gym.delta.coding import Dense, LowRank
+from zoo.gym.delta.container import load_delta, tensor_parts
+from zoo.gym.delta.difference import difference
+from zoo.gym.delta.encode import encode_factors
+from zoo.gym.delta.factors import decode_factors
 from zoo.gym.delta.header import Base, DeltaHeader
-from zoo.gym.delta.terms import Encoded, decode_factors, difference, encode_lowrank, encode_sign
+from zoo.gym.delta.kinds import LowRankTerm
+from zoo.gym.delta.stored import Stored
 from zoo.gym.delta.weights import from_bf16, open_weights, read_float32, to_bf16
 from zoo.gym.delta.writer import Spool, write_delta
 
 SIXTEENTHS = st.integers(-1000, 1000).map(lambda number: number / 16)
 
 
-def stored(encoded: Encoded, folder: Path) -> NDArray[np.float32]:
+def written(encoded: Encoded, folder: Path) -> NDArray[np.float32]:
     """Writes one coded tensor as a delta and reads its difference back."""
     is_lowrank = encoded.tensor.terms[0].kind == "lowrank"
     header = DeltaHeader(
@@ -46,16 +52,12 @@ def test_every_sign_survives_and_the_size_is_the_row_mean(data: st.DataObject) -
     shape = data.draw(array_shapes(min_dims=2, max_dims=3, max_side=9))
     before, after = (data.draw(arrays(np.float32, shape, elements=SIXTEENTHS)) for _ in range(2))
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        weights = [
-            open_weights(disk.write_tensors(folder / f"{place}.safetensors", {"w": array}))
-            for place, array in enumerate((before, after))
-        ]
-        encoded = encode_sign(weights[0], weights[1], "w", "row")
+        sides = (Stored(before, "f32", "base"), Stored(after, "f32", "tuned"))
+        encoded = encode_tensor("w", *sides, Dense(zero="minus"))
         d = after - before
         assert (encoded is None) == (not d.any())
         if encoded is not None:
-            found = stored(encoded, folder)
+            found = written(encoded, Path(name))
             mean = np.abs(d).mean(axis=-1, keepdims=True, dtype=np.float64)
             np.testing.assert_allclose(found, np.where(d > 0, mean, -mean), rtol=2e-6)
 
@@ -68,11 +70,14 @@ def test_a_factor_entry_is_at_most_half_a_step_off(data: st.DataObject) -> None:
     A = random.standard_normal((rank, columns), np.float32)
     B = random.standard_normal((rank, rows), np.float32)
     with tempfile.TemporaryDirectory() as name:
-        encoded = encode_lowrank("w", A, B)
+        encoded = encode_factors("w", A, B, LowRank())
         assert encoded is not None
-        stored(encoded, Path(name))
+        written(encoded, Path(name))
         delta = load_delta(Path(name) / "d.safetensors")
-        for factor, found in zip((A, B), decode_factors(delta, encoded.tensor), strict=True):
+        (term,) = encoded.tensor.terms
+        assert isinstance(term, LowRankTerm)
+        back = decode_factors(term, tensor_parts(delta, encoded.tensor), (rows, columns))
+        for factor, found in zip((A, B), back, strict=True):
             reach = np.maximum(factor.max(), 0) - np.minimum(factor.min(), 0)
             assert np.abs(factor - found).max() <= reach / 6 * 1.002  # a step is a third, and f16
 

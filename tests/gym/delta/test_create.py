@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.gym.delta import models_on_disk as disk
+from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta import Origin, create_delta, difference, load_delta
 from zoo.gym.errors import InputError, NotAvailableError, StorageError
 
@@ -58,7 +59,7 @@ def test_matrices_keep_their_signs_and_vectors_their_values(base32: Path, tmp_pa
 
 def test_a_matrix_scale_is_one_for_all_rows(base32: Path, tmp_path: Path) -> None:
     source = disk.write_model(tmp_path / "tuned", disk.plus(BASE, CHANGE))
-    found = make(source, base32, tmp_path, scale="matrix")
+    found = make(source, base32, tmp_path, config=DeltaConfig(scale="matrix"))
     assert len(np.unique(np.abs(found[Q]))) == 1
 
 
@@ -266,10 +267,15 @@ def test_a_pickled_adapter_is_refused(adapter: Path, base32: Path, tmp_path: Pat
     [
         ("tuned", {"form": "lowrank"}, "expected 'dense' for a delta of full weights"),
         ("adapter", {"form": "dense"}, "expected 'lowrank' for a delta of a LoRA adapter"),
-        ("tuned", {"bits": 2}, "bits: expected 1 for a dense delta, got 2"),
-        ("adapter", {"bits": 1}, "bits: expected 2 for a lowrank delta, got 1"),
+        ("tuned", {"codec": "bf16"}, "codec: expected auto, int, .* for a dense delta, got 'bf16'"),
+        ("adapter", {"codec": "sparse"}, "codec: expected .* for a lowrank delta, got 'sparse'"),
+        ("tuned", {"codec": "int", "bits": 1}, "bits: expected 2 or 4 or 8 for codec 'int', got 1"),
+        ("tuned", {"codec": "ternary", "bits": 2}, "bits: expected none for codec 'ternary'"),
+        ("adapter", {"codec": "bf16", "bits": 8}, "bits: expected none for codec 'bf16', got 8"),
         ("adapter", {"scale": "matrix"}, "scale: expected none for a lowrank delta"),
-        ("tuned", {"scale": "column"}, "scale: expected 'row' or 'matrix', got 'column'"),
+        ("tuned", {"bits": 4, "scale": "group"}, "scale: expected none for a int delta"),
+        ("tuned", {"codec": "ternary", "zero": "mask"}, "zero: expected none for a ternary delta"),
+        ("tuned", {"codec": "sparse", "planes": 2}, "planes: expected none for a sparse delta"),
     ],
 )
 def test_a_form_that_the_source_cannot_take_is_refused(
@@ -277,11 +283,11 @@ def test_a_form_that_the_source_cannot_take_is_refused(
 ) -> None:
     source, base = (request.getfixturevalue(name) for name in (kind, "base"))
     with pytest.raises(InputError, match=message):
-        make(source, base, home, **options)
+        make(source, base, home, config=DeltaConfig(**options))
 
 
 def test_natural_forms_and_bits_may_be_named(adapter: Path, base: Path, tmp_path: Path) -> None:
-    assert make(adapter, base, tmp_path, form="lowrank", bits=2)
+    assert make(adapter, base, tmp_path, config=DeltaConfig(form="lowrank", bits=2))
 
 
 def test_the_header_tells_where_the_delta_came_from(

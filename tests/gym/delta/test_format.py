@@ -123,7 +123,7 @@ def _version(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> N
 
 
 def _unknown_term(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> None:
-    header["tensors"][0]["terms"][0]["kind"] = "ternary"
+    header["tensors"][0]["terms"][0]["kind"] = "quaternary"
 
 
 def _rank(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> None:
@@ -176,7 +176,7 @@ def _infinite_scale(file: dict[str, Any], header: dict[str, Any], data: bytearra
         (_twice, "each name once, in sorted order"),
         (_same_kind, "expected one term of a kind"),
         (_no_terms, "tensors: expected at least one term, got none"),
-        (_other_form, "expected .'raw', 'sign'., as in a dense delta"),
+        (_other_form, "form: expected 'lowrank' for terms .'lowrank'., got 'dense'"),
         (_infinite_scale, r"A.scale': expected finite values, got inf at \[0, 0\]"),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 
 from tests.gym.delta import models_on_disk as disk
 from tests.gym.delta.reference_reader import read_differences
+from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta import create_delta, difference, load_delta
 
 
@@ -27,7 +28,8 @@ def test_it_reads_long_rows_and_more_than_two_dimensions(scale: str, tmp_path: P
     before = disk.write_model(tmp_path / "base", disk.random_arrays(shapes, 0))
     after = disk.write_model(tmp_path / "tuned", disk.random_arrays(shapes, 1))
     out = tmp_path / "d.safetensors"
-    create_delta(after, base=before, base_id="b", out=out, scale=scale)  # type: ignore[arg-type]
+    config = DeltaConfig(scale=scale)  # type: ignore[arg-type]
+    create_delta(after, base=before, base_id="b", out=out, config=config)
     delta = load_delta(out)
     theirs = read_differences(out)
     for tensor in delta.header.tensors:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from zoo.gym.cli.ending import fail
+from zoo.gym.cli.flags import with_model_flags
 from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import Files, Json, Offline, Yes
 from zoo.gym.cli.output import Output
@@ -20,6 +21,7 @@ from zoo.gym.cli.sources import (
     run_or_path,
 )
 from zoo.gym.config import TrainConfig
+from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.jobs import Run
 from zoo.gym.words import human_bytes
 
@@ -41,28 +43,24 @@ class _Source:
     name: str
 
 
+@with_model_flags(DeltaConfig)
 def create(
     source: str,
     /,
     *,
     base: str | None = None,
-    form: Literal["auto", "lowrank", "dense"] = "auto",
-    bits: int | None = None,
-    scale: Literal["row", "matrix"] = "row",
     data: Files = (),
     out: str | None = None,
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,
+    **settings: object,
 ) -> int:
     """Compresses a fine-tune to a small delta file, and measures what it is worth.
 
     Args:
         source: a run's id or last, a peft folder, a full-model folder or a .safetensors file
         base: the base model's name or folder; a run and most peft folders tell it
-        form: lowrank for an adapter, dense for full weights; auto takes the one that fits
-        bits: per coded value: 2 for lowrank, 1 for dense
-        scale: what shares one scale in a dense delta
         data: held-out examples to measure on; a run has its own
         out: the file to write; by default in this folder, named after the source
         yes: answer the question for a download with yes
@@ -84,9 +82,7 @@ def create(
         base_id=model.id,
         base_revision=model.revision,
         out=Path(out or f"{found.name}.delta.safetensors"),
-        form=form,
-        bits=bits,
-        scale=scale,
+        config=DeltaConfig.model_validate(settings),
         origin=_origin(config),
         quality=QualityInput(examples) if examples else None,
     )

@@ -9,6 +9,8 @@ from operator import getitem
 from typing import Annotated, TypeVar, cast
 
 from cyclopts import Group, Parameter
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from zoo.gym.config.describe import describe_settings, is_switch
 from zoo.gym.config.foreign import ALIASES, SWITCHES, WITHOUT_EFFECT
@@ -29,6 +31,29 @@ def with_setting_flags(command: Command) -> Command:
     command.__annotations__.pop("settings")
     command.__annotations__.update({flag.name: flag.annotation for flag in flags})
     return command
+
+
+def with_model_flags(model: type[BaseModel]) -> Callable[[Command], Command]:
+    """Gives a command with `**settings` one flag per field of a model, checked by its types."""
+
+    def decorate(command: Command) -> Command:
+        signature = inspect.signature(command)
+        own = [item for item in signature.parameters.values() if item.kind is not item.VAR_KEYWORD]
+        flags = [_field_flag(key, field) for key, field in model.model_fields.items()]
+        vars(command)["__signature__"] = signature.replace(parameters=[*own, *flags])
+        command.__annotations__.pop("settings")
+        command.__annotations__.update({flag.name: flag.annotation for flag in flags})
+        return command
+
+    return decorate
+
+
+def _field_flag(key: str, field: FieldInfo) -> inspect.Parameter:
+    about = Parameter(help=field.description, negative=())
+    annotation: object = getitem(cast("dict[object, object]", Annotated), (field.annotation, about))
+    return inspect.Parameter(
+        key, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation
+    )
 
 
 def switch_names() -> set[str]:

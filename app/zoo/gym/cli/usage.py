@@ -89,7 +89,7 @@ def _bad_value(error: cyclopts.CoercionError) -> str:
     value = error.token.value if error.token else ""
     kinds: dict[object, str] = {int: "a whole number", float: "a number", bool: "true or false"}
     if get_origin(error.target_type) is Literal:
-        choices = get_args(error.target_type)
+        choices = [str(choice) for choice in get_args(error.target_type)]
         return f'{name}: expected one of {", ".join(choices)}, got "{value}"' + _did_you_mean(
             difflib.get_close_matches(value, choices, n=1)
         )

@@ -10,11 +10,11 @@ from zoo.gym.delta.container import Delta, load_delta
 from zoo.gym.delta.control import random_signs
 from zoo.gym.delta.create import DeltaReport, Origin, create_delta
 from zoo.gym.delta.describe import as_json, as_text
+from zoo.gym.delta.difference import difference
 from zoo.gym.delta.header import DeltaHeader, Quality
 from zoo.gym.delta.quality import QualityInput, measure_quality, recovered
 from zoo.gym.delta.rebuilt import Loadable, delta_model, tuned_model
 from zoo.gym.delta.sizes import dense_bytes, lowrank_bytes
-from zoo.gym.delta.terms import difference
 
 __all__ = [
     "AppliedReport",

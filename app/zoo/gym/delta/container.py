@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from zoo.gym.delta.header import FORMAT, VERSION, DeltaHeader, term_parts
-from zoo.gym.delta.weights import refuse_not_finite
+from zoo.gym.delta.header import FORMAT, VERSION, DeltaHeader
+from zoo.gym.delta.kinds import TensorTerms, term_parts
+from zoo.gym.delta.weights import from_bf16, refuse_not_finite
 from zoo.gym.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 DIGEST_AT = 8 + len(b'{"__metadata__":{"digest":"')
 DIGEST_LENGTH = 64
-PART_TYPES = {"U8": "|u1", "F16": "<f2", "F32": "<f4"}
-"""The types of parts, as safetensors and as NumPy name them."""
+PART_TYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "U16": "<u2", "U8": "|u1"}
+"""The types of parts, as safetensors and as NumPy name them; bfloat16 travels as uint16."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def parse(path: Path, container: "Header") -> Delta:
 
 
 def verify_finite(delta: Delta) -> None:
-    """Refuses a delta with a NaN or an infinity in a scale or a raw difference.
+    """Refuses a delta with a NaN or an infinity in a scale or a value.
 
     Raises:
         InputError: names the part and the index.
@@ -152,16 +153,29 @@ def verify_finite(delta: Delta) -> None:
     import numpy as np
 
     for name, info in delta.parts.items():
-        if info.dtype != "U8":
-            values = read_part(delta, name).astype(np.float32, copy=False)
-            refuse_not_finite(values, f"{delta.path}: part {name!r}")
+        if info.dtype in {"F32", "F16", "BF16"}:
+            values = open_part(delta, name)
+            wide = from_bf16(values) if info.dtype == "BF16" else values.astype(np.float32)
+            refuse_not_finite(wide, f"{delta.path}: part {name!r}")
 
 
 def read_part(delta: Delta, name: str) -> "NDArray[Any]":
-    """Returns a part as an array of its own: uint8, float16 or float32."""
+    """Returns a part as an array of its own; bfloat16 as uint16."""
+    import numpy as np
+
+    return np.array(open_part(delta, name))
+
+
+def open_part(delta: Delta, name: str) -> "NDArray[Any]":
+    """Returns a part as a view of the file, which is read where it is used."""
     import numpy as np
 
     part = delta.parts[name]
-    dtype = np.dtype(PART_TYPES[part.dtype])
-    count = (part.stop - part.start) // dtype.itemsize
-    return np.fromfile(delta.path, dtype, count, offset=part.start).reshape(part.shape)
+    flat = np.memmap(delta.path, np.uint8, "r", offset=part.start, shape=(part.stop - part.start,))
+    return np.require(flat.view(PART_TYPES[part.dtype]).reshape(part.shape), requirements=["A"])
+
+
+def tensor_parts(delta: Delta, tensor: TensorTerms) -> "dict[str, NDArray[Any]]":
+    """Returns views of a tensor's parts, by what follows the tensor's name: `sign`, `A.codes`."""
+    names = [part.name for part in term_parts(tensor)]
+    return {name[len(tensor.name) + 1 :]: open_part(delta, name) for name in names}

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo.gym.delta.container import Delta, load_delta, read_part
-from zoo.gym.delta.header import RawTerm, SignTerm, TensorTerms
-from zoo.gym.delta.terms import Encoded, code_factors, decode_factors
+from zoo.gym.delta.codec import Encoded, Parts
+from zoo.gym.delta.container import Delta, load_delta, tensor_parts
+from zoo.gym.delta.factors import code_factor, decode_factors
+from zoo.gym.delta.kinds import LowRankTerm, RawTerm, SignTerm, TensorTerms, plane_names
 from zoo.gym.delta.writer import Spool, write_delta
 from zoo.gym.errors import InputError
 
@@ -54,34 +55,39 @@ def _shuffled(delta: Delta, seed: int) -> Iterator[Encoded]:
 
     for place, tensor in enumerate(delta.header.tensors):
         random = np.random.Generator(np.random.PCG64([seed, place]))
+        parts = tensor_parts(delta, tensor)
         terms = tuple(term for term in tensor.terms if not isinstance(term, RawTerm))
-        kept = tensor.model_copy(update={"terms": terms})
-        arrays: list[NDArray[Any]] = []
+        drawn: dict[str, NDArray[Any]] = {}
         for term in terms:
-            signed = _random_bits if isinstance(term, SignTerm) else _random_factors
-            arrays += signed(delta, kept, random)
-        yield Encoded(kept, arrays)
+            if isinstance(term, SignTerm):
+                drawn |= _random_bits(term, parts, tensor.shape[-1], random)
+            elif isinstance(term, LowRankTerm):
+                drawn |= _random_factors(term, parts, tensor, random)
+        yield Encoded(tensor.model_copy(update={"terms": terms}), {**parts, **drawn})
 
 
 def _random_bits(
-    delta: Delta, tensor: TensorTerms, random: "np.random.Generator"
-) -> "list[NDArray[Any]]":
+    term: SignTerm, parts: Parts, columns: int, random: "np.random.Generator"
+) -> "dict[str, NDArray[Any]]":
     import numpy as np
 
-    plane = delta.parts[f"{tensor.name}.sign"].shape
-    bits = np.frombuffer(random.bytes(plane[0] * plane[1]), np.uint8).reshape(plane).copy()
-    columns = tensor.shape[-1]
-    if columns % 8:
-        bits[:, -1] &= (1 << columns % 8) - 1  # bits past the row's end stay 0
-    return [bits, read_part(delta, f"{tensor.name}.scale")]
+    planes: dict[str, NDArray[Any]] = {}
+    for plane in plane_names(term):
+        rows, row_bytes = parts["sign"].shape
+        bits = np.frombuffer(random.bytes(rows * row_bytes), np.uint8).reshape(rows, -1).copy()
+        if columns % 8:
+            bits[:, -1] &= (1 << columns % 8) - 1  # bits past the row's end stay 0
+        planes[f"sign{plane}"] = bits & parts["mask"] if term.zero == "mask" else bits
+    return planes
 
 
 def _random_factors(
-    delta: Delta, tensor: TensorTerms, random: "np.random.Generator"
-) -> "list[NDArray[Any]]":
+    term: LowRankTerm, parts: Parts, tensor: TensorTerms, random: "np.random.Generator"
+) -> "dict[str, NDArray[Any]]":
     import numpy as np
 
     plus_minus = np.array([-1, 1], np.float32)
-    factors = decode_factors(delta, tensor)
+    factors = decode_factors(term, parts, tensor.shape)
     A, B = (factor * random.choice(plus_minus, factor.shape) for factor in factors)
-    return code_factors(tensor.name, A, B)
+    name = tensor.name
+    return {**code_factor(name, "A", A, term.A), **code_factor(name, "B", B, term.B)}

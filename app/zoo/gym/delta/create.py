@@ -6,22 +6,23 @@ Works tensor by tensor; memory is bounded by the largest tensor.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import JsonValue
 
-from zoo.gym.delta.adapter import is_adapter, read_adapter
+from zoo.gym.config.delta import DeltaConfig
+from zoo.gym.delta.adapter import Adapter, is_adapter, read_adapter
+from zoo.gym.delta.codec import Encoded
+from zoo.gym.delta.coding import Coding, LowRank, choose_coding, form_of
 from zoo.gym.delta.container import Delta, is_delta, load_delta
 from zoo.gym.delta.encode import adapter_terms, weight_terms
-from zoo.gym.delta.header import Base, DeltaHeader, Form, Quality, Scale, TensorTerms
+from zoo.gym.delta.header import Base, DeltaHeader, Form, Quality
 from zoo.gym.delta.identity import identity
+from zoo.gym.delta.kinds import TensorTerms
 from zoo.gym.delta.quality import QualityInput, measure_quality
-from zoo.gym.delta.terms import Encoded
 from zoo.gym.delta.weights import Weights, open_weights
 from zoo.gym.delta.writer import Spool, replace_header, write_delta
 from zoo.gym.errors import InputError
-
-_BITS: dict[Form, int] = {"lowrank": 2, "dense": 1}
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,7 @@ def create_delta(
     base_id: str,
     base_revision: str | None = None,
     out: Path,
-    form: Literal["auto", "lowrank", "dense"] = "auto",
-    bits: int | None = None,
-    scale: Scale = "row",
+    config: DeltaConfig | None = None,
     origin: Origin | None = None,
     quality: QualityInput | None = None,
 ) -> DeltaReport:
@@ -93,9 +92,7 @@ def create_delta(
         base_id: the name of the base, told in the header and in refusals.
         base_revision: its revision.
         out: the file to write; an older delta is replaced, any other file refused.
-        form: `auto` is low-rank for an adapter and dense for full weights.
-        bits: per coded value: 2 for low-rank, 1 for dense; None chooses.
-        scale: what one scale of a dense delta is shared by.
+        config: how the delta is coded; None takes the defaults.
         origin: recipe, seed and data fingerprint of the fine-tune.
         quality: what to measure the delta on; None leaves it unmeasured.
 
@@ -106,18 +103,18 @@ def create_delta(
         StorageError: the file cannot be written.
     """
     adapter = read_adapter(source) if is_adapter(source) else None
-    chosen = _choose_form(form, bits, scale, from_adapter=adapter is not None)
+    coding = choose_coding(config or DeltaConfig(), from_adapter=adapter is not None)
     before = open_weights(base)
     after = adapter.weights if adapter else open_weights(source)
     _refuse_overwriting(out, before, after)
-    encoded = adapter_terms(adapter, before) if adapter else weight_terms(before, after, scale)
+    encoded = _encoded(adapter, before, after, coding)
     with Spool(out.parent) as spool:
         tensors = tuple(_spooled(encoded, spool))
         if not tensors:
             raise InputError(f"{source} changes nothing: expected a fine-tune, got the base {base}")
         names = [tensor.name for tensor in tensors]
         told = Base(identity=identity(before, names), id=base_id, revision=base_revision)
-        write_delta(out, _header(chosen, told, tensors, origin or Origin()), spool)
+        write_delta(out, _header(form_of(coding), told, tensors, origin or Origin()), spool)
     delta = load_delta(out)
     if quality is not None:
         measured = measure_quality(base, source, delta, quality)
@@ -136,24 +133,13 @@ def _report(delta: Delta) -> DeltaReport:
     )
 
 
-def _choose_form(
-    form: Literal["auto", "lowrank", "dense"],
-    bits: int | None,
-    scale: Scale,
-    *,
-    from_adapter: bool,
-) -> Form:
-    natural: Form = "lowrank" if from_adapter else "dense"
-    made_of = "a LoRA adapter" if from_adapter else "full weights"
-    if form not in {"auto", natural}:
-        raise InputError(f"form: expected {natural!r} for a delta of {made_of}, got {form!r}")
-    if bits not in {None, _BITS[natural]}:
-        raise InputError(f"bits: expected {_BITS[natural]} for a {natural} delta, got {bits}")
-    if scale not in {"row", "matrix"}:
-        raise InputError(f"scale: expected 'row' or 'matrix', got {scale!r}")
-    if natural == "lowrank" and scale != "row":
-        raise InputError(f"scale: expected none for a lowrank delta, got {scale!r}")
-    return natural
+def _encoded(
+    adapter: Adapter | None, before: Weights, after: Weights, coding: Coding
+) -> Iterator[Encoded | None]:
+    if isinstance(coding, LowRank):
+        assert adapter is not None
+        return adapter_terms(adapter, before, coding)
+    return weight_terms(before, after, coding)
 
 
 def _refuse_overwriting(out: Path, *inputs: Weights) -> None:

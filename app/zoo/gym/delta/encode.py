@@ -1,10 +1,14 @@
 """Compares a fine-tune with its base, tensor by tensor, and codes what changed."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from zoo.gym.delta.adapter import Adapter, read_factors
-from zoo.gym.delta.header import Scale
-from zoo.gym.delta.terms import Encoded, encode_lowrank, encode_raw, encode_sign
+from zoo.gym.delta.codec import Encoded, encode_tensor
+from zoo.gym.delta.coding import Dense, LowRank
+from zoo.gym.delta.factors import code_factors
+from zoo.gym.delta.kinds import TensorTerms
+from zoo.gym.delta.stored import stored
 from zoo.gym.delta.weights import (
     FLOATS,
     Weights,
@@ -15,8 +19,12 @@ from zoo.gym.delta.weights import (
 )
 from zoo.gym.errors import InputError
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-def adapter_terms(adapter: Adapter, base: Weights) -> "Iterator[Encoded | None]":
+
+def adapter_terms(adapter: Adapter, base: Weights, coding: LowRank) -> "Iterator[Encoded | None]":
     """Yields the coded change of each linear layer that an adapter touches, None where it is zero.
 
     Raises:
@@ -25,7 +33,22 @@ def adapter_terms(adapter: Adapter, base: Weights) -> "Iterator[Encoded | None]"
     tied = is_tied(base)
     for name in sorted(adapter.factors):
         _check_target(adapter, base, name, tied=tied)
-        yield encode_lowrank(name, *read_factors(adapter, name))
+        yield encode_factors(name, *read_factors(adapter, name), coding)
+
+
+def encode_factors(
+    name: str, A: "NDArray[np.float32]", B: "NDArray[np.float32]", coding: LowRank
+) -> Encoded | None:
+    """Codes the factors A [r, in] and B [r, out]; None where their product is zero.
+
+    Raises:
+        InputError: names the tensor where a group's values overflow float16.
+    """
+    if not (A.any() and B.any()):
+        return None
+    term, arrays = code_factors(name, A, B, coding)
+    tensor = TensorTerms(name=name, shape=(B.shape[1], A.shape[1]), terms=(term,))
+    return Encoded(tensor, arrays)
 
 
 def _check_target(adapter: Adapter, base: Weights, name: str, *, tied: bool) -> None:
@@ -41,11 +64,8 @@ def _check_target(adapter: Adapter, base: Weights, name: str, *, tied: bool) -> 
         raise InputError(f"{where}: expected shape {expected} as in the base, got {got}")
 
 
-def weight_terms(base: Weights, tuned: Weights, scale: Scale) -> "Iterator[Encoded | None]":
+def weight_terms(base: Weights, tuned: Weights, coding: Dense) -> "Iterator[Encoded | None]":
     """Yields the coded change of each tensor of a full fine-tune, None where there is none.
-
-    Matrices become signs; a tensor of more dimensions counts as one, its last dimension as the
-    input's. Vectors stay as they are.
 
     Raises:
         InputError: a tensor is in one of both only, or of another shape, or not finite.
@@ -55,10 +75,7 @@ def weight_terms(base: Weights, tuned: Weights, scale: Scale) -> "Iterator[Encod
             continue
         if base.dtype(name) not in FLOATS and _same_bytes(base, tuned, name):
             continue
-        if len(base.shape(name)) < 2:
-            yield encode_raw(base, tuned, name)
-        else:
-            yield encode_sign(base, tuned, name, scale)
+        yield encode_tensor(name, stored(base, name), stored(tuned, name), coding)
 
 
 def _same_bytes(base: Weights, tuned: Weights, name: str) -> bool:

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from zoo.gym.delta.container import Delta
-from zoo.gym.delta.header import TensorTerms
+from zoo.gym.delta.codec import apply_rows, decode_rows
+from zoo.gym.delta.container import Delta, tensor_parts
+from zoo.gym.delta.kinds import TensorTerms, rows_and_columns
 from zoo.gym.delta.safetensors import ITEM_BYTES, Entry
-from zoo.gym.delta.terms import difference
 from zoo.gym.delta.weights import (
     FLOATS,
     Weights,
@@ -61,20 +61,35 @@ class Rebuild:
         values = read_float32(self.base, name)
         if name not in self.terms:
             return values if self.dtype == "f32" else to_bf16(values)
-        change = difference(self.delta, self.terms[name], scaled=self.scaled)
+        return self._changed(self.terms[name], values)
+
+    def _changed(self, tensor: TensorTerms, values: "NDArray[np.float32]") -> "NDArray[Any]":
+        import numpy as np
+
+        rows, columns = rows_and_columns(tensor.shape)
+        parts, everything = tensor_parts(self.delta, tensor), slice(0, rows)
+        after = values if self.dtype == "f32" else values.copy()
+        matrix = after.reshape(rows, columns)
+        apply_rows(tensor, parts, everything, matrix, scaled=self.scaled)
         if self.dtype == "f32":
-            values += change
-            return values
-        return self._round(values.reshape(-1), change.reshape(-1)).reshape(values.shape)
+            return after
+        change = decode_rows(tensor, parts, everything, values.reshape(rows, columns))
+        change *= np.float32(self.scaled)
+        return self._round(values.reshape(-1), after.reshape(-1), change.reshape(-1)).reshape(
+            values.shape
+        )
 
     def _round(
-        self, values: "NDArray[np.float32]", change: "NDArray[np.float32]"
+        self,
+        values: "NDArray[np.float32]",
+        after: "NDArray[np.float32]",
+        change: "NDArray[np.float32]",
     ) -> "NDArray[np.uint16]":
         import numpy as np
 
         rounded = np.empty(values.shape, np.uint16)
         for block in blocks(values.size):
-            rounded[block] = to_bf16(values[block] + change[block])
+            rounded[block] = to_bf16(after[block])
             kept = from_bf16(rounded[block]) - from_bf16(to_bf16(values[block]))
             lost = (kept - change[block]).astype(np.float64)
             wanted = change[block].astype(np.float64)

@@ -10,14 +10,20 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from zoo.gym.delta.adapter import CONFIG, FILE, is_adapter, write_adapter
 from zoo.gym.delta.apply import apply_delta
-from zoo.gym.delta.container import Delta
+from zoo.gym.delta.container import Delta, tensor_parts
+from zoo.gym.delta.factors import decode_factors
 from zoo.gym.delta.identity import verify_base
-from zoo.gym.delta.terms import decode_factors
+from zoo.gym.delta.kinds import LowRankTerm, TensorTerms
 from zoo.gym.delta.weights import open_weights
 from zoo.gym.files import storage_errors
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ def delta_model(delta: Delta, base: Path, *, scaled: float = 1.0) -> Generator[L
             yield Loadable(folder / "model", None)
         else:
             verify_base(delta, open_weights(base))
-            factors = ((t.name, *decode_factors(delta, t)) for t in delta.header.tensors)
+            factors = ((t.name, *_factors(delta, t)) for t in delta.header.tensors if t.terms)
             write_adapter(folder, factors, delta.header.base.id, scaled)
             yield Loadable(base, folder)
 
@@ -71,3 +77,11 @@ def tuned_model(source: Path, base: Path) -> Generator[Loadable]:
             shutil.copyfile(config, folder / config.name)
             shutil.copyfile(source, folder / (FILE if adapter else "model.safetensors"))
         yield Loadable(base, folder) if adapter else Loadable(folder, None)
+
+
+def _factors(
+    delta: Delta, tensor: TensorTerms
+) -> "tuple[NDArray[np.float32], NDArray[np.float32]]":
+    (term,) = tensor.terms
+    assert isinstance(term, LowRankTerm)
+    return decode_factors(term, tensor_parts(delta, tensor), tensor.shape)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from zoo.gym.delta.header import LowRankTerm, RawTerm, Scale, SignTerm, TensorTerms, term_parts
+from zoo.gym.delta.kinds import LowRankTerm, RawTerm, Scale, SignTerm, TensorTerms, term_parts
 
 if TYPE_CHECKING:
     from zoo.models import Geometry

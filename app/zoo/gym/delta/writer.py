@@ -7,17 +7,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
+from zoo.gym.delta.codec import Encoded
 from zoo.gym.delta.container import DIGEST_AT, DIGEST_LENGTH, PART_TYPES, Delta, load_delta
-from zoo.gym.delta.header import FORMAT, VERSION, DeltaHeader, Part, PartType, term_parts
+from zoo.gym.delta.header import FORMAT, VERSION, DeltaHeader
+from zoo.gym.delta.kinds import PART_BYTES, Part, PartType, term_parts
 from zoo.gym.delta.safetensors import Entry, header_bytes
-from zoo.gym.delta.terms import Encoded
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_file, storage_errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_ORDER: tuple[PartType, ...] = ("F32", "F16", "U8")  # widest first keeps every part aligned
+_ORDER: tuple[PartType, ...] = tuple(PART_BYTES)  # widest first keeps every part aligned
 
 
 class Spool:
@@ -55,9 +56,10 @@ class Spool:
             self._streams[part.dtype].write(values.data)
 
     def add_tensor(self, encoded: Encoded) -> None:
-        """Appends all parts of a tensor's term."""
-        for part, array in zip(term_parts(encoded.tensor), encoded.arrays, strict=True):
-            self.add(part, array)
+        """Appends all parts of a tensor's terms."""
+        own = len(encoded.tensor.name) + 1
+        for part in term_parts(encoded.tensor):
+            self.add(part, encoded.arrays[part.name[own:]])
 
     def copy_to(self, file: IO[bytes]) -> None:
         """Writes all parts, widest type first."""

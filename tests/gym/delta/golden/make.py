@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta import Origin, create_delta, load_delta, random_signs
 from zoo.gym.delta.safetensors import Entry, write_safetensors
 from zoo.gym.delta.writer import replace_header
@@ -32,7 +33,7 @@ def make_all(folder: Path) -> list[Path]:
                 base_id="golden/base",
                 base_revision="v1",
                 out=out,
-                scale=scale,  # type: ignore[arg-type]
+                config=DeltaConfig(scale=scale),  # type: ignore[arg-type]
                 origin=Origin(recipe={"learning_rate": 0.002}, seed=42, data="0f" * 32),
             )
     random_signs(made[0], made[3], seed=7)

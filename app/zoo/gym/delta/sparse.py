@@ -1,0 +1,100 @@
+"""The few weights that a fine-tune changed: their places as steps, and their own values.
+
+A step of `largest` (255 or 65535) goes on without a value; any other e goes e + 1 places on to the
+next one. Memory is bounded by what changed; places are worked out in pieces.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_PIECE = 1 << 18
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Places as steps.
+
+    Attributes:
+        index: the steps, uint8 or uint16.
+        kind: their type's name in a file.
+    """
+
+    index: "NDArray[Any]"
+    kind: Literal["U8", "U16"]
+
+
+def steps_to(places: "Iterator[NDArray[np.int64]]") -> Steps:
+    """Codes ascending places, given in pieces, as steps of one byte or of two: what is shorter."""
+    import numpy as np
+
+    short: list[NDArray[Any]] = [np.empty(0, np.uint8)]
+    long: list[NDArray[Any]] = [np.empty(0, np.uint16)]
+    last = -1
+    for piece in places:
+        if piece.size:
+            distances = np.diff(piece, prepend=last)
+            short.append(_steps(distances, np.dtype(np.uint8)))
+            long.append(_steps(distances, np.dtype(np.uint16)))
+            last = int(piece[-1])
+    if sum(part.nbytes for part in short) <= sum(part.nbytes for part in long):
+        return Steps(np.concatenate(short), "U8")
+    return Steps(np.concatenate(long), "U16")
+
+
+def _steps(distances: "NDArray[np.int64]", dtype: "np.dtype[Any]") -> "NDArray[Any]":
+    import numpy as np
+
+    largest = np.iinfo(dtype).max
+    skips = (distances - 1) // largest
+    ends = np.cumsum(skips + 1)
+    steps = np.full(int(ends[-1]), largest, dtype)
+    steps[ends - 1] = distances - skips * largest - 1
+    return steps
+
+
+def places_of(index: "NDArray[Any]") -> "Iterator[NDArray[np.int64]]":
+    """Yields the places that steps lead to, in pieces."""
+    import numpy as np
+
+    largest, last = np.iinfo(index.dtype).max, -1
+    for start in range(0, index.size, _PIECE):
+        piece = index[start : start + _PIECE]
+        valued = piece != largest
+        reached = np.cumsum(piece + valued.astype(np.int64)) + last
+        yield reached[valued]
+        last = int(reached[-1])
+
+
+def fault_of(index: "NDArray[Any]", count: int, size: int) -> str | None:
+    """Says what is wrong with steps that should lead to `count` places in a tensor of `size`."""
+    import numpy as np
+
+    found, last = 0, -1
+    for places in places_of(index):
+        found += places.size
+        last = int(places[-1]) if places.size else last
+    if found != count:
+        return f"expected {count} places, got {found}"
+    if index[-1] == np.iinfo(index.dtype).max:
+        return "expected the last step to lead to a place, got one past all places"
+    return None if last < size else f"expected places below {size}, got {last}"
+
+
+def within(index: "NDArray[Any]", start: int, stop: int) -> "tuple[slice, NDArray[np.int64]]":
+    """Returns which of the values lie from place `start` up to `stop`, and where, from `start`."""
+    import numpy as np
+
+    before, found = 0, [np.empty(0, np.int64)]
+    for places in places_of(index):
+        low, high = np.searchsorted(places, (start, stop))
+        before += int(low)
+        found.append(places[low:high] - start)
+        if high < places.size:
+            break
+    inside = np.concatenate(found)
+    return slice(before, before + inside.size), inside
