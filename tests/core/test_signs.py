@@ -202,13 +202,15 @@ def test_a_matrix_without_values_is_refused() -> None:
 def test_arrays_of_another_type_are_refused() -> None:
     base = np.zeros((2, 9), np.float64)
     with pytest.raises(TypeError, match="base has the wrong type: expected float32, got float64"):
+        pack_signs(base, base, base_dtype="f32")
+    with pytest.raises(TypeError, match="expected float32, float16 or bfloat16, got float64"):
         pack_signs(base, base)
     with pytest.raises(TypeError, match="expected uint16, got float16"):
         pack_signs(base.astype(np.float16), base, base_dtype="bf16")
     with pytest.raises(TypeError, match="base is not an array"):
-        pack_signs([[1.0]], base)  # type: ignore[arg-type]
+        pack_signs([[1.0]], base)
     with pytest.raises(TypeError, match="got >f4"):
-        pack_signs(base.astype(">f4"), base)
+        pack_signs(base.astype(">f4"), base, base_dtype="f32")
 
 
 def test_memory_that_cannot_be_lent_is_refused() -> None:

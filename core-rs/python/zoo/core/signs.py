@@ -7,10 +7,10 @@ mean absolute difference. The exact order of its sums is defined in `core-rs/src
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from zoo.core import _core
-from zoo.core.arrays import DType, check_array, check_shape, lend
+from zoo.core.arrays import Array, DType, borrow, check_shape, lend, told
 from zoo.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 
 def pack_signs(
-    base: NDArray[Any],
-    tuned: NDArray[Any],
+    base: Array,
+    tuned: Array,
     *,
     scale: Literal["row", "matrix"] = "row",
-    base_dtype: DType = "f32",
-    tuned_dtype: DType = "f32",
+    base_dtype: DType | None = None,
+    tuned_dtype: DType | None = None,
+    name: str | None = None,
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     """Packs the signs of `tuned - base` and their scales, in one pass.
 
@@ -32,8 +33,9 @@ def pack_signs(
         base: [rows, cols], contiguous, at least one value.
         tuned: the same shape; its type may be another.
         scale: one scale for each row, or one for the matrix.
-        base_dtype: type of `base`; a bf16 array comes as uint16.
+        base_dtype: type of `base`, by default the array's own; NumPy's uint16 must be named.
         tuned_dtype: type of `tuned`.
+        name: the tensor's name, which errors then begin with.
 
     Returns:
         Bits [rows, ceil(cols / 8)], and scales [rows] or [1].
@@ -48,17 +50,18 @@ def pack_signs(
 
     if scale not in {"row", "matrix"}:
         raise ValueError(f"unknown scale: expected 'row' or 'matrix', got {scale!r}")
-    lent_base = lend("base", base, base_dtype)
-    lent_tuned = lend("tuned", tuned, tuned_dtype)
-    check_shape("tuned", tuned, base.shape)
-    rows, cols = base.shape
-    bits = np.empty((rows, -(-cols // 8)), np.uint8)
-    scales = np.empty(rows if scale == "row" else 1, np.float32)
-    _core.pack_signs(lent_base, lent_tuned, cols, bits, scales)
+    with told(name, base):
+        lent_base = lend("base", base, base_dtype)
+        lent_tuned = lend("tuned", tuned, tuned_dtype)
+        check_shape("tuned", lent_tuned[0], lent_base[0].shape)
+        rows, cols = lent_base[0].shape
+        bits = np.empty((rows, -(-cols // 8)), np.uint8)
+        scales = np.empty(rows if scale == "row" else 1, np.float32)
+        _core.pack_signs(lent_base, lent_tuned, cols, bits, scales)
     return bits, scales
 
 
-def unpack_signs(bits: NDArray[np.uint8], cols: int) -> NDArray[np.float32]:
+def unpack_signs(bits: Array, cols: int) -> NDArray[np.float32]:
     """Returns [rows, cols] of +1 for each bit that is 1 and -1 for each that is 0.
 
     Args:
@@ -72,7 +75,7 @@ def unpack_signs(bits: NDArray[np.uint8], cols: int) -> NDArray[np.float32]:
     """
     import numpy as np
 
-    check_array("bits", bits, "uint8")
+    bits = borrow("bits", bits, "uint8")
     check_shape("bits", bits, (bits.shape[0], -(-cols // 8)))
     signs = np.empty((bits.shape[0], cols), np.float32)
     _core.unpack_signs(bits, cols, signs)
@@ -80,11 +83,12 @@ def unpack_signs(bits: NDArray[np.uint8], cols: int) -> NDArray[np.float32]:
 
 
 def apply_signs(
-    weights: NDArray[Any],
-    bits: NDArray[np.uint8],
-    scales: NDArray[np.float32],
+    weights: Array,
+    bits: Array,
+    scales: Array,
     *,
-    dtype: DType = "f32",
+    dtype: DType | None = None,
+    name: str | None = None,
 ) -> None:
     """Adds each sign times its scale to the weights, in place.
 
@@ -94,7 +98,8 @@ def apply_signs(
         weights: [rows, cols], contiguous, writable; changed.
         bits: [rows, ceil(cols / 8)].
         scales: [rows] or [1].
-        dtype: type of `weights`; a bf16 array comes as uint16.
+        dtype: type of `weights`, by default the array's own; NumPy's uint16 must be named.
+        name: the tensor's name, which errors then begin with.
 
     Raises:
         InputError: shapes that disagree, or a scale that is NaN or infinite. The weights are then
@@ -102,14 +107,15 @@ def apply_signs(
         TypeError: an array of another type than expected.
         ValueError: memory that cannot be lent, that overlaps or that is read-only.
     """
-    lent = lend("weights", weights, dtype, writable=True)
-    rows, cols = weights.shape
-    check_array("bits", bits, "uint8")
-    check_shape("bits", bits, (rows, -(-cols // 8)))
-    check_array("scales", scales, "float32", ndim=1)
-    if scales.shape not in {(rows,), (1,)}:
-        raise InputError(
-            f"scales has the wrong shape: expected {(rows,)} or (1,), got {scales.shape}"
-        )
-    if weights.size > 0:
-        _core.apply_signs(lent, cols, bits, scales)
+    with told(name, weights):
+        lent = lend("weights", weights, dtype, writable=True)
+        rows, cols = lent[0].shape
+        bits = borrow("bits", bits, "uint8")
+        check_shape("bits", bits, (rows, -(-cols // 8)))
+        scales = borrow("scales", scales, "float32", ndim=1)
+        if scales.shape not in {(rows,), (1,)}:
+            raise InputError(
+                f"scales has the wrong shape: expected {(rows,)} or (1,), got {scales.shape}"
+            )
+        if lent[0].size > 0:
+            _core.apply_signs(lent, cols, bits, scales)
