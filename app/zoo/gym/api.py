@@ -70,23 +70,26 @@ def run_training(config: TrainConfig) -> RunResult:
     """Trains in this process and returns when the run is done.
 
     The base model must be on this machine; nothing is fetched. The run appears in
-    `zoo-gym runs list` and can be paused and stopped from there.
+    `zoo-gym runs list` and can be paused and stopped from there. Other runs wait until it ends.
 
     Raises:
+        NotAvailableError: another run has the device; a call that waits in silence helps nobody.
         GymError: the run cannot start, learns nothing, or was stopped: Ctrl-C saves first.
     """
     from zoo.gym.jobs.control import wait_while_paused
     from zoo.gym.jobs.lock import locked
+    from zoo.gym.jobs.queue import turn_on_device
     from zoo.gym.jobs.run import create_run
     from zoo.gym.jobs.worker import OFFLINE_ENV, work
     from zoo.gym.train.session import run_session
 
     run = create_run(dump_config(config), {})
     leaving = partial(wait_while_paused, run.control, run.events)
+    turn = partial(turn_on_device, run, wait=False)
     done: dict[str, object] = {}
 
     def session(_: object) -> Mapping[str, object]:
-        done.update(run_session(config, run, leaving))
+        done.update(run_session(config, run, leaving, turn))
         return done
 
     with locked(run.lock_file, wait_s=0), ctrl_c_saves(run.control), environment(OFFLINE_ENV):

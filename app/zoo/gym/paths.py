@@ -37,6 +37,11 @@ class Folders:
         return self.data / "runs"
 
     @property
+    def devices(self) -> Path:
+        """One folder per device, with the places of the runs that use it or wait for it."""
+        return self.data / "devices"
+
+    @property
     def index(self) -> Path:
         """The SQLite file that indexes the runs; it may be deleted at any time."""
         return self.data / "index.db"

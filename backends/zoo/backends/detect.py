@@ -44,6 +44,15 @@ def detect() -> Detection:
     return Detection(chosen, answers[chosen][1], others)
 
 
+def device_key(name: str) -> str:
+    """Returns what tells one device of this machine from another: a name, for CUDA with its id."""
+    if name != "cuda":
+        return name
+    import torch
+
+    return f"cuda-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}"
+
+
 def require(name: str) -> str:
     """Returns `name` if that device exists here.
 

@@ -101,3 +101,11 @@ def test_times_are_for_people(seconds: float, text: str) -> None:
 
 def test_figures_have_four_digits() -> None:
     assert [figure(1.23456), figure(3), figure("a")] == ["1.235", "3", "a"]
+
+
+def test_a_run_that_waits_for_a_device_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    told = {"kind": "state", "state": "queued", "message": "waiting for cpu", "hint": "stop it"}
+    progress = Progress(Output())
+    progress({"kind": "state", "state": "queued"})
+    progress(told)
+    assert capsys.readouterr().err == "waiting for cpu\nhint: stop it\n"

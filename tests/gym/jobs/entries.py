@@ -8,6 +8,7 @@ from pathlib import Path
 
 from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.jobs.control import wait_while_paused
+from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.jobs.run import Run
 from zoo.gym.train.checkpoint import latest_checkpoint, write_checkpoint
 
@@ -75,3 +76,15 @@ def no_memory(run: Run) -> None:
 
 def a_bug(run: Run) -> None:
     raise ZeroDivisionError("secret\nsecond line")
+
+
+def in_turn(run: Run) -> Mapping[str, object]:
+    """Does three steps on a device that one run at a time may have."""
+    with turn_on_device(run, "cpu"):
+        return count(run, 3)
+
+
+def in_turn_forever(run: Run) -> Mapping[str, object]:
+    """Has that device until it is asked to leave."""
+    with turn_on_device(run, "cpu"):
+        return count(run, FOREVER)

@@ -180,6 +180,16 @@ def test_a_run_without_a_step_says_what_it_is_doing(drive: Drive) -> None:
     drive(visit)
 
 
+def test_a_run_that_waits_for_a_device_says_behind_which(drive: Drive) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        run = fakes.new_run()
+        run.events.emit("state", state="queued", message="waiting for cpu behind r0007", hint="-")
+        await app.action_watch(run.id)
+        await shows(pilot, "Queued: waiting for cpu behind r0007", "Stop")
+
+    drive(visit)
+
+
 def test_help_names_the_keys_that_work_here_and_closes(drive: Drive, run: Run) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)

@@ -29,6 +29,8 @@ class Progress:
                 self._held_out = f"  held-out {figure(event.get('loss'))} at step {step}"
                 if not event.get("step"):
                     self.out.say(f"held-out loss before training: {figure(event.get('loss'))}")
+            case "state" if event.get("state") == "queued" and event.get("message"):
+                self.out.say(f"{event['message']}\nhint: {event.get('hint')}")
             case "warn":
                 self.out.say(f"warning: {event.get('message')}")
             case _:

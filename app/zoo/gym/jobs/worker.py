@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -26,6 +27,7 @@ from zoo.gym.errors import (
 from zoo.gym.jobs.control import Control, wait_while_paused
 from zoo.gym.jobs.identity import this_process, write_identity
 from zoo.gym.jobs.lock import locked
+from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.jobs.run import Run
 from zoo.gym.paths import UNWRITABLE, storage_error
 
@@ -131,7 +133,8 @@ def _session(run: Run) -> Mapping[str, object] | None:
     from zoo.gym.train.session import run_session
 
     config = load_config([run.config_file], [], {}).config
-    return run_session(config, run, lambda: wait_while_paused(run.control, run.events))
+    leaving = partial(wait_while_paused, run.control, run.events)
+    return run_session(config, run, leaving, partial(turn_on_device, run))
 
 
 def _named_entry(name: str) -> Entry:

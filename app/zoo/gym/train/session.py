@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -76,7 +77,10 @@ class Workspace(Protocol):
 
 
 def run_session(
-    config: TrainConfig, run: Workspace, leaving: Callable[[], str | None]
+    config: TrainConfig,
+    run: Workspace,
+    leaving: Callable[[], str | None],
+    turn: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> Mapping[str, object]:
     """Trains as `config` says, from the run's newest checkpoint, and writes the result.
 
@@ -84,6 +88,7 @@ def run_session(
         config: what was asked; settings left open are chosen, told and stored.
         run: where everything goes.
         leaving: see `Job.leaving`.
+        turn: holds the device with this key while the model is on it; the default holds nothing.
 
     Returns:
         `model`, the folder of the result, and `metrics`.
@@ -91,6 +96,7 @@ def run_session(
     Raises:
         GymError: the run cannot start, learns nothing, or was interrupted.
     """
+    from zoo.backends.detect import detect, device_key
     from zoo.models import resolve
 
     if config.date is None:
@@ -106,14 +112,15 @@ def run_session(
     fit_check = expected(need, base)
     tell_plan(run, plan, rows, base, fit_check)
     threads = stored_threads(run.env_file, base.folder)
-    if fit_check is not None:
-        device = detect_device()
-        check_fit(fit_check, device, available_bytes(device))
-    policy = load_policy(plan.config, base.folder, threads=threads)
-    held_out = spread(rows.held_out, plan.evaluation_rows)
-    job = Job(policy, plan, rows.train, held_out, run.events.emit, leaving, run.checkpoints)
-    progress = fit(job)
-    found = finish(run, job, progress, base)
+    device = detect().name
+    with turn(device_key(device)):
+        if fit_check is not None:
+            check_fit(fit_check, device, available_bytes(device))
+        policy = load_policy(plan.config, base.folder, threads=threads)
+        held_out = spread(rows.held_out, plan.evaluation_rows)
+        job = Job(policy, plan, rows.train, held_out, run.events.emit, leaving, run.checkpoints)
+        progress = fit(job)
+        found = finish(run, job, progress, base)
     if need is not None:
         remember_peak(footprints(), footprint_key(base.id, need), peak_bytes(policy))
     return found
@@ -162,13 +169,6 @@ def peak_bytes(policy: "Policy") -> int:
     """Returns the peak where the model lies: on the accelerator if there is one."""
     found = policy.memory()
     return found.peak_device_bytes or found.peak_host_bytes
-
-
-def detect_device() -> str:
-    """Returns the name of the device that will train."""
-    from zoo.backends.detect import detect
-
-    return detect().name
 
 
 def load_policy(config: TrainConfig, folder: Path, *, threads: int) -> "Policy":

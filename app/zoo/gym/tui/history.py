@@ -63,7 +63,7 @@ class History:
             case "warn" | "error":
                 word = "warning" if event["kind"] == "warn" else "error"
                 self.notes.append(f"{word}: {event.get('message')}")
-            case "state" if event.get("message"):
+            case "state" if event.get("message") and event.get("state") != "queued":
                 self.notes.append(str(event["message"]))
             case _:
                 pass

@@ -27,6 +27,8 @@ def headline(history: History, pending: str | None) -> str:
     }
     if status.state == "running" and not history.last:
         return "Preparing: reading the data, choosing the settings, loading the model"
+    if status.state == "queued" and status.message:
+        return f"Queued: {status.message}"
     return sentences[status.state]
 
 

@@ -1,0 +1,125 @@
+"""One run at a time on a device: who comes later waits, in the order of coming.
+
+A run that wants a device takes a numbered place: a file in the device's folder that it keeps
+locked. The system lets go of it when the process ends, however it ends, and the lowest place that
+is still locked has the device. So nothing has to be cleaned up after a kill or a power cut.
+"""
+
+import re
+import time
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from zoo.gym.errors import GymError, InterruptedRunError, NotAvailableError
+from zoo.gym.jobs.control import wait_while_paused
+from zoo.gym.jobs.lock import locked
+from zoo.gym.jobs.run import Run
+from zoo.gym.paths import ensure_folder, folders
+
+POLL_S = 0.2
+
+_GATE = "gate.lock"
+_GATE_S = 30.0
+_PLACE = re.compile(r"(\d{8,})-(r\d+)\.lock")
+
+
+@contextmanager
+def turn_on_device(run: Run, device: str, *, wait: bool = True) -> Generator[None]:
+    """Holds a device for the time of a `with` block, after waiting for every earlier run.
+
+    A wait is told by `state queued` with the runs ahead, its end by `state running`. A pause in
+    the wait gives the place up, and the run queues anew behind the others.
+
+    Args:
+        run: who wants it.
+        device: its key, from `zoo.backends.detect.device_key`.
+        wait: False refuses where the device is taken.
+
+    Raises:
+        InterruptedRunError: a stop or park came during the wait.
+        NotAvailableError: the device is taken and `wait` is False.
+        StorageError: the folder of places cannot be written.
+    """
+    name = device.partition("-")[0]
+    while True:
+        with place_in_line(folders().devices / device, run.id) as place:
+            told: list[str] = []
+            while (ahead := runs_ahead(place)) and run.control.pending() is None:
+                if not wait:
+                    raise _taken(name, ahead[0])
+                if ahead != told:
+                    run.events.emit("state", state="queued", **_waiting(run, name, ahead))
+                    told = ahead
+                time.sleep(POLL_S)
+            if not ahead:
+                if told:
+                    run.events.emit("state", state="running")
+                yield
+                return
+        leaving = wait_while_paused(run.control, run.events)
+        if leaving is not None:
+            raise InterruptedRunError(f"{leaving} while waiting for {name}")
+
+
+@contextmanager
+def place_in_line(folder: Path, run_id: str) -> Generator[Path]:
+    """Takes the last place in a device's folder, and gives it up when the block ends.
+
+    Raises:
+        GymError: the gate does not open.
+        StorageError: the folder cannot be written.
+    """
+    ensure_folder(folder)
+    with ExitStack() as mine:
+        # not locked yet, a new place would look like one whose process is gone
+        with locked(folder / _GATE, wait_s=_GATE_S) as alone:
+            if not alone:
+                raise GymError(f"'{folder / _GATE}' was locked for {_GATE_S:g} s: expected it free")
+            place = folder / f"{1 + _sweep(folder):08d}-{run_id}.lock"
+            mine.enter_context(locked(place))
+        yield place
+
+
+def runs_ahead(place: Path) -> list[str]:
+    """Returns the runs whose places come earlier and whose processes live, the first one first."""
+    places = _places(place.parent)
+    mine = next(number for number, _, path in places if path == place)
+    return [run_id for number, run_id, path in places if number < mine and _is_taken(path)]
+
+
+def _sweep(folder: Path) -> int:
+    """Removes places whose processes are gone and returns the last number; needs the gate."""
+    last = 0
+    for number, _, path in _places(folder):
+        if _is_taken(path):
+            last = number
+        else:
+            path.unlink(missing_ok=True)
+    return last
+
+
+def _is_taken(place: Path) -> bool:
+    with locked(place) as free:
+        return not free
+
+
+def _places(folder: Path) -> list[tuple[int, str, Path]]:
+    named = [(_PLACE.fullmatch(path.name), path) for path in folder.iterdir()]
+    return sorted((int(match[1]), match[2], path) for match, path in named if match)
+
+
+def _waiting(run: Run, device: str, ahead: list[str]) -> dict[str, object]:
+    behind = ", ".join(ahead)
+    return {
+        "message": f"waiting for {device} behind {behind}: starts by itself when it is free",
+        "hint": f"sooner: zoo-gym runs pause {ahead[0]} --park; "
+        f"not at all: zoo-gym runs stop {run.id}",
+    }
+
+
+def _taken(device: str, run_id: str) -> NotAvailableError:
+    return NotAvailableError(
+        f"{device} is taken: expected a free device, got run '{run_id}' on it",
+        hint=f"wait for its end, or park it: zoo-gym runs pause {run_id} --park",
+    )
