@@ -1,11 +1,22 @@
 """What all tests share: real files that may be absent, and a tokenizer of bytes."""
 
+import os
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from zoo.models.offline import OFFLINE
+
+# how fast an example runs depends on who else uses the machine
+settings.register_profile(
+    "any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any-machine")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,6 +34,21 @@ def pytest_configure() -> None:
     # program that a test starts and interrupts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def network() -> Iterator[None]:
+    """A command that ran in this process leaves the hub as reachable as it was."""
+    before = {name: os.environ.get(name) for name in OFFLINE}
+    yield
+    client = sys.modules.get("huggingface_hub.constants")
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+        if client is not None:
+            setattr(client, name, value == "1")
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """The Python face of training: the same run folder as the commands make, in this process."""
 
-import os
 import signal
 import threading
 from collections.abc import Generator, Mapping
@@ -34,21 +33,6 @@ def ctrl_c_saves(control: "Control") -> Generator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-@contextmanager
-def environment(values: Mapping[str, str]) -> Generator[None]:
-    """Sets environment variables for as long as the block lasts."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
 @dataclass(frozen=True)
 class RunResult:
     """A finished run.
@@ -80,8 +64,9 @@ def run_training(config: TrainConfig) -> RunResult:
     from zoo.gym.jobs.lock import locked
     from zoo.gym.jobs.queue import turn_on_device
     from zoo.gym.jobs.run import create_run
-    from zoo.gym.jobs.worker import OFFLINE_ENV, work
+    from zoo.gym.jobs.worker import work
     from zoo.gym.train.session import run_session
+    from zoo.models.offline import offline
 
     run = create_run(dump_config(config), {})
     leaving = partial(wait_while_paused, run.control, run.events)
@@ -92,7 +77,7 @@ def run_training(config: TrainConfig) -> RunResult:
         done.update(run_session(config, run, leaving, turn))
         return done
 
-    with locked(run.lock_file, wait_s=0), ctrl_c_saves(run.control), environment(OFFLINE_ENV):
+    with locked(run.lock_file, wait_s=0), ctrl_c_saves(run.control), offline():
         run.events.emit("state", state="running")
         work(run, session)
     metrics = done["metrics"]

@@ -10,6 +10,7 @@ from zoo.gym.cli.options import Json, Model, Offline, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import find_tuned, resolve_base
 from zoo.gym.errors import InputError
+from zoo.models.offline import go_offline
 
 HELP = "Ctrl-D ends, /new begins again"
 
@@ -47,9 +48,10 @@ def chat(
 
     _check_numbers(max_new_tokens, temperature)
     tuned = find_tuned(run=run, adapter=adapter, delta=delta)
-    base = tuned.folder
-    if base is None:
-        base = resolve_base(model, tuned.base, "--model", yes=yes, offline=offline).folder
+    base = (
+        tuned.folder or resolve_base(model, tuned.base, "--model", yes=yes, offline=offline).folder
+    )
+    go_offline()  # a whole model of a run was not looked for
     out = Output(as_json)
     with open_chat(
         base,

@@ -6,11 +6,12 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from zoo.gym.cli.items import existing
-from zoo.gym.cli.options import Json, Model, Offline, Yes, consent
+from zoo.gym.cli.options import Json, Model, Offline, Yes
 from zoo.gym.cli.output import Output
+from zoo.gym.cli.sources import resolve_model
 from zoo.gym.config import load_config
 from zoo.gym.errors import InputError
-from zoo.models import PICO, resolve
+from zoo.models import PICO
 
 
 def inspect(
@@ -44,7 +45,7 @@ def inspect(
     today = dt.datetime.now().astimezone().date().isoformat()
     flags = {"model_name_or_path": name, "dataset": files, "date": today}
     config = load_config([], [], {**flags, "cutoff_len": cutoff_len, "think": think}).config
-    folder = resolve(name, offline=offline, confirm=consent(yes=yes)).folder
+    folder = resolve_model(name, yes=yes, offline=offline).folder
     out = Output(as_json)
     found = inspect_dataset(paths, folder, encode_options(config, folder))
     out.answer(report(found, colour=out.colour))

@@ -14,6 +14,9 @@ def demo(*, as_json: Json = False) -> int:
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.demo.run import run_demo
+    from zoo.models.offline import go_offline
+
+    go_offline()
 
     out = Output(as_json)
     found = run_demo(out.answer)

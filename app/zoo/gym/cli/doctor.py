@@ -14,6 +14,9 @@ def doctor(*, as_json: Json = False) -> int:
         as_json: print one JSON object as stdout's last line
     """
     from zoo.backends.detect import detect
+    from zoo.models.offline import go_offline
+
+    go_offline()
 
     out, found = Output(as_json), detect()
     system = {"python": platform.python_version(), "platform": platform.platform()}

@@ -10,6 +10,7 @@ from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.jobs import Run, open_run, reconcile
 from zoo.models import Resolved, resolve
 from zoo.models.folder import read_object
+from zoo.models.offline import go_offline
 
 ADAPTER_CONFIG = "adapter_config.json"
 
@@ -124,12 +125,23 @@ def resolve_base(
             hint=f"{option} zen-nano, or zen-pico, which needs no download",
         )
     try:
-        return resolve(name, offline=offline, confirm=consent(yes=yes))
+        return resolve_model(name, yes=yes, offline=offline)
     except NotAvailableError as error:
         if given is not None or "/" in name:
             raise
         message = f"base model '{name}' is not known by that name: {error.message}"
         raise NotAvailableError(message, hint=f"name its folder: {option} FOLDER") from None
+
+
+def resolve_model(name: str, *, yes: bool, offline: bool) -> Resolved:
+    """Finds a model, fetching it after a yes; after that this process asks the hub no more.
+
+    Raises:
+        GymError: see `zoo.models.resolve`.
+    """
+    found = resolve(name, offline=offline, confirm=consent(yes=yes))
+    go_offline()
+    return found
 
 
 def run_or_path(source: str) -> Run | Path:

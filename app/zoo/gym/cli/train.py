@@ -12,15 +12,16 @@ from cyclopts import Parameter
 from zoo.gym.cli.ending import finish, started
 from zoo.gym.cli.flags import with_setting_flags
 from zoo.gym.cli.items import existing, sort_items
-from zoo.gym.cli.options import Json, Switch, Yes, consent
+from zoo.gym.cli.options import Json, Switch, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress
+from zoo.gym.cli.sources import resolve_model
 from zoo.gym.cli.versions import versions
 from zoo.gym.config import Loaded, TrainConfig, dump_config, load_config
 from zoo.gym.config.train import CHOSEN
 from zoo.gym.errors import InterruptedRunError
 from zoo.gym.jobs import Run, create_run, follow, launch
-from zoo.models import PICO, Resolved, pico_folder, resolve
+from zoo.models import PICO, Resolved, pico_folder
 
 EARLY_BYTES = 32_000_000
 """Data up to this size is read before the run exists; the worker reads it again."""
@@ -59,11 +60,7 @@ def train(
     for ignored in loaded.ignored:
         out.say(f"without effect: {ignored.key} ({ignored.origin}): {ignored.reason}")
     _check_data([existing(path) for path in loaded.config.dataset])
-    model = resolve(
-        loaded.config.model_name_or_path,
-        offline=loaded.config.offline,
-        confirm=consent(yes=yes),
-    )
+    model = resolve_model(loaded.config.model_name_or_path, yes=yes, offline=loaded.config.offline)
     if model.notice:
         out.say(model.notice)
     if loaded.config.output_dir is not None:

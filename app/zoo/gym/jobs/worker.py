@@ -6,7 +6,6 @@ ended. Every end but a kill is an `end` event; tracebacks go to the process's st
 """
 
 import argparse
-import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -30,12 +29,10 @@ from zoo.gym.jobs.lock import locked
 from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.jobs.run import Run
 from zoo.gym.paths import UNWRITABLE, storage_error
+from zoo.models.offline import go_offline
 
 Entry: TypeAlias = Callable[[Run], Mapping[str, object] | None]
 """Does the work of a run; what it returns goes into the end event (`model`, `metrics`)."""
-
-OFFLINE_ENV = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
-"""A worker never calls a network: models are on the disk before it starts."""
 
 _LOCK_S = 5.0
 
@@ -47,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--entry", default="", help="module:function, for tests")
     options = parser.parse_args(argv)
     run = Run(options.folder)
-    os.environ.update(OFFLINE_ENV)
+    go_offline()  # models are on the disk before a worker starts
     with locked(run.lock_file, wait_s=_LOCK_S) as held:
         if not held:
             print(f"run '{run.id}' has a worker already", file=sys.stderr)

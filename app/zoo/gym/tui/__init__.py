@@ -8,6 +8,9 @@ heavy library runs as a command beside it, so this process never loads torch.
 def open_app() -> int:
     """Opens the app, returns when the user leaves it, and tells the exit code."""
     from zoo.gym.tui.app import GymApp
+    from zoo.models.offline import go_offline
+
+    go_offline()
 
     app = GymApp()
     app.run()
