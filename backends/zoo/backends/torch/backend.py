@@ -10,6 +10,7 @@ from zoo.backends.base import LoraSpec
 from zoo.backends.torch.adapter import add_lora, load_lora
 from zoo.backends.torch.load import load_model
 from zoo.backends.torch.loss import LossModule
+from zoo.backends.torch.older import checkpoint_activations
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.core.errors import GuardError, InputError
 
@@ -51,17 +52,22 @@ class TorchBackend:
         elif adapter is not None:
             peft_model = load_lora(model, adapter)
         if gradient_checkpointing:
-            model.activation_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
+            checkpoint_activations(model)
         policy = TorchPolicy(
             model,
             peft_model=peft_model,
             value_head=_value_head(model, seed) if value_head else None,
             weight_decay=weight_decay,
-            autocast=full and self.name == "cuda" and torch.cuda.is_bf16_supported(),
+            autocast=full and dtype != "f32" and mixes(self.name),
         )
         check_head(folder, policy.module)
         _check_trained(policy, train)
         return policy
+
+
+def mixes(device: str) -> bool:
+    """Returns whether full training on a device runs its blocks in bf16, beside float32 weights."""
+    return device == "cuda" and torch.cuda.is_bf16_supported()
 
 
 def _check_trained(policy: TorchPolicy, train: LoraSpec | str | None) -> None:

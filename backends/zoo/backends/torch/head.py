@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from zoo.backends.torch.older import MIXED_PRODUCTS
+
 CHUNK_TOKENS = 256
 """Tokens whose logits exist at once."""
 
@@ -32,7 +34,7 @@ def blocks(weight_VD: Tensor) -> Iterator[tuple[slice, Tensor]]:
 
 def logits_into(hidden_CD: Tensor, weight_VD: Tensor, out_CV: Tensor) -> Tensor:
     """Writes float32 logits into `out_CV` and returns it."""
-    if weight_VD.is_cuda and weight_VD.dtype is not torch.float32:
+    if weight_VD.is_cuda and weight_VD.dtype is not torch.float32 and MIXED_PRODUCTS:
         # The GPU multiplies 16-bit values exactly and adds them in float32.
         return torch.mm(
             hidden_CD.to(weight_VD.dtype), weight_VD.T, out_dtype=torch.float32, out=out_CV

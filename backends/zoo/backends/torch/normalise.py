@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from zoo.backends.torch.older import MIXED_PRODUCTS
 from zoo.backends.torch.precision import exact_products
 
 CPU_TILE = (512, 4096)
@@ -65,7 +66,7 @@ class Tiles:
 def tiles(hidden_ND: Tensor, weight_VD: Tensor) -> Tiles:
     """Cuts the work to the device: a CPU multiplies float32, a GPU the stored 16-bit values."""
     tokens, words = CPU_TILE if weight_VD.device.type == "cpu" else DEVICE_TILE
-    dtype = weight_VD.dtype if weight_VD.is_cuda else torch.float32
+    dtype = weight_VD.dtype if weight_VD.is_cuda and MIXED_PRODUCTS else torch.float32
     return Tiles(hidden_ND.to(dtype), weight_VD, tokens, words)
 
 

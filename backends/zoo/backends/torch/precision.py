@@ -15,10 +15,11 @@ def exact_products(stored: torch.dtype) -> Generator[None]:
     float32. A probability is rounded to bf16 as a factor only. Processors without such units and
     float32 weights compute as ever.
     """
-    if stored is not torch.bfloat16 or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+    setting: Any = getattr(torch.backends.mkldnn, "matmul", None)  # torch 2.9 has it
+    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    if stored is not torch.bfloat16 or setting is None or not available:
         yield
         return
-    setting: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     before = setting.fp32_precision
     setting.fp32_precision = "bf16"
     try:

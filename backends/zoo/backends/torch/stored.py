@@ -10,6 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from zoo.backends.torch.older import reads_slices
 from zoo.core import TensorInfo, read_header
 
 HEAD = "lm_head.weight"
@@ -49,5 +50,6 @@ def without_head(files: list[Path]) -> Generator[dict[str, Any]]:
         found: dict[str, Any] = {}
         for path in files:
             file = stack.enter_context(safe_open(path, framework="pt", device="cpu"))
-            found |= {name: file.get_slice(name) for name in file.keys() if name != HEAD}  # noqa: SIM118
+            read = file.get_slice if reads_slices() else file.get_tensor
+            found |= {name: read(name) for name in file.keys() if name != HEAD}  # noqa: SIM118
         yield found
