@@ -22,6 +22,7 @@ from zoo.gym.cli.sources import (
 )
 from zoo.gym.config import TrainConfig
 from zoo.gym.config.delta import DeltaConfig
+from zoo.gym.errors import InputError
 from zoo.gym.jobs import Run
 from zoo.gym.words import human_bytes
 
@@ -50,6 +51,7 @@ def create(
     *,
     base: str | None = None,
     data: Files = (),
+    rows: int | None = None,
     out: str | None = None,
     yes: Yes = False,
     offline: Offline = False,
@@ -62,6 +64,7 @@ def create(
         source: a run's id or last, a peft folder, a full-model folder or a .safetensors file
         base: the base model's name or folder; a run and most peft folders tell it
         data: held-out examples to measure on; a run has its own
+        rows: how many of them at most; by default as many as take a few minutes
         out: the file to write; by default in this folder, named after the source
         yes: answer the question for a download with yes
         offline: never use the network, not even after a question
@@ -75,7 +78,7 @@ def create(
     if config and not all(Path(path).exists() for path in config.dataset):
         screen.say("the run's data is no longer where it was")
         config = None
-    examples = _examples(config, data, model.folder)
+    examples = _sample(_examples(config, data, model.folder), model.folder, rows, screen)
     report = create_delta(
         found.path,
         base=model.folder,
@@ -149,6 +152,7 @@ def check(
     *,
     base: str | None = None,
     data: Files = (),
+    rows: int | None = None,
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,
@@ -159,6 +163,7 @@ def check(
         file: the delta file
         base: the base model's name or folder; without it identity and quality go unchecked
         data: held-out examples to measure on
+        rows: how many of them at most; by default as many as create takes
         yes: answer the question for a download with yes
         offline: never use the network, not even after a question
         as_json: print one JSON object as stdout's last line
@@ -171,6 +176,8 @@ def check(
     if base or told:
         model = resolve_base(base, told, "--base", yes=yes, offline=offline)
     examples = _examples(None, data, model.folder) if model else ()
+    if model:
+        examples = _sample(examples, model.folder, rows, screen)
     checks = check_delta(
         path,
         base=model.folder if model else None,
@@ -209,6 +216,21 @@ def _examples(config: TrainConfig | None, data: Sequence[str], folder: Path) -> 
     update: dict[str, object] = {"dataset": files, "val_size": 0.0}
     settings = config or TrainConfig(model_name_or_path=str(folder), dataset=files, date=today)
     return prepare_rows(settings.model_copy(update=update), folder).train
+
+
+def _sample(
+    examples: "Sequence[Example]", folder: Path, rows: int | None, screen: Output
+) -> "Sequence[Example]":
+    """Returns the rows that are measured on, and tells where they are not all."""
+    from zoo.gym.delta.sample import sampled_rows
+    from zoo.models.folder import count_parameters
+
+    if rows is not None and rows < 1:
+        raise InputError(f"--rows: expected at least 1, got {rows}")
+    chosen = sampled_rows(examples, count_parameters(folder), rows)
+    if len(chosen) < len(examples):
+        screen.say(f"measuring on {len(chosen)} of {len(examples)} held-out rows (--rows)")
+    return chosen
 
 
 def _origin(config: TrainConfig | None) -> "Origin | None":
