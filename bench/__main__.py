@@ -1,6 +1,9 @@
 """Runs every bench, prints a table, and writes it under bench/results.
 
-usage: python -m bench [NAME ...]      NAME is one of BENCHES; all by default
+usage: python -m bench [NAME ...]      NAME is one of BENCHES; all by default.
+                                       nano runs only when named: half an hour of one core, 14 GB
+
+A result names the commit that was measured, and whether files of it had been changed since.
 """
 
 import datetime as dt
@@ -22,22 +25,33 @@ RESULTS = HERE / "results"
 def machine() -> dict[str, object]:
     """Returns what the figures depend on besides the code."""
     names = ("torch", "transformers", "peft", "numpy")
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=RESULTS.parent,
-    )
     return {
         "machine": platform.machine(),
         "processor": processor(),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "versions": {name: metadata.version(name) for name in names},
+        "versions": {name: _version(name) for name in names},
         "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
-        "commit": commit.stdout.strip(),
+        "commit": _git("rev-parse", "HEAD"),
+        "changed": bool(_git("status", "--porcelain", "--", ".", ":!bench/results")),
     }
+
+
+def _git(*words: str) -> str:
+    """Returns what git prints; nothing where there is no git or no repository."""
+    argv = ["git", *words]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=HERE.parent)
+    except FileNotFoundError:
+        return ""
+    return done.stdout.strip()
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "absent"
 
 
 def processor() -> str:

@@ -5,7 +5,8 @@ usage: python -m bench.step ours|plain FOLDER [--tokens N] [--steps N] [--method
 
 Each call is a process of its own, because peak memory is a process's. It prints one JSON object.
 Both ways see the same ids, the same adapter (rank 16 on all linear layers), AdamW and gradient
-checkpointing. The first step warms up; CPU seconds are the median of the others.
+checkpointing. The first step warms up; CPU seconds are the median of the others. `run_step` gives
+both the allocator setting that our workers have, unless it is told to leave it out.
 """
 
 import argparse
@@ -14,12 +15,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
-
-from zoo.gym.jobs.launch import ALLOCATOR
 
 LEARNING_RATE = 2e-4
 RANK, ALPHA = 16, 32
@@ -104,6 +103,8 @@ def measured(given: argparse.Namespace) -> dict[str, object]:
     for _ in range(given.steps):
         started = time.process_time(), time.perf_counter()
         losses.append(step())
+        if given.device == "cuda":
+            torch.cuda.synchronize()
         cpu_s.append(time.process_time() - started[0])
         wall_s.append(time.perf_counter() - started[1])
     peak = memory.peak()
@@ -120,14 +121,42 @@ def measured(given: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def run_step(way: str, folder: Path, *options: str) -> dict[str, Any]:
-    """Measures one way in a process of its own; ours with its worker's allocator setting."""
-    argv = [sys.executable, "-m", "bench.step", way, str(folder), *options]
+def run_step(
+    way: str,
+    folder: Path,
+    *options: str,
+    joined: bool = True,
+    prefix: Sequence[str] = (sys.executable, "-m"),
+    limit_s: float | None = None,
+) -> dict[str, Any]:
+    """Measures one way in a process of its own.
+
+    Args:
+        way: `ours` or `plain`.
+        folder: the model's.
+        options: of the command line.
+        joined: freed memory joins its neighbours at once, as in our workers; glibc only.
+        prefix: what runs a module by its name.
+        limit_s: when to give up.
+
+    Raises:
+        subprocess.SubprocessError: the process failed, or took longer.
+    """
+    argv = [*prefix, "bench.step", way, str(folder), *options]
     env = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
-    if way == "ours" and sys.platform == "linux":
+    if joined and sys.platform == "linux":
+        from zoo.gym.jobs.launch import ALLOCATOR
+
         env["GLIBC_TUNABLES"] = ALLOCATOR
-    root = Path(__file__).parents[1]
-    done = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True, env=env, cwd=root)
+    done = subprocess.run(
+        argv,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=env,
+        cwd=Path(__file__).parents[1],
+        timeout=limit_s,
+    )
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
