@@ -1,0 +1,79 @@
+"""What zen-nano costs in its true size: a step beside the plain one, and the estimate's error.
+
+Everything runs on the CPU with one thread, each figure in a process of its own. The plain step is
+measured twice: with the allocator setting of our workers, so that both sides have the same, and as
+everybody has it. Estimates are compared with the peaks of whole runs of `zoo-gym train`, held-out
+rows and checkpoints included.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.measure import Case
+from bench.step import run_step
+from bench.zen_nano import write_model
+from zoo.models.registry import registry
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+TOKENIZER, TEXT = SHARED / "tokenizers" / "qwen3", SHARED / "text" / "tinyshakespeare.txt"
+TEXT_CHARACTERS = 30_000
+GB = 1e9
+RUNS = (("lora", 512), ("lora", 2048), ("full", 512), ("full", 2048))
+
+
+def run() -> Iterator[Case]:
+    """Yields the cases; none where the tokenizer and the text are absent."""
+    if not TOKENIZER.exists() or not TEXT.exists():
+        print(f"nano: skipped, expected {TOKENIZER} and {TEXT}", file=sys.stderr)
+        return
+    entry = next(entry for entry in registry() if entry.alias == "zen-nano")
+    with tempfile.TemporaryDirectory(prefix="zen-nano-") as name:
+        place = Path(name)
+        model = write_model(place / "hub", entry, tokenizer=TOKENIZER, seed=0)
+        (place / "text.txt").write_text(TEXT.read_text()[:TEXT_CHARACTERS])
+        yield from steps(model)
+        for method, tokens in RUNS:
+            yield estimate_error(place, method, tokens)
+
+
+def steps(model: Path) -> Iterator[Case]:
+    """Yields our step at 2,048 tokens against the plain one, and at 512 tokens."""
+    ours = run_step("ours", model)
+    memory, time = ours["peak_host_bytes"], ours["cpu_s"]
+    yield Case("step, 2048 tokens: peak", memory / GB, "GB", "3.6 GB", memory / 3.6e9, "<= 1")
+    for joined, told in ((True, "plain, same allocator"), (False, "plain as it comes")):
+        plain = run_step("plain", model, joined=joined)
+        peak, cpu_s = plain["peak_host_bytes"], plain["cpu_s"]
+        yield Case("step, 2048 tokens: peak", memory / GB, "GB", told, memory / peak, "<= 0.60")
+        yield Case("step, 2048 tokens: time", time, "CPU-s", told, time / cpu_s, "<= 0.95")
+    short = run_step("ours", model, "--tokens", "512")["peak_host_bytes"]
+    yield Case("step, 512 tokens: peak", short / GB, "GB", "2.9 GB", short / 2.9e9, "<= 1")
+
+
+def estimate_error(place: Path, method: str, tokens: int) -> Case:
+    """Trains one step and compares what the plan said with what was used."""
+    home = place / "home"
+    env = os.environ | {"ZOO_GYM_HOME": str(home), "HF_HUB_CACHE": str(place / "hub")}
+    env |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    settings = [f"cutoff_len={tokens}", f"finetuning_type={method}", "max_steps=1"]
+    settings += ["per_device_train_batch_size=1", "gradient_accumulation_steps=1"]
+    argv = [sys.executable, "-m", "zoo.gym", "train", "text.txt", "--model", "zen-nano", *settings]
+    try:
+        subprocess.run(argv, env=env, cwd=place, check=True, stdout=subprocess.DEVNULL)
+        log = next((home / "data" / "runs").glob("*/events.jsonl")).read_text()
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    events: list[dict[str, Any]] = [json.loads(line) for line in log.splitlines()]
+    plan = next(event for event in events if event["kind"] == "plan")
+    end = next(event for event in events if event["kind"] == "end")
+    estimated, peak = plan["memory"]["total"], end["metrics"]["peak_host_bytes"]
+    told = f"measured {peak / GB:.2f} GB"
+    error = abs(estimated / peak - 1)
+    return Case(f"estimate, {method}, {tokens}", estimated / GB, "GB", told, error, "<= 0.2")
