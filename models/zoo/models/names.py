@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from zoo.core.errors import NotAvailableError
-from zoo.models.registry import PICO, published_names, registry
+from zoo.models.registry import PICO, Entry, published_names, registry
 
 _ADDRESS = re.compile(
     r"^(?:hf://|(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/)(?:models/)?", re.IGNORECASE
@@ -53,8 +53,6 @@ def parse_name(text: str, others: Collection[str] = ()) -> Name:
         return Name(known, revision)
     if plain in others:
         return Name(plain, revision)
-    if plain in others:
-        return Name(plain, revision)
     for published in published_names():
         if plain.lower() not in {published.name.lower(), short_name(published.name).lower()}:
             continue
@@ -76,6 +74,20 @@ def known_names() -> dict[str, str]:
         for name in (entry.alias, model_id, short_name(model_id), *entry.published):
             names[name.lower()] = model_id
     return names
+
+
+def family_entry(text: str) -> Entry:
+    """Returns the model of the zen family that `text` means, whether it is here or not.
+
+    Raises:
+        NotAvailableError: it names no model of the family.
+    """
+    model_id = known_names().get(_split_revision(text.strip())[0].lower())
+    for entry in registry():
+        if model_id in {entry.hub_id, entry.alias}:
+            return entry
+    aliases = ", ".join(entry.alias for entry in registry())
+    raise NotAvailableError(f"expected a model of the zen family ({aliases}), got '{text}'")
 
 
 def short_name(model_id: str) -> str:

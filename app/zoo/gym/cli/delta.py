@@ -11,6 +11,7 @@ from zoo.gym.cli.flags import with_model_flags
 from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import Files, Json, Offline, Yes
 from zoo.gym.cli.output import Output
+from zoo.gym.cli.progress import tell_pass
 from zoo.gym.cli.sources import (
     ADAPTER_CONFIG,
     adapter_base,
@@ -88,6 +89,7 @@ def create(
         config=DeltaConfig.model_validate(settings),
         origin=_origin(config),
         quality=QualityInput(examples) if examples else None,
+        watch=tell_pass(screen),
     )
     _tell_report(report, screen)
     screen.result(report.as_json())
@@ -122,7 +124,14 @@ def apply(
     told = None if base else delta_base(path)
     model = resolve_base(base, told, "--base", yes=yes, offline=offline)
     folder = Path(out or path.name.removesuffix(".safetensors").removesuffix(".delta") + "-model")
-    report = apply_delta(path, base=model.folder, out=folder, dtype=dtype, base_id=model.id)
+    report = apply_delta(
+        path,
+        base=model.folder,
+        out=folder,
+        dtype=dtype,
+        base_id=model.id,
+        watch=tell_pass(screen),
+    )
     if report.rounding_loss is not None:
         screen.say(f"rounding to bf16 loses {report.rounding_loss:.1%} of the delta")
     screen.answer(str(report.folder))

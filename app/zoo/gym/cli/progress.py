@@ -1,10 +1,13 @@
 """Tells people how a run goes on: a line that rewrites itself, or now and then a plain one."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zoo.gym.cli.output import Output
 from zoo.gym.jobs import Event
-from zoo.gym.words import duration, figure
+from zoo.gym.words import duration, figure, human_bytes
+
+if TYPE_CHECKING:
+    from zoo.gym.delta import Passed, Watch
 
 PLAIN_LINES = 20
 """Step lines of a whole run where a line cannot rewrite itself."""
@@ -52,6 +55,20 @@ class Progress:
     def _is_kept(self, event: Event) -> bool:
         step, steps = event["step"], event.get("steps") or 0
         return step in (1, steps) or step % max(1, -(-steps // PLAIN_LINES)) == 0
+
+
+def tell_pass(out: Output) -> "Watch":
+    """Returns what shows how far a pass over a model's tensors is, a line that rewrites itself."""
+
+    def tell(passed: "Passed") -> None:
+        rate = passed.done_bytes / passed.seconds if passed.seconds else 0.0
+        out.progress(
+            f"{passed.done_bytes / max(1, passed.total_bytes):4.0%} of "
+            f"{human_bytes(passed.total_bytes)}, {human_bytes(int(rate))}/s, "
+            f"{duration(passed.eta_s)} left"
+        )
+
+    return tell
 
 
 def memory_line(memory: dict[str, Any]) -> str:

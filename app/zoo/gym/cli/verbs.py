@@ -36,6 +36,7 @@ VERBS = (
     Verb("delta check", "delta:check", "FILE", "Checks a delta file and measures it again."),
     Verb("data inspect", "data:inspect", "FILE ...", "Shows what training would learn."),
     Verb("chat", "chat:chat", "", "Talks with a model; a pipe gives a prompt a line."),
+    Verb("plan", "plan:plan", "", "Shows what deltas weigh, for one user and for many."),
     Verb("models", "models:models", "", "Lists the models, and which are here."),
     Verb("demo", "demo:demo", "", "Does the whole job on the built-in model."),
     Verb("doctor", "doctor:doctor", "", "Shows versions and devices, with reasons."),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.gym.delta.container import load_delta
 from zoo.gym.delta.identity import verify_base
+from zoo.gym.delta.passing import Watch, ignore, passing
 from zoo.gym.delta.rebuild import NAMES, OutType, Rebuild
 from zoo.gym.delta.safetensors import ITEM_BYTES, Entry, write_safetensors
 from zoo.gym.delta.weights import is_tied, open_weights, own_tensors, read_config
@@ -59,6 +60,7 @@ def apply_delta(
     base_id: str | None = None,
     scaled: float = 1.0,
     shard_bytes: int = SHARD_BYTES,
+    watch: Watch = ignore,
 ) -> AppliedReport:
     """Writes base plus delta as a model folder, with the base's config and tokenizer files.
 
@@ -70,6 +72,7 @@ def apply_delta(
         base_id: what the base is called in a refusal; by default its folder's name.
         scaled: what the delta is multiplied by; 1 rebuilds the fine-tune.
         shard_bytes: weights per file.
+        watch: hears of each tensor that is written.
 
     Raises:
         NotAvailableError: delta or base are absent.
@@ -86,7 +89,7 @@ def apply_delta(
         _copy_files(base, folder)
         with storage_errors(out):
             (folder / "config.json").write_text(config, encoding="utf-8")
-        _write_shards(folder, rebuild, _shards(rebuild, shard_bytes))
+        _write_shards(folder, rebuild, _shards(rebuild, shard_bytes), watch)
     return AppliedReport(out, rebuild.rounding_loss())
 
 
@@ -128,13 +131,16 @@ def _shards(rebuild: Rebuild, shard_bytes: int) -> list[list[Entry]]:
     return shards
 
 
-def _write_shards(folder: Path, rebuild: Rebuild, shards: list[list[Entry]]) -> None:
+def _write_shards(folder: Path, rebuild: Rebuild, shards: list[list[Entry]], watch: Watch) -> None:
     places: dict[str, str] = {}
+    sizes = {entry.name: entry.nbytes for shard in shards for entry in shard}
+    names = passing(sizes, watch)
     for number, shard in enumerate(shards, 1):
         name = f"model-{number:05}-of-{len(shards):05}.safetensors"
         name = "model.safetensors" if len(shards) == 1 else name
-        write_safetensors(folder / name, shard, {"format": "pt"}, _arrays(rebuild, shard))
+        write_safetensors(folder / name, shard, {"format": "pt"}, _arrays(rebuild, shard, names))
         places |= {entry.name: name for entry in shard}
+    next(names, None)  # comes back for none: the last one is done too
     if len(shards) > 1:
         total = sum(entry.nbytes for shard in shards for entry in shard)
         index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(places.items()))}
@@ -143,6 +149,6 @@ def _write_shards(folder: Path, rebuild: Rebuild, shards: list[list[Entry]]) -> 
             (folder / "model.safetensors.index.json").write_text(text, encoding="utf-8")
 
 
-def _arrays(rebuild: Rebuild, shard: list[Entry]) -> "Iterator[NDArray[Any]]":
-    for entry in shard:
-        yield rebuild.tensor(entry.name)
+def _arrays(rebuild: Rebuild, shard: list[Entry], names: Iterator[str]) -> "Iterator[NDArray[Any]]":
+    for _ in shard:
+        yield from rebuild.pieces(next(names))

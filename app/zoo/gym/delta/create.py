@@ -1,9 +1,10 @@
 """Makes a delta of a fine-tune: a LoRA adapter or full weights against their base.
 
-Works tensor by tensor; memory is bounded by the largest tensor.
+Works tensor by tensor, over views of the files: private memory holds the coded tensor and little
+else. The base is hashed while its tensors are at hand.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from zoo.gym.delta.adapter import Adapter, is_adapter, read_adapter
 from zoo.gym.delta.codec import Encoded
 from zoo.gym.delta.coding import Coding, LowRank, choose_coding, form_of
 from zoo.gym.delta.container import Delta, is_delta, load_delta
-from zoo.gym.delta.encode import adapter_terms, weight_terms
+from zoo.gym.delta.encode import adapter_names, encode_adapted, encode_weight, weight_names
 from zoo.gym.delta.header import Base, DeltaHeader, Form, Quality
-from zoo.gym.delta.identity import identity
+from zoo.gym.delta.identity import IdentityHasher
 from zoo.gym.delta.kinds import TensorTerms
+from zoo.gym.delta.passing import Watch, ignore, passing
 from zoo.gym.delta.quality import QualityInput, measure_quality
 from zoo.gym.delta.weights import Weights, open_weights
 from zoo.gym.delta.writer import Spool, replace_header, write_delta
@@ -81,6 +83,7 @@ def create_delta(
     config: DeltaConfig | None = None,
     origin: Origin | None = None,
     quality: QualityInput | None = None,
+    watch: Watch = ignore,
 ) -> DeltaReport:
     """Writes the delta between a base and a fine-tune of it.
 
@@ -95,6 +98,7 @@ def create_delta(
         config: how the delta is coded; None takes the defaults.
         origin: recipe, seed and data fingerprint of the fine-tune.
         quality: what to measure the delta on; None leaves it unmeasured.
+        watch: hears of each tensor that is coded.
 
     Raises:
         NotAvailableError: source or base are absent.
@@ -107,14 +111,21 @@ def create_delta(
     before = open_weights(base)
     after = adapter.weights if adapter else open_weights(source)
     _refuse_overwriting(out, before, after)
-    encoded = _encoded(adapter, before, after, coding)
     with Spool(out.parent) as spool:
-        tensors = tuple(_spooled(encoded, spool))
+        hasher = IdentityHasher(before)
+        names = weight_names(before, after) if adapter is None else adapter_names(adapter, before)
+        sizes = {name: before.nbytes(name) + _tuned_bytes(adapter, after, name) for name in names}
+        tensors: list[TensorTerms] = []
+        for name in passing(sizes, watch):
+            change = _encode(adapter, before, after, name, coding)
+            if change is not None:
+                spool.add_tensor(change)
+                hasher.add(name)
+                tensors.append(change.tensor)
         if not tensors:
             raise InputError(f"{source} changes nothing: expected a fine-tune, got the base {base}")
-        names = [tensor.name for tensor in tensors]
-        told = Base(identity=identity(before, names), id=base_id, revision=base_revision)
-        write_delta(out, _header(form_of(coding), told, tensors, origin or Origin()), spool)
+        told = Base(identity=hasher.finish(), id=base_id, revision=base_revision)
+        write_delta(out, _header(form_of(coding), told, tuple(tensors), origin or Origin()), spool)
     delta = load_delta(out)
     if quality is not None:
         measured = measure_quality(base, source, delta, quality)
@@ -133,13 +144,19 @@ def _report(delta: Delta) -> DeltaReport:
     )
 
 
-def _encoded(
-    adapter: Adapter | None, before: Weights, after: Weights, coding: Coding
-) -> Iterator[Encoded | None]:
+def _encode(
+    adapter: Adapter | None, before: Weights, after: Weights, name: str, coding: Coding
+) -> Encoded | None:
     if isinstance(coding, LowRank):
         assert adapter is not None
-        return adapter_terms(adapter, before, coding)
-    return weight_terms(before, after, coding)
+        return encode_adapted(adapter, name, coding)
+    return encode_weight(before, after, name, coding)
+
+
+def _tuned_bytes(adapter: Adapter | None, after: Weights, name: str) -> int:
+    if adapter is None:
+        return after.nbytes(name)
+    return sum(after.nbytes(factor) for factor in adapter.factors[name])
 
 
 def _refuse_overwriting(out: Path, *inputs: Weights) -> None:
@@ -171,10 +188,3 @@ def _header(
         tool=f"zoo-gym {__version__}",
         quality=None,
     )
-
-
-def _spooled(encoded: Iterator[Encoded | None], spool: Spool) -> Iterator[TensorTerms]:
-    for change in encoded:
-        if change is not None:
-            spool.add_tensor(change)
-            yield change.tensor

@@ -1,6 +1,5 @@
 """Compares a fine-tune with its base, tensor by tensor, and codes what changed."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from zoo.gym.delta.adapter import Adapter, read_factors
@@ -15,6 +14,7 @@ from zoo.gym.delta.weights import (
     head_is_copy,
     is_tied,
     own_tensors,
+    same_values,
     stored_bytes,
 )
 from zoo.gym.errors import InputError
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def adapter_terms(adapter: Adapter, base: Weights, coding: LowRank) -> "Iterator[Encoded | None]":
-    """Yields the coded change of each linear layer that an adapter touches, None where it is zero.
+def adapter_names(adapter: Adapter, base: Weights) -> list[str]:
+    """Returns the linear layers that an adapter touches, in order.
 
     Raises:
         InputError: the adapter does not fit the base, or changes what is tied.
@@ -33,7 +33,16 @@ def adapter_terms(adapter: Adapter, base: Weights, coding: LowRank) -> "Iterator
     tied = is_tied(base)
     for name in sorted(adapter.factors):
         _check_target(adapter, base, name, tied=tied)
-        yield encode_factors(name, *read_factors(adapter, name), coding)
+    return sorted(adapter.factors)
+
+
+def encode_adapted(adapter: Adapter, name: str, coding: LowRank) -> Encoded | None:
+    """Codes what an adapter changes in a linear layer; None where that is zero.
+
+    Raises:
+        InputError: a value is not finite, or a group's values overflow float16.
+    """
+    return encode_factors(name, *read_factors(adapter, name), coding)
 
 
 def encode_factors(
@@ -64,29 +73,28 @@ def _check_target(adapter: Adapter, base: Weights, name: str, *, tied: bool) -> 
         raise InputError(f"{where}: expected shape {expected} as in the base, got {got}")
 
 
-def weight_terms(base: Weights, tuned: Weights, coding: Dense) -> "Iterator[Encoded | None]":
-    """Yields the coded change of each tensor of a full fine-tune, None where there is none.
+def encode_weight(base: Weights, tuned: Weights, name: str, coding: Dense) -> Encoded | None:
+    """Codes what a full fine-tune changed in a tensor; None where there is no change.
 
     Raises:
-        InputError: a tensor is in one of both only, or of another shape, or not finite.
+        InputError: a value is not finite, or too large for a scale.
     """
-    for name in _common_tensors(base, tuned):
-        if 0 in base.shape(name):
-            continue
-        if base.dtype(name) not in FLOATS and _same_bytes(base, tuned, name):
-            continue
-        yield encode_tensor(name, stored(base, name), stored(tuned, name), coding)
+    if base.dtype(name) not in FLOATS and _same_bytes(base, tuned, name):
+        return None
+    return encode_tensor(name, stored(base, name), stored(tuned, name), coding)
 
 
 def _same_bytes(base: Weights, tuned: Weights, name: str) -> bool:
-    import numpy as np
-
     same_type = base.dtype(name) == tuned.dtype(name)
-    return same_type and np.array_equal(stored_bytes(base, name), stored_bytes(tuned, name))
+    return same_type and same_values(stored_bytes(base, name), stored_bytes(tuned, name))
 
 
-def _common_tensors(base: Weights, tuned: Weights) -> list[str]:
-    """Returns the names to compare, after refusing another architecture."""
+def weight_names(base: Weights, tuned: Weights) -> list[str]:
+    """Returns the tensors to compare, in order.
+
+    Raises:
+        InputError: a tensor is in one of both only, or of another shape.
+    """
     tied = is_tied(base)
     if tied and "lm_head.weight" in tuned.tensors and not head_is_copy(tuned):
         where = f"{tuned.source}: tensor 'lm_head.weight'"
@@ -100,4 +108,4 @@ def _common_tensors(base: Weights, tuned: Weights) -> list[str]:
             expected, got = list(base.shape(name)), list(tuned.shape(name))
             where = f"{tuned.source}: tensor {name!r}"
             raise InputError(f"{where}: expected shape {expected} as in the base, got {got}")
-    return sorted(before)
+    return sorted(name for name in before if 0 not in base.shape(name))

@@ -1,12 +1,15 @@
 """Does this base belong to this delta: one hash over the tensors that the delta touches."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
+from typing import TypeAlias
 
 from zoo.gym.delta.container import Delta
-from zoo.gym.delta.weights import Weights
+from zoo.gym.delta.weights import Weights, stored_bytes
 from zoo.gym.errors import InputError
+
+_Key: TypeAlias = tuple[tuple[tuple[Path, int, int], ...], tuple[str, ...]]
+_known: dict[_Key, str] = {}
 
 
 def identity(weights: Weights, names: Sequence[str]) -> str:
@@ -14,8 +17,42 @@ def identity(weights: Weights, names: Sequence[str]) -> str:
 
     Remembered for as long as the program runs, by path, size and time of change of the files.
     """
-    stamps = tuple((file, *_stamp(file)) for file in weights.files)
-    return _hashed(stamps, tuple(names))
+    from zoo.core import base_identity
+
+    key = _key(weights, names)
+    if key not in _known:
+        _known[key] = base_identity(weights.files, names)
+    return _known[key]
+
+
+class IdentityHasher:
+    """The same hash over tensors that come one by one, in sorted order, while they are at hand."""
+
+    def __init__(self, weights: Weights) -> None:
+        """Starts with no tensor of these weights."""
+        from zoo.core import IdentityHasher as CoreHasher
+
+        self._weights, self._hasher = weights, CoreHasher()
+        self._names: list[str] = []
+        self._stamps = _stamps(weights)
+
+    def add(self, name: str) -> None:
+        """Adds a tensor."""
+        info = self._weights.tensors[name][1]
+        self._hasher.add(name, info.dtype, info.shape, stored_bytes(self._weights, name))
+        self._names.append(name)
+
+    def finish(self) -> str:
+        """Returns the hash, and remembers it.
+
+        Raises:
+            InputError: the files were changed meanwhile.
+        """
+        if _stamps(self._weights) != self._stamps:
+            raise InputError(f"{self._weights.source} was changed while it was read")
+        found = self._hasher.finish()
+        _known[_key(self._weights, self._names)] = found
+        return found
 
 
 def verify_base(delta: Delta, base: Weights, base_id: str | None = None) -> None:
@@ -46,13 +83,10 @@ def verify_base(delta: Delta, base: Weights, base_id: str | None = None) -> None
             raise InputError(f"{delta.path}: tensor {tensor.name!r}: {got}")
 
 
-def _stamp(file: Path) -> tuple[int, int]:
-    status = file.stat()
-    return status.st_size, status.st_mtime_ns
+def _key(weights: Weights, names: Sequence[str]) -> _Key:
+    return _stamps(weights), tuple(sorted(names))
 
 
-@lru_cache(maxsize=16)
-def _hashed(stamps: tuple[tuple[Path, int, int], ...], names: tuple[str, ...]) -> str:
-    from zoo.core import base_identity
-
-    return base_identity([file for file, _, _ in stamps], names)
+def _stamps(weights: Weights) -> tuple[tuple[Path, int, int], ...]:
+    found = ((file, file.stat()) for file in weights.files)
+    return tuple((file, status.st_size, status.st_mtime_ns) for file, status in found)

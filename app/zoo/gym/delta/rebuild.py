@@ -1,19 +1,20 @@
-"""The tensors of base plus delta, one by one, and what rounding them to bfloat16 costs."""
+"""The tensors of base plus delta, piece by piece, and what rounding them to bfloat16 costs."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from zoo.gym.delta.codec import apply_rows, decode_rows
+from zoo.gym.delta.codec import Parts, apply_rows, decode_rows
 from zoo.gym.delta.container import Delta, tensor_parts
 from zoo.gym.delta.kinds import TensorTerms, rows_and_columns
 from zoo.gym.delta.safetensors import ITEM_BYTES, Entry
+from zoo.gym.delta.stored import stored
 from zoo.gym.delta.weights import (
     FLOATS,
     Weights,
     blocks,
     from_bf16,
-    read_float32,
     stored_bytes,
     to_bf16,
 )
@@ -27,6 +28,12 @@ OutType: TypeAlias = Literal["f32", "bf16"]
 
 NAMES: dict[OutType, tuple[str, str]] = {"f32": ("F32", "float32"), "bf16": ("BF16", "bfloat16")}
 """What safetensors and a model's config call the type."""
+
+PIECE_WEIGHTS = 1 << 22
+"""Weights of a matrix that are in memory as float32 at once, about."""
+
+ROWS_AT_ONCE = 1024
+"""Pieces end at multiples of this, where a product of factors is cut as well."""
 
 
 @dataclass
@@ -54,30 +61,37 @@ class Rebuild:
             name, NAMES[self.dtype][0] if stored in FLOATS else stored, self.base.shape(name)
         )
 
-    def tensor(self, name: str) -> "NDArray[Any]":
-        """Returns a tensor of the rebuilt model in the type that is written."""
+    def pieces(self, name: str) -> "Iterator[NDArray[Any]]":
+        """Yields a tensor of the rebuilt model in the type that is written, in blocks of rows."""
         if self.base.dtype(name) not in FLOATS:
-            return stored_bytes(self.base, name)
-        values = read_float32(self.base, name)
-        if name not in self.terms:
-            return values if self.dtype == "f32" else to_bf16(values)
-        return self._changed(self.terms[name], values)
+            yield stored_bytes(self.base, name)
+            return
+        before = stored(self.base, name).reshape(rows_and_columns(self.base.shape(name)))
+        rows, columns = before.values.shape
+        tensor = self.terms.get(name)
+        parts = tensor_parts(self.delta, tensor) if tensor else {}
+        step = max(1, PIECE_WEIGHTS // max(1, columns) // ROWS_AT_ONCE) * ROWS_AT_ONCE
+        for start in range(0, rows, step):
+            block = slice(start, min(rows, start + step))
+            values = before.float32(slice(block.start * columns, block.stop * columns))
+            values = values.reshape(block.stop - block.start, columns)
+            if tensor is None:
+                yield values if self.dtype == "f32" else to_bf16(values)
+            else:
+                yield self._changed(tensor, parts, block, values)
 
-    def _changed(self, tensor: TensorTerms, values: "NDArray[np.float32]") -> "NDArray[Any]":
+    def _changed(
+        self, tensor: TensorTerms, parts: Parts, rows: slice, values: "NDArray[np.float32]"
+    ) -> "NDArray[Any]":
         import numpy as np
 
-        rows, columns = rows_and_columns(tensor.shape)
-        parts, everything = tensor_parts(self.delta, tensor), slice(0, rows)
         after = values if self.dtype == "f32" else values.copy()
-        matrix = after.reshape(rows, columns)
-        apply_rows(tensor, parts, everything, matrix, scaled=self.scaled)
+        apply_rows(tensor, parts, rows, after, scaled=self.scaled)
         if self.dtype == "f32":
             return after
-        change = decode_rows(tensor, parts, everything, values.reshape(rows, columns))
+        change = decode_rows(tensor, parts, rows, values)
         change *= np.float32(self.scaled)
-        return self._round(values.reshape(-1), after.reshape(-1), change.reshape(-1)).reshape(
-            values.shape
-        )
+        return self._round(values.reshape(-1), after.reshape(-1), change.reshape(-1))
 
     def _round(
         self,

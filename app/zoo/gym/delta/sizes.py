@@ -17,7 +17,7 @@ def lowrank_bytes(geometry: "Geometry", *, rank: int = 16) -> int:
     term = LowRankTerm(rank=rank)
     return payload_bytes(
         TensorTerms(name=name, shape=shape, terms=(term,))
-        for name, shape in _linear(geometry).items()
+        for name, shape in linear_shapes(geometry).items()
     )
 
 
@@ -30,14 +30,14 @@ def dense_bytes(geometry: "Geometry", *, scale: Scale = "row", linear_only: bool
         linear_only: leave out the embedding (counted once when tied) and the raw norms.
     """
     sign = SignTerm(scale=scale)
-    matrices = dict(_linear(geometry))
+    matrices = dict(linear_shapes(geometry))
     vectors: dict[str, tuple[int, ...]] = {}
     if not linear_only:
         embedding = (geometry.vocab, geometry.hidden)
         matrices["model.embed_tokens.weight"] = embedding
         if not geometry.tied:
             matrices["lm_head.weight"] = embedding
-        vectors = _norms(geometry)
+        vectors = norm_shapes(geometry)
     terms = [TensorTerms(name=name, shape=s, terms=(sign,)) for name, s in matrices.items()]
     terms += [TensorTerms(name=name, shape=s, terms=(RawTerm(),)) for name, s in vectors.items()]
     return payload_bytes(terms)
@@ -48,7 +48,8 @@ def payload_bytes(tensors: Iterable[TensorTerms]) -> int:
     return sum(part.nbytes for tensor in tensors for part in term_parts(tensor))
 
 
-def _linear(geometry: "Geometry") -> Mapping[str, tuple[int, int]]:
+def linear_shapes(geometry: "Geometry") -> Mapping[str, tuple[int, int]]:
+    """Returns the shapes [out, in] of the linear layers of all blocks, by their tensors' names."""
     queries = geometry.heads * geometry.head_dim
     keys = geometry.kv_heads * geometry.head_dim
     hidden, ffn = geometry.hidden, geometry.ffn
@@ -64,7 +65,8 @@ def _linear(geometry: "Geometry") -> Mapping[str, tuple[int, int]]:
     return dict(_per_layer(geometry.layers, shapes))
 
 
-def _norms(geometry: "Geometry") -> dict[str, tuple[int, ...]]:
+def norm_shapes(geometry: "Geometry") -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of all norms, by their tensors' names."""
     shapes: dict[str, tuple[int, ...]] = {
         "input_layernorm": (geometry.hidden,),
         "post_attention_layernorm": (geometry.hidden,),

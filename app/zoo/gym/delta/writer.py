@@ -85,6 +85,14 @@ def write_delta(path: Path, header: DeltaHeader, spool: Spool) -> None:
         _seal(temporary)
 
 
+def file_bytes(header: DeltaHeader) -> int:
+    """Returns the size of the file that a header and its parts make, without writing it."""
+    parts = [part for tensor in header.tensors for part in term_parts(tensor)]
+    ordered = [part for dtype in _ORDER for part in parts if part.dtype == dtype]
+    entries = [Entry(part.name, part.dtype, part.shape) for part in ordered]
+    return len(header_bytes(entries, _metadata(header))) + sum(part.nbytes for part in parts)
+
+
 def replace_header(delta: Delta, header: DeltaHeader) -> Delta:
     """Rewrites a delta file with another header for the same parts, and loads it again."""
     in_order = sorted(delta.parts.items(), key=lambda item: item[1].start)

@@ -1,0 +1,108 @@
+"""`zoo-gym plan`: what deltas of a model weigh, for one user and for many."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.gym.cli.options import Json
+from zoo.gym.cli.output import Output
+from zoo.gym.errors import InputError
+from zoo.gym.words import human_bytes
+from zoo.models import Entry, family_entry
+
+if TYPE_CHECKING:
+    from zoo.gym.delta.plan import Planned
+    from zoo.gym.delta.trial import Trial
+
+_BF16_BYTES = 2
+
+
+def plan(
+    *,
+    base: str = "zen-eco",
+    users: int = 10_000,
+    rank: int = 16,
+    measure: str | None = None,
+    as_json: Json = False,
+) -> int:
+    """Shows what deltas of a model weigh, for one user and for many.
+
+    Args:
+        base: a model of the zen family; its weights are not needed
+        users: how many variants one base serves
+        rank: of low-rank deltas
+        measure: a folder: there each file is written from random weights in the model's true
+            shape, read back and applied, and removed; zen-eco takes minutes and 10 GB
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.delta.plan import plan_deltas
+
+    out, entry = Output(as_json), family_entry(base)
+    for key, value in (("users", users), ("rank", rank)):
+        if value < 1:
+            raise InputError(f"{key}: expected at least 1, got {value}")
+    base_bytes = entry.parameters * _BF16_BYTES
+    planned = plan_deltas(entry.geometry, entry.hub_id or entry.alias, rank=rank)
+    out.answer(_title(entry, base_bytes, users))
+    out.answer(f"{'':<18} {'payload':>14} {'file':>14} {'':>6} {_people(users):>14} {'+ base':>9}")
+    for item in planned:
+        out.answer(_row(item, users, base_bytes))
+    trials = _trials(planned, Path(measure), out) if measure else {}
+    out.result(
+        {
+            "base": entry.alias,
+            "parameters": entry.parameters,
+            "base_bytes": base_bytes,
+            "users": users,
+            "rank": rank,
+            "deltas": [_as_json(item, users, trials.get(item.name)) for item in planned],
+        }
+    )
+    return 0
+
+
+def _title(entry: Entry, base_bytes: int, users: int) -> str:
+    return (
+        f"{entry.alias} ({entry.hub_id or 'built in'}): {entry.parameters:,} weights, "
+        f"{human_bytes(base_bytes)} as bf16, shared by {_people(users)}"
+    )
+
+
+def _people(users: int) -> str:
+    return f"{users:,} user{'' if users == 1 else 's'}"
+
+
+def _row(item: "Planned", users: int, base_bytes: int) -> str:
+    over = item.file_bytes / item.payload_bytes - 1
+    all_files = users * item.file_bytes
+    return (
+        f"{item.name:<18} {item.payload_bytes:>14,} {item.file_bytes:>14,} {over:>+6.1%} "
+        f"{human_bytes(all_files):>14} {human_bytes(all_files + base_bytes):>9}"
+    )
+
+
+def _trials(planned: "list[Planned]", folder: Path, out: Output) -> "dict[str, Trial]":
+    from zoo.gym.delta.trial import try_plan
+
+    found = try_plan(planned, folder, tell=out.progress)
+    out.answer("")
+    out.answer(f"{'':<18} {'payload read':>14} {'file written':>14} {'as planned':>11} {'kept':>6}")
+    for trial in found:
+        same = "yes" if trial.as_planned else "NO"
+        out.answer(
+            f"{trial.name:<18} {trial.payload_bytes:>14,} {trial.file_bytes:>14,} {same:>11} "
+            f"{trial.kept:>6.1%}"
+        )
+    out.say("kept: share of random differences' energy, 1 - |error|2 / |difference|2, when applied")
+    return {trial.name: trial for trial in found}
+
+
+def _as_json(item: "Planned", users: int, trial: "Trial | None") -> dict[str, object]:
+    told: dict[str, object] = {
+        "name": item.name,
+        "options": item.options,
+        "payload_bytes": item.payload_bytes,
+        "file_bytes": item.file_bytes,
+        "all_users_bytes": users * item.file_bytes,
+    }
+    return told if trial is None else told | {"measured": asdict(trial)}
