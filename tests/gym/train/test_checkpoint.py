@@ -224,6 +224,14 @@ def test_what_a_kill_left_behind_goes_with_the_next_checkpoint(tmp_path: Path, s
     assert names(tmp_path) == ["latest", "step-00000003"]
 
 
+def test_a_pointer_that_a_kill_left_half_written_goes_with_the_next_checkpoint(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ".latest.4194305.tmp").write_text("step-0000")
+    write_checkpoint(tmp_path, 2, write("b"))
+    assert names(tmp_path) == ["latest", "step-00000002"]
+
+
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), ValueError()])
 def test_a_failed_writing_leaves_the_last_good_one_and_no_stray(
     tmp_path: Path, error: Exception

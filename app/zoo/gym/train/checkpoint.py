@@ -30,7 +30,8 @@ STAGES = (
 
 # .old is a step that is being replaced by another writing of the same step
 _FOLDER = re.compile(r"step-(\d{8,})(\.old)?")
-_TEMPORARY = re.compile(r"step-\d{8,}\.tmp")
+# a checkpoint or a pointer whose writing was cut off
+_TEMPORARY = re.compile(r"step-\d{8,}\.tmp|\.latest\.\d+\.tmp")
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ def _prune(checkpoints: Path, step: int, keep: int) -> None:
 def _remove_strays(checkpoints: Path) -> None:
     for path in checkpoints.iterdir():
         if _TEMPORARY.fullmatch(path.name):
-            shutil.rmtree(path)
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _nothing(_: str) -> None:
