@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from zoo.gym.jobs import Run, create_run, open_run
+from zoo.gym.paths import folders
 
 Call = Callable[..., Any]
 
@@ -31,6 +32,22 @@ def test_runs_are_listed_newest_first(call: Call, done: Run) -> None:
     assert [(row["id"], row["state"], row["step"], row["pid"]) for row in rows] == [
         *(("r0002", "failed", 0, None), ("r0001", "done", 3, None))
     ]
+
+
+def test_a_list_is_the_same_after_the_index_was_deleted(call: Call, done: Run) -> None:
+    before = call("runs", "list", "--json").json
+    for path in (index := folders().index).parent.glob(f"{index.name}*"):
+        path.unlink()
+    assert call("runs", "list", "--json").json == before
+    assert index.is_file()
+
+
+def test_a_run_whose_worker_died_is_listed_as_interrupted(call: Call) -> None:
+    run = create_run("", {})
+    run.events.emit("state", state="running")
+    run.identity_file.write_text('{"pid": 4194305, "create_time": 1.0}')
+    assert call("runs", "list", "--json").json["runs"][0]["state"] == "interrupted"
+    assert "goes on from a checkpoint" in str(call("runs", "show", "last").stdout)
 
 
 def test_a_run_is_listed_in_a_line(call: Call, done: Run) -> None:

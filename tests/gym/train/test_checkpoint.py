@@ -162,6 +162,32 @@ def test_the_pointer_reaches_the_disk_before_its_name(
     assert folder == f"folder {tmp_path.name}"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which file is synced")
+def test_the_system_is_asked_for_syncs_and_names_in_that_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+
+    def sync(handle: int) -> None:
+        order.append(Path(f"/proc/self/fd/{handle}").readlink().name)
+
+    for name in ("rename", "replace"):
+        monkeypatch.setattr(os, name, renaming(order, getattr(os, name)))
+    monkeypatch.setattr(os, "fsync", sync)
+    write_checkpoint(tmp_path, 1, write("a"))
+    files_first = ["manifest.json", "optimizer", "weights", "sub", "step-00000001.tmp"]
+    pointer_last = [f".latest.{os.getpid()}.tmp", "-> latest", tmp_path.name]
+    assert order == [*files_first, "-> step-00000001", tmp_path.name, *pointer_last]
+
+
+def renaming(order: list[str], real: Callable[[Path, Path], None]) -> Callable[[Path, Path], None]:
+    def rename(path: Path, to: Path) -> None:
+        order.append(f"-> {Path(to).name}")
+        real(path, to)
+
+    return rename
+
+
 def test_a_file_that_could_not_be_replaced_is_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
