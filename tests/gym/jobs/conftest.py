@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.gym.jobs.real_runs import Place
 from zoo.gym.jobs.identity import is_alive, read_identity
 from zoo.gym.jobs.run import Run, create_run, run_folders
 
@@ -28,6 +29,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         identity = read_identity(run.identity_file)
         if identity is not None and identity.pid != os.getpid() and is_alive(identity):
             psutil.Process(identity.pid).kill()
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A real run that nothing interrupted."""
+    place = Place(tmp_path_factory.mktemp("whole") / "run")
+    place.train()
+    place.await_death()
+    return place
 
 
 @pytest.fixture

@@ -1,0 +1,156 @@
+"""A real run in a home of its own: started by the command line, killed, resumed and compared."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import psutil
+
+from zoo.gym.jobs import Run, State, tail_events
+from zoo.gym.jobs.identity import is_alive, read_identity
+from zoo.gym.train.manifest import manifest_fault
+
+LIMIT_S = 300.0
+STEPS = 12
+PROGRAM = [sys.executable, "-m", "zoo.gym"]
+TRAIN = ["train", "rows.jsonl", "--model", "zen-pico"]
+TRAIN += [f"max_steps={STEPS}", "save_steps=2", "eval_steps=3"]
+WITH_ENTRY = """
+import sys
+from functools import partial
+from zoo.gym.cli import main, train
+train.launch = partial(train.launch, entry=sys.argv.pop(1))
+sys.exit(main())
+"""
+"""The command line, whose worker does another piece of work."""
+
+Reached: TypeAlias = Callable[[dict[str, Any]], bool]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a kill left, and what the resume made of it.
+
+    Attributes:
+        listed: the state in `zoo-gym runs list` after the kill.
+        killed_at: the last step before the kill.
+        torn: what is wrong with each folder that has the name of a checkpoint.
+        state: how the resumed run ended.
+        weights: the digest of the trained weights.
+        strays: temporary files at the end.
+        sequence: the numbers of the events.
+    """
+
+    listed: State
+    killed_at: int
+    torn: list[str]
+    state: State
+    weights: str
+    strays: list[str]
+    sequence: list[int]
+
+
+class Place:
+    """A home of its own, so that runs do not wait for each other."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.run = Run(folder / "home" / "data" / "runs" / "r0001")
+        rows = [{"prompt": f"say {n}: ", "completion": f"{n} {n}"} for n in range(60)]
+        (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of every command here."""
+        here = {"ZOO_GYM_HOME": str(self.folder / "home"), "HF_HUB_CACHE": str(self.folder / "hub")}
+        here |= {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+        return os.environ | here
+
+    def call(self, *words: str, argv: list[str] = PROGRAM) -> dict[str, Any]:
+        """Runs a command and returns its JSON."""
+        done = subprocess.run(
+            [*argv, *words, "--json"],
+            env=self.env,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return answer
+
+    def train(self, entry: str | None = None) -> None:
+        """Starts the run, detached."""
+        argv = [sys.executable, "-c", WITH_ENTRY, f"killers:{entry}"] if entry else PROGRAM
+        self.call(*TRAIN, "--detach", argv=argv)
+
+    def await_death(self) -> None:
+        """Waits until the worker is gone."""
+        wait(lambda: not is_alive(read_identity(self.run.identity_file)))
+
+    def await_event(self, reached: Reached) -> None:
+        """Waits until a run has told something."""
+        wait(lambda: any(reached(event) for event in tail_events(self.run.events.path)[0]))
+
+    def kill(self, reached: Reached, delay_s: float) -> None:
+        """Kills the worker behind an event."""
+        self.await_event(reached)
+        time.sleep(delay_s)
+        identity = read_identity(self.run.identity_file)
+        assert identity is not None
+        psutil.Process(identity.pid).kill()
+        self.await_death()
+
+    def torn(self) -> list[str]:
+        """Says what is wrong with the folders that have the name of a checkpoint."""
+        folders = self.run.checkpoints.glob("step-????????")
+        faults = {path.name: manifest_fault(path, int(path.name[5:])) for path in folders}
+        return [f"{name} has {fault}" for name, fault in faults.items() if fault]
+
+    def weights(self) -> str:
+        """Returns the digest of the trained weights."""
+        file = self.run.result / "adapter_model.safetensors"
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+
+    def outcome(self, *, pruning: bool = False) -> Outcome:
+        """Looks at what the kill left, and resumes."""
+        events = tail_events(self.run.events.path)[0]
+        [row] = self.call("runs", "list")["runs"]
+        torn = [] if pruning else self.torn()
+        end = self.call("runs", "resume", "last", "--wait")
+        home = self.run.folder
+        return Outcome(
+            listed=row["state"],
+            killed_at=max((e["step"] for e in events if e["kind"] == "step"), default=0),
+            torn=torn,
+            state=end["state"],
+            weights=self.weights(),
+            strays=[p.name for p in home.rglob("*") if p.suffix in {".tmp", ".old"}],
+            sequence=[e["seq"] for e in tail_events(self.run.events.path)[0]],
+        )
+
+
+def told(kind: str, step: int | None = None, state: str | None = None) -> Reached:
+    """Says whether an event is of a kind, and of a step or state where one is given."""
+
+    def reached(event: dict[str, Any]) -> bool:
+        right_step = step is None or event.get("step") == step
+        return event["kind"] == kind and right_step and (state is None or event["state"] == state)
+
+    return reached
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        time.sleep(0.003)
