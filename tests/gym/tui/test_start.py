@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from textual.events import Paste
 from textual.pilot import Pilot
 from textual.widgets import Button, Input
 
@@ -57,6 +58,20 @@ def test_a_pasted_path_is_inspected_and_told_in_words(
         await shows(pilot, "200 examples", "3 are cut at 2,048", "2 equal an earlier one")
         await shows(pilot, "my.jsonl:57: no answer")
         assert asked == [["data", "inspect", str(path), "--model", "zen-pico", "--offline"]]
+
+    drive(visit)
+
+
+def test_a_file_dropped_on_a_field_with_a_path_takes_its_place(
+    drive: Drive, asked: list[list[str]], tmp_path: Path
+) -> None:
+    path = fakes.rows_file(tmp_path)
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.press("n", *"old")
+        app.post_message(Paste(f"'{path}'"))
+        await shows(pilot, "200 examples")
+        assert app.screen.query_one("#path", Input).value == str(path)
 
     drive(visit)
 

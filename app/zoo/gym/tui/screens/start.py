@@ -27,6 +27,14 @@ DEFAULTS = (
 )
 
 
+class PathInput(Input):
+    """A line for a path: what is pasted takes its place, and the screen looks at it at once."""
+
+    def on_paste(self, event: Paste) -> None:
+        """Leaves a paste to the screen."""
+        event.prevent_default()
+
+
 class StartScreen(Screen[None]):
     """Four short parts from the top: examples, model, settings, start.
 
@@ -72,7 +80,7 @@ class StartScreen(Screen[None]):
         yield Bar("new training")
         with VerticalScroll(id="form", can_focus=False):
             yield Static("1 Examples", classes="title")
-            yield Input(self.path, placeholder="path of a file", id="path", compact=True)
+            yield PathInput(self.path, placeholder="path of a file", id="path", compact=True)
             yield Static(NO_FILE, id="found", classes="said", markup=False)
             yield Static("2 Model", classes="title")
             with RadioSet(id="model", compact=True):
