@@ -1,7 +1,8 @@
 """How soon the app is there, and what it costs while a run goes on, in a terminal of 120 by 36.
 
 The terminal is a pseudo one that answers the app's question for synchronised drawing, so that each
-drawing can be counted.
+drawing can be counted. Everything is measured twice: on the machine as it is, and while zen-nano in
+its true size, with random weights, trains beside it in steps of 256 tokens.
 """
 
 import fcntl
@@ -22,8 +23,10 @@ from statistics import median
 import psutil
 
 from bench.measure import Case
+from bench.zen_nano import write_model
+from zoo.models.registry import registry
 
-REPEATS = 7
+REPEATS = 5
 WATCH_S = 10.0
 COLUMNS, LINES = 120, 36
 
@@ -42,6 +45,19 @@ for step in range(201, 100_000):
     time.sleep(0.1)
 """
 """A run that tells ten steps a second, for the app to follow."""
+
+TRAINER = """
+import argparse, sys
+from pathlib import Path
+import torch
+from bench.step import ours
+torch.set_num_threads(1)
+step = ours(Path(sys.argv[1]), argparse.Namespace(method="lora", device="cpu", tokens=256))
+step()
+print("training", flush=True)
+while True:
+    step()
+"""
 
 
 class Pseudo:
@@ -119,21 +135,42 @@ def watched(home: Path, keys: bytes) -> tuple[float, float, float]:
     return cpu_s / WATCH_S, drawn.count(DRAWING) / WATCH_S, len(drawn) / WATCH_S / 1000
 
 
+@contextmanager
+def training(folder: Path) -> Iterator[None]:
+    """Trains zen-nano beside whatever is measured, from its first step on."""
+    entry = next(entry for entry in registry() if entry.alias == "zen-nano")
+    model = write_model(folder, entry, tokenizer=None, seed=0)
+    argv = [sys.executable, "-c", TRAINER, str(model)]
+    env = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    trainer = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE)
+    try:
+        assert trainer.stdout is not None
+        trainer.stdout.readline()
+        yield
+        assert trainer.poll() is None, "the training ended before the figures were taken"
+    finally:
+        trainer.kill()
+        trainer.communicate()
+
+
 def run() -> Iterator[Case]:
-    """Yields the cases; app and import alternate."""
+    """Yields the cases, on the machine as it is and beside a training."""
     with tempfile.TemporaryDirectory() as name:
-        home = Path(name)
-        pairs = [(first_frame_s(home), imports_s()) for _ in range(REPEATS)]
-        ratio = median(mine / theirs for mine, theirs in pairs)
-        mine_s = median(mine for mine, _ in pairs)
-        yield Case("first frame", mine_s, "s", "importing textual", ratio, "<= 2.0")
-        idle, _, sent = watched(home, b"")
-        yield Case("idle: share of a core", idle, "", "one core", idle, "<= 0.01")
-        yield Case("idle: written", sent, "kB/s", "nothing", sent, "<= 1")
-        yield from _following(home)
+        folder = Path(name)
+        yield from _cases(folder / "alone", "")
+        with training(folder / "hub"):
+            yield from _cases(folder / "beside", ", beside zen-nano")
 
 
-def _following(home: Path) -> Iterator[Case]:
+def _cases(home: Path, told: str) -> Iterator[Case]:
+    """Yields the figures of one home; app and import alternate."""
+    pairs = [(first_frame_s(home), imports_s()) for _ in range(REPEATS)]
+    ratio = median(mine / theirs for mine, theirs in pairs)
+    mine_s = median(mine for mine, _ in pairs)
+    yield Case(f"first frame{told}", mine_s, "s", "importing textual", ratio, "<= 2.0")
+    idle, _, sent = watched(home, b"")
+    yield Case(f"idle{told}", idle, "of a core", "one core", idle, "<= 0.01")
+    yield Case(f"idle: written{told}", sent, "kB/s", "nothing", sent, "<= 1")
     env = os.environ | {"ZOO_GYM_HOME": str(home)}
     writer = subprocess.Popen([sys.executable, "-c", WRITER], env=env, stdout=subprocess.PIPE)
     try:
@@ -143,6 +180,7 @@ def _following(home: Path) -> Iterator[Case]:
     finally:
         writer.kill()
         writer.communicate()
-    yield Case("following: drawings", drawings, "a second", "10 steps a second", drawings, "<= 2.0")
-    yield Case("following: written", sent, "kB/s", "10 steps a second", sent, "<= 60")
-    yield Case("following: share of a core", share, "", "one core", share, "<= 0.15")
+    against = "10 steps a second"
+    yield Case(f"following{told}", drawings, "drawings/s", against, drawings, "<= 2.0")
+    yield Case(f"following: written{told}", sent, "kB/s", against, sent, "<= 60")
+    yield Case(f"following: cost{told}", share, "of a core", "one core", share, "<= 0.15")

@@ -55,8 +55,8 @@ def line(case: Case) -> str:
     """Returns one row of the table."""
     missed = "" if case.keeps_its_bar() else "   MISSED"
     return (
-        f"{case.name:32} {case.value:>11.4g} {case.unit:9} {case.ratio:>9.3g} "
-        f"of {case.against:20} {case.bar:9}{missed}"
+        f"{case.name:40} {case.value:>11.4g} {case.unit:10} {case.ratio:>9.3g} "
+        f"of {case.against:22} {case.bar:9}{missed}"
     )
 
 
