@@ -3,7 +3,7 @@ BIN = .venv/bin
 PYTEST_ARGS ?=
 SOURCES = $(wildcard core-rs/src/*.rs core-rs/src/*/*.rs)
 
-.PHONY: demo test slow lint neon bench pico core lock golden clean
+.PHONY: demo test slow lint neon golden bench pico core lock clean
 
 demo: .venv/ready ## install if need be, then run the main job on the built-in model
 	$(BIN)/zoo-gym demo
@@ -28,6 +28,9 @@ lint: .venv/ready ## format, linters, types, sizes
 
 neon: ## the Rust core's tests on 64-bit ARM, emulated; skipped aloud where that cannot be had
 	.ci/neon
+
+golden: .venv/ready ## draw the golden screens anew; look at the difference before a commit
+	$(BIN)/pytest --quiet --update-golden tests/gym/tui/test_golden.py
 
 bench: .venv/ready ## measure against the plain alternatives; writes bench/results
 	$(BIN)/python -m bench

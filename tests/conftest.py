@@ -27,6 +27,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="folder of real models and data; a test whose file is not in it then fails "
         "(default: ../shared, where an absent file only skips the test)",
     )
+    parser.addoption(
+        "--update-golden", action="store_true", help="draw the golden screens anew (make golden)"
+    )
 
 
 def pytest_configure() -> None:

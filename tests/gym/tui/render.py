@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.gym.tui import fakes
-from zoo.gym.jobs import Run
+from zoo.gym.jobs import Run, create_run
 from zoo.gym.tui.app import GymApp
 
 SIZES = ((80, 24), (100, 30), (120, 36))
@@ -27,6 +27,7 @@ def fill() -> dict[str, Run]:
     runs = {
         name: fakes.new_run() for name in ("done", "failed", "interrupted", "paused", "running")
     }
+    runs["queued"] = create_run(fakes.CONFIG, {})
     for name, last in (
         ("done", 150),
         ("failed", 31),
@@ -66,7 +67,8 @@ async def shots(folder: Path, size: tuple[int, int], rows: Path, *, empty: bool)
         await shoot("runs-empty" if empty else "runs")
         if empty:
             return
-        for i, name in enumerate(("running", "paused", "interrupted", "failed", "done"), 1):
+        names = ("queued", "running", "paused", "interrupted", "failed", "done")
+        for i, name in enumerate(names):
             await app.action_watch(f"r{6 - i:04}")
             await shoot(f"run-{name}")
             if name == "running":

@@ -123,6 +123,12 @@ def test_from_an_empty_home_to_a_finished_run_and_its_chart(terminal: Terminal) 
     screen = terminal.shows("Done, step 30 of 30", "100%", f"zoo-gym chat --run {run.id}")
     assert has_chart(screen)
     assert json.loads((run.result / "adapter_config.json").read_text())["r"] == 16
+    terminal.keys("l")
+    terminal.shows(f"{run.id} > log")
+    terminal.keys("Escape", "1")
+    terminal.shows(f"See how {run.id}: zen-pico, done at step 30 of 30", "All runs (1)")
+    terminal.keys("2", "Enter")
+    assert has_chart(terminal.shows("Done, step 30 of 30"))
 
 
 def test_a_run_outlives_its_terminal_and_the_app_shows_all_of_it(terminal: Terminal) -> None:

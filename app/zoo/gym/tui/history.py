@@ -93,7 +93,8 @@ def meaning(history: History) -> str:
     """Returns what the curve says, in words for somebody who has never seen one."""
     if not history.losses:
         return "No step yet, so there is nothing to judge."
-    loss = f"The loss is {_trend([loss for _, loss in history.losses])}"
+    verb = "was" if history.status.state == "done" else "is"
+    loss = f"The loss {verb} {_trend([loss for _, loss in history.losses])}"
     if not history.held_out:
         return f"{loss}. No examples were held out, so nothing tells learning from memorising."
     return f"{loss}. {_held_out_words(history)}"

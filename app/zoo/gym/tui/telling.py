@@ -50,9 +50,10 @@ def meters(history: History) -> list[Meter]:
 
 
 def last_notes(history: History, most: int) -> str:
-    """Returns the newest messages, and how many older ones there are."""
-    shown = history.notes[-most:]
-    older = len(history.notes) - len(shown)
+    """Returns the newest messages, and how many older ones; the headline's is not said again."""
+    notes = [note for note in history.notes if note != f"error: {history.status.message}"]
+    shown = notes[-most:]
+    older = len(notes) - len(shown)
     return "\n".join([*([f"({older} earlier messages)"] if older else []), *shown])
 
 
@@ -61,8 +62,8 @@ def what_next(history: History, run: Run) -> str:
     match history.status.state:
         case "done":
             return (
-                f"Next: zoo-gym chat --run {run.id}  talks with it, "
-                f"zoo-gym delta create {run.id}  makes a small file of what it learned"
+                f"To talk with it:      zoo-gym chat --run {run.id}\n"
+                f"To make a small file: zoo-gym delta create {run.id}"
             )
         case "failed":
             hint = f"{history.status.hint}. " if history.status.hint else ""

@@ -24,6 +24,8 @@ class CommandScreen(Screen[None]):
 
     HELP = "A command of zoo-gym, run beside the app. Leaving it before its end asks first."
     CSS: ClassVar[str] = """
+    CommandScreen Log { background: $background; padding: 0 1; scrollbar-size-vertical: 1; }
+    CommandScreen Log:focus { background-tint: transparent; }
     CommandScreen #state { height: auto; padding: 0 1; margin-bottom: 1; text-style: bold; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

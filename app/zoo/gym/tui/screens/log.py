@@ -26,6 +26,10 @@ class LogScreen(Screen[None]):
     """
 
     HELP = "What the worker of this run printed. Only mistakes and warnings of libraries land here."
+    CSS: ClassVar[str] = """
+    LogScreen Log { background: $background; padding: 0 1; scrollbar-size-vertical: 1; }
+    LogScreen Log:focus { background-tint: transparent; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,l", "app.pop_screen", "Back", key_display="Esc"),
         Binding("y", "copy", "Copy all"),
