@@ -40,7 +40,7 @@ def drive() -> Drive:
     return run
 
 
-async def until(pilot: Pilot[None], found: Callable[[], bool], limit_s: float = 20) -> None:
+async def until(pilot: Pilot[None], found: Callable[[], bool], limit_s: float = 60) -> None:
     """Waits until something holds; what is waited for happens in another thread or process."""
     for _ in range(round(limit_s / POLL_S)):
         if found():
