@@ -3,11 +3,13 @@
 usage: python -m bench [NAME ...]      NAME is one of BENCHES; all by default.
                                        nano runs only when named: half an hour of one core, 14 GB
 
-A result names the commit that was measured, and whether files of it had been changed since.
+A result names the commit that was measured, whether files of it had been changed since, and the
+load of the machine at the end.
 """
 
 import datetime as dt
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -32,6 +34,7 @@ def machine() -> dict[str, object]:
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in names},
         "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
+        "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
         "commit": _git("rev-parse", "HEAD"),
         "changed": bool(_git("status", "--porcelain", "--", ".", ":!bench/results")),
     }

@@ -124,10 +124,14 @@ def test_from_an_empty_home_to_a_finished_run_and_its_chart(terminal: Terminal) 
     assert has_chart(screen)
     assert json.loads((run.result / "adapter_config.json").read_text())["r"] == 16
     terminal.keys("l")
-    terminal.shows(f"{run.id} > log")
-    terminal.keys("Escape", "1")
+    terminal.shows("The worker has printed nothing")
+    terminal.keys("Escape")  # alone: with a key at its heels it would be that key with Alt
+    terminal.shows("Done, step 30 of 30")
+    terminal.keys("1")
     terminal.shows(f"See how {run.id}: zen-pico, done at step 30 of 30", "All runs (1)")
-    terminal.keys("2", "Enter")
+    terminal.keys("2")
+    terminal.shows("1 run, 0 with a process")
+    terminal.keys("Enter")
     assert has_chart(terminal.shows("Done, step 30 of 30"))
 
 
