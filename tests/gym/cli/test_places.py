@@ -1,10 +1,8 @@
-"""`paths`, `models` and `doctor`: what is where, told truthfully."""
+"""`paths` and `models`: what is where, told truthfully."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 Call = Callable[..., Any]
 
@@ -36,18 +34,3 @@ def test_other_models_of_the_cache_are_listed(call: Call, tmp_path: Path) -> Non
     (tmp_path / "hub" / "models--org--name" / "snapshots").mkdir(parents=True)
     names = [row["name"] for row in call("models", "--json").json["models"]]
     assert names == ["zen-pico", "zen-nano", "zen-eco", "org/name"]
-
-
-def test_the_doctor_gives_a_reason_for_every_device(
-    call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from zoo.backends.detect import Detection
-
-    found = Detection("cpu", "2 threads", (("cuda", "no device"),))
-    monkeypatch.setattr("zoo.backends.detect.detect", lambda: found)
-    told = call("doctor", "--json").json
-    assert told["devices"] == [
-        {"name": "cpu", "used": True, "reason": "2 threads"},
-        {"name": "cuda", "used": False, "reason": "no device"},
-    ]
-    assert {"zoo-gym", "torch"} <= set(told["versions"])

@@ -1,33 +1,28 @@
-"""`zoo-gym doctor`: what is installed and which devices can train; nothing is sent anywhere."""
-
-import platform
+"""`zoo-gym doctor`: what this machine is, what it can do, and what would bring the rest."""
 
 from zoo.gym.cli.options import Json
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.versions import versions
 
+FAILED = 1
+"""Exit code when the self-test failed."""
+
 
 def doctor(*, as_json: Json = False) -> int:
-    """Shows versions and which devices can train, and why.
+    """Tests this machine with zen-pico and shows what it has, what fits and what is missing.
+
+    Offline; the report names no folder of yours and no token, so that it can be shown to others.
 
     Args:
         as_json: print one JSON object as stdout's last line
     """
-    from zoo.backends.detect import detect
+    from zoo.gym import doctor as examination
     from zoo.models.offline import go_offline
 
     go_offline()
-
-    out, found = Output(as_json), detect()
-    system = {"python": platform.python_version(), "platform": platform.platform()}
-    for name, text in (system | versions()).items():
-        out.answer(f"{name:<16} {text}")
-    out.answer(f"device {found.name} is used: {found.reason}")
-    for name, reason in found.others:
-        out.answer(f"device {name} is not: {reason}")
-    out.answer("no telemetry, no update check; the network is used after a yes only")
-    devices = [{"name": found.name, "used": True, "reason": found.reason}] + [
-        {"name": name, "used": False, "reason": reason} for name, reason in found.others
-    ]
-    out.result(system | {"versions": versions(), "devices": devices})
-    return 0
+    out, known = Output(as_json), versions()
+    report = examination.examine(out.progress)
+    for line in examination.as_lines(report, known):
+        out.answer(line)
+    out.result(examination.as_json(report, known))
+    return 0 if report.ok else FAILED

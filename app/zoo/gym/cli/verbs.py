@@ -39,7 +39,7 @@ VERBS = (
     Verb("plan", "plan:plan", "", "Shows what deltas weigh, for one user and for many."),
     Verb("models", "models:models", "", "Lists the models, and which are here."),
     Verb("demo", "demo:demo", "", "Does the whole job on the built-in model."),
-    Verb("doctor", "doctor:doctor", "", "Shows versions and devices, with reasons."),
+    Verb("doctor", "doctor:doctor", "", "Tests this machine; tells what fits and is missing."),
     Verb("paths", "paths:paths", "", "Shows the folders that zoo-gym uses."),
 )
 """Every command."""

@@ -116,7 +116,9 @@ def offers(rows: list[RunRow]) -> list[tuple[str, str]]:
     found.append(
         ("app.command('demo')", "Demo: the whole job on the built-in model, a minute or two")
     )
-    found.append(("app.command('doctor')", "Doctor: versions and devices, and why"))
+    found.append(
+        ("app.command('doctor')", "Doctor: a test of this machine, what fits, what is missing")
+    )
     return found
 
 

@@ -1,0 +1,32 @@
+"""Free disk where zoo-gym writes, by role: no path is told."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoo.gym.paths import folders
+from zoo.models import cache_folder
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder by its role, and the free bytes of its disk; None where the disk does not tell."""
+
+    role: str
+    free_bytes: int | None
+
+
+def places() -> tuple[Place, ...]:
+    """Returns where runs and deltas go, and where models are kept."""
+    known = (("state folder", folders().data), ("model cache", cache_folder()))
+    return tuple(Place(role, free_bytes(path)) for role, path in known)
+
+
+def free_bytes(path: Path) -> int | None:
+    """Returns the free bytes of the disk that a folder is on, or would be on."""
+    path = path.absolute()
+    try:
+        there = next(place for place in (path, *path.parents) if place.exists())
+        return shutil.disk_usage(there).free
+    except OSError:
+        return None

@@ -1,0 +1,57 @@
+"""Which trainings fit into the memory that is free now, as the estimate before a run says."""
+
+from dataclasses import dataclass
+
+from zoo.gym.errors import DoesNotFitError
+from zoo.gym.train.fit import Need, check_fit, estimate
+from zoo.models import PICO, Geometry, registry
+
+TOKENS = 2048
+RANK = 16
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training of `TOKENS` tokens a micro-batch: what it needs, and whether that is free."""
+
+    model: str
+    method: str
+    needs_bytes: int
+    fits: bool
+
+
+def jobs(device: str, free_bytes: int) -> tuple[Job, ...]:
+    """Returns the family's models with LoRA and with full weights.
+
+    Args:
+        device: `cuda`, `mps` or `cpu`.
+        free_bytes: free memory of that device.
+    """
+    needs = [
+        (entry.alias, method, _need(entry.geometry, full=method == "full"))
+        for entry in registry()
+        if entry.alias != PICO
+        for method in ("lora", "full")
+    ]
+    return tuple(_job(name, method, need, device, free_bytes) for name, method, need in needs)
+
+
+def _need(geometry: Geometry, *, full: bool) -> Need:
+    return Need(
+        geometry=geometry,
+        full=full,
+        rank=RANK,
+        tokens=TOKENS,
+        evaluation_tokens=TOKENS,
+        checkpointing=True,
+        weight_bytes=4 if full else 2,
+    )
+
+
+def _job(name: str, method: str, need: Need, device: str, free_bytes: int) -> Job:
+    fit = estimate(need)
+    try:
+        check_fit(fit, device, free_bytes)
+    except DoesNotFitError:
+        return Job(name, method, fit.total, fits=False)
+    return Job(name, method, fit.total, fits=True)

@@ -1,0 +1,96 @@
+"""Operating system, processor and memory."""
+
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoo.backends.threads import available_cores
+
+CPUINFO = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine as a report of a mistake needs it; nothing in it names its owner.
+
+    Attributes:
+        system: name and version of the operating system.
+        architecture: `x86_64`, `arm64` ...
+        python: version of the interpreter.
+        processor: its name, `unknown` where the system does not tell it.
+        cores: how many this process may use.
+        memory_bytes: all of it.
+        available_bytes: what programs can still take.
+        gpu: an NVIDIA card is there, whether torch can use it or not.
+    """
+
+    system: str
+    architecture: str
+    python: str
+    processor: str
+    cores: int
+    memory_bytes: int
+    available_bytes: int
+    gpu: bool
+
+
+def machine() -> Machine:
+    """Looks at the machine as it is now."""
+    import psutil
+
+    memory = psutil.virtual_memory()
+    return Machine(
+        system=_system(),
+        architecture=platform.machine(),
+        python=f"{platform.python_implementation()} {platform.python_version()}",
+        processor=processor(),
+        cores=available_cores(),
+        memory_bytes=int(memory.total),
+        available_bytes=int(memory.available),
+        gpu=nvidia_there(),
+    )
+
+
+def processor() -> str:
+    """Returns the processor's name as the system tells it."""
+    if sys.platform == "linux":
+        return cpuinfo_name(CPUINFO) or "unknown"
+    if sys.platform == "darwin":
+        return _mac_processor() or platform.processor() or "unknown"
+    return platform.processor() or "unknown"
+
+
+def cpuinfo_name(file: Path) -> str | None:
+    """Returns the first model name in a file of Linux's form, None where there is none."""
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    named = (line.partition(":") for line in lines)
+    return next((value.strip() for key, _, value in named if key.strip() == "model name"), None)
+
+
+def nvidia_there() -> bool:
+    """Says whether the system has a driver of an NVIDIA card; loads no library for it."""
+    if sys.platform == "win32":
+        return (Path(os.environ.get("SYSTEMROOT", r"C:\Windows")) / "System32/nvcuda.dll").exists()
+    return Path("/proc/driver/nvidia/version").exists()
+
+
+def _mac_processor() -> str:
+    argv = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()
+
+
+def _system() -> str:
+    if sys.platform == "darwin":
+        return f"macOS {platform.mac_ver()[0]}"
+    name, libc = f"{platform.system()} {platform.release()}", " ".join(platform.libc_ver())
+    return f"{name}, {libc}" if libc.strip() else name

@@ -1,0 +1,233 @@
+"""The process that is examined: `python -m zoo.gym.doctor.patient`, one JSON object a line.
+
+It trains, answers and codes a delta with zen-pico for real. What goes wrong ends it: a finding of
+ours with a sentence, anything else as it would end any program; `examine.py` tells both.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.gym.demo.offline import no_network
+from zoo.gym.errors import GymError
+from zoo.models import PICO, pico_folder, registry
+from zoo.models.offline import go_offline
+
+if TYPE_CHECKING:
+    from zoo.backends.base import Backend, Batch, Policy
+
+Emit = Callable[[Mapping[str, object]], None]
+Tell = Callable[[str], None]
+
+CHECKS = ("load", "score", "train", "generate", "delta")
+"""What is tried, in this order."""
+
+ROWS = (("Spell cat backward.", "tac"), ("What is 2 + 3?", "2 + 3 is 5."))
+"""What is scored and learned: two rows of different length."""
+
+SCORE_NATS = 10.6966
+"""Nats a token of zen-pico on `ROWS`; tests/gym/doctor computes it with transformers alone."""
+
+TOLERANCE = 1e-3
+"""In nats: float32 sums in another order differ by less than a hundredth of it."""
+
+LEARNING_RATE = 0.01
+KEPT = 0.75
+"""Share of the step's gain that a 2-bit delta must keep."""
+
+
+def main() -> int:
+    """Tells devices and checks on stdout; returns 1 after a check that failed."""
+    stream = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    # What a library prints must not be taken for a line of ours.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+
+    def emit(fields: Mapping[str, object]) -> None:
+        print(json.dumps(fields), file=stream, flush=True)
+
+    go_offline()
+    try:
+        with no_network():
+            tell_devices(emit)
+            self_test(emit)
+    except GymError as error:
+        emit({"failed": error.message})
+        return 1
+    return 0
+
+
+def tell_devices(emit: Emit) -> None:
+    """Tells which device is used and why, the others and why not, and its free memory."""
+    import torch
+
+    from zoo.backends.detect import detect
+    from zoo.gym.train.fit import available_bytes
+
+    found = detect()
+    devices = [{"name": found.name, "used": True, "reason": found.reason}]
+    devices += [{"name": name, "used": False, "reason": why} for name, why in found.others]
+    emit(
+        {
+            "devices": devices,
+            "cuda_built": torch.version.cuda is not None,
+            "free_bytes": available_bytes(found.name),
+        }
+    )
+
+
+def self_test(emit: Emit) -> None:
+    """Runs every check on the device that training takes.
+
+    Raises:
+        GymError: a check found something wrong.
+    """
+    with check(emit, "load") as tell:
+        from zoo.backends import load_backend
+
+        backend = load_backend()
+        policy = load(backend, tell)
+        batch = rows()
+    with check(emit, "score") as tell:
+        score(policy, batch, tell)
+    with check(emit, "train") as tell:
+        train(policy, batch, tell)
+    with check(emit, "generate") as tell:
+        generate(policy, tell)
+    with check(emit, "delta") as tell, tempfile.TemporaryDirectory(prefix="zoo-gym-") as scratch:
+        round_trip(backend, policy, batch, Path(scratch), tell)
+
+
+@contextmanager
+def check(emit: Emit, name: str) -> Generator[Tell]:
+    """Tells that a check begins and how it ended; the block gives the sentence."""
+    sentence: list[str] = []
+    emit({"begin": name})
+    since = time.monotonic()
+    yield sentence.append
+    emit({"done": name, "said": sentence[0], "seconds": round(time.monotonic() - since, 2)})
+
+
+def load(backend: "Backend", tell: Tell) -> "Policy":
+    """Loads zen-pico with a new adapter."""
+    from zoo.backends.base import LoraSpec
+
+    policy = backend.load(pico_folder(), train=LoraSpec(rank=4, alpha=8.0))
+    known = next(entry.parameters for entry in registry() if entry.alias == PICO)
+    count = policy.parameter_count()
+    expect(count == known, f"expected {known} parameters, got {count}")
+    tell(f"{count:,} parameters on {backend.name}")
+    return policy
+
+
+def rows() -> "Batch":
+    """Returns `ROWS` as training would see them."""
+    from zoo.gym.data import EncodeOptions, Record, encode_records, load_tokenizer
+    from zoo.gym.data.batches import collate
+    from zoo.gym.objectives.sft import WINDOW_TOKENS
+
+    records = [Record("self-test", "completion", prompt=a, completion=b) for a, b in ROWS]
+    options = EncodeOptions(cutoff_len=128)
+    examples = encode_records(records, load_tokenizer(pico_folder()), options).examples
+    return collate(examples, {WINDOW_TOKENS: sum(int(row.mask.sum()) for row in examples)})
+
+
+def score(policy: "Policy", batch: "Batch", tell: Tell) -> None:
+    """Compares a loss with the stored one."""
+    found = loss(policy, batch)
+    near = abs(found - SCORE_NATS) <= TOLERANCE
+    expect(near, f"expected {SCORE_NATS:.4f} nats a token, got {found:.4f}")
+    tell(f"{found:.4f} nats a token, as stored")
+
+
+def train(policy: "Policy", batch: "Batch", tell: Tell) -> None:
+    """Takes one step and looks at the weights before and after, and at the base."""
+    from zoo.gym.objectives.sft import SupervisedLoss
+
+    base, before = loss(policy, batch), {name: value.copy() for name, value in policy.trained()}
+    policy.accumulate(SupervisedLoss(), batch, key=0)
+    policy.optimizer_step(LEARNING_RATE, 1.0)
+    moved = sum(int((value != before[name]).sum()) for name, value in policy.trained())
+    expect(moved > 0, "expected a step to change weights, got the same ones")
+    after = loss(policy, batch)
+    expect(after < base, f"expected a lower loss after a step, got {base:.4f} -> {after:.4f}")
+    with policy.reference() as reference:
+        kept = loss(reference, batch)
+    expect(abs(kept - base) <= TOLERANCE, f"expected an untouched base, got {base} -> {kept}")
+    tell(f"one step moved {moved:,} weights, loss {base:.2f} -> {after:.2f}, base untouched")
+
+
+def generate(policy: "Policy", tell: Tell) -> None:
+    """Answers a prompt, and scores the answer: both must say the same of each token."""
+    import numpy as np
+
+    from zoo.backends.base import Batch, Sampling, Stat
+    from zoo.gym.data import EncodeOptions, Message, encode_prompt, load_tokenizer
+
+    tokenizer = load_tokenizer(pico_folder())
+    prompt = encode_prompt([Message("user", ROWS[0][0])], tokenizer, EncodeOptions(cutoff_len=128))
+    (answer,) = policy.generate([prompt], Sampling(max_new_tokens=12), keys=[0])
+    ids_BT = np.array([[*prompt, *answer.ids]], dtype=np.int64)
+    learned_BT = np.arange(ids_BT.shape[1])[None, :] >= len(prompt)
+    whole = Batch(ids_BT, np.array([ids_BT.shape[1]], dtype=np.int64), learned_BT)
+    scored = policy.score(whole, frozenset({Stat.LOGPROBS}))[Stat.LOGPROBS][0, len(prompt) :]
+    apart = float(np.abs(scored - np.array(answer.logprobs)).max())
+    expect(apart <= TOLERANCE, f"expected an answer that scores as drawn, got {apart:.4f} apart")
+    tell(f"{len(answer.ids)} tokens, each scored as it was drawn")
+
+
+def round_trip(
+    backend: "Backend", policy: "Policy", batch: "Batch", folder: Path, tell: Tell
+) -> None:
+    """Makes a delta of the step, loads it again, and offers it with one bit flipped."""
+    from zoo.gym.delta import create_delta, delta_model, load_delta
+
+    file, base = folder / "delta.safetensors", pico_folder()
+    policy.save_result(folder / "adapter", base=PICO)
+    report = create_delta(folder / "adapter", base=base, base_id=PICO, out=file)
+    with delta_model(load_delta(file), base) as model:
+        found = loss(backend.load(model.folder, adapter=model.adapter), batch)
+    with policy.reference() as reference:
+        before = loss(reference, batch)
+    kept = (before - found) / (before - loss(policy, batch))
+    expect(kept >= KEPT, f"expected at least {KEPT:.0%} of the step kept, got {kept:.0%}")
+    expect(refuses_flipped_bit(file), "expected a damaged delta to be refused, got it loaded")
+    tell(f"2-bit file of {report.file_bytes:,} bytes keeps {kept:.0%} of the step")
+
+
+def refuses_flipped_bit(file: Path) -> bool:
+    """Flips the last bit of a delta file and says whether it is refused."""
+    from zoo.gym.delta import load_delta
+    from zoo.gym.errors import InputError
+
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    try:
+        load_delta(file)
+    except InputError:
+        return True
+    return False
+
+
+def loss(policy: "Policy", batch: "Batch") -> float:
+    """Returns nats per learned token."""
+    from zoo.backends.base import Stat
+
+    logprobs_BT = policy.score(batch, frozenset({Stat.LOGPROBS}))[Stat.LOGPROBS]
+    return -float(logprobs_BT.sum(dtype="float64")) / int(batch.loss_mask_BT.sum())
+
+
+def expect(holds: bool, sentence: str) -> None:
+    """Raises GymError with the sentence where something does not hold."""
+    if not holds:
+        raise GymError(sentence)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

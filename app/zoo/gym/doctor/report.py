@@ -1,0 +1,120 @@
+"""A report as text of at most 80 columns, and as JSON with the same content."""
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from zoo.gym.doctor.examine import Check, Report, short
+from zoo.gym.doctor.extras import Missing
+from zoo.gym.doctor.family import Model
+from zoo.gym.doctor.fits import RANK, TOKENS, Job
+
+WIDTH = 80
+NAME = 14
+"""Columns of a row's name."""
+
+QUIET = "no telemetry, no update check; the network is used after a yes only"
+
+
+def as_json(report: Report, versions: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the report as one object."""
+    found = asdict(report)
+    checks = found.pop("checks")
+    estimates = found.pop("jobs")
+    return {**found, "self_test": checks, "fits": estimates, "versions": dict(versions)}
+
+
+def as_lines(report: Report, versions: Mapping[str, str]) -> list[str]:
+    """Returns the report as lines; a command stands alone on its own."""
+    return [line.rstrip() for line in _lines(report, versions)]
+
+
+def _lines(report: Report, versions: Mapping[str, str]) -> Iterator[str]:
+    yield "Machine"
+    yield from _machine(report)
+    yield "Versions"
+    listed = ", ".join(f"{name} {text}".replace(" ", "\xa0") for name, text in versions.items())
+    yield from (line.replace("\xa0", " ") for line in row("packages", listed))
+    yield "Devices"
+    for device in report.devices:
+        used = "used: " if device["used"] else "not used: "
+        yield from row(device["name"], used + device["reason"])
+    yield f"What fits now (estimates, {TOKENS:,} tokens a micro-batch, LoRA of rank {RANK})"
+    for job in report.jobs:
+        yield from row(job.model, _job(job))
+    yield "Self-test on zen-pico"
+    for check in report.checks:
+        yield from row(check.name, _check(check))
+    yield "Disk"
+    for place in report.disk:
+        yield from row(place.role, f"{short(place.free_bytes)} free")
+    yield "Models"
+    for model in report.models:
+        yield from _model(model)
+    for title, needed in (("Missing", True), ("Not installed; training needs none of it", False)):
+        things = [thing for thing in report.missing if thing.needed is needed]
+        yield from [title] if things else []
+        for thing in things:
+            yield from _missing(thing)
+    yield ""
+    yield QUIET
+    yield _verdict(report)
+
+
+def row(name: str, text: str) -> list[str]:
+    """Returns a name and a text beside it, wrapped below itself."""
+    indent = " " * (NAME + 3)
+    lines = textwrap.wrap(text, WIDTH - len(indent), break_on_hyphens=False) or [""]
+    first = f"  {name:<{NAME}} {lines[0]}"
+    return [first, *(indent + line for line in lines[1:])]
+
+
+def command(text: str) -> str:
+    """Returns a command on a line of its own, never wrapped."""
+    return " " * (NAME + 3) + text
+
+
+def _machine(report: Report) -> Iterator[str]:
+    found = report.machine
+    yield from row("system", f"{found.system}, {found.architecture}, {found.python}")
+    cores = f"{found.cores} core{'s' if found.cores > 1 else ''}"
+    yield from row("processor", f"{found.processor}, {cores}")
+    memory = f"{short(found.memory_bytes)}, {short(found.available_bytes)} available"
+    yield from row("memory", memory)
+    core = report.kernels
+    others = [name for name in core.available if name != core.chosen]
+    also = f", also here: {', '.join(others)}" if others else ""
+    yield from row("kernels", f"{core.chosen} is used{also} (zoo.core {core.version})")
+
+
+def _job(job: Job) -> str:
+    method = "LoRA" if job.method == "lora" else "full weights"
+    return f"{method:<13} needs {short(job.needs_bytes):>8}: {'fits' if job.fits else 'too large'}"
+
+
+def _check(check: Check) -> str:
+    took = "" if check.seconds is None else f" ({check.seconds:.1f} s)"
+    said = f": {check.said}" if check.said else ""
+    return f"{check.state}{said}{took}"
+
+
+def _model(model: Model) -> Iterator[str]:
+    size = f"{model.parameters / 1e6:,.1f} M parameters"
+    if model.command is None:
+        yield from row(model.name, f"{size}, on this machine")
+        return
+    yield from row(model.name, f"{size}, not here; {short(model.download_bytes)} after a yes to:")
+    yield command(model.command)
+
+
+def _missing(thing: Missing) -> Iterator[str]:
+    yield from row(thing.what, f"{thing.why} ({', '.join(thing.packages)})")
+    yield command(thing.command)
+
+
+def _verdict(report: Report) -> str:
+    if report.ok:
+        return "All good: this machine can train."
+    bad = next(check.name for check in report.checks if check.state == "failed")
+    return f"The self-test failed at '{bad}': training cannot be relied on here."

@@ -1,0 +1,78 @@
+"""The report as people read it, and what is said to be missing."""
+
+import sys
+import tomllib
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from tests.gym.doctor.conftest import ALL_WELL, Examined
+from zoo.gym.cli import doctor as command
+from zoo.gym.doctor import as_json, as_lines
+from zoo.gym.doctor.extras import PURPOSES, lacking_packages, missing_extras, missing_torch
+from zoo.gym.doctor.machine import cpuinfo_name
+from zoo.gym.errors import EXIT_CODES, GymError
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_every_line_fits_into_eighty_columns(examined: Examined) -> None:
+    lines = as_lines(examined(ALL_WELL.replace("well", "a long sentence " * 9)), {"torch": "2"})
+    assert max(map(len, lines)) <= 80
+    assert lines[-1] == "All good: this machine can train."
+
+
+def test_the_json_has_what_the_text_has(examined: Examined) -> None:
+    report = examined(ALL_WELL)
+    found, text = as_json(report, {"torch": "2"}), "\n".join(as_lines(report, {"torch": "2"}))
+    assert set(found) == {*asdict(report), "versions", "self_test", "fits"} - {"checks", "jobs"}
+    assert all(thing["command"] in text for thing in found["missing"])
+    assert all(check["said"] in text for check in found["self_test"])
+
+
+def test_a_failed_self_test_ends_with_a_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    argv = (sys.executable, "-c", "raise SystemExit(3)")
+    monkeypatch.setattr(sys.modules["zoo.gym.doctor.examine"], "PATIENT", argv)
+    assert command.doctor() == EXIT_CODES[GymError]
+
+
+def test_every_extra_has_its_purpose() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(PURPOSES) == set(project["optional-dependencies"]) - {"all"}
+
+
+def test_an_extra_lacks_what_its_inner_extra_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["zoo-gym[b] ; extra == 'a'", "no-such-thing>=1 ; extra == 'b'", "pytest"]
+    monkeypatch.setattr("zoo.gym.doctor.extras.requires", lambda _: lines)
+    assert list(lacking_packages("a")) == ["no-such-thing"]
+
+
+def test_a_version_that_is_too_old_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["pytest>=9999 ; extra == 'serve'", "hypothesis ; extra == 'web'"]
+    monkeypatch.setattr("zoo.gym.doctor.extras.requires", lambda _: lines)
+    assert [(found.what, found.packages) for found in missing_extras()] == [("serve", ("pytest",))]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "cuda_built", "device", "start"),
+    [(True, False, "cpu", ("pip install", "uv pip")), (True, True, "cpu", ("nvidia-smi",))],
+)
+def test_a_card_that_torch_cannot_use_is_told_first(
+    gpu: bool, cuda_built: bool, device: str, start: tuple[str, ...]
+) -> None:
+    (found,) = missing_torch(gpu=gpu, cuda_built=cuda_built, device=device)
+    assert found.needed
+    assert found.command.startswith(start)
+
+
+@pytest.mark.parametrize(("gpu", "device"), [(False, "cpu"), (True, "cuda")])
+def test_a_card_that_is_absent_or_used_is_not_missing(gpu: bool, device: str) -> None:
+    assert missing_torch(gpu=gpu, cuda_built=True, device=device) == ()
+
+
+def test_the_processor_is_named_as_linux_names_it(tmp_path: Path) -> None:
+    file = tmp_path / "cpuinfo"
+    file.write_text("processor\t: 0\nmodel name\t: Fast: 9000\nmodel name\t: other\n")
+    assert cpuinfo_name(file) == "Fast: 9000"
+    assert cpuinfo_name(tmp_path / "none") is None
