@@ -1,9 +1,9 @@
 PYTHON ?= python3
 BIN = .venv/bin
 PYTEST_ARGS ?=
-SOURCES = $(wildcard core-rs/src/*.rs core-rs/src/*/*.rs)
+SOURCES = $(shell find core-rs/src -name "*.rs")
 
-.PHONY: demo test slow lint neon golden bench pico core lock clean
+.PHONY: demo test slow lint neon golden bench pico core matrix lock clean
 
 demo: .venv/ready ## install if need be, then run the main job on the built-in model
 	$(BIN)/zoo-gym demo
@@ -44,6 +44,9 @@ core: .venv/ready ## rebuild the Rust core after an edit
 	test -x $(BIN)/uv || { $(PYTHON) -m venv .venv && $(BIN)/pip install --quiet uv; }
 	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --constraints constraints.txt --editable . --group dev
 	touch $@
+
+matrix: .venv/ready ## install in every way on every Python found, with the demo in each
+	$(BIN)/python -m tests.house.matrix
 
 lock: .venv/ready ## resolve all dependencies anew, for every system and Python
 	$(BIN)/uv pip compile --quiet --universal --all-extras --group dev --upgrade --custom-compile-command "make lock" --output-file constraints.txt pyproject.toml
