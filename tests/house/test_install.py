@@ -1,0 +1,65 @@
+"""What is promised of installing, as far as it can be read without installing."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.house.extras import COMPILED, PLAIN_PYTHON, extras
+from tests.house.matrix import PYTHONS
+
+ROOT = Path(__file__).parents[2]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+OPTIONAL: dict[str, list[str]] = PROJECT["optional-dependencies"]
+LOCKED = dict(
+    line.split(" ;")[0].split("==")
+    for line in (ROOT / "constraints.txt").read_text().splitlines()
+    if re.match(r"[a-z0-9]", line)
+)
+
+
+def whole(extra: str) -> set[str]:
+    """Returns the distributions that an extra brings, those of its inner extras among them."""
+    names: set[str] = set()
+    for line in OPTIONAL[extra]:
+        inner = re.match(r"zoo-gym\[(.*)\]", line)
+        found = re.match(r"[A-Za-z0-9_-]+", line)
+        names |= set().union(*map(whole, inner[1].split(","))) if inner else set()
+        names |= {found[0]} if found and not inner else set()
+    return names
+
+
+def test_all_brings_every_extra_that_installs_from_wheels() -> None:
+    alone = COMPILED | {"hqq", "cuda", "all"}
+    assert whole("all") == set().union(*(whole(extra) for extra in extras() if extra not in alone))
+
+
+@pytest.mark.parametrize("extra", extras())
+def test_the_constraints_hold_every_extra(extra: str) -> None:
+    assert whole(extra) <= set(LOCKED)
+
+
+def test_the_constraints_hold_the_torch_that_the_project_asks_for() -> None:
+    assert f"torch=={LOCKED['torch']}" in PROJECT["dependencies"]
+
+
+def test_every_system_and_python_is_in_the_ci_matrix() -> None:
+    text = (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
+    matrix = yaml.safe_load(text)["jobs"]["test"]["strategy"]["matrix"]
+    assert {name.partition("-")[0] for name in matrix["os"]} == {"ubuntu", "macos", "windows"}
+    named = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if ":: 3." in line]
+    assert matrix["python"] == named
+    assert set(PYTHONS) <= set(named)
+    assert PROJECT["requires-python"] == f">={named[0]}"
+
+
+def test_the_ci_matrix_says_what_was_not_run() -> None:
+    text = (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
+    assert text.startswith("# Not run yet")
+
+
+def test_what_may_be_built_from_source_is_locked() -> None:
+    assert set(PLAIN_PYTHON) <= set(LOCKED)
