@@ -43,7 +43,8 @@ def test_every_extra_has_its_purpose() -> None:
 
 
 def test_an_extra_lacks_what_its_inner_extra_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = ["zoo-gym[b] ; extra == 'a'", "no-such-thing>=1 ; extra == 'b'", "pytest"]
+    lines = ["zoo-gym[b] ; extra == 'a'", "no-such-thing>=1 ; extra == 'b'"]
+    lines += ["pytest", "base-thing ; python_version > '3'"]
     monkeypatch.setattr("zoo.gym.doctor.extras.requires", lambda _: lines)
     assert list(lacking_packages("a")) == ["no-such-thing"]
 
