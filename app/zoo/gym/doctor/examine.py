@@ -22,7 +22,7 @@ from zoo.gym.words import human_bytes
 
 PATIENT = (sys.executable, "-P", "-m", "zoo.gym.doctor.patient")
 
-LIMIT_S = 300.0
+LIMIT_S = 600.0
 """How long the self-test may take: a card that hangs must not hang the doctor."""
 
 Progress = Callable[[str], None]
