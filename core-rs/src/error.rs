@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use crate::safetensors::HeaderError;
+use crate::{gguf::GgufError, safetensors::HeaderError};
 
 /// An input that the core refuses.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +71,15 @@ pub enum CoreError {
         path: PathBuf,
         /// What is wrong with it.
         reason: HeaderError,
+    },
+
+    /// A GGUF file that is not what it should be.
+    #[error("{}: {reason}", path.display())]
+    Gguf {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: GgufError,
     },
 
     /// A path that names no regular file.
@@ -148,6 +157,7 @@ impl CoreError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Header { reason, .. } => reason.hint(),
+            Self::Gguf { reason, .. } => reason.hint(),
             _ => None,
         }
     }

@@ -7,6 +7,7 @@
 pub mod codes;
 pub mod digest;
 pub mod error;
+pub mod gguf;
 pub mod identity;
 pub mod isa;
 #[cfg(feature = "python")]

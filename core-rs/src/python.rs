@@ -8,6 +8,7 @@
 mod buffers;
 mod codes;
 mod errors;
+mod identity;
 mod machine;
 mod readers;
 mod signs;
@@ -67,9 +68,11 @@ mod _core {
     #[pymodule_export]
     use super::codes::{pack_codes2, unpack_codes2};
     #[pymodule_export]
+    use super::identity::PyIdentityHasher;
+    #[pymodule_export]
     use super::machine::available_isas;
     #[pymodule_export]
-    use super::readers::{PyIdentityHasher, base_identity, file_digest, read_header};
+    use super::readers::{base_identity, file_digest, read_gguf_header, read_header};
     #[pymodule_export]
     use super::signs::{apply_signs, pack_signs, unpack_signs};
 

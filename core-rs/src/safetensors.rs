@@ -3,15 +3,20 @@
 //! A file is eight bytes (the header's length, little endian), the header (JSON in UTF-8, padded with
 //! spaces) and the data. Everything is checked before it is believed: lengths with checked arithmetic,
 //! names once each, offsets that cover the data from its first byte to its last without a hole or an
-//! overlap, sizes that equal shape times type. Memory stays within a few times [`MAX_HEADER_BYTES`]. The
-//! tensors' own bytes are not read.
+//! overlap, sizes that equal shape times type. A header is refused within twice its own bytes of memory
+//! and in a time that grows with them. The tensors' own bytes are read by [`finite`] alone.
 //!
-//! Stricter than the format asks in one place: a tensor has no other fields than `dtype`,
-//! `shape` and `data_offsets`. `__metadata__` may be null, as MLX writes it.
+//! Stricter than the format's own library: no tensor has other fields than `dtype`, `shape` and
+//! `data_offsets` or is there twice, names are short and plain, the header starts with its brace, and
+//! there are limits to the number of tensors and to the metadata. A tensor without bytes lies where that
+//! library writes it. `__metadata__` may be null, as MLX writes it.
 
 mod dtype;
+mod entries;
 mod error;
+pub mod finite;
 mod json;
+mod names;
 
 use std::{
     collections::BTreeMap,
@@ -24,10 +29,24 @@ use crate::error::CoreError;
 pub use dtype::DType;
 pub use error::HeaderError;
 pub(crate) use error::quote;
-use json::{RawHeader, RawTensor};
 
 /// The longest header that is read; the format's own library has the same limit.
 pub const MAX_HEADER_BYTES: u64 = 100_000_000;
+
+/// The most tensors of one file; published checkpoints have some thousands.
+pub const MAX_TENSORS: usize = 1 << 18;
+
+/// The longest metadata, as written.
+pub const MAX_METADATA_BYTES: usize = 16_000_000;
+
+/// The most entries of the metadata.
+pub const MAX_METADATA_ENTRIES: usize = 1 << 14;
+
+/// The longest name of a tensor or of a key of the metadata, in bytes.
+pub const MAX_NAME_BYTES: usize = 1024;
+
+/// The most dimensions of a tensor, as of a NumPy array.
+pub const MAX_DIMENSIONS: usize = 64;
 
 /// Bytes before the header: its length.
 const PREFIX_BYTES: u64 = 8;
@@ -100,10 +119,11 @@ pub(crate) fn header_of(file: &File, path: &Path) -> Result<Header, CoreError> {
     parse_header(&json, file_bytes).map_err(refused)
 }
 
+/// A range that the file was found to have, with exactly the memory that it needs.
 fn read_range(mut file: &File, start: u64, length: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+    let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
     file.seek(SeekFrom::Start(start))?;
-    file.take(length).read_to_end(&mut bytes)?;
+    file.read_exact(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -119,7 +139,7 @@ fn header_length(opening: &[u8], file_bytes: u64) -> Result<u64, HeaderError> {
     if header_bytes > MAX_HEADER_BYTES {
         return Err(HeaderError::TooLong { header_bytes });
     }
-    if header_bytes > file_bytes - PREFIX_BYTES {
+    if header_bytes > file_bytes.saturating_sub(PREFIX_BYTES) {
         return Err(HeaderError::Truncated {
             header_bytes,
             file_bytes,
@@ -128,11 +148,26 @@ fn header_length(opening: &[u8], file_bytes: u64) -> Result<u64, HeaderError> {
     Ok(header_bytes)
 }
 
+/// Reads and checks the header of a file in memory.
+///
+/// # Errors
+/// [`HeaderError`] for the first thing that is wrong.
+pub fn parse(file: &[u8]) -> Result<Header, HeaderError> {
+    let file_bytes = file.len() as u64;
+    let header_bytes = header_length(file, file_bytes)?;
+    let stop = usize::try_from(PREFIX_BYTES + header_bytes).unwrap_or(file.len());
+    parse_header(&file[8..stop], file_bytes)
+}
+
 /// Checks a header, given without the eight bytes before it, against the size of the whole file.
 ///
 /// # Errors
 /// [`HeaderError`] for the first thing that is wrong.
 pub fn parse_header(json: &[u8], file_bytes: u64) -> Result<Header, HeaderError> {
+    let header_bytes = json.len() as u64;
+    if header_bytes > MAX_HEADER_BYTES {
+        return Err(HeaderError::TooLong { header_bytes });
+    }
     let text = std::str::from_utf8(json).map_err(|error| {
         let at = error.valid_up_to();
         HeaderError::NotUtf8 { at, byte: json[at] }
@@ -142,98 +177,15 @@ pub fn parse_header(json: &[u8], file_bytes: u64) -> Result<Header, HeaderError>
             got: text.chars().next(),
         });
     }
-    let raw: RawHeader = serde_json::from_str(text).map_err(|error| HeaderError::json(&error))?;
-    let data_start = PREFIX_BYTES + json.len() as u64;
-    let mut tensors = raw
-        .tensors
-        .into_iter()
-        .map(|(name, tensor)| check_tensor(name, tensor, data_start))
-        .collect::<Result<Vec<_>, _>>()?;
-    tensors.sort_by(|a, b| (a.start, a.stop, &a.name).cmp(&(b.start, b.stop, &b.name)));
-    check_cover(&tensors, data_start, file_bytes)?;
+    let (mut entries, metadata) = entries::read(text)?;
+    names::refuse_twice(text, &entries)?;
+    let data_start = PREFIX_BYTES + header_bytes;
+    entries::check_cover(text, &mut entries, data_start, file_bytes)?;
+    let owned = |entry: &entries::Entry| entry.owned(text, data_start);
     Ok(Header {
-        tensors,
-        metadata: raw.metadata,
+        tensors: entries.iter().map(owned).collect::<Result<_, _>>()?,
+        metadata,
     })
-}
-
-/// Checks one tensor by itself and counts its offsets from the start of the file.
-fn check_tensor(name: String, raw: RawTensor, data_start: u64) -> Result<TensorInfo, HeaderError> {
-    let Some(dtype) = DType::from_name(&raw.dtype) else {
-        return Err(HeaderError::UnknownDType {
-            name,
-            dtype: raw.dtype,
-        });
-    };
-    let (from, to) = raw.data_offsets;
-    let (Some(start), Some(stop)) = (data_start.checked_add(from), data_start.checked_add(to))
-    else {
-        return Err(HeaderError::Offsets { name, from, to });
-    };
-    if start > stop {
-        return Err(HeaderError::Offsets { name, from, to });
-    }
-    let expected = dtype.bytes(&raw.shape).ok_or_else(|| HeaderError::Shape {
-        name: name.clone(),
-        shape: raw.shape.clone(),
-    })?;
-    if expected != stop - start {
-        return Err(HeaderError::Size {
-            name,
-            dtype,
-            shape: raw.shape,
-            expected,
-            got: stop - start,
-        });
-    }
-    Ok(TensorInfo {
-        name,
-        dtype,
-        shape: raw.shape,
-        start,
-        stop,
-    })
-}
-
-/// Checks that sorted tensors cover the data from its first byte to its last, each byte once.
-fn check_cover(
-    tensors: &[TensorInfo],
-    data_start: u64,
-    file_bytes: u64,
-) -> Result<(), HeaderError> {
-    let mut covered = data_start;
-    for tensor in tensors {
-        let name = || tensor.name.clone();
-        if tensor.start < covered {
-            return Err(HeaderError::Overlap {
-                name: name(),
-                start: tensor.start,
-                covered,
-            });
-        }
-        if tensor.start > covered {
-            return Err(HeaderError::Hole {
-                name: name(),
-                start: tensor.start,
-                covered,
-            });
-        }
-        if tensor.stop > file_bytes {
-            return Err(HeaderError::TruncatedData {
-                name: name(),
-                stop: tensor.stop,
-                file_bytes,
-            });
-        }
-        covered = tensor.stop;
-    }
-    if covered != file_bytes {
-        return Err(HeaderError::Trailing {
-            covered,
-            file_bytes,
-        });
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 """The header reader: takes what the format's own library writes, refuses what is malformed."""
 
 import contextlib
-import json
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
+from tests.core.hostile_safetensors import SAFETENSORS, file_of, two
 from zoo.core import Header, TensorInfo, read_header
 from zoo.core.errors import InputError
-
-ONE = {"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}
-
-
-def file_of(header: Any, data: bytes = b"") -> bytes:
-    text = header.encode() if isinstance(header, str) else json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + data
 
 
 def read(folder: Path, content: bytes) -> Header:
@@ -31,63 +23,9 @@ def read(folder: Path, content: bytes) -> Header:
     return read_header(path)
 
 
-def one(**changes: Any) -> bytes:
-    return file_of({"a": ONE["a"] | changes}, bytes(4))
-
-
-def two(first: list[int], second: list[int], size: int) -> bytes:
-    entries = {"a": ONE["a"] | {"data_offsets": first}, "b": ONE["a"] | {"data_offsets": second}}
-    return file_of(entries, bytes(size))
-
-
-MALFORMED = {
-    "shorter than its length field": (b"1234567", "truncated file: expected at least 8 bytes"),
-    "header beyond the file": (struct.pack("<Q", 100) + b"{}", "expected a header of 100 bytes"),
-    "header too long": (struct.pack("<Q", 10**8 + 1), "a header of 100000001 bytes"),
-    "not UTF-8": (struct.pack("<Q", 4) + b'{"\xff"', "expected UTF-8, got byte 0xff at position 2"),
-    "no object": (file_of("[]"), r"expected '\{', got '\['"),
-    "empty header": (file_of(""), r"expected '\{', got nothing"),
-    "broken JSON": (file_of('{"a": }'), "header is malformed: 'a': expected value"),
-    "name twice": (file_of('{"a":' + json.dumps(ONE["a"]) + ',"a":1}'), "'a' is there twice"),
-    "unknown dtype": (
-        one(dtype="F128"),
-        "unknown dtype: expected one like F32 or BF16, got 'F128'",
-    ),
-    "negative shape": (one(shape=[-1]), "'a': invalid value: integer `-1`"),
-    "overflowing shape": (one(shape=[2**40, 2**40]), "impossible shape"),
-    "shape no integer": (one(shape=[1.0]), "floating point"),
-    "negative offset": (one(data_offsets=[-4, 0]), "invalid value: integer `-4`"),
-    "reversed offsets": (
-        one(data_offsets=[4, 0]),
-        r"expected a start before its end, got \[4, 0\]",
-    ),
-    "wrong size": (one(shape=[2]), r"expected 8 bytes for \[2\] of F32, got 4"),
-    "unknown field": (one(extra=1), "unknown field `extra`"),
-    "offsets out of range": (file_of(ONE, bytes(3)), "truncated file: expected at least"),
-    "trailing bytes": (file_of(ONE, bytes(5)), "bytes behind the last tensor"),
-    "overlap": (two([0, 4], [2, 6], 6), "tensor 'b' overlaps another"),
-    "hole": (two([0, 4], [8, 12], 12), "hole before tensor 'b'"),
-    "metadata no text": (file_of({"__metadata__": {"k": 1}}), "'__metadata__': 'k': invalid type"),
-    "git LFS pointer": (
-        b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n",
-        "git LFS pointer instead of the file itself",
-    ),
-    "pickle in a zip": (b"PK\x03\x04" + bytes(60), "got a zip archive"),
-}
-
-
-@pytest.mark.parametrize("name", MALFORMED)
-def test_a_malformed_file_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
-    content, part = MALFORMED[name]
-    with pytest.raises(InputError, match=part) as caught:
-        read(tmp_path, content)
-    assert caught.value.message.startswith(f"{tmp_path / 'file.safetensors'}: ")
-    assert not caught.value.message.endswith(".")
-
-
 def test_a_git_lfs_pointer_comes_with_the_command_that_mends_it(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
-        read(tmp_path, MALFORMED["git LFS pointer"][0])
+        read(tmp_path, SAFETENSORS["git LFS pointer"].make())
     assert caught.value.hint == "fetch the file itself: git lfs pull"
 
 

@@ -2,25 +2,34 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use pyo3::{buffer::PyBuffer, prelude::*};
+use pyo3::{
+    IntoPyObjectExt,
+    prelude::*,
+    types::{PyBytes, PyList},
+};
 
-use super::{buffers::borrow, run};
+use super::run;
 use crate::{
     digest,
-    identity::{self, IdentityHasher},
-    safetensors,
+    gguf::{self, Array, Number, Value},
+    identity, safetensors,
 };
 
 /// Name, dtype, shape, first byte, one past the last byte.
 type PyTensor = (String, &'static str, Vec<u64>, u64, u64);
 
-/// The tensors of a safetensors file in the order of their bytes, and its metadata.
+/// The tensors of a safetensors file in the order of their bytes, and its metadata; where `finite`, also
+/// reads the tensors and refuses NaN and infinities.
 #[pyfunction]
 pub(super) fn read_header(
     py: Python<'_>,
     path: PathBuf,
+    finite: bool,
 ) -> PyResult<(Vec<PyTensor>, BTreeMap<String, String>)> {
-    let header = run(py, || safetensors::read_header(&path))?;
+    let header = run(py, || match finite {
+        true => safetensors::finite::read_finite(&path),
+        false => safetensors::read_header(&path),
+    })?;
     let tensors = header.tensors.into_iter();
     let tensors = tensors.map(|t| (t.name, t.dtype.name, t.shape, t.start, t.stop));
     Ok((tensors.collect(), header.metadata))
@@ -47,30 +56,67 @@ pub(super) fn file_digest(
     run(py, || digest::file_digest(&path, zero_at, zero_len))
 }
 
-/// `base_identity` over tensors that are given one by one.
-#[pyclass(name = "IdentityHasher", module = "zoo.core._core")]
-pub(super) struct PyIdentityHasher(IdentityHasher);
+/// Name, type, dimensions (innermost first), first byte, one past the last byte.
+type PyGgufTensor = (String, &'static str, Vec<u64>, u64, u64);
 
-#[pymethods]
-impl PyIdentityHasher {
-    #[new]
-    fn new() -> Self {
-        Self(IdentityHasher::default())
-    }
+/// Version, alignment, pairs in the order of the file, tensors in the order of their bytes. A number is a
+/// pair of its NumPy type and its bytes, an array of numbers the same in a list of one.
+#[pyfunction]
+#[allow(clippy::type_complexity)] // unpacked at once on the other side
+pub(super) fn read_gguf_header(
+    py: Python<'_>,
+    path: PathBuf,
+) -> PyResult<(u32, u64, Vec<(String, Py<PyAny>)>, Vec<PyGgufTensor>)> {
+    let header = run(py, || gguf::read_header(&path))?;
+    let metadata = header.metadata.into_iter();
+    let metadata = metadata.map(|(key, value)| Ok((key, gguf_value(py, value)?)));
+    let tensors = header.tensors.into_iter();
+    let tensors = tensors.map(|t| (t.name, t.kind.name, t.dimensions, t.start, t.stop));
+    Ok((
+        header.version,
+        header.alignment,
+        metadata.collect::<PyResult<_>>()?,
+        tensors.collect(),
+    ))
+}
 
-    fn add(
-        &mut self,
-        py: Python<'_>,
-        name: &str,
-        dtype: &str,
-        shape: Vec<u64>,
-        data: PyBuffer<u8>,
-    ) -> PyResult<()> {
-        let bytes = borrow(&data)?;
-        run(py, || self.0.add(name, dtype, &shape, bytes))
+fn gguf_value(py: Python<'_>, value: Value) -> PyResult<Py<PyAny>> {
+    match value {
+        Value::Number(number, bytes) => gguf_numbers(py, number, &bytes),
+        Value::Text(text) => text.into_py_any(py),
+        Value::Array(array) => gguf_array(py, array),
     }
+}
 
-    fn finish(&self, py: Python<'_>) -> PyResult<String> {
-        run(py, || self.0.finish())
+fn gguf_array(py: Python<'_>, array: Array) -> PyResult<Py<PyAny>> {
+    match array {
+        Array::Numbers(number, bytes) => [gguf_numbers(py, number, &bytes)?].into_py_any(py),
+        Array::Texts(texts) => {
+            let list = PyList::empty(py);
+            texts.iter().try_for_each(|text| list.append(text))?;
+            list.into_py_any(py)
+        }
+        Array::Arrays(arrays) => {
+            let inner = arrays.into_iter().map(|array| gguf_array(py, array));
+            inner.collect::<PyResult<Vec<_>>>()?.into_py_any(py)
+        }
     }
+}
+
+/// Numbers as bytes beside the name that NumPy gives to their type.
+fn gguf_numbers(py: Python<'_>, number: Number, bytes: &[u8]) -> PyResult<Py<PyAny>> {
+    let name = match number {
+        Number::U8 => "|u1",
+        Number::I8 => "|i1",
+        Number::U16 => "<u2",
+        Number::I16 => "<i2",
+        Number::U32 => "<u4",
+        Number::I32 => "<i4",
+        Number::F32 => "<f4",
+        Number::Bool => "|b1",
+        Number::U64 => "<u8",
+        Number::I64 => "<i8",
+        Number::F64 => "<f8",
+    };
+    (name, PyBytes::new(py, bytes)).into_py_any(py)
 }

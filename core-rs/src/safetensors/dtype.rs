@@ -9,96 +9,34 @@ pub struct DType {
     pub bits: u64,
 }
 
+const fn of(name: &'static str, bits: u64) -> DType {
+    DType { name, bits }
+}
+
 /// Every type that the format's own library (0.8) knows.
 const TABLE: [DType; 22] = [
-    DType {
-        name: "BOOL",
-        bits: 8,
-    },
-    DType {
-        name: "F4",
-        bits: 4,
-    },
-    DType {
-        name: "F6_E2M3",
-        bits: 6,
-    },
-    DType {
-        name: "F6_E3M2",
-        bits: 6,
-    },
-    DType {
-        name: "U8",
-        bits: 8,
-    },
-    DType {
-        name: "I8",
-        bits: 8,
-    },
-    DType {
-        name: "F8_E5M2",
-        bits: 8,
-    },
-    DType {
-        name: "F8_E4M3",
-        bits: 8,
-    },
-    DType {
-        name: "F8_E8M0",
-        bits: 8,
-    },
-    DType {
-        name: "F8_E4M3FNUZ",
-        bits: 8,
-    },
-    DType {
-        name: "F8_E5M2FNUZ",
-        bits: 8,
-    },
-    DType {
-        name: "I16",
-        bits: 16,
-    },
-    DType {
-        name: "U16",
-        bits: 16,
-    },
-    DType {
-        name: "F16",
-        bits: 16,
-    },
-    DType {
-        name: "BF16",
-        bits: 16,
-    },
-    DType {
-        name: "I32",
-        bits: 32,
-    },
-    DType {
-        name: "U32",
-        bits: 32,
-    },
-    DType {
-        name: "F32",
-        bits: 32,
-    },
-    DType {
-        name: "C64",
-        bits: 64,
-    },
-    DType {
-        name: "F64",
-        bits: 64,
-    },
-    DType {
-        name: "I64",
-        bits: 64,
-    },
-    DType {
-        name: "U64",
-        bits: 64,
-    },
+    of("BOOL", 8),
+    of("F4", 4),
+    of("F6_E2M3", 6),
+    of("F6_E3M2", 6),
+    of("U8", 8),
+    of("I8", 8),
+    of("F8_E5M2", 8),
+    of("F8_E4M3", 8),
+    of("F8_E8M0", 8),
+    of("F8_E4M3FNUZ", 8),
+    of("F8_E5M2FNUZ", 8),
+    of("I16", 16),
+    of("U16", 16),
+    of("F16", 16),
+    of("BF16", 16),
+    of("I32", 32),
+    of("U32", 32),
+    of("F32", 32),
+    of("C64", 64),
+    of("F64", 64),
+    of("I64", 64),
+    of("U64", 64),
 ];
 
 impl DType {
@@ -106,6 +44,17 @@ impl DType {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         TABLE.into_iter().find(|dtype| dtype.name == name)
+    }
+
+    /// Its place in the table of types.
+    pub(super) fn code(self) -> u8 {
+        let place = TABLE.iter().position(|dtype| *dtype == self);
+        place.and_then(|place| place.try_into().ok()).unwrap_or(0)
+    }
+
+    /// The type at a place in the table.
+    pub(super) fn from_code(code: u8) -> Self {
+        TABLE[usize::from(code).min(TABLE.len() - 1)]
     }
 
     /// Bytes of a tensor of this shape; none where they overflow or are no whole number.

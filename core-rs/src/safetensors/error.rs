@@ -1,9 +1,11 @@
 //! Everything that can be wrong with a header, as sentences.
 
-use super::{DType, MAX_HEADER_BYTES};
+use super::{
+    DType, MAX_HEADER_BYTES, MAX_METADATA_BYTES, MAX_METADATA_ENTRIES, MAX_NAME_BYTES, MAX_TENSORS,
+};
 
 /// Characters of a name that a message quotes; a name can be as long as the header.
-const QUOTED_CHARS: usize = 120;
+pub(super) const QUOTED_CHARS: usize = 120;
 
 /// Why a file is not well-formed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,8 +70,77 @@ pub enum HeaderError {
     /// A header that is not JSON of the expected form.
     #[error("header is malformed: {reason}")]
     Json {
-        /// What the JSON reader says.
+        /// What is expected, what is there and where.
         reason: String,
+    },
+
+    /// A name that two entries have.
+    #[error(
+        "header is malformed: {} is there twice: expected each name once",
+        quote(name)
+    )]
+    Twice {
+        /// The name.
+        name: String,
+    },
+
+    /// A name that could do harm where it is used.
+    #[error("name {} is not plain: expected {fault} in it", quote(name))]
+    Name {
+        /// The name.
+        name: String,
+        /// What it should not have.
+        fault: &'static str,
+    },
+
+    /// A name that is no name.
+    #[error(
+        "name {} is too long: expected at most {MAX_NAME_BYTES} bytes, got {raw_bytes}",
+        quote(opening)
+    )]
+    LongName {
+        /// How it begins.
+        opening: String,
+        /// Its length as written.
+        raw_bytes: usize,
+    },
+
+    /// More tensors than any model has.
+    #[error("too many tensors: expected at most {MAX_TENSORS} in one file, got more")]
+    TooManyTensors,
+
+    /// Metadata that are no notes any more.
+    #[error(
+        "metadata are too long: expected at most {MAX_METADATA_ENTRIES} entries in {MAX_METADATA_BYTES} bytes, got more"
+    )]
+    Metadata,
+
+    /// A tensor without bytes at the offset of another.
+    #[error(
+        "tensor {} has no bytes and shares its offset with {}: expected larger types first, then names in order",
+        quote(name),
+        quote(other)
+    )]
+    Misplaced {
+        /// The tensor without bytes.
+        name: String,
+        /// The tensor beside it.
+        other: String,
+    },
+
+    /// A NaN or an infinity, where they were looked for.
+    #[error(
+        "tensor {} is not finite: expected finite numbers, got {value} at {}",
+        quote(name),
+        dimensions(index)
+    )]
+    NotFinite {
+        /// The tensor.
+        name: String,
+        /// What was found.
+        value: &'static str,
+        /// Where in the tensor, from 0.
+        index: Vec<u64>,
     },
 
     /// A type that no version of the format has.
@@ -214,14 +285,28 @@ impl HeaderError {
         Some(Self::OtherFormat { format })
     }
 
-    pub(super) fn json(error: &serde_json::Error) -> Self {
-        let harmless = |c: char| if c.is_control() { '?' } else { c };
-        let reason = error.to_string();
-        let reason = reason
-            .chars()
-            .map(harmless)
-            .take(4 * QUOTED_CHARS)
-            .collect();
+    /// The same, told of an entry of the header.
+    pub(super) fn inside(self, name: &str) -> Self {
+        let reason = match self {
+            Self::Json { reason } => reason,
+            Self::Twice { name } => {
+                format!("{} is there twice: expected each name once", quote(&name))
+            }
+            other => return other,
+        };
+        Self::Json {
+            reason: format!("{}: {reason}", quote(name)),
+        }
+    }
+
+    pub(super) fn unknown_field(name: &str) -> Self {
+        let name = quote(name);
+        let reason = format!("unknown field {name}: expected dtype, shape and data_offsets alone");
+        Self::Json { reason }
+    }
+
+    pub(super) fn missing(field: &str) -> Self {
+        let reason = format!("no {field}: expected dtype, shape and data_offsets");
         Self::Json { reason }
     }
 }

@@ -12,6 +12,7 @@ from zoo.core._core import __version__
 if TYPE_CHECKING:
     from zoo.core.arrays import DType
     from zoo.core.codes import pack_codes2, unpack_codes2
+    from zoo.core.gguf import GgufHeader, GgufTensor, GgufValue, read_gguf_header
     from zoo.core.identity import IdentityHasher, base_identity, file_digest
     from zoo.core.isa import Isa, available_isas
     from zoo.core.safetensors import Header, TensorInfo, read_header
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DType",
+    "GgufHeader",
+    "GgufTensor",
+    "GgufValue",
     "Header",
     "IdentityHasher",
     "Isa",
@@ -30,6 +34,7 @@ __all__ = [
     "file_digest",
     "pack_codes2",
     "pack_signs",
+    "read_gguf_header",
     "read_header",
     "unpack_codes2",
     "unpack_signs",
@@ -37,6 +42,9 @@ __all__ = [
 
 _HOMES = {
     "DType": "arrays",
+    "GgufHeader": "gguf",
+    "GgufTensor": "gguf",
+    "GgufValue": "gguf",
     "Header": "safetensors",
     "IdentityHasher": "identity",
     "Isa": "isa",
@@ -47,6 +55,7 @@ _HOMES = {
     "file_digest": "identity",
     "pack_codes2": "codes",
     "pack_signs": "signs",
+    "read_gguf_header": "gguf",
     "read_header": "safetensors",
     "unpack_codes2": "codes",
     "unpack_signs": "signs",

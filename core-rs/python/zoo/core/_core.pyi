@@ -14,6 +14,7 @@ __all__ = [
     "file_digest",
     "pack_codes2",
     "pack_signs",
+    "read_gguf_header",
     "read_header",
     "unpack_codes2",
     "unpack_signs",
@@ -53,8 +54,11 @@ def unpack_codes2(
     values: NDArray[np.float32],
 ) -> None: ...
 def read_header(
-    path: str | PathLike[str],
+    path: str | PathLike[str], finite: bool
 ) -> tuple[list[tuple[str, str, list[int], int, int]], dict[str, str]]: ...
+def read_gguf_header(
+    path: str | PathLike[str],
+) -> tuple[int, int, list[tuple[str, Any]], list[tuple[str, str, list[int], int, int]]]: ...
 def base_identity(files: Sequence[str | PathLike[str]], names: Sequence[str]) -> str: ...
 def file_digest(path: str | PathLike[str], zero_at: int, zero_len: int) -> str: ...
 

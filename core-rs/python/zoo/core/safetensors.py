@@ -41,15 +41,23 @@ class Header:
     metadata: dict[str, str]
 
 
-def read_header(path: str | PathLike[str]) -> Header:
-    """Reads and checks the header of a safetensors file; the tensors' own bytes are not read.
+def read_header(path: str | PathLike[str], *, finite: bool = False) -> Header:
+    """Reads and checks the header of a safetensors file.
+
+    Stricter than the format's own library, which takes names that are there twice, further fields,
+    names with `..` or NUL or of a megabyte, a tensor without bytes anywhere, a header that starts
+    with a space, a million tensors, metadata of 50 MB and NaN.
+
+    Args:
+        path: the file.
+        finite: also read the tensors and refuse NaN and infinities in them.
 
     Raises:
         InputError: a file that is not well-formed: cut short, a git LFS pointer, no JSON, names
             that are there twice, tensors that overlap or leave a hole, sizes that disagree ...
         OSError: what the file system answers.
     """
-    tensors, metadata = _core.read_header(path)
+    tensors, metadata = _core.read_header(path, finite)
     infos = {
         name: TensorInfo(dtype, tuple(shape), start, stop)
         for name, dtype, shape, start, stop in tensors

@@ -1,0 +1,34 @@
+//! The identity of a base, taken tensor by tensor.
+
+use pyo3::{buffer::PyBuffer, prelude::*};
+
+use super::{buffers::borrow, run};
+use crate::identity::IdentityHasher;
+
+/// `base_identity` over tensors that are given one by one.
+#[pyclass(name = "IdentityHasher", module = "zoo.core._core")]
+pub(super) struct PyIdentityHasher(IdentityHasher);
+
+#[pymethods]
+impl PyIdentityHasher {
+    #[new]
+    fn new() -> Self {
+        Self(IdentityHasher::default())
+    }
+
+    fn add(
+        &mut self,
+        py: Python<'_>,
+        name: &str,
+        dtype: &str,
+        shape: Vec<u64>,
+        data: PyBuffer<u8>,
+    ) -> PyResult<()> {
+        let bytes = borrow(&data)?;
+        run(py, || self.0.add(name, dtype, &shape, bytes))
+    }
+
+    fn finish(&self, py: Python<'_>) -> PyResult<String> {
+        run(py, || self.0.finish())
+    }
+}

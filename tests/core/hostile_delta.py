@@ -1,0 +1,7 @@
+"""Malformed delta files."""
+
+from tests.core.hostile import Hostile
+
+DELTA: dict[str, Hostile] = {}
+
+SOUND: dict[str, bytes] = {}
