@@ -18,6 +18,9 @@
 //! its last byte is 0. `codes` has `ceil(cols / 4)` bytes for each row, `scales` and `zeros` have
 //! `ceil(cols / group)` entries for each row.
 
+pub mod groups;
+pub mod product;
+
 use half::f16;
 use rayon::prelude::*;
 

@@ -64,6 +64,32 @@ pub enum CoreError {
         step: f32,
     },
 
+    /// A group whose scale is no float16.
+    #[error(
+        "values in row {row}, columns {start} to {last} are too large: expected a scale of at most 65504 (float16), got more"
+    )]
+    ScaleOverflow {
+        /// Row, from 0.
+        row: usize,
+        /// First column of the group.
+        start: usize,
+        /// Last column of the group.
+        last: usize,
+    },
+
+    /// A byte that stands for no five digits in base 3.
+    #[error(
+        "codes are no ternary digits: expected bytes of at most 242, got {got} in row {row}, byte {byte}"
+    )]
+    Digits {
+        /// Row, from 0.
+        row: usize,
+        /// Byte of the row, from 0.
+        byte: usize,
+        /// The byte found there.
+        got: u8,
+    },
+
     /// A file that is not what it should be.
     #[error("{}: {reason}", path.display())]
     Header {

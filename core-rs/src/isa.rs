@@ -102,7 +102,6 @@ fn has_avx512() -> bool {
 }
 
 /// Calls a kernel of the modules `scalar`, `avx2`, `avx512` and `neon` in scope, by instruction set.
-#[allow(unused_macros)] // until the first kernel has more than its definition
 macro_rules! dispatch {
     ($isa:expr, $kernel:ident($($argument:expr),* $(,)?)) => {
         match $isa {
@@ -122,7 +121,6 @@ macro_rules! dispatch {
         }
     };
 }
-#[allow(unused_imports)]
 pub(crate) use dispatch;
 
 #[cfg(test)]

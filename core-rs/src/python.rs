@@ -30,7 +30,6 @@ fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, CoreError> + Se
 }
 
 /// As `run`, on a number of threads of its own; on all of the machine's where none is named.
-#[allow(dead_code)] // until the first kernel takes one
 fn run_on<T: Send>(
     py: Python<'_>,
     threads: Option<usize>,
@@ -66,7 +65,7 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use super::codes::{pack_codes2, unpack_codes2};
+    use super::codes::{add_product, apply_groups, pack_codes2, pack_groups, unpack_codes2};
     #[pymodule_export]
     use super::identity::PyIdentityHasher;
     #[pymodule_export]

@@ -1,13 +1,18 @@
 //! Values as codes of few bits.
 
 use half::slice::HalfBitsSliceExt;
-use pyo3::{buffer::PyBuffer, prelude::*};
+use pyo3::{buffer::PyBuffer, exceptions::PyValueError, prelude::*};
 
 use super::{
-    buffers::{addresses, borrow, borrow_mut},
-    run,
+    buffers::{Held, addresses, borrow, borrow_mut},
+    machine::chosen,
+    run, run_on,
 };
-use crate::codes::{self, Codes, CodesMut};
+use crate::codes::{
+    self, Codes, CodesMut,
+    groups::{self, Codec},
+    product,
+};
 
 /// Packs values into two-bit codes; `scales` holds float16 as unsigned integers.
 #[pyfunction]
@@ -51,4 +56,84 @@ pub(super) fn unpack_codes2(
         zeros: borrow(&zeros)?,
     };
     run(py, || codes::unpack_codes2(packed, cols, group, values))
+}
+
+fn codec_named(name: &str) -> PyResult<Codec> {
+    Codec::named(name).ok_or_else(|| {
+        let known = Codec::ALL.map(Codec::name).join("', '");
+        PyValueError::new_err(format!(
+            "unknown codec: expected one of '{known}', got '{name}'"
+        ))
+    })
+}
+
+/// Packs a matrix, or its difference to a base, into digits; `scales` holds float16 as integers.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // one for each buffer
+pub(super) fn pack_groups(
+    py: Python<'_>,
+    codec: &str,
+    base: Option<(Bound<'_, PyAny>, String)>,
+    tuned: (Bound<'_, PyAny>, String),
+    cols: usize,
+    mut codes: PyBuffer<u8>,
+    mut scales: PyBuffer<u16>,
+    isa: Option<&str>,
+    threads: Option<usize>,
+) -> PyResult<()> {
+    let (codec, isa) = (codec_named(codec)?, chosen(isa)?);
+    let base = base
+        .map(|(array, dtype)| Held::new(&array, &dtype))
+        .transpose()?;
+    let tuned = Held::new(&tuned.0, &tuned.1)?;
+    let mut read = vec![tuned.addresses()];
+    read.extend(base.as_ref().map(Held::addresses));
+    let scales = borrow_mut(&mut scales, &read)?.reinterpret_cast_mut();
+    let own = scales.as_ptr() as usize;
+    read.push(own..own + size_of_val(scales));
+    let codes = borrow_mut(&mut codes, &read)?;
+    let base = base.as_ref().map(Held::weights).transpose()?;
+    let tuned = tuned.weights()?;
+    run_on(py, threads, || {
+        groups::pack_groups(codec, base, tuned, cols, codes, scales, isa)
+    })
+}
+
+/// Adds what digits stand for to the weights, in place.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // one for each buffer
+pub(super) fn apply_groups(
+    py: Python<'_>,
+    codec: &str,
+    weights: (Bound<'_, PyAny>, String),
+    cols: usize,
+    codes: PyBuffer<u8>,
+    scales: PyBuffer<u16>,
+    isa: Option<&str>,
+    threads: Option<usize>,
+) -> PyResult<()> {
+    let (codec, isa) = (codec_named(codec)?, chosen(isa)?);
+    let mut weights = Held::new(&weights.0, &weights.1)?;
+    let weights = weights.weights_mut(&[addresses(&codes), addresses(&scales)])?;
+    let (codes, scales) = (borrow(&codes)?, borrow(&scales)?.reinterpret_cast());
+    run_on(py, threads, || {
+        groups::apply_groups(codec, weights, cols, codes, scales, isa)
+    })
+}
+
+/// Adds the product of two factors to a matrix, in place.
+#[pyfunction]
+pub(super) fn add_product(
+    py: Python<'_>,
+    a: PyBuffer<f32>,
+    b: PyBuffer<f32>,
+    cols: usize,
+    mut total: PyBuffer<f32>,
+    isa: Option<&str>,
+    threads: Option<usize>,
+) -> PyResult<()> {
+    let isa = chosen(isa)?;
+    let total = borrow_mut(&mut total, &[addresses(&a), addresses(&b)])?;
+    let (a, b) = (borrow(&a)?, borrow(&b)?);
+    run_on(py, threads, || product::add_product(a, b, cols, total, isa))
 }

@@ -11,7 +11,6 @@ pub(super) fn available_isas() -> Vec<&'static str> {
 }
 
 /// The instruction set that a caller names, or the fastest.
-#[allow(dead_code)] // until the first kernel takes one
 pub(super) fn chosen(name: Option<&str>) -> PyResult<Isa> {
     let Some(name) = name else {
         return Ok(Isa::best());

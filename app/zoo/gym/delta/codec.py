@@ -24,6 +24,7 @@ from zoo.gym.delta.kinds import (
     rows_and_columns,
 )
 from zoo.gym.delta.stored import Stored, change_of, changed_values
+from zoo.gym.delta.weights import widened
 from zoo.gym.errors import InputError
 
 if TYPE_CHECKING:
@@ -175,12 +176,3 @@ def _put_values(parts: Parts, values: "NDArray[np.float32]", rows: slice) -> Non
     columns = values.shape[1]
     which, places = within(parts["sparse.index"], rows.start * columns, rows.stop * columns)
     values.reshape(-1)[places] = widened(parts["sparse.value"][which])
-
-
-def widened(values: "NDArray[Any]") -> "NDArray[np.float32]":
-    """Returns floats of a file, where uint16 stands for bfloat16, as float32; exact."""
-    import numpy as np
-
-    from zoo.gym.delta.weights import from_bf16
-
-    return from_bf16(values) if values.dtype == np.uint16 else values.astype(np.float32)

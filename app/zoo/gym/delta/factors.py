@@ -4,19 +4,20 @@ Legend: A is [rank, in], B is [rank, out]; F is either of them.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from zoo.gym.delta.coding import LowRank
-from zoo.gym.delta.kinds import GROUP, FactorCodec, LowRankTerm
+from zoo.gym.delta.kinds import FACTOR_FLOATS, GROUP, FactorCodec, LowRankTerm
+from zoo.gym.delta.weights import refuse_not_finite, to_bf16, widened
 from zoo.gym.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Parts: TypeAlias = "Mapping[str, NDArray[Any]]"
+    from zoo.core import GroupCodec
 
-_ROWS_AT_ONCE = 1024  # of the product, which passes through float64
+Parts: TypeAlias = "Mapping[str, NDArray[Any]]"
 
 
 def code_factors(
@@ -39,14 +40,32 @@ def code_factor(
     Raises:
         InputError: names the tensor where a group's values overflow float16.
     """
-    from zoo.core import pack_codes2
+    from zoo.core import pack_codes2, pack_groups
 
-    assert codec == "codes2"
+    coded: dict[str, NDArray[Any]]
     try:
-        codes, scales, zeros = pack_codes2(F, group=GROUP)
+        if codec in FACTOR_FLOATS:
+            coded = {"values": _narrow(F, codec)}
+        elif codec == "codes2":
+            coded = dict(zip(("codes", "scale", "zero"), pack_codes2(F, group=GROUP), strict=True))
+        else:
+            group_codec = cast("GroupCodec", codec)
+            name_of = ("sign" if codec == "sign" else "codes", "scale")
+            coded = dict(zip(name_of, pack_groups(group_codec, F), strict=True))
     except InputError as error:
         raise InputError(f"tensor {name!r}: factors: {error.message}") from error
-    return {f"{side}.codes": codes, f"{side}.scale": scales, f"{side}.zero": zeros}
+    return {f"{side}.{part}": array for part, array in coded.items()}
+
+
+def _narrow(F: "NDArray[np.float32]", codec: FactorCodec) -> "NDArray[Any]":
+    import numpy as np
+
+    if codec == "f32":
+        return F
+    with np.errstate(over="ignore"):
+        narrow: NDArray[Any] = F.astype(np.float16) if codec == "f16" else to_bf16(F)
+    refuse_not_finite(widened(narrow), f"rounded to {codec}")
+    return narrow
 
 
 def decode_factors(
@@ -58,11 +77,16 @@ def decode_factors(
 
 
 def _decode(parts: Parts, side: str, codec: FactorCodec, length: int) -> "NDArray[np.float32]":
-    from zoo.core import unpack_codes2
+    from zoo.core import unpack_codes2, unpack_groups
 
-    assert codec == "codes2"
-    coded = (parts[f"{side}.{part}"] for part in ("codes", "scale", "zero"))
-    return unpack_codes2(*coded, cols=length, group=GROUP)
+    if codec in FACTOR_FLOATS:
+        return widened(parts[f"{side}.values"])
+    scales = parts[f"{side}.scale"]
+    if codec == "codes2":
+        codes, zeros = parts[f"{side}.codes"], parts[f"{side}.zero"]
+        return unpack_codes2(codes, scales, zeros, cols=length, group=GROUP)
+    codes = parts[f"{side}.sign" if codec == "sign" else f"{side}.codes"]
+    return unpack_groups(cast("GroupCodec", codec), codes, scales, cols=length)
 
 
 def add_product(
@@ -72,11 +96,9 @@ def add_product(
     total: "NDArray[np.float32]",
     rows: slice,
 ) -> None:
-    """Adds some rows of B^T A, summed over the rank in float64 and rounded once."""
-    import numpy as np
+    """Adds some rows of B^T A, summed over the rank in float64, in order, and rounded once."""
+    from zoo.core import add_product as add_matrix
 
-    A, B = (factor.astype(np.float64) for factor in decode_factors(term, parts, shape))
-    for start in range(rows.start, rows.stop, _ROWS_AT_ONCE):
-        stop = min(rows.stop, start + _ROWS_AT_ONCE)
-        product = (B[:, start:stop].T @ A).astype(np.float32)
-        total[start - rows.start : stop - rows.start] += product
+    A, B = decode_factors(term, parts, shape)
+    own = B if rows == slice(0, shape[0]) else B[:, rows].copy()
+    add_matrix(A, own, total)

@@ -134,6 +134,13 @@ def from_bf16(values: "NDArray[np.uint16]") -> "NDArray[np.float32]":
     return widened.view(np.float32)
 
 
+def widened(values: "NDArray[Any]") -> "NDArray[np.float32]":
+    """Returns floats of a file, where uint16 stands for bfloat16, as float32; exact."""
+    import numpy as np
+
+    return from_bf16(values) if values.dtype == np.uint16 else values.astype(np.float32)
+
+
 def blocks(size: int) -> Iterator[slice]:
     """Cuts a long array into pieces that stay in a core's cache."""
     for start in range(0, size, _BLOCK):

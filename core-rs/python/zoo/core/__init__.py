@@ -11,7 +11,15 @@ from zoo.core._core import __version__
 
 if TYPE_CHECKING:
     from zoo.core.arrays import DType
-    from zoo.core.codes import pack_codes2, unpack_codes2
+    from zoo.core.codes import (
+        GroupCodec,
+        add_product,
+        apply_groups,
+        pack_codes2,
+        pack_groups,
+        unpack_codes2,
+        unpack_groups,
+    )
     from zoo.core.gguf import GgufHeader, GgufTensor, GgufValue, read_gguf_header
     from zoo.core.identity import IdentityHasher, base_identity, file_digest
     from zoo.core.isa import Isa, available_isas
@@ -23,20 +31,25 @@ __all__ = [
     "GgufHeader",
     "GgufTensor",
     "GgufValue",
+    "GroupCodec",
     "Header",
     "IdentityHasher",
     "Isa",
     "TensorInfo",
     "__version__",
+    "add_product",
+    "apply_groups",
     "apply_signs",
     "available_isas",
     "base_identity",
     "file_digest",
     "pack_codes2",
+    "pack_groups",
     "pack_signs",
     "read_gguf_header",
     "read_header",
     "unpack_codes2",
+    "unpack_groups",
     "unpack_signs",
 ]
 
@@ -45,19 +58,24 @@ _HOMES = {
     "GgufHeader": "gguf",
     "GgufTensor": "gguf",
     "GgufValue": "gguf",
+    "GroupCodec": "codes",
     "Header": "safetensors",
     "IdentityHasher": "identity",
     "Isa": "isa",
     "TensorInfo": "safetensors",
+    "add_product": "codes",
+    "apply_groups": "codes",
     "apply_signs": "signs",
     "available_isas": "isa",
     "base_identity": "identity",
     "file_digest": "identity",
     "pack_codes2": "codes",
+    "pack_groups": "codes",
     "pack_signs": "signs",
     "read_gguf_header": "gguf",
     "read_header": "safetensors",
     "unpack_codes2": "codes",
+    "unpack_groups": "codes",
     "unpack_signs": "signs",
 }
 

@@ -8,11 +8,14 @@ from numpy.typing import NDArray
 __all__ = [
     "IdentityHasher",
     "__version__",
+    "add_product",
+    "apply_groups",
     "apply_signs",
     "available_isas",
     "base_identity",
     "file_digest",
     "pack_codes2",
+    "pack_groups",
     "pack_signs",
     "read_gguf_header",
     "read_header",
@@ -52,6 +55,33 @@ def unpack_codes2(
     cols: int,
     group: int,
     values: NDArray[np.float32],
+) -> None: ...
+def pack_groups(
+    codec: str,
+    base: tuple[NDArray[Any], str] | None,
+    tuned: tuple[NDArray[Any], str],
+    cols: int,
+    codes: NDArray[np.uint8],
+    scales: NDArray[np.uint16],
+    isa: str | None,
+    threads: int | None,
+) -> None: ...
+def apply_groups(
+    codec: str,
+    weights: tuple[NDArray[Any], str],
+    cols: int,
+    codes: NDArray[np.uint8],
+    scales: NDArray[np.uint16],
+    isa: str | None,
+    threads: int | None,
+) -> None: ...
+def add_product(
+    a: NDArray[np.float32],
+    b: NDArray[np.float32],
+    cols: int,
+    total: NDArray[np.float32],
+    isa: str | None,
+    threads: int | None,
 ) -> None: ...
 def read_header(
     path: str | PathLike[str], finite: bool

@@ -1,19 +1,28 @@
-"""Two-bit codes in groups along a row, each group with a float16 scale and a zero point.
+"""Codes of few bits in groups of 128 along a row, each group with a float16 scale.
 
-A value reads back as `(code - zero / 64) * scale`. How scale, zero and code are chosen, to the last
-bit, is defined in `core-rs/src/codes.rs`; no value is more than half a step (scale / 2) off.
+`*_codes2` have a zero point beside the scale: a value reads back as `(code - zero / 64) * scale`,
+no more than half a step (scale / 2) off; `core-rs/src/codes.rs` defines them to the last bit. The
+codecs of `*_groups` lie evenly around zero; `core-rs/src/codes/groups.rs` defines those.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from zoo.core import _core
-from zoo.core.arrays import check_array, check_shape
+from zoo.core.arrays import DType, check_array, check_shape, lend
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from zoo.core.isa import Isa
+
+GroupCodec: TypeAlias = Literal["sign", "ternary", "int2", "int4", "int8"]
+"""One bit; minus, nothing or plus, five to a byte; two, four or eight bits."""
+
+_GROUP = 128
+_PER_BYTE: dict[str, int] = {"sign": 8, "ternary": 5, "int2": 4, "int4": 2, "int8": 1}
 
 
 def pack_codes2(
@@ -87,6 +96,148 @@ def unpack_codes2(
     values = np.empty((rows, cols), np.float32)
     _core.unpack_codes2(codes, scales.view(np.uint16), zeros, cols, group, values)
     return values
+
+
+def pack_groups(
+    codec: GroupCodec,
+    values: NDArray[Any],
+    *,
+    base: NDArray[Any] | None = None,
+    dtype: DType = "f32",
+    base_dtype: DType = "f32",
+    isa: Isa | None = None,
+    threads: int | None = None,
+) -> tuple[NDArray[np.uint8], NDArray[np.float16]]:
+    """Packs a matrix, or its difference to a base, into codes in groups of 128.
+
+    Args:
+        codec: of each value.
+        values: [rows, cols], contiguous, at least one value.
+        base: the same shape; what is packed is `values - base` in float32.
+        dtype: type of `values`; a bf16 array comes as uint16.
+        base_dtype: type of `base`.
+        isa: instruction set, by default the fastest; all give the same bytes.
+        threads: how many, by default all.
+
+    Returns:
+        Codes [rows, bytes], the first value of a byte lowest, each row padded with zeros; scales
+        [rows, ceil(cols / 128)].
+
+    Raises:
+        InputError: no value at all, a NaN or infinity (told with row and column, counted from 0),
+            or a group whose values are too large for a float16 scale.
+        TypeError: an array of another type than its dtype says.
+        ValueError: memory that cannot be lent, or an unknown codec.
+    """
+    import numpy as np
+
+    per_byte = _per_byte(codec)
+    lent = lend("values", values, dtype)
+    lent_base = None
+    if base is not None:
+        lent_base = lend("base", base, base_dtype)
+        check_shape("base", base, values.shape)
+    rows, cols = values.shape
+    codes = np.empty((rows, -(-cols // per_byte)), np.uint8)
+    scales = np.empty((rows, -(-cols // _GROUP)), np.float16)
+    bits = scales.view(np.uint16)
+    _core.pack_groups(codec, lent_base, lent, cols, codes, bits, isa, threads)
+    return codes, scales
+
+
+def apply_groups(
+    codec: GroupCodec,
+    weights: NDArray[Any],
+    codes: NDArray[np.uint8],
+    scales: NDArray[np.float16],
+    *,
+    dtype: DType = "f32",
+    isa: Isa | None = None,
+    threads: int | None = None,
+) -> None:
+    """Adds what codes stand for to the weights, in place.
+
+    The sum is taken in float32 and rounded to the weights' type, to nearest, ties to even.
+
+    Args:
+        codec: what the codes were packed with.
+        weights: [rows, cols], contiguous, writable; changed.
+        codes: [rows, bytes].
+        scales: [rows, ceil(cols / 128)].
+        dtype: type of `weights`; a bf16 array comes as uint16.
+        isa: instruction set, by default the fastest.
+        threads: how many, by default all.
+
+    Raises:
+        InputError: shapes that disagree, a scale that is NaN or infinite (its group as the column),
+            or a byte that holds no five ternary digits. The weights are then untouched.
+        TypeError: an array of another type than expected.
+        ValueError: memory that cannot be lent, that overlaps or that is read-only.
+    """
+    import numpy as np
+
+    per_byte = _per_byte(codec)
+    lent = lend("weights", weights, dtype, writable=True)
+    rows, cols = weights.shape
+    check_array("codes", codes, "uint8")
+    check_array("scales", scales, "float16")
+    check_shape("codes", codes, (rows, -(-cols // per_byte)))
+    check_shape("scales", scales, (rows, -(-cols // _GROUP)))
+    if weights.size > 0:
+        _core.apply_groups(codec, lent, cols, codes, scales.view(np.uint16), isa, threads)
+
+
+def unpack_groups(
+    codec: GroupCodec, codes: NDArray[np.uint8], scales: NDArray[np.float16], *, cols: int
+) -> NDArray[np.float32]:
+    """Returns what codes stand for, [rows, cols] in float32; each value is exact.
+
+    Raises:
+        InputError: as `apply_groups`.
+    """
+    import numpy as np
+
+    values = np.zeros((codes.shape[0], cols), np.float32)
+    apply_groups(codec, values, codes, scales)
+    return values
+
+
+def add_product(
+    A: NDArray[np.float32],
+    B: NDArray[np.float32],
+    total: NDArray[np.float32],
+    *,
+    isa: Isa | None = None,
+    threads: int | None = None,
+) -> None:
+    """Adds B^T A to a matrix, in place: summed over the rank in float64, in order, rounded once.
+
+    Args:
+        A: [rank, cols].
+        B: [rank, rows].
+        total: [rows, cols]; changed.
+        isa: instruction set, by default the fastest.
+        threads: how many, by default all.
+
+    Raises:
+        InputError: shapes that disagree.
+        TypeError: not float32.
+        ValueError: memory that cannot be lent, that overlaps or that is read-only.
+    """
+    check_array("A", A, "float32")
+    check_array("B", B, "float32")
+    check_array("total", total, "float32", writable=True)
+    check_shape("A", A, (A.shape[0], total.shape[1]))
+    check_shape("B", B, (A.shape[0], total.shape[0]))
+    if total.size > 0:
+        _core.add_product(A, B, total.shape[1], total, isa, threads)
+
+
+def _per_byte(codec: str) -> int:
+    if codec not in _PER_BYTE:
+        known = ", ".join(repr(name) for name in _PER_BYTE)
+        raise ValueError(f"unknown codec: expected one of {known}, got {codec!r}")
+    return _PER_BYTE[codec]
 
 
 def _check_group(group: int) -> None:

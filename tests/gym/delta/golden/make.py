@@ -33,7 +33,7 @@ def make_all(folder: Path) -> list[Path]:
                 base_id="golden/base",
                 base_revision="v1",
                 out=out,
-                config=DeltaConfig(scale=scale),  # type: ignore[arg-type]
+                config=DeltaConfig(scale=scale, zero="minus"),  # type: ignore[arg-type]
                 origin=Origin(recipe={"learning_rate": 0.002}, seed=42, data="0f" * 32),
             )
     random_signs(made[0], made[3], seed=7)
