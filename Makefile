@@ -29,7 +29,8 @@ lint: .venv/ready ## format, linters, types, sizes
 neon: ## the Rust core's tests on 64-bit ARM, emulated; skipped aloud where that cannot be had
 	.ci/neon
 
-golden: .venv/ready ## draw the golden screens anew; look at the difference before a commit
+golden: .venv/ready ## make golden screens and deltas anew; look at what git shows before a commit
+	$(BIN)/python -m tests.gym.delta.golden.make
 	$(BIN)/pytest --quiet --update-golden tests/gym/tui/test_golden.py
 
 bench: .venv/ready ## measure against the plain alternatives; writes bench/results

@@ -1,74 +1,97 @@
-"""A reader written from docs/reference/delta-format.md alone: NumPy, json and struct."""
+"""A reader written from docs/reference/delta-format.md alone: NumPy, json and safetensors."""
 
 import json
 import math
-import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.torch import load_file
 
-TYPES = {"U8": np.uint8, "F16": np.float16, "F32": np.float32}
+F32 = NDArray[np.float32]
+RADIX = {"sign": (8, 2), "ternary": (5, 3), "int2": (4, 4), "int4": (2, 16), "int8": (1, 256)}
+MIDDLE = {"ternary": 1, "int2": 1.5, "int4": 8, "int8": 128}
 
 
-def read_differences(path: Path) -> dict[str, NDArray[np.float32]]:
+def read_differences(path: Path, base: dict[str, F32] | None = None) -> dict[str, F32]:
     """Returns what a delta file adds to each tensor of its base."""
-    data = path.read_bytes()
-    (length,) = struct.unpack("<Q", data[:8])
-    file = json.loads(data[8 : 8 + length])
-    metadata = file.pop("__metadata__")
-    assert metadata["format"] == "zoo-gym-delta"
-    assert metadata["version"] == "1"
-    parts = {name: read_part(data[8 + length :], **info) for name, info in file.items()}
+    with safe_open(path, "np") as file:
+        metadata = file.metadata()
+    assert (metadata["format"], metadata["version"]) == ("zoo-gym-delta", "1")
+    parts = {
+        k: v.float().numpy() if v.is_floating_point() else v.numpy()
+        for k, v in load_file(path).items()
+    }
     tensors = json.loads(metadata["header"])["tensors"]
-    return {tensor["name"]: read_tensor(tensor, parts) for tensor in tensors}
+    return {t["name"]: read_tensor(t, parts, (base or {}).get(t["name"])) for t in tensors}
 
 
-def read_part(data: bytes, dtype: str, shape: list[int], data_offsets: list[int]) -> NDArray[Any]:
-    start, stop = data_offsets
-    return np.frombuffer(data[start:stop], TYPES[dtype]).reshape(shape)
-
-
-def read_tensor(tensor: dict[str, Any], parts: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
+def read_tensor(tensor: dict[str, Any], parts: dict[str, NDArray[Any]], base: F32 | None) -> F32:
     name, shape = tensor["name"], tensor["shape"]
-    total = np.zeros(shape, np.float32)
+    rows, columns = (math.prod(shape[:-1]), shape[-1]) if shape else (1, 1)
+    total = np.zeros((rows, columns), np.float32)
+    own = {k[len(name) + 1 :]: v for k, v in parts.items() if k.startswith(f"{name}.")}
     for term in tensor["terms"]:
         if term["kind"] == "raw":
-            total += parts[f"{name}.raw"]
+            total += own["raw"].reshape(rows, columns)
         elif term["kind"] == "sign":
-            matrix = (math.prod(shape[:-1]), shape[-1])
-            total += read_signs(parts[f"{name}.sign"], parts[f"{name}.scale"], matrix).reshape(
-                shape
+            for plane in ("", *(f".{number}" for number in range(2, term.get("planes", 1) + 1))):
+                total += read_plane(term, own, plane, columns)
+        elif term["kind"] in {"ternary", "int"}:
+            codec = f"int{term['bits']}" if term["kind"] == "int" else "ternary"
+            kind = term["kind"]
+            total += read_groups(codec, own[f"{kind}.codes"], own[f"{kind}.scale"], columns)
+        elif term["kind"] == "lowrank":
+            A, B = (
+                read_factor(term, own, side, length) for side, length in zip("AB", (columns, rows))
             )
-        else:
-            A = read_factor(f"{name}.A", parts, shape[1], term["group"])
-            B = read_factor(f"{name}.B", parts, shape[0], term["group"])
-            product = B.T.astype(np.float64) @ A.astype(np.float64)
+            product = np.zeros((rows, columns))
+            for k in range(term["rank"]):
+                product += B[k][:, None].astype(np.float64) * A[k].astype(np.float64)
             total += product.astype(np.float32)
-    return total
+        else:
+            assert base is not None
+            total = read_sparse(own, base.reshape(rows, columns)) - base.reshape(rows, columns)
+    return total.reshape(shape)
 
 
-def read_signs(
-    plane: NDArray[np.uint8], scales: NDArray[np.float32], matrix: tuple[int, int]
-) -> NDArray[np.float32]:
-    signs = np.empty(matrix, np.float32)
-    for row in range(matrix[0]):
-        for column in range(matrix[1]):
-            bit = plane[row, column // 8] >> (column % 8) & 1
-            signs[row, column] = 1 if bit else -1
-    return signs * scales[:, None]
+def digits(codes: NDArray[np.uint8], per_byte: int, radix: int, columns: int) -> NDArray[Any]:
+    places = radix ** np.arange(per_byte)
+    return (codes[:, :, None] // places % radix).reshape(len(codes), -1)[:, :columns]
 
 
-def read_factor(
-    stem: str, parts: dict[str, NDArray[Any]], length: int, group: int
-) -> NDArray[np.float32]:
-    codes, scales, zeros = (parts[f"{stem}.{kind}"] for kind in ("codes", "scale", "zero"))
-    values = np.empty((len(codes), length), np.float32)
-    for row in range(len(codes)):
-        for column in range(length):
-            code = np.float32(codes[row, column // 4] >> (column % 4 * 2) & 3)
-            zero = np.float32(zeros[row, column // group]) / np.float32(64)
-            scale = np.float32(scales[row, column // group])
-            values[row, column] = (code - zero) * scale
-    return values
+def read_plane(term: dict[str, Any], own: dict[str, NDArray[Any]], plane: str, columns: int) -> F32:
+    signs = digits(own[f"sign{plane}"], 8, 2, columns).astype(np.float32) * 2 - 1
+    scale = own[f"scale{plane}"]
+    if term["scale"] == "group":
+        scale = scale.repeat(128, axis=1)[:, :columns]
+    mask = digits(own["mask"], 8, 2, columns) if term["zero"] == "mask" else 1
+    return (signs * (scale[:, None] if term["scale"] == "row" else scale) * mask).astype(np.float32)
+
+
+def read_groups(codec: str, codes: NDArray[np.uint8], scale: F32, columns: int) -> F32:
+    found = digits(codes, *RADIX[codec], columns).astype(np.float32)
+    value = found * 2 - 1 if codec == "sign" else found - np.float32(MIDDLE[codec])
+    return value * scale.repeat(128, axis=1)[:, :columns]
+
+
+def read_factor(term: dict[str, Any], own: dict[str, NDArray[Any]], side: str, length: int) -> F32:
+    codec = term.get(side, "codes2")
+    if codec in {"f16", "bf16", "f32"}:
+        return own[f"{side}.values"]
+    codes, scale = own.get(f"{side}.codes", own.get(f"{side}.sign")), own[f"{side}.scale"]
+    if codec != "codes2":
+        return read_groups(codec, codes, scale, length)
+    zero, scale = (x.repeat(128, axis=1)[:, :length] for x in (own[f"{side}.zero"], scale))
+    return (digits(codes, 4, 4, length) - zero / np.float32(64)).astype(np.float32) * scale
+
+
+def read_sparse(own: dict[str, NDArray[Any]], base: F32) -> F32:
+    index = own["sparse.index"].astype(np.int64)
+    largest = np.iinfo(own["sparse.index"].dtype).max
+    places = np.cumsum(np.where(index == largest, largest, index + 1)) - 1
+    tuned = base.copy()
+    tuned.reshape(-1)[places[index != largest]] = own["sparse.value"]
+    return tuned

@@ -5,12 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.gym.delta.golden.make import SHAPES, make_all, values
+from tests.gym.delta.golden.make import NAMES, SHAPES, make_all, values
 from tests.gym.delta.reference_reader import read_differences
 from zoo.gym.delta import difference, load_delta
+from zoo.gym.delta.codec import apply_rows
+from zoo.gym.delta.container import tensor_parts
+from zoo.gym.delta.kinds import rows_and_columns
 
 GOLDEN = Path(__file__).parent / "golden"
-NAMES = ("dense", "matrix", "lowrank", "control")
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +29,21 @@ def test_the_bytes_are_those_of_the_golden_file(name: str, made: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_golden_file_reads_as_the_reference_reads_it(name: str) -> None:
     delta = load_delta(GOLDEN / f"{name}.safetensors")
-    theirs = read_differences(delta.path)
+    base = {name: values(shape, 1) for name, shape in SHAPES.items()}
+    theirs = read_differences(delta.path, base)
     for tensor in delta.header.tensors:
-        np.testing.assert_array_equal(difference(delta, tensor), theirs[tensor.name])
+        ours = difference(delta, tensor, base=base[tensor.name])
+        assert ours.tobytes() == theirs[tensor.name].tobytes(), tensor.name
+
+
+def test_the_golden_sparse_delta_gives_the_fine_tune_to_the_bit() -> None:
+    delta = load_delta(GOLDEN / "sparse.safetensors")
+    for tensor in delta.header.tensors:
+        base = values(tensor.shape, 1)
+        tuned, (rows, columns) = base.copy(), rows_and_columns(tensor.shape)
+        matrix = tuned.reshape(rows, columns)
+        apply_rows(tensor, tensor_parts(delta, tensor), slice(0, rows), matrix)
+        assert tuned.tobytes() == (base + values(tensor.shape, 5) / 4).tobytes()
 
 
 def test_the_golden_dense_delta_holds_what_was_put_in() -> None:

@@ -47,6 +47,10 @@ class Delta:
     file_bytes: int
     payload_bytes: int
 
+    def tensor(self, name: str) -> TensorTerms | None:
+        """Returns the terms of a base tensor, None where the delta does not know it."""
+        return next((tensor for tensor in self.header.tensors if tensor.name == name), None)
+
 
 def load_delta(path: Path) -> Delta:
     """Reads and checks a delta file: format, digest, header, parts, finite values.

@@ -13,34 +13,81 @@ from numpy.typing import NDArray
 
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta import Origin, create_delta, load_delta, random_signs
+from zoo.gym.delta.codec import Encoded
+from zoo.gym.delta.container import tensor_parts
 from zoo.gym.delta.safetensors import Entry, write_safetensors
-from zoo.gym.delta.writer import replace_header
+from zoo.gym.delta.writer import Spool, replace_header, write_delta
 
 SHAPES = {"layers.0.up.weight": (5, 11), "layers.0.down.weight": (3, 130), "norm.weight": (4,)}
 RANK = 2
+FIRST = {
+    "dense": DeltaConfig(zero="minus"),
+    "matrix": DeltaConfig(zero="minus", scale="matrix"),
+    "lowrank": DeltaConfig(),
+}
+DENSE = {
+    "column": DeltaConfig(zero="minus", scale="column"),
+    "group": DeltaConfig(zero="minus", scale="group"),
+    "mask": DeltaConfig(zero="mask"),
+    "planes": DeltaConfig(zero="mask", planes=3),
+    "ternary": DeltaConfig(codec="ternary"),
+    "int2": DeltaConfig(bits=2),
+    "int4": DeltaConfig(bits=4),
+    "int8": DeltaConfig(bits=8),
+    "sparse": DeltaConfig(codec="sparse"),
+}
+LOWRANK = {
+    "lowrank-sign": DeltaConfig(bits=1),
+    "lowrank-int2": DeltaConfig(codec="int", bits=2),
+    "lowrank-int4": DeltaConfig(bits=4),
+    "lowrank-int8": DeltaConfig(bits=8),
+    "lowrank-f16": DeltaConfig(codec="f16"),
+    "lowrank-bf16": DeltaConfig(codec="bf16"),
+    "lowrank-f32": DeltaConfig(codec="f32"),
+}
+NAMES = (*FIRST, "control", *DENSE, *LOWRANK, "sum")
+"""The files of the first slice come first: their bytes never change."""
 
 
 def make_all(folder: Path) -> list[Path]:
     """Writes every golden delta into a folder and returns the files."""
-    made = [folder / f"{name}.safetensors" for name in ("dense", "matrix", "lowrank", "control")]
     with tempfile.TemporaryDirectory() as name:
         base, tuned, adapter = _inputs(Path(name))
-        sources = [(tuned, "row"), (tuned, "matrix"), (adapter, "row")]
-        for out, (source, scale) in zip(made, sources, strict=False):
+        for kind, config in (FIRST | DENSE | LOWRANK).items():
+            source = adapter if kind.startswith("lowrank") else tuned
             create_delta(
                 source,
                 base=base,
                 base_id="golden/base",
                 base_revision="v1",
-                out=out,
-                config=DeltaConfig(scale=scale, zero="minus"),  # type: ignore[arg-type]
+                out=folder / f"{kind}.safetensors",
+                config=config,
                 origin=Origin(recipe={"learning_rate": 0.002}, seed=42, data="0f" * 32),
             )
-    random_signs(made[0], made[3], seed=7)
+    random_signs(folder / "dense.safetensors", folder / "control.safetensors", seed=7)
+    _write_sum(folder)
+    made = [folder / f"{name}.safetensors" for name in NAMES]
     for out in made:
         delta = load_delta(out)
         replace_header(delta, delta.header.model_copy(update={"tool": "zoo-gym golden"}))
     return made
+
+
+def _write_sum(folder: Path) -> None:
+    """Writes a delta whose tensors have several terms each, which no command makes."""
+    files = [load_delta(folder / f"{name}.safetensors") for name in ("lowrank", "mask", "int4")]
+    merged = []
+    with Spool(folder) as spool:
+        for tensor in files[1].header.tensors:
+            named = [(file, file.tensor(tensor.name)) for file in files]
+            found = [(file, other) for file, other in named if other is not None]
+            unique = {term.kind: term for _, other in found for term in other.terms}
+            own = tensor.model_copy(update={"terms": tuple(unique.values())})
+            parts = {k: v for file, other in found for k, v in tensor_parts(file, other).items()}
+            spool.add_tensor(Encoded(own, parts))
+            merged.append(own)
+        header = files[1].header.model_copy(update={"tensors": tuple(merged)})
+        write_delta(folder / "sum.safetensors", header, spool)
 
 
 def values(shape: tuple[int, ...], seed: int) -> NDArray[np.float32]:
