@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from zoo.backends.detect import detect, device_key
 from zoo.gym import TrainConfig, run_training
-from zoo.gym.errors import InputError, InterruptedRunError
-from zoo.gym.jobs import open_run, read_status
+from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
+from zoo.gym.jobs import create_run, open_run, read_status
+from zoo.gym.jobs.queue import turn_on_device
 
 
 @pytest.fixture
@@ -65,6 +67,17 @@ def test_held_out_rows_that_are_all_too_long_do_not_stop_a_run(rows: Path) -> No
     assert result.metrics["evaluation_rows"] == 0
     events = (result.folder / "events.jsonl").read_text()
     assert "the held-out rows cannot be measured" in events
+
+
+def test_a_device_that_another_run_has_is_refused_in_a_sentence(rows: Path) -> None:
+    other = create_run("", {})
+    key = device_key(detect().name)
+    with (
+        turn_on_device(other, key),
+        pytest.raises(NotAvailableError, match="got run 'r0001' on it"),
+    ):
+        run_training(config(rows))
+    assert read_status(open_run("last")).state == "failed"
 
 
 @pytest.mark.parametrize("method", ["lora", "full"])

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from zoo.gym.errors import GymError, NotAvailableError
-from zoo.gym.jobs import actions, follow, launch, queue, read_status, resume, tail_events
+from zoo.gym.jobs import actions, follow, launch, queue, read_status, resume, tail_events, worker
 from zoo.gym.jobs.identity import read_identity
 from zoo.gym.jobs.lock import locked
 from zoo.gym.jobs.queue import place_in_line, runs_ahead, turn_on_device
@@ -114,10 +115,20 @@ def test_a_run_in_the_caller_s_process_is_refused_in_a_sentence(run: Run) -> Non
         assert states(second) == ["queued"]
 
 
+def test_a_worker_s_training_takes_its_turn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def session(_: object, __: object, ___: object, turn: Callable[..., Any]) -> dict[str, object]:
+        with turn("cpu"):
+            return {"places": len(list((folders().devices / "cpu").glob("*-r0001.lock")))}
+
+    monkeypatch.setattr("zoo.gym.train.session.run_session", session)
+    assert worker._session(run) == {"places": 1}
+
+
 def test_a_place_whose_process_is_gone_holds_nobody_up(tmp_path: Path) -> None:
     (tmp_path / "00000007-r0001.lock").touch()
     with place_in_line(tmp_path, "r0002") as place:
-        assert runs_ahead(place) == []
+        (tmp_path / "00000000-r0001.lock").touch()
+        assert (place.name, runs_ahead(place)) == ("00000001-r0002.lock", [])
 
 
 def test_places_are_numbered_behind_the_last_living_one(tmp_path: Path) -> None:
@@ -136,8 +147,8 @@ def test_places_are_given_one_at_a_time(tmp_path: Path, monkeypatch: pytest.Monk
     assert [path.name for path in tmp_path.iterdir()] == ["gate.lock"]
 
 
-def test_places_leave_no_crowd_of_files(run: Run) -> None:
+def test_places_leave_no_crowd_of_files() -> None:
     for _ in range(5):
-        with turn_on_device(run, "cpu"):
+        with turn_on_device(create_run("", {}), "cpu"):
             pass
     assert len(list((folders().devices / "cpu").iterdir())) == 2
