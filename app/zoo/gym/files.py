@@ -9,7 +9,6 @@ import shutil
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from glob import escape
 from pathlib import Path
 
 from zoo.gym.errors import InputError
@@ -80,8 +79,7 @@ def new_folder(path: Path, *, replace: bool = False) -> Generator[Path]:
 
     Args:
         path: the folder to make.
-        replace: a folder that stands there already gives way, and so does what a kill left of an
-            earlier writing: the caller is the only writer. Otherwise it is refused.
+        replace: a folder that stands there already gives way; otherwise it is refused.
 
     Raises:
         InputError: `path` exists, is not an empty folder, and is not to be replaced.
@@ -92,9 +90,6 @@ def new_folder(path: Path, *, replace: bool = False) -> Generator[Path]:
         raise InputError(f"output {str(path)!r}: expected no folder or an empty one", hint=hint)
     temporary = private_path(path)
     with storage_errors(path):
-        if replace:
-            for stray in path.parent.glob(f".{escape(path.name)}.????????.tmp"):
-                shutil.rmtree(stray)
         temporary.mkdir(parents=True)
     try:
         yield temporary
