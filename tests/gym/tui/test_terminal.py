@@ -40,7 +40,7 @@ class Terminal:
 
     def open_app(self) -> None:
         """Starts a server whose only window is the app."""
-        names = ("ZOO_GYM_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "OMP_NUM_THREADS")
+        names = ["ZOO_GYM_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "OMP_NUM_THREADS", "PYTHONPATH"]
         env = [f"{name}={os.environ[name]}" for name in names if name in os.environ]
         command = shlex.join(
             ["env", "-u", "COLUMNS", "-u", "LINES", *env, sys.executable, "-m", "zoo.gym"]
