@@ -51,6 +51,7 @@ def stand_in() -> ModuleType:
 
 def read_header(
     path: str | Path,
+    finite: bool,
 ) -> tuple[list[tuple[str, str, list[int], int, int]], dict[str, str]]:
     """Returns what `zoo.core._core.read_header` does, of a file that is known to be well-formed."""
     with Path(path).open("rb") as file:
