@@ -42,11 +42,20 @@ pub enum CoreError {
 
     /// Finite differences whose absolute values add up to more than float32 holds.
     #[error(
-        "differences in row {row} are too large: expected their sum within float32, got an infinity"
+        "differences in {what} {index} are too large: expected their sum within float32, got an infinity"
     )]
     SumOverflow {
-        /// Row, from 0.
-        row: usize,
+        /// `row`, `column` or `matrix`.
+        what: &'static str,
+        /// Which one, from 0.
+        index: usize,
+    },
+
+    /// A group of signs that does not begin with a byte.
+    #[error("group is unfit: expected a multiple of 8, at least 8, got {group}")]
+    Group {
+        /// Values that share a scale.
+        group: usize,
     },
 
     /// A group whose step between two codes is no float16.

@@ -10,6 +10,7 @@ pub mod error;
 pub mod gguf;
 pub mod identity;
 pub mod isa;
+pub mod limits;
 #[cfg(feature = "python")]
 mod python;
 pub mod safetensors;

@@ -9,6 +9,7 @@ mod buffers;
 mod codes;
 mod errors;
 mod identity;
+mod limits;
 mod machine;
 mod readers;
 mod signs;
@@ -68,6 +69,8 @@ mod _core {
     use super::codes::{add_product, apply_groups, pack_codes2, pack_groups, unpack_codes2};
     #[pymodule_export]
     use super::identity::PyIdentityHasher;
+    #[pymodule_export]
+    use super::limits::{limit_in_place, limit_read};
     #[pymodule_export]
     use super::machine::available_isas;
     #[pymodule_export]

@@ -64,36 +64,76 @@ pub enum WeightsMut<'a> {
     Bf16(&'a mut [bf16]),
 }
 
-/// One weight of some type.
-pub(crate) trait Weight: Copy + Send + Sync {
-    /// Changes at most [`BLOCK`] weights through float32, rounding back to nearest, ties to even.
-    fn edit(weights: &mut [Self], change: impl FnOnce(&mut [f32]));
+/// How a weight is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    F32,
+    F16,
+    Bf16,
+}
+
+/// Weights that a kernel handles at once on every instruction set.
+pub(crate) const CHUNK: usize = 32;
+
+/// One weight of some type. The two functions are the definition of its conversions.
+pub(crate) trait Weight: Copy + Default + Send + Sync + 'static {
+    const KIND: Kind;
+
+    /// The same numbers as float32; exact.
+    fn widen(weights: &[Self; CHUNK]) -> [f32; CHUNK];
+
+    /// Rounded to nearest, ties to even.
+    fn narrow(values: &[f32; CHUNK]) -> [Self; CHUNK];
 }
 
 impl Weight for f32 {
-    fn edit(weights: &mut [Self], change: impl FnOnce(&mut [f32])) {
-        change(weights);
+    const KIND: Kind = Kind::F32;
+
+    fn widen(weights: &[Self; CHUNK]) -> [f32; CHUNK] {
+        *weights
+    }
+
+    fn narrow(values: &[f32; CHUNK]) -> [Self; CHUNK] {
+        *values
     }
 }
 
 impl Weight for f16 {
-    fn edit(weights: &mut [Self], change: impl FnOnce(&mut [f32])) {
-        let mut scratch = [0.0; BLOCK];
-        let room = &mut scratch[..weights.len()];
-        weights.convert_to_f32_slice(room);
-        change(room);
-        weights.convert_from_f32_slice(room);
+    const KIND: Kind = Kind::F16;
+
+    fn widen(weights: &[Self; CHUNK]) -> [f32; CHUNK] {
+        let mut values = [0.0; CHUNK];
+        weights.convert_to_f32_slice(&mut values);
+        values
+    }
+
+    fn narrow(values: &[f32; CHUNK]) -> [Self; CHUNK] {
+        let mut weights = [Self::ZERO; CHUNK];
+        weights.convert_from_f32_slice(values);
+        weights
     }
 }
 
 impl Weight for bf16 {
-    fn edit(weights: &mut [Self], change: impl FnOnce(&mut [f32])) {
-        let mut scratch = [0.0; BLOCK];
-        let room = &mut scratch[..weights.len()];
-        weights.convert_to_f32_slice(room);
-        change(room);
-        weights.convert_from_f32_slice(room);
+    const KIND: Kind = Kind::Bf16;
+
+    fn widen(weights: &[Self; CHUNK]) -> [f32; CHUNK] {
+        weights.map(|weight| f32::from_bits(u32::from(weight.to_bits()) << 16))
     }
+
+    fn narrow(values: &[f32; CHUNK]) -> [Self; CHUNK] {
+        values.map(|value| Self::from_bits(round_to_bf16(value)))
+    }
+}
+
+/// The upper half of a float32, rounded; a NaN stays one. Without a branch, so that it vectorises.
+#[inline]
+#[allow(clippy::cast_possible_truncation)] // the upper half is what is wanted
+fn round_to_bf16(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1));
+    let quiet = bits | 0x0040_0000;
+    ((if value.is_nan() { quiet } else { rounded }) >> 16) as u16
 }
 
 /// The first value of a row that is not finite, as an error.
@@ -115,4 +155,20 @@ pub(crate) fn first_not_finite(
 /// Rows that one task takes at least, so that a task outweighs what it costs to start it.
 pub(crate) fn rows_per_task(cols: usize) -> usize {
     (1 << 16) / cols.max(1) + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounding_to_bfloat16_agrees_with_the_half_crate_around_every_number() {
+        for upper in 0..=u16::MAX {
+            for lower in [0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF] {
+                let value = f32::from_bits(u32::from(upper) << 16 | lower);
+                let expected = bf16::from_f32(value).to_bits();
+                assert_eq!(round_to_bf16(value), expected, "{upper:04x} {lower:04x}");
+            }
+        }
+    }
 }

@@ -4,18 +4,45 @@ use half::{bf16, f16};
 use proptest::prelude::*;
 use rayon::ThreadPoolBuilder;
 
-use super::*;
+use super::{pack::mean, *};
+use crate::weights::{Weights, WeightsMut};
 
 /// Bits, scale of each row, scale of the matrix.
 type Packed = (Vec<u8>, Vec<f32>, f32);
 
 fn pack(base: Weights<'_>, tuned: Weights<'_>, cols: usize) -> Result<Packed, CoreError> {
+    let (bits, of_rows) = plain(base, tuned, cols, Axis::Row)?;
+    let (_, of_matrix) = plain(base, tuned, cols, Axis::Matrix)?;
+    Ok((bits, of_rows, of_matrix[0]))
+}
+
+/// Bits and scales without a mask.
+fn plain(
+    base: Weights<'_>,
+    tuned: Weights<'_>,
+    cols: usize,
+    axis: Axis,
+) -> Result<(Vec<u8>, Vec<f32>), CoreError> {
     let rows = base.len() / cols;
     let mut bits = vec![0xAA; rows * row_bytes(cols)];
-    let (mut of_rows, mut of_matrix) = (vec![0.0; rows], [0.0]);
-    pack_signs(base, tuned, cols, &mut bits, &mut of_rows)?;
-    pack_signs(base, tuned, cols, &mut bits, &mut of_matrix)?;
-    Ok((bits, of_rows, of_matrix[0]))
+    let mut scales = vec![0.0; axis.scales(rows, cols)];
+    let planes = PlanesMut {
+        bits: &mut bits,
+        mask: None,
+    };
+    pack_signs(base, tuned, cols, axis, planes, &mut scales, Isa::best())?;
+    Ok((bits, scales))
+}
+
+/// Applies scales of rows.
+fn apply(
+    weights: WeightsMut<'_>,
+    cols: usize,
+    bits: &[u8],
+    scales: &[f32],
+) -> Result<(), CoreError> {
+    let planes = Planes { bits, mask: None };
+    apply_signs(weights, cols, Axis::Row, planes, scales, Isa::best())
 }
 
 fn pack_f32(base: &[f32], tuned: &[f32], cols: usize) -> Packed {
@@ -74,7 +101,7 @@ proptest! {
     fn unpacking_gives_the_signs_back((cols, tuned) in matrix()) {
         let (bits, ..) = pack_f32(&vec![0.0; tuned.len()], &tuned, cols);
         let mut signs = vec![9.0; tuned.len()];
-        unpack_signs(&bits, cols, &mut signs).unwrap();
+        unpack_signs(Planes { bits: &bits, mask: None }, cols, &mut signs, Isa::best()).unwrap();
         for (sign, value) in signs.iter().zip(&tuned) {
             prop_assert_eq!(*sign, if *value > 0.0 { 1.0 } else { -1.0 });
         }
@@ -111,7 +138,7 @@ proptest! {
             .map(|(w, sign)| w.to_f32() + if *sign > 0.0 { scale } else { -scale })
             .map(|sum| bf16::from_f32(sum).to_bits())
             .collect();
-        apply_signs(WeightsMut::Bf16(&mut narrow), cols, &bits, &scales).unwrap();
+        apply(WeightsMut::Bf16(&mut narrow), cols, &bits, &scales).unwrap();
         let got: Vec<u16> = narrow.iter().map(|value| value.to_bits()).collect();
         prop_assert_eq!(got, expected);
     }
@@ -137,7 +164,7 @@ proptest! {
 fn each_row_is_applied_with_its_own_scale() {
     // Signs + - in the first row, - + in the second.
     let mut weights = [1.0, 1.0, 1.0, 1.0f32];
-    apply_signs(
+    apply(
         WeightsMut::F32(&mut weights),
         2,
         &[0b01, 0b10],
@@ -153,10 +180,10 @@ fn a_sum_between_two_narrow_numbers_goes_to_the_even_one() {
     let (mut half, mut brain) = ([f16::ONE; 2], [bf16::ONE; 2]);
     let scales = |step: f32| [0.5 * step, 1.5 * step];
     let f16_step = 1.0 / 1024.0;
-    apply_signs(WeightsMut::F16(&mut half), 1, &[1, 1], &scales(f16_step)).unwrap();
+    apply(WeightsMut::F16(&mut half), 1, &[1, 1], &scales(f16_step)).unwrap();
     assert_eq!(half.map(f16::to_f32), [1.0, 1.0 + 2.0 * f16_step]);
     let bf16_step = 1.0 / 128.0;
-    apply_signs(WeightsMut::Bf16(&mut brain), 1, &[1, 1], &scales(bf16_step)).unwrap();
+    apply(WeightsMut::Bf16(&mut brain), 1, &[1, 1], &scales(bf16_step)).unwrap();
     assert_eq!(brain.map(bf16::to_f32), [1.0, 1.0 + 2.0 * bf16_step]);
 }
 
@@ -193,7 +220,13 @@ fn a_sum_beyond_float32_is_refused() {
     let tuned = [3e38f32; 33];
     let error = pack(Weights::F32(&[0.0; 33]), Weights::F32(&tuned), 33).unwrap_err();
     assert!(
-        matches!(error, CoreError::SumOverflow { row: 0 }),
+        matches!(
+            error,
+            CoreError::SumOverflow {
+                what: "row",
+                index: 0
+            }
+        ),
         "{error}"
     );
 }
@@ -202,13 +235,18 @@ fn a_sum_beyond_float32_is_refused() {
 fn buffers_that_do_not_fit_are_refused() {
     let nine = Weights::F32(&[1.0; 9]);
     for (bits, scales) in [(1, 1), (3, 1), (2, 2), (2, 0)] {
-        let error = pack_signs(nine, nine, 9, &mut vec![0; bits], &mut vec![0.0; scales]);
+        let (mut bits_room, mut room) = (vec![0; bits], vec![0.0; scales]);
+        let planes = PlanesMut {
+            bits: &mut bits_room,
+            mask: None,
+        };
+        let error = pack_signs(nine, nine, 9, Axis::Row, planes, &mut room, Isa::Scalar);
         assert!(
             matches!(error, Err(CoreError::Length { .. })),
             "{bits} {scales}"
         );
     }
-    let ragged = pack_signs(nine, nine, 4, &mut [0; 2], &mut [0.0; 2]);
+    let ragged = plain(nine, nine, 4, Axis::Row);
     assert!(matches!(
         ragged,
         Err(CoreError::Length { what: "base", .. })
@@ -219,7 +257,11 @@ fn buffers_that_do_not_fit_are_refused() {
 fn a_matrix_without_values_is_refused() {
     let none = Weights::F32(&[]);
     for cols in [0, 3] {
-        let error = pack_signs(none, none, cols, &mut [], &mut []);
+        let planes = PlanesMut {
+            bits: &mut [],
+            mask: None,
+        };
+        let error = pack_signs(none, none, cols, Axis::Row, planes, &mut [], Isa::Scalar);
         assert!(matches!(error, Err(CoreError::Empty { .. })));
     }
 }
@@ -227,7 +269,7 @@ fn a_matrix_without_values_is_refused() {
 #[test]
 fn a_scale_that_is_not_finite_leaves_the_weights_alone() {
     let mut weights = [1.0f32, 2.0];
-    let error = apply_signs(WeightsMut::F32(&mut weights), 1, &[1, 1], &[0.5, f32::NAN]);
+    let error = apply(WeightsMut::F32(&mut weights), 1, &[1, 1], &[0.5, f32::NAN]);
     assert!(matches!(
         error,
         Err(CoreError::NotFinite {
@@ -238,3 +280,5 @@ fn a_scale_that_is_not_finite_leaves_the_weights_alone() {
     ));
     assert_eq!(weights, [1.0, 2.0]);
 }
+
+mod same_bytes;

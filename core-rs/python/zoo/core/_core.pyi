@@ -14,6 +14,8 @@ __all__ = [
     "available_isas",
     "base_identity",
     "file_digest",
+    "limit_in_place",
+    "limit_read",
     "pack_codes2",
     "pack_groups",
     "pack_signs",
@@ -30,16 +32,35 @@ def pack_signs(
     base: tuple[NDArray[Any], str],
     tuned: tuple[NDArray[Any], str],
     cols: int,
+    scale: tuple[str, int],
     bits: NDArray[np.uint8],
     scales: NDArray[np.float32],
+    mask: NDArray[np.uint8] | None,
+    isa: str | None,
+    threads: int | None,
 ) -> None: ...
-def unpack_signs(bits: NDArray[np.uint8], cols: int, signs: NDArray[np.float32]) -> None: ...
+def unpack_signs(
+    bits: NDArray[np.uint8],
+    mask: NDArray[np.uint8] | None,
+    cols: int,
+    signs: NDArray[np.float32],
+    isa: str | None,
+    threads: int | None,
+) -> None: ...
 def apply_signs(
     weights: tuple[NDArray[Any], str],
     cols: int,
+    scale: tuple[str, int],
     bits: NDArray[np.uint8],
     scales: NDArray[np.float32],
+    mask: NDArray[np.uint8] | None,
+    isa: str | None,
+    threads: int | None,
 ) -> None: ...
+def limit_read(
+    first: NDArray[np.uint8], second: NDArray[np.uint8], isa: str | None, threads: int | None
+) -> int: ...
+def limit_in_place(data: NDArray[np.uint8], isa: str | None, threads: int | None) -> None: ...
 def pack_codes2(
     values: NDArray[np.float32],
     cols: int,

@@ -1,0 +1,104 @@
+//! Applying: handing out rows to threads.
+
+use rayon::prelude::*;
+
+#[cfg(target_arch = "aarch64")]
+use super::neon;
+use super::{Axis, Planes, rows::ApplyRow, rows_of, scalar};
+#[cfg(target_arch = "x86_64")]
+use super::{avx2, avx512};
+use crate::{
+    error::{CoreError, check_length},
+    isa::{Isa, dispatch},
+    weights::{Weight, WeightsMut, rows_per_task},
+};
+
+/// Adds each sign times its scale to the weights, in place.
+///
+/// `scales` holds [`Axis::scales`] values.
+///
+/// # Errors
+/// [`CoreError::Group`] for a group that is no multiple of 8, [`CoreError::Length`] for buffers that
+/// do not fit, [`CoreError::NotFinite`] for a scale that is NaN or infinite. The weights are then
+/// untouched.
+pub fn apply_signs(
+    weights: WeightsMut<'_>,
+    cols: usize,
+    axis: Axis,
+    planes: Planes<'_>,
+    scales: &[f32],
+    isa: Isa,
+) -> Result<(), CoreError> {
+    match weights {
+        WeightsMut::F32(weights) => apply_rows(weights, cols, axis, planes, scales, isa),
+        WeightsMut::F16(weights) => apply_rows(weights, cols, axis, planes, scales, isa),
+        WeightsMut::Bf16(weights) => apply_rows(weights, cols, axis, planes, scales, isa),
+    }
+}
+
+fn apply_rows<W: Weight>(
+    weights: &mut [W],
+    cols: usize,
+    axis: Axis,
+    planes: Planes<'_>,
+    scales: &[f32],
+    isa: Isa,
+) -> Result<(), CoreError> {
+    axis.check()?;
+    let rows = rows_of("weights", weights.len(), cols)?;
+    planes.check(rows, cols)?;
+    check_length("scales", axis.scales(rows, cols), scales.len())?;
+    check_scales(axis, cols, scales)?;
+    if rows == 0 {
+        return Ok(());
+    }
+    weights
+        .par_chunks_mut(cols)
+        .with_min_len(rows_per_task(cols))
+        .enumerate()
+        .for_each(|(row, weights)| {
+            let (bits, mask) = planes.row(row, cols);
+            let scales = scales_of_row(axis, row, cols, scales);
+            let row = ApplyRow {
+                weights,
+                bits,
+                mask,
+                scales,
+            };
+            if axis == Axis::Column {
+                dispatch!(isa, apply_columns(row));
+            } else {
+                dispatch!(isa, apply_row(row, axis.group(cols)));
+            }
+        });
+    Ok(())
+}
+
+fn scales_of_row(axis: Axis, row: usize, cols: usize, scales: &[f32]) -> &[f32] {
+    match axis {
+        Axis::Matrix | Axis::Column => scales,
+        Axis::Row | Axis::Group(_) => {
+            let of_row = axis.scales_of_row(cols);
+            &scales[row * of_row..(row + 1) * of_row]
+        }
+    }
+}
+
+/// Names the first scale that is not finite: its row, and its group or column where it has one.
+fn check_scales(axis: Axis, cols: usize, scales: &[f32]) -> Result<(), CoreError> {
+    let Some(index) = scales.iter().position(|scale| !scale.is_finite()) else {
+        return Ok(());
+    };
+    let of_row = if axis == Axis::Column {
+        cols
+    } else {
+        axis.scales_of_row(cols)
+    };
+    let (row, column) = (index / of_row, index % of_row);
+    Err(CoreError::NotFinite {
+        what: "scale",
+        row,
+        column,
+        value: scales[index],
+    })
+}
