@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-F32 = NDArray[np.float32]
+F32 = Any  # an array of float32
 RADIX = {"sign": (8, 2), "ternary": (5, 3), "int2": (4, 4), "int4": (2, 16), "int8": (1, 256)}
 MIDDLE = {"ternary": 1, "int2": 1.5, "int4": 8, "int8": 128}
 
@@ -44,9 +44,7 @@ def read_tensor(tensor: dict[str, Any], parts: dict[str, NDArray[Any]], base: F3
             kind = term["kind"]
             total += read_groups(codec, own[f"{kind}.codes"], own[f"{kind}.scale"], columns)
         elif term["kind"] == "lowrank":
-            A, B = (
-                read_factor(term, own, side, length) for side, length in zip("AB", (columns, rows))
-            )
+            A, B = read_factor(term, own, "A", columns), read_factor(term, own, "B", rows)
             product = np.zeros((rows, columns))
             for k in range(term["rank"]):
                 product += B[k][:, None].astype(np.float64) * A[k].astype(np.float64)
@@ -81,7 +79,7 @@ def read_factor(term: dict[str, Any], own: dict[str, NDArray[Any]], side: str, l
     codec = term.get(side, "codes2")
     if codec in {"f16", "bf16", "f32"}:
         return own[f"{side}.values"]
-    codes, scale = own.get(f"{side}.codes", own.get(f"{side}.sign")), own[f"{side}.scale"]
+    codes, scale = own[f"{side}.sign" if codec == "sign" else f"{side}.codes"], own[f"{side}.scale"]
     if codec != "codes2":
         return read_groups(codec, codes, scale, length)
     zero, scale = (x.repeat(128, axis=1)[:, :length] for x in (own[f"{side}.zero"], scale))

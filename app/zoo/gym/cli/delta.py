@@ -30,6 +30,7 @@ from zoo.gym.words import human_bytes
 if TYPE_CHECKING:
     from zoo.gym.data import Example
     from zoo.gym.delta import DeltaReport, Origin
+    from zoo.gym.delta.zeros import Masked
 
 BROKEN = 2
 """Exit code of a delta that fails a check."""
@@ -263,4 +264,17 @@ def _tell_report(report: "DeltaReport", screen: Output) -> None:
         kept = "" if quality.recovered is None else f": {quality.recovered:.1%} of the gain kept"
         losses = f"base {quality.base:.4f}{tuned}, delta {quality.delta:.4f}"
         screen.say(f"loss per learned token on {quality.rows} held-out rows: {losses}{kept}")
+    if report.masked is not None:
+        _tell_mask(report.masked, screen)
     screen.answer(f"{report.file}  {report.form}  {human_bytes(report.file_bytes)}")
+
+
+def _tell_mask(masked: "Masked", screen: Output) -> None:
+    from zoo.gym.delta.zeros import FEW
+
+    zeros = f"{1 - masked.changed:.1%} of the weights of {masked.tensors} tensors did not change"
+    screen.say(
+        f"{zeros}: they are kept under a mask, one more bit a weight (--zero minus: without)"
+    )
+    if masked.changed < FEW:
+        screen.say("--codec sparse would keep every bit of the ones that changed")

@@ -4,7 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.gym.delta.container import Delta, parse, read_container, verify_digest, verify_finite
+from zoo.gym.delta.container import (
+    Delta,
+    parse,
+    read_container,
+    verify_codes,
+    verify_digest,
+    verify_finite,
+)
 from zoo.gym.delta.header import Quality
 from zoo.gym.delta.identity import verify_base
 from zoo.gym.delta.quality import QualityInput, measure_quality
@@ -97,7 +104,8 @@ class _Subject:
 
     def finite(self) -> str:
         verify_finite(self.delta)
-        return "every scale and every raw difference"
+        verify_codes(self.delta)
+        return "every scale, value and code"
 
     def identity(self) -> str:
         assert self.base is not None

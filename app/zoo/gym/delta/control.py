@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 from zoo.gym.delta.codec import Encoded, Parts
 from zoo.gym.delta.container import Delta, load_delta, tensor_parts
 from zoo.gym.delta.factors import code_factor, decode_factors
-from zoo.gym.delta.kinds import LowRankTerm, RawTerm, SignTerm, TensorTerms, plane_names
+from zoo.gym.delta.kinds import (
+    IntTerm,
+    LowRankTerm,
+    RawTerm,
+    SignTerm,
+    SparseTerm,
+    TensorTerms,
+    TernaryTerm,
+    plane_names,
+)
 from zoo.gym.delta.writer import Spool, write_delta
 from zoo.gym.errors import InputError
 
@@ -19,8 +28,9 @@ if TYPE_CHECKING:
 def random_signs(path: Path, out: Path, seed: int) -> Delta:
     """Writes a copy of a delta whose signs are drawn at random; raw terms are left out.
 
-    A sign term keeps its scales and gets random bits. Each entry of a low-rank factor keeps its
-    magnitude, gets a random sign, and is coded anew at the same size.
+    A sign term keeps its scales and gets random bits; ternary digits and integers keep their size
+    and their scales. Each entry of a low-rank factor keeps its magnitude, gets a random sign, and
+    is coded anew at the same size.
 
     Args:
         path: the delta.
@@ -28,10 +38,15 @@ def random_signs(path: Path, out: Path, seed: int) -> Delta:
         seed: of the signs; the same seed gives the same file.
 
     Raises:
-        InputError: `path` is no sound delta, or has raw terms only.
+        InputError: `path` is no sound delta, has raw terms only, or holds the fine-tune's own
+            values (sparse).
         StorageError: the file cannot be written.
     """
     delta = load_delta(path)
+    if any(
+        isinstance(term, SparseTerm) for tensor in delta.header.tensors for term in tensor.terms
+    ):
+        raise InputError(f"{path}: expected coded differences, got the fine-tune's own values")
     with Spool(out.parent) as spool:
         tensors: list[TensorTerms] = []
         for encoded in _shuffled(delta, seed):
@@ -63,6 +78,11 @@ def _shuffled(delta: Delta, seed: int) -> Iterator[Encoded]:
                 drawn |= _random_bits(term, parts, tensor.shape[-1], random)
             elif isinstance(term, LowRankTerm):
                 drawn |= _random_factors(term, parts, tensor, random)
+            elif isinstance(term, TernaryTerm):
+                drawn["ternary.codes"] = _mirrored(parts["ternary.codes"], 5, 3, tensor, random)
+            elif isinstance(term, IntTerm):
+                packed = (8 // term.bits, 1 << term.bits)
+                drawn["int.codes"] = _mirrored(parts["int.codes"], *packed, tensor, random)
         yield Encoded(tensor.model_copy(update={"terms": terms}), {**parts, **drawn})
 
 
@@ -91,3 +111,24 @@ def _random_factors(
     A, B = (factor * random.choice(plus_minus, factor.shape) for factor in factors)
     name = tensor.name
     return {**code_factor(name, "A", A, term.A), **code_factor(name, "B", B, term.B)}
+
+
+def _mirrored(
+    codes: "NDArray[np.uint8]",
+    per_byte: int,
+    radix: int,
+    tensor: TensorTerms,
+    random: "np.random.Generator",
+) -> "NDArray[np.uint8]":
+    """Mirrors digits at their middle, each by the toss of a coin; those past a row's end stay 0."""
+    import numpy as np
+
+    columns, places = tensor.shape[-1], radix ** np.arange(per_byte)
+    top = radix if radix > 4 else radix - 1  # 1 to 15 and 1 to 255 lie around 8 and 128
+    mirrored = np.empty_like(codes)
+    for row, own in enumerate(codes):
+        digits = (own[:, None] // places % radix).reshape(-1)
+        coins = random.integers(0, 2, columns, np.uint8) == 1
+        digits[:columns] = np.where(coins, top - digits[:columns], digits[:columns])
+        mirrored[row] = np.minimum(digits, radix - 1).reshape(-1, per_byte) @ places
+    return mirrored

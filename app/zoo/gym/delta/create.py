@@ -24,6 +24,7 @@ from zoo.gym.delta.passing import Watch, ignore, passing
 from zoo.gym.delta.quality import QualityInput, measure_quality
 from zoo.gym.delta.weights import Weights, open_weights
 from zoo.gym.delta.writer import Spool, replace_header, write_delta
+from zoo.gym.delta.zeros import Masked, masked
 from zoo.gym.errors import InputError
 
 
@@ -53,6 +54,7 @@ class DeltaReport:
         form: `lowrank` or `dense`.
         tensors: how many base tensors it changes.
         quality: what it is worth on held-out examples, None where nothing was given to measure on.
+        masked: the tensors whose zeros are kept under a mask, None where there is none.
     """
 
     file: Path
@@ -61,6 +63,7 @@ class DeltaReport:
     form: Form
     tensors: int
     quality: Quality | None
+    masked: Masked | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Returns the report as the command prints it: file, bytes, form, quality."""
@@ -141,6 +144,7 @@ def _report(delta: Delta) -> DeltaReport:
         form=delta.header.form,
         tensors=len(delta.header.tensors),
         quality=delta.header.quality,
+        masked=masked(delta),
     )
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from zoo.gym.delta.coding import Dense
 from zoo.gym.delta.kinds import (
+    GROUP,
     IntTerm,
     SignTerm,
     TernaryTerm,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 Parts: TypeAlias = "Mapping[str, NDArray[Any]]"
 Coded: TypeAlias = "tuple[SignTerm | TernaryTerm | IntTerm, Parts]"
 
-MANY_ZEROS = 0.05
+MANY_ZEROS = 0.25
 """Share of zero differences above which `auto` masks them: one more bit a weight, but each such
 weight stays what it is."""
 
@@ -46,8 +47,27 @@ def code_matrix(base: Stored, tuned: Stored, coding: Dense) -> "Coded | None":
     )
     if not scales.any():
         return None
-    term = TernaryTerm() if kind == "ternary" else IntTerm(bits=coding.bits)
-    return term, {f"{kind}.codes": codes, f"{kind}.scale": scales}
+    return dense_term(coding), {f"{kind}.codes": codes, f"{kind}.scale": scales}
+
+
+def dense_term(coding: Dense, *, masked: bool = False) -> SignTerm | TernaryTerm | IntTerm:
+    """Returns the term that a coding gives a matrix.
+
+    Raises:
+        ValueError: a sparse coding, whose term depends on what changed.
+    """
+    if coding.codec == "sparse":
+        raise ValueError("coding: expected sign, ternary or int, got 'sparse'")
+    if coding.codec == "ternary":
+        return TernaryTerm()
+    if coding.codec == "int":
+        return IntTerm(bits=coding.bits)
+    return SignTerm(
+        scale=coding.scale,
+        zero="mask" if masked or coding.zero == "mask" else "minus",
+        planes=coding.planes,
+        group=GROUP if coding.scale == "group" else None,
+    )
 
 
 def zero_share(base: Stored, tuned: Stored) -> float:
@@ -71,12 +91,8 @@ def _code_signs(base: Stored, tuned: Stored, coding: Dense) -> "Coded | None":
     bits, scales, mask = pack_plane(base, tuned, coding.scale, mask=masked)
     if not scales.any():
         return None
-    term = SignTerm(
-        scale=coding.scale,
-        zero="mask" if masked else "minus",
-        planes=coding.planes,
-        group=128 if coding.scale == "group" else None,
-    )
+    term = dense_term(coding, masked=masked)
+    assert isinstance(term, SignTerm)
     arrays: dict[str, NDArray[Any]] = {"sign": bits, "scale": scales}
     rest = _difference(base, tuned) if coding.planes > 1 else None
     for before, plane in zip(plane_names(term), plane_names(term)[1:], strict=False):

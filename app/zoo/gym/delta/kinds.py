@@ -104,10 +104,14 @@ class LowRankTerm(Model):
     @model_validator(mode="before")
     @classmethod
     def _read_short(cls, told: Any) -> Any:  # noqa: ANN401
-        if not isinstance(told, dict) or "bits" not in told:
+        if not isinstance(told, dict):
             return told
-        if told["bits"] != 2 or "A" in told or "B" in told:
-            raise ValueError(f"expected bits 2, or A and B, got {sorted(told)}")
+        if ("A" in told) != ("B" in told):
+            raise ValueError(f"bits: expected 2 or two factor codecs, got {sorted(told)}")
+        if "bits" not in told:
+            return told
+        if told["bits"] != 2 or "A" in told:
+            raise ValueError(f"bits: expected 2 and no factor codecs, got {sorted(told)}")
         return {key: value for key, value in told.items() if key != "bits"}
 
     @model_serializer(mode="wrap")

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from zoo.gym.delta.kinds import LowRankTerm, RawTerm, Scale, SignTerm, TensorTerms, term_parts
+from zoo.gym.delta.coding import Dense
+from zoo.gym.delta.dense import dense_term
+from zoo.gym.delta.kinds import FactorCodec, LowRankTerm, RawTerm, TensorTerms, term_parts
 
 if TYPE_CHECKING:
     from zoo.models import Geometry
@@ -12,24 +14,30 @@ if TYPE_CHECKING:
 Shape = TypeVar("Shape", bound=tuple[int, ...])
 
 
-def lowrank_bytes(geometry: "Geometry", *, rank: int = 16) -> int:
-    """Returns the payload of 2-bit factors for all linear layers of all blocks."""
-    term = LowRankTerm(rank=rank)
+def lowrank_bytes(geometry: "Geometry", *, rank: int = 16, codec: FactorCodec = "codes2") -> int:
+    """Returns the payload of coded factors for all linear layers of all blocks."""
+    term = LowRankTerm(rank=rank, A=codec, B=codec)
     return payload_bytes(
         TensorTerms(name=name, shape=shape, terms=(term,))
         for name, shape in linear_shapes(geometry).items()
     )
 
 
-def dense_bytes(geometry: "Geometry", *, scale: Scale = "row", linear_only: bool = False) -> int:
-    """Returns the payload of one bit per weight, with float32 scales.
+def dense_bytes(
+    geometry: "Geometry", *, coding: Dense | None = None, linear_only: bool = False
+) -> int:
+    """Returns the payload of a full fine-tune's difference.
 
     Args:
         geometry: the model's shape.
-        scale: what one scale is shared by.
+        coding: of the matrices; None is one bit a weight and a scale per row. `auto` counts
+            no mask.
         linear_only: leave out the embedding (counted once when tied) and the raw norms.
+
+    Raises:
+        ValueError: a sparse coding, whose size depends on what changed.
     """
-    sign = SignTerm(scale=scale)
+    term = dense_term(coding or Dense())
     matrices = dict(linear_shapes(geometry))
     vectors: dict[str, tuple[int, ...]] = {}
     if not linear_only:
@@ -38,7 +46,7 @@ def dense_bytes(geometry: "Geometry", *, scale: Scale = "row", linear_only: bool
         if not geometry.tied:
             matrices["lm_head.weight"] = embedding
         vectors = norm_shapes(geometry)
-    terms = [TensorTerms(name=name, shape=s, terms=(sign,)) for name, s in matrices.items()]
+    terms = [TensorTerms(name=name, shape=s, terms=(term,)) for name, s in matrices.items()]
     terms += [TensorTerms(name=name, shape=s, terms=(RawTerm(),)) for name, s in vectors.items()]
     return payload_bytes(terms)
 

@@ -1,0 +1,39 @@
+"""How much of a fine-tune's change is exactly zero, as the masks of its delta tell."""
+
+from dataclasses import dataclass
+
+from zoo.gym.delta.container import Delta, open_part
+from zoo.gym.delta.kinds import SignTerm, rows_and_columns
+
+FEW = 0.3
+"""Share of changed weights below which a sparse delta is worth a thought: it loses nothing."""
+
+_BYTES_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Masked:
+    """The tensors of a delta that keep their zeros under a mask.
+
+    Attributes:
+        tensors: how many they are.
+        changed: the share of their weights that the fine-tune changed.
+    """
+
+    tensors: int
+    changed: float
+
+
+def masked(delta: Delta) -> Masked | None:
+    """Counts what the masks of a delta let through; None without masks."""
+    import numpy as np
+
+    tensors = ones = values = 0
+    for tensor in delta.header.tensors:
+        if any(isinstance(term, SignTerm) and term.zero == "mask" for term in tensor.terms):
+            plane = open_part(delta, f"{tensor.name}.mask").reshape(-1)
+            for start in range(0, plane.size, _BYTES_AT_ONCE):
+                ones += int(np.unpackbits(plane[start : start + _BYTES_AT_ONCE]).sum())
+            rows, columns = rows_and_columns(tensor.shape)
+            tensors, values = tensors + 1, values + rows * columns
+    return Masked(tensors, ones / values) if tensors else None
