@@ -14,7 +14,7 @@ from zoo.gym.cli.progress import Progress, event_line
 from zoo.gym.errors import GymError
 from zoo.gym.words import figure
 
-WAIT_S = 120.0
+WAIT_S = 600.0
 """How long a request to a worker may take; a step may be long."""
 
 _POLL_S = 0.1
