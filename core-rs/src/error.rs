@@ -58,6 +58,17 @@ pub enum CoreError {
         group: usize,
     },
 
+    /// Finite values whose absolute values add up to more than float32 holds.
+    #[error(
+        "{what} is too large in row {row}: expected a sum of absolute values within float32, got more"
+    )]
+    TooLarge {
+        /// The matrix's name.
+        what: &'static str,
+        /// Row, from 0.
+        row: usize,
+    },
+
     /// A group whose step between two codes is no float16.
     #[error(
         "values in row {row}, columns {start} to {last} spread too far: expected a step of at most 65504 between two codes (float16), got {step}"

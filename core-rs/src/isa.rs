@@ -17,7 +17,8 @@ pub enum Isa {
     /// x86-64 with AVX2, FMA, F16C and POPCNT (2013 and later).
     #[cfg(target_arch = "x86_64")]
     Avx2(Proof),
-    /// x86-64 with AVX-512 F, BW, DQ, VL, VPOPCNTDQ, VNNI and BF16 (Zen 4, Sapphire Rapids and later).
+    /// x86-64 with AVX-512 F, BW, DQ, VL, VBMI, VPOPCNTDQ, VNNI and BF16 (Zen 4, Sapphire Rapids and
+    /// later).
     #[cfg(target_arch = "x86_64")]
     Avx512(Proof),
     /// 64-bit ARM, which always has NEON.
@@ -96,6 +97,7 @@ fn has_avx512() -> bool {
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512vbmi")
         && is_x86_feature_detected!("avx512vpopcntdq")
         && is_x86_feature_detected!("avx512vnni")
         && is_x86_feature_detected!("avx512bf16")

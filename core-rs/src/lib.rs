@@ -11,6 +11,7 @@ pub mod gguf;
 pub mod identity;
 pub mod isa;
 pub mod limits;
+pub mod product;
 #[cfg(feature = "python")]
 mod python;
 pub mod safetensors;

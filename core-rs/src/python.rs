@@ -11,6 +11,7 @@ mod errors;
 mod identity;
 mod limits;
 mod machine;
+mod product;
 mod readers;
 mod signs;
 
@@ -73,6 +74,8 @@ mod _core {
     use super::limits::{limit_in_place, limit_read};
     #[pymodule_export]
     use super::machine::available_isas;
+    #[pymodule_export]
+    use super::product::{dense_product, sign_product};
     #[pymodule_export]
     use super::readers::{base_identity, file_digest, read_gguf_header, read_header};
     #[pymodule_export]

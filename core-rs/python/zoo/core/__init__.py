@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from zoo.core.gguf import GgufHeader, GgufTensor, GgufValue, read_gguf_header
     from zoo.core.identity import IdentityHasher, base_identity, file_digest
     from zoo.core.isa import Isa, available_isas
+    from zoo.core.product import dense_product, sign_product
     from zoo.core.safetensors import Header, TensorInfo, read_header
     from zoo.core.signs import apply_signs, pack_signs, unpack_signs
 
@@ -42,12 +43,14 @@ __all__ = [
     "apply_signs",
     "available_isas",
     "base_identity",
+    "dense_product",
     "file_digest",
     "pack_codes2",
     "pack_groups",
     "pack_signs",
     "read_gguf_header",
     "read_header",
+    "sign_product",
     "unpack_codes2",
     "unpack_groups",
     "unpack_signs",
@@ -68,12 +71,14 @@ _HOMES = {
     "apply_signs": "signs",
     "available_isas": "isa",
     "base_identity": "identity",
+    "dense_product": "product",
     "file_digest": "identity",
     "pack_codes2": "codes",
     "pack_groups": "codes",
     "pack_signs": "signs",
     "read_gguf_header": "gguf",
     "read_header": "safetensors",
+    "sign_product": "product",
     "unpack_codes2": "codes",
     "unpack_groups": "codes",
     "unpack_signs": "signs",

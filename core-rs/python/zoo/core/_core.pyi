@@ -13,6 +13,7 @@ __all__ = [
     "apply_signs",
     "available_isas",
     "base_identity",
+    "dense_product",
     "file_digest",
     "limit_in_place",
     "limit_read",
@@ -21,6 +22,7 @@ __all__ = [
     "pack_signs",
     "read_gguf_header",
     "read_header",
+    "sign_product",
     "unpack_codes2",
     "unpack_signs",
 ]
@@ -118,3 +120,24 @@ class IdentityHasher:
     def __new__(cls) -> IdentityHasher: ...
     def add(self, name: str, dtype: str, shape: Sequence[int], data: NDArray[np.uint8]) -> None: ...
     def finish(self) -> str: ...
+
+def sign_product(
+    x: NDArray[np.float32],
+    bits: NDArray[np.uint8],
+    scales: NDArray[np.float32],
+    cols: int,
+    y: NDArray[np.float32],
+    *,
+    exact: bool,
+    add: bool,
+    isa: str | None = None,
+    threads: int | None = None,
+) -> None: ...
+def dense_product(
+    x: NDArray[np.float32],
+    weights: NDArray[np.uint16],
+    y: NDArray[np.float32],
+    *,
+    isa: str | None = None,
+    threads: int | None = None,
+) -> None: ...

@@ -1,0 +1,68 @@
+//! A matrix of signs, or of bf16 weights, times tokens.
+
+use half::slice::HalfBitsSliceExt;
+use pyo3::{buffer::PyBuffer, prelude::*};
+
+use super::{
+    buffers::{addresses, borrow, borrow_mut},
+    machine::chosen,
+    run, run_on,
+};
+use crate::product::{How, Method, Signs, dense, multiply};
+
+/// Writes, or adds, the product of every token with every row of signs.
+#[pyfunction]
+#[pyo3(signature = (x, bits, scales, cols, y, *, exact, add, isa=None, threads=None))]
+#[allow(clippy::too_many_arguments)] // as Python's face needs them
+pub(super) fn sign_product(
+    py: Python<'_>,
+    x: PyBuffer<f32>,
+    bits: PyBuffer<u8>,
+    scales: PyBuffer<f32>,
+    cols: usize,
+    mut y: PyBuffer<f32>,
+    exact: bool,
+    add: bool,
+    isa: Option<&str>,
+    threads: Option<usize>,
+) -> PyResult<()> {
+    let method = if exact { Method::Exact } else { Method::Int8 };
+    let (isa, alone) = (chosen(isa)?, threads == Some(1));
+    let how = How {
+        isa,
+        method,
+        add,
+        alone,
+    };
+    let used = [addresses(&x), addresses(&bits), addresses(&scales)];
+    let y = borrow_mut(&mut y, &used)?;
+    let (x, bits, scales) = (borrow(&x)?, borrow(&bits)?, borrow(&scales)?);
+    let signs = Signs { bits, scales, cols };
+    let work = || multiply(how, x, signs, y);
+    if alone {
+        return run(py, work);
+    }
+    run_on(py, threads, work)
+}
+
+/// Writes the product of one token with every row of bf16 weights, given as unsigned integers.
+#[pyfunction]
+#[pyo3(signature = (x, weights, y, *, isa=None, threads=None))]
+pub(super) fn dense_product(
+    py: Python<'_>,
+    x: PyBuffer<f32>,
+    weights: PyBuffer<u16>,
+    mut y: PyBuffer<f32>,
+    isa: Option<&str>,
+    threads: Option<usize>,
+) -> PyResult<()> {
+    let isa = chosen(isa)?;
+    let y = borrow_mut(&mut y, &[addresses(&x), addresses(&weights)])?;
+    let (x, weights) = (borrow(&x)?, borrow(&weights)?.reinterpret_cast());
+    let alone = threads == Some(1);
+    let work = || dense::multiply_dense(isa, weights, x, y, alone);
+    if alone {
+        return run(py, work);
+    }
+    run_on(py, threads, work)
+}
