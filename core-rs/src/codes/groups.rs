@@ -84,7 +84,7 @@ impl Codec {
     /// The one of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|codec| codec.name() == name)
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// Digits in a byte.
@@ -126,7 +126,7 @@ pub fn row_groups(cols: usize) -> usize {
 /// in their difference, [`CoreError::ScaleOverflow`] for a group that float16 cannot scale. What
 /// `codes` and `scales` hold then is not specified.
 pub fn pack_groups(
-    codec: Codec,
+    kind: Codec,
     base: Option<Weights<'_>>,
     tuned: Weights<'_>,
     cols: usize,
@@ -141,10 +141,10 @@ pub fn pack_groups(
     if let Some(base) = base {
         check_length("base", tuned.len(), base.len())?;
     }
-    check_length("codes", rows * codec.row_bytes(cols), codes.len())?;
+    check_length("codes", rows * kind.row_bytes(cols), codes.len())?;
     check_length("scales", rows * row_groups(cols), scales.len())?;
     let refused = codes
-        .par_chunks_mut(codec.row_bytes(cols))
+        .par_chunks_mut(kind.row_bytes(cols))
         .zip(scales.par_chunks_mut(row_groups(cols)))
         .with_min_len(rows_per_task(cols))
         .enumerate()
@@ -155,7 +155,7 @@ pub fn pack_groups(
                 row,
                 cols,
             };
-            pack_row(codec, &source, codes, scales, isa).err()
+            pack_row(kind, &source, codes, scales, isa).err()
         })
         .find_first(|_| true);
     refused.map_or(Ok(()), Err)
@@ -170,15 +170,15 @@ struct Source<'a> {
 }
 
 fn pack_row(
-    codec: Codec,
+    kind: Codec,
     source: &Source<'_>,
     codes: &mut [u8],
     scales: &mut [f16],
     isa: Isa,
 ) -> Result<(), CoreError> {
-    let block = codec.block();
+    let block = kind.block();
     let coded = codes
-        .chunks_mut(block / codec.per_byte())
+        .chunks_mut(block / kind.per_byte())
         .zip(scales.chunks_mut(block / GROUP));
     let mut values = [0.0; BLOCK];
     for (index, (codes, scales)) in coded.enumerate() {
@@ -187,7 +187,7 @@ fn pack_row(
         let values = &mut values[..len];
         read_block(source, start, values)?;
         let values = &*values;
-        dispatch!(isa, pack_block(codec, values, codes, scales));
+        dispatch!(isa, pack_block(kind, values, codes, scales));
         if let Some(group) = scales.iter().position(|scale| !scale.is_finite()) {
             let first = start + group * GROUP;
             return Err(CoreError::ScaleOverflow {
@@ -231,7 +231,7 @@ fn read_block(source: &Source<'_>, start: usize, values: &mut [f32]) -> Result<(
 /// or infinite (its group as the column), [`CoreError::Digits`] for a byte that holds no five ternary
 /// digits. The weights are then untouched.
 pub fn apply_groups(
-    codec: Codec,
+    kind: Codec,
     weights: WeightsMut<'_>,
     cols: usize,
     codes: &[u8],
@@ -239,14 +239,14 @@ pub fn apply_groups(
     isa: Isa,
 ) -> Result<(), CoreError> {
     match weights {
-        WeightsMut::F32(weights) => apply_rows(codec, weights, cols, codes, scales, isa),
-        WeightsMut::F16(weights) => apply_rows(codec, weights, cols, codes, scales, isa),
-        WeightsMut::Bf16(weights) => apply_rows(codec, weights, cols, codes, scales, isa),
+        WeightsMut::F32(weights) => apply_rows(kind, weights, cols, codes, scales, isa),
+        WeightsMut::F16(weights) => apply_rows(kind, weights, cols, codes, scales, isa),
+        WeightsMut::Bf16(weights) => apply_rows(kind, weights, cols, codes, scales, isa),
     }
 }
 
 fn apply_rows<W: Weight>(
-    codec: Codec,
+    kind: Codec,
     weights: &mut [W],
     cols: usize,
     codes: &[u8],
@@ -254,32 +254,32 @@ fn apply_rows<W: Weight>(
     isa: Isa,
 ) -> Result<(), CoreError> {
     let rows = rows_of("weights", weights.len(), cols)?;
-    check_length("codes", rows * codec.row_bytes(cols), codes.len())?;
+    check_length("codes", rows * kind.row_bytes(cols), codes.len())?;
     check_length("scales", rows * row_groups(cols), scales.len())?;
-    check_content(codec, cols, codes, scales)?;
+    check_content(kind, cols, codes, scales)?;
     if rows == 0 {
         return Ok(());
     }
-    let block = codec.block();
+    let block = kind.block();
     weights
         .par_chunks_mut(cols)
-        .zip(codes.par_chunks(codec.row_bytes(cols)))
+        .zip(codes.par_chunks(kind.row_bytes(cols)))
         .zip(scales.par_chunks(row_groups(cols)))
         .with_min_len(rows_per_task(cols))
         .for_each(|((weights, codes), scales)| {
             let coded = codes
-                .chunks(block / codec.per_byte())
+                .chunks(block / kind.per_byte())
                 .zip(scales.chunks(block / GROUP));
             for (weights, (codes, scales)) in weights.chunks_mut(block).zip(coded) {
                 W::edit(weights, |values| {
-                    dispatch!(isa, apply_block(codec, codes, scales, values));
+                    dispatch!(isa, apply_block(kind, codes, scales, values));
                 });
             }
         });
     Ok(())
 }
 
-fn check_content(codec: Codec, cols: usize, codes: &[u8], scales: &[f16]) -> Result<(), CoreError> {
+fn check_content(kind: Codec, cols: usize, codes: &[u8], scales: &[f16]) -> Result<(), CoreError> {
     let groups = row_groups(cols);
     if let Some(found) = scales.iter().position(|scale| !scale.is_finite()) {
         return Err(CoreError::NotFinite {
@@ -289,10 +289,10 @@ fn check_content(codec: Codec, cols: usize, codes: &[u8], scales: &[f16]) -> Res
             value: scales[found].to_f32(),
         });
     }
-    if codec != Codec::Ternary || codes.iter().fold(0, |top, code| top.max(*code)) <= LAST_TERNARY {
+    if kind != Codec::Ternary || codes.iter().fold(0, |top, code| top.max(*code)) <= LAST_TERNARY {
         return Ok(());
     }
-    let row_bytes = codec.row_bytes(cols);
+    let row_bytes = kind.row_bytes(cols);
     let found = codes.iter().position(|code| *code > LAST_TERNARY);
     found.map_or(Ok(()), |found| {
         Err(CoreError::Digits {

@@ -72,7 +72,7 @@ fn codec_named(name: &str) -> PyResult<Codec> {
 #[allow(clippy::too_many_arguments)] // one for each buffer
 pub(super) fn pack_groups(
     py: Python<'_>,
-    codec: &str,
+    kind: &str,
     base: Option<(Bound<'_, PyAny>, String)>,
     tuned: (Bound<'_, PyAny>, String),
     cols: usize,
@@ -81,7 +81,7 @@ pub(super) fn pack_groups(
     isa: Option<&str>,
     threads: Option<usize>,
 ) -> PyResult<()> {
-    let (codec, isa) = (codec_named(codec)?, chosen(isa)?);
+    let (kind, isa) = (codec_named(kind)?, chosen(isa)?);
     let base = base
         .map(|(array, dtype)| Held::new(&array, &dtype))
         .transpose()?;
@@ -95,7 +95,7 @@ pub(super) fn pack_groups(
     let base = base.as_ref().map(Held::weights).transpose()?;
     let tuned = tuned.weights()?;
     run_on(py, threads, || {
-        groups::pack_groups(codec, base, tuned, cols, codes, scales, isa)
+        groups::pack_groups(kind, base, tuned, cols, codes, scales, isa)
     })
 }
 
@@ -104,7 +104,7 @@ pub(super) fn pack_groups(
 #[allow(clippy::too_many_arguments)] // one for each buffer
 pub(super) fn apply_groups(
     py: Python<'_>,
-    codec: &str,
+    kind: &str,
     weights: (Bound<'_, PyAny>, String),
     cols: usize,
     codes: PyBuffer<u8>,
@@ -112,12 +112,12 @@ pub(super) fn apply_groups(
     isa: Option<&str>,
     threads: Option<usize>,
 ) -> PyResult<()> {
-    let (codec, isa) = (codec_named(codec)?, chosen(isa)?);
+    let (kind, isa) = (codec_named(kind)?, chosen(isa)?);
     let mut weights = Held::new(&weights.0, &weights.1)?;
     let weights = weights.weights_mut(&[addresses(&codes), addresses(&scales)])?;
     let (codes, scales) = (borrow(&codes)?, borrow(&scales)?.reinterpret_cast());
     run_on(py, threads, || {
-        groups::apply_groups(codec, weights, cols, codes, scales, isa)
+        groups::apply_groups(kind, weights, cols, codes, scales, isa)
     })
 }
 

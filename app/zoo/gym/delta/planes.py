@@ -33,8 +33,14 @@ def pack_plane(
     from zoo.core import pack_signs
 
     if not mask and scale in _IN_CORE:
-        told = {"base_dtype": base.dtype, "tuned_dtype": tuned.dtype}
-        return *pack_signs(base.values, tuned.values, scale=cast("Axis", scale), **told), None
+        coded = pack_signs(
+            base.values,
+            tuned.values,
+            scale=cast("Axis", scale),
+            base_dtype=base.dtype,
+            tuned_dtype=tuned.dtype,
+        )
+        return *coded, None
     d = change_of(base, tuned)
     bits = np.packbits(d > 0, axis=1, bitorder="little")
     nonzero = d != 0

@@ -5,11 +5,11 @@ use half::f16;
 use super::{Codec, scalar};
 
 #[target_feature(enable = "neon")]
-pub(super) fn pack_block(codec: Codec, values: &[f32], codes: &mut [u8], scales: &mut [f16]) {
-    scalar::pack_block(codec, values, codes, scales);
+pub(super) fn pack_block(kind: Codec, values: &[f32], codes: &mut [u8], scales: &mut [f16]) {
+    scalar::pack_block(kind, values, codes, scales);
 }
 
 #[target_feature(enable = "neon")]
-pub(super) fn apply_block(codec: Codec, codes: &[u8], scales: &[f16], values: &mut [f32]) {
-    scalar::apply_block(codec, codes, scales, values);
+pub(super) fn apply_block(kind: Codec, codes: &[u8], scales: &[f16], values: &mut [f32]) {
+    scalar::apply_block(kind, codes, scales, values);
 }

@@ -24,14 +24,14 @@ type Digits = [u8; BLOCK + 8];
 
 /// Chooses the scales and writes the digits of a block.
 #[inline(always)]
-pub(super) fn pack_block(codec: Codec, values: &[f32], codes: &mut [u8], scales: &mut [f16]) {
+pub(super) fn pack_block(kind: Codec, values: &[f32], codes: &mut [u8], scales: &mut [f16]) {
     let mut digits: Digits = [0; BLOCK + 8];
     let groups = values.chunks(GROUP).zip(digits.chunks_mut(GROUP));
     for ((values, digits), scale) in groups.zip(scales) {
-        *scale = choose_scale(codec, values);
-        write_digits(codec, values, scale.to_f32(), digits);
+        *scale = choose_scale(kind, values);
+        write_digits(kind, values, scale.to_f32(), digits);
     }
-    match codec {
+    match kind {
         Codec::Sign => squeeze::<8, 2>(&digits, codes),
         Codec::Ternary => squeeze::<5, 3>(&digits, codes),
         Codec::Int2 => squeeze::<4, 4>(&digits, codes),
@@ -41,8 +41,8 @@ pub(super) fn pack_block(codec: Codec, values: &[f32], codes: &mut [u8], scales:
 }
 
 #[inline(always)]
-fn choose_scale(codec: Codec, values: &[f32]) -> f16 {
-    match codec {
+fn choose_scale(kind: Codec, values: &[f32]) -> f16 {
+    match kind {
         Codec::Sign => f16::from_f32(mean(values)),
         Codec::Ternary => ternary_scale(values),
         Codec::Int2 => int2_scale(values),
@@ -122,9 +122,9 @@ fn sum_above(values: &[f32], threshold: f32) -> (f64, u32) {
 }
 
 #[inline(always)]
-fn write_digits(codec: Codec, values: &[f32], scale: f32, digits: &mut [u8]) {
+fn write_digits(kind: Codec, values: &[f32], scale: f32, digits: &mut [u8]) {
     let pairs = values.iter().zip(digits);
-    match codec {
+    match kind {
         Codec::Sign => pairs.for_each(|(value, digit)| *digit = u8::from(*value > 0.0)),
         Codec::Ternary => pairs.for_each(|(value, digit)| {
             let half = scale / 2.0;
@@ -161,16 +161,16 @@ fn squeeze<const N: usize, const R: usize>(digits: &Digits, codes: &mut [u8]) {
 
 /// Adds the values that a block of digits stands for.
 #[inline(always)]
-pub(super) fn apply_block(codec: Codec, codes: &[u8], scales: &[f16], values: &mut [f32]) {
+pub(super) fn apply_block(kind: Codec, codes: &[u8], scales: &[f16], values: &mut [f32]) {
     let mut digits: Digits = [0; BLOCK + 8];
-    let (middle, unit) = match codec {
+    let (middle, unit) = match kind {
         Codec::Sign => (0.5, 2.0),
         Codec::Ternary => (1.0, 1.0),
         Codec::Int2 => (1.5, 1.0),
         Codec::Int4 => (8.0, 1.0),
         Codec::Int8 => (128.0, 1.0),
     };
-    match codec {
+    match kind {
         Codec::Sign => expand::<8, 2>(codes, &mut digits),
         Codec::Ternary => expand_ternary(codes, &mut digits),
         Codec::Int2 => expand::<4, 4>(codes, &mut digits),

@@ -2,28 +2,28 @@ use half::bf16;
 
 use super::*;
 
-fn packed(codec: Codec, values: &[f32], cols: usize) -> (Vec<u8>, Vec<f16>) {
-    packed_on(codec, values, cols, Isa::best()).unwrap()
+fn packed(kind: Codec, values: &[f32], cols: usize) -> (Vec<u8>, Vec<f16>) {
+    packed_on(kind, values, cols, Isa::best()).unwrap()
 }
 
 fn packed_on(
-    codec: Codec,
+    kind: Codec,
     values: &[f32],
     cols: usize,
     isa: Isa,
 ) -> Result<(Vec<u8>, Vec<f16>), CoreError> {
     let rows = values.len() / cols;
-    let mut codes = vec![0xAA; rows * codec.row_bytes(cols)];
+    let mut codes = vec![0xAA; rows * kind.row_bytes(cols)];
     let mut scales = vec![f16::NAN; rows * row_groups(cols)];
     let tuned = Weights::F32(values);
-    pack_groups(codec, None, tuned, cols, &mut codes, &mut scales, isa)?;
+    pack_groups(kind, None, tuned, cols, &mut codes, &mut scales, isa)?;
     Ok((codes, scales))
 }
 
-fn unpacked(codec: Codec, codes: &[u8], scales: &[f16], cols: usize) -> Vec<f32> {
-    let mut values = vec![0.0; codes.len() / codec.row_bytes(cols) * cols];
+fn unpacked(kind: Codec, codes: &[u8], scales: &[f16], cols: usize) -> Vec<f32> {
+    let mut values = vec![0.0; codes.len() / kind.row_bytes(cols) * cols];
     let weights = WeightsMut::F32(&mut values);
-    apply_groups(codec, weights, cols, codes, scales, Isa::best()).unwrap();
+    apply_groups(kind, weights, cols, codes, scales, Isa::best()).unwrap();
     values
 }
 
@@ -54,12 +54,12 @@ fn whole_steps_come_back_exactly() {
         (Codec::Int4, &[7.0, -3.0, 0.0, 1.0, -7.0]),
         (Codec::Int8, &[127.0, -126.0, 0.0, 1.0, -127.0]),
     ];
-    for (codec, values) in cases {
-        let (codes, scales) = packed(codec, values, values.len());
+    for (kind, values) in cases {
+        let (codes, scales) = packed(kind, values, values.len());
         assert_eq!(
-            unpacked(codec, &codes, &scales, values.len()),
+            unpacked(kind, &codes, &scales, values.len()),
             values,
-            "{codec:?}"
+            "{kind:?}"
         );
     }
 }
@@ -90,30 +90,30 @@ fn digits_lie_in_their_bytes_as_documented() {
 
 #[test]
 fn a_group_of_zeros_comes_back_as_zeros() {
-    for codec in Codec::ALL {
-        let (codes, scales) = packed(codec, &[0.0, -0.0, 0.0], 3);
+    for kind in Codec::ALL {
+        let (codes, scales) = packed(kind, &[0.0, -0.0, 0.0], 3);
         assert_eq!(scales, [f16::ZERO]);
-        assert_eq!(unpacked(codec, &codes, &scales, 3), [0.0; 3], "{codec:?}");
+        assert_eq!(unpacked(kind, &codes, &scales, 3), [0.0; 3], "{kind:?}");
     }
 }
 
 #[test]
 fn every_instruction_set_gives_the_same_bytes() {
-    for codec in Codec::ALL {
+    for kind in Codec::ALL {
         for cols in [1, 31, 127, 128, 129, 641, 3840, 5001] {
             let values = noise(3 * cols);
-            let expected = packed_on(codec, &values, cols, Isa::Scalar).unwrap();
+            let expected = packed_on(kind, &values, cols, Isa::Scalar).unwrap();
             let (codes, scales) = &expected;
             let mut back = vec![bf16::from_f32(0.7); 3 * cols];
             let weights = WeightsMut::Bf16(&mut back);
-            apply_groups(codec, weights, cols, codes, scales, Isa::Scalar).unwrap();
+            apply_groups(kind, weights, cols, codes, scales, Isa::Scalar).unwrap();
             for isa in Isa::available() {
-                let got = packed_on(codec, &values, cols, isa).unwrap();
-                assert_eq!(got, expected, "{codec:?} {isa} {cols}");
+                let got = packed_on(kind, &values, cols, isa).unwrap();
+                assert_eq!(got, expected, "{kind:?} {isa} {cols}");
                 let mut other = vec![bf16::from_f32(0.7); 3 * cols];
                 let weights = WeightsMut::Bf16(&mut other);
-                apply_groups(codec, weights, cols, codes, scales, isa).unwrap();
-                assert_eq!(other, back, "{codec:?} {isa} {cols}");
+                apply_groups(kind, weights, cols, codes, scales, isa).unwrap();
+                assert_eq!(other, back, "{kind:?} {isa} {cols}");
             }
         }
     }
@@ -122,9 +122,9 @@ fn every_instruction_set_gives_the_same_bytes() {
 #[test]
 fn more_digits_give_a_smaller_error() {
     let values = noise(4096);
-    let errors = [Codec::Sign, Codec::Ternary, Codec::Int4, Codec::Int8].map(|codec| {
-        let (codes, scales) = packed(codec, &values, 4096);
-        let back = unpacked(codec, &codes, &scales, 4096);
+    let errors = [Codec::Sign, Codec::Ternary, Codec::Int4, Codec::Int8].map(|kind| {
+        let (codes, scales) = packed(kind, &values, 4096);
+        let back = unpacked(kind, &codes, &scales, 4096);
         let squares = values.iter().zip(&back).map(|(v, b)| (v - b).powi(2));
         squares.sum::<f32>()
     });
@@ -159,8 +159,8 @@ fn a_difference_is_taken_before_it_is_packed() {
 fn what_is_not_finite_is_named_with_its_place() {
     let mut values = noise(2 * 5000);
     values[5000 + 4500] = f32::NAN;
-    for codec in Codec::ALL {
-        let refused = packed_on(codec, &values, 5000, Isa::best());
+    for kind in Codec::ALL {
+        let refused = packed_on(kind, &values, 5000, Isa::best());
         let message = refused.unwrap_err().to_string();
         assert!(
             message.ends_with("got NaN in row 1, column 4500"),
@@ -173,14 +173,14 @@ fn what_is_not_finite_is_named_with_its_place() {
 fn a_scale_beyond_float16_is_refused() {
     let mut values = noise(2 * 300);
     values[300 + 150] = 1e9;
-    for codec in [
+    for kind in [
         Codec::Sign,
         Codec::Ternary,
         Codec::Int2,
         Codec::Int4,
         Codec::Int8,
     ] {
-        let refused = packed_on(codec, &values, 300, Isa::best());
+        let refused = packed_on(kind, &values, 300, Isa::best());
         assert!(
             matches!(
                 refused,
@@ -190,7 +190,7 @@ fn a_scale_beyond_float16_is_refused() {
                     last: 255
                 })
             ),
-            "{codec:?}"
+            "{kind:?}"
         );
     }
 }
