@@ -84,6 +84,21 @@ pub(crate) trait Weight: Copy + Default + Send + Sync + 'static {
 
     /// Rounded to nearest, ties to even.
     fn narrow(values: &[f32; CHUNK]) -> [Self; CHUNK];
+
+    /// Changes at most [`BLOCK`] weights through float32, rounding back to nearest, ties to even.
+    fn edit(weights: &mut [Self], change: impl FnOnce(&mut [f32]));
+}
+
+/// [`Weight::edit`] for the types that are narrower than float32.
+fn edit_narrow<W>(weights: &mut [W], change: impl FnOnce(&mut [f32]))
+where
+    [W]: HalfFloatSliceExt,
+{
+    let mut scratch = [0.0; BLOCK];
+    let room = &mut scratch[..weights.len()];
+    weights.convert_to_f32_slice(room);
+    change(room);
+    weights.convert_from_f32_slice(room);
 }
 
 impl Weight for f32 {
@@ -95,6 +110,10 @@ impl Weight for f32 {
 
     fn narrow(values: &[f32; CHUNK]) -> [Self; CHUNK] {
         *values
+    }
+
+    fn edit(weights: &mut [Self], change: impl FnOnce(&mut [f32])) {
+        change(weights);
     }
 }
 
@@ -112,6 +131,10 @@ impl Weight for f16 {
         weights.convert_from_f32_slice(values);
         weights
     }
+
+    fn edit(weights: &mut [Self], change: impl FnOnce(&mut [f32])) {
+        edit_narrow(weights, change);
+    }
 }
 
 impl Weight for bf16 {
@@ -123,6 +146,10 @@ impl Weight for bf16 {
 
     fn narrow(values: &[f32; CHUNK]) -> [Self; CHUNK] {
         values.map(|value| Self::from_bits(round_to_bf16(value)))
+    }
+
+    fn edit(weights: &mut [Self], change: impl FnOnce(&mut [f32])) {
+        edit_narrow(weights, change);
     }
 }
 
