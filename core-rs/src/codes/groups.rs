@@ -177,11 +177,11 @@ fn pack_row(
     isa: Isa,
 ) -> Result<(), CoreError> {
     let block = kind.block();
-    let coded = codes
+    let pieces = codes
         .chunks_mut(block / kind.per_byte())
         .zip(scales.chunks_mut(block / GROUP));
     let mut values = [0.0; BLOCK];
-    for (index, (codes, scales)) in coded.enumerate() {
+    for (index, (codes, scales)) in pieces.enumerate() {
         let start = index * block;
         let len = block.min(source.cols - start);
         let values = &mut values[..len];
@@ -267,10 +267,10 @@ fn apply_rows<W: Weight>(
         .zip(scales.par_chunks(row_groups(cols)))
         .with_min_len(rows_per_task(cols))
         .for_each(|((weights, codes), scales)| {
-            let coded = codes
+            let pieces = codes
                 .chunks(block / kind.per_byte())
                 .zip(scales.chunks(block / GROUP));
-            for (weights, (codes, scales)) in weights.chunks_mut(block).zip(coded) {
+            for (weights, (codes, scales)) in weights.chunks_mut(block).zip(pieces) {
                 W::edit(weights, |values| {
                     dispatch!(isa, apply_block(kind, codes, scales, values));
                 });
