@@ -234,7 +234,9 @@ def test_scales_inside_the_weights_are_refused() -> None:
 
 def test_unknown_options_are_refused() -> None:
     base = np.zeros((2, 2), np.float32)
-    with pytest.raises(ValueError, match="unknown scale: expected 'row', .* or 'group', got 'diagonal'"):
+    with pytest.raises(
+        ValueError, match=r"unknown scale: expected 'row', .* or 'group', got 'diagonal'"
+    ):
         pack_signs(base, base, scale="diagonal")  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="unknown dtype of base"):
         pack_signs(base, base, base_dtype="f64")  # type: ignore[call-overload]

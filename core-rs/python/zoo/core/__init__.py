@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from zoo.core.isa import Isa, available_isas
     from zoo.core.product import dense_product, sign_product
     from zoo.core.safetensors import Header, TensorInfo, read_header
+    from zoo.core.selftest import Verdict, self_test
     from zoo.core.signs import apply_signs, pack_signs, unpack_signs
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "IdentityHasher",
     "Isa",
     "TensorInfo",
+    "Verdict",
     "__version__",
     "add_product",
     "apply_groups",
@@ -50,6 +52,7 @@ __all__ = [
     "pack_signs",
     "read_gguf_header",
     "read_header",
+    "self_test",
     "sign_product",
     "unpack_codes2",
     "unpack_groups",
@@ -66,6 +69,7 @@ _HOMES = {
     "IdentityHasher": "identity",
     "Isa": "isa",
     "TensorInfo": "safetensors",
+    "Verdict": "selftest",
     "add_product": "codes",
     "apply_groups": "codes",
     "apply_signs": "signs",
@@ -78,6 +82,7 @@ _HOMES = {
     "pack_signs": "signs",
     "read_gguf_header": "gguf",
     "read_header": "safetensors",
+    "self_test": "selftest",
     "sign_product": "product",
     "unpack_codes2": "codes",
     "unpack_groups": "codes",

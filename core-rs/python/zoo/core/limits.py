@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from zoo.core.isa import Isa
 
 
-def read(
-    first: Array, second: Array, *, isa: Isa | None = None, threads: int | None = None
-) -> int:
+def read(first: Array, second: Array, *, isa: Isa | None = None, threads: int | None = None) -> int:
     """Reads two arrays of the same size and returns the exclusive or of their 64-bit words.
 
     Raises:

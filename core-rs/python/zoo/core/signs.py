@@ -13,7 +13,7 @@ More planes are made by packing what the first ones leave: `pack_signs(zeros, re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, overload
 
 from zoo.core import _core
 from zoo.core.arrays import Array, DType, borrow, check_array, check_shape, lend, told
@@ -179,7 +179,7 @@ def apply_signs(
         weights: [rows, cols], contiguous, writable; changed.
         bits: [rows, ceil(cols / 8)].
         scales: [rows], [1], [cols] or [rows, ceil(cols / group)].
-        scale: what shares one; by default told by the shape of `scales`, where [cols] must be named.
+        scale: what shares one; by default told by the shape of `scales`, but `column` is named.
         group: values of a group along a row.
         mask: as the bits; 0 where nothing is added.
         dtype: type of `weights`, by default the array's own; NumPy's uint16 must be named.
@@ -226,7 +226,7 @@ def _check_group(scale: Scale, group: int) -> None:
 
 def _room(
     out: tuple[Any, ...] | None, rows: int, cols: int, axis: tuple[Scale, int], *, masked: bool
-) -> Any:  # noqa: ANN401 - a pair or three arrays, told by the overloads of pack_signs
+) -> Signs | MaskedSigns:
     """Returns the arrays to write: new ones, or the caller's after a check."""
     import numpy as np
 
@@ -236,13 +236,14 @@ def _room(
         del shapes["mask"]
     types = {"bits": "uint8", "scales": "float32", "mask": "uint8"}
     if out is None:
-        return tuple(np.empty(shape, types[what]) for what, shape in shapes.items())
+        fresh = tuple(np.empty(shape, types[what]) for what, shape in shapes.items())
+        return cast("Signs | MaskedSigns", fresh)
     if len(out) != len(shapes):
         raise ValueError(f"out does not fit: expected {len(shapes)} arrays, got {len(out)}")
     for array, (what, shape) in zip(out, shapes.items(), strict=True):
         check_array(what, array, types[what], ndim=len(shape), writable=True)
         check_shape(what, array, shape)
-    return out
+    return cast("Signs | MaskedSigns", out)
 
 
 def _borrow_mask(mask: Array | None, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:
