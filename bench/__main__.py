@@ -19,7 +19,7 @@ from pathlib import Path
 
 from bench.measure import Case, Skipped, line
 
-BENCHES = ("head", "startup", "app", "personal", "signs", "product", "stream")
+BENCHES = ("head", "startup", "app", "personal", "signs", "product", "aggregate", "stream")
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use crate::{gguf::GgufError, safetensors::HeaderError};
+use crate::{aggregate::Refusal, gguf::GgufError, safetensors::HeaderError};
 
 /// An input that the core refuses.
 #[derive(Debug, thiserror::Error)]
@@ -186,6 +186,10 @@ pub enum CoreError {
         /// The file named later.
         second: PathBuf,
     },
+
+    /// Contributions that cannot be aggregated.
+    #[error(transparent)]
+    Aggregate(#[from] Refusal),
 
     /// Whatever the file system answers.
     #[error("{}: {source}", path.display())]

@@ -4,6 +4,7 @@
 //! handles one block, and the functions around it hand out blocks to threads: the bytes of a result
 //! depend neither on the number of threads nor on how the work is cut.
 
+pub mod aggregate;
 pub mod codes;
 pub mod digest;
 pub mod error;

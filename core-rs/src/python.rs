@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 #![allow(clippy::needless_pass_by_value)] // pyo3 hands arguments over by value
 
+mod aggregate;
 mod buffers;
 mod codes;
 mod errors;
@@ -66,6 +67,11 @@ fn pool(threads: usize) -> PyResult<Arc<ThreadPool>> {
 mod _core {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use super::aggregate::{
+        add_hamming, count_votes, majority, popcount_registers, sign_mean, sign_trimmed_mean,
+        trimmed_mean,
+    };
     #[pymodule_export]
     use super::codes::{add_product, apply_groups, pack_codes2, pack_groups, unpack_codes2};
     #[pymodule_export]

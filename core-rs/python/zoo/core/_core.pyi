@@ -8,21 +8,28 @@ from numpy.typing import NDArray
 __all__ = [
     "IdentityHasher",
     "__version__",
+    "add_hamming",
     "add_product",
     "apply_groups",
     "apply_signs",
     "available_isas",
     "base_identity",
+    "count_votes",
     "dense_product",
     "file_digest",
     "limit_in_place",
     "limit_read",
+    "majority",
     "pack_codes2",
     "pack_groups",
     "pack_signs",
+    "popcount_registers",
     "read_gguf_header",
     "read_header",
+    "sign_mean",
     "sign_product",
+    "sign_trimmed_mean",
+    "trimmed_mean",
     "unpack_codes2",
     "unpack_signs",
 ]
@@ -141,3 +148,45 @@ def dense_product(
     isa: str | None = None,
     threads: int | None = None,
 ) -> None: ...
+def add_hamming(
+    rows: Sequence[NDArray[np.uint8]],
+    cols: int,
+    total: NDArray[np.uint64],
+    how: tuple[str | None, int | None],
+) -> None: ...
+def count_votes(
+    rows: Sequence[NDArray[np.uint8]],
+    cols: int,
+    counts: NDArray[np.uint32],
+    how: tuple[str | None, int | None],
+) -> None: ...
+def majority(
+    rows: Sequence[NDArray[np.uint8]],
+    cols: int,
+    bits: NDArray[np.uint8],
+    how: tuple[str | None, int | None],
+) -> None: ...
+def sign_mean(
+    rows: Sequence[NDArray[np.uint8]],
+    cols: int,
+    scales: NDArray[np.float32],
+    weights: NDArray[np.float32],
+    means: NDArray[np.float32],
+    how: tuple[str | None, int | None],
+) -> None: ...
+def sign_trimmed_mean(
+    rows: Sequence[NDArray[np.uint8]],
+    cols: int,
+    scales: NDArray[np.float32],
+    trim: int,
+    means: NDArray[np.float32],
+    how: tuple[str | None, int | None],
+) -> None: ...
+def trimmed_mean(
+    rows: Sequence[NDArray[Any]],
+    dtype: str,
+    trim: int,
+    means: NDArray[np.float32],
+    how: tuple[str | None, int | None],
+) -> None: ...
+def popcount_registers(steps: int, isa: str | None) -> int: ...

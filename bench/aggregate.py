@@ -1,0 +1,176 @@
+"""Aggregation kernels against torch's Gram matrix, NumPy's sort, and what the machine can do at most.
+
+One process, one thread, processor seconds, taken in turns. *registers*: the kernel's inner
+instructions without memory. *read*: the packed rows summed once by NumPy as 64-bit integers. Torch
+multiplies whole matrices, we compute half of the pairs and count them as all. The float matrix of
+1,000 x 1,000,000 would take 4 GB: torch and NumPy work on 16 pieces of the columns, one after the
+other, which is linear for both, and faster than the whole for NumPy's transposed copy.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bench.measure import Case, Skipped, alternated, median_ratio
+from zoo.core import (
+    _core,
+    available_isas,
+    count_votes,
+    hamming,
+    majority,
+    median,
+    sign_mean,
+    sign_trimmed_mean,
+    trimmed_mean,
+)
+
+N, D, TRIM = 1000, 1_000_000, 100
+PIECES = 16
+GRAM_BARS = {"avx512": ">= 0.80", "avx2": ">= 0.70", "scalar": ">= 0.70", "neon": ""}
+
+Floats = NDArray[np.float32]
+
+
+def packed(n: int, cols: int, seed: int = 0) -> tuple[NDArray[np.uint8], Floats]:
+    """Returns random signs and scales."""
+    random = np.random.default_rng(seed)
+    bits = random.integers(0, 256, (n, -(-cols // 8)), np.uint8)
+    return bits, random.uniform(0.5, 1.5, n).astype(np.float32)
+
+
+def sort_mean(rows: Floats, trim: int) -> Floats:
+    """The plain way: a transposed copy, NumPy's SIMD sort, a mean of the middle."""
+    columns = np.ascontiguousarray(rows.T)
+    columns.sort(axis=1)
+    kept: Floats = columns[:, trim : rows.shape[0] - trim].mean(axis=1)
+    return kept
+
+
+def run() -> Iterator[Case | Skipped]:
+    """Yields the cases."""
+    torch.set_num_threads(1)
+    bits, scales = packed(N, D)
+    yield from _registers(bits)
+    yield from _against_floats(bits, scales)
+    yield from _votes(bits)
+    yield from _dense()
+    yield from _growth(bits, scales)
+
+
+def _middle(rounds: list[dict[str, float]], name: str) -> float:
+    return sorted(times[name] for times in rounds)[len(rounds) // 2]
+
+
+def _registers(bits: NDArray[np.uint8]) -> Iterator[Case | Skipped]:
+    """The whole Gram matrix against the same number of inner steps on registers."""
+    for isa, bar in GRAM_BARS.items():
+        name = f"gram {isa}"
+        if isa not in available_isas():
+            yield Skipped(name, f"this processor has no {isa}")
+            continue
+        steps = int(0.3 * 10_000_000)
+        compared = _core.popcount_registers(steps, isa)
+        rows, cols = bits[:, : D // 32], D // 4
+        rows = np.ascontiguousarray(rows)
+        works: Mapping[str, Callable[[], object]] = {
+            "ours": lambda isa=isa, rows=rows: hamming(rows, cols, isa=isa, threads=1),
+            "registers": lambda isa=isa: _core.popcount_registers(steps, isa),
+        }
+        rounds = alternated(works, 7)
+        pairs = N * (N - 1) / 2 * cols
+        ratio = median_ratio(rounds, "registers", "ours") * pairs / compared
+        rate = pairs / _middle(rounds, "ours") / 1e12
+        yield Case(name, rate, "Tbit/s", "registers", ratio, bar)
+
+
+def _against_floats(bits: NDArray[np.uint8], scales: Floats) -> Iterator[Case]:
+    """The Gram matrix against torch, the trimmed mean against NumPy, at the full size."""
+    mine = alternated(
+        {
+            "gram": lambda: hamming(bits, D, threads=1),
+            "trimmed": lambda: sign_trimmed_mean(bits, D, scales, TRIM, threads=1),
+        },
+        3,
+    )
+    theirs = {"gram": 0.0, "trimmed": 0.0}
+    for piece in range(PIECES):
+        odd = D // PIECES + 1  # an even stride would make the transposed copy slower
+        part = np.unpackbits(bits[:, piece * D // PIECES // 8 :], 1, odd, "little")
+        rows = (part.astype(np.float32) * 2 - 1) * scales[:, None]
+        tensor = torch.from_numpy(rows)
+        works: Mapping[str, Callable[[], object]] = {
+            "gram": lambda tensor=tensor: tensor @ tensor.T,
+            "trimmed": lambda rows=rows: sort_mean(rows, TRIM),
+        }
+        once = alternated(works, 1)[0] if piece == 0 else _once(works)
+        theirs = {name: theirs[name] + once[name] for name in theirs}
+    gram, trimmed = _middle(mine, "gram"), _middle(mine, "trimmed")
+    yield Case("gram n=1000 d=1e6", gram, "CPU-s", "torch X @ X.T", theirs["gram"] / gram, ">= 34")
+    ratio = theirs["trimmed"] / trimmed
+    yield Case("trimmed mean n=1000 d=1e6", trimmed, "CPU-s", "NumPy sort", ratio, ">= 60")
+
+
+def _once(works: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+    from bench.measure import _seconds
+
+    return {name: _seconds(work) for name, work in works.items()}
+
+
+def _votes(bits: NDArray[np.uint8]) -> Iterator[Case]:
+    scales = np.ones(N, np.float32)
+    words = bits.reshape(-1).view(np.uint64)
+    works: Mapping[str, Callable[[], object]] = {
+        "read": lambda: np.bitwise_xor.reduce(words),
+        "majority": lambda: majority(bits, D, threads=1),
+        "counts": lambda: count_votes(bits, D, threads=1),
+        "weighted mean": lambda: sign_mean(bits, D, scales, threads=1),
+    }
+    rounds = alternated(works, 9)
+    for name in ("majority", "counts", "weighted mean"):
+        bar = ">= 0.7" if name == "majority" else ""
+        ratio = median_ratio(rounds, "read", name)
+        yield Case(f"{name} n=1000 d=1e6", _middle(rounds, name), "CPU-s", "read", ratio, bar)
+
+
+def _dense() -> Iterator[Case]:
+    rows = np.random.default_rng(0).standard_normal((100, 200_001), np.float32)
+    works: Mapping[str, Callable[[], object]] = {
+        "NumPy sort": lambda: sort_mean(rows, 10),
+        "trimmed mean": lambda: trimmed_mean(rows, 10, threads=1),
+        "median": lambda: median(rows, threads=1),
+    }
+    rounds = alternated(works, 5)
+    for name, bar in (("trimmed mean", ">= 1.6"), ("median", "")):
+        ratio = median_ratio(rounds, "NumPy sort", name)
+        yield Case(f"f32 {name} n=100", _middle(rounds, name), "CPU-s", "NumPy sort", ratio, bar)
+
+
+def _growth(bits: NDArray[np.uint8], scales: Floats) -> Iterator[Case]:
+    """Time against n and d: the exponents of a straight line through the logarithms."""
+    kernels: dict[str, Callable[[int, int], Any]] = {
+        "gram": lambda n, d: hamming(bits[:n, : d // 8], d, threads=1),
+        "majority": lambda n, d: majority(bits[:n, : d // 8], d, threads=1),
+        "trimmed mean": lambda n, d: sign_trimmed_mean(
+            bits[:n, : d // 8], d, scales[:n], n // 10, threads=1
+        ),
+    }
+    for name, kernel in kernels.items():
+        for axis, sizes in (
+            ("n", (125, 250, 500, 1000)),
+            ("d", (32_000, 64_000, 128_000, 256_000)),
+        ):
+            works: dict[str, Callable[[], object]] = {
+                str(size): (
+                    lambda size=size, kernel=kernel, axis=axis: (
+                        kernel(size, 128_000) if axis == "n" else kernel(500, size)
+                    )
+                )
+                for size in sizes
+            }
+            rounds = alternated(works, 5)
+            times = [_middle(rounds, str(size)) for size in sizes]
+            exponent = float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
+            yield Case(f"{name}: growth with {axis}", times[-1], "CPU-s", f"{axis}^x", exponent, "")

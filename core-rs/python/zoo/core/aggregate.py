@@ -1,0 +1,257 @@
+"""Many contributions into one: distances, votes, means and trimmed means, shard by shard.
+
+A contribution is a row over the columns of a shard: packed signs (bit 1 is plus, least significant
+first) and one scale, or plain floats. The rows come as one matrix or as a list of arrays, for
+instance views of mapped files, and are not copied together. A model larger than memory goes
+through in shards of any number of columns that is a multiple of 8: `hamming` adds up over shards,
+everything else gives a shard's own columns. The same bytes come from every instruction set, any
+number of threads, any cut into shards and any order of the contributors. What is computed,
+exactly, is defined in `core-rs/src/aggregate`.
+
+Which contributors to trust is not decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from zoo.core import _core
+from zoo.core.arrays import DType, check_array, check_shape, lend
+from zoo.core.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from zoo.core.isa import Isa
+
+    Packed: TypeAlias = NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
+
+
+def hamming(
+    rows: Packed,
+    cols: int,
+    *,
+    into: NDArray[np.uint64] | None = None,
+    isa: Isa | None = None,
+    threads: int | None = None,
+) -> NDArray[np.uint64]:
+    """Counts, for each pair of contributors, the columns in which their signs differ.
+
+    With h columns of d that differ, the signs' scalar product is `d - 2 * h`: this is the Gram
+    matrix that Krum (arXiv:1703.02757) and its kin need, in exact integers. O(n^2 d / 2) bit
+    operations.
+
+    Args:
+        rows: n rows of ceil(cols / 8) bytes; what fills up a last byte is not looked at.
+        cols: columns of the shard.
+        into: [n, n], changed: the counts are added to it. A new matrix if None.
+        isa: instruction set; the fastest if None.
+        threads: number of threads; all if None.
+
+    Returns:
+        [n, n], symmetric, zeros on the diagonal; `into` where it is given.
+
+    Raises:
+        InputError: no contributor or column, or a row of another length (named).
+        TypeError: an array of another type.
+        ValueError: memory that cannot be lent, an unknown instruction set, no threads.
+    """
+    import numpy as np
+
+    lent = _rows(rows)
+    total = np.zeros((len(lent), len(lent)), np.uint64) if into is None else into
+    check_array("into", total, "uint64", writable=True)
+    check_shape("into", total, (len(lent), len(lent)))
+    _core.add_hamming(lent, cols, total, (isa, threads))
+    return total
+
+
+def count_votes(
+    rows: Packed, cols: int, *, isa: Isa | None = None, threads: int | None = None
+) -> NDArray[np.uint32]:
+    """Counts the contributors that say plus, [cols], by carry-save adders: the bits are read once.
+
+    Args and errors are those of `hamming`.
+    """
+    import numpy as np
+
+    counts = np.empty(cols, np.uint32)
+    _core.count_votes(_rows(rows), cols, counts, (isa, threads))
+    return counts
+
+
+def majority(
+    rows: Packed, cols: int, *, isa: Isa | None = None, threads: int | None = None
+) -> NDArray[np.uint8]:
+    """Returns packed signs, [ceil(cols / 8)]: plus where more than half of the rows say plus.
+
+    A tie gives minus (0), and so does what fills up the last byte. Args and errors are those of
+    `hamming`.
+    """
+    import numpy as np
+
+    bits = np.empty(-(-cols // 8), np.uint8)
+    _core.majority(_rows(rows), cols, bits, (isa, threads))
+    return bits
+
+
+def sign_mean(
+    rows: Packed,
+    cols: int,
+    scales: NDArray[np.float32],
+    *,
+    weights: NDArray[np.float32] | None = None,
+    isa: Isa | None = None,
+    threads: int | None = None,
+) -> NDArray[np.float32]:
+    """Returns the weighted mean of sign times scale, [cols].
+
+    The products are whole numbers of a unit 2^-50 times the power of two above the largest one, and
+    are added exactly. O(n d).
+
+    Args:
+        rows: n rows of ceil(cols / 8) bytes.
+        cols: columns of the shard.
+        scales: [n], finite, at least 0.
+        weights: [n], finite, at least 0, not all 0; all 1 if None.
+        isa: instruction set; the fastest if None.
+        threads: number of threads; all if None.
+
+    Raises:
+        InputError: as `hamming`, and for a scale or weight that is refused (named).
+        TypeError: an array of another type.
+        ValueError: as `hamming`.
+    """
+    import numpy as np
+
+    lent = _rows(rows)
+    weights = np.ones(len(lent), np.float32) if weights is None else weights
+    _check_numbers(lent, scales=scales, weights=weights)
+    means = np.empty(cols, np.float32)
+    _core.sign_mean(lent, cols, scales, weights, means, (isa, threads))
+    return means
+
+
+def sign_trimmed_mean(
+    rows: Packed,
+    cols: int,
+    scales: NDArray[np.float32],
+    trim: int,
+    *,
+    isa: Isa | None = None,
+    threads: int | None = None,
+) -> NDArray[np.float32]:
+    """Returns the coordinate-wise trimmed mean of sign times scale, [cols] (arXiv:1803.01498).
+
+    In each column the `trim` highest and lowest of the n values are left out. There is no sort: in
+    descending order of the scales, a value is kept by how many of its sign came before. O(n d). The
+    sum is exact if no scale is 2^26 times smaller than the largest that can be kept.
+
+    Args:
+        rows: n rows of ceil(cols / 8) bytes.
+        cols: columns of the shard.
+        scales: [n], finite, at least 0.
+        trim: values left out on each side, less than half of n.
+        isa: instruction set; the fastest if None.
+        threads: number of threads; all if None.
+
+    Raises:
+        InputError: as `sign_mean`, and for a trim that leaves nothing.
+        TypeError: an array of another type.
+        ValueError: as `hamming`.
+    """
+    import numpy as np
+
+    lent = _rows(rows)
+    _check_numbers(lent, scales=scales)
+    _check_trim(trim)
+    means = np.empty(cols, np.float32)
+    _core.sign_trimmed_mean(lent, cols, scales, trim, means, (isa, threads))
+    return means
+
+
+def sign_median(
+    rows: Packed,
+    cols: int,
+    scales: NDArray[np.float32],
+    *,
+    isa: Isa | None = None,
+    threads: int | None = None,
+) -> NDArray[np.float32]:
+    """Returns the coordinate-wise median of sign times scale, [cols].
+
+    The mean of the two in the middle where n is even. Args and errors are those of
+    `sign_trimmed_mean`.
+    """
+    trim = max(0, len(rows) - 1) // 2
+    return sign_trimmed_mean(rows, cols, scales, trim, isa=isa, threads=threads)
+
+
+def trimmed_mean(
+    rows: NDArray[Any] | Sequence[NDArray[Any]],
+    trim: int,
+    *,
+    dtype: DType = "f32",
+    isa: Isa | None = None,
+    threads: int | None = None,
+) -> NDArray[np.float32]:
+    """Returns the coordinate-wise trimmed mean of plain contributions, [cols].
+
+    A sorting network over the rows; what is kept is added in ascending order in float64.
+    O(n log^2 n d).
+
+    Args:
+        rows: n rows of equally many values.
+        trim: values left out on each side, less than half of n.
+        dtype: their type; a bf16 array comes as uint16.
+        isa: instruction set; the fastest if None.
+        threads: number of threads; all if None.
+
+    Raises:
+        InputError: no contributor or column, rows of unequal length, a trim that leaves nothing, or
+            a NaN or infinity (told with contributor and index).
+        TypeError: an array of another type than its dtype says.
+        ValueError: memory that cannot be lent, an unknown dtype or instruction set, no threads.
+    """
+    import numpy as np
+
+    _check_trim(trim)
+    lent = [lend(f"rows[{i}]", row[None], dtype)[0] for i, row in enumerate(rows)]
+    means = np.empty(lent[0].size if lent else 0, np.float32)
+    _core.trimmed_mean(lent, dtype, trim, means, (isa, threads))
+    return means
+
+
+def median(
+    rows: NDArray[Any] | Sequence[NDArray[Any]],
+    *,
+    dtype: DType = "f32",
+    isa: Isa | None = None,
+    threads: int | None = None,
+) -> NDArray[np.float32]:
+    """Returns the coordinate-wise median of plain contributions, [cols].
+
+    The mean of the two in the middle where n is even. Args and errors are those of `trimmed_mean`.
+    """
+    trim = max(0, len(rows) - 1) // 2
+    return trimmed_mean(rows, trim, dtype=dtype, isa=isa, threads=threads)
+
+
+def _rows(rows: Packed) -> list[NDArray[np.uint8]]:
+    lent = list(rows)
+    for i, row in enumerate(lent):
+        check_array(f"rows[{i}]", row, "uint8", ndim=1)
+    return lent
+
+
+def _check_numbers(rows: list[NDArray[np.uint8]], **numbers: NDArray[np.float32]) -> None:
+    for name, array in numbers.items():
+        check_array(name, array, "float32", ndim=1)
+        check_shape(name, array, (len(rows),))
+
+
+def _check_trim(trim: int) -> None:
+    if trim < 0:
+        raise InputError(f"trim is negative: expected at least 0, got {trim}")

@@ -1,0 +1,108 @@
+//! Trimmed mean and median of plain contributions, float32, float16 or bfloat16.
+//!
+//! For each column: the values as float32 in ascending order, the `trim` lowest and highest dropped;
+//! the rest added in ascending order in float64, starting from 0, divided by their number and rounded
+//! to float32. (Zeros of either sign are equal, and a sum that starts from 0 does not tell them apart.)
+//!
+//! The rows are sorted against each other by a network of comparators (Batcher's odd-even merge sort),
+//! 16 columns at a time: no branch depends on a value. O(n log^2 n d).
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod network;
+mod scalar;
+
+use rayon::prelude::*;
+
+use super::{Refusal, check_rows, check_trim};
+use crate::{
+    error::{CoreError, check_length},
+    isa::{Isa, dispatch},
+    weights::{BLOCK, Weights},
+};
+
+/// Columns that are sorted at once.
+const WIDTH: usize = 16;
+/// Columns that are read at once.
+const READ: usize = 128;
+
+/// [`WIDTH`] columns of one row.
+type Line = [f32; WIDTH];
+
+/// Writes the trimmed mean of the rows for each column.
+///
+/// # Errors
+/// [`CoreError::Aggregate`] for rows of unequal length, a trim that leaves nothing, or a NaN or
+/// infinity: that of the first contributor who has one, and there the first.
+pub fn trimmed_mean(
+    isa: Isa,
+    rows: &[Weights<'_>],
+    trim: usize,
+    means: &mut [f32],
+) -> Result<(), CoreError> {
+    let lengths = rows.iter().map(Weights::len);
+    let cols = lengths.clone().next().unwrap_or(0);
+    check_rows(lengths, cols, "values")?;
+    check_trim(rows.len(), trim)?;
+    check_length("means", cols, means.len())?;
+    let pairs = network::comparators(rows.len());
+    let finite = means
+        .par_chunks_mut(READ)
+        .enumerate()
+        .map_init(Vec::new, |room, (block, means)| {
+            let finite = read(rows, block * READ, means.len(), room);
+            for (lines, means) in room
+                .chunks_exact_mut(rows.len())
+                .zip(means.chunks_mut(WIDTH))
+            {
+                let mut line = [0.0; WIDTH];
+                dispatch!(isa, trimmed(&pairs, trim, lines, &mut line));
+                means.copy_from_slice(&line[..means.len()]);
+            }
+            finite
+        })
+        .reduce(|| true, |a, b| a && b);
+    if finite {
+        Ok(())
+    } else {
+        Err(refusal(rows, cols))
+    }
+}
+
+/// Copies some columns of all rows, [`WIDTH`] of them after the other; tells whether all are finite.
+fn read(rows: &[Weights<'_>], start: usize, width: usize, room: &mut Vec<Line>) -> bool {
+    room.clear();
+    room.resize(width.div_ceil(WIDTH) * rows.len(), [0.0; WIDTH]);
+    let mut largest = 0;
+    let mut scratch = [0.0; BLOCK];
+    for (index, row) in rows.iter().enumerate() {
+        let values = row.block(start..start + width, &mut scratch);
+        let lines = room[index..].iter_mut().step_by(rows.len());
+        for (line, values) in lines.zip(values.chunks(WIDTH)) {
+            line[..values.len()].copy_from_slice(values);
+            largest = line
+                .iter()
+                .fold(largest, |most, v| most.max(v.to_bits() & 0x7fff_ffff));
+        }
+    }
+    largest < f32::INFINITY.to_bits()
+}
+
+/// Which value is to blame.
+fn refusal(rows: &[Weights<'_>], cols: usize) -> CoreError {
+    let mut scratch = [0.0; BLOCK];
+    for (row, weights) in rows.iter().enumerate() {
+        for start in (0..cols).step_by(BLOCK) {
+            let values = weights.block(start..cols.min(start + BLOCK), &mut scratch);
+            if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+                let (index, value) = (start + at, values[at]);
+                return Refusal::NotFinite { row, index, value }.into();
+            }
+        }
+    }
+    unreachable!("a block held a value that is not finite")
+}

@@ -1,0 +1,50 @@
+//! Floats as whole numbers of one unit, so that a sum does not depend on its order.
+
+/// Numbers as multiples of a power of two.
+#[derive(Debug)]
+pub(super) struct Fixed {
+    /// How many units each number is.
+    pub(super) multiples: Vec<i64>,
+    /// The unit.
+    pub(super) unit: f64,
+}
+
+/// The bits of the largest number; with 13 bits or fewer for the number of terms, sums fit an i64.
+const BITS: i32 = 50;
+
+/// Rounds each number (finite, at least 0) to the nearest multiple of a unit, ties to even.
+///
+/// The unit is such that the largest number takes 50 bits (fewer above 4096 numbers, so that all sums
+/// fit 62 bits). A float32 thus becomes exact unless it is 2^26 times smaller than the largest one.
+pub(super) fn fixed(numbers: &[f64]) -> Fixed {
+    let largest = numbers.iter().copied().fold(0.0, f64::max);
+    if largest == 0.0 {
+        return Fixed {
+            multiples: vec![0; numbers.len()],
+            unit: 0.0,
+        };
+    }
+    let terms = i32::try_from(usize::BITS - numbers.len().leading_zeros()).unwrap_or(i32::MAX);
+    let exponent = exponent(largest) - BITS.min(62 - terms);
+    let inverse = 2.0f64.powi(-exponent);
+    #[allow(clippy::cast_possible_truncation)] // whole numbers of at most 50 bits
+    let multiple = |number: &f64| (number * inverse).round_ties_even() as i64;
+    Fixed {
+        multiples: numbers.iter().map(multiple).collect(),
+        unit: 2.0f64.powi(exponent),
+    }
+}
+
+/// The smallest e with `number < 2^e`; `number` is a normal float64.
+fn exponent(number: f64) -> i32 {
+    let bits = number.to_bits() >> 52 & 0x7ff;
+    i32::try_from(bits).unwrap_or(0) - 1022
+}
+
+impl Fixed {
+    /// A sum of multiples divided by `divisor`, rounded to float64 at each step and then to float32.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // rounded, as defined
+    pub(super) fn mean(&self, sum: i64, divisor: f64) -> f32 {
+        (sum as f64 * self.unit / divisor) as f32
+    }
+}

@@ -1,0 +1,158 @@
+//! In how many columns two contributors disagree: the Gram matrix of packed signs, in exact integers.
+//!
+//! For signs x and y in {-1, +1} over d columns, `x . y = d - 2 h` with h the Hamming distance; so the
+//! matrix of all h is the Gram matrix that distance-based rules need (Krum, arXiv:1703.02757), and
+//! for scales a, b the squared distance is `d (a^2 + b^2) - 2 a b (d - 2 h)`. Shards add up.
+//!
+//! Half of the pairs are computed; time is O(n^2 d / 2) bits, memory one block of rows in the cache.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod harley_seal;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod scalar;
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::Packed;
+use crate::{
+    error::{CoreError, check_length},
+    isa::{Isa, dispatch},
+};
+
+/// What every kernel takes at once: it is given whole steps only.
+const STEP_BYTES: usize = 512;
+
+/// Bytes of a row that are worked on at once.
+const BLOCK_BYTES: usize = 4096;
+/// Rows that stay in the first cache, a block of each ...
+const NEAR: usize = 6;
+/// ... while those of a panel in the second cache pass by.
+const HEIGHT: usize = 96;
+/// Rows that a task compares with one panel.
+const WIDTH: usize = 480;
+/// Below this many contributors panels are lower, so that every thread gets one.
+const FEW: usize = 480;
+
+/// Adds the Hamming distances of all pairs of contributors to `total`, [n, n], row-major.
+///
+/// # Errors
+/// [`CoreError::Length`] for another number of sums than n times n.
+pub fn add_hamming(isa: Isa, packed: Packed<'_>, total: &mut [u64]) -> Result<(), CoreError> {
+    let rows = packed.rows();
+    check_length("total", rows * rows, total.len())?;
+    let whole = packed.cols() / (8 * STEP_BYTES) * STEP_BYTES;
+    let heads: Vec<&[u8]> = packed.iter().map(|row| &row[..whole]).collect();
+    add_rows(isa, &heads, total);
+    let rest = padded_rest(packed, whole);
+    let rests: Vec<&[u8]> = rest.chunks_exact(STEP_BYTES).collect();
+    add_rows(isa, &rests, total);
+    Ok(())
+}
+
+/// What is left after the whole steps, filled up with zeros, which agree in every row.
+fn padded_rest(packed: Packed<'_>, start: usize) -> Vec<u8> {
+    if packed.cols() == 8 * start {
+        return Vec::new();
+    }
+    let mut rest = vec![0; packed.rows() * STEP_BYTES];
+    for (row, room) in packed.iter().zip(rest.chunks_exact_mut(STEP_BYTES)) {
+        let bytes = &row[start..];
+        room[..bytes.len()].copy_from_slice(bytes);
+        room[bytes.len() - 1] &= packed.last_byte_mask();
+    }
+    rest
+}
+
+/// One rectangle of the matrix: the rows from `top` and the columns from `left`.
+struct Rectangle {
+    top: usize,
+    left: usize,
+    width: usize,
+    sums: Vec<u64>,
+}
+
+fn add_rows(isa: Isa, rows: &[&[u8]], total: &mut [u64]) {
+    let count = rows.len();
+    let height = if count < FEW { 24 } else { HEIGHT };
+    let corners = (0..count).step_by(height).flat_map(|top| {
+        let lefts = (top..count).step_by(WIDTH);
+        lefts.map(move |left| (top, left))
+    });
+    let corners: Vec<_> = corners.collect();
+    let done: Vec<Rectangle> = corners
+        .into_par_iter()
+        .map(|(top, left)| rectangle(isa, rows, height, (top, left)))
+        .collect();
+    for rectangle in done {
+        add_rectangle(&rectangle, count, total);
+    }
+}
+
+/// Adds what lies above the diagonal to both halves of the matrix.
+fn add_rectangle(rectangle: &Rectangle, count: usize, total: &mut [u64]) {
+    let lines = rectangle.sums.chunks_exact(rectangle.width);
+    for (row, sums) in (rectangle.top..).zip(lines) {
+        for (column, sum) in (rectangle.left..).zip(sums) {
+            if column > row {
+                total[row * count + column] += sum;
+                total[column * count + row] += sum;
+            }
+        }
+    }
+}
+
+/// The distances between `height` rows from the top and [`WIDTH`] rows from the left, or what there is
+/// of them; most pairs below the diagonal are left out.
+fn rectangle(isa: Isa, rows: &[&[u8]], height: usize, corner: (usize, usize)) -> Rectangle {
+    let (top, left) = corner;
+    let above = &rows[top..rows.len().min(top + height)];
+    let beside = &rows[left..rows.len().min(left + WIDTH)];
+    let width = beside.len();
+    let (mut sums, mut panel) = (vec![0; above.len() * width], Panel::default());
+    for start in (0..above[0].len()).step_by(BLOCK_BYTES) {
+        let range = start..above[0].len().min(start + BLOCK_BYTES);
+        let above = panel.copy(above, range.clone());
+        for (beside, column) in beside.chunks(NEAR).zip((0..).step_by(NEAR)) {
+            let needed = above.len().min(left + column + beside.len() - top);
+            let beside: Vec<&[u8]> = beside.iter().map(|row| &row[range.clone()]).collect();
+            let sums = &mut sums[column..];
+            dispatch!(isa, add_block(&above[..needed], &beside, sums, width));
+        }
+    }
+    Rectangle {
+        top,
+        left,
+        width,
+        sums,
+    }
+}
+
+/// One block of some rows side by side, where a load of 64 bytes never crosses a cache line.
+#[derive(Default)]
+struct Panel(Vec<u8>);
+
+impl Panel {
+    fn copy<'a>(&'a mut self, rows: &[&[u8]], range: Range<usize>) -> Vec<&'a [u8]> {
+        let size = rows.len() * range.len();
+        self.0.resize(size + 64, 0);
+        let skip = self.0.as_ptr().align_offset(64).min(64);
+        let room = &mut self.0[skip..skip + size];
+        for (room, row) in room.chunks_exact_mut(range.len()).zip(rows) {
+            room.copy_from_slice(&row[range.clone()]);
+        }
+        room.chunks_exact(range.len()).collect()
+    }
+}
+
+/// Runs a kernel's inner instructions `steps` times on registers alone, and returns how many pairs of
+/// bits they compare: what the kernel could do if memory cost nothing.
+#[must_use]
+pub fn registers(isa: Isa, steps: usize) -> usize {
+    dispatch!(isa, registers(steps))
+}

@@ -1,0 +1,74 @@
+//! One bit for each of many columns, worked on at once: what counters of columns are built from.
+//!
+//! The counters are written once, over this trait; each instruction set gives it a register. A value
+//! of a wide type only comes to be below a kernel's entry point, which asks for the instruction set.
+
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx512;
+#[cfg(target_arch = "aarch64")]
+pub(super) mod neon;
+pub(super) mod scalar;
+
+/// A register of bits; bit `b` of byte `i` belongs to column `8 * i + b`.
+pub(super) trait Lanes: Copy {
+    /// Its size.
+    const BYTES: usize;
+
+    /// The first [`Lanes::BYTES`] of some bytes, which must be there.
+    fn load(bytes: &[u8]) -> Self;
+    /// Writes the first [`Lanes::BYTES`] of some bytes.
+    fn store(self, bytes: &mut [u8]);
+    /// The same bit for every column.
+    fn splat(bit: bool) -> Self;
+    /// Bitwise and.
+    fn and(self, other: Self) -> Self;
+    /// Bitwise or.
+    fn or(self, other: Self) -> Self;
+    /// Bitwise exclusive or.
+    fn xor(self, other: Self) -> Self;
+    /// Bitwise and, with the complement of `other`.
+    fn and_not(self, other: Self) -> Self;
+    /// Whether no bit is 1.
+    fn is_zero(self) -> bool;
+
+    /// Bitwise complement.
+    #[inline(always)]
+    fn not(self) -> Self {
+        Self::splat(true).and_not(self)
+    }
+
+    /// Adds three bits of weight 1: their sum's bits of weight 1 and of weight 2.
+    #[inline(always)]
+    fn add(self, second: Self, third: Self) -> (Self, Self) {
+        let half = self.xor(second);
+        let carry = self.and(second).or(half.and(third));
+        (half.xor(third), carry)
+    }
+}
+
+/// How many of 16 bits are 1, for each column, in 5 binary digits, the lowest first.
+#[inline(always)]
+pub(super) fn count16<L: Lanes>(bits: &[L; 16]) -> [L; 5] {
+    let mut digits = [L::splat(false); 5];
+    add16(&mut digits, bits);
+    digits
+}
+
+/// Adds 16 bits to 4 digits in place; the digit of weight 16 that leaves them goes to the fifth.
+#[inline(always)]
+pub(super) fn add16<L: Lanes>(digits: &mut [L; 5], bits: &[L; 16]) {
+    let mut eights = [L::splat(false); 2];
+    for (half, eight) in bits.chunks_exact(8).zip(&mut eights) {
+        let mut fours = [L::splat(false); 2];
+        for (quarter, four) in half.chunks_exact(4).zip(&mut fours) {
+            let (ones, first) = digits[0].add(quarter[0], quarter[1]);
+            let (ones, second) = ones.add(quarter[2], quarter[3]);
+            digits[0] = ones;
+            (digits[1], *four) = digits[1].add(first, second);
+        }
+        (digits[2], *eight) = digits[2].add(fours[0], fours[1]);
+    }
+    (digits[3], digits[4]) = digits[3].add(eights[0], eights[1]);
+}

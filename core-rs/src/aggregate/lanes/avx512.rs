@@ -1,0 +1,80 @@
+//! 512 columns in an AVX-512 register; a full adder is two ternary operations.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::{
+    __m512i, _mm512_and_si512, _mm512_andnot_si512, _mm512_loadu_si512, _mm512_or_si512,
+    _mm512_set1_epi8, _mm512_storeu_si512, _mm512_ternarylogic_epi64, _mm512_test_epi64_mask,
+    _mm512_xor_si512,
+};
+
+use super::Lanes;
+
+/// Truth table of `a ^ b ^ c`.
+pub(in super::super) const XOR3: i32 = 0b1001_0110;
+/// Truth table of "at least two of a, b, c".
+const TWO_OF_3: i32 = 0b1110_1000;
+
+// SAFETY, for all blocks below: values of this type only come to be in functions that enable AVX-512
+// (the entry points of the kernels); loads and stores stay within a slice of 64 bytes.
+impl Lanes for __m512i {
+    const BYTES: usize = 64;
+
+    #[inline(always)]
+    fn load(bytes: &[u8]) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm512_loadu_si512(bytes[..64].as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn store(self, bytes: &mut [u8]) {
+        // SAFETY: as above.
+        unsafe { _mm512_storeu_si512(bytes[..64].as_mut_ptr().cast(), self) }
+    }
+
+    #[inline(always)]
+    fn splat(bit: bool) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm512_set1_epi8(if bit { -1 } else { 0 }) }
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm512_and_si512(self, other) }
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm512_or_si512(self, other) }
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm512_xor_si512(self, other) }
+    }
+
+    #[inline(always)]
+    fn and_not(self, other: Self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm512_andnot_si512(other, self) }
+    }
+
+    #[inline(always)]
+    fn is_zero(self) -> bool {
+        // SAFETY: as above.
+        unsafe { _mm512_test_epi64_mask(self, self) == 0 }
+    }
+
+    #[inline(always)]
+    fn add(self, second: Self, third: Self) -> (Self, Self) {
+        // SAFETY: as above.
+        unsafe {
+            (
+                _mm512_ternarylogic_epi64::<XOR3>(self, second, third),
+                _mm512_ternarylogic_epi64::<TWO_OF_3>(self, second, third),
+            )
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Why contributions cannot be aggregated, as sentences that name the contributor.
+
+/// A round that the aggregators refuse. Contributors count from 0.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// No contributor, or no column.
+    #[error("nothing to aggregate: expected at least one {what}, got none")]
+    Nothing {
+        /// `contributor` or `column`.
+        what: &'static str,
+    },
+
+    /// A contribution that is longer or shorter than its shard.
+    #[error("contributor {row} has the wrong length: expected {expected} {unit}, got {got}")]
+    Length {
+        /// The contributor.
+        row: usize,
+        /// `bytes` or `values`.
+        unit: &'static str,
+        /// What the number of columns asks for.
+        expected: usize,
+        /// What was given.
+        got: usize,
+    },
+
+    /// A value that no mean survives.
+    #[error(
+        "contributor {row} is not finite: expected a finite number, got {value} at index {index}"
+    )]
+    NotFinite {
+        /// The contributor.
+        row: usize,
+        /// The column, from 0.
+        index: usize,
+        /// The value.
+        value: f32,
+    },
+
+    /// A scale or weight that is none.
+    #[error(
+        "{what} of contributor {row} is refused: expected a finite number of at least 0, got {value}"
+    )]
+    Scale {
+        /// `scale` or `weight`.
+        what: &'static str,
+        /// The contributor.
+        row: usize,
+        /// The value.
+        value: f32,
+    },
+
+    /// Weights that are all 0.
+    #[error("weights add up to nothing: expected at least one above 0, got {rows} zeros")]
+    NoWeight {
+        /// The number of contributors.
+        rows: usize,
+    },
+
+    /// A trim that leaves no value.
+    #[error(
+        "trim leaves nothing: expected at most {most} of {rows} contributors on each side, got {trim}"
+    )]
+    Trim {
+        /// The number of contributors.
+        rows: usize,
+        /// The largest possible trim.
+        most: usize,
+        /// What was asked for.
+        trim: usize,
+    },
+}

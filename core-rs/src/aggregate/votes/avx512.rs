@@ -1,0 +1,10 @@
+//! 512 columns at a time.
+
+use std::arch::x86_64::__m512i;
+
+use super::digits;
+
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(super) fn add_votes(rows: &[&[u8]; 16], room: &mut [u8], at: usize) {
+    digits::add_votes::<__m512i>(rows, room, at);
+}
