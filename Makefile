@@ -1,9 +1,10 @@
 PYTHON ?= python3
 BIN = .venv/bin
 PYTEST_ARGS ?=
+FUZZ_SECONDS ?= 20
 SOURCES = $(shell find core-rs/src -name "*.rs")
 
-.PHONY: demo test slow lint neon golden bench pico core matrix lock clean
+.PHONY: demo test slow lint neon fuzz miri asan golden bench pico core matrix lock clean
 
 demo: .venv/ready ## install if need be, then run the main job on the built-in model
 	$(BIN)/zoo-gym demo
@@ -32,6 +33,15 @@ neon: ## the Rust core's tests on 64-bit ARM, emulated; skipped aloud where that
 golden: .venv/ready ## make golden screens and deltas anew; look at what git shows before a commit
 	$(BIN)/python -m tests.gym.delta.golden.make
 	$(BIN)/pytest --quiet --update-golden tests/gym/tui/test_golden.py
+
+fuzz: ## fuzz the readers, FUZZ_SECONDS each; needs a C++ compiler
+	core-rs/fuzz/run $(FUZZ_SECONDS)
+
+miri: ## the core's unsafe blocks on the scalar paths, interpreted: needs nightly with miri
+	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=2 cargo +nightly miri test --package zoo-gym-core --lib -- signs codes
+
+asan: ## all of the core's tests under AddressSanitizer, every instruction set of this machine
+	RUSTFLAGS=-Zsanitizer=address cargo +nightly test --package zoo-gym-core --lib --target $$(rustc -vV | sed -n 's/^host: //p') --target-dir target/asan
 
 bench: .venv/ready ## measure against the plain alternatives; writes bench/results
 	$(BIN)/python -m bench

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use crate::{aggregate::Refusal, gguf::GgufError, safetensors::HeaderError};
+use crate::{aggregate::Refusal, delta::DeltaError, gguf::GgufError, safetensors::HeaderError};
 
 /// An input that the core refuses.
 #[derive(Debug, thiserror::Error)]
@@ -119,6 +119,15 @@ pub enum CoreError {
         reason: HeaderError,
     },
 
+    /// A delta file that is not what it should be.
+    #[error("{}: {reason}", path.display())]
+    Delta {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: DeltaError,
+    },
+
     /// A GGUF file that is not what it should be.
     #[error("{}: {reason}", path.display())]
     Gguf {
@@ -207,6 +216,7 @@ impl CoreError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Header { reason, .. } => reason.hint(),
+            Self::Delta { reason, .. } => reason.hint(),
             Self::Gguf { reason, .. } => reason.hint(),
             _ => None,
         }

@@ -6,6 +6,7 @@
 
 pub mod aggregate;
 pub mod codes;
+pub mod delta;
 pub mod digest;
 pub mod error;
 pub mod gguf;

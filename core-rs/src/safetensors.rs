@@ -120,7 +120,7 @@ pub(crate) fn header_of(file: &File, path: &Path) -> Result<Header, CoreError> {
 }
 
 /// A range that the file was found to have, with exactly the memory that it needs.
-fn read_range(mut file: &File, start: u64, length: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_range(mut file: &File, start: u64, length: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
     file.seek(SeekFrom::Start(start))?;
     file.read_exact(&mut bytes)?;

@@ -58,16 +58,20 @@ def write_all(folder: Path) -> int:
     return count
 
 
-def write_seeds(folder: Path) -> int:
-    """Writes the small classes and the sound files to `folder`/format/name; returns their bytes."""
+def sound() -> dict[str, dict[str, bytes]]:
+    """Returns small files beside the classes that are as they should be, by format."""
     from tests.core.hostile_delta import SOUND as DELTAS
     from tests.core.hostile_gguf import SOUND as GGUFS
-    from tests.core.hostile_safetensors import SOUND
+    from tests.core.hostile_safetensors import SOUND as SAFETENSORS
 
-    sound = {"safetensors": SOUND, "gguf": GGUFS, "delta": DELTAS}
+    return {"safetensors": SAFETENSORS, "gguf": GGUFS, "delta": DELTAS}
+
+
+def write_seeds(folder: Path) -> int:
+    """Writes the small classes and the sound files to `folder`/format/name; returns their bytes."""
     total = 0
     for form, classes in corpora().items():
-        seeds = sound[form] | {n: h.make() for n, h in classes.items() if "million" not in n}
+        seeds = sound()[form] | {n: h.make() for n, h in classes.items() if "million" not in n}
         (folder / form).mkdir(parents=True, exist_ok=True)
         for stale in (folder / form).iterdir():
             stale.unlink()

@@ -10,7 +10,7 @@ use pyo3::{
 
 use super::run;
 use crate::{
-    digest,
+    delta, digest,
     gguf::{self, Array, Number, Value},
     identity, safetensors,
 };
@@ -30,9 +30,27 @@ pub(super) fn read_header(
         true => safetensors::finite::read_finite(&path),
         false => safetensors::read_header(&path),
     })?;
-    let tensors = header.tensors.into_iter();
+    Ok((py_tensors(header.tensors), header.metadata))
+}
+
+fn py_tensors(tensors: Vec<safetensors::TensorInfo>) -> Vec<PyTensor> {
+    let tensors = tensors.into_iter();
     let tensors = tensors.map(|t| (t.name, t.dtype.name, t.shape, t.start, t.stop));
-    Ok((tensors.collect(), header.metadata))
+    tensors.collect()
+}
+
+/// The digest of a delta file, its header as JSON, and its parts in the order of their bytes.
+#[pyfunction]
+pub(super) fn read_delta(
+    py: Python<'_>,
+    path: PathBuf,
+) -> PyResult<(String, String, Vec<PyTensor>)> {
+    let delta = run(py, || delta::read_delta(&path))?;
+    Ok((
+        delta.digest,
+        delta.text,
+        py_tensors(delta.container.tensors),
+    ))
 }
 
 /// BLAKE3 over the named tensors, as 64 hexadecimal digits.

@@ -92,13 +92,17 @@ fn little_endian(bytes: &[u8]) -> u64 {
 pub fn read_finite(path: &Path) -> Result<Header, CoreError> {
     let file = open(path)?;
     let header = header_of(&file, path)?;
+    check(&file, path, &header)?;
+    Ok(header)
+}
+
+/// Refuses a NaN or an infinity in any tensor of an open file.
+pub(crate) fn check(file: &File, path: &Path, header: &Header) -> Result<(), CoreError> {
     for tensor in &header.tensors {
         let Some(spelling) = Spelling::of(tensor.dtype.name) else {
             continue;
         };
-        if let Some((place, value)) =
-            search(&file, tensor, spelling).map_err(CoreError::io(path))?
-        {
+        if let Some((place, value)) = search(file, tensor, spelling).map_err(CoreError::io(path))? {
             return Err(CoreError::Header {
                 path: path.to_owned(),
                 reason: HeaderError::NotFinite {
@@ -109,7 +113,7 @@ pub fn read_finite(path: &Path) -> Result<Header, CoreError> {
             });
         }
     }
-    Ok(header)
+    Ok(())
 }
 
 /// The first value of a tensor that is not finite, by its number.

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         unpack_codes2,
         unpack_groups,
     )
+    from zoo.core.delta import DeltaFile, read_delta
     from zoo.core.gguf import GgufHeader, GgufTensor, GgufValue, read_gguf_header
     from zoo.core.identity import IdentityHasher, base_identity, file_digest
     from zoo.core.isa import Isa, available_isas
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DType",
+    "DeltaFile",
     "GgufHeader",
     "GgufTensor",
     "GgufValue",
@@ -64,6 +66,7 @@ __all__ = [
     "pack_codes2",
     "pack_groups",
     "pack_signs",
+    "read_delta",
     "read_gguf_header",
     "read_header",
     "self_test",
@@ -79,6 +82,7 @@ __all__ = [
 
 _HOMES = {
     "DType": "arrays",
+    "DeltaFile": "delta",
     "GgufHeader": "gguf",
     "GgufTensor": "gguf",
     "GgufValue": "gguf",
@@ -102,6 +106,7 @@ _HOMES = {
     "pack_codes2": "codes",
     "pack_groups": "codes",
     "pack_signs": "signs",
+    "read_delta": "delta",
     "read_gguf_header": "gguf",
     "read_header": "safetensors",
     "self_test": "selftest",

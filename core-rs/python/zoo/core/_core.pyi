@@ -24,6 +24,7 @@ __all__ = [
     "pack_groups",
     "pack_signs",
     "popcount_registers",
+    "read_delta",
     "read_gguf_header",
     "read_header",
     "sign_mean",
@@ -116,6 +117,9 @@ def add_product(
 def read_header(
     path: str | PathLike[str], finite: bool
 ) -> tuple[list[tuple[str, str, list[int], int, int]], dict[str, str]]: ...
+def read_delta(
+    path: str | PathLike[str],
+) -> tuple[str, str, list[tuple[str, str, list[int], int, int]]]: ...
 def read_gguf_header(
     path: str | PathLike[str],
 ) -> tuple[int, int, list[tuple[str, Any]], list[tuple[str, str, list[int], int, int]]]: ...

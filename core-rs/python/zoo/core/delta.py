@@ -1,0 +1,50 @@
+"""Our delta files, read strictly: a file that contradicts itself is refused in a sentence."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from zoo.core import _core
+from zoo.core.errors import InputError
+from zoo.core.safetensors import TensorInfo
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaFile:
+    """A delta file that was found right.
+
+    Attributes:
+        digest: of the whole file, 64 hexadecimal digits.
+        header: what `docs/reference/delta-format.md` calls the header, as JSON has it.
+        parts: by name, in the order of their bytes.
+    """
+
+    digest: str
+    header: dict[str, Any]
+    parts: dict[str, TensorInfo]
+
+
+def read_delta(path: str | PathLike[str]) -> DeltaFile:
+    """Reads and checks a delta file, version 1: all of its bytes but for what the codes mean.
+
+    Raises:
+        InputError: no safetensors file, no delta, another version, damaged, a field that is absent,
+            unknown or wrong, a part that is missing, too many or of another type or shape than its
+            term calls for, NaN or infinities in a part of floats.
+        OSError: what the file system answers.
+    """
+    digest, text, tensors = _core.read_delta(path)
+    try:
+        header = json.loads(text)
+    except ValueError as error:  # a number of thousands of digits in the recipe
+        raise InputError(f"{path}: header: expected JSON that Python reads, got {error}") from error
+    parts = {
+        name: TensorInfo(dtype, tuple(shape), start, stop)
+        for name, dtype, shape, start, stop in tensors
+    }
+    return DeltaFile(digest, header, parts)

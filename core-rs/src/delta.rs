@@ -1,0 +1,166 @@
+//! A strict reader of delta files, version 1: everything but what the values mean.
+//!
+//! A delta is a safetensors file whose metadata say which terms change which tensor of the base. Checked
+//! here: the container (see [`crate::safetensors`]), where the digest stands and that it is the file's,
+//! format and version, every field of the header, the parts that each term calls for with their types and
+//! shapes and no others, and that floats are finite. `docs/reference/delta-format.md` specifies it all.
+
+mod error;
+mod header;
+mod object;
+mod parts;
+mod terms;
+
+use std::{collections::BTreeMap, fs::File, path::Path};
+
+use crate::{
+    digest,
+    error::CoreError,
+    safetensors::{self, Header, finite},
+};
+pub use error::DeltaError;
+pub use header::{DeltaHeader, DeltaTensor};
+pub use parts::Part;
+pub use terms::{FactorCodec, Scale, Term};
+
+/// What a file says it is.
+pub const FORMAT: &str = "zoo-gym-delta";
+
+/// The version that is read.
+pub const VERSION: &str = "1";
+
+/// How every delta file begins, behind the length of its header; the digest follows.
+const OPENING: &[u8] = b"{\"__metadata__\":{\"digest\":\"";
+
+/// Where the digest stands.
+const DIGEST_AT: u64 = 8 + OPENING.len() as u64;
+
+/// Its characters.
+const DIGEST_BYTES: u64 = 64;
+
+/// A delta file that was found right.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delta {
+    /// Its digest, 64 hexadecimal digits.
+    pub digest: String,
+    /// Its header as JSON.
+    pub text: String,
+    /// The same, parsed.
+    pub header: DeltaHeader,
+    /// Where each part lies.
+    pub container: Header,
+}
+
+/// Reads and checks a delta file, all of its bytes.
+///
+/// # Errors
+/// [`CoreError::Delta`] for a file that is no delta or contradicts itself, and what
+/// [`finite::read_finite`] refuses.
+pub fn read_delta(path: &Path) -> Result<Delta, CoreError> {
+    let refused = |reason| CoreError::Delta {
+        path: path.to_owned(),
+        reason,
+    };
+    let file = safetensors::open(path)?;
+    let container = safetensors::header_of(&file, path)?;
+    check_metadata(&container.metadata).map_err(refused)?;
+    check_digest(&file, path, &container)?;
+    let delta = assemble(container).map_err(refused)?;
+    finite::check(&file, path, &delta.container)?;
+    Ok(delta)
+}
+
+/// Reads and checks a delta file in memory, but for its digest and its values.
+///
+/// # Errors
+/// [`DeltaError`] for the first thing that is wrong.
+pub fn parse(file: &[u8]) -> Result<Delta, DeltaError> {
+    let container = safetensors::parse(file).map_err(DeltaError::Container)?;
+    check_metadata(&container.metadata)?;
+    check_opening(file.get(8..).unwrap_or_default())?;
+    assemble(container)
+}
+
+/// Parses and checks a header's JSON by itself.
+///
+/// # Errors
+/// [`DeltaError`] for the first thing that is wrong.
+pub fn parse_text(text: &str) -> Result<DeltaHeader, DeltaError> {
+    header::parse(text)
+}
+
+fn assemble(mut container: Header) -> Result<Delta, DeltaError> {
+    let mut taken = |key| container.metadata.remove(key).unwrap_or_default();
+    let (digest, text) = (taken("digest"), taken("header"));
+    let header = parse_text(&text)?;
+    parts::check(&header, &container)?;
+    Ok(Delta {
+        digest,
+        text,
+        header,
+        container,
+    })
+}
+
+/// Refuses another format or version, and keys beside the four.
+fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), DeltaError> {
+    let told = |key| {
+        metadata
+            .get(key)
+            .map_or("none".to_owned(), |text| safetensors::quote(text))
+    };
+    for (key, expected) in [("format", FORMAT), ("version", VERSION)] {
+        if metadata.get(key).map(String::as_str) != Some(expected) {
+            let what = format!("metadata {key}");
+            return Err(DeltaError::wrong(what, &format!("'{expected}'"), told(key)));
+        }
+    }
+    let keys: Vec<_> = metadata.keys().map(String::as_str).collect();
+    if keys == ["digest", "format", "header", "version"] {
+        return Ok(());
+    }
+    let got: Vec<_> = keys
+        .iter()
+        .take(8)
+        .map(|key| safetensors::quote(key))
+        .collect();
+    let what = "metadata".to_owned();
+    Err(DeltaError::wrong(
+        what,
+        "digest, format, header and version",
+        got.join(", "),
+    ))
+}
+
+/// Refuses a file whose digest stands elsewhere: it would be part of what it digests.
+fn check_opening(header: &[u8]) -> Result<(), DeltaError> {
+    if header.starts_with(OPENING) {
+        return Ok(());
+    }
+    let what = "first bytes of the header".to_owned();
+    Err(DeltaError::wrong(
+        what,
+        "the metadata with the digest",
+        "others".to_owned(),
+    ))
+}
+
+fn check_digest(file: &File, path: &Path, container: &Header) -> Result<(), CoreError> {
+    let refused = |reason| CoreError::Delta {
+        path: path.to_owned(),
+        reason,
+    };
+    let opening = safetensors::read_range(file, 8, OPENING.len() as u64);
+    check_opening(&opening.map_err(CoreError::io(path))?).map_err(refused)?;
+    let found = digest::file_digest(path, DIGEST_AT, DIGEST_BYTES)?;
+    match container.metadata.get("digest") {
+        Some(told) if *told == found => Ok(()),
+        told => Err(refused(DeltaError::Damaged {
+            told: told.cloned().unwrap_or_default(),
+            found,
+        })),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! Everything that can be wrong with a delta file, as sentences.
+
+use crate::safetensors::{HeaderError, quote};
+
+/// Characters of a message of the JSON reader that are kept.
+const REASON_CHARS: usize = 400;
+
+/// Why a file is no delta.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeltaError {
+    /// No well-formed safetensors file.
+    #[error(transparent)]
+    Container(HeaderError),
+
+    /// A file in which a bit is another than when it was written.
+    #[error("damaged file: digest: expected {}, got {}", quote(told), quote(found))]
+    Damaged {
+        /// What the file says.
+        told: String,
+        /// What its bytes give.
+        found: String,
+    },
+
+    /// A header that is not of the expected form.
+    #[error("header: {reason}")]
+    Header {
+        /// What is wrong and where.
+        reason: String,
+    },
+
+    /// Anything else that is another than it should be.
+    #[error("{what}: expected {expected}, got {got}")]
+    Wrong {
+        /// Where.
+        what: String,
+        /// What should be there.
+        expected: String,
+        /// What is there.
+        got: String,
+    },
+}
+
+impl DeltaError {
+    /// What the user can do about it, where that is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Container(reason) => reason.hint(),
+            Self::Damaged { .. } => Some("copy the file again from where it came"),
+            Self::Wrong { what, .. } if what == "metadata version" => {
+                Some("a newer zoo-gym may read it")
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn wrong(what: String, expected: &str, got: String) -> Self {
+        let expected = expected.to_owned();
+        Self::Wrong {
+            what,
+            expected,
+            got,
+        }
+    }
+
+    pub(super) fn json(error: &serde_json::Error) -> Self {
+        let harmless = |c: char| if c.is_control() { '?' } else { c };
+        let reason = error.to_string();
+        Self::Header {
+            reason: reason.chars().map(harmless).take(REASON_CHARS).collect(),
+        }
+    }
+}
