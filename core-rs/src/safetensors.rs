@@ -45,7 +45,7 @@ pub const MAX_METADATA_ENTRIES: usize = 1 << 14;
 /// The longest name of a tensor or of a key of the metadata, in bytes.
 pub const MAX_NAME_BYTES: usize = 1024;
 
-/// The most dimensions of a tensor, as of a NumPy array.
+/// The most dimensions of a tensor, as of a `NumPy` array.
 pub const MAX_DIMENSIONS: usize = 64;
 
 /// Bytes before the header: its length.

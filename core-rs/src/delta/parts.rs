@@ -121,7 +121,7 @@ impl List<'_> {
 
     fn add_factor(&mut self, stem: &str, codec: FactorCodec, rank: u64, length: u64) -> Option<()> {
         let groups = [rank, length.div_ceil(GROUP)];
-        let mut coded = |name: &str, bits: u64| {
+        let mut add_codes = |name: &str, bits: u64| {
             let bytes = length.checked_mul(bits)?.div_ceil(8);
             self.add(&format!("{stem}.{name}"), "U8", &[rank, bytes]);
             self.add(&format!("{stem}.scale"), "F16", &groups);
@@ -129,13 +129,13 @@ impl List<'_> {
         };
         match codec {
             FactorCodec::Codes2 => {
-                coded("codes", 2)?;
+                add_codes("codes", 2)?;
                 self.add(&format!("{stem}.zero"), "U8", &groups);
             }
-            FactorCodec::Sign => coded("sign", 1)?,
-            FactorCodec::Int2 => coded("codes", 2)?,
-            FactorCodec::Int4 => coded("codes", 4)?,
-            FactorCodec::Int8 => coded("codes", 8)?,
+            FactorCodec::Sign => add_codes("sign", 1)?,
+            FactorCodec::Int2 => add_codes("codes", 2)?,
+            FactorCodec::Int4 => add_codes("codes", 4)?,
+            FactorCodec::Int8 => add_codes("codes", 8)?,
             FactorCodec::F16 => self.add(&format!("{stem}.values"), "F16", &[rank, length]),
             FactorCodec::Bf16 => self.add(&format!("{stem}.values"), "BF16", &[rank, length]),
             FactorCodec::F32 => self.add(&format!("{stem}.values"), "F32", &[rank, length]),

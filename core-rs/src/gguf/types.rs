@@ -82,7 +82,7 @@ impl GgmlType {
         let values = dimensions.iter().try_fold(1u64, |product, size| {
             product
                 .checked_mul(*size)
-                .filter(|values| *values <= i64::MAX as u64)
+                .filter(|values| i64::try_from(*values).is_ok())
         })?;
         (values / self.block_values).checked_mul(self.block_bytes)
     }

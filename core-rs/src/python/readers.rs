@@ -26,9 +26,12 @@ pub(super) fn read_header(
     path: PathBuf,
     finite: bool,
 ) -> PyResult<(Vec<PyTensor>, BTreeMap<String, String>)> {
-    let header = run(py, || match finite {
-        true => safetensors::finite::read_finite(&path),
-        false => safetensors::read_header(&path),
+    let header = run(py, || {
+        if finite {
+            safetensors::finite::read_finite(&path)
+        } else {
+            safetensors::read_header(&path)
+        }
     })?;
     Ok((py_tensors(header.tensors), header.metadata))
 }
@@ -78,7 +81,7 @@ pub(super) fn file_digest(
 type PyGgufTensor = (String, &'static str, Vec<u64>, u64, u64);
 
 /// Version, alignment, pairs in the order of the file, tensors in the order of their bytes. A number is a
-/// pair of its NumPy type and its bytes, an array of numbers the same in a list of one.
+/// pair of its `NumPy` type and its bytes, an array of numbers the same in a list of one.
 #[pyfunction]
 #[allow(clippy::type_complexity)] // unpacked at once on the other side
 pub(super) fn read_gguf_header(
@@ -121,7 +124,7 @@ fn gguf_array(py: Python<'_>, array: Array) -> PyResult<Py<PyAny>> {
     }
 }
 
-/// Numbers as bytes beside the name that NumPy gives to their type.
+/// Numbers as bytes beside the name that `NumPy` gives to their type.
 fn gguf_numbers(py: Python<'_>, number: Number, bytes: &[u8]) -> PyResult<Py<PyAny>> {
     let name = match number {
         Number::U8 => "|u1",

@@ -157,7 +157,7 @@ fn names_that_are_there_twice_are_refused() {
     let cases = [
         (format!("{{{a},{a}}}"), "'a' is there twice"),
         (
-            format!(r#"{{{a},{}}}"#, a.replacen("\"a\"", r#""\u0061""#, 1)),
+            format!("{{{a},{}}}", a.replacen("\"a\"", r#""\u0061""#, 1)),
             "'a' is there twice",
         ),
         (

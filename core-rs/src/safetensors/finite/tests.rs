@@ -1,5 +1,8 @@
 use super::*;
 
+/// Bytes read at a time.
+const PIECE: usize = 4 << 20;
+
 /// A file with a small tensor before one of this type, whose values are these bytes.
 fn told(dtype: &str, shape: &str, bytes: &[u8]) -> Result<Header, String> {
     let json = format!(
@@ -79,15 +82,12 @@ fn whole_numbers_are_never_wrong() {
 
 #[test]
 fn the_first_one_is_named_wherever_it_lies() {
-    let mut values = vec![0u8; (PIECE_BYTES as usize + BLOCK_BYTES) * 2];
-    for at in [
-        PIECE_BYTES as usize + BLOCK_BYTES + 2,
-        PIECE_BYTES as usize * 2,
-    ] {
+    let mut values = vec![0u8; (PIECE + BLOCK_BYTES) * 2];
+    for at in [PIECE + BLOCK_BYTES + 2, PIECE * 2] {
         values[at..at + 2].copy_from_slice(&0x7E00u16.to_le_bytes());
     }
     let shape = format!("[{}]", values.len() / 2);
-    let expected = (PIECE_BYTES as usize + BLOCK_BYTES + 2) / 2;
+    let expected = (PIECE + BLOCK_BYTES + 2) / 2;
     let found = told("F16", &shape, &values).unwrap_err();
     assert_eq!(
         found,
