@@ -24,11 +24,11 @@ const ODD: u32 = 0xFFFF_0000;
 /// Asks for what lies `AHEAD_BYTES` further, which the processor does not do early enough by itself:
 /// more work on each cache line leaves room for fewer lines on their way.
 #[inline]
-fn prefetch<W: Weight>(weights: &[W; CHUNK]) {
+fn prefetch<const HINT: i32, W: Weight>(weights: &[W; CHUNK]) {
     let ahead = weights.as_ptr().cast::<i8>().wrapping_add(AHEAD_BYTES);
     for line in 0..size_of_val(weights) / 64 {
         // SAFETY: a prefetch never faults, wherever it points; every x86-64 has it.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(64 * line)) };
+        unsafe { _mm_prefetch::<HINT>(ahead.wrapping_add(64 * line)) };
     }
 }
 
@@ -160,8 +160,8 @@ fn pack_chunk<B: Weight, T: Weight, const MASK: bool>(
     tuned: &[T; CHUNK],
     lanes: &mut Lanes,
 ) -> (u32, u32) {
-    prefetch(base);
-    prefetch(tuned);
+    prefetch::<_MM_HINT_T0, B>(base);
+    prefetch::<_MM_HINT_T0, T>(tuned);
     let split_up = all_bf16::<B, T>();
     let (base, tuned) = if split_up {
         (split(words(base)), split(words(tuned)))
@@ -198,7 +198,7 @@ fn joined(masks: [__mmask16; 2]) -> u32 {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn apply_chunk<W: Weight>(weights: &mut [W; CHUNK], bits: u32, mask: u32, scale: Lanes) {
-    prefetch(weights);
+    prefetch::<_MM_HINT_ET0, W>(weights);
     if W::KIND == Kind::Bf16 {
         return apply_bf16(weights, bits, mask, scale);
     }

@@ -163,8 +163,14 @@ macro_rules! row_kernels {
                 let start = index * group / 8;
                 let mask = row.mask.get(start..start + bits.len()).unwrap_or_default();
                 let (chunks, rest) = weights.as_chunks_mut::<CHUNK>();
-                for (index, chunk) in chunks.iter_mut().enumerate() {
-                    apply_chunk(chunk, word(bits, index), mask_word(mask, index), scale);
+                if mask.is_empty() {
+                    for (chunk, word) in chunks.iter_mut().zip(bits.as_chunks::<4>().0) {
+                        apply_chunk(chunk, u32::from_le_bytes(*word), u32::MAX, scale);
+                    }
+                } else {
+                    for (index, chunk) in chunks.iter_mut().enumerate() {
+                        apply_chunk(chunk, word(bits, index), word(mask, index), scale);
+                    }
                 }
                 if !rest.is_empty() {
                     let (mut chunk, index) = (padded(rest), chunks.len());
