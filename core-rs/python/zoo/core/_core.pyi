@@ -88,7 +88,7 @@ def unpack_codes2(
     values: NDArray[np.float32],
 ) -> None: ...
 def pack_groups(
-    codec: str,
+    kind: str,
     base: tuple[NDArray[Any], str] | None,
     tuned: tuple[NDArray[Any], str],
     cols: int,
@@ -98,7 +98,7 @@ def pack_groups(
     threads: int | None,
 ) -> None: ...
 def apply_groups(
-    codec: str,
+    kind: str,
     weights: tuple[NDArray[Any], str],
     cols: int,
     codes: NDArray[np.uint8],
