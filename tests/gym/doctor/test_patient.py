@@ -10,6 +10,7 @@ import torch
 
 from zoo.backends.base import Rollout
 from zoo.backends.torch.policy import TorchPolicy
+from zoo.core.selftest import Verdict
 from zoo.gym.doctor import patient
 from zoo.gym.errors import GymError
 from zoo.models import pico_folder
@@ -32,6 +33,15 @@ def test_every_check_goes_well_here() -> None:
     told: list[Mapping[str, object]] = []
     patient.self_test(told.append)
     assert [line["done"] for line in told if "done" in line] == list(patient.CHECKS)
+
+
+def test_an_instruction_set_that_gives_other_bytes_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wrong = Verdict("avx2", 3, "signs: bits at (0, 1): expected 1, got 2")
+    monkeypatch.setattr("zoo.core.selftest.self_test", lambda: (wrong,))
+    with pytest.raises(GymError, match=r"avx2: signs: bits at \(0, 1\): expected 1, got 2"):
+        patient.self_test(lambda _: None)
 
 
 def test_a_machine_that_scores_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

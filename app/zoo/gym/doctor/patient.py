@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Emit = Callable[[Mapping[str, object]], None]
 Tell = Callable[[str], None]
 
-CHECKS = ("load", "score", "train", "generate", "delta")
+CHECKS = ("kernels", "load", "score", "train", "generate", "delta")
 """What is tried, in this order."""
 
 ROWS = (("Spell cat backward.", "tac"), ("What is 2 + 3?", "2 + 3 is 5."))
@@ -87,6 +87,8 @@ def self_test(emit: Emit) -> None:
     Raises:
         GymError: a check found something wrong.
     """
+    with check(emit, "kernels") as tell:
+        kernels(tell)
     with check(emit, "load") as tell:
         from zoo.backends import load_backend
 
@@ -111,6 +113,18 @@ def check(emit: Emit, name: str) -> Generator[Tell]:
     since = time.monotonic()
     yield sentence.append
     emit({"done": name, "said": sentence[0], "seconds": round(time.monotonic() - since, 2)})
+
+
+def kernels(tell: Tell) -> None:
+    """Compares every instruction set of the core with its plain definition."""
+    from zoo.core import self_test as test_kernels
+
+    verdicts = test_kernels()
+    for verdict in verdicts:
+        expect(verdict.ok, f"{verdict.isa}: {verdict.difference}")
+    names = ", ".join(verdict.isa for verdict in verdicts if verdict.isa != "scalar")
+    compared = f"{verdicts[0].checked} results"
+    tell(f"{names}: the bytes of scalar in {compared}" if names else f"scalar alone, {compared}")
 
 
 def load(backend: "Backend", tell: Tell) -> "Policy":

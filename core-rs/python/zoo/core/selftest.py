@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from zoo.core.codes import GroupCodec
+
     Check: TypeAlias = Callable[[Isa], Iterator[tuple[str, NDArray[Any]]]]
 
 
@@ -67,16 +69,80 @@ def check_signs(isa: Isa) -> Iterator[tuple[str, NDArray[Any]]]:
                 yield f"signs: {part} of {dtype}, scale {scale!r}", array
 
 
+def check_groups(isa: Isa) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yields codes of every kind, weights that they were added to, and a product of factors."""
+    import numpy as np
+
+    from zoo.core.codes import add_product, apply_groups, pack_groups
+
+    random = np.random.default_rng(1)
+    values = random.standard_normal((3, 1093)).astype(np.float32)
+    weights = random.standard_normal(values.shape).astype(np.float32)
+    kinds: tuple[GroupCodec, ...] = ("sign", "ternary", "int2", "int4", "int8")
+    for kind in kinds:
+        codes, scales = pack_groups(kind, values, isa=isa)
+        yield f"codes: {kind}", codes
+        yield f"codes: scales of {kind}", scales
+        for dtype in ("f32", "f16", "bf16"):
+            applied = _stored(weights, dtype)
+            types: Any = {"dtype": dtype}
+            apply_groups(kind, applied, codes, scales, isa=isa, **types)
+            yield f"codes: {kind} applied to {dtype}", applied
+    total = weights.copy()
+    add_product(values[:, :1093], random.standard_normal((3, 3)).astype(np.float32), total, isa=isa)
+    yield "codes: product of factors", total
+
+
+def check_product(isa: Isa) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yields products of tokens with sign bits."""
+    import numpy as np
+
+    from zoo.core.product import sign_product
+
+    random = np.random.default_rng(2)
+    bits = random.integers(0, 256, (19, 131), np.uint8)
+    scales = random.random(19).astype(np.float32)
+    for tokens in (1, 3, 17):
+        x = random.standard_normal((tokens, 1043)).astype(np.float32)
+        yield f"product: {tokens} tokens", sign_product(x, bits, scales, isa=isa)
+        rounded = sign_product(x, bits, scales, method="int8", isa=isa)
+        yield f"product: {tokens} tokens as int8", rounded
+
+
+def check_aggregate(isa: Isa) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yields what every aggregator makes of packed and of plain contributions."""
+    import numpy as np
+
+    from zoo.core import aggregate
+
+    random = np.random.default_rng(3)
+    rows, cols = random.integers(0, 256, (21, 131), np.uint8), 1043
+    scales = random.random(21).astype(np.float32)
+    plain = random.standard_normal((21, cols)).astype(np.float32)
+    yield "aggregate: Hamming distances", aggregate.hamming(rows, cols, isa=isa)
+    yield "aggregate: votes", aggregate.count_votes(rows, cols, isa=isa)
+    yield "aggregate: majority", aggregate.majority(rows, cols, isa=isa)
+    yield "aggregate: mean", aggregate.sign_mean(rows, cols, scales, isa=isa)
+    yield "aggregate: trimmed mean", aggregate.sign_trimmed_mean(rows, cols, scales, 4, isa=isa)
+    yield "aggregate: plain trimmed mean", aggregate.trimmed_mean(plain, 4, isa=isa)
+    yield "aggregate: plain median", aggregate.median(plain, isa=isa)
+
+
 def _stored(matrix: NDArray[Any], dtype: str) -> NDArray[Any]:
     """Returns a float32 matrix as another type; bfloat16 is cut, as uint16."""
     import numpy as np
 
     if dtype == "bf16":
         return (matrix.view(np.uint32) >> 16).astype(np.uint16)
-    return matrix.astype({"f32": np.float32, "f16": np.float16}[dtype])
+    return matrix.astype({"f32": np.float32, "f16": np.float16}[dtype])  # a copy in any case
 
 
-CHECKS: dict[str, Check] = {"signs": check_signs}
+CHECKS: dict[str, Check] = {
+    "signs": check_signs,
+    "codes": check_groups,
+    "product": check_product,
+    "aggregate": check_aggregate,
+}
 """Kernel to the function that yields its results, each with a name."""
 
 
