@@ -8,6 +8,7 @@ caches; a server's shared cache of hundreds of MB may still hold them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from itertools import cycle
 from math import log
 from statistics import median
@@ -41,7 +42,8 @@ class Matrices:
         weights = [random.standard_normal((ROWS, COLS), np.float32) * 0.02 for _ in range(3)]
         self.bf16 = [(wide.view(np.uint32) >> 16).astype(np.uint16) for wide in weights]
         self.torch = [torch.from_numpy(w.view(np.int16)).view(torch.bfloat16) for w in self.bf16]
-        self.bits = [random.integers(0, 256, (ROWS, COLS // 8), np.uint8) for _ in range(16)]
+        # In one piece, as the dense ones are: small pieces would lie in small pages of memory.
+        self.bits = list(random.integers(0, 256, (16, ROWS, COLS // 8), np.uint8))
         self.scales = random.random(ROWS, np.float32)
         self.x_TI = random.standard_normal((max(TOKENS), COLS), np.float32)
 
@@ -142,8 +144,8 @@ def one_token(matrices: Matrices, isas: tuple[Isa, ...]) -> Iterator[Case | Skip
 def read_limit(matrices: Matrices) -> Callable[[], object] | Skipped:
     """Returns the reading of as many bytes as a dense matrix has, by two streams."""
     try:
-        from zoo.core import limits
-    except ImportError:
+        limits = import_module("zoo.core.limits")
+    except ModuleNotFoundError:
         return Skipped("dense, of read", "zoo.core.limits is not there yet")
     turn = cycle(matrices.bf16)
 

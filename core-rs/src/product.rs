@@ -47,7 +47,7 @@ const STRIP: usize = 16;
 /// Bytes of a row that a kernel lays out together.
 const PIECE: usize = 32;
 /// Rows that meet a block's tables while those lie in the nearest cache.
-const CHUNK: usize = 64;
+const CHUNK: usize = 32;
 /// Tokens for which a chunk's bits are laid out once.
 const TILE: usize = 16;
 /// 32 bits of each row of a strip, in the order that an instruction set likes.
@@ -105,26 +105,28 @@ impl Signs<'_> {
         if self.scales.len() != 1 {
             check_length("scales", rows, self.scales.len())?;
         }
-        let scales = self.scales.iter().enumerate();
-        for (row, &value) in scales.filter(|(_, scale)| !scale.is_finite()) {
-            let (what, column) = ("scales", 0);
+        if let Some(row) = self.scales.iter().position(|scale| !scale.is_finite()) {
             return Err(CoreError::NotFinite {
-                what,
+                what: "scales",
                 row,
-                column,
-                value,
+                column: 0,
+                value: self.scales[row],
             });
         }
         Ok(rows)
     }
 
-    /// The bytes of one block of one row; of a row that is not there, zeros.
-    fn block(&self, row: usize, block: usize) -> &[u8] {
+    /// The bytes of one block of a strip's rows; of a row that is not there, zeros.
+    fn block(&self, row: usize, block: usize) -> [&[u8]; STRIP] {
         let width = row_bytes(self.cols);
         let start = block * BLOCK / 8;
         let length = (width - start).min(BLOCK / 8);
-        let row = self.bits.get(row * width..(row + 1) * width);
-        row.map_or(&[0; BLOCK / 8][..length], |row| &row[start..start + length])
+        let mut rows = [&[0; BLOCK / 8][..length]; STRIP];
+        let strip = self.bits.get(row * width..).unwrap_or_default();
+        for (room, bytes) in rows.iter_mut().zip(strip.chunks_exact(width)) {
+            *room = &bytes[start..start + length];
+        }
+        rows
     }
 
     /// As many of a chunk's bytes as one strip has in one block; all of them, in the order in which
@@ -253,10 +255,7 @@ fn spread(
     ahead: &[u8],
     words: &mut [Word; BLOCK / WORD],
 ) -> usize {
-    let mut rows: [&[u8]; STRIP] = [&[]; STRIP];
-    for (at, bytes) in rows.iter_mut().enumerate() {
-        *bytes = signs.block(row + at, block);
-    }
+    let mut rows = signs.block(row, block);
     let padded = rows[0].len().next_multiple_of(PIECE);
     let mut room;
     if padded != rows[0].len() {
@@ -295,12 +294,14 @@ fn add_block(
 }
 
 /// Adds the lanes of a block.
-fn add_lanes([a, b, c, d, e, f, g, h]: [f32; 8]) -> f32 {
-    ((a + e) + (c + g)) + ((b + f) + (d + h))
+fn add_lanes(lanes: &[f32; 8]) -> f32 {
+    let pair = |lane: usize| lanes[lane] + lanes[lane + 4];
+    (pair(0) + pair(2)) + (pair(1) + pair(3))
 }
 
 /// Adds a block's whole numbers, times their step, to the rows' sums.
-#[inline(always)] // compiled with the instructions of the kernel that calls it
+#[allow(clippy::inline_always)] // so that it has the instructions of the kernel that calls it
+#[inline(always)]
 fn settle(found: &[i32; STRIP], step: Step, sums: &mut [f64; STRIP]) {
     for (sum, found) in sums.iter_mut().zip(found) {
         *sum += f64::from(2 * found - step.total) * step.size;

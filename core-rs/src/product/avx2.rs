@@ -1,5 +1,6 @@
 //! The products with AVX2: eight rows are the lanes of a register, or sixteen rows half its bytes.
 #![allow(unsafe_code)]
+#![allow(clippy::wildcard_imports)] // an instruction's name says where it is from
 
 use std::arch::x86_64::*;
 
@@ -142,22 +143,20 @@ pub(super) fn exact(words: &[Word], tables: &[Sums], ahead: &[u8], sums: &mut [f
                 prefetch(ahead.next().unwrap_or_default());
             }
             let bits = load_bytes(&word.0.as_chunks().0[half]);
-            for four in 0..8 {
+            for (shift, (lane, table)) in (0..).step_by(4).zip(lanes.iter_mut().zip(&table.0)) {
                 // The permutation looks at the lowest three bits alone, the choice at the highest.
-                #[allow(clippy::cast_possible_wrap, clippy::cast_possible_truncation)]
-                let shift = 4 * four as i32;
                 let index = _mm256_srlv_epi32(bits, _mm256_set1_epi32(shift));
                 let fourth = _mm256_sllv_epi32(bits, _mm256_set1_epi32(28 - shift));
-                let (low, high) = halves(&table.0[four]);
+                let (low, high) = halves(table);
                 let low = _mm256_permutevar8x32_ps(load_floats(low), index);
                 let high = _mm256_permutevar8x32_ps(load_floats(high), index);
                 let found = _mm256_blendv_ps(low, high, _mm256_castsi256_ps(fourth));
-                lanes[four] = _mm256_add_ps(lanes[four], found);
+                *lane = _mm256_add_ps(*lane, found);
             }
         }
-        let [a, b, c, d, e, f, g, h] = lanes;
-        let even = _mm256_add_ps(_mm256_add_ps(a, e), _mm256_add_ps(c, g));
-        let odd = _mm256_add_ps(_mm256_add_ps(b, f), _mm256_add_ps(d, h));
+        let pair = |lane: usize| _mm256_add_ps(lanes[lane], lanes[lane + 4]);
+        let even = _mm256_add_ps(pair(0), pair(2));
+        let odd = _mm256_add_ps(pair(1), pair(3));
         let mut block = [0.0; 8];
         store_floats(&mut block, _mm256_add_ps(even, odd));
         for (sum, block) in sums.iter_mut().zip(block) {

@@ -1,5 +1,6 @@
 //! The products with AVX-512: a strip's sixteen rows are the sixteen lanes of a register.
 #![allow(unsafe_code)]
+#![allow(clippy::wildcard_imports)] // an instruction's name says where it is from
 
 use std::arch::x86_64::*;
 
@@ -11,6 +12,9 @@ use super::{
     settle,
     tables::{Bytes, Step, Sums},
 };
+
+/// `(a and b) or c`, as the table of truth that the ternary instruction takes.
+const A_AND_B_OR_C: i32 = 0xEA;
 
 /// Eight 32-bit words of two rows: `low` in the lower half.
 #[target_feature(enable = "avx512f")]
@@ -105,17 +109,15 @@ pub(super) fn exact(words: &[Word], tables: &[Sums], ahead: &[u8], sums: &mut [f
             prefetch(ahead.next().unwrap_or_default());
         }
         let bits = load_bytes(&word.0);
-        for four in 0..8 {
+        for (shift, (lane, table)) in (0..).step_by(4).zip(lanes.iter_mut().zip(&table.0)) {
             // The permutation looks at the lowest four bits alone.
-            #[allow(clippy::cast_possible_wrap, clippy::cast_possible_truncation)]
-            let index = _mm512_srlv_epi32(bits, _mm512_set1_epi32(4 * four as i32));
-            let found = _mm512_permutexvar_ps(index, load_floats(&table.0[four]));
-            lanes[four] = _mm512_add_ps(lanes[four], found);
+            let index = _mm512_srlv_epi32(bits, _mm512_set1_epi32(shift));
+            *lane = _mm512_add_ps(*lane, _mm512_permutexvar_ps(index, load_floats(table)));
         }
     }
-    let [a, b, c, d, e, f, g, h] = lanes;
-    let even = _mm512_add_ps(_mm512_add_ps(a, e), _mm512_add_ps(c, g));
-    let odd = _mm512_add_ps(_mm512_add_ps(b, f), _mm512_add_ps(d, h));
+    let pair = |lane: usize| _mm512_add_ps(lanes[lane], lanes[lane + 4]);
+    let even = _mm512_add_ps(pair(0), pair(2));
+    let odd = _mm512_add_ps(pair(1), pair(3));
     let mut block = [0.0; STRIP];
     store_floats(&mut block, _mm512_add_ps(even, odd));
     for (sum, block) in sums.iter_mut().zip(block) {
@@ -134,8 +136,6 @@ pub(super) fn int8(
     sums: &mut [f64; STRIP],
 ) {
     let mut ahead = ahead.chunks(64);
-    /// `(a and b) or c`, as the table of truth that the ternary instruction takes.
-    const A_AND_B_OR_C: i32 = 0xEA;
     let four = _mm512_set1_epi32(0x0F0F_0F0F);
     let quarter = _mm512_set1_epi32(0x3020_1000);
     let ones = _mm512_set1_epi8(1);
@@ -161,6 +161,8 @@ pub(super) fn int8(
 }
 
 /// See [`super::scalar::dense`]: a bf16 is the upper half of a float32.
+///
+/// The rows lie one after the other, and the next ones, which are asked for, behind them.
 #[target_feature(enable = "avx512f")]
 pub(super) fn dense(rows: [&[bf16]; ROWS], x: &[[f32; LANES]]) -> [[f32; LANES]; ROWS] {
     #[allow(clippy::cast_possible_wrap)]
@@ -171,6 +173,8 @@ pub(super) fn dense(rows: [&[bf16]; ROWS], x: &[[f32; LANES]]) -> [[f32; LANES];
         let (even_x, odd_x) = (load_floats(&x[0]), load_floats(&x[1]));
         for (row, lanes) in rows.iter().zip(&mut lanes) {
             let weights = &row.as_chunks::<LANES>().0[at];
+            let later = weights.as_ptr().wrapping_add(ROWS * row.len());
+            _mm_prefetch::<_MM_HINT_T0>(later.cast());
             // SAFETY: an array of 32 values of two bytes is read.
             let both = unsafe { _mm512_loadu_si512(weights.as_ptr().cast()) };
             let even = _mm512_castsi512_ps(_mm512_slli_epi32::<16>(both));

@@ -1,5 +1,6 @@
 //! The products with NEON: sixteen rows are the bytes of a register, or four of them its lanes.
 #![allow(unsafe_code)]
+#![allow(clippy::wildcard_imports)] // an instruction's name says where it is from
 
 use std::arch::aarch64::*;
 
@@ -39,7 +40,7 @@ fn store_floats(floats: &mut [f32; 4], value: float32x4_t) {
 /// See [`super::scalar::spread_exact`]; moving bytes needs no instructions of its own.
 #[target_feature(enable = "neon")]
 pub(super) fn spread_exact(rows: &[&[u8]; STRIP], _ahead: &[u8], words: &mut [Word]) {
-    scalar::spread_exact(rows, _ahead, words);
+    scalar::spread_exact(rows, &[], words);
 }
 
 /// As [`super::scalar::spread_int8`], but a word's first byte of all rows comes first, then its
@@ -79,9 +80,9 @@ pub(super) fn exact(words: &[Word], tables: &[Sums], _ahead: &[u8], sums: &mut [
                 bits = vshrq_n_u32::<4>(bits);
             }
         }
-        let [a, b, c, d, e, f, g, h] = lanes;
-        let even = vaddq_f32(vaddq_f32(a, e), vaddq_f32(c, g));
-        let odd = vaddq_f32(vaddq_f32(b, f), vaddq_f32(d, h));
+        let pair = |lane: usize| vaddq_f32(lanes[lane], lanes[lane + 4]);
+        let even = vaddq_f32(pair(0), pair(2));
+        let odd = vaddq_f32(pair(1), pair(3));
         let mut block = [0.0; 4];
         store_floats(&mut block, vaddq_f32(even, odd));
         for (sum, block) in sums.iter_mut().zip(block) {

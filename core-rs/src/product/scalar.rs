@@ -21,7 +21,7 @@ pub(super) fn spread_exact(rows: &[&[u8]; STRIP], _ahead: &[u8], words: &mut [Wo
 /// As [`spread_exact`]; an instruction set may lay the bytes out differently for each method.
 pub(super) fn spread_int8(rows: &[&[u8]; STRIP], _ahead: &[u8], words: &mut [Word]) {
     debug_assert!(rows.iter().all(|row| row.len().is_multiple_of(PIECE)));
-    spread_exact(rows, _ahead, words);
+    spread_exact(rows, &[], words);
 }
 
 /// Adds to each row's sum the signed sum of a block's inputs.
@@ -38,7 +38,7 @@ pub(super) fn exact(words: &[Word], tables: &[Sums], _ahead: &[u8], sums: &mut [
                 *lane += table[(bits >> (4 * four) & 15) as usize];
             }
         }
-        *sum += f64::from(add_lanes(lanes));
+        *sum += f64::from(add_lanes(&lanes));
     }
 }
 

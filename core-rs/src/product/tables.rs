@@ -137,7 +137,7 @@ fn sums_of_four(q: [i32; 4]) -> [u8; 16] {
     let plus = q.map(|q| u64::from(q > 0).wrapping_neg()); // all ones, or none
     let mut eight = 0;
     for ((q, plus), set) in q.iter().zip(plus).zip(SET) {
-        eight += u64::from(q.unsigned_abs()) * (ALL - set ^ ALL & plus);
+        eight += u64::from(q.unsigned_abs()) * ((ALL - set) ^ (ALL & plus));
     }
     let last = u64::from(q[3].unsigned_abs()) * ALL;
     let (low, high) = (last & !plus[3], last & plus[3]);
