@@ -46,8 +46,8 @@ const WORD: usize = 32;
 const STRIP: usize = 16;
 /// Bytes of a row that a kernel lays out together.
 const PIECE: usize = 32;
-/// Rows that meet a block's tables while those lie in the nearest cache.
-const CHUNK: usize = 32;
+/// Strips that a thread takes at least.
+const STRIPS_PER_TASK: usize = 4;
 /// Tokens for which a chunk's bits are laid out once.
 const TILE: usize = 16;
 /// 32 bits of each row of a strip, in the order that an instruction set likes.
@@ -129,14 +129,13 @@ impl Signs<'_> {
         rows
     }
 
-    /// As many of a chunk's bytes as one strip has in one block; all of them, in the order in which
-    /// they lie, as the blocks and the strips go up.
-    fn share(&self, chunk: usize, block: usize, strip: usize) -> &[u8] {
+    /// As many bytes as a strip has in one block; all of its bytes, in the order in which they lie,
+    /// as the blocks go up.
+    fn share(&self, row: usize, block: usize) -> &[u8] {
         let width = row_bytes(self.cols);
         let done = block * BLOCK / 8;
         let length = STRIP * (width - done).min(BLOCK / 8);
-        let start = CHUNK * (chunk * width + done) + strip * length;
-        let start = start.min(self.bits.len());
+        let start = (row * width + STRIP * done).min(self.bits.len());
         &self.bits[start..(start + length).min(self.bits.len())]
     }
 }
@@ -197,52 +196,44 @@ fn check_inputs(x: &[f32], cols: usize) -> Result<(), CoreError> {
     Ok(())
 }
 
-/// The signed sums: for each chunk of rows, for each token, those of the chunk's rows.
-fn multiply_tile(how: How, tables: &[Tables], signs: &Signs<'_>, rows: usize) -> Vec<[f64; CHUNK]> {
-    let mut sums = vec![[0.0; CHUNK]; rows.div_ceil(CHUNK) * tables.len()];
-    let room = || [[Word([0; 4 * STRIP]); BLOCK / WORD]; CHUNK / STRIP];
+/// The signed sums: for each strip, for each token, those of the strip's rows.
+fn multiply_tile(how: How, tables: &[Tables], signs: &Signs<'_>, rows: usize) -> Vec<[f64; STRIP]> {
+    let mut sums = vec![[0.0; STRIP]; rows.div_ceil(STRIP) * tables.len()];
+    let room = || [Word([0; 4 * STRIP]); BLOCK / WORD];
     if how.alone {
         let mut words = room();
-        for (chunk, sums) in sums.chunks_mut(tables.len()).enumerate() {
-            multiply_chunk(how, tables, signs, chunk, &mut words, sums);
+        for (strip, sums) in sums.chunks_mut(tables.len()).enumerate() {
+            multiply_strip(how, tables, signs, strip * STRIP, &mut words, sums);
         }
     } else {
-        let chunks = sums.par_chunks_mut(tables.len()).enumerate();
-        chunks.for_each_init(room, |words, (chunk, sums)| {
-            multiply_chunk(how, tables, signs, chunk, words, sums);
+        let strips = sums.par_chunks_mut(tables.len()).enumerate();
+        let strips = strips.with_min_len(STRIPS_PER_TASK);
+        strips.for_each_init(room, |words, (strip, sums)| {
+            multiply_strip(how, tables, signs, strip * STRIP, words, sums);
         });
     }
     sums
 }
 
-/// Adds each block of a chunk of rows to the sums of each token.
+/// Adds each block of the strip that starts at `row` to the sums of each token.
 ///
-/// While one chunk is multiplied, the next comes from memory: half of it is asked for while bits are
+/// While one strip is multiplied, the next comes from memory: half of it is asked for while bits are
 /// laid out, half while they meet the first token.
-fn multiply_chunk(
+fn multiply_strip(
     how: How,
     tables: &[Tables],
     signs: &Signs<'_>,
-    chunk: usize,
-    words: &mut [[Word; BLOCK / WORD]; CHUNK / STRIP],
-    sums: &mut [[f64; CHUNK]],
+    row: usize,
+    words: &mut [Word; BLOCK / WORD],
+    sums: &mut [[f64; STRIP]],
 ) {
     for block in 0..signs.cols.div_ceil(BLOCK) {
-        let ahead = |strip| {
-            let share = signs.share(chunk + 1, block, strip);
-            share.split_at(share.len() / 2)
-        };
-        let mut used = 0;
-        for (strip, words) in words.iter_mut().enumerate() {
-            let row = chunk * CHUNK + strip * STRIP;
-            used = spread(how, signs, (row, block), ahead(strip).0, words);
-        }
-        for (token, (tables, sums)) in tables.iter().zip(&mut *sums).enumerate() {
-            let strips = sums.as_chunks_mut::<STRIP>().0.iter_mut().zip(&*words);
-            for (strip, (sums, words)) in strips.enumerate() {
-                let ahead = if token == 0 { ahead(strip).1 } else { &[] };
-                add_block(how.isa, tables, block, ahead, &words[..used], sums);
-            }
+        let ahead = signs.share(row + STRIP, block);
+        let (now, mut later) = ahead.split_at(ahead.len() / 2);
+        let used = spread(how, signs, (row, block), now, words);
+        for (tables, sums) in tables.iter().zip(&mut *sums) {
+            add_block(how.isa, tables, block, later, &words[..used], sums);
+            later = &[];
         }
     }
 }
