@@ -38,7 +38,7 @@ fuzz: ## fuzz the readers, FUZZ_SECONDS each; needs a C++ compiler
 	core-rs/fuzz/run $(FUZZ_SECONDS)
 
 miri: ## the core's unsafe blocks on the scalar paths, interpreted: needs nightly with miri
-	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=2 cargo +nightly miri test --package zoo-gym-core --lib -- signs codes
+	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows -Zmiri-ignore-leaks" PROPTEST_CASES=2 RAYON_NUM_THREADS=2 cargo +nightly miri test --package zoo-gym-core --lib -- codes::tests signs::tests
 
 asan: ## all of the core's tests under AddressSanitizer, every instruction set of this machine
 	RUSTFLAGS=-Zsanitizer=address cargo +nightly test --package zoo-gym-core --lib --target $$(rustc -vV | sed -n 's/^host: //p') --target-dir target/asan
