@@ -19,6 +19,10 @@ settings.register_profile(
 settings.load_profile("any-machine")
 
 
+AT_START = {name: os.environ.get(name) for name in OFFLINE}
+"""What the tests were started with."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--shared",
@@ -41,11 +45,16 @@ def pytest_configure() -> None:
 
 @pytest.fixture(autouse=True)
 def network() -> Iterator[None]:
-    """A command that ran in this process leaves the hub as reachable as it was."""
-    before = {name: os.environ.get(name) for name in OFFLINE}
+    """A command that ran in this process, for a test or for a fixture of many, leaves no trace."""
+    restore_network()
     yield
+    restore_network()
+
+
+def restore_network() -> None:
+    """Makes the hub as reachable as it was before the first test."""
     client = sys.modules.get("huggingface_hub.constants")
-    for name, value in before.items():
+    for name, value in AT_START.items():
         if value is None:
             os.environ.pop(name, None)
         else:

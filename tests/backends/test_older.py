@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
 from torch import nn
 
 from zoo.backends.torch import precision
@@ -29,7 +28,7 @@ def test_the_older_name_of_checkpointing_is_found() -> None:
 def test_tensors_stay_unread_where_transformers_can(
     monkeypatch: pytest.MonkeyPatch, version: str, expected: bool
 ) -> None:
-    monkeypatch.setattr(transformers, "__version__", version)
+    monkeypatch.setattr("transformers.__version__", version)
     assert reads_slices() is expected
 
 
