@@ -92,3 +92,11 @@ fn check_trim(rows: usize, trim: usize) -> Result<(), Refusal> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::float_cmp
+)]
+mod tests;

@@ -60,7 +60,7 @@ EVERY: dict[str, Callable[..., NDArray[Any]]] = {
     "hamming": lambda r, how: hamming(r[1], r[0].shape[1], **how),
     "count_votes": lambda r, how: count_votes(r[1], r[0].shape[1], **how),
     "majority": lambda r, how: majority(r[1], r[0].shape[1], **how),
-    "sign_mean": lambda r, how: sign_mean(r[1], r[0].shape[1], r[2], weights=r[2], **how),
+    "sign_mean": lambda r, how: sign_mean(r[1], r[0].shape[1], r[2], weights=r[2] + 1, **how),
     "sign_trimmed_mean": lambda r, how: sign_trimmed_mean(
         r[1], r[0].shape[1], r[2], len(r[2]) // 5, **how
     ),

@@ -18,7 +18,7 @@ mod scalar;
 
 use rayon::prelude::*;
 
-use super::{Refusal, check_rows, check_trim};
+use super::{Refusal, check_rows, check_trim, lanes::prefetch, strips::AHEAD};
 use crate::{
     error::{CoreError, check_length},
     isa::{Isa, dispatch},
@@ -30,8 +30,14 @@ const WIDTH: usize = 16;
 /// Columns that are read at once.
 const READ: usize = 128;
 
-/// [`WIDTH`] columns of one row.
-type Line = [f32; WIDTH];
+/// [`WIDTH`] columns of one row, in a cache line of their own.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([f32; WIDTH]);
+
+impl Line {
+    const ZERO: Self = Self([0.0; WIDTH]);
+}
 
 /// Writes the trimmed mean of the rows for each column.
 ///
@@ -59,9 +65,9 @@ pub fn trimmed_mean(
                 .chunks_exact_mut(rows.len())
                 .zip(means.chunks_mut(WIDTH))
             {
-                let mut line = [0.0; WIDTH];
+                let mut line = Line::ZERO;
                 dispatch!(isa, trimmed(&pairs, trim, lines, &mut line));
-                means.copy_from_slice(&line[..means.len()]);
+                means.copy_from_slice(&line.0[..means.len()]);
             }
             finite
         })
@@ -76,20 +82,29 @@ pub fn trimmed_mean(
 /// Copies some columns of all rows, [`WIDTH`] of them after the other; tells whether all are finite.
 fn read(rows: &[Weights<'_>], start: usize, width: usize, room: &mut Vec<Line>) -> bool {
     room.clear();
-    room.resize(width.div_ceil(WIDTH) * rows.len(), [0.0; WIDTH]);
-    let mut largest = 0;
+    room.resize(width.div_ceil(WIDTH) * rows.len(), Line::ZERO);
+    let mut largest = [0; WIDTH];
     let mut scratch = [0.0; BLOCK];
     for (index, row) in rows.iter().enumerate() {
+        match rows.get(index + AHEAD) {
+            Some(Weights::F32(later)) => prefetch(&later[start..start + width]),
+            Some(Weights::F16(later)) => prefetch(&later[start..start + width]),
+            Some(Weights::Bf16(later)) => prefetch(&later[start..start + width]),
+            None => {}
+        }
         let values = row.block(start..start + width, &mut scratch);
         let lines = room[index..].iter_mut().step_by(rows.len());
         for (line, values) in lines.zip(values.chunks(WIDTH)) {
-            line[..values.len()].copy_from_slice(values);
-            largest = line
-                .iter()
-                .fold(largest, |most, v| most.max(v.to_bits() & 0x7fff_ffff));
+            match values.first_chunk::<WIDTH>() {
+                Some(values) => line.0 = *values,
+                None => line.0[..values.len()].copy_from_slice(values),
+            }
+            for (largest, value) in largest.iter_mut().zip(line.0) {
+                *largest = (*largest).max(value.to_bits() & 0x7fff_ffff);
+            }
         }
     }
-    largest < f32::INFINITY.to_bits()
+    largest.iter().all(|bits| *bits < f32::INFINITY.to_bits())
 }
 
 /// Which value is to blame.

@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::Packed;
+use super::{Packed, strips::aligned};
 use crate::{
     error::{CoreError, check_length},
     isa::{Isa, dispatch},
@@ -114,13 +114,14 @@ fn rectangle(isa: Isa, rows: &[&[u8]], height: usize, corner: (usize, usize)) ->
     let above = &rows[top..rows.len().min(top + height)];
     let beside = &rows[left..rows.len().min(left + WIDTH)];
     let width = beside.len();
-    let (mut sums, mut panel) = (vec![0; above.len() * width], Panel::default());
+    let mut sums = vec![0; above.len() * width];
+    let (mut panel, mut near) = (Panel::default(), Panel::default());
     for start in (0..above[0].len()).step_by(BLOCK_BYTES) {
         let range = start..above[0].len().min(start + BLOCK_BYTES);
         let above = panel.copy(above, range.clone());
         for (beside, column) in beside.chunks(NEAR).zip((0..).step_by(NEAR)) {
             let needed = above.len().min(left + column + beside.len() - top);
-            let beside: Vec<&[u8]> = beside.iter().map(|row| &row[range.clone()]).collect();
+            let beside = near.copy(beside, range.clone());
             let sums = &mut sums[column..];
             dispatch!(isa, add_block(&above[..needed], &beside, sums, width));
         }
@@ -139,10 +140,7 @@ struct Panel(Vec<u8>);
 
 impl Panel {
     fn copy<'a>(&'a mut self, rows: &[&[u8]], range: Range<usize>) -> Vec<&'a [u8]> {
-        let size = rows.len() * range.len();
-        self.0.resize(size + 64, 0);
-        let skip = self.0.as_ptr().align_offset(64).min(64);
-        let room = &mut self.0[skip..skip + size];
+        let room = aligned(&mut self.0, rows.len() * range.len());
         for (room, row) in room.chunks_exact_mut(range.len()).zip(rows) {
             room.copy_from_slice(&row[range.clone()]);
         }

@@ -15,7 +15,10 @@ mod scalar;
 
 use rayon::prelude::*;
 
-use super::{Packed, strips::tail};
+use super::{
+    Packed,
+    strips::{aligned, tail},
+};
 use crate::{
     error::{CoreError, check_length},
     isa::{Isa, dispatch},
@@ -34,7 +37,8 @@ pub fn count_votes(isa: Isa, packed: Packed<'_>, counts: &mut [u32]) -> Result<(
     let digits = digits_of(packed.rows());
     let blocks = counts.par_chunks_mut(8 * BLOCK_BYTES).enumerate();
     blocks.for_each_init(Vec::new, |room, (block, counts)| {
-        count_block(isa, packed, block * BLOCK_BYTES, digits, 0, room);
+        let room = aligned(room, digits * BLOCK_BYTES);
+        count_block(isa, packed, block * BLOCK_BYTES, 0, room);
         write_counts(room, digits, counts);
     });
     Ok(())
@@ -51,7 +55,8 @@ pub fn majority(isa: Isa, packed: Packed<'_>, bits: &mut [u8]) -> Result<(), Cor
     let start = (1 << digits) - (packed.rows() / 2 + 1);
     let blocks = bits.par_chunks_mut(BLOCK_BYTES).enumerate();
     blocks.for_each_init(Vec::new, |room, (block, bits)| {
-        count_block(isa, packed, block * BLOCK_BYTES, digits + 1, start, room);
+        let room = aligned(room, (digits + 1) * BLOCK_BYTES);
+        count_block(isa, packed, block * BLOCK_BYTES, start, room);
         bits.copy_from_slice(&room[digits * BLOCK_BYTES..][..bits.len()]);
     });
     if let Some(last) = bits.last_mut() {
@@ -65,31 +70,31 @@ fn digits_of(rows: usize) -> usize {
     ((usize::BITS - rows.leading_zeros()) as usize).max(4)
 }
 
-/// Counts the block of columns from byte `at` on; digit `k` is then at `k * BLOCK_BYTES` of `room`.
-fn count_block(
-    isa: Isa,
-    packed: Packed<'_>,
-    at: usize,
-    digits: usize,
-    start: usize,
-    room: &mut Vec<u8>,
-) {
-    room.resize(digits * BLOCK_BYTES, 0);
+/// Counts the block of columns from byte `at` on, all counts from `start`; digit `k` is then at `k * BLOCK_BYTES` of `room`.
+fn count_block(isa: Isa, packed: Packed<'_>, at: usize, start: usize, room: &mut [u8]) {
     for (k, digit) in room.chunks_exact_mut(BLOCK_BYTES).enumerate() {
         digit.fill(if start >> k & 1 == 1 { 0xff } else { 0 });
     }
     let rows: Vec<&[u8]> = packed.iter().map(|row| &row[at..]).collect();
     let size = rows[0].len().min(BLOCK_BYTES);
     let (whole, rest) = (size / 64 * 64, tail(&rows, size / 64 * 64..size));
-    for group in rows.chunks(16) {
-        let bits =
-            std::array::from_fn(|row| group.get(row).map_or(&NO_VOTES[..whole], |r| &r[..whole]));
-        dispatch!(isa, add_votes(&bits, room, 0));
+    for (group, next) in rows
+        .chunks(16)
+        .zip(rows.chunks(16).skip(1).chain([&rows[..0]]))
+    {
+        let bits = std::array::from_fn(|row| part(group, row, whole));
+        let next = std::array::from_fn(|row| part(next, row, whole));
+        dispatch!(isa, add_votes(&bits, &next, room, 0));
     }
     for group in rest.chunks(16) {
         let bits = std::array::from_fn(|row| group.get(row).map_or(&NO_VOTES[..64], |r| &r[..]));
-        dispatch!(isa, add_votes(&bits, room, whole));
+        dispatch!(isa, add_votes(&bits, &bits, room, whole));
     }
+}
+
+/// The first bytes of a row of a group, zeros where it has fewer rows.
+fn part<'a>(group: &[&'a [u8]], row: usize, size: usize) -> &'a [u8] {
+    group.get(row).map_or(&NO_VOTES[..size], |row| &row[..size])
 }
 
 /// Puts the digits of each column together, eight columns at a time.

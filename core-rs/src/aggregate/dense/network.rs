@@ -24,27 +24,33 @@ pub(super) fn comparators(rows: usize) -> Vec<(u32, u32)> {
     pairs
 }
 
+/// An instruction set's comparator.
+pub(super) trait Compare {
+    /// Puts the lower value of each column into the first line, the higher one into the second.
+    fn compare(first: &mut Line, second: &mut Line);
+}
+
 /// Sorts the lines and writes the mean of those that are kept.
 #[inline(always)]
-pub(super) fn trimmed(pairs: &[(u32, u32)], trim: usize, lines: &mut [Line], means: &mut Line) {
+pub(super) fn trimmed<C: Compare>(
+    pairs: &[(u32, u32)],
+    trim: usize,
+    lines: &mut [Line],
+    means: &mut Line,
+) {
     for (low, high) in pairs {
-        let (low, high) = (*low as usize, *high as usize);
-        let (first, second) = (lines[low], lines[high]);
-        for column in 0..first.len() {
-            let (a, b) = (first[column], second[column]);
-            lines[low][column] = if a < b { a } else { b };
-            lines[high][column] = if a < b { b } else { a };
-        }
+        let (before, after) = lines.split_at_mut(*high as usize);
+        C::compare(&mut before[*low as usize], &mut after[0]);
     }
     let kept = &lines[trim..lines.len() - trim];
     let mut sums = [0.0f64; super::WIDTH];
     for line in kept {
-        for (sum, value) in sums.iter_mut().zip(line) {
-            *sum += f64::from(*value);
+        for (sum, value) in sums.iter_mut().zip(line.0) {
+            *sum += f64::from(value);
         }
     }
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // rounded, as defined
-    for (mean, sum) in means.iter_mut().zip(sums) {
+    for (mean, sum) in means.0.iter_mut().zip(sums) {
         *mean = (sum / kept.len() as f64) as f32;
     }
 }

@@ -117,7 +117,7 @@ impl<L: Lanes> Sign<L> {
 #[inline(always)]
 pub(super) fn pass<L: Lanes>(rule: Trim, strip: &[Strip], kept: &mut Kept<'_>) {
     let mut signs = [[Sign::<L>::new(rule); 2]; 8];
-    let mut masks: Masks = [[[0; STRIP]; 16]; 2];
+    let mut masks: Masks = [[Strip::ZERO; 16]; 2];
     for (rows, first) in strip.as_chunks::<16>().0.iter().zip((0..).step_by(16)) {
         let present = rule.rows - first;
         let (mut all, mut none) = (L::splat(true), L::splat(true));

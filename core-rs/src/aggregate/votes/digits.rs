@@ -1,17 +1,26 @@
 //! Adding 16 rows of votes to counts in binary digits.
 
 use super::{
-    super::lanes::{Lanes, add16},
+    super::lanes::{Lanes, add16, prefetch},
     BLOCK_BYTES,
 };
 
-/// Adds 16 rows to the digits in `room`, the rows' first byte at byte `at` of each digit.
+/// Adds 16 rows to the digits in `room`, the rows' first byte at byte `at` of each digit, and asks for
+/// the `next` rows, which lie elsewhere.
 #[inline(always)]
-pub(super) fn add_votes<L: Lanes>(rows: &[&[u8]; 16], room: &mut [u8], at: usize) {
+pub(super) fn add_votes<L: Lanes>(
+    rows: &[&[u8]; 16],
+    next: &[&[u8]; 16],
+    room: &mut [u8],
+    at: usize,
+) {
     for offset in (0..rows[0].len()).step_by(L::BYTES) {
         let mut bits = [L::splat(false); 16];
-        for (bits, row) in bits.iter_mut().zip(rows) {
+        for (bits, (row, next)) in bits.iter_mut().zip(rows.iter().zip(next)) {
             *bits = L::load(&row[offset..]);
+            if offset % 64 == 0 {
+                prefetch(&next[offset..offset + 64]);
+            }
         }
         add_columns(&bits, room, at + offset);
     }

@@ -2,6 +2,6 @@
 
 use super::digits;
 
-pub(super) fn add_votes(rows: &[&[u8]; 16], room: &mut [u8], at: usize) {
-    digits::add_votes::<u64>(rows, room, at);
+pub(super) fn add_votes(rows: &[&[u8]; 16], next: &[&[u8]; 16], room: &mut [u8], at: usize) {
+    digits::add_votes::<u64>(rows, next, room, at);
 }

@@ -1,0 +1,106 @@
+//! Every instruction set of the machine against the plain definitions; under qemu for NEON.
+
+use super::{Packed, dense, hamming, signed, votes};
+use crate::{isa::Isa, weights::Weights};
+
+/// Rows of pseudo-random bytes (xorshift).
+fn bytes(rows: usize, width: usize) -> Vec<Vec<u8>> {
+    let mut state = 1u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[3]
+    };
+    (0..rows)
+        .map(|_| (0..width).map(|_| next()).collect())
+        .collect()
+}
+
+fn is_plus(row: &[u8], column: usize) -> bool {
+    row[column / 8] >> (column % 8) & 1 == 1
+}
+
+/// Rows, columns: a tail, whole strips and more than a block.
+const SIZES: [(usize, usize); 4] = [(1, 5), (18, 515), (37, 4100), (3, 9001)];
+
+#[test]
+fn distances_count_the_columns_that_differ() {
+    for (n, cols) in SIZES {
+        let owned = bytes(n, cols.div_ceil(8));
+        let rows: Vec<&[u8]> = owned.iter().map(Vec::as_slice).collect();
+        let differ = |a: &[u8], b: &[u8]| {
+            (0..cols)
+                .filter(|c| is_plus(a, *c) != is_plus(b, *c))
+                .count()
+        };
+        for isa in Isa::available() {
+            let mut total = vec![0; n * n];
+            hamming::add_hamming(isa, Packed::new(&rows, cols).unwrap(), &mut total).unwrap();
+            for (at, got) in total.iter().enumerate() {
+                assert_eq!(*got, differ(rows[at / n], rows[at % n]) as u64, "{isa}");
+            }
+        }
+    }
+}
+
+#[test]
+fn votes_are_the_sums_of_bits() {
+    for (n, cols) in SIZES {
+        let owned = bytes(n, cols.div_ceil(8));
+        let rows: Vec<&[u8]> = owned.iter().map(Vec::as_slice).collect();
+        let packed = Packed::new(&rows, cols).unwrap();
+        for isa in Isa::available() {
+            let (mut counts, mut bits) = (vec![0; cols], vec![0; cols.div_ceil(8)]);
+            votes::count_votes(isa, packed, &mut counts).unwrap();
+            votes::majority(isa, packed, &mut bits).unwrap();
+            for (column, count) in counts.iter().enumerate() {
+                let expected = rows.iter().filter(|row| is_plus(row, column)).count();
+                assert_eq!(*count as usize, expected, "{isa}");
+                assert_eq!(is_plus(&bits, column), 2 * expected > n, "{isa}");
+            }
+        }
+    }
+}
+
+/// The definition of a trimmed mean: sort, drop, add in order, divide.
+fn sorted(mut values: Vec<f32>, trim: usize) -> f32 {
+    values.sort_by(f32::total_cmp);
+    let kept = &values[trim..values.len() - trim];
+    let sum: f64 = kept.iter().copied().map(f64::from).sum();
+    (sum / kept.len() as f64) as f32
+}
+
+#[test]
+fn trimmed_means_equal_a_sort() {
+    for (n, cols) in SIZES {
+        let owned = bytes(n, cols.div_ceil(8));
+        let rows: Vec<&[u8]> = owned.iter().map(Vec::as_slice).collect();
+        let scales: Vec<f32> = (0..n).map(|row| 1.0 + (row % 7) as f32 / 8.0).collect();
+        let value = |row: usize, column| {
+            if is_plus(rows[row], column) {
+                scales[row]
+            } else {
+                -scales[row]
+            }
+        };
+        let floats: Vec<Vec<f32>> = (0..n)
+            .map(|row| (0..cols).map(|column| value(row, column)).collect())
+            .collect();
+        let plain: Vec<Weights<'_>> = floats.iter().map(|row| Weights::F32(row)).collect();
+        for (isa, trim) in Isa::available()
+            .into_iter()
+            .flat_map(|isa| [(isa, 0), (isa, (n - 1) / 2)])
+        {
+            let (mut signs, mut values) = (vec![0.0; cols], vec![0.0; cols]);
+            let packed = Packed::new(&rows, cols).unwrap();
+            signed::trimmed_mean(isa, packed, &scales, trim, &mut signs).unwrap();
+            dense::trimmed_mean(isa, &plain, trim, &mut values).unwrap();
+            for column in 0..cols {
+                let expected = sorted(floats.iter().map(|row| row[column]).collect(), trim);
+                assert_eq!(values[column] + 0.0, expected + 0.0, "{isa}");
+                assert_eq!(signs[column] + 0.0, expected + 0.0, "{isa}");
+            }
+        }
+    }
+}
