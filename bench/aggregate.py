@@ -1,13 +1,14 @@
-"""Aggregation kernels against torch's Gram matrix, NumPy's sort, and what the machine can do at most.
+"""Aggregation kernels against torch's Gram matrix, NumPy's sort, and what the machine does at most.
 
 One process, one thread, processor seconds, taken in turns. *registers*: the kernel's inner
-instructions without memory. *read*: the packed rows summed once by NumPy as 64-bit integers. Torch
+instructions without memory. *read*: the two halves of the packed rows xored in registers. Torch
 multiplies whole matrices, we compute half of the pairs and count them as all. The float matrix of
 1,000 x 1,000,000 would take 4 GB: torch and NumPy work on 16 pieces of the columns, one after the
 other, which is linear for both, and faster than the whole for NumPy's transposed copy.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from zoo.core import (
     sign_trimmed_mean,
     trimmed_mean,
 )
+from zoo.core import limits as core_limits
 
 N, D, TRIM = 1000, 1_000_000, 100
 PIECES = 16
@@ -76,8 +78,8 @@ def _registers(bits: NDArray[np.uint8]) -> Iterator[Case | Skipped]:
         rows, cols = bits[:, : D // 32], D // 4
         rows = np.ascontiguousarray(rows)
         works: Mapping[str, Callable[[], object]] = {
-            "ours": lambda isa=isa, rows=rows: hamming(rows, cols, isa=isa, threads=1),
-            "registers": lambda isa=isa: _core.popcount_registers(steps, isa),
+            "ours": partial(hamming, rows, cols, isa=isa, threads=1),
+            "registers": partial(_core.popcount_registers, steps, isa),
         }
         rounds = alternated(works, 7)
         pairs = N * (N - 1) / 2 * cols
@@ -102,8 +104,8 @@ def _against_floats(bits: NDArray[np.uint8], scales: Floats) -> Iterator[Case]:
         rows = (part.astype(np.float32) * 2 - 1) * scales[:, None]
         tensor = torch.from_numpy(rows)
         works: Mapping[str, Callable[[], object]] = {
-            "gram": lambda tensor=tensor: tensor @ tensor.T,
-            "trimmed": lambda rows=rows: sort_mean(rows, TRIM),
+            "gram": partial(torch.matmul, tensor, tensor.T),
+            "trimmed": partial(sort_mean, rows, TRIM),
         }
         once = alternated(works, 1)[0] if piece == 0 else _once(works)
         theirs = {name: theirs[name] + once[name] for name in theirs}
@@ -121,9 +123,9 @@ def _once(works: Mapping[str, Callable[[], object]]) -> dict[str, float]:
 
 def _votes(bits: NDArray[np.uint8]) -> Iterator[Case]:
     scales = np.ones(N, np.float32)
-    words = bits.reshape(-1).view(np.uint64)
+    halves = np.split(bits.reshape(-1), 2)
     works: Mapping[str, Callable[[], object]] = {
-        "read": lambda: np.bitwise_xor.reduce(words),
+        "read": lambda: core_limits.read(halves[0], halves[1], threads=1),
         "majority": lambda: majority(bits, D, threads=1),
         "counts": lambda: count_votes(bits, D, threads=1),
         "weighted mean": lambda: sign_mean(bits, D, scales, threads=1),
@@ -163,11 +165,7 @@ def _growth(bits: NDArray[np.uint8], scales: Floats) -> Iterator[Case]:
             ("d", (32_000, 64_000, 128_000, 256_000)),
         ):
             works: dict[str, Callable[[], object]] = {
-                str(size): (
-                    lambda size=size, kernel=kernel, axis=axis: (
-                        kernel(size, 128_000) if axis == "n" else kernel(500, size)
-                    )
-                )
+                str(size): partial(kernel, *((size, 128_000) if axis == "n" else (500, size)))
                 for size in sizes
             }
             rounds = alternated(works, 5)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from zoo.core import (
+    apply_signs,
     available_isas,
     count_votes,
     hamming,
@@ -71,6 +72,13 @@ EVERY: dict[str, Callable[..., NDArray[Any]]] = {
 """Each aggregator over a round, with keywords that must change nothing."""
 
 
+def applied(r: Round, how: dict[str, Any]) -> NDArray[Any]:
+    """The signs applied to bfloat16 weights, a scale per row."""
+    weights = (floats(r).view(np.uint32) >> 16).astype(np.uint16)
+    apply_signs(weights, r[1], r[2], dtype="bf16", **how)
+    return weights
+
+
 def floats(r: Round) -> NDArray[np.float32]:
     return values(r[0], r[2] * np.float32(0.3)).astype(np.float32)
 
@@ -82,14 +90,18 @@ def sharded(name: str, r: Round, shard: int, how: dict[str, Any]) -> bytes:
         (r[0][:, at : at + shard], np.ascontiguousarray(r[1][:, at // 8 : (at + shard) // 8]), r[2])
         for at in starts
     ]
-    parts = [EVERY[name](part, how) for part in cut]
-    return (np.sum(parts, axis=0) if name == "hamming" else np.concatenate(parts)).tobytes()
+    parts = [ALL[name](part, how) for part in cut]
+    whole = np.sum(parts, axis=0) if name == "hamming" else np.concatenate(parts, axis=-1)
+    return whole.tobytes()
 
 
-@pytest.mark.parametrize("name", EVERY)
+ALL = {**EVERY, "apply": applied}
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_no_instruction_set_thread_or_shard_changes_a_byte(name: str) -> None:
     r = a_round(37, 8 * 1024 + 24)
-    expected = EVERY[name](r, {"isa": "scalar", "threads": 1}).tobytes()
+    expected = ALL[name](r, {"isa": "scalar", "threads": 1}).tobytes()
     for isa, threads, shard in itertools.product(available_isas(), [1, 2, 8], [520, 4104, 10**6]):
         assert sharded(name, r, shard, {"isa": isa, "threads": threads}) == expected
 
