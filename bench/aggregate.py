@@ -1,12 +1,14 @@
-"""Aggregation kernels against torch's Gram matrix, NumPy's sort, and what the machine does at most.
+"""Aggregation kernels against torch's Gram matrix, NumPy's sort, and the machine's limits.
 
 One process, one thread, processor seconds, taken in turns. *registers*: the kernel's inner
-instructions without memory. *read*: the two halves of the packed rows xored in registers. Torch
+instructions without memory. *read*: the packed rows, two streams xored in registers. Torch
 multiplies whole matrices, we compute half of the pairs and count them as all. The float matrix of
 1,000 x 1,000,000 would take 4 GB: torch and NumPy work on 16 pieces of the columns, one after the
 other, which is linear for both, and faster than the whole for NumPy's transposed copy.
 """
 
+import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -21,17 +23,19 @@ from zoo.core import (
     available_isas,
     count_votes,
     hamming,
+    limits,
     majority,
     median,
     sign_mean,
     sign_trimmed_mean,
     trimmed_mean,
 )
-from zoo.core import limits as core_limits
 
 N, D, TRIM = 1000, 1_000_000, 100
 PIECES = 16
 GRAM_BARS = {"avx512": ">= 0.80", "avx2": ">= 0.70", "scalar": ">= 0.70", "neon": ""}
+
+SIZES = {"n": (125, 250, 500, 1000), "d": (32_000, 64_000, 128_000, 256_000)}
 
 Floats = NDArray[np.float32]
 
@@ -60,6 +64,7 @@ def run() -> Iterator[Case | Skipped]:
     yield from _votes(bits)
     yield from _dense()
     yield from _growth(bits, scales)
+    yield from _threads(bits, scales)
 
 
 def _middle(rounds: list[dict[str, float]], name: str) -> float:
@@ -73,10 +78,10 @@ def _registers(bits: NDArray[np.uint8]) -> Iterator[Case | Skipped]:
         if isa not in available_isas():
             yield Skipped(name, f"this processor has no {isa}")
             continue
-        steps = int(0.3 * 10_000_000)
+        steps = 3_000_000
         compared = _core.popcount_registers(steps, isa)
-        rows, cols = bits[:, : D // 32], D // 4
-        rows = np.ascontiguousarray(rows)
+        cols = D // 4
+        rows = np.ascontiguousarray(bits[:, : cols // 8])
         works: Mapping[str, Callable[[], object]] = {
             "ours": partial(hamming, rows, cols, isa=isa, threads=1),
             "registers": partial(_core.popcount_registers, steps, isa),
@@ -107,7 +112,7 @@ def _against_floats(bits: NDArray[np.uint8], scales: Floats) -> Iterator[Case]:
             "gram": partial(torch.matmul, tensor, tensor.T),
             "trimmed": partial(sort_mean, rows, TRIM),
         }
-        once = alternated(works, 1)[0] if piece == 0 else _once(works)
+        once = alternated(works, 1, warm=piece == 0)[0]
         theirs = {name: theirs[name] + once[name] for name in theirs}
     gram, trimmed = _middle(mine, "gram"), _middle(mine, "trimmed")
     yield Case("gram n=1000 d=1e6", gram, "CPU-s", "torch X @ X.T", theirs["gram"] / gram, ">= 34")
@@ -115,17 +120,11 @@ def _against_floats(bits: NDArray[np.uint8], scales: Floats) -> Iterator[Case]:
     yield Case("trimmed mean n=1000 d=1e6", trimmed, "CPU-s", "NumPy sort", ratio, ">= 60")
 
 
-def _once(works: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    from bench.measure import _seconds
-
-    return {name: _seconds(work) for name, work in works.items()}
-
-
 def _votes(bits: NDArray[np.uint8]) -> Iterator[Case]:
     scales = np.ones(N, np.float32)
     halves = np.split(bits.reshape(-1), 2)
     works: Mapping[str, Callable[[], object]] = {
-        "read": lambda: core_limits.read(halves[0], halves[1], threads=1),
+        "read": lambda: limits.read(halves[0], halves[1], threads=1),
         "majority": lambda: majority(bits, D, threads=1),
         "counts": lambda: count_votes(bits, D, threads=1),
         "weighted mean": lambda: sign_mean(bits, D, scales, threads=1),
@@ -172,3 +171,22 @@ def _growth(bits: NDArray[np.uint8], scales: Floats) -> Iterator[Case]:
             times = [_middle(rounds, str(size)) for size in sizes]
             exponent = float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
             yield Case(f"{name}: growth with {axis}", times[-1], "CPU-s", f"{axis}^x", exponent, "")
+
+
+def _threads(bits: NDArray[np.uint8], scales: Floats) -> Iterator[Case | Skipped]:
+    """Wall-clock time on one thread and on two."""
+    if len(os.sched_getaffinity(0)) < 2:
+        yield Skipped("growth with threads", "one processor only")
+        return
+    kernels: dict[str, Callable[[int], object]] = {
+        "gram": lambda threads: hamming(bits[:500], D, threads=threads),
+        "trimmed mean": lambda threads: sign_trimmed_mean(bits, D, scales, TRIM, threads=threads),
+    }
+    for name, kernel in kernels.items():
+        times = {1: float("inf"), 2: float("inf")}
+        for threads in (1, 2) * 4:
+            started = time.perf_counter()
+            kernel(threads)
+            times[threads] = min(times[threads], time.perf_counter() - started)
+        exponent = float(np.log2(times[2] / times[1]))
+        yield Case(f"{name}: growth with threads", times[2], "s", "threads^x", exponent, "")

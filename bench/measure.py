@@ -61,14 +61,14 @@ def line(case: Case) -> str:
 
 
 def alternated(
-    works: Mapping[str, Callable[[], object]], rounds: int = 15
+    works: Mapping[str, Callable[[], object]], rounds: int = 15, *, warm: bool = True
 ) -> list[dict[str, float]]:
     """Returns the processor seconds of each work, round by round, in turns.
 
     What disturbs the machine for a while then disturbs all of them: compare within a round, and
-    take the median over the rounds (`median_ratio`).
+    take the median over the rounds (`median_ratio`). Unless `warm` is off, each runs once before.
     """
-    for work in works.values():
+    for work in works.values() if warm else ():
         work()
     return [{name: _seconds(work) for name, work in works.items()} for _ in range(rounds)]
 
