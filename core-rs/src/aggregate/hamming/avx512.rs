@@ -12,7 +12,7 @@ use std::arch::x86_64::{
     _mm512_ternarylogic_epi64,
 };
 
-use super::super::lanes::{Lanes, avx512::XOR3, prefetch};
+use super::super::lanes::{Lanes, avx512::XOR3};
 
 const TILE: usize = 3;
 /// Truth table of "a where half is 0, else the complement of c", for (a, half, c).
@@ -36,8 +36,8 @@ fn step(pair: &mut Pair, first: [__m512i; 2], second: [__m512i; 2]) {
     pair.twos = _mm512_add_epi64(pair.twos, _mm512_popcnt_epi64(carry));
 }
 
-/// The rows of a tile in steps of 128 bytes.
-type Rows<'a> = [&'a [[u8; 128]]; TILE];
+/// The rows of a tile in steps of 256 bytes.
+type Rows<'a> = [&'a [[u8; 256]]; TILE];
 type Tile = [[Pair; TILE]; TILE];
 
 #[inline]
@@ -60,19 +60,17 @@ fn total(pair: Pair) -> u64 {
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load(bytes: &[u8; 128]) -> [__m512i; 2] {
-    [Lanes::load(&bytes[..64]), Lanes::load(&bytes[64..])]
+fn load(bytes: &[u8; 256], at: usize) -> [__m512i; 2] {
+    [Lanes::load(&bytes[at..]), Lanes::load(&bytes[at + 64..])]
 }
 
 /// Adds the distances of every row of `above` to every row of `beside`; a line of sums for each row
 /// above starts `stride` after the one before.
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
 pub(super) fn add_block(above: &[&[u8]], beside: &[&[u8]], sums: &mut [u64], stride: usize) {
-    let nexts = above.chunks(TILE).skip(1).chain([&above[..1]]);
-    let tiles = above.chunks(TILE).zip(nexts);
-    for ((firsts, next), lines) in tiles.zip(sums.chunks_mut(TILE * stride)) {
+    for (firsts, lines) in above.chunks(TILE).zip(sums.chunks_mut(TILE * stride)) {
         for (seconds, left) in beside.chunks(TILE).zip((0..).step_by(TILE)) {
-            let tile = tile(whole(firsts), whole(seconds), whole(next));
+            let tile = tile(whole(firsts), whole(seconds));
             for (pairs, line) in tile.iter().zip(lines.chunks_mut(stride)).take(firsts.len()) {
                 for (pair, sum) in pairs.iter().zip(&mut line[left..]).take(seconds.len()) {
                     *sum += total(*pair);
@@ -82,31 +80,30 @@ pub(super) fn add_block(above: &[&[u8]], beside: &[&[u8]], sums: &mut [u64], str
     }
 }
 
-/// A tile's rows in steps of 128 bytes, the last row repeated where there are fewer than three.
+/// A tile's rows in steps of 256 bytes, the last row repeated where there are fewer than three.
 #[inline]
 fn whole<'a>(rows: &[&'a [u8]]) -> Rows<'a> {
-    [0, 1, 2].map(|index| rows[index.min(rows.len() - 1)].as_chunks::<128>().0)
+    [0, 1, 2].map(|index| rows[index.min(rows.len() - 1)].as_chunks::<256>().0)
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
-fn tile(above: Rows<'_>, beside: Rows<'_>, next: Rows<'_>) -> Tile {
+fn tile(above: Rows<'_>, beside: Rows<'_>) -> Tile {
     let mut pairs = empty();
     let steps = above[0].len();
-    let [above, beside, next] = [above, beside, next].map(|rows| rows.map(|row| &row[..steps]));
+    let [above, beside] = [above, beside].map(|rows| rows.map(|row| &row[..steps]));
     for at in 0..steps {
-        let first = [
-            load(&above[0][at]),
-            load(&above[1][at]),
-            load(&above[2][at]),
-        ];
-        for row in next {
-            prefetch(&row[at]);
-        }
-        for column in 0..TILE {
-            let second = load(&beside[column][at]);
-            for row in 0..TILE {
-                step(&mut pairs[row][column], first[row], second);
+        for half in [0, 128] {
+            let first = [
+                load(&above[0][at], half),
+                load(&above[1][at], half),
+                load(&above[2][at], half),
+            ];
+            for column in 0..TILE {
+                let second = load(&beside[column][at], half);
+                for row in 0..TILE {
+                    step(&mut pairs[row][column], first[row], second);
+                }
             }
         }
     }
