@@ -259,3 +259,11 @@ def test_what_cannot_be_aggregated_is_refused() -> None:
         hamming([np.zeros(2, np.uint8), np.zeros(3, np.uint8)], 9)
     with pytest.raises(InputError, match="weights add up to nothing"):
         sign_mean(bits, 9, scales, weights=np.zeros(5, np.float32))
+
+
+def test_a_huge_scale_coarsens_nothing() -> None:
+    """The honest all say plus: a unit that followed the attacker's scale would make them 0."""
+    scales = np.array([1e30, 0.5, 0.75, 0.625], np.float32)
+    bits = np.array([[0], [1], [1], [1]], np.uint8)
+    # in ascending order -1e30, 0.5, 0.625, 0.75: the middle two are left
+    assert sign_trimmed_mean(bits, 1, scales, 1).tolist() == [0.5625]
