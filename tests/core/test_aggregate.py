@@ -188,6 +188,15 @@ def test_a_thousand_contributors_agree_with_numpy() -> None:
     np.testing.assert_array_equal(count_votes(bits, 600), votes.sum(axis=0))
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("n", [28, 250, 500])
+def test_panels_of_contributors_agree_with_numpy(n: int, threads: int) -> None:
+    votes, bits, _ = a_round(n, 28_000)  # more than a block of columns
+    signs = np.where(votes, 1, -1).astype(np.float32)
+    products = 28_000 - 2 * hamming(bits, 28_000, threads=threads).astype(int)
+    np.testing.assert_array_equal(products, (signs @ signs.T).astype(int))
+
+
 def test_a_tie_is_a_minus() -> None:
     # votes + + - - in column 0, + + + - in column 1
     bits = np.array([[3], [3], [2], [0]], np.uint8)

@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::{Packed, strips::aligned};
+use super::{Packed, lanes::prefetch, strips::aligned};
 use crate::{
     error::{CoreError, check_length},
     isa::{Isa, dispatch},
@@ -29,13 +29,16 @@ use crate::{
 const STEP_BYTES: usize = 512;
 
 /// Bytes of a row that are worked on at once.
-const BLOCK_BYTES: usize = 4096;
+const BLOCK_BYTES: usize = 3072;
 /// Rows that stay in the first cache, a block of each ...
-const NEAR: usize = 6;
-/// ... while those of a panel in the second cache pass by.
-const HEIGHT: usize = 96;
-/// Rows that a task compares with one panel.
-const WIDTH: usize = 480;
+const NEAR: usize = 9;
+/// ... while so many at a time of a panel in the second cache pass by, and one of the next near rows
+/// is asked for.
+const PASSING: usize = 27;
+/// Rows of a panel that one thread alone compares with all others.
+const HEIGHT: usize = NEAR * PASSING;
+/// Rows of a panel, and rows that it is compared with, in a task for one of many threads.
+const SHARE: (usize, usize) = (4 * PASSING, 18 * PASSING);
 /// Below this many contributors panels are lower, so that every thread gets one.
 const FEW: usize = 480;
 
@@ -69,25 +72,30 @@ fn padded_rest(packed: Packed<'_>, start: usize) -> Vec<u8> {
     rest
 }
 
-/// One rectangle of the matrix: the rows from `top` and the columns from `left`.
+/// One rectangle of the matrix: `height` rows from `top` and the columns from `left`; for every
+/// [`NEAR`] columns a line of sums a row.
 struct Rectangle {
     top: usize,
     left: usize,
-    width: usize,
-    sums: Vec<u64>,
+    height: usize,
+    sums: Vec<[u64; NEAR]>,
 }
 
 fn add_rows(isa: Isa, rows: &[&[u8]], total: &mut [u64]) {
     let count = rows.len();
-    let height = if count < FEW { 24 } else { HEIGHT };
+    let (height, width) = match rayon::current_num_threads() {
+        1 => (HEIGHT, count.max(1)),
+        _ if count < FEW => (PASSING, SHARE.1),
+        _ => SHARE,
+    };
     let corners = (0..count).step_by(height).flat_map(|top| {
-        let lefts = (top..count).step_by(WIDTH);
+        let lefts = (top..count).step_by(width);
         lefts.map(move |left| (top, left))
     });
     let corners: Vec<_> = corners.collect();
     let done: Vec<Rectangle> = corners
         .into_par_iter()
-        .map(|(top, left)| rectangle(isa, rows, height, (top, left)))
+        .map(|(top, left)| rectangle(isa, rows, (height, width), (top, left)))
         .collect();
     for rectangle in done {
         add_rectangle(&rectangle, count, total);
@@ -96,40 +104,47 @@ fn add_rows(isa: Isa, rows: &[&[u8]], total: &mut [u64]) {
 
 /// Adds what lies above the diagonal to both halves of the matrix.
 fn add_rectangle(rectangle: &Rectangle, count: usize, total: &mut [u64]) {
-    let lines = rectangle.sums.chunks_exact(rectangle.width);
-    for (row, sums) in (rectangle.top..).zip(lines) {
-        for (column, sum) in (rectangle.left..).zip(sums) {
-            if column > row {
-                total[row * count + column] += sum;
-                total[column * count + row] += sum;
+    let groups = rectangle.sums.chunks_exact(rectangle.height);
+    for (left, lines) in (rectangle.left..).step_by(NEAR).zip(groups) {
+        for (row, line) in (rectangle.top..).zip(lines) {
+            for (column, sum) in (left..count).zip(line) {
+                if column > row {
+                    total[row * count + column] += sum;
+                    total[column * count + row] += sum;
+                }
             }
         }
     }
 }
 
-/// The distances between `height` rows from the top and [`WIDTH`] rows from the left, or what there is
-/// of them; most pairs below the diagonal are left out.
-fn rectangle(isa: Isa, rows: &[&[u8]], height: usize, corner: (usize, usize)) -> Rectangle {
-    let (top, left) = corner;
+/// The distances between the rows from the top and those from the left, as many of each as `size`
+/// says or as there are; most pairs below the diagonal are left out.
+fn rectangle(isa: Isa, rows: &[&[u8]], size: (usize, usize), corner: (usize, usize)) -> Rectangle {
+    let ((height, width), (top, left)) = (size, corner);
     let above = &rows[top..rows.len().min(top + height)];
-    let beside = &rows[left..rows.len().min(left + WIDTH)];
-    let width = beside.len();
-    let mut sums = vec![0; above.len() * width];
+    let beside = &rows[left..rows.len().min(left + width)];
+    let mut sums = vec![[0; NEAR]; above.len() * beside.len().div_ceil(NEAR)];
     let (mut panel, mut near) = (Panel::default(), Panel::default());
     for start in (0..above[0].len()).step_by(BLOCK_BYTES) {
         let range = start..above[0].len().min(start + BLOCK_BYTES);
-        let above = panel.copy(above, range.clone());
-        for (beside, column) in beside.chunks(NEAR).zip((0..).step_by(NEAR)) {
-            let needed = above.len().min(left + column + beside.len() - top);
-            let beside = near.copy(beside, range.clone());
-            let sums = &mut sums[column..];
-            dispatch!(isa, add_block(&above[..needed], &beside, sums, width));
+        let panel = panel.copy(above, range.clone());
+        for (column, sums) in (0..).step_by(NEAR).zip(sums.chunks_exact_mut(above.len())) {
+            let (now, later) = beside[column..].split_at(NEAR.min(beside.len() - column));
+            let needed = above.len().min(left + column + now.len() - top);
+            let now = near.copy(now, range.clone());
+            let passing = panel[..needed].chunks(PASSING);
+            for (index, (above, sums)) in passing.zip(sums.chunks_mut(PASSING)).enumerate() {
+                if let Some(row) = later.get(index) {
+                    prefetch(&row[range.clone()]);
+                }
+                dispatch!(isa, add_block(above, &now, sums));
+            }
         }
     }
     Rectangle {
         top,
         left,
-        width,
+        height: above.len(),
         sums,
     }
 }

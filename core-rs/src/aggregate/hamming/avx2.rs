@@ -7,11 +7,14 @@ use std::arch::x86_64::{
     _mm256_srli_epi16,
 };
 
-use super::harley_seal::{self, Tally};
+use super::{
+    NEAR,
+    harley_seal::{self, Tally},
+};
 
 #[target_feature(enable = "avx2")]
-pub(super) fn add_block(above: &[&[u8]], beside: &[&[u8]], sums: &mut [u64], stride: usize) {
-    harley_seal::add_block::<__m256i>(above, beside, sums, stride);
+pub(super) fn add_block(above: &[&[u8]], beside: &[&[u8]], sums: &mut [[u64; NEAR]]) {
+    harley_seal::add_block::<__m256i>(above, beside, sums);
 }
 
 #[target_feature(enable = "avx2")]

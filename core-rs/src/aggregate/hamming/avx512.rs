@@ -9,12 +9,16 @@
 
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi64, _mm512_popcnt_epi64, _mm512_reduce_add_epi64, _mm512_setzero_si512,
-    _mm512_ternarylogic_epi64,
+    _mm512_shuffle_i64x2, _mm512_ternarylogic_epi64, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
 };
 
-use super::super::lanes::{Lanes, avx512::XOR3};
+use super::{
+    super::lanes::{Lanes, avx512::XOR3},
+    NEAR,
+};
 
 const TILE: usize = 3;
+const _: () = assert!(NEAR.is_multiple_of(TILE));
 /// Truth table of "a where half is 0, else the complement of c", for (a, half, c).
 const CARRY: i32 = 0b0111_0100;
 
@@ -50,12 +54,53 @@ fn empty() -> Tile {
     }; TILE]; TILE]
 }
 
+/// What a pair has counted, spread over eight numbers.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
-fn total(pair: Pair) -> u64 {
+fn spread(pair: Pair) -> __m512i {
     let twos = _mm512_add_epi64(pair.twos, pair.twos);
-    let all = _mm512_add_epi64(twos, _mm512_popcnt_epi64(pair.ones));
-    _mm512_reduce_add_epi64(all).cast_unsigned()
+    _mm512_add_epi64(twos, _mm512_popcnt_epi64(pair.ones))
+}
+
+/// Sums of neighbouring numbers of both, in turns.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn pair_up(first: __m512i, second: __m512i) -> __m512i {
+    _mm512_add_epi64(
+        _mm512_unpacklo_epi64(first, second),
+        _mm512_unpackhi_epi64(first, second),
+    )
+}
+
+/// Sums of neighbouring quarters of both, the first's first.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn fold(first: __m512i, second: __m512i) -> __m512i {
+    _mm512_add_epi64(
+        _mm512_shuffle_i64x2::<0b10_00_10_00>(first, second),
+        _mm512_shuffle_i64x2::<0b11_01_11_01>(first, second),
+    )
+}
+
+/// The totals of a tile: those of eight pairs in one tree of additions, the ninth's by itself.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vpopcntdq")]
+fn totals(tile: &Tile) -> [[u64; TILE]; TILE] {
+    let mut of = [_mm512_setzero_si512(); TILE * TILE];
+    for (numbers, pair) in of.iter_mut().zip(tile.as_flattened()) {
+        *numbers = spread(*pair);
+    }
+    let low = fold(pair_up(of[0], of[1]), pair_up(of[2], of[3]));
+    let high = fold(pair_up(of[4], of[5]), pair_up(of[6], of[7]));
+    let mut bytes = [0; 72];
+    fold(low, high).store(&mut bytes);
+    let last = _mm512_reduce_add_epi64(of[8]);
+    bytes[64..].copy_from_slice(&last.to_le_bytes());
+    let mut found = [[0; TILE]; TILE];
+    for (total, bytes) in found.as_flattened_mut().iter_mut().zip(bytes.as_chunks().0) {
+        *total = u64::from_le_bytes(*bytes);
+    }
+    found
 }
 
 #[inline]
@@ -64,16 +109,16 @@ fn load(bytes: &[u8; 256], at: usize) -> [__m512i; 2] {
     [Lanes::load(&bytes[at..]), Lanes::load(&bytes[at + 64..])]
 }
 
-/// Adds the distances of every row of `above` to every row of `beside`; a line of sums for each row
-/// above starts `stride` after the one before.
+/// Adds the distances of every row of `above` to every row of `beside`, a line of sums for each row
+/// above; what lies in a line behind the rows beside is anything.
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
-pub(super) fn add_block(above: &[&[u8]], beside: &[&[u8]], sums: &mut [u64], stride: usize) {
-    for (firsts, lines) in above.chunks(TILE).zip(sums.chunks_mut(TILE * stride)) {
-        for (seconds, left) in beside.chunks(TILE).zip((0..).step_by(TILE)) {
-            let tile = tile(whole(firsts), whole(seconds));
-            for (pairs, line) in tile.iter().zip(lines.chunks_mut(stride)).take(firsts.len()) {
-                for (pair, sum) in pairs.iter().zip(&mut line[left..]).take(seconds.len()) {
-                    *sum += total(*pair);
+pub(super) fn add_block(above: &[&[u8]], beside: &[&[u8]], sums: &mut [[u64; NEAR]]) {
+    for (firsts, lines) in above.chunks(TILE).zip(sums.chunks_mut(TILE)) {
+        for (seconds, left) in beside.chunks(TILE).zip((0..NEAR).step_by(TILE)) {
+            let found = totals(&tile(whole(firsts), whole(seconds)));
+            for (line, found) in lines.iter_mut().zip(found) {
+                for (sum, found) in line[left..].iter_mut().zip(found) {
+                    *sum += found;
                 }
             }
         }
@@ -81,26 +126,25 @@ pub(super) fn add_block(above: &[&[u8]], beside: &[&[u8]], sums: &mut [u64], str
 }
 
 /// A tile's rows in steps of 256 bytes, the last row repeated where there are fewer than three.
-#[inline]
+#[inline(always)]
 fn whole<'a>(rows: &[&'a [u8]]) -> Rows<'a> {
-    [0, 1, 2].map(|index| rows[index.min(rows.len() - 1)].as_chunks::<256>().0)
+    let last = rows.len() - 1;
+    [rows[0], rows[last.min(1)], rows[last.min(2)]].map(|row| row.as_chunks::<256>().0)
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
 fn tile(above: Rows<'_>, beside: Rows<'_>) -> Tile {
     let mut pairs = empty();
-    let steps = above[0].len();
-    let [above, beside] = [above, beside].map(|rows| rows.map(|row| &row[..steps]));
-    for at in 0..steps {
+    let [high, middle, low] = above;
+    let [left, centre, right] = beside;
+    let firsts = high.iter().zip(middle).zip(low);
+    let seconds = left.iter().zip(centre).zip(right);
+    for (((high, middle), low), ((left, centre), right)) in firsts.zip(seconds) {
         for half in [0, 128] {
-            let first = [
-                load(&above[0][at], half),
-                load(&above[1][at], half),
-                load(&above[2][at], half),
-            ];
-            for column in 0..TILE {
-                let second = load(&beside[column][at], half);
+            let first = [load(high, half), load(middle, half), load(low, half)];
+            for (column, second) in [left, centre, right].into_iter().enumerate() {
+                let second = load(second, half);
                 for row in 0..TILE {
                     step(&mut pairs[row][column], first[row], second);
                 }
@@ -124,13 +168,7 @@ pub(super) fn registers(steps: usize) -> usize {
             step(pair, [a, b], [c, d]);
         }
     }
-    std::hint::black_box(
-        pairs
-            .as_flattened()
-            .iter()
-            .map(|pair| total(*pair))
-            .sum::<u64>(),
-    );
+    std::hint::black_box(totals(&pairs));
     steps * TILE * TILE * 2 * 512
 }
 

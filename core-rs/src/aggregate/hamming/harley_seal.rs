@@ -2,7 +2,7 @@
 
 use super::{
     super::lanes::{Lanes, add16},
-    STEP_BYTES,
+    NEAR, STEP_BYTES,
 };
 
 /// A register whose bits can be counted.
@@ -50,15 +50,10 @@ impl<L: Tally> Counter<L> {
 }
 
 /// Adds the distances of every row of `above` to every row of `beside`; a line of sums for each row
-/// above starts `stride` after the one before.
+/// above.
 #[inline(always)]
-pub(super) fn add_block<L: Tally>(
-    above: &[&[u8]],
-    beside: &[&[u8]],
-    sums: &mut [u64],
-    stride: usize,
-) {
-    for (first, line) in above.iter().zip(sums.chunks_mut(stride)) {
+pub(super) fn add_block<L: Tally>(above: &[&[u8]], beside: &[&[u8]], sums: &mut [[u64; NEAR]]) {
+    for (first, line) in above.iter().zip(sums) {
         for (second, sum) in beside.iter().zip(line) {
             *sum += distance::<L>(first, second);
         }

@@ -6,11 +6,14 @@ use std::arch::aarch64::{
     vreinterpretq_u8_u64, vreinterpretq_u64_u8,
 };
 
-use super::harley_seal::{self, Tally};
+use super::{
+    NEAR,
+    harley_seal::{self, Tally},
+};
 
 #[target_feature(enable = "neon")]
-pub(super) fn add_block(above: &[&[u8]], beside: &[&[u8]], sums: &mut [u64], stride: usize) {
-    harley_seal::add_block::<uint8x16_t>(above, beside, sums, stride);
+pub(super) fn add_block(above: &[&[u8]], beside: &[&[u8]], sums: &mut [[u64; NEAR]]) {
+    harley_seal::add_block::<uint8x16_t>(above, beside, sums);
 }
 
 #[target_feature(enable = "neon")]

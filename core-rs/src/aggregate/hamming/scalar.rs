@@ -4,10 +4,13 @@
 //! that we run on has no instruction that counts the bits of a word.
 #![allow(unsafe_code)] // an empty piece of assembly that hides a value from the compiler
 
-use super::harley_seal::{self, Tally};
+use super::{
+    NEAR,
+    harley_seal::{self, Tally},
+};
 
-pub(super) fn add_block(above: &[&[u8]], beside: &[&[u8]], sums: &mut [u64], stride: usize) {
-    harley_seal::add_block::<u64>(above, beside, sums, stride);
+pub(super) fn add_block(above: &[&[u8]], beside: &[&[u8]], sums: &mut [[u64; NEAR]]) {
+    harley_seal::add_block::<u64>(above, beside, sums);
 }
 
 pub(super) fn registers(steps: usize) -> usize {
