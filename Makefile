@@ -1,6 +1,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 PYTEST_ARGS ?=
+PYTEST = $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 --dist loadfile
 FUZZ_SECONDS ?= 20
 SOURCES = $(shell find core-rs/src -name "*.rs")
 
@@ -11,10 +12,10 @@ demo: .venv/ready ## install if need be, then run the main job on the built-in m
 
 test: .venv/ready ## the default suite: the Rust core, then everything else
 	cargo test --quiet --workspace
-	$(BIN)/pytest --quiet $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
 slow: .venv/ready ## the tests that take minutes
-	$(BIN)/pytest --quiet -m slow $(PYTEST_ARGS)
+	$(PYTEST) -m slow --durations 20 $(PYTEST_ARGS)
 
 lint: .venv/ready ## format, linters, types, sizes
 	cargo fmt --check

@@ -1,5 +1,6 @@
 """A killed program's private files go at the next start; a living one's stay."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,23 +19,31 @@ with {kind}(Path(sys.argv[1])) as beside:
 """
 
 
-def killed_while_writing(path: Path, kind: str) -> list[Path]:
-    """Kills a process in the middle of writing `path`, and returns what it left."""
+def killed_while_writing(
+    path: Path, kind: str, *, reaped: bool
+) -> tuple[subprocess.Popen[bytes], list[Path]]:
+    """Kills a process in the middle of writing `path`, and returns it and what it left."""
     script = _WRITER.format(kind=kind, inside=kind == "new_folder")
-    subprocess.run([sys.executable, "-c", script, str(path)], check=False)
-    return list(path.parent.iterdir())
+    process = subprocess.Popen([sys.executable, "-c", script, str(path)])
+    if reaped:
+        process.wait()
+    else:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    return process, list(path.parent.iterdir())
 
 
+@pytest.mark.parametrize("reaped", [True, False], ids=["reaped", "zombie"])
 @pytest.mark.parametrize("kind", ["new_file", "new_folder"])
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 def test_what_a_killed_program_left_goes_when_the_next_file_is_written(
-    tmp_path: Path, kind: str
+    tmp_path: Path, kind: str, reaped: bool
 ) -> None:
-    (left,) = killed_while_writing(tmp_path / "out", kind)
+    process, [left] = killed_while_writing(tmp_path / "out", kind, reaped=reaped)
     assert left.suffix == ".tmp"
     with new_file(tmp_path / "other") as beside:
         beside.write_bytes(b"whole")
     assert [entry.name for entry in tmp_path.iterdir()] == ["other"]
+    process.wait()
 
 
 def test_a_file_that_a_living_program_writes_is_left_alone(tmp_path: Path) -> None:

@@ -42,7 +42,10 @@ def _runs(pid: int, born: float) -> bool:
     import psutil
 
     try:
-        return abs(psutil.Process(pid).create_time() - born) <= TOLERANCE_S
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:  # dead, and nobody has taken its exit code
+            return False
+        return abs(process.create_time() - born) <= TOLERANCE_S
     except psutil.AccessDenied:
         return True  # there is such a process, of somebody else
     except psutil.NoSuchProcess:

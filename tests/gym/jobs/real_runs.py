@@ -8,11 +8,13 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import psutil
 
+from tests.gym.jobs.warm import program
 from zoo.gym.jobs import Run, State, tail_events
 from zoo.gym.jobs.identity import is_alive, read_identity
 from zoo.gym.train.manifest import manifest_fault
@@ -60,8 +62,10 @@ class Outcome:
 class Place:
     """A home of its own, so that runs do not wait for each other."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, server: ForkServerContext | None = None) -> None:
+        """Makes the home; with a `server`, commands and workers are forks of it."""
         folder.mkdir()
+        self.server = server
         self.folder = folder
         self.run = Run(folder / "home" / "data" / "runs" / "r0001")
         rows = [{"prompt": f"say {n}: ", "completion": f"{n} {n}"} for n in range(60)]
@@ -74,24 +78,28 @@ class Place:
         here |= {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
         return os.environ | here
 
-    def call(self, *words: str, argv: list[str] = PROGRAM) -> dict[str, Any]:
-        """Runs a command and returns its JSON."""
-        done = subprocess.run(
-            [*argv, *words, "--json"],
-            env=self.env,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    def call(self, *words: str, entry: str | None = None) -> dict[str, Any]:
+        """Runs a command, whose worker does the work of `entry`, and returns its JSON."""
+        words = (*words, "--json")
+        if self.server is not None:
+            done = program(self.server, words, self.env, self.folder, entry)
+        else:
+            argv = [sys.executable, "-c", WITH_ENTRY, entry] if entry else PROGRAM
+            done = subprocess.run(
+                [*argv, *words],
+                env=self.env,
+                cwd=self.folder,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
         assert done.returncode == 0, done.stderr
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return answer
 
     def train(self, entry: str | None = None) -> None:
         """Starts the run, detached."""
-        argv = [sys.executable, "-c", WITH_ENTRY, f"killers:{entry}"] if entry else PROGRAM
-        self.call(*TRAIN, "--detach", argv=argv)
+        self.call(*TRAIN, "--detach", entry=f"killers:{entry}" if entry else None)
 
     def await_death(self) -> None:
         """Waits until the worker is gone."""

@@ -4,12 +4,14 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 import pytest
 
 from tests.gym.jobs import killers
 from tests.gym.jobs.real_runs import Outcome, Place, Reached, told
+from tests.gym.jobs.warm import server
 
 pytestmark = [
     pytest.mark.slow,
@@ -20,7 +22,7 @@ pytestmark = [
 OUTSIDE: dict[str, tuple[Reached, float]] = {
     "the_first_event": (told("state", state="running"), 0.0),
     "the_plan": (told("plan"), 0.0),
-    "loading": (told("plan"), 1.5),
+    "loading": (told("plan"), 0.05),
     "the_first_evaluation": (told("eval", step=0), 0.0),
     "the_first_step": (told("step", step=1), 0.0),
     "evaluating": (told("step", step=3), 0.0),
@@ -32,9 +34,9 @@ OUTSIDE: dict[str, tuple[Reached, float]] = {
 MOMENTS = [*killers.INSIDE, *killers.BESIDE, *OUTSIDE]
 
 
-def survive(folder: Path, moment: str) -> Outcome:
+def survive(folder: Path, server: ForkServerContext, moment: str) -> Outcome:
     """Kills a run at a moment and resumes it."""
-    place = Place(folder / moment)
+    place = Place(folder / moment, server)
     if moment in OUTSIDE:
         place.train()
         place.kill(*OUTSIDE[moment])
@@ -54,8 +56,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def outcomes(folder: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[str], Outcome]]:
     """Every wanted moment's outcome; as many runs at once as there are processors."""
     wanted = {item.name.partition("[")[2][:-1] for item in request.session.items}
+    shared = server()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        futures = {m: pool.submit(survive, folder, m) for m in MOMENTS if m in wanted}
+        futures = {m: pool.submit(survive, folder, shared, m) for m in MOMENTS if m in wanted}
         yield lambda moment: futures[moment].result()
 
 
@@ -75,7 +78,7 @@ def test_twenty_moments_are_tried_and_half_of_them_inside_a_checkpoint() -> None
 
 
 def test_without_the_rename_a_kill_leaves_a_torn_checkpoint(folder: Path) -> None:
-    place = Place(folder / "straight")
+    place = Place(folder / "straight", server())
     place.train("straight")
     place.await_death()
     assert place.torn() == ["step-00000006 has no manifest"]
