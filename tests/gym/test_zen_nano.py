@@ -32,6 +32,7 @@ SHORT = ("--cutoff_len", "128", "--max_steps", "4")
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(3000),  # a slow machine with something else to do
     pytest.mark.skipif(sys.platform != "linux", reason="peaks are read as Linux counts them"),
 ]
 

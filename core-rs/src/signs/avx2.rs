@@ -251,18 +251,18 @@ fn narrow<W: Weight>(sums: Lanes, weights: &mut [W; CHUNK]) {
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn apply_bf16<W: Weight>(weights: &mut [W; CHUNK], bits: u32, mask: u32, scale: Lanes) {
-    let minus = [!bits, !bits >> 16].map(|bits| {
-        // Bit 2i + 1 goes to the sign of dword i, bit 2i to the place below it.
-        let to_sign = _mm256_setr_epi32(30, 28, 26, 24, 22, 20, 18, 16);
-        _mm256_sllv_epi32(_mm256_set1_epi32(bits.cast_signed()), to_sign)
-    });
+    // Bit 2i + 1 of each sixteen goes to the sign of dword i, bit 2i to the place below it.
+    let bits = _mm256_set1_epi32(bits.cast_signed());
+    let plus = [
+        _mm256_setr_epi32(30, 28, 26, 24, 22, 20, 18, 16),
+        _mm256_setr_epi32(14, 12, 10, 8, 6, 4, 2, 0),
+    ]
+    .map(|to_sign| _mm256_sllv_epi32(bits, to_sign));
     for (at, old) in words(weights).into_iter().enumerate() {
         let [even, odd] = split(old);
-        let even = _mm256_add_ps(
-            even,
-            signed(scale[2 * at], _mm256_slli_epi32::<1>(minus[at])),
-        );
-        let odd = _mm256_add_ps(odd, signed(scale[2 * at + 1], minus[at]));
+        let even_plus = _mm256_slli_epi32::<1>(plus[at]);
+        let even = _mm256_add_ps(even, signed(scale[2 * at], even_plus));
+        let odd = _mm256_add_ps(odd, signed(scale[2 * at + 1], plus[at]));
         let mut new = rounded(even, odd);
         if mask != u32::MAX {
             new = _mm256_blendv_epi8(old, new, spread_words(mask >> (16 * at)));
@@ -272,12 +272,13 @@ fn apply_bf16<W: Weight>(weights: &mut [W; CHUNK], bits: u32, mask: u32, scale: 
     }
 }
 
-/// The scale, negated where the sign bit of `minus` is set.
+/// The scale, negated where the sign bit of `plus` is not set.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn signed(scale: __m256, minus: __m256i) -> __m256 {
-    let sign = _mm256_and_ps(_mm256_castsi256_ps(minus), _mm256_set1_ps(-0.0));
-    _mm256_xor_ps(sign, scale)
+fn signed(scale: __m256, plus: __m256i) -> __m256 {
+    let negative = _mm256_xor_ps(scale, _mm256_set1_ps(-0.0));
+    let sign = _mm256_and_ps(_mm256_castsi256_ps(plus), _mm256_set1_ps(-0.0));
+    _mm256_xor_ps(sign, negative)
 }
 
 /// Each of sixteen bits as a word of ones or zeros.
