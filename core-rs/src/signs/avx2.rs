@@ -17,7 +17,7 @@ use crate::weights::{BLOCK, CHUNK, Kind, Weight};
 type Lanes = [__m256; 4];
 
 /// How far ahead memory is asked for.
-const AHEAD_BYTES: usize = 8192;
+const AHEAD_BYTES: usize = 2048;
 
 /// The odd one of two words.
 const ODD: i32 = 0xFFFF_0000_u32.cast_signed();

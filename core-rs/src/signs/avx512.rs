@@ -16,7 +16,7 @@ use crate::weights::{BLOCK, CHUNK, Kind, Weight};
 type Lanes = [__m512; 2];
 
 /// How far ahead memory is asked for.
-const AHEAD_BYTES: usize = 8192;
+const AHEAD_BYTES: usize = 2048;
 
 /// The odd one of two words.
 const ODD: u32 = 0xFFFF_0000;
