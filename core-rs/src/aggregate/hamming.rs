@@ -32,13 +32,17 @@ const STEP_BYTES: usize = 512;
 const BLOCK_BYTES: usize = 3072;
 /// Rows that stay in the first cache, a block of each ...
 const NEAR: usize = 9;
-/// ... while so many at a time of a panel in the second cache pass by, and one of the next near rows
-/// is asked for.
-const PASSING: usize = 27;
-/// Rows of a panel that one thread alone compares with all others.
-const HEIGHT: usize = NEAR * PASSING;
+/// ... while so many at a time of a panel in the second cache pass by, ...
+const PASSING: usize = 9;
+/// ... and such a part of one of the next near rows is asked for.
+const PARTS: usize = 3;
+/// Rows of a panel that one thread alone compares with all others: while they pass by, all of the next
+/// near rows are asked for.
+const HEIGHT: usize = NEAR * PARTS * PASSING;
 /// Rows of a panel, and rows that it is compared with, in a task for one of many threads.
-const SHARE: (usize, usize) = (4 * PASSING, 18 * PASSING);
+const SHARE: (usize, usize) = (12 * PASSING, 54 * PASSING);
+/// How many rows before its turn a row of a panel is asked for.
+const AHEAD: usize = 3;
 /// Below this many contributors panels are lower, so that every thread gets one.
 const FEW: usize = 480;
 
@@ -85,7 +89,7 @@ fn add_rows(isa: Isa, rows: &[&[u8]], total: &mut [u64]) {
     let count = rows.len();
     let (height, width) = match rayon::current_num_threads() {
         1 => (HEIGHT, count.max(1)),
-        _ if count < FEW => (PASSING, SHARE.1),
+        _ if count < FEW => (3 * PASSING, SHARE.1),
         _ => SHARE,
     };
     let corners = (0..count).step_by(height).flat_map(|top| {
@@ -128,17 +132,17 @@ fn rectangle(isa: Isa, rows: &[&[u8]], size: (usize, usize), corner: (usize, usi
     for start in (0..above[0].len()).step_by(BLOCK_BYTES) {
         let range = start..above[0].len().min(start + BLOCK_BYTES);
         let panel = panel.copy(above, range.clone());
-        for (column, sums) in (0..).step_by(NEAR).zip(sums.chunks_exact_mut(above.len())) {
+        for (group, column) in (0..beside.len()).step_by(NEAR).enumerate() {
             let (now, later) = beside[column..].split_at(NEAR.min(beside.len() - column));
             let needed = above.len().min(left + column + now.len() - top);
+            let later: Vec<_> = later
+                .iter()
+                .map(|row| &row[range.clone()])
+                .take(NEAR)
+                .collect();
             let now = near.copy(now, range.clone());
-            let passing = panel[..needed].chunks(PASSING);
-            for (index, (above, sums)) in passing.zip(sums.chunks_mut(PASSING)).enumerate() {
-                if let Some(row) = later.get(index) {
-                    prefetch(&row[range.clone()]);
-                }
-                dispatch!(isa, add_block(above, &now, sums));
-            }
+            let sums = &mut sums[group * above.len()..];
+            pass_by(isa, &panel[..needed], &now, &later, sums);
         }
     }
     Rectangle {
@@ -149,6 +153,34 @@ fn rectangle(isa: Isa, rows: &[&[u8]], size: (usize, usize), corner: (usize, usi
     }
 }
 
+/// Compares rows of a panel with the near ones, a line of `sums` for each; meanwhile asks for the lines
+/// that come next, which lie in the last cache, and for the `later` rows, which lie in memory: not for
+/// much at once, since only so many cache lines can be on their way.
+fn pass_by(
+    isa: Isa,
+    panel: &[&[u8]],
+    near: &[&[u8]],
+    later: &[&[u8]],
+    mut sums: &mut [[u64; NEAR]],
+) {
+    for (index, above) in panel.chunks(PASSING).enumerate() {
+        let (now, next) = sums.split_at_mut(above.len());
+        prefetch(next[..PASSING.min(next.len())].as_flattened());
+        prefetch(part(later, index));
+        dispatch!(isa, add_block(above, near, now));
+        sums = next;
+    }
+}
+
+/// The part of some rows that is asked for as number `index`.
+fn part<'a>(rows: &[&'a [u8]], index: usize) -> &'a [u8] {
+    let Some(row) = rows.get(index / PARTS) else {
+        return &[];
+    };
+    let mut parts = row.chunks(row.len().div_ceil(PARTS));
+    parts.nth(index % PARTS).unwrap_or_default()
+}
+
 /// One block of some rows side by side, where a load of 64 bytes never crosses a cache line.
 #[derive(Default)]
 struct Panel(Vec<u8>);
@@ -156,7 +188,10 @@ struct Panel(Vec<u8>);
 impl Panel {
     fn copy<'a>(&'a mut self, rows: &[&[u8]], range: Range<usize>) -> Vec<&'a [u8]> {
         let room = aligned(&mut self.0, rows.len() * range.len());
-        for (room, row) in room.chunks_exact_mut(range.len()).zip(rows) {
+        let laters = rows.iter().skip(AHEAD).map(|row| &row[range.clone()]);
+        let laters = laters.chain(std::iter::repeat(&[][..]));
+        for ((room, row), later) in room.chunks_exact_mut(range.len()).zip(rows).zip(laters) {
+            prefetch(later);
             room.copy_from_slice(&row[range.clone()]);
         }
         room.chunks_exact(range.len()).collect()
