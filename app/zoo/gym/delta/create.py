@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta.adapter import Adapter, is_adapter, read_adapter
+from zoo.gym.delta.ahead import reading_ahead
 from zoo.gym.delta.codec import Encoded
 from zoo.gym.delta.coding import Coding, LowRank, choose_coding, form_of
 from zoo.gym.delta.container import Delta, is_delta, load_delta
@@ -119,7 +120,8 @@ def create_delta(
         names = weight_names(before, after) if adapter is None else adapter_names(adapter, before)
         sizes = {name: before.nbytes(name) + _tuned_bytes(adapter, after, name) for name in names}
         tensors: list[TensorTerms] = []
-        for name in passing(sizes, watch):
+        ahead = reading_ahead(sizes, before, after)
+        for name, _ in zip(passing(sizes, watch), ahead, strict=True):
             change = _encode(adapter, before, after, name, coding)
             if change is not None:
                 spool.add_tensor(change)
