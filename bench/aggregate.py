@@ -80,7 +80,7 @@ def _registers(bits: NDArray[np.uint8]) -> Iterator[Case | Skipped]:
             continue
         steps = 3_000_000
         compared = _core.popcount_registers(steps, isa)
-        cols = D // 4 if isa == "scalar" else D  # which takes five seconds as it is
+        cols = D // 4 if isa == "scalar" else D  # whole it takes scalar code five seconds
         rows = np.ascontiguousarray(bits[:, : cols // 8])
         works: Mapping[str, Callable[[], object]] = {
             "ours": partial(hamming, rows, cols, isa=isa, threads=1),

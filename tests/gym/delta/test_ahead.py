@@ -29,6 +29,25 @@ def test_a_tensor_larger_than_what_may_be_ahead_is_read(
     assert list(reading_ahead("abc", weights)) == list("abc")
 
 
+def test_a_name_waits_until_its_tensor_is_read(
+    weights: Weights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_read, came = threading.Event(), threading.Event()
+    monkeypatch.setattr(ahead, "_read", lambda *_: int(may_read.wait(10)))
+    names = reading_ahead("a", weights)
+
+    def take() -> None:
+        if next(names) == "a":
+            came.set()
+
+    taker = threading.Thread(target=take, daemon=True)
+    taker.start()
+    assert not came.wait(0.05)
+    may_read.set()
+    taker.join(10)
+    assert came.is_set()
+
+
 def test_no_tensor_is_begun_while_too_much_is_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "AHEAD_BYTES", 100)
     pace, went_on = Pace(), threading.Event()
@@ -52,7 +71,7 @@ def test_no_reader_is_left_when_the_work_ends_early(
     names = reading_ahead("abc", weights)
     assert next(names) == "a"
     assert threading.active_count() == threads + 1
-    del names
+    names.close()
     assert threading.active_count() == threads
 
 

@@ -25,7 +25,6 @@ HEAVY = [
     "zoo.backends.torch",
 ]
 
-
 _TRAIN = "zoo.gym.cli.train"
 
 
@@ -48,9 +47,9 @@ def program(
     process = context.Process(target=_command, args=(list(words), dict(env), folder, entry, out))
     process.start()
     process.join()
-    return subprocess.CompletedProcess(
-        list(words), process.exitcode or 0, *(path.read_text() for path in out)
-    )
+    assert process.exitcode is not None
+    stdout, stderr = (path.read_text() for path in out)
+    return subprocess.CompletedProcess(list(words), process.exitcode, stdout, stderr)
 
 
 def _command(

@@ -5,7 +5,7 @@ of its rate, so one thread reads, and whoever works waits until a tensor is in t
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
@@ -22,8 +22,11 @@ AHEAD_BYTES = 128 << 20
 _PIECE_BYTES = 1 << 20
 
 
-def reading_ahead(names: Iterable[str], *models: Weights) -> Iterator[str]:
-    """Yields each name as soon as the tensors of that name are read, while the next ones are."""
+def reading_ahead(names: Iterable[str], *models: Weights) -> Generator[str]:
+    """Yields each name as soon as the tensors of that name are read, while the next ones are.
+
+    To be closed by whoever does not take all names: the reader ends then.
+    """
     waiting, pace = list(names), Pace()
     reader = threading.Thread(target=_read_all, args=(waiting, models, pace), daemon=True)
     reader.start()

@@ -5,6 +5,7 @@ else. The base is hashed while its tensors are at hand.
 """
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -115,12 +116,11 @@ def create_delta(
     before = open_weights(base)
     after = adapter.weights if adapter else open_weights(source)
     _refuse_overwriting(out, before, after)
-    with Spool(out.parent) as spool:
+    names = weight_names(before, after) if adapter is None else adapter_names(adapter, before)
+    sizes = {name: before.nbytes(name) + _tuned_bytes(adapter, after, name) for name in names}
+    with Spool(out.parent) as spool, closing(reading_ahead(sizes, before, after)) as ahead:
         hasher = IdentityHasher(before)
-        names = weight_names(before, after) if adapter is None else adapter_names(adapter, before)
-        sizes = {name: before.nbytes(name) + _tuned_bytes(adapter, after, name) for name in names}
         tensors: list[TensorTerms] = []
-        ahead = reading_ahead(sizes, before, after)
         for name, _ in zip(passing(sizes, watch), ahead, strict=True):
             change = _encode(adapter, before, after, name, coding)
             if change is not None:
