@@ -19,6 +19,8 @@ pub mod isa;
 #[cfg(feature = "kernels")]
 pub mod limits;
 #[cfg(feature = "kernels")]
+mod prefetch;
+#[cfg(feature = "kernels")]
 pub mod product;
 #[cfg(feature = "python")]
 mod python;

@@ -18,10 +18,11 @@ mod scalar;
 
 use rayon::prelude::*;
 
-use super::{Refusal, check_rows, check_trim, lanes::prefetch, strips::AHEAD};
+use super::{Refusal, check_rows, check_trim, strips::AHEAD};
 use crate::{
     error::{CoreError, check_length},
     isa::{Isa, dispatch},
+    prefetch,
     weights::{BLOCK, Weights},
 };
 
@@ -87,9 +88,9 @@ fn read(rows: &[Weights<'_>], start: usize, width: usize, room: &mut Vec<Line>) 
     let mut scratch = [0.0; BLOCK];
     for (index, row) in rows.iter().enumerate() {
         match rows.get(index + AHEAD) {
-            Some(Weights::F32(later)) => prefetch(&later[start..start + width]),
-            Some(Weights::F16(later)) => prefetch(&later[start..start + width]),
-            Some(Weights::Bf16(later)) => prefetch(&later[start..start + width]),
+            Some(Weights::F32(later)) => prefetch::to_read(&later[start..start + width]),
+            Some(Weights::F16(later)) => prefetch::to_read(&later[start..start + width]),
+            Some(Weights::Bf16(later)) => prefetch::to_read(&later[start..start + width]),
             None => {}
         }
         let values = row.block(start..start + width, &mut scratch);

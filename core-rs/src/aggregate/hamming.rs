@@ -19,10 +19,11 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::{Packed, lanes::prefetch, strips::aligned};
+use super::{Packed, strips::aligned};
 use crate::{
     error::{CoreError, check_length},
     isa::{Isa, dispatch},
+    prefetch,
 };
 
 /// What every kernel takes at once: it is given whole steps only.
@@ -165,8 +166,8 @@ fn pass_by(
 ) {
     for (index, above) in panel.chunks(PASSING).enumerate() {
         let (now, next) = sums.split_at_mut(above.len());
-        prefetch(next[..PASSING.min(next.len())].as_flattened());
-        prefetch(part(later, index));
+        prefetch::to_read(next[..PASSING.min(next.len())].as_flattened());
+        prefetch::to_read(part(later, index));
         dispatch!(isa, add_block(above, near, now));
         sums = next;
     }
@@ -191,7 +192,7 @@ impl Panel {
         let laters = rows.iter().skip(AHEAD).map(|row| &row[range.clone()]);
         let laters = laters.chain(std::iter::repeat(&[][..]));
         for ((room, row), later) in room.chunks_exact_mut(range.len()).zip(rows).zip(laters) {
-            prefetch(later);
+            prefetch::to_read(later);
             room.copy_from_slice(&row[range.clone()]);
         }
         room.chunks_exact(range.len()).collect()

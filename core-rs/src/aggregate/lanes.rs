@@ -48,23 +48,6 @@ pub(super) trait Lanes: Copy {
     }
 }
 
-/// Asks for some values that will be read soon, where the processor can be asked.
-#[inline(always)]
-#[allow(unsafe_code)]
-pub(super) fn prefetch<T>(values: &[T]) {
-    for line in values.chunks(64 / size_of::<T>()) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a hint, of SSE, which every x86-64 processor has.
-        unsafe {
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
-                line.as_ptr().cast(),
-            );
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = line;
-    }
-}
-
 /// How many of 16 bits are 1, for each column, in 5 binary digits, the lowest first.
 #[inline(always)]
 pub(super) fn count16<L: Lanes>(bits: &[L; 16]) -> [L; 5] {

@@ -2,7 +2,8 @@
 
 use std::ops::{Deref, DerefMut, Range};
 
-use super::{Packed, lanes::prefetch};
+use super::Packed;
+use crate::prefetch;
 
 /// Bytes of a strip.
 pub(super) const STRIP: usize = 64;
@@ -68,7 +69,7 @@ pub(super) fn gather(
     room.resize(strips * height, Strip::ZERO);
     for (line, row) in order.iter().enumerate() {
         if let Some(later) = order.get(line + AHEAD) {
-            prefetch(&packed.rows[*later][bytes.clone()]);
+            prefetch::to_read(&packed.rows[*later][bytes.clone()]);
         }
         let row = &packed.rows[*row][bytes.clone()];
         let lines = room[line..].iter_mut().step_by(height);

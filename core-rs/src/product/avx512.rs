@@ -12,6 +12,7 @@ use super::{
     settle,
     tables::{Bytes, Step, Sums},
 };
+use crate::prefetch;
 
 /// `(a and b) or c`, as the table of truth that the ternary instruction takes.
 const A_AND_B_OR_C: i32 = 0xEA;
@@ -65,20 +66,12 @@ fn transpose_4x4(rows: [__m512i; 4]) -> [__m512i; 4] {
     ]
 }
 
-/// Asks for bytes that will soon be read.
-#[target_feature(enable = "avx512f")]
-fn prefetch(bytes: &[u8]) {
-    for line in bytes.chunks(64) {
-        _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
-    }
-}
-
 /// See [`super::scalar::spread_exact`].
 #[target_feature(enable = "avx512f")]
 pub(super) fn spread_exact(rows: &[&[u8]; STRIP], ahead: &[u8], words: &mut [Word]) {
     let mut ahead = ahead.chunks(4 * 64);
     for (at, words) in words.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-        prefetch(ahead.next().unwrap_or_default());
+        prefetch::to_read(ahead.next().unwrap_or_default());
         let piece = |row: usize| &rows[row].as_chunks().0[at];
         let pair = |row: usize| load_pair(piece(row), piece(row + 4));
         let left = transpose_4x4([pair(0), pair(1), pair(2), pair(3)]);
@@ -106,7 +99,7 @@ pub(super) fn exact(words: &[Word], tables: &[Sums], ahead: &[u8], sums: &mut [f
     let mut lanes = [_mm512_setzero_ps(); 8];
     for (at, (word, table)) in words.iter().zip(tables).enumerate() {
         if at % 2 == 0 {
-            prefetch(ahead.next().unwrap_or_default());
+            prefetch::to_read(ahead.next().unwrap_or_default());
         }
         let bits = load_bytes(&word.0);
         for (shift, (lane, table)) in (0..).step_by(4).zip(lanes.iter_mut().zip(&table.0)) {
@@ -142,7 +135,7 @@ pub(super) fn int8(
     let mut found = [_mm512_setzero_si512(); 2];
     for (at, (word, Bytes([low, high]))) in words.iter().zip(tables).enumerate() {
         if at % 2 == 0 {
-            prefetch(ahead.next().unwrap_or_default());
+            prefetch::to_read(ahead.next().unwrap_or_default());
         }
         let bits = load_bytes(&word.0);
         let above = _mm512_srli_epi32::<4>(bits);
@@ -173,8 +166,7 @@ pub(super) fn dense(rows: [&[bf16]; ROWS], x: &[[f32; LANES]]) -> [[f32; LANES];
         let (even_x, odd_x) = (load_floats(&x[0]), load_floats(&x[1]));
         for (row, lanes) in rows.iter().zip(&mut lanes) {
             let weights = &row.as_chunks::<LANES>().0[at];
-            let later = weights.as_ptr().wrapping_add(ROWS * row.len());
-            _mm_prefetch::<_MM_HINT_T0>(later.cast());
+            prefetch::to_read_after(weights, ROWS * size_of_val(*row));
             // SAFETY: an array of 32 values of two bytes is read.
             let both = unsafe { _mm512_loadu_si512(weights.as_ptr().cast()) };
             let even = _mm512_castsi512_ps(_mm512_slli_epi32::<16>(both));

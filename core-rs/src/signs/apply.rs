@@ -1,4 +1,4 @@
-//! Applying: handing out rows to threads.
+//! Applying: handing out rows to threads, two at a time.
 
 use rayon::prelude::*;
 
@@ -52,23 +52,39 @@ fn apply_rows<W: Weight>(
     if rows == 0 {
         return Ok(());
     }
+    let row = |row: usize, weights| {
+        let (bits, mask) = planes.row(row, cols);
+        let scales = scales_of_row(axis, row, cols, scales);
+        ApplyRow {
+            weights,
+            bits,
+            mask,
+            scales,
+        }
+    };
+    let apply = |row: ApplyRow<'_, W>| {
+        if axis == Axis::Column {
+            dispatch!(isa, apply_columns(row));
+        } else {
+            dispatch!(isa, apply_row(row, axis.group(cols)));
+        }
+    };
+    let side_by_side = matches!(axis, Axis::Row | Axis::Matrix) && planes.mask.is_none();
     weights
-        .par_chunks_mut(cols)
-        .with_min_len(rows_per_task(cols))
+        .par_chunks_mut(2 * cols)
+        .with_min_len(rows_per_task(cols).div_ceil(2))
         .enumerate()
-        .for_each(|(row, weights)| {
-            let (bits, mask) = planes.row(row, cols);
-            let scales = scales_of_row(axis, row, cols, scales);
-            let row = ApplyRow {
-                weights,
-                bits,
-                mask,
-                scales,
-            };
-            if axis == Axis::Column {
-                dispatch!(isa, apply_columns(row));
+        .for_each(|(pair, weights)| {
+            let (first, second) = weights.split_at_mut(cols);
+            let first = row(2 * pair, first);
+            if second.is_empty() {
+                return apply(first);
+            }
+            let both = [first, row(2 * pair + 1, second)];
+            if side_by_side {
+                dispatch!(isa, apply_pair(both));
             } else {
-                dispatch!(isa, apply_row(row, axis.group(cols)));
+                both.into_iter().for_each(apply);
             }
         });
     Ok(())

@@ -8,16 +8,17 @@
 use std::arch::x86_64::*;
 
 use super::rows::{
-    ApplyRow, PackRow, mask_word, padded, row_kernels, sum_in_order, word, write_word,
+    AHEAD_BYTES, ApplyRow, PackRow, mask_word, pack_lines, padded, row_kernels, sum_in_order, word,
+    write_word,
 };
-use crate::weights::{BLOCK, CHUNK, Kind, Weight};
+use crate::{
+    prefetch,
+    weights::{BLOCK, CHUNK, Kind, Weight},
+};
 
 /// 32 numbers in order, or where all weights are bfloat16 the even and the odd of the first sixteen,
 /// then of the last sixteen.
 type Lanes = [__m256; 4];
-
-/// How far ahead memory is asked for.
-const AHEAD_BYTES: usize = 2048;
 
 /// The odd one of two words.
 const ODD: i32 = 0xFFFF_0000_u32.cast_signed();
@@ -27,18 +28,8 @@ const fn split_place(at: usize) -> usize {
     at / 16 * 16 + at % 2 * 8 + at % 16 / 2
 }
 
-/// Asks for what lies `AHEAD_BYTES` further, which the processor does not do early enough by itself:
-/// more work on each cache line leaves room for fewer lines on their way.
-#[inline]
-fn prefetch<const HINT: i32, W: Weight>(weights: &[W; CHUNK]) {
-    let ahead = weights.as_ptr().cast::<i8>().wrapping_add(AHEAD_BYTES);
-    for line in 0..size_of_val(weights) / 64 {
-        // SAFETY: a prefetch never faults, wherever it points; every x86-64 has it.
-        unsafe { _mm_prefetch::<HINT>(ahead.wrapping_add(64 * line)) };
-    }
-}
-
 row_kernels!(#[target_feature(enable = "avx2,fma,f16c")]);
+pack_lines!(#[target_feature(enable = "avx2,fma,f16c")]);
 
 fn all_bf16<B: Weight, T: Weight>() -> bool {
     B::KIND == Kind::Bf16 && T::KIND == Kind::Bf16
@@ -146,8 +137,8 @@ fn pack_chunk<B: Weight, T: Weight, const MASK: bool>(
     tuned: &[T; CHUNK],
     lanes: &mut Lanes,
 ) -> (u32, u32) {
-    prefetch::<_MM_HINT_T0, B>(base);
-    prefetch::<_MM_HINT_T0, T>(tuned);
+    prefetch::to_read_after(base, AHEAD_BYTES);
+    prefetch::to_read_after(tuned, AHEAD_BYTES);
     let split_up = all_bf16::<B, T>();
     let (base, tuned) = if split_up {
         (split_all(base), split_all(tuned))
@@ -179,6 +170,19 @@ fn pack_chunk<B: Weight, T: Weight, const MASK: bool>(
 /// 1 where a number is above zero, -1 where it is below, 0 for zeros.
 #[inline]
 #[target_feature(enable = "avx2")]
+fn store_line(bits: &[[u8; 4]; 16], line: &mut [[u8; 4]; 16]) {
+    let halves = bits.as_chunks::<8>().0.iter();
+    for (bits, place) in halves.zip(line.as_chunks_mut::<8>().0) {
+        // SAFETY: both are 32 bytes.
+        unsafe {
+            let bits = _mm256_loadu_si256(bits.as_ptr().cast());
+            _mm256_storeu_si256(place.as_mut_ptr().cast(), bits);
+        }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
 fn sign_of(numbers: __m256) -> __m256i {
     let zero = _mm256_setzero_ps();
     let above = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_GT_OQ>(numbers, zero));
@@ -200,7 +204,6 @@ fn is_zero(sixteens: [__m256i; 2]) -> u32 {
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn apply_chunk<W: Weight>(weights: &mut [W; CHUNK], bits: u32, mask: u32, scale: Lanes) {
-    prefetch::<_MM_HINT_ET0, W>(weights);
     if W::KIND == Kind::Bf16 {
         return apply_bf16(weights, bits, mask, scale);
     }

@@ -8,31 +8,22 @@
 use std::arch::x86_64::*;
 
 use super::rows::{
-    ApplyRow, PackRow, mask_word, padded, row_kernels, sum_in_order, word, write_word,
+    AHEAD_BYTES, ApplyRow, PackRow, mask_word, pack_lines, padded, row_kernels, sum_in_order, word,
+    write_word,
 };
-use crate::weights::{BLOCK, CHUNK, Kind, Weight};
+use crate::{
+    prefetch,
+    weights::{BLOCK, CHUNK, Kind, Weight},
+};
 
 /// 32 numbers: the first and the last sixteen, or where all weights are bfloat16 the even and the odd.
 type Lanes = [__m512; 2];
 
-/// How far ahead memory is asked for.
-const AHEAD_BYTES: usize = 2048;
-
 /// The odd one of two words.
 const ODD: u32 = 0xFFFF_0000;
 
-/// Asks for what lies `AHEAD_BYTES` further, which the processor does not do early enough by itself:
-/// more work on each cache line leaves room for fewer lines on their way.
-#[inline]
-fn prefetch<const HINT: i32, W: Weight>(weights: &[W; CHUNK]) {
-    let ahead = weights.as_ptr().cast::<i8>().wrapping_add(AHEAD_BYTES);
-    for line in 0..size_of_val(weights) / 64 {
-        // SAFETY: a prefetch never faults, wherever it points; every x86-64 has it.
-        unsafe { _mm_prefetch::<HINT>(ahead.wrapping_add(64 * line)) };
-    }
-}
-
 row_kernels!(#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]);
+pack_lines!(#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]);
 
 fn all_bf16<B: Weight, T: Weight>() -> bool {
     B::KIND == Kind::Bf16 && T::KIND == Kind::Bf16
@@ -160,8 +151,8 @@ fn pack_chunk<B: Weight, T: Weight, const MASK: bool>(
     tuned: &[T; CHUNK],
     lanes: &mut Lanes,
 ) -> (u32, u32) {
-    prefetch::<_MM_HINT_T0, B>(base);
-    prefetch::<_MM_HINT_T0, T>(tuned);
+    prefetch::to_read_after(base, AHEAD_BYTES);
+    prefetch::to_read_after(tuned, AHEAD_BYTES);
     let split_up = all_bf16::<B, T>();
     let (base, tuned) = if split_up {
         (split(words(base)), split(words(tuned)))
@@ -191,6 +182,16 @@ fn pack_chunk<B: Weight, T: Weight, const MASK: bool>(
     (joined(plus), if MASK { joined(nonzero) } else { 0 })
 }
 
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn store_line(bits: &[[u8; 4]; 16], line: &mut [[u8; 4]; 16]) {
+    // SAFETY: both are 64 bytes.
+    unsafe {
+        let bits = _mm512_loadu_si512(bits.as_ptr().cast());
+        _mm512_storeu_si512(line.as_mut_ptr().cast(), bits);
+    }
+}
+
 fn joined(masks: [__mmask16; 2]) -> u32 {
     u32::from(masks[0]) | u32::from(masks[1]) << 16
 }
@@ -198,7 +199,6 @@ fn joined(masks: [__mmask16; 2]) -> u32 {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn apply_chunk<W: Weight>(weights: &mut [W; CHUNK], bits: u32, mask: u32, scale: Lanes) {
-    prefetch::<_MM_HINT_ET0, W>(weights);
     if W::KIND == Kind::Bf16 {
         return apply_bf16(weights, bits, mask, scale);
     }

@@ -5,9 +5,13 @@
 use std::arch::aarch64::*;
 
 use super::rows::{
-    ApplyRow, PackRow, mask_word, padded, row_kernels, sum_in_order, word, write_word,
+    AHEAD_BYTES, ApplyRow, PackRow, mask_word, pack_words, padded, row_kernels, sum_in_order, word,
+    write_word,
 };
-use crate::weights::{BLOCK, CHUNK, Kind, Weight};
+use crate::{
+    prefetch,
+    weights::{BLOCK, CHUNK, Kind, Weight},
+};
 
 /// 32 numbers in order.
 type Lanes = [float32x4_t; 8];
@@ -16,6 +20,7 @@ type Lanes = [float32x4_t; 8];
 const PLACES: [u8; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
 row_kernels!(#[target_feature(enable = "neon")]);
+pack_words!(#[target_feature(enable = "neon")]);
 
 #[inline]
 #[target_feature(enable = "neon")]

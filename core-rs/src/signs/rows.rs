@@ -1,10 +1,13 @@
 //! What every instruction set does alike: walking along a row in chunks of 32 values.
 //!
 //! A file for an instruction set defines `Lanes` (32 float32 in registers), `splat`, `to_lanes`,
-//! `from_lanes`, `pack_chunk`, `apply_chunk` and `unpack_chunk`, and has [`row_kernels!`] write the
-//! functions of a row around them.
+//! `from_lanes`, `pack_chunk`, `apply_chunk` and `unpack_chunk`, and has [`row_kernels!`] and
+//! [`pack_words!`] or [`pack_lines!`] write the functions of a row around them.
 
 use crate::weights::{CHUNK, Weight};
+
+/// How far ahead memory is asked for.
+pub(super) const AHEAD_BYTES: usize = 4096;
 
 /// One row to pack; the mask is empty where none is wanted.
 pub(super) struct PackRow<'a, B, T> {
@@ -69,8 +72,8 @@ pub(super) fn sum_in_order(lanes: &[f32; CHUNK]) -> f64 {
     lanes.iter().fold(0.0, |sum, lane| sum + f64::from(*lane))
 }
 
-/// Writes `pack_row`, `pack_columns`, `apply_row`, `apply_columns` and `unpack_row` for the
-/// instruction set whose chunk functions are in scope; the argument is its `target_feature`.
+/// Writes `pack_row`, `pack_columns`, `apply_row`, `apply_pair`, `apply_columns` and `unpack_row` for
+/// the instruction set whose chunk functions are in scope; the argument is its `target_feature`.
 macro_rules! row_kernels {
     ($(#[$feature:meta])*) => {
         /// Packs one row; `sums` gets the sum of |d| of each group of `group` values.
@@ -105,9 +108,7 @@ macro_rules! row_kernels {
             let (tuneds, tuned_rest) = block.tuned.as_chunks::<CHUNK>();
             if block.mask.is_empty() {
                 let words = block.bits.as_chunks_mut::<4>().0;
-                for ((base, tuned), word) in bases.iter().zip(tuneds).zip(words) {
-                    *word = pack_chunk::<B, T, false>(base, tuned, &mut lanes).0.to_le_bytes();
-                }
+                pack_words(bases, tuneds, words, &mut lanes);
             } else {
                 for (index, (base, tuned)) in bases.iter().zip(tuneds).enumerate() {
                     let (plus, nonzero) = pack_chunk::<B, T, true>(base, tuned, &mut lanes);
@@ -165,10 +166,12 @@ macro_rules! row_kernels {
                 let (chunks, rest) = weights.as_chunks_mut::<CHUNK>();
                 if mask.is_empty() {
                     for (chunk, word) in chunks.iter_mut().zip(bits.as_chunks::<4>().0) {
+                        prefetch::to_write_after(chunk, AHEAD_BYTES);
                         apply_chunk(chunk, u32::from_le_bytes(*word), u32::MAX, scale);
                     }
                 } else {
                     for (index, chunk) in chunks.iter_mut().enumerate() {
+                        prefetch::to_write_after(chunk, AHEAD_BYTES);
                         apply_chunk(chunk, word(bits, index), word(mask, index), scale);
                     }
                 }
@@ -180,6 +183,33 @@ macro_rules! row_kernels {
             }
         }
 
+        /// Applies two rows side by side, each with one scale and without a mask: memory comes
+        /// faster from two pages at once.
+        $(#[$feature])*
+        pub(super) fn apply_pair<W: Weight>(rows: [ApplyRow<'_, W>; 2]) {
+            let cols = rows[0].weights.len();
+            let whole = cols / CHUNK * CHUNK;
+            let [(firsts, first_words, first_scale), (seconds, second_words, second_scale)] =
+                rows.map(|row| {
+                    let (weights, rest) = row.weights.split_at_mut(whole);
+                    let (bits, rest_bits) = row.bits.split_at(whole / 8);
+                    let scale = splat(row.scales[0]);
+                    apply_row(ApplyRow { weights: rest, bits: rest_bits, ..row }, cols);
+                    (weights.as_chunks_mut().0, bits.as_chunks().0, scale)
+                });
+            let chunks = firsts.iter_mut().zip(seconds);
+            let words = first_words.iter().zip(second_words);
+            for (at, ((first, second), words)) in chunks.zip(words).enumerate() {
+                // Near the rows' end: the same place of the next two.
+                let inside = (at * CHUNK * size_of::<W>() + AHEAD_BYTES) < whole * size_of::<W>();
+                let ahead = AHEAD_BYTES + if inside { 0 } else { cols * size_of::<W>() };
+                prefetch::to_write_after(first, ahead);
+                prefetch::to_write_after(second, ahead);
+                apply_chunk(first, u32::from_le_bytes(*words.0), u32::MAX, first_scale);
+                apply_chunk(second, u32::from_le_bytes(*words.1), u32::MAX, second_scale);
+            }
+        }
+
         /// Applies one row with a scale for each column.
         $(#[$feature])*
         pub(super) fn apply_columns<W: Weight>(row: ApplyRow<'_, W>) {
@@ -187,6 +217,7 @@ macro_rules! row_kernels {
             let (chunks, rest) = row.weights.as_chunks_mut::<CHUNK>();
             for (index, (chunk, scale)) in chunks.iter_mut().zip(scales).enumerate() {
                 let scale = to_lanes::<W, W>(scale);
+                prefetch::to_write_after(chunk, AHEAD_BYTES);
                 apply_chunk(chunk, word(row.bits, index), mask_word(row.mask, index), scale);
             }
             if !rest.is_empty() {
@@ -213,3 +244,52 @@ macro_rules! row_kernels {
     };
 }
 pub(super) use row_kernels;
+
+/// Writes `pack_words` for an instruction set that packs whole chunks word by word.
+macro_rules! pack_words {
+    ($(#[$feature:meta])*) => {
+        $(#[$feature])*
+        fn pack_words<B: Weight, T: Weight>(
+            bases: &[[B; CHUNK]],
+            tuneds: &[[T; CHUNK]],
+            words: &mut [[u8; 4]],
+            lanes: &mut Lanes,
+        ) {
+            for ((base, tuned), word) in bases.iter().zip(tuneds).zip(words) {
+                *word = pack_chunk::<B, T, false>(base, tuned, lanes).0.to_le_bytes();
+            }
+        }
+    };
+}
+pub(super) use pack_words;
+
+/// Writes `pack_words` for an instruction set that stores sixteen words of bits, a cache line of them,
+/// at once by its `store_line`: each store by itself would keep a place in the processor's store
+/// buffer until the line is there.
+macro_rules! pack_lines {
+    ($(#[$feature:meta])*) => {
+        $(#[$feature])*
+        fn pack_words<B: Weight, T: Weight>(
+            bases: &[[B; CHUNK]],
+            tuneds: &[[T; CHUNK]],
+            words: &mut [[u8; 4]],
+            lanes: &mut Lanes,
+        ) {
+            let (base_lines, bases) = bases.as_chunks::<16>();
+            let (tuned_lines, tuneds) = tuneds.as_chunks::<16>();
+            let (lines, words) = words.split_at_mut(16 * base_lines.len());
+            let lines = lines.as_chunks_mut::<16>().0;
+            for ((bases, tuneds), line) in base_lines.iter().zip(tuned_lines).zip(lines) {
+                let mut bits = [[0; 4]; 16];
+                for ((base, tuned), word) in bases.iter().zip(tuneds).zip(&mut bits) {
+                    *word = pack_chunk::<B, T, false>(base, tuned, lanes).0.to_le_bytes();
+                }
+                store_line(&bits, line);
+            }
+            for ((base, tuned), word) in bases.iter().zip(tuneds).zip(words) {
+                *word = pack_chunk::<B, T, false>(base, tuned, lanes).0.to_le_bytes();
+            }
+        }
+    };
+}
+pub(super) use pack_lines;

@@ -1,14 +1,19 @@
 //! The definition of each step, on 32 values at a time, in plain Rust.
 
 use super::rows::{
-    ApplyRow, PackRow, mask_word, padded, row_kernels, sum_in_order, word, write_word,
+    AHEAD_BYTES, ApplyRow, PackRow, mask_word, pack_words, padded, row_kernels, sum_in_order, word,
+    write_word,
 };
-use crate::weights::{BLOCK, CHUNK, Weight};
+use crate::{
+    prefetch,
+    weights::{BLOCK, CHUNK, Weight},
+};
 
 /// 32 numbers in order.
 type Lanes = [f32; CHUNK];
 
 row_kernels!();
+pack_words!();
 
 fn splat(value: f32) -> Lanes {
     [value; CHUNK]

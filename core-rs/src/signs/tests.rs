@@ -130,12 +130,18 @@ proptest! {
     #[test]
     fn applying_rounds_once((cols, weights) in matrix(), scale in 0.0f32..0.1) {
         let (bits, ..) = pack_f32(&vec![0.0; weights.len()], &weights, cols);
-        let scales = vec![scale; weights.len() / cols];
+        // Each row its own: half of the one before.
+        let halves = std::iter::successors(Some(scale), |scale| Some(scale / 2.0));
+        let scales: Vec<f32> = halves.take(weights.len() / cols).collect();
         let mut narrow: Vec<bf16> = weights.iter().copied().map(bf16::from_f32).collect();
         let expected: Vec<u16> = narrow
             .iter()
             .zip(&weights)
-            .map(|(w, sign)| w.to_f32() + if *sign > 0.0 { scale } else { -scale })
+            .enumerate()
+            .map(|(at, (w, sign))| {
+                let scale = scales[at / cols];
+                w.to_f32() + if *sign > 0.0 { scale } else { -scale }
+            })
             .map(|sum| bf16::from_f32(sum).to_bits())
             .collect();
         apply(WeightsMut::Bf16(&mut narrow), cols, &bits, &scales).unwrap();

@@ -1,9 +1,10 @@
 //! Adding 16 rows of votes to counts in binary digits.
 
 use super::{
-    super::lanes::{Lanes, add16, prefetch},
+    super::lanes::{Lanes, add16},
     BLOCK_BYTES,
 };
+use crate::prefetch;
 
 /// Adds 16 rows to the digits in `room`, the rows' first byte at byte `at` of each digit, and asks for
 /// the `next` rows, which lie elsewhere.
@@ -19,7 +20,7 @@ pub(super) fn add_votes<L: Lanes>(
         for (bits, (row, next)) in bits.iter_mut().zip(rows.iter().zip(next)) {
             *bits = L::load(&row[offset..]);
             if offset % 64 == 0 {
-                prefetch(&next[offset..offset + 64]);
+                prefetch::to_read(&next[offset..offset + 64]);
             }
         }
         add_columns(&bits, room, at + offset);
