@@ -4,8 +4,8 @@
 //! the rest added in ascending order in float64, starting from 0, divided by their number and rounded
 //! to float32. (Zeros of either sign are equal, and a sum that starts from 0 does not tell them apart.)
 //!
-//! The rows are sorted against each other by a network of comparators (Batcher's odd-even merge sort),
-//! 16 columns at a time: no branch depends on a value. O(n log^2 n d).
+//! The rows are sorted against each other by a network of comparators, 16 columns at a time: no branch
+//! depends on a value. O(n log^2 n d).
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -28,17 +28,16 @@ use crate::{
 
 /// Columns that are sorted at once.
 const WIDTH: usize = 16;
-/// Columns that are read at once.
-const READ: usize = 128;
+/// Columns that are read at once: enough for the processor to see a row of memory coming.
+const READ: usize = 256;
 
 /// [`WIDTH`] columns of one row, in a cache line of their own.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Line([f32; WIDTH]);
 
-impl Line {
-    const ZERO: Self = Self([0.0; WIDTH]);
-}
+/// What fills up the rows to whole blocks: above every value.
+const ABOVE: Line = Line([f32::INFINITY; WIDTH]);
 
 /// Writes the trimmed mean of the rows for each column.
 ///
@@ -56,22 +55,22 @@ pub fn trimmed_mean(
     check_rows(lengths, cols, "values")?;
     check_trim(rows.len(), trim)?;
     check_length("means", cols, means.len())?;
-    let pairs = network::comparators(rows.len());
+    let padded = rows.len().next_multiple_of(network::BLOCK_ROWS);
     let finite = means
         .par_chunks_mut(READ)
         .enumerate()
-        .map_init(Vec::new, |room, (block, means)| {
-            let finite = read(rows, block * READ, means.len(), room);
-            for (lines, means) in room
-                .chunks_exact_mut(rows.len())
-                .zip(means.chunks_mut(WIDTH))
-            {
-                let mut line = Line::ZERO;
-                dispatch!(isa, trimmed(&pairs, trim, lines, &mut line));
-                means.copy_from_slice(&line.0[..means.len()]);
-            }
-            finite
-        })
+        .map_init(
+            || vec![ABOVE; READ / WIDTH * padded],
+            |room, (block, means)| {
+                let finite = read(rows, block * READ, means.len(), room);
+                for (lines, means) in room.chunks_mut(padded).zip(means.chunks_mut(WIDTH)) {
+                    let mut line = ABOVE;
+                    dispatch!(isa, trimmed(rows.len(), trim, lines, &mut line));
+                    means.copy_from_slice(&line.0[..means.len()]);
+                }
+                finite
+            },
+        )
         .reduce(|| true, |a, b| a && b);
     if finite {
         Ok(())
@@ -80,10 +79,10 @@ pub fn trimmed_mean(
     }
 }
 
-/// Copies some columns of all rows, [`WIDTH`] of them after the other; tells whether all are finite.
-fn read(rows: &[Weights<'_>], start: usize, width: usize, room: &mut Vec<Line>) -> bool {
-    room.clear();
-    room.resize(width.div_ceil(WIDTH) * rows.len(), Line::ZERO);
+/// Copies some columns of all rows, [`WIDTH`] of them after the other, where the rows' lines are filled
+/// up already; tells whether all are finite.
+fn read(rows: &[Weights<'_>], start: usize, width: usize, room: &mut [Line]) -> bool {
+    let padded = room.len() / (READ / WIDTH);
     let mut largest = [0; WIDTH];
     let mut scratch = [0.0; BLOCK];
     for (index, row) in rows.iter().enumerate() {
@@ -94,11 +93,13 @@ fn read(rows: &[Weights<'_>], start: usize, width: usize, room: &mut Vec<Line>) 
             None => {}
         }
         let values = row.block(start..start + width, &mut scratch);
-        let lines = room[index..].iter_mut().step_by(rows.len());
+        let lines = room[index..].iter_mut().step_by(padded);
         for (line, values) in lines.zip(values.chunks(WIDTH)) {
-            match values.first_chunk::<WIDTH>() {
-                Some(values) => line.0 = *values,
-                None => line.0[..values.len()].copy_from_slice(values),
+            if let Some(values) = values.first_chunk() {
+                line.0 = *values;
+            } else {
+                line.0.fill(0.0);
+                line.0[..values.len()].copy_from_slice(values);
             }
             for (largest, value) in largest.iter_mut().zip(line.0) {
                 *largest = (*largest).max(value.to_bits() & 0x7fff_ffff);

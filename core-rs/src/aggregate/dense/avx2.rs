@@ -1,36 +1,46 @@
 //! 16 columns in two registers.
 #![allow(unsafe_code)]
 
-use std::arch::x86_64::{_mm256_loadu_ps, _mm256_max_ps, _mm256_min_ps, _mm256_storeu_ps};
+use std::arch::x86_64::{__m256, _mm256_loadu_ps, _mm256_max_ps, _mm256_min_ps, _mm256_storeu_ps};
 
 use super::{
     Line,
-    network::{self, Compare},
+    network::{self, Register},
 };
 
 #[target_feature(enable = "avx2")]
-pub(super) fn trimmed(pairs: &[(u32, u32)], trim: usize, lines: &mut [Line], means: &mut Line) {
-    network::trimmed::<Avx2>(pairs, trim, lines, means);
+pub(super) fn trimmed(rows: usize, trim: usize, lines: &mut [Line], means: &mut Line) {
+    network::trimmed::<__m256>(rows, trim, lines, means);
 }
 
-struct Avx2;
+// SAFETY, for all blocks below: only the entry point above uses this, which enables the instructions;
+// loads and stores stay within a part of a line, which has their size.
+impl Register for __m256 {
+    const COLUMNS: usize = 8;
 
-// SAFETY, for the block below: only the entry point above uses this, which enables the instructions;
-// loads and stores stay within parts of a line of their size.
-impl Compare for Avx2 {
     #[inline(always)]
-    fn compare(first: &mut Line, second: &mut Line) {
-        let halves = second.0.as_chunks_mut::<8>().0;
-        for (first, second) in first.0.as_chunks_mut::<8>().0.iter_mut().zip(halves) {
-            // SAFETY: as above.
-            unsafe {
-                let (a, b) = (
-                    _mm256_loadu_ps(first.as_ptr()),
-                    _mm256_loadu_ps(second.as_ptr()),
-                );
-                _mm256_storeu_ps(first.as_mut_ptr(), _mm256_min_ps(a, b));
-                _mm256_storeu_ps(second.as_mut_ptr(), _mm256_max_ps(b, a));
-            }
-        }
+    fn load(line: &Line, part: usize) -> Self {
+        let columns: &[f32; 8] = &line.0.as_chunks().0[part];
+        // SAFETY: as above.
+        unsafe { _mm256_loadu_ps(columns.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store(self, line: &mut Line, part: usize) {
+        let columns: &mut [f32; 8] = &mut line.0.as_chunks_mut().0[part];
+        // SAFETY: as above.
+        unsafe { _mm256_storeu_ps(columns.as_mut_ptr(), self) }
+    }
+
+    #[inline(always)]
+    fn lower(self, other: Self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm256_min_ps(self, other) }
+    }
+
+    #[inline(always)]
+    fn higher(self, other: Self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm256_max_ps(other, self) }
     }
 }

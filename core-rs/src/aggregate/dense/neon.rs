@@ -1,33 +1,46 @@
 //! 16 columns in four registers.
 #![allow(unsafe_code)]
 
-use std::arch::aarch64::{vld1q_f32, vmaxq_f32, vminq_f32, vst1q_f32};
+use std::arch::aarch64::{float32x4_t, vld1q_f32, vmaxq_f32, vminq_f32, vst1q_f32};
 
 use super::{
     Line,
-    network::{self, Compare},
+    network::{self, Register},
 };
 
 #[target_feature(enable = "neon")]
-pub(super) fn trimmed(pairs: &[(u32, u32)], trim: usize, lines: &mut [Line], means: &mut Line) {
-    network::trimmed::<Neon>(pairs, trim, lines, means);
+pub(super) fn trimmed(rows: usize, trim: usize, lines: &mut [Line], means: &mut Line) {
+    network::trimmed::<float32x4_t>(rows, trim, lines, means);
 }
 
-struct Neon;
+// SAFETY, for all blocks below: only the entry point above uses this, which enables the instructions;
+// loads and stores stay within a part of a line, which has their size.
+impl Register for float32x4_t {
+    const COLUMNS: usize = 4;
 
-// SAFETY, for the block below: only the entry point above uses this, which enables the instructions;
-// loads and stores stay within parts of a line of their size.
-impl Compare for Neon {
     #[inline(always)]
-    fn compare(first: &mut Line, second: &mut Line) {
-        let quarters = second.0.as_chunks_mut::<4>().0;
-        for (first, second) in first.0.as_chunks_mut::<4>().0.iter_mut().zip(quarters) {
-            // SAFETY: as above.
-            unsafe {
-                let (a, b) = (vld1q_f32(first.as_ptr()), vld1q_f32(second.as_ptr()));
-                vst1q_f32(first.as_mut_ptr(), vminq_f32(a, b));
-                vst1q_f32(second.as_mut_ptr(), vmaxq_f32(b, a));
-            }
-        }
+    fn load(line: &Line, part: usize) -> Self {
+        let columns: &[f32; 4] = &line.0.as_chunks().0[part];
+        // SAFETY: as above.
+        unsafe { vld1q_f32(columns.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store(self, line: &mut Line, part: usize) {
+        let columns: &mut [f32; 4] = &mut line.0.as_chunks_mut().0[part];
+        // SAFETY: as above.
+        unsafe { vst1q_f32(columns.as_mut_ptr(), self) }
+    }
+
+    #[inline(always)]
+    fn lower(self, other: Self) -> Self {
+        // SAFETY: as above.
+        unsafe { vminq_f32(self, other) }
+    }
+
+    #[inline(always)]
+    fn higher(self, other: Self) -> Self {
+        // SAFETY: as above.
+        unsafe { vmaxq_f32(other, self) }
     }
 }

@@ -1,49 +1,54 @@
-//! The network: which rows are compared, and comparing them.
+//! The network: which rows are compared with which, whatever their values.
+//!
+//! Blocks of sixteen rows are sorted in registers by Batcher's odd-even merge sort. Then sorted runs
+//! are merged two by two, twice as long each time: the first one backwards against the second leaves
+//! the lower half before the higher, each rising and falling once, and comparing at half the distance
+//! over and over sorts both (Batcher's bitonic merge). Its last four steps stay within a block, which
+//! takes them in registers. Rows that a block or a run lacks count as infinite: the ones that fill up a
+//! block are, and a comparison with one that is not there would change nothing.
 
-use super::Line;
+use super::{Line, WIDTH};
 
-/// The pairs of rows (lower, higher) that Batcher's odd-even merge sort compares, in order.
-pub(super) fn comparators(rows: usize) -> Vec<(u32, u32)> {
-    let mut pairs = Vec::new();
-    let mut sorted = 1;
-    while sorted < rows {
-        let mut apart = sorted;
-        while apart > 0 {
-            for start in (apart % sorted..rows.saturating_sub(apart)).step_by(2 * apart) {
-                for low in start..(start + apart).min(rows - apart) {
-                    if low / (2 * sorted) == (low + apart) / (2 * sorted) {
-                        #[allow(clippy::cast_possible_truncation)] // rows of a real round
-                        pairs.push((low as u32, (low + apart) as u32));
-                    }
-                }
-            }
-            apart /= 2;
-        }
-        sorted *= 2;
-    }
-    pairs
+/// Rows that are in registers at once.
+pub(super) const BLOCK_ROWS: usize = 16;
+
+/// Some columns of one row.
+pub(super) trait Register: Copy {
+    /// Values in a register.
+    const COLUMNS: usize;
+
+    /// The columns from `part` times [`Register::COLUMNS`] on.
+    fn load(line: &Line, part: usize) -> Self;
+
+    /// The other way round.
+    fn store(self, line: &mut Line, part: usize);
+
+    /// The lower value of each column; of two equal ones the other's.
+    fn lower(self, other: Self) -> Self;
+
+    /// The value of each column that `lower` does not give.
+    fn higher(self, other: Self) -> Self;
 }
 
-/// An instruction set's comparator.
-pub(super) trait Compare {
-    /// Puts the lower value of each column into the first line, the higher one into the second.
-    fn compare(first: &mut Line, second: &mut Line);
+/// Puts the lower values into the first of each pair of rows and the higher ones into the second.
+macro_rules! compare {
+    ($rows:ident: $(($low:literal $high:literal))*) => {
+        $(
+            ($rows[$low], $rows[$high]) =
+                ($rows[$low].lower($rows[$high]), $rows[$low].higher($rows[$high]));
+        )*
+    };
 }
 
-/// Sorts the lines and writes the mean of those that are kept.
+/// Sorts the lines and writes the mean of those that are kept: `rows` of them less `trim` at each end.
+/// The lines are filled up to whole blocks with infinities.
 #[inline(always)]
-pub(super) fn trimmed<C: Compare>(
-    pairs: &[(u32, u32)],
-    trim: usize,
-    lines: &mut [Line],
-    means: &mut Line,
-) {
-    for (low, high) in pairs {
-        let (before, after) = lines.split_at_mut(*high as usize);
-        C::compare(&mut before[*low as usize], &mut after[0]);
+pub(super) fn trimmed<R: Register>(rows: usize, trim: usize, lines: &mut [Line], means: &mut Line) {
+    for part in 0..WIDTH / R::COLUMNS {
+        sort::<R>(lines, part);
     }
-    let kept = &lines[trim..lines.len() - trim];
-    let mut sums = [0.0f64; super::WIDTH];
+    let kept = &lines[trim..rows - trim];
+    let mut sums = [0.0f64; WIDTH];
     for line in kept {
         for (sum, value) in sums.iter_mut().zip(line.0) {
             *sum += f64::from(value);
@@ -52,5 +57,144 @@ pub(super) fn trimmed<C: Compare>(
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // rounded, as defined
     for (mean, sum) in means.0.iter_mut().zip(sums) {
         *mean = (sum / kept.len() as f64) as f32;
+    }
+}
+
+#[inline(always)]
+fn sort<R: Register>(lines: &mut [Line], part: usize) {
+    for block in lines.as_chunks_mut().0 {
+        in_registers::<R, false>(block, part);
+    }
+    let mut sorted = BLOCK_ROWS;
+    while sorted < lines.len() {
+        for run in lines.chunks_mut(2 * sorted) {
+            if run.len() > sorted {
+                merge::<R>(run, sorted, part);
+            }
+        }
+        sorted *= 2;
+    }
+}
+
+/// Merges the run's first `sorted` lines with the others.
+#[inline(always)]
+fn merge<R: Register>(run: &mut [Line], sorted: usize, part: usize) {
+    let (first, second) = run.split_at_mut(sorted);
+    compare_lines::<R>(first.iter_mut().rev().zip(second), part);
+    let mut distance = sorted / 2;
+    while distance >= BLOCK_ROWS {
+        for window in run.chunks_mut(2 * distance) {
+            let (low, high) = window.split_at_mut(distance.min(window.len()));
+            compare_lines::<R>(low.iter_mut().zip(high), part);
+        }
+        distance /= 2;
+    }
+    for block in run.as_chunks_mut().0 {
+        in_registers::<R, true>(block, part);
+    }
+}
+
+#[inline(always)]
+fn compare_lines<'a, R: Register>(
+    pairs: impl Iterator<Item = (&'a mut Line, &'a mut Line)>,
+    part: usize,
+) {
+    for (low, high) in pairs {
+        let (first, second) = (R::load(low, part), R::load(high, part));
+        first.lower(second).store(low, part);
+        first.higher(second).store(high, part);
+    }
+}
+
+/// Sorts a block, or merges it where it rises and falls once.
+#[inline(always)]
+fn in_registers<R: Register, const MERGE: bool>(block: &mut [Line; BLOCK_ROWS], part: usize) {
+    let mut rows = [R::load(&block[0], part); BLOCK_ROWS];
+    for (row, line) in rows.iter_mut().zip(&*block).skip(1) {
+        *row = R::load(line, part);
+    }
+    let rows = if MERGE {
+        merge_block(rows)
+    } else {
+        sort_block(rows)
+    };
+    for (line, row) in block.iter_mut().zip(rows) {
+        row.store(line, part);
+    }
+}
+
+/// Batcher's odd-even merge sort of sixteen.
+#[inline(always)]
+fn sort_block<R: Register>(mut rows: [R; BLOCK_ROWS]) -> [R; BLOCK_ROWS] {
+    compare!(rows: (0 1) (2 3) (4 5) (6 7) (8 9) (10 11) (12 13) (14 15));
+
+    compare!(rows: (0 2) (1 3) (4 6) (5 7) (8 10) (9 11) (12 14) (13 15));
+    compare!(rows: (1 2) (5 6) (9 10) (13 14));
+
+    compare!(rows: (0 4) (1 5) (2 6) (3 7) (8 12) (9 13) (10 14) (11 15));
+    compare!(rows: (2 4) (3 5) (10 12) (11 13));
+    compare!(rows: (1 2) (3 4) (5 6) (9 10) (11 12) (13 14));
+
+    compare!(rows: (0 8) (1 9) (2 10) (3 11) (4 12) (5 13) (6 14) (7 15));
+    compare!(rows: (4 8) (5 9) (6 10) (7 11));
+    compare!(rows: (2 4) (3 5) (6 8) (7 9) (10 12) (11 13));
+    compare!(rows: (1 2) (3 4) (5 6) (7 8) (9 10) (11 12) (13 14));
+    rows
+}
+
+/// The last four steps of a bitonic merge.
+#[inline(always)]
+fn merge_block<R: Register>(mut rows: [R; BLOCK_ROWS]) -> [R; BLOCK_ROWS] {
+    compare!(rows: (0 8) (1 9) (2 10) (3 11) (4 12) (5 13) (6 14) (7 15));
+    compare!(rows: (0 4) (1 5) (2 6) (3 7) (8 12) (9 13) (10 14) (11 15));
+    compare!(rows: (0 2) (1 3) (4 6) (5 7) (8 10) (9 11) (12 14) (13 15));
+    compare!(rows: (0 1) (2 3) (4 5) (6 7) (8 9) (10 11) (12 13) (14 15));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rows of one column.
+    fn sorted(values: &[f32]) -> Vec<f32> {
+        let mut lines: Vec<Line> = values.iter().map(|value| Line([*value; WIDTH])).collect();
+        let padded = lines.len().next_multiple_of(BLOCK_ROWS);
+        lines.resize(padded, Line([f32::INFINITY; WIDTH]));
+        for part in 0..WIDTH / <[f32; 4]>::COLUMNS {
+            sort::<[f32; 4]>(&mut lines, part);
+        }
+        let columns = 0..WIDTH;
+        let rows = lines[..values.len()].iter();
+        rows.map(|line| {
+            columns
+                .clone()
+                .for_each(|column| assert_eq!(line.0[column].to_bits(), line.0[0].to_bits()));
+            line.0[0]
+        })
+        .collect()
+    }
+
+    /// A network that sorts zeros and ones sorts everything (the 0-1 principle: Knuth, vol. 3, 5.3.4).
+    #[test]
+    fn sixteen_rows_of_zeros_and_ones_are_sorted_whatever_they_are() {
+        for ones in 0..1 << BLOCK_ROWS {
+            let rows: Vec<f32> = (0..BLOCK_ROWS)
+                .map(|row| if ones >> row & 1 == 1 { 1.0 } else { 0.0 })
+                .collect();
+            assert!(sorted(&rows).is_sorted(), "{ones:016b}");
+        }
+    }
+
+    #[test]
+    fn two_sorted_runs_of_any_length_become_one() {
+        for rows in 1..=8 * BLOCK_ROWS {
+            for zeros in 0..=rows {
+                let mut values = vec![1.0; rows];
+                // Spread over the rows, so that every run has some.
+                (0..zeros).for_each(|zero| values[zero * 61 % rows.max(1)] = 0.0);
+                assert!(sorted(&values).is_sorted(), "{zeros} zeros in {rows} rows");
+            }
+        }
     }
 }

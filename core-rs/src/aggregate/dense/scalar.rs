@@ -1,21 +1,40 @@
-//! The definition: compare, exchange, and add in ascending order.
+//! The definition: which of two values is the lower one.
 
 use super::{
     Line,
-    network::{self, Compare},
+    network::{self, Register},
 };
 
-pub(super) fn trimmed(pairs: &[(u32, u32)], trim: usize, lines: &mut [Line], means: &mut Line) {
-    network::trimmed::<Scalar>(pairs, trim, lines, means);
+pub(super) fn trimmed(rows: usize, trim: usize, lines: &mut [Line], means: &mut Line) {
+    network::trimmed::<[f32; 4]>(rows, trim, lines, means);
 }
 
-struct Scalar;
+impl Register for [f32; 4] {
+    const COLUMNS: usize = 4;
 
-impl Compare for Scalar {
     #[inline(always)]
-    fn compare(first: &mut Line, second: &mut Line) {
-        for (a, b) in first.0.iter_mut().zip(&mut second.0) {
-            (*a, *b) = if *a < *b { (*a, *b) } else { (*b, *a) };
+    fn load(line: &Line, part: usize) -> Self {
+        line.0.as_chunks().0[part]
+    }
+
+    #[inline(always)]
+    fn store(self, line: &mut Line, part: usize) {
+        line.0.as_chunks_mut().0[part] = self;
+    }
+
+    #[inline(always)]
+    fn lower(mut self, other: Self) -> Self {
+        for (value, other) in self.iter_mut().zip(other) {
+            *value = if *value < other { *value } else { other };
         }
+        self
+    }
+
+    #[inline(always)]
+    fn higher(mut self, other: Self) -> Self {
+        for (value, other) in self.iter_mut().zip(other) {
+            *value = if *value < other { other } else { *value };
+        }
+        self
     }
 }
