@@ -275,11 +275,13 @@ macro_rules! pack_lines {
             words: &mut [[u8; 4]],
             lanes: &mut Lanes,
         ) {
-            let (base_lines, bases) = bases.as_chunks::<16>();
-            let (tuned_lines, tuneds) = tuneds.as_chunks::<16>();
-            let (lines, words) = words.split_at_mut(16 * base_lines.len());
-            let lines = lines.as_chunks_mut::<16>().0;
-            for ((bases, tuneds), line) in base_lines.iter().zip(tuned_lines).zip(lines) {
+            let whole = bases.len() / 16 * 16;
+            let (whole_bases, bases) = bases.split_at(whole);
+            let (whole_tuneds, tuneds) = tuneds.split_at(whole);
+            let (lines, words) = words.split_at_mut(whole);
+            // Not as arrays of sixteen: written out sixteen times, loads first, the loop is 7 % slower.
+            let pairs = whole_bases.chunks(16).zip(whole_tuneds.chunks(16));
+            for ((bases, tuneds), line) in pairs.zip(lines.as_chunks_mut().0) {
                 let mut bits = [[0; 4]; 16];
                 for ((base, tuned), word) in bases.iter().zip(tuneds).zip(&mut bits) {
                     *word = pack_chunk::<B, T, false>(base, tuned, lanes).0.to_le_bytes();
