@@ -24,8 +24,9 @@ use crate::{
     isa::{Isa, dispatch},
 };
 
-/// Bytes of a row that are counted at once: all digits of that many columns stay in the first cache.
-const BLOCK_BYTES: usize = 1024;
+/// Bytes of a row that are counted at once: enough for the processor to see a row of memory coming, and
+/// all digits of that many columns stay in the second cache.
+const BLOCK_BYTES: usize = 8192;
 const NO_VOTES: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
 /// Writes the number of contributors whose bit is 1, for each column.

@@ -6,8 +6,11 @@ use super::{
 };
 use crate::prefetch;
 
-/// Adds 16 rows to the digits in `room`, the rows' first byte at byte `at` of each digit, and asks for
-/// the `next` rows, which lie elsewhere.
+/// How far ahead in its row memory is asked for.
+const AHEAD_BYTES: usize = 512;
+
+/// Adds 16 rows to the digits in `room`, the rows' first byte at byte `at` of each digit. Asks for what
+/// follows in each row and, near its end, in the `next` one, which lies elsewhere.
 #[inline(always)]
 pub(super) fn add_votes<L: Lanes>(
     rows: &[&[u8]; 16],
@@ -20,11 +23,21 @@ pub(super) fn add_votes<L: Lanes>(
         for (bits, (row, next)) in bits.iter_mut().zip(rows.iter().zip(next)) {
             *bits = L::load(&row[offset..]);
             if offset % 64 == 0 {
-                prefetch::to_read(&next[offset..offset + 64]);
+                prefetch::to_read(line(row, next, offset + AHEAD_BYTES));
             }
         }
         add_columns(&bits, room, at + offset);
     }
+}
+
+/// A cache line of one part of a row, or behind its end of the next part; none behind both.
+#[inline(always)]
+fn line<'a>(part: &'a [u8], next: &'a [u8], at: usize) -> &'a [u8] {
+    let found = match at.checked_sub(part.len()) {
+        None => part.get(at..at + 64),
+        Some(at) => next.get(at..at + 64),
+    };
+    found.unwrap_or_default()
 }
 
 #[inline(always)]
