@@ -1,9 +1,9 @@
 """Packing and applying signs against what memory allows and against torch's plain expressions.
 
 9728 x 2560 bfloat16, one process, one thread, in turns over several matrices, so that none of them
-is in a near cache, and each work over all of them: where one happens to lie in memory makes it up to a
-tenth slower than another. *read* reads two streams, *in place* flips one where it lies, each by the
-instruction set that is fastest at it; both on the buffers that the kernels work on.
+is in a near cache, and each work over all of them: where one happens to lie in memory makes it up
+to a tenth slower than another. *read* reads two streams, *in place* flips one where it lies, each
+by the instruction set that is fastest at it; both on the buffers that the kernels work on.
 """
 
 from collections.abc import Callable, Iterator, Mapping

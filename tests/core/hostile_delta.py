@@ -42,6 +42,11 @@ def header(terms: list[JSON] | None = None, **changes: Any) -> JSON:
     } | changes
 
 
+def sparse(*, values: int, steps: int) -> Parts:
+    """Returns the parts of a sparse term."""
+    return {"w.sparse.value": ("BF16", [values]), "w.sparse.index": ("U8", [steps])}
+
+
 def without(key: str) -> JSON:
     """Returns a header that lacks a field."""
     return {name: value for name, value in header().items() if name != key}
@@ -214,6 +219,25 @@ DELTA: dict[str, Hostile] = {
         {"w.B.values": ("F16", [1, 2]), "w.A.scale": ("F16", [1, 1]), "w.A.sign": ("U8", [1, 1])},
     ),
     "scale not finite": of(header(), "tensor 'w.scale' is not finite", fill=255),
+    "no five digits": of(
+        header([TERNARY]),
+        "part 'w.ternary.codes': expected bytes of at most 242, five digits in base 3, got 243",
+        {"w.ternary.scale": ("F16", [2, 1]), "w.ternary.codes": ("U8", [2, 1])},
+        fill=243,
+    ),
+    "places too few": of(
+        header([SPARSE | {"count": 2}]),
+        "part 'w.sparse.index': expected 2 places, got 1",
+        sparse(values=2, steps=1),
+    ),
+    "places too many": of(
+        header([SPARSE | {"steps": 3}]),
+        "part 'w.sparse.index': expected 1 places, got 3",
+        sparse(values=1, steps=3),
+    ),
+    "place beyond the tensor": of(
+        header([SPARSE]), "expected places below 6, got 9", sparse(values=1, steps=1), fill=9
+    ),
 }
 
 SOUND: dict[str, bytes] = {
@@ -232,9 +256,7 @@ SOUND: dict[str, bytes] = {
             "w.ternary.codes": ("U8", [2, 1]), "w.int.codes": ("U8", [2, 2]),
         },
     ),
-    "sparse": delta(
-        header([SPARSE]), {"w.sparse.value": ("BF16", [1]), "w.sparse.index": ("U8", [1])}
-    ),
+    "sparse": delta(header([SPARSE]), sparse(values=1, steps=1)),
     "low rank": delta(
         header([LOW], form="lowrank", quality=QUALITY, recipe={"a": [1, {"b": None}]}, seed=7),
         {

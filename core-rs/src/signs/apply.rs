@@ -49,45 +49,71 @@ fn apply_rows<W: Weight>(
     planes.check(rows, cols)?;
     check_length("scales", axis.scales(rows, cols), scales.len())?;
     check_scales(axis, cols, scales)?;
-    if rows == 0 {
-        return Ok(());
+    if rows > 0 {
+        let job = Job {
+            cols,
+            axis,
+            planes,
+            scales,
+            isa,
+        };
+        job.apply(weights);
     }
-    let row = |row: usize, weights| {
-        let (bits, mask) = planes.row(row, cols);
-        let scales = scales_of_row(axis, row, cols, scales);
+    Ok(())
+}
+
+/// What all rows have in common.
+struct Job<'a> {
+    cols: usize,
+    axis: Axis,
+    planes: Planes<'a>,
+    scales: &'a [f32],
+    isa: Isa,
+}
+
+impl Job<'_> {
+    fn apply<W: Weight>(&self, weights: &mut [W]) {
+        let side_by_side =
+            matches!(self.axis, Axis::Row | Axis::Matrix) && self.planes.mask.is_none();
+        weights
+            .par_chunks_mut(2 * self.cols)
+            .with_min_len(rows_per_task(self.cols).div_ceil(2))
+            .enumerate()
+            .for_each(|(pair, weights)| {
+                let (first, second) = weights.split_at_mut(self.cols);
+                let first = self.row(2 * pair, first);
+                if second.is_empty() {
+                    return self.apply_row(first);
+                }
+                let both = [first, self.row(2 * pair + 1, second)];
+                if side_by_side {
+                    dispatch!(self.isa, apply_pair(both));
+                } else {
+                    for row in both {
+                        self.apply_row(row);
+                    }
+                }
+            });
+    }
+
+    fn row<'b, W>(&'b self, row: usize, weights: &'b mut [W]) -> ApplyRow<'b, W> {
+        let (bits, mask) = self.planes.row(row, self.cols);
+        let scales = scales_of_row(self.axis, row, self.cols, self.scales);
         ApplyRow {
             weights,
             bits,
             mask,
             scales,
         }
-    };
-    let apply = |row: ApplyRow<'_, W>| {
-        if axis == Axis::Column {
-            dispatch!(isa, apply_columns(row));
+    }
+
+    fn apply_row<W: Weight>(&self, row: ApplyRow<'_, W>) {
+        if self.axis == Axis::Column {
+            dispatch!(self.isa, apply_columns(row));
         } else {
-            dispatch!(isa, apply_row(row, axis.group(cols)));
+            dispatch!(self.isa, apply_row(row, self.axis.group(self.cols)));
         }
-    };
-    let side_by_side = matches!(axis, Axis::Row | Axis::Matrix) && planes.mask.is_none();
-    weights
-        .par_chunks_mut(2 * cols)
-        .with_min_len(rows_per_task(cols).div_ceil(2))
-        .enumerate()
-        .for_each(|(pair, weights)| {
-            let (first, second) = weights.split_at_mut(cols);
-            let first = row(2 * pair, first);
-            if second.is_empty() {
-                return apply(first);
-            }
-            let both = [first, row(2 * pair + 1, second)];
-            if side_by_side {
-                dispatch!(isa, apply_pair(both));
-            } else {
-                both.into_iter().for_each(apply);
-            }
-        });
-    Ok(())
+    }
 }
 
 fn scales_of_row(axis: Axis, row: usize, cols: usize, scales: &[f32]) -> &[f32] {

@@ -27,7 +27,7 @@ from zoo.gym.delta.kinds import (
     TensorTerms,
     rows_and_columns,
 )
-from zoo.gym.delta.sparse import fault_of, places_of, steps_to, within
+from zoo.gym.delta.sparse import places_of, steps_to, within
 from zoo.gym.delta.stored import Stored
 from zoo.gym.errors import InputError
 
@@ -135,7 +135,6 @@ def test_steps_lead_back_to_their_places(gaps: list[int]) -> None:
         found = [place for piece in places_of(steps.index) for place in piece]
         assert found == places.tolist()
         if gaps:
-            assert fault_of(steps.index, len(gaps), int(places[-1]) + 1) is None
             which, inside = within(steps.index, int(places[cut]), int(places[-1]) + 1)
             assert (which.start, len(inside)) == (cut, len(gaps) - cut)
 
@@ -231,7 +230,7 @@ def _bf16(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> None
     ("name", "edit", "message"),
     [
         ("ternary", _ternary_byte, "up.weight.ternary.codes': expected bytes of at most 242"),
-        ("int4", _int_scale, r"up.weight.int.scale': expected finite values, got nan at \[0, 0\]"),
+        ("int4", _int_scale, r"up.weight.int.scale' is not finite: .* got NaN at \[0, 0\]"),
         ("int4", _int_bits, "header: tensors.0.terms.0.int.bits: input should be 2, 4 or 8"),
         ("int4", _other_bits, "down.weight.int.codes': expected U8 .3, 130. by its term"),
         ("ternary", _group, "header: tensors.0.terms.0.ternary.group: input should be 128"),
@@ -244,7 +243,7 @@ def _bf16(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> None
         ("lowrank-int4", _one_factor, "bits: expected 2 or two factor codecs"),
         ("lowrank-int4", _bits_and_factors, "bits: expected 2 and no factor codecs"),
         ("lowrank-int4", _factor, "lowrank.A: input should be 'codes2', 'sign'"),
-        ("lowrank-bf16", _bf16, r"up.weight.B.values': expected finite values, got inf"),
+        ("lowrank-bf16", _bf16, r"up.weight.B.values' is not finite: .* got an infinity"),
     ],
 )
 def test_a_rightly_sealed_contradiction_is_refused(

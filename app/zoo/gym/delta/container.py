@@ -6,16 +6,13 @@ always lie at bytes 35 to 99. It is the BLAKE3 hash of the whole file with those
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from zoo.gym.delta.header import FORMAT, VERSION, DeltaHeader
-from zoo.gym.delta.kinds import SparseTerm, TensorTerms, TernaryTerm, term_parts
-from zoo.gym.delta.sparse import fault_of
-from zoo.gym.delta.weights import from_bf16, refuse_not_finite
+from zoo.gym.delta.kinds import TensorTerms, term_parts
 from zoo.gym.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
 
 DIGEST_AT = 8 + len(b'{"__metadata__":{"digest":"')
 DIGEST_LENGTH = 64
-LAST_TERNARY = 242
 PART_TYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "U16": "<u2", "U8": "|u1"}
 """The types of parts, as safetensors and as NumPy name them; bfloat16 travels as uint16."""
 
@@ -65,8 +61,7 @@ def load_delta(path: Path) -> Delta:
     container = read_container(path)
     verify_digest(path, container)
     delta = parse(path, container)
-    verify_finite(delta)
-    verify_codes(delta)
+    verify_values(delta)
     return delta
 
 
@@ -152,44 +147,15 @@ def parse(path: Path, container: "Header") -> Delta:
     return Delta(path, header, digest, container.tensors, size, payload)
 
 
-def verify_finite(delta: Delta) -> None:
-    """Refuses a delta with a NaN or an infinity in a scale or a value.
-
-    Raises:
-        InputError: names the part and the index.
-    """
-    import numpy as np
-
-    for name, info in delta.parts.items():
-        if info.dtype in {"F32", "F16", "BF16"}:
-            values = open_part(delta, name)
-            wide = from_bf16(values) if info.dtype == "BF16" else values.astype(np.float32)
-            refuse_not_finite(wide, f"{delta.path}: part {name!r}")
-
-
-def verify_codes(delta: Delta) -> None:
-    """Refuses ternary bytes that hold no five digits, and places that lie beyond their tensor.
+def verify_values(delta: Delta) -> None:
+    """Refuses a NaN, an infinity, and codes that no codec writes; checks all else once more.
 
     Raises:
         InputError: names the part and what is wrong with it.
     """
-    import numpy as np
+    from zoo.core import read_delta
 
-    for tensor in delta.header.tensors:
-        for term in tensor.terms:
-            if isinstance(term, TernaryTerm):
-                name = f"{tensor.name}.ternary.codes"
-                most = int(np.max(open_part(delta, name)))
-                if most > LAST_TERNARY:
-                    raise InputError(
-                        f"{delta.path}: part {name!r}: expected bytes of at most {LAST_TERNARY},"
-                        f" five digits in base 3, got {most}"
-                    )
-            elif isinstance(term, SparseTerm):
-                name = f"{tensor.name}.sparse.index"
-                fault = fault_of(open_part(delta, name), term.count, prod(tensor.shape))
-                if fault:
-                    raise InputError(f"{delta.path}: part {name!r}: {fault}")
+    read_delta(delta.path)
 
 
 def read_part(delta: Delta, name: str) -> "NDArray[Any]":

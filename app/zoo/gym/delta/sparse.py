@@ -70,21 +70,6 @@ def places_of(index: "NDArray[Any]") -> "Iterator[NDArray[np.int64]]":
         last = int(reached[-1])
 
 
-def fault_of(index: "NDArray[Any]", count: int, size: int) -> str | None:
-    """Says what is wrong with steps that should lead to `count` places in a tensor of `size`."""
-    import numpy as np
-
-    found, last = 0, -1
-    for places in places_of(index):
-        found += places.size
-        last = int(places[-1]) if places.size else last
-    if found != count:
-        return f"expected {count} places, got {found}"
-    if index[-1] == np.iinfo(index.dtype).max:
-        return "expected the last step to lead to a place, got one past all places"
-    return None if last < size else f"expected places below {size}, got {last}"
-
-
 def within(index: "NDArray[Any]", start: int, stop: int) -> "tuple[slice, NDArray[np.int64]]":
     """Returns which of the values lie from place `start` up to `stop`, and where, from `start`."""
     import numpy as np

@@ -30,12 +30,13 @@ class DeltaFile:
 
 
 def read_delta(path: str | PathLike[str]) -> DeltaFile:
-    """Reads and checks a delta file, version 1: all of its bytes but for what the codes mean.
+    """Reads and checks a delta file, version 1, all of its bytes.
 
     Raises:
         InputError: no safetensors file, no delta, another version, damaged, a field that is absent,
             unknown or wrong, a part that is missing, too many or of another type or shape than its
-            term calls for, NaN or infinities in a part of floats.
+            term calls for, NaN or infinities in a part of floats, ternary bytes of no five digits,
+            places that are not as many as their values or lie beyond their tensor.
         OSError: what the file system answers.
     """
     digest, text, tensors = _core.read_delta(path)
