@@ -87,9 +87,9 @@ fn read(rows: &[Weights<'_>], start: usize, width: usize, room: &mut [Line]) -> 
     let mut scratch = [0.0; BLOCK];
     for (index, row) in rows.iter().enumerate() {
         match rows.get(index + AHEAD) {
-            Some(Weights::F32(later)) => prefetch::to_read(&later[start..start + width]),
-            Some(Weights::F16(later)) => prefetch::to_read(&later[start..start + width]),
-            Some(Weights::Bf16(later)) => prefetch::to_read(&later[start..start + width]),
+            Some(Weights::F32(later)) => prefetch::now(&later[start..start + width]),
+            Some(Weights::F16(later)) => prefetch::now(&later[start..start + width]),
+            Some(Weights::Bf16(later)) => prefetch::now(&later[start..start + width]),
             None => {}
         }
         let values = row.block(start..start + width, &mut scratch);

@@ -166,8 +166,8 @@ fn pass_by(
 ) {
     for (index, above) in panel.chunks(PASSING).enumerate() {
         let (now, next) = sums.split_at_mut(above.len());
-        prefetch::to_read(next[..PASSING.min(next.len())].as_flattened());
-        prefetch::to_read(part(later, index));
+        prefetch::now(next[..PASSING.min(next.len())].as_flattened());
+        prefetch::now(part(later, index));
         dispatch!(isa, add_block(above, near, now));
         sums = next;
     }
@@ -192,7 +192,7 @@ impl Panel {
         let laters = rows.iter().skip(AHEAD).map(|row| &row[range.clone()]);
         let laters = laters.chain(std::iter::repeat(&[][..]));
         for ((room, row), later) in room.chunks_exact_mut(range.len()).zip(rows).zip(laters) {
-            prefetch::to_read(later);
+            prefetch::now(later);
             room.copy_from_slice(&row[range.clone()]);
         }
         room.chunks_exact(range.len()).collect()

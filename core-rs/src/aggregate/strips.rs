@@ -69,7 +69,7 @@ pub(super) fn gather(
     room.resize(strips * height, Strip::ZERO);
     for (line, row) in order.iter().enumerate() {
         if let Some(later) = order.get(line + AHEAD) {
-            prefetch::to_read(&packed.rows[*later][bytes.clone()]);
+            prefetch::now(&packed.rows[*later][bytes.clone()]);
         }
         let row = &packed.rows[*row][bytes.clone()];
         let lines = room[line..].iter_mut().step_by(height);

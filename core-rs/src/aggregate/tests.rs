@@ -46,7 +46,8 @@ fn distances_count_the_columns_that_differ() {
 
 #[test]
 fn votes_are_the_sums_of_bits() {
-    for (n, cols) in SIZES {
+    // The last is more than one of the largest blocks.
+    for (n, cols) in SIZES.into_iter().chain([(5, 600_001)]) {
         let owned = bytes(n, cols.div_ceil(8));
         let rows: Vec<&[u8]> = owned.iter().map(Vec::as_slice).collect();
         let packed = Packed::new(&rows, cols).unwrap();

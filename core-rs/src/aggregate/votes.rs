@@ -24,9 +24,11 @@ use crate::{
     isa::{Isa, dispatch},
 };
 
-/// Bytes of a row that are counted at once: enough for the processor to see a row of memory coming, and
-/// all digits of that many columns stay in the second cache.
+/// Bytes of a row that are counted at once, at most: enough for the processor to see a row of memory
+/// coming, and all digits of that many columns stay in the second cache.
 const BLOCK_BYTES: usize = 8192;
+/// ... and at least, where each of several threads is to have some.
+const LEAST_BYTES: usize = 1024;
 const NO_VOTES: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
 /// Writes the number of contributors whose bit is 1, for each column.
@@ -36,10 +38,11 @@ const NO_VOTES: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 pub fn count_votes(isa: Isa, packed: Packed<'_>, counts: &mut [u32]) -> Result<(), CoreError> {
     check_length("counts", packed.cols(), counts.len())?;
     let digits = digits_of(packed.rows());
-    let blocks = counts.par_chunks_mut(8 * BLOCK_BYTES).enumerate();
+    let size = block_bytes(packed.cols());
+    let blocks = counts.par_chunks_mut(8 * size).enumerate();
     blocks.for_each_init(Vec::new, |room, (block, counts)| {
         let room = aligned(room, digits * BLOCK_BYTES);
-        count_block(isa, packed, block * BLOCK_BYTES, 0, room);
+        count_block(isa, packed, block * size, size, (0, room));
         write_counts(room, digits, counts);
     });
     Ok(())
@@ -54,10 +57,11 @@ pub fn majority(isa: Isa, packed: Packed<'_>, bits: &mut [u8]) -> Result<(), Cor
     check_length("bits", packed.cols().div_ceil(8), bits.len())?;
     let digits = digits_of(packed.rows());
     let start = (1 << digits) - (packed.rows() / 2 + 1);
-    let blocks = bits.par_chunks_mut(BLOCK_BYTES).enumerate();
+    let size = block_bytes(packed.cols());
+    let blocks = bits.par_chunks_mut(size).enumerate();
     blocks.for_each_init(Vec::new, |room, (block, bits)| {
         let room = aligned(room, (digits + 1) * BLOCK_BYTES);
-        count_block(isa, packed, block * BLOCK_BYTES, start, room);
+        count_block(isa, packed, block * size, size, (start, room));
         bits.copy_from_slice(&room[digits * BLOCK_BYTES..][..bits.len()]);
     });
     if let Some(last) = bits.last_mut() {
@@ -71,13 +75,28 @@ fn digits_of(rows: usize) -> usize {
     ((usize::BITS - rows.leading_zeros()) as usize).max(4)
 }
 
-/// Counts the block of columns from byte `at` on, all counts from `start`; digit `k` is then at `k * BLOCK_BYTES` of `room`.
-fn count_block(isa: Isa, packed: Packed<'_>, at: usize, start: usize, room: &mut [u8]) {
+/// Bytes of a row in a block, so that every thread gets some four blocks.
+fn block_bytes(cols: usize) -> usize {
+    let share = cols.div_ceil(8) / (4 * rayon::current_num_threads());
+    share
+        .next_multiple_of(LEAST_BYTES)
+        .clamp(LEAST_BYTES, BLOCK_BYTES)
+}
+
+/// Counts the block of `size` bytes of columns from byte `at` on, all counts from `start`; digit `k` is
+/// then at `k * BLOCK_BYTES` of `room`.
+fn count_block(
+    isa: Isa,
+    packed: Packed<'_>,
+    at: usize,
+    size: usize,
+    (start, room): (usize, &mut [u8]),
+) {
     for (k, digit) in room.chunks_exact_mut(BLOCK_BYTES).enumerate() {
         digit.fill(if start >> k & 1 == 1 { 0xff } else { 0 });
     }
     let rows: Vec<&[u8]> = packed.iter().map(|row| &row[at..]).collect();
-    let size = rows[0].len().min(BLOCK_BYTES);
+    let size = rows[0].len().min(size);
     let (whole, rest) = (size / 64 * 64, tail(&rows, size / 64 * 64..size));
     for (group, next) in rows
         .chunks(16)

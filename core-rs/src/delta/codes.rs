@@ -22,14 +22,18 @@ pub(super) fn fault<E>(
         for term in &tensor.terms {
             let (part, mut reader) = match *term {
                 Term::Ternary => ("ternary.codes", Reader::Digits { most: 0 }),
-                Term::Sparse { index, .. } => ("sparse.index", Reader::Steps(Steps::new(index))),
+                Term::Sparse { index, count, .. } => {
+                    // No product that overflows: the parts were found to fit.
+                    let steps = Steps::new(index, count, tensor.shape.iter().product());
+                    ("sparse.index", Reader::Steps(steps))
+                }
                 _ => continue,
             };
             let name = format!("{}.{part}", tensor.name);
             for (start, length) in parts.get(&*name).into_iter().flat_map(|part| pieces(part)) {
                 reader.read(&read(start, length)?);
             }
-            if let Some((expected, got)) = reader.fault(term, &tensor.shape) {
+            if let Some((expected, got)) = reader.fault() {
                 let what = format!("part {}", quote(&name));
                 return Ok(Some(DeltaError::wrong(what, &expected, got)));
             }
@@ -60,16 +64,13 @@ impl Reader {
     }
 
     /// What was expected and what was found, where that differs.
-    fn fault(&self, term: &Term, shape: &[u64]) -> Option<(String, String)> {
-        match (self, term) {
-            (Self::Digits { most }, _) if *most > LAST_TERNARY => {
+    fn fault(&self) -> Option<(String, String)> {
+        match self {
+            Self::Digits { most } => (*most > LAST_TERNARY).then(|| {
                 let expected = format!("bytes of at most {LAST_TERNARY}, five digits in base 3");
-                Some((expected, most.to_string()))
-            }
-            (Self::Steps(steps), Term::Sparse { count, .. }) => {
-                steps.fault(*count, shape.iter().product())
-            }
-            _ => None,
+                (expected, most.to_string())
+            }),
+            Self::Steps(steps) => steps.fault(),
         }
     }
 }
@@ -78,6 +79,10 @@ impl Reader {
 /// further and has one.
 struct Steps {
     wide: bool,
+    /// How many values there are.
+    count: u64,
+    /// Places of the tensor.
+    size: u64,
     /// Places passed by, the last one's included.
     passed: u64,
     values: u64,
@@ -85,9 +90,11 @@ struct Steps {
 }
 
 impl Steps {
-    fn new(dtype: &str) -> Self {
+    fn new(dtype: &str, count: u64, size: u64) -> Self {
         Self {
             wide: dtype == "U16",
+            count,
+            size,
             passed: 0,
             values: 0,
             ends_on_value: false,
@@ -112,7 +119,8 @@ impl Steps {
         self.values += value;
     }
 
-    fn fault(&self, count: u64, size: u64) -> Option<(String, String)> {
+    fn fault(&self) -> Option<(String, String)> {
+        let (count, size) = (self.count, self.size);
         if self.values != count {
             return Some((format!("{count} places"), self.values.to_string()));
         }
@@ -130,11 +138,11 @@ mod tests {
     use super::*;
 
     fn fault(dtype: &str, pieces: &[&[u8]], count: u64, size: u64) -> Option<String> {
-        let mut steps = Steps::new(dtype);
+        let mut steps = Steps::new(dtype, count, size);
         for piece in pieces {
             steps.read(piece);
         }
-        let (expected, got) = steps.fault(count, size)?;
+        let (expected, got) = steps.fault()?;
         Some(format!("expected {expected}, got {got}"))
     }
 

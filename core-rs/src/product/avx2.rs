@@ -76,7 +76,7 @@ fn transpose_4x4(rows: [__m256i; 4]) -> [__m256i; 4] {
 pub(super) fn spread_exact(rows: &[&[u8]; STRIP], ahead: &[u8], words: &mut [Word]) {
     let mut ahead = ahead.chunks(2 * 64);
     for (at, words) in words.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-        prefetch::to_read(ahead.next().unwrap_or_default());
+        prefetch::now(ahead.next().unwrap_or_default());
         for half in 0..2 {
             let piece = |row: usize| &rows[8 * half + row].as_chunks().0[at];
             let pair = |row: usize| load_pair(piece(row), piece(row + 4));
@@ -94,7 +94,7 @@ pub(super) fn spread_exact(rows: &[&[u8]; STRIP], ahead: &[u8], words: &mut [Wor
 pub(super) fn spread_int8(rows: &[&[u8]; STRIP], ahead: &[u8], words: &mut [Word]) {
     let mut ahead = ahead.chunks(4 * 64);
     for (at, words) in words.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-        prefetch::to_read(ahead.next().unwrap_or_default());
+        prefetch::now(ahead.next().unwrap_or_default());
         let mut turned = [_mm256_setzero_si256(); STRIP];
         for (turned, row) in turned.iter_mut().zip(rows) {
             *turned = load_bytes(&row.as_chunks().0[at]);
@@ -133,7 +133,7 @@ pub(super) fn exact(words: &[Word], tables: &[Sums], ahead: &[u8], sums: &mut [f
         let mut lanes = [_mm256_setzero_ps(); 8];
         for (at, (word, table)) in words.iter().zip(tables).enumerate() {
             if at % 2 == 0 {
-                prefetch::to_read(ahead.next().unwrap_or_default());
+                prefetch::now(ahead.next().unwrap_or_default());
             }
             let bits = load_bytes(&word.0.as_chunks().0[half]);
             for (shift, (lane, table)) in (0..).step_by(4).zip(lanes.iter_mut().zip(&table.0)) {
@@ -176,7 +176,7 @@ pub(super) fn int8(
     let mut odd = [_mm256_setzero_si256(); 2];
     for (at, (word, Bytes([low, high]))) in words.iter().zip(tables).enumerate() {
         if at % 2 == 0 {
-            prefetch::to_read(ahead.next().unwrap_or_default());
+            prefetch::now(ahead.next().unwrap_or_default());
         }
         for part in 0..2 {
             let bits = load_bytes(&word.0.as_chunks().0[part]);

@@ -71,7 +71,7 @@ fn transpose_4x4(rows: [__m512i; 4]) -> [__m512i; 4] {
 pub(super) fn spread_exact(rows: &[&[u8]; STRIP], ahead: &[u8], words: &mut [Word]) {
     let mut ahead = ahead.chunks(4 * 64);
     for (at, words) in words.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-        prefetch::to_read(ahead.next().unwrap_or_default());
+        prefetch::now(ahead.next().unwrap_or_default());
         let piece = |row: usize| &rows[row].as_chunks().0[at];
         let pair = |row: usize| load_pair(piece(row), piece(row + 4));
         let left = transpose_4x4([pair(0), pair(1), pair(2), pair(3)]);
@@ -99,7 +99,7 @@ pub(super) fn exact(words: &[Word], tables: &[Sums], ahead: &[u8], sums: &mut [f
     let mut lanes = [_mm512_setzero_ps(); 8];
     for (at, (word, table)) in words.iter().zip(tables).enumerate() {
         if at % 2 == 0 {
-            prefetch::to_read(ahead.next().unwrap_or_default());
+            prefetch::now(ahead.next().unwrap_or_default());
         }
         let bits = load_bytes(&word.0);
         for (shift, (lane, table)) in (0..).step_by(4).zip(lanes.iter_mut().zip(&table.0)) {
@@ -135,7 +135,7 @@ pub(super) fn int8(
     let mut found = [_mm512_setzero_si512(); 2];
     for (at, (word, Bytes([low, high]))) in words.iter().zip(tables).enumerate() {
         if at % 2 == 0 {
-            prefetch::to_read(ahead.next().unwrap_or_default());
+            prefetch::now(ahead.next().unwrap_or_default());
         }
         let bits = load_bytes(&word.0);
         let above = _mm512_srli_epi32::<4>(bits);
@@ -166,7 +166,7 @@ pub(super) fn dense(rows: [&[bf16]; ROWS], x: &[[f32; LANES]]) -> [[f32; LANES];
         let (even_x, odd_x) = (load_floats(&x[0]), load_floats(&x[1]));
         for (row, lanes) in rows.iter().zip(&mut lanes) {
             let weights = &row.as_chunks::<LANES>().0[at];
-            prefetch::to_read_after(weights, ROWS * size_of_val(*row));
+            prefetch::behind(weights, ROWS * size_of_val(*row));
             // SAFETY: an array of 32 values of two bytes is read.
             let both = unsafe { _mm512_loadu_si512(weights.as_ptr().cast()) };
             let even = _mm512_castsi512_ps(_mm512_slli_epi32::<16>(both));

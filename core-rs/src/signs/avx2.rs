@@ -137,8 +137,8 @@ fn pack_chunk<B: Weight, T: Weight, const MASK: bool>(
     tuned: &[T; CHUNK],
     lanes: &mut Lanes,
 ) -> (u32, u32) {
-    prefetch::to_read_after(base, AHEAD_BYTES);
-    prefetch::to_read_after(tuned, AHEAD_BYTES);
+    prefetch::behind(base, AHEAD_BYTES);
+    prefetch::behind(tuned, AHEAD_BYTES);
     let split_up = all_bf16::<B, T>();
     let (base, tuned) = if split_up {
         (split_all(base), split_all(tuned))
@@ -167,7 +167,7 @@ fn pack_chunk<B: Weight, T: Weight, const MASK: bool>(
     (plus.cast_unsigned(), if MASK { !zeros } else { 0 })
 }
 
-/// 1 where a number is above zero, -1 where it is below, 0 for zeros.
+/// Stores a cache line of bits in two registers.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn store_line(bits: &[[u8; 4]; 16], line: &mut [[u8; 4]; 16]) {
@@ -181,6 +181,7 @@ fn store_line(bits: &[[u8; 4]; 16], line: &mut [[u8; 4]; 16]) {
     }
 }
 
+/// 1 where a number is above zero, -1 where it is below, 0 for zeros.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn sign_of(numbers: __m256) -> __m256i {

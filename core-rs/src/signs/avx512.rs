@@ -151,8 +151,8 @@ fn pack_chunk<B: Weight, T: Weight, const MASK: bool>(
     tuned: &[T; CHUNK],
     lanes: &mut Lanes,
 ) -> (u32, u32) {
-    prefetch::to_read_after(base, AHEAD_BYTES);
-    prefetch::to_read_after(tuned, AHEAD_BYTES);
+    prefetch::behind(base, AHEAD_BYTES);
+    prefetch::behind(tuned, AHEAD_BYTES);
     let split_up = all_bf16::<B, T>();
     let (base, tuned) = if split_up {
         (split(words(base)), split(words(tuned)))
@@ -182,6 +182,7 @@ fn pack_chunk<B: Weight, T: Weight, const MASK: bool>(
     (joined(plus), if MASK { joined(nonzero) } else { 0 })
 }
 
+/// Stores a cache line of bits in one register.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn store_line(bits: &[[u8; 4]; 16], line: &mut [[u8; 4]; 16]) {

@@ -2,7 +2,7 @@
 //!
 //! A file for an instruction set defines `Lanes` (32 float32 in registers), `splat`, `to_lanes`,
 //! `from_lanes`, `pack_chunk`, `apply_chunk` and `unpack_chunk`, and has [`row_kernels!`] and
-//! [`pack_words!`] or [`pack_lines!`] write the functions of a row around them.
+//! [`pack_words!`], or with a `store_line` [`pack_lines!`], write the functions of a row around them.
 
 use crate::weights::{CHUNK, Weight};
 
@@ -166,12 +166,12 @@ macro_rules! row_kernels {
                 let (chunks, rest) = weights.as_chunks_mut::<CHUNK>();
                 if mask.is_empty() {
                     for (chunk, word) in chunks.iter_mut().zip(bits.as_chunks::<4>().0) {
-                        prefetch::to_write_after(chunk, AHEAD_BYTES);
+                        prefetch::behind(chunk, AHEAD_BYTES);
                         apply_chunk(chunk, u32::from_le_bytes(*word), u32::MAX, scale);
                     }
                 } else {
                     for (index, chunk) in chunks.iter_mut().enumerate() {
-                        prefetch::to_write_after(chunk, AHEAD_BYTES);
+                        prefetch::behind(chunk, AHEAD_BYTES);
                         apply_chunk(chunk, word(bits, index), word(mask, index), scale);
                     }
                 }
@@ -203,8 +203,8 @@ macro_rules! row_kernels {
                 // Near the rows' end: the same place of the next two.
                 let inside = (at * CHUNK * size_of::<W>() + AHEAD_BYTES) < whole * size_of::<W>();
                 let ahead = AHEAD_BYTES + if inside { 0 } else { cols * size_of::<W>() };
-                prefetch::to_write_after(first, ahead);
-                prefetch::to_write_after(second, ahead);
+                prefetch::behind(first, ahead);
+                prefetch::behind(second, ahead);
                 apply_chunk(first, u32::from_le_bytes(*words.0), u32::MAX, first_scale);
                 apply_chunk(second, u32::from_le_bytes(*words.1), u32::MAX, second_scale);
             }
@@ -217,7 +217,7 @@ macro_rules! row_kernels {
             let (chunks, rest) = row.weights.as_chunks_mut::<CHUNK>();
             for (index, (chunk, scale)) in chunks.iter_mut().zip(scales).enumerate() {
                 let scale = to_lanes::<W, W>(scale);
-                prefetch::to_write_after(chunk, AHEAD_BYTES);
+                prefetch::behind(chunk, AHEAD_BYTES);
                 apply_chunk(chunk, word(row.bits, index), mask_word(row.mask, index), scale);
             }
             if !rest.is_empty() {

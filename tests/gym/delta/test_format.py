@@ -138,6 +138,10 @@ def _typed_number(file: dict[str, Any], header: dict[str, Any], data: bytearray)
     header["seed"] = "42"
 
 
+def _large_number(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> None:
+    header["seed"] = 2**63
+
+
 def _forgotten_tensor(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> None:
     del header["tensors"][0]
 
@@ -172,6 +176,7 @@ def _infinite_scale(file: dict[str, Any], header: dict[str, Any], data: bytearra
         (_rank, "expected U8 .4, 5. by its term, got U8 .3, 5."),
         (_unknown_field, "header: accuracy: extra inputs"),
         (_typed_number, "header: seed: input should be a valid integer"),
+        (_large_number, "header: seed: input should be less than 9223372036854775808"),
         (_forgotten_tensor, "not in the header's terms"),
         (_twice, "each name once, in sorted order"),
         (_same_kind, "expected one term of a kind"),

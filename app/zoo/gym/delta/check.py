@@ -9,7 +9,7 @@ from zoo.gym.delta.container import (
     parse,
     read_container,
     verify_digest,
-    verify_values,
+    verify_whole,
 )
 from zoo.gym.delta.header import Quality
 from zoo.gym.delta.identity import verify_base
@@ -102,7 +102,7 @@ class _Subject:
         return f"{changed} tensors, {self.delta.payload_bytes} payload bytes"
 
     def finite(self) -> str:
-        verify_values(self.delta)
+        verify_whole(self.path)
         return "every scale, value and code"
 
     def identity(self) -> str:

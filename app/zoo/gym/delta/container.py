@@ -61,7 +61,7 @@ def load_delta(path: Path) -> Delta:
     container = read_container(path)
     verify_digest(path, container)
     delta = parse(path, container)
-    verify_values(delta)
+    verify_whole(path)
     return delta
 
 
@@ -147,15 +147,18 @@ def parse(path: Path, container: "Header") -> Delta:
     return Delta(path, header, digest, container.tensors, size, payload)
 
 
-def verify_values(delta: Delta) -> None:
-    """Refuses a NaN, an infinity, and codes that no codec writes; checks all else once more.
+def verify_whole(path: Path) -> None:
+    """Refuses a file of which anything is wrong: digest, header, parts, values or codes.
+
+    The core's reader takes no file on trust, so it checks once more what was found right before;
+    values and codes it alone looks at.
 
     Raises:
-        InputError: names the part and what is wrong with it.
+        InputError: names what is wrong.
     """
     from zoo.core import read_delta
 
-    read_delta(delta.path)
+    read_delta(path)
 
 
 def read_part(delta: Delta, name: str) -> "NDArray[Any]":

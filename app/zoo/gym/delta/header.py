@@ -45,7 +45,9 @@ class DeltaHeader(Model):
     base: Base
     tensors: tuple[TensorTerms, ...] = Field(min_length=1, description="sorted by name")
     recipe: dict[str, JsonValue] = Field(description="the settings that made the fine-tune")
-    seed: int | None = Field(description="the seed of the run, or of a control's random signs")
+    seed: int | None = Field(
+        ge=-(2**63), lt=2**63, description="the seed of the run, or of a control's random signs"
+    )
     data: Hex64 | None = Field(description="fingerprint of the training data")
     privacy: None = Field(description="privacy record; none in version 1")
     tool: str = Field(description="the program that wrote the file, and its version")

@@ -23,7 +23,7 @@ pub(super) fn add_votes<L: Lanes>(
         for (bits, (row, next)) in bits.iter_mut().zip(rows.iter().zip(next)) {
             *bits = L::load(&row[offset..]);
             if offset % 64 == 0 {
-                prefetch::to_read(line(row, next, offset + AHEAD_BYTES));
+                prefetch::now(line(row, next, offset + AHEAD_BYTES));
             }
         }
         add_columns(&bits, room, at + offset);
