@@ -80,6 +80,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes hours interpreted")]
     fn the_number_of_threads_makes_no_difference((cols, group, values) in matrix()) {
         let values = values.repeat(1 + 200_000 / values.len());
         let on = |threads| {
@@ -175,6 +176,7 @@ fn the_first_value_that_is_not_finite_is_named() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes hours interpreted")]
 fn the_first_bad_row_is_named_whoever_meets_one_first() {
     let cols = 1 << 15;
     let mut values = vec![1.0; 40 * cols];

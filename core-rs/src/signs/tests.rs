@@ -68,7 +68,9 @@ fn sum_of_row(differences: &[f32]) -> f64 {
 
 /// A matrix of a width that meets the edges of bytes, lanes and blocks.
 fn matrix() -> impl Strategy<Value = (usize, Vec<f32>)> {
-    let width = prop_oneof![1usize..70, 4090usize..4110, Just(8200)];
+    // Interpreted, the wide ones take hours.
+    let wide = u32::from(!cfg!(miri));
+    let width = prop_oneof![1 => 1usize..70, wide => 4090usize..4110, wide => Just(8200)];
     (width, 1usize..5).prop_flat_map(|(cols, rows)| {
         let value = prop_oneof![8 => -1.0f32..1.0, 1 => Just(0.0), 1 => Just(-0.0)];
         prop::collection::vec(value, rows * cols).prop_map(move |values| (cols, values))
@@ -76,7 +78,7 @@ fn matrix() -> impl Strategy<Value = (usize, Vec<f32>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 48 }))]
 
     #[test]
     fn bits_and_scales_follow_the_definition((cols, tuned) in matrix()) {
@@ -154,6 +156,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes hours interpreted")]
     fn the_number_of_threads_makes_no_difference((cols, tuned) in matrix(), threads in 2usize..6) {
         // Repeated, so that there is more than one task to hand out.
         let tuned = tuned.repeat(1 + 200_000 / tuned.len());

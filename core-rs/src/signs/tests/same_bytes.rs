@@ -123,6 +123,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
+    #[cfg_attr(miri, ignore = "has the definition alone")]
     fn every_instruction_set_gives_the_bytes_of_the_definition(
         (cols, base, tuned) in matrices(),
         axis in axes(),
@@ -138,6 +139,7 @@ proptest! {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes hours interpreted")]
 fn the_number_of_threads_makes_no_difference_to_any_axis() {
     let cols = 777;
     let counted = (0u16..1009).cycle().map(|i| f32::from(i) - 500.0);
@@ -168,6 +170,7 @@ fn the_number_of_threads_makes_no_difference_to_any_axis() {
 const SCALES: [f32; 9] = [0.0, -0.0, 0.5, 0.001_953_125, 1e-40, 1e-45, 3e38, -0.3, 1.0];
 
 #[test]
+#[cfg_attr(miri, ignore = "takes hours interpreted")]
 fn every_bfloat16_is_applied_as_the_half_crate_rounds() {
     let all: Vec<bf16> = (0..=u16::MAX).map(bf16::from_bits).collect();
     for isa in Isa::available() {
