@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from zoo.backends import load_backend
 from zoo.backends.torch.load import read_config
 from zoo.backends.torch.stored import repeats_head
-from zoo.core.errors import InputError, NotAvailableError
+from zoo.core.errors import GymWarning, InputError, NotAvailableError
 
 WEIGHTS = "model.safetensors"
 Q_PROJ = "model.layers.0.self_attn.q_proj.weight"
@@ -60,6 +60,19 @@ def test_a_wrong_shape_is_told_with_both_shapes(folder: Path) -> None:
 def test_a_missing_tensor_is_never_made_up(folder: Path) -> None:
     rewrite(folder, Q_PROJ, None)
     assert f"1 tensors are missing, the first is '{Q_PROJ}'" in refused(folder)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.float8_e4m3fn])
+def test_quantised_weights_are_not_taken_for_numbers(folder: Path, dtype: torch.dtype) -> None:
+    rewrite(folder, Q_PROJ, torch.ones(64, 64).to(dtype))
+    assert f"{Q_PROJ}: expected weights in F64, F32, F16, BF16, got " in refused(folder)
+
+
+def test_a_tensor_without_a_place_in_the_model_is_told(folder: Path) -> None:
+    """As of a config that counts fewer layers than there are: the model would only be worse."""
+    rewrite(folder, Q_PROJ.replace("0", "2"), torch.ones(64, 64))
+    with pytest.warns(GymWarning, match="1 tensors have no place in this model and stay unused"):
+        load_backend("cpu").load(folder)
 
 
 def test_a_truncated_file_is_refused(folder: Path) -> None:

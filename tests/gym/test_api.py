@@ -2,18 +2,22 @@
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 from threading import Timer
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from zoo.backends.detect import detect, device_key
 from zoo.gym import TrainConfig, run_training
 from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
 from zoo.gym.jobs import create_run, open_run, read_status
 from zoo.gym.jobs.queue import turn_on_device
+from zoo.models import pico_folder
 
 
 @pytest.fixture
@@ -26,9 +30,8 @@ def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def config(rows: Path, **settings: Any) -> TrainConfig:
-    return TrainConfig(
-        model_name_or_path="zen-pico", dataset=(str(rows),), **{"max_steps": 2, **settings}
-    )
+    plain: dict[str, Any] = {"model_name_or_path": "zen-pico", "max_steps": 2}
+    return TrainConfig(dataset=(str(rows),), **(plain | settings))
 
 
 def test_a_run_gives_its_model_and_what_was_measured(rows: Path) -> None:
@@ -38,6 +41,19 @@ def test_a_run_gives_its_model_and_what_was_measured(rows: Path) -> None:
     assert result.metrics["best_loss"] < result.metrics["base_loss"]
     assert read_status(open_run(result.run)).state == "done"
     assert os.environ.get("HF_HUB_OFFLINE") == offline
+
+
+def test_what_a_model_folder_holds_in_vain_stays_with_the_run(rows: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(pico_folder(), tmp_path / "model"))
+    tensors = load_file(folder / "model.safetensors")
+    save_file(tensors | {"model.layers.9.norm.weight": torch.ones(8)}, folder / "model.safetensors")
+    result = run_training(config(rows, model_name_or_path=str(folder)))
+    events = (result.folder / "events.jsonl").read_text().splitlines()
+    told = [event for event in map(json.loads, events) if event["kind"] == "warn"]
+    assert [event["message"] for event in told if "stay unused" in event["message"]] == [
+        f"{folder}: 1 tensors have no place in this model and stay unused, "
+        "the first is 'model.layers.9.norm.weight'"
+    ]
 
 
 def test_ctrl_c_saves_before_it_stops(rows: Path) -> None:

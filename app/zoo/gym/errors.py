@@ -1,9 +1,10 @@
-"""The errors of zoo-gym, and the exit code that each one ends a command with."""
+"""The errors and warnings of zoo-gym, and the exit code that each one ends a command with."""
 
 from zoo.core.errors import (
     DoesNotFitError,
     GuardError,
     GymError,
+    GymWarning,
     InputError,
     InterruptedRunError,
     NotAvailableError,
@@ -16,6 +17,7 @@ __all__ = [
     "DoesNotFitError",
     "GuardError",
     "GymError",
+    "GymWarning",
     "InputError",
     "InterruptedRunError",
     "NotAvailableError",

@@ -266,6 +266,7 @@ pub(super) use pack_words;
 /// Writes `pack_words` for an instruction set that stores sixteen words of bits, a cache line of them,
 /// at once by its `store_line`: each store by itself would keep a place in the processor's store
 /// buffer until the line is there.
+#[cfg(target_arch = "x86_64")]
 macro_rules! pack_lines {
     ($(#[$feature:meta])*) => {
         $(#[$feature])*
@@ -294,4 +295,5 @@ macro_rules! pack_lines {
         }
     };
 }
+#[cfg(target_arch = "x86_64")]
 pub(super) use pack_lines;

@@ -37,6 +37,17 @@ def test_an_unforeseen_error_is_one_sentence_and_a_file(
     assert "Traceback" in (tmp_path / "home" / "log" / "crash.txt").read_text()
 
 
+def test_our_warnings_are_sentences_and_others_keep_their_place(env: dict[str, str]) -> None:
+    code = (
+        "import warnings, zoo.gym.cli.boundary as b; from zoo.gym.errors import GymWarning\n"
+        "b.run = lambda words: [warnings.warn(GymWarning('half is lost')), warnings.warn('old')]\n"
+        "from zoo.gym.cli import main; main()"
+    )
+    argv = [sys.executable, "-c", code, "paths"]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines() == ["warning: half is lost", "<string>:2: UserWarning: old"]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGPIPE")
 def test_a_reader_that_leaves_is_no_error(env: dict[str, str]) -> None:
     argv = [*PROGRAM, "paths"]

@@ -5,6 +5,7 @@ This file answers what needs no parser, so that `zoo-gym --help` imports almost 
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 __all__ = ["main"]
@@ -31,12 +32,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(version("zoo-gym"))
         return 0
-    from zoo.gym.cli.boundary import report_bugs, run
+    from zoo.gym.cli.boundary import report_bugs, run, show_warning
 
     # The hub's library would name itself and its caller in every request.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     if argv is None:
         sys.excepthook = report_bugs
+        warnings.showwarning = show_warning
     return run(words)
 
 

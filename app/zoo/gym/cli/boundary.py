@@ -4,8 +4,10 @@ import json
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from types import TracebackType
+from typing import TextIO
 
 from cyclopts import App, CycloptsError, Group
 
@@ -15,6 +17,7 @@ from zoo.gym.cli.verbs import GROUPS, VERBS
 from zoo.gym.errors import (
     EXIT_CTRL_C,
     GymError,
+    GymWarning,
     InputError,
     NotAvailableError,
     StorageError,
@@ -113,6 +116,24 @@ def report_bugs(
     message = f"unexpected {lines[-1].strip()}"
     hint = f"this is a mistake in zoo-gym; please report it with the file {path}"
     tell(GymError(message, hint=hint), as_json="--json" in sys.argv)
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Prints one of our warnings as a sentence, and a library's with the place it came from.
+
+    The interpreter calls this for each warning.
+    """
+    text = f"warning: {message}\n"
+    if not issubclass(category, GymWarning):
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+    print(text, end="", file=file or sys.stderr)
 
 
 def _new_app(name: str, text: str) -> App:

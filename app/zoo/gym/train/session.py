@@ -3,8 +3,9 @@
 import datetime as dt
 import json
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from zoo.gym.config import dump_config
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import fingerprint
-from zoo.gym.errors import InputError
+from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.files import new_file, new_folder, storage_errors, write_beside
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.train.card import write_card
@@ -116,7 +117,8 @@ def run_session(
     with turn(device_key(device)):
         if fit_check is not None:
             check_fit(fit_check, device, available_bytes(device))
-        policy = load_policy(plan.config, base.folder, threads=threads)
+        with told_as_events(run.events):
+            policy = load_policy(plan.config, base.folder, threads=threads)
         held_out = spread(rows.held_out, plan.evaluation_rows)
         job = Job(policy, plan, rows.train, held_out, run.events.emit, leaving, run.checkpoints)
         progress = fit(job)
@@ -185,6 +187,19 @@ def load_policy(config: TrainConfig, folder: Path, *, threads: int) -> "Policy":
         weight_decay=config.weight_decay,
         seed=config.seed,
     )
+
+
+@contextmanager
+def told_as_events(events: Events) -> Generator[None]:
+    """Tells our warnings as events, which stay with the run; others go where they always go."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", GymWarning)
+        yield
+    for one in caught:
+        if issubclass(one.category, GymWarning):
+            events.emit("warn", message=str(one.message))
+        else:
+            warnings.showwarning(one.message, one.category, one.filename, one.lineno)
 
 
 def lora_spec(config: TrainConfig) -> "LoraSpec":

@@ -1,5 +1,6 @@
 """From a model folder to a model: safetensors only, every weight checked."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from zoo.backends.torch.quiet import quiet
 from zoo.backends.torch.stored import repeats_head, without_head
 from zoo.core import read_header
-from zoo.core.errors import InputError, NotAvailableError
+from zoo.core.errors import GymWarning, InputError, NotAvailableError
 from zoo.models import checkpoint_files
 from zoo.models.folder import read_object
 from zoo.models.refusals import refusals
@@ -21,6 +22,9 @@ FINITE_VALUES = 1 << 22
 """Weights that are looked at together in search of NaN."""
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+
+PLAIN_DTYPES = ("F64", "F32", "F16", "BF16")
+"""Types whose numbers are the weights; other types need a scale to become weights."""
 
 
 def load_model(folder: Path, *, dtype: str, full: bool) -> nn.Module:
@@ -34,13 +38,18 @@ def load_model(folder: Path, *, dtype: str, full: bool) -> nn.Module:
     Raises:
         NotAvailableError: there is no such folder.
         InputError: it has no config, an unknown architecture, or weights that do not fit it.
+
+    Warns:
+        GymWarning: tensors of the files that the model has no place for; they stay unused.
     """
     config = read_config(folder)
     files = checkpoint_files(folder)
+    _refuse_quantised(folder, files)
     with refusals(f"{folder}: this model cannot be loaded"), quiet():
         loaded = _from_pretrained(folder, config, files, pick_dtype(files, dtype, full=full))
     model: nn.Module = loaded[0]
     _refuse_holes(folder, loaded[1])
+    _tell_unused(folder, loaded[1])
     _refuse_nan(folder, model)
     return model.eval()
 
@@ -109,6 +118,30 @@ def pick_dtype(files: list[Path], dtype: str, *, full: bool) -> torch.dtype:
     if sum(sizes.values()) < SMALL_PARAMETERS or max(sizes, key=lambda k: sizes[k]) == "F32":
         return torch.float32
     return torch.bfloat16
+
+
+def _refuse_quantised(folder: Path, files: list[Path]) -> None:
+    """A code taken for a weight gives a model that speaks nonsense and trains all the same."""
+    for file in files:
+        for name, info in read_header(file).tensors.items():
+            if name.endswith(".weight") and info.dtype not in PLAIN_DTYPES:
+                raise InputError(
+                    f"{folder}: {name}: expected weights in {', '.join(PLAIN_DTYPES)}, "
+                    f"got {info.dtype}",
+                    hint="a quantised checkpoint: use the model that it was made from",
+                )
+
+
+def _tell_unused(folder: Path, report: dict[str, Any]) -> None:
+    """A layer left out by its name or by a config that counts fewer would be missed in silence."""
+    unused = sorted(report.get("unexpected_keys") or [])
+    if unused:
+        warnings.warn(
+            f"{folder}: {len(unused)} tensors have no place in this model and stay unused, "
+            f"the first is {unused[0]!r}",
+            GymWarning,
+            stacklevel=3,
+        )
 
 
 def _refuse_holes(folder: Path, report: dict[str, Any]) -> None:

@@ -46,3 +46,7 @@ class GuardError(GymError):
 
 class StorageError(GymError):
     """A folder or disk could not be written."""
+
+
+class GymWarning(UserWarning):
+    """What a user should know though the work goes on, in one sentence like an error's."""
