@@ -57,8 +57,10 @@ def tensors(*told: JSON) -> JSON:
     return header(tensors=list(told))
 
 
-def delta(told: JSON | str, parts: Parts = SIGNS, *, fill: int = 0, **metadata: Any) -> bytes:
-    """Returns a delta file, its digest right."""
+def delta(
+    told: JSON | str, parts: Parts = SIGNS, *, fill: int | bytes = 0, **metadata: Any
+) -> bytes:
+    """Returns a delta file, its digest right; `fill` is each byte of its data, or all of them."""
     text = told if isinstance(told, str) else json.dumps(told)
     start = {"digest": "0" * DIGEST_BYTES, "format": "zoo-gym-delta", "version": "1"}
     entries: JSON = {"__metadata__": start | {"header": text} | metadata}
@@ -70,7 +72,8 @@ def delta(told: JSON | str, parts: Parts = SIGNS, *, fill: int = 0, **metadata: 
         entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + count]}
         at += count
     content = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
-    return sealed(struct.pack("<Q", len(content)) + content + bytes([fill]) * at)
+    data = bytes([fill]) * at if isinstance(fill, int) else fill
+    return sealed(struct.pack("<Q", len(content)) + content + data)
 
 
 def sealed(content: bytes) -> bytes:
@@ -147,6 +150,10 @@ DELTA: dict[str, Hostile] = {
     "privacy there": of(header(privacy={}), "expected unit"),
     "seed a fraction": of(header(seed=0.5), "expected i64"),
     "recipe a list": of(header(recipe=[]), "expected an object"),
+    "recipe with a key twice": of(
+        json.dumps(header()).replace('"recipe": {}', '"recipe": {"x": [{"y": 1, "y": 2}]}'),
+        "expected each key once, got 'y' twice",
+    ),
     "quality of no rows": of(header(quality=QUALITY | {"rows": 0}), "quality.rows: expected at"),
     "quality not finite": of(
         json.dumps(header(quality=QUALITY | {"kl": float("nan")})), "expected value"
@@ -178,6 +185,7 @@ DELTA: dict[str, Hostile] = {
     "scale unknown": term("unknown variant", SIGN | {"scale": "cube"}),
     "scale missing": term("expected a scale, got none", {"kind": "sign", "zero": "minus"}),
     "group for rows": term("group: expected none, got 128", SIGN | {"group": 128}),
+    "group null": term("invalid type: null", SIGN | {"group": None}),
     "group of 64": term("group: expected 128, got 64", INT4 | {"group": 64}),
     "group missing": term("group: expected 128, got none", {"kind": "ternary"}),
     "planes without end": term("planes: expected 1 to 8, got 9", SIGN | {"planes": 9}),
@@ -211,11 +219,11 @@ DELTA: dict[str, Hostile] = {
             {
                 "name": "w",
                 "shape": [2, 3],
-                "terms": [LOW | {"bits": None, "A": "sign", "B": "f16"}],
+                "terms": [CODECS | {"A": "sign"}],
             },
             {"name": "w.A", "shape": [1, 3], "terms": [SIGN]},
         ),
-        "expected",
+        "part 'w.A.sign': expected U8 [1, 1] by its term, got none",
         {"w.B.values": ("F16", [1, 2]), "w.A.scale": ("F16", [1, 1]), "w.A.sign": ("U8", [1, 1])},
     ),
     "scale not finite": of(header(), "tensor 'w.scale' is not finite", fill=255),
@@ -224,6 +232,12 @@ DELTA: dict[str, Hostile] = {
         "part 'w.ternary.codes': expected bytes of at most 242, five digits in base 3, got 243",
         {"w.ternary.scale": ("F16", [2, 1]), "w.ternary.codes": ("U8", [2, 1])},
         fill=243,
+    ),
+    "signs outside the mask": of(
+        header([SIGN | {"zero": "mask"}]),
+        "part 'w.sign': expected 0 where the mask is 0, got 1",
+        {**SIGNS, "w.mask": ("U8", [2, 1])},
+        fill=bytes([*8 * [0], 5, 1, 7, 2]),
     ),
     "places too few": of(
         header([SPARSE | {"count": 2}]),

@@ -1,8 +1,9 @@
-//! Codes that no codec writes: bytes that hold no five digits, steps that lead beyond their tensor.
+//! Codes that no codec writes: bytes that hold no five digits, steps that lead beyond their tensor, signs
+//! where a mask says that there are none.
 
 use std::collections::BTreeMap;
 
-use super::{Delta, error::DeltaError, terms::Term};
+use super::{Delta, DeltaTensor, error::DeltaError, parts::sign_part, terms::Term};
 use crate::safetensors::{TensorInfo, quote};
 
 /// The most that five digits in base 3 make.
@@ -17,36 +18,100 @@ pub(super) fn fault<E>(
     read: impl Fn(u64, u64) -> Result<Vec<u8>, E>,
 ) -> Result<Option<DeltaError>, E> {
     let parts = delta.container.tensors.iter();
-    let parts: BTreeMap<&str, &TensorInfo> = parts.map(|part| (&*part.name, part)).collect();
+    let parts = parts.map(|part| (&*part.name, part)).collect();
+    let file = Parts { parts, read };
     for tensor in &delta.header.tensors {
         for term in &tensor.terms {
-            let (part, mut reader) = match *term {
-                Term::Ternary => ("ternary.codes", Reader::Digits { most: 0 }),
+            let fault = match *term {
+                Term::Ternary => file.fault_of(tensor, "ternary.codes", Reader::Digits { most: 0 }),
                 Term::Sparse { index, count, .. } => {
                     // No product that overflows: the parts were found to fit.
                     let steps = Steps::new(index, count, tensor.shape.iter().product());
-                    ("sparse.index", Reader::Steps(steps))
+                    file.fault_of(tensor, "sparse.index", Reader::Steps(steps))
                 }
-                _ => continue,
+                Term::Sign {
+                    mask: true, planes, ..
+                } => file.fault_of_signs(tensor, planes),
+                _ => Ok(None),
             };
-            let name = format!("{}.{part}", tensor.name);
-            for (start, length) in parts.get(&*name).into_iter().flat_map(|part| pieces(part)) {
-                reader.read(&read(start, length)?);
-            }
-            if let Some((expected, got)) = reader.fault() {
-                let what = format!("part {}", quote(&name));
-                return Ok(Some(DeltaError::wrong(what, &expected, got)));
+            if let Some(fault) = fault? {
+                return Ok(Some(fault));
             }
         }
     }
     Ok(None)
 }
 
-/// Start and length of each piece of a part.
-fn pieces(part: &TensorInfo) -> impl Iterator<Item = (u64, u64)> + use<> {
-    let stop = part.stop;
-    let starts = (part.start..stop).step_by(PIECE_BYTES);
-    starts.map(move |start| (start, stop.min(start + PIECE_BYTES as u64) - start))
+/// A delta's parts by name, and how their bytes are got.
+struct Parts<'a, R> {
+    parts: BTreeMap<&'a str, &'a TensorInfo>,
+    read: R,
+}
+
+impl<E, R: Fn(u64, u64) -> Result<Vec<u8>, E>> Parts<'_, R> {
+    /// What a reader finds in a part of a tensor.
+    fn fault_of(
+        &self,
+        tensor: &DeltaTensor,
+        part: &str,
+        mut reader: Reader,
+    ) -> Result<Option<DeltaError>, E> {
+        let name = format!("{}.{part}", tensor.name);
+        for (start, length) in self.pieces(&name) {
+            reader.read(&(self.read)(start, length)?);
+        }
+        Ok(reader.fault().map(|(expected, got)| {
+            DeltaError::wrong(format!("part {}", quote(&name)), &expected, got)
+        }))
+    }
+
+    /// A plane of signs with a bit where the mask says that there is none.
+    fn fault_of_signs(&self, tensor: &DeltaTensor, planes: u64) -> Result<Option<DeltaError>, E> {
+        let columns = tensor.shape.last().copied().unwrap_or(1);
+        let mask = format!("{}.mask", tensor.name);
+        for plane in 1..=planes {
+            let name = format!("{}.{}", tensor.name, sign_part(plane));
+            let mut passed = 0;
+            for ((start, length), (of_mask, _)) in self.pieces(&name).zip(self.pieces(&mask)) {
+                let signs = (self.read)(start, length)?;
+                if outside(&signs, &(self.read)(of_mask, length)?, passed, columns) {
+                    let what = format!("part {}", quote(&name));
+                    let expected = "0 where the mask is 0";
+                    return Ok(Some(DeltaError::wrong(what, expected, "1".to_owned())));
+                }
+                passed += length;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Start and length of each piece of a part.
+    fn pieces(&self, name: &str) -> impl Iterator<Item = (u64, u64)> + use<E, R> {
+        let (start, stop) = self
+            .parts
+            .get(name)
+            .map_or((0, 0), |part| (part.start, part.stop));
+        let starts = (start..stop).step_by(PIECE_BYTES);
+        starts.map(move |start| (start, stop.min(start + PIECE_BYTES as u64) - start))
+    }
+}
+
+/// Whether a bit is set where the mask's is not, but for those that fill up the last byte of a row of so
+/// many columns; so many bytes were `passed` before.
+fn outside(signs: &[u8], mask: &[u8], passed: u64, columns: u64) -> bool {
+    let pairs = || signs.iter().zip(mask).map(|(sign, mask)| sign & !mask);
+    if pairs().fold(0, |all, bits| all | bits) == 0 {
+        return false;
+    }
+    let row = columns.div_ceil(8);
+    let read_of_last = match columns % 8 {
+        0 => u8::MAX,
+        left => !(u8::MAX << left),
+    };
+    (passed + 1..).zip(pairs()).any(|(bytes, bits)| {
+        let ends_row = bytes.is_multiple_of(row);
+        bits & if ends_row { read_of_last } else { u8::MAX } != 0
+    })
 }
 
 /// What is kept of a part that is read piece by piece.
@@ -155,6 +220,18 @@ mod tests {
         let wide = [0xFF, 0xFF, 0x01, 0x00]; // place 65536
         assert_eq!(fault("U16", &[&wide], 1, 65537), None);
         assert!(fault("U16", &[&wide], 1, 65536).is_some());
+    }
+
+    #[test]
+    fn signs_lie_within_their_mask_but_for_what_fills_up_a_row() {
+        // Two rows of eleven columns.
+        let mask = [0x0F, 0b111, 0x0F, 0b111];
+        assert!(!outside(&[0x0F, 0b101, 0x00, 0xF8], &mask, 0, 11));
+        assert!(outside(&[0x0F, 0b101, 0x10, 0], &mask, 0, 11));
+        assert!(outside(&[0, 0, 0, 0b100], &[0, 0, 0, 0b011], 0, 11));
+        assert!(!outside(&[0b1000], &[0], 1, 11));
+        assert!(outside(&[0b1000], &[0], 2, 11));
+        assert!(outside(&[0x80], &[0x7F], 0, 8));
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! JSON objects that are objects: what is derived for a struct would take a list too.
 
-use std::{fmt, marker::PhantomData};
+use std::{collections::HashSet, fmt, marker::PhantomData};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
+    de::{Error, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
+
+use crate::safetensors::quote;
 
 struct ObjectOnly<T>(PhantomData<T>);
 
@@ -47,6 +49,15 @@ where
     D: Deserializer<'de>,
 {
     Option::deserialize(deserializer)
+}
+
+/// For fields that may be absent but not null.
+pub(super) fn given<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    T::deserialize(deserializer).map(Some)
 }
 
 /// An object whose contents are read by others; none of it is kept. The JSON reader's limit of 128 to
@@ -108,7 +119,17 @@ impl<'de> Visitor<'de> for Passing {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Passed, A::Error> {
-        while map.next_entry::<Passed, Passed>()?.is_some() {}
+        let mut keys = HashSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            map.next_value::<Passed>()?;
+            if keys.contains(&key) {
+                let key = quote(&key);
+                return Err(A::Error::custom(format!(
+                    "expected each key once, got {key} twice"
+                )));
+            }
+            keys.insert(key);
+        }
         Ok(Passed)
     }
 }

@@ -106,13 +106,8 @@ impl List<'_> {
             Scale::Group => vec![rows, columns.div_ceil(GROUP)],
         };
         for number in 1..=planes {
-            let suffix = if number == 1 {
-                String::new()
-            } else {
-                format!(".{number}")
-            };
-            self.add(&format!("sign{suffix}"), "U8", &plane);
-            self.add(&format!("scale{suffix}"), "F32", &scales);
+            self.add(&sign_part(number), "U8", &plane);
+            self.add(&of_plane("scale", number), "F32", &scales);
         }
         if mask {
             self.add("mask", "U8", &plane);
@@ -141,6 +136,18 @@ impl List<'_> {
             FactorCodec::F32 => self.add(&format!("{stem}.values"), "F32", &[rank, length]),
         }
         Some(())
+    }
+}
+
+/// What the signs of a plane are called.
+pub(super) fn sign_part(plane: u64) -> String {
+    of_plane("sign", plane)
+}
+
+fn of_plane(name: &str, plane: u64) -> String {
+    match plane {
+        1 => name.to_owned(),
+        _ => format!("{name}.{plane}"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, de::Error};
 
-use super::object::object;
+use super::object::{given, object};
 
 /// Values that share a scale where groups do.
 const GROUP: u64 = 128;
@@ -76,19 +76,29 @@ pub enum Term {
 #[serde(deny_unknown_fields)]
 struct Fields {
     kind: String,
+    #[serde(default, deserialize_with = "given")]
     scale: Option<Scale>,
+    #[serde(default, deserialize_with = "given")]
     zero: Option<Zero>,
+    #[serde(default, deserialize_with = "given")]
     planes: Option<u64>,
+    #[serde(default, deserialize_with = "given")]
     group: Option<u64>,
+    #[serde(default, deserialize_with = "given")]
     bits: Option<u64>,
+    #[serde(default, deserialize_with = "given")]
     count: Option<u64>,
+    #[serde(default, deserialize_with = "given")]
     index: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     steps: Option<u64>,
+    #[serde(default, deserialize_with = "given")]
     values: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     rank: Option<u64>,
-    #[serde(rename = "A")]
+    #[serde(rename = "A", default, deserialize_with = "given")]
     a: Option<FactorCodec>,
-    #[serde(rename = "B")]
+    #[serde(rename = "B", default, deserialize_with = "given")]
     b: Option<FactorCodec>,
 }
 

@@ -197,6 +197,11 @@ def _no_mask(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> N
     header["tensors"][0]["terms"][0]["zero"] = "minus"
 
 
+def _outside_the_mask(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> None:
+    mask = file["layers.0.down.weight.mask"]["data_offsets"]
+    data[mask[0] : mask[1]] = bytes(mask[1] - mask[0])
+
+
 def _steps_beyond(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> None:
     data[file["layers.0.up.weight.sparse.index"]["data_offsets"][0]] = 200
 
@@ -237,6 +242,7 @@ def _bf16(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> None
         ("group", _no_group, "group: expected 128 with a scale per group only"),
         ("planes", _planes, "part 'layers.0.down.weight.scale.4': not in the file"),
         ("mask", _no_mask, "part 'layers.0.down.weight.mask': not in the header's terms"),
+        ("planes", _outside_the_mask, "down.weight.sign': expected 0 where the mask is 0, got 1"),
         ("sparse", _steps_beyond, "up.weight.sparse.index': expected places below 55, got"),
         ("sparse", _step_without_value, "up.weight.sparse.index': expected .* places, got"),
         ("sparse", _sparse_and_raw, "expected a sparse term to stand alone"),
@@ -251,6 +257,14 @@ def test_a_rightly_sealed_contradiction_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         load_delta(forge(GOLDEN / f"{name}.safetensors", tmp_path / "forged.safetensors", edit))
+
+
+def test_a_tensor_without_terms_stays_the_base_to_the_bit() -> None:
+    tensor = TensorTerms(name="w", shape=(1, 3), terms=())
+    values = np.array([[-0.0, 1.0, -0.0]], np.float32)
+    before = values.tobytes()
+    apply_rows(tensor, {}, slice(0, 1), values)
+    assert values.tobytes() == before
 
 
 def test_a_sparse_difference_asks_for_the_base() -> None:

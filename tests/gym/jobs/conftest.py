@@ -5,12 +5,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
+from tests.gym.jobs.left_over import kill_workers
 from tests.gym.jobs.real_runs import Place
-from zoo.gym.jobs.identity import is_alive, read_identity
-from zoo.gym.jobs.run import Run, create_run, run_folders
+from zoo.gym.jobs.run import Run, create_run
 
 CONFIG = "model_name_or_path: zen-pico\ndataset: [rows.jsonl]\n"
 
@@ -25,10 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     monkeypatch.setattr(os, "fsync", quick)  # its place among the writes is tested, not the disk
     yield tmp_path / "home"
-    for run in run_folders():
-        identity = read_identity(run.identity_file)
-        if identity is not None and identity.pid != os.getpid() and is_alive(identity):
-            psutil.Process(identity.pid).kill()
+    kill_workers()
 
 
 @pytest.fixture(scope="session")

@@ -2,16 +2,15 @@
 
 from pathlib import Path
 
-import psutil
 import pytest
 from textual.events import Paste
 from textual.pilot import Pilot
 
+from tests.gym.jobs.left_over import kill_workers
 from tests.gym.tui import fakes
 from tests.gym.tui.conftest import Drive, screen_text, shows, until
 from tests.gym.tui.test_terminal import has_chart
 from zoo.gym.jobs import read_status, run_folders
-from zoo.gym.jobs.identity import is_alive, read_identity
 from zoo.gym.tui.app import GymApp
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.lists import Choices
@@ -22,10 +21,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(autouse=True)
 def _no_worker_is_left() -> object:
     yield
-    for run in run_folders():
-        identity = read_identity(run.identity_file)
-        if identity is not None and is_alive(identity):
-            psutil.Process(identity.pid).kill()
+    kill_workers()
 
 
 async def click_text(pilot: Pilot[None], selector: type | str, text: str) -> None:

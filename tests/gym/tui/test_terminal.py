@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
+from tests.gym.jobs.left_over import kill_workers
 from tests.gym.tui import fakes
-from zoo.gym.jobs import Run, open_run, read_status, run_folders
+from zoo.gym.jobs import Run, open_run, read_status
 from zoo.gym.jobs.identity import is_alive, read_identity
 
 pytestmark = [
@@ -78,10 +78,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     terminal = Terminal(tmp_path)
     yield terminal
     terminal.kill()
-    for run in run_folders():
-        identity = read_identity(run.identity_file)
-        if identity is not None and identity.pid != os.getpid() and is_alive(identity):
-            psutil.Process(identity.pid).kill()
+    kill_workers()
 
 
 def start(terminal: Terminal, settings: str) -> Run:

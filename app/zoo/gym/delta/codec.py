@@ -161,6 +161,8 @@ def apply_rows(
     """
     import numpy as np
 
+    if not tensor.terms:
+        return  # a sum of nothing would still make 0.0 of -0.0
     if scaled == 1.0 and any(isinstance(term, SparseTerm) for term in tensor.terms):
         _put_values(parts, values, rows)
         return

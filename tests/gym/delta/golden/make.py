@@ -5,17 +5,25 @@ Every input is a small fraction, so that no rounding of any library shows in the
 
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zoo.core import DType
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta import Origin, create_delta, load_delta, random_signs
-from zoo.gym.delta.codec import Encoded
+from zoo.gym.delta.codec import Encoded, encode_tensor
+from zoo.gym.delta.coding import Dense
 from zoo.gym.delta.container import tensor_parts
+from zoo.gym.delta.factors import code_factor
+from zoo.gym.delta.header import Quality
+from zoo.gym.delta.kinds import LowRankTerm, TensorTerms
 from zoo.gym.delta.safetensors import Entry, write_safetensors
+from zoo.gym.delta.stored import Stored
+from zoo.gym.delta.weights import to_bf16
 from zoo.gym.delta.writer import Spool, replace_header, write_delta
 
 SHAPES = {"layers.0.up.weight": (5, 11), "layers.0.down.weight": (3, 130), "norm.weight": (4,)}
@@ -45,7 +53,7 @@ LOWRANK = {
     "lowrank-bf16": DeltaConfig(codec="bf16"),
     "lowrank-f32": DeltaConfig(codec="f32"),
 }
-NAMES = (*FIRST, "control", *DENSE, *LOWRANK, "sum")
+NAMES = (*FIRST, "control", *DENSE, *LOWRANK, "sum", "odd")
 """The files of the first slice come first: their bytes never change."""
 
 
@@ -66,6 +74,7 @@ def make_all(folder: Path) -> list[Path]:
             )
     random_signs(folder / "dense.safetensors", folder / "control.safetensors", seed=7)
     _write_sum(folder)
+    _write_odd(folder)
     made = [folder / f"{name}.safetensors" for name in NAMES]
     for out in made:
         delta = load_delta(out)
@@ -88,6 +97,51 @@ def _write_sum(folder: Path) -> None:
             merged.append(own)
         header = files[1].header.model_copy(update={"tensors": tuple(merged)})
         write_delta(folder / "sum.safetensors", header, spool)
+
+
+def _write_odd(folder: Path) -> None:
+    """Writes what a reader seldom meets: odd shapes and names, mixed factors, long steps."""
+    tensors = [
+        _changed("blocks.3d", (2, 3, 5), "f32", range(30), Dense(scale="group")),
+        _mixed("mixed.weight", (5, 130)),
+        _changed("scalar", (), "f32", range(1), Dense()),
+        _changed("sparse.skips", (1, 700), "f16", (5, 600), Dense(codec="sparse")),
+        _changed("sparse.wide", (300, 300), "bf16", (0, 70_000, 89_999), Dense(codec="sparse")),
+        Encoded(TensorTerms(name="unverändert.weight", shape=(2, 3), terms=()), {}),
+    ]
+    quality = Quality(rows=2, tokens=7, base=1.5, tuned=1.0, delta=1.125, recovered=0.75, kl=0.0625)
+    found = {"tensors": tuple(encoded.tensor for encoded in tensors), "quality": quality}
+    header = load_delta(folder / "mask.safetensors").header.model_copy(update=found)
+    with Spool(folder) as spool:
+        for encoded in tensors:
+            spool.add_tensor(encoded)
+        write_delta(folder / "odd.safetensors", header, spool)
+
+
+def _changed(
+    name: str, shape: tuple[int, ...], dtype: DType, places: Sequence[int], coding: Dense
+) -> Encoded:
+    """Codes a tensor that differs from its base by 1/4 at some places."""
+    base = values(shape, 1)
+    tuned = base.copy()
+    tuned.reshape(-1)[list(places)] += 0.25
+    narrow = {"f32": np.float32, "f16": np.float16}
+
+    def stored(array: NDArray[np.float32]) -> Stored:
+        kept = to_bf16(array) if dtype == "bf16" else array.astype(narrow[dtype])
+        return Stored(kept, dtype, name)
+
+    encoded = encode_tensor(name, stored(base), stored(tuned), coding)
+    assert encoded is not None
+    return encoded
+
+
+def _mixed(name: str, shape: tuple[int, int]) -> Encoded:
+    """Codes a product whose factors have codecs of their own."""
+    A, B = values((RANK, shape[1]), 2), values((RANK, shape[0]), 8)
+    parts = code_factor(name, "A", A, "int4") | code_factor(name, "B", B, "f16")
+    term = LowRankTerm(rank=RANK, A="int4", B="f16")
+    return Encoded(TensorTerms(name=name, shape=shape, terms=(term,)), parts)
 
 
 def values(shape: tuple[int, ...], seed: int) -> NDArray[np.float32]:
