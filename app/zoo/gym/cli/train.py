@@ -64,7 +64,7 @@ def train(
     if model.notice:
         out.say(model.notice)
     if loaded.config.output_dir is not None:
-        from zoo.gym.train.session import check_output
+        from zoo.gym.train.result import check_output
 
         check_output(Path(loaded.config.output_dir))
     run = create_run(dump_config(pinned(loaded.config, model)), _environment(loaded, model))

@@ -7,7 +7,7 @@ import pytest
 
 from zoo.gym.config import TrainConfig
 from zoo.gym.errors import InputError
-from zoo.gym.train.session import check_same_data, remembered
+from zoo.gym.train.start import check_same_data, remembered
 
 
 @pytest.fixture

@@ -1,0 +1,57 @@
+"""The base model as a policy that learns."""
+
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.errors import GymWarning
+from zoo.gym.train.workspace import Events
+
+if TYPE_CHECKING:
+    from zoo.backends.base import LoraSpec, Policy
+
+
+def load_policy(config: TrainConfig, folder: Path, *, threads: int) -> "Policy":
+    """Loads the base as a policy that learns as `config` says."""
+    from zoo.backends import load_backend
+    from zoo.backends.threads import use_threads
+
+    use_threads(threads)
+    return load_backend().load(
+        folder,
+        train="full" if config.finetuning_type == "full" else lora_spec(config),
+        dtype=config.dtype,
+        gradient_checkpointing=bool(config.gradient_checkpointing),
+        weight_decay=config.weight_decay,
+        seed=config.seed,
+    )
+
+
+def lora_spec(config: TrainConfig) -> "LoraSpec":
+    """Returns the adapter that `config` describes."""
+    from zoo.backends.base import LoraSpec
+
+    targets = tuple(part.strip() for part in config.lora_target.split(","))
+    return LoraSpec(
+        rank=config.lora_rank,
+        alpha=config.lora_alpha or 2.0 * config.lora_rank,
+        dropout=config.lora_dropout,
+        targets=("all-linear",) if targets == ("all",) else targets,
+        rslora=config.use_rslora,
+    )
+
+
+@contextmanager
+def told_as_events(events: Events) -> Generator[None]:
+    """Tells our warnings as events, which stay with the run; others go where they always go."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", GymWarning)
+        yield
+    for one in caught:
+        if issubclass(one.category, GymWarning):
+            events.emit("warn", message=str(one.message))
+        else:
+            warnings.showwarning(one.message, one.category, one.filename, one.lineno)

@@ -1,0 +1,95 @@
+"""The end of a run: its best weights as a folder that the field's libraries load."""
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.gym.errors import InputError
+from zoo.gym.files import new_file, new_folder, storage_errors
+from zoo.gym.paths import ensure_folder
+from zoo.gym.train.card import write_card
+from zoo.gym.train.guards import check_finite
+from zoo.gym.train.loop import Job
+from zoo.gym.train.progress import Progress, full_disk_told, load_best
+from zoo.gym.train.workspace import Workspace
+from zoo.models.folder import TOKENIZER_FILES
+
+if TYPE_CHECKING:
+    from zoo.backends.base import Policy
+    from zoo.models import Resolved
+
+
+def check_output(folder: Path) -> None:
+    """Refuses before the training what would lose something after it.
+
+    Raises:
+        InputError: the folder holds files.
+        StorageError: it cannot be written.
+    """
+    if any(ensure_folder(folder.expanduser()).iterdir()):
+        raise InputError(
+            f"output_dir: expected no folder or an empty one, got files in '{folder}'",
+            hint="name a folder that does not exist yet",
+        )
+
+
+def finish(run: Workspace, job: Job, progress: Progress, base: "Resolved") -> dict[str, object]:
+    """Writes the best step's weights as a folder that the field's libraries load."""
+    load_best(job.policy, progress.best_step, job.checkpoints)
+    check_finite(job.policy)
+    metrics = metrics_of(job, progress)
+    base_loss, best_loss = progress.base_loss, progress.best_loss
+    if base_loss is not None and best_loss is not None and best_loss >= base_loss:
+        text = f"no gain on held-out rows: {base_loss:.4f} before, best {best_loss:.4f}"
+        run.events.emit("warn", message=text)
+    config = job.plan.config
+    write_result(job.policy, run.result, base)
+    write_card(run.result, config, base, metrics)
+    if config.output_dir is not None:
+        copy_result(run.result, Path(config.output_dir))
+    return {"model": config.output_dir or str(run.result), "metrics": metrics}
+
+
+def write_result(policy: "Policy", folder: Path, base: "Resolved") -> None:
+    """Writes the model, whole or not at all; a full model gets the base's tokenizer."""
+    with new_folder(folder, replace=True) as beside, full_disk_told(folder), storage_errors(folder):
+        policy.save_result(beside, base=base_name(base))
+        if not (beside / "adapter_config.json").exists():
+            for name in TOKENIZER_FILES:
+                if (base.folder / name).is_file():
+                    shutil.copyfile(base.folder / name, beside / name)
+
+
+def copy_result(result: Path, folder: Path) -> None:
+    """Copies the files of a result into another folder, each whole or not at all.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    for file in sorted(result.iterdir()):
+        with new_file(folder / file.name) as beside, storage_errors(folder):
+            shutil.copyfile(file, beside)
+
+
+def base_name(base: "Resolved") -> str:
+    """Returns what an adapter records as its base: a name, or the folder of a local model."""
+    from zoo.models import PICO
+
+    return base.id if base.revision or base.id == PICO else str(base.folder)
+
+
+def metrics_of(job: Job, progress: Progress) -> dict[str, object]:
+    """Returns what was measured; losses are nats per learned token."""
+    return {
+        "steps": progress.step,
+        "tokens": progress.tokens,
+        "base_loss": progress.base_loss,
+        "best_loss": progress.best_loss,
+        "best_step": progress.best_step,
+        "evaluation_rows": len(job.held_out),
+        "training_s": round(progress.training_s, 3),
+        "evaluation_s": round(progress.evaluation_s, 3),
+        "training_cpu_s": round(progress.training_cpu_s, 3),
+        "peak_host_bytes": job.policy.memory().peak_host_bytes,
+        "peak_device_bytes": job.policy.memory().peak_device_bytes,
+    }
