@@ -180,6 +180,7 @@ def _threads(bits: NDArray[np.uint8], scales: Floats) -> Iterator[Case | Skipped
         return
     kernels: dict[str, Callable[[int], object]] = {
         "gram": lambda threads: hamming(bits[:500], D, threads=threads),
+        "majority": lambda threads: majority(bits, D, threads=threads),
         "trimmed mean": lambda threads: sign_trimmed_mean(bits, D, scales, TRIM, threads=threads),
     }
     for name, kernel in kernels.items():
