@@ -69,6 +69,16 @@ def test_a_conversation_remembers_both_sides() -> None:
     assert parrot.asked[2][0] == "a\n\n!\n\nb\n\n!\n\nc"
 
 
+def test_what_the_model_is_told_first_comes_before_every_conversation() -> None:
+    chat, parrot = session()
+    chat.system = "s"
+    chat.talk("a")
+    chat.talk("b")
+    chat.messages = []
+    chat.answer("c")
+    assert [text for text, _, _ in parrot.asked] == ["s\n\na", "s\n\na\n\n!\n\nb", "s\n\nc"]
+
+
 def test_every_answer_draws_from_a_stream_of_its_own() -> None:
     chat, parrot = session()
     chat.answer("a")

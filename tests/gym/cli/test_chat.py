@@ -45,7 +45,16 @@ def test_the_turns_are_told_as_json(call: Call, base: Path, opened: list[Any]) -
 
 
 def test_the_options_reach_the_session(call: Call, base: Path, opened: list[Any]) -> None:
-    words = ["--max-new-tokens", "3", "--temperature", "0.5", "--seed", "7"]
+    words = [
+        "--max-new-tokens",
+        "3",
+        "--temperature",
+        "0.5",
+        "--seed",
+        "7",
+        "--system",
+        "Be brief.",
+    ]
     call("chat", "--model", str(base), *words)
     assert opened == [
         {
@@ -55,6 +64,7 @@ def test_the_options_reach_the_session(call: Call, base: Path, opened: list[Any]
             "max_new_tokens": 3,
             "temperature": 0.5,
             "seed": 7,
+            "system": "Be brief.",
         }
     ]
 

@@ -37,6 +37,7 @@ class ChatSession:
         sampling: how answers are drawn, and at which tokens they end.
         positions: the longest text that the model was made for, in tokens, if it says so.
         seed: answer n draws from the stream `seed + n`.
+        system: what the model is told before every conversation; empty for nothing.
         messages: the conversation that `talk` goes on with.
     """
 
@@ -46,6 +47,7 @@ class ChatSession:
     sampling: "Sampling"
     positions: int | None = None
     seed: int = 0
+    system: str = ""
     messages: list[Message] = field(default_factory=list[Message])
     _answers: int = 0
 
@@ -72,6 +74,8 @@ class ChatSession:
     def _generate(self, messages: list[Message]) -> str:
         if not messages[-1].content.strip():
             raise InputError("prompt: expected some text, got none")
+        if self.system.strip():
+            messages = [Message("system", self.system), *messages]
         ids = encode_prompt(messages, self.tokenizer, self.options)
         room = self.sampling.max_new_tokens
         if self.positions is not None:
@@ -97,6 +101,7 @@ def open_chat(
     max_new_tokens: int = 256,
     temperature: float = 0.0,
     seed: int = 0,
+    system: str = "",
 ) -> Generator[ChatSession]:
     """Yields a session with a loaded model, for as long as the block lasts.
 
@@ -107,6 +112,7 @@ def open_chat(
         max_new_tokens: tokens of an answer at most.
         temperature: 0 takes the most likely token each time.
         seed: of the draws.
+        system: what the model is told first.
 
     Raises:
         InputError: the folder, adapter or delta cannot be used.
@@ -134,7 +140,7 @@ def open_chat(
             folder, on_top = rebuilt.folder, rebuilt.adapter
         policy = load_backend().load(folder, adapter=on_top)
         options = EncodeOptions(cutoff_len=positions or 1 << 20, date=today)
-        yield ChatSession(policy, tokenizer, options, sampling, positions, seed)
+        yield ChatSession(policy, tokenizer, options, sampling, positions, seed, system)
 
 
 def stop_ids(folder: Path, tokenizer: Tokenizer) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ def chat(
     max_new_tokens: MaxTokens = 256,
     temperature: float = 0.0,
     seed: int = 0,
+    system: str = "",
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,
@@ -40,6 +41,7 @@ def chat(
         max_new_tokens: tokens of an answer at most
         temperature: 0 takes the most likely token; 1 draws as the model says
         seed: the seed of the draws
+        system: what the model is told before the first prompt
         yes: answer the question for a download with yes
         offline: never use the network, not even after a question
         as_json: print one JSON object as stdout's last line
@@ -60,6 +62,7 @@ def chat(
         max_new_tokens=max_new_tokens,
         temperature=temperature,
         seed=seed,
+        system=system,
     ) as session:
         on_terminal = sys.stdin.isatty()
         ask = session.talk if on_terminal else session.answer
