@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from zoo.backends import load_backend
-from zoo.backends.torch.load import read_config
+from zoo.backends.torch.load import load_model, read_config
 from zoo.backends.torch.stored import repeats_head
 from zoo.core.errors import GymWarning, InputError, NotAvailableError
 
@@ -35,6 +35,13 @@ def rewrite(folder: Path, name: str, value: torch.Tensor | None) -> None:
     else:
         tensors[name] = value
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+
+
+def logits(folder: Path) -> torch.Tensor:
+    model = load_model(folder, dtype="f32", full=False)
+    with torch.no_grad():
+        found: torch.Tensor = model(torch.arange(12)[None]).logits
+    return found
 
 
 def test_a_folder_that_is_not_there_is_named() -> None:
@@ -66,6 +73,34 @@ def test_a_missing_tensor_is_never_made_up(folder: Path) -> None:
 def test_quantised_weights_are_not_taken_for_numbers(folder: Path, dtype: torch.dtype) -> None:
     rewrite(folder, Q_PROJ, torch.ones(64, 64).to(dtype))
     assert f"{Q_PROJ}: expected weights in F64, F32, F16, BF16, got " in refused(folder)
+
+
+def test_codes_are_refused_under_any_name(folder: Path) -> None:
+    """As fused experts, whose names end in no `.weight`."""
+    rewrite(folder, "model.layers.0.mlp.experts.down_proj", torch.ones(2, 4, 4, dtype=torch.int8))
+    assert "experts.down_proj: expected weights in F64, F32, F16, BF16, got I8" in refused(folder)
+
+
+def test_codes_whose_config_says_how_they_are_read_are_left_to_transformers(folder: Path) -> None:
+    plain = logits(folder)
+    weight = load_file(folder / WEIGHTS)[Q_PROJ]
+    scale = weight.abs().max() / 448
+    rewrite(folder, Q_PROJ, (weight / scale).to(torch.float8_e4m3fn))
+    rewrite(folder, f"{Q_PROJ}_scale_inv", scale.reshape(1, 1))
+    config = json.loads((folder / "config.json").read_text())
+    plain_ones = ["layers.1", "k_proj", "v_proj", "o_proj", "mlp", "lm_head"]
+    told = {
+        "quant_method": "fp8",
+        "weight_block_size": [64, 64],
+        "modules_to_not_convert": plain_ones,
+    }
+    (folder / "config.json").write_text(json.dumps(config | {"quantization_config": told}))
+    assert (logits(folder) - plain).abs().max() < 0.1 * plain.abs().max()
+
+
+def test_masks_that_old_checkpoints_store_are_not_worth_a_word(folder: Path) -> None:
+    rewrite(folder, "model.layers.0.self_attn.masked_bias", torch.tensor(-1e4))
+    load_backend("cpu").load(folder)
 
 
 def test_a_tensor_without_a_place_in_the_model_is_told(folder: Path) -> None:

@@ -239,6 +239,12 @@ DELTA: dict[str, Hostile] = {
         {**SIGNS, "w.mask": ("U8", [2, 1])},
         fill=bytes([*8 * [0], 5, 1, 7, 2]),
     ),
+    "signs of a later plane outside the mask": of(
+        header([SIGN | {"zero": "mask", "planes": 2}]),
+        "part 'w.sign.2': expected 0 where the mask is 0, got 1",
+        {**SIGNS, "w.scale.2": ("F32", [2]), "w.sign.2": ("U8", [2, 1]), "w.mask": ("U8", [2, 1])},
+        fill=bytes([*8 * [0], 5, 2, *8 * [0], 5, 1, 7, 2]),
+    ),
     "places too few": of(
         header([SPARSE | {"count": 2}]),
         "part 'w.sparse.index': expected 2 places, got 1",

@@ -18,8 +18,11 @@ pub(super) fn fault<E>(
     read: impl Fn(u64, u64) -> Result<Vec<u8>, E>,
 ) -> Result<Option<DeltaError>, E> {
     let parts = delta.container.tensors.iter();
-    let parts = parts.map(|part| (&*part.name, part)).collect();
-    let file = Parts { parts, read };
+    let file = Parts {
+        by_name: parts.map(|part| (&*part.name, part)).collect(),
+        read,
+        piece: PIECE_BYTES,
+    };
     for tensor in &delta.header.tensors {
         for term in &tensor.terms {
             let fault = match *term {
@@ -44,8 +47,10 @@ pub(super) fn fault<E>(
 
 /// A delta's parts by name, and how their bytes are got.
 struct Parts<'a, R> {
-    parts: BTreeMap<&'a str, &'a TensorInfo>,
+    by_name: BTreeMap<&'a str, &'a TensorInfo>,
     read: R,
+    /// Bytes read at a time.
+    piece: usize,
 }
 
 impl<E, R: Fn(u64, u64) -> Result<Vec<u8>, E>> Parts<'_, R> {
@@ -88,11 +93,12 @@ impl<E, R: Fn(u64, u64) -> Result<Vec<u8>, E>> Parts<'_, R> {
     /// Start and length of each piece of a part.
     fn pieces(&self, name: &str) -> impl Iterator<Item = (u64, u64)> + use<E, R> {
         let (start, stop) = self
-            .parts
+            .by_name
             .get(name)
             .map_or((0, 0), |part| (part.start, part.stop));
-        let starts = (start..stop).step_by(PIECE_BYTES);
-        starts.map(move |start| (start, stop.min(start + PIECE_BYTES as u64) - start))
+        let piece = self.piece;
+        let starts = (start..stop).step_by(piece);
+        starts.map(move |start| (start, stop.min(start + piece as u64) - start))
     }
 }
 
@@ -232,6 +238,42 @@ mod tests {
         assert!(!outside(&[0b1000], &[0], 1, 11));
         assert!(outside(&[0b1000], &[0], 2, 11));
         assert!(outside(&[0x80], &[0x7F], 0, 8));
+    }
+
+    #[test]
+    fn planes_and_mask_are_read_in_step() {
+        // Five rows of eleven columns; a sign outside the mask, inside a row, in the second plane.
+        let (mut signs, mut second) = ([0; 10], [0; 10]);
+        signs[9] = 0b1111_1000; // fills up the last row
+        second[6] = 0b10;
+        let bytes = [signs, second, [1; 10]].concat();
+        let part = |name: &str, at: u64| TensorInfo {
+            name: name.to_owned(),
+            dtype: crate::safetensors::DType::from_name("U8").unwrap(),
+            shape: vec![5, 2],
+            start: at,
+            stop: at + 10,
+        };
+        let parts = [part("w.sign", 0), part("w.sign.2", 10), part("w.mask", 20)];
+        let tensor = DeltaTensor {
+            name: "w".to_owned(),
+            shape: vec![5, 11],
+            terms: Vec::new(),
+        };
+        let place = |at: u64| usize::try_from(at).unwrap();
+        for piece in [1, 3, 4, 10, 11] {
+            let file = Parts {
+                by_name: parts.iter().map(|part| (&*part.name, part)).collect(),
+                read: |start, length| {
+                    Ok::<_, ()>(bytes[place(start)..place(start + length)].to_vec())
+                },
+                piece,
+            };
+            assert_eq!(file.fault_of_signs(&tensor, 1), Ok(None));
+            let fault = file.fault_of_signs(&tensor, 2).unwrap().unwrap();
+            let expected = "part 'w.sign.2': expected 0 where the mask is 0, got 1";
+            assert_eq!(fault.to_string(), expected);
+        }
     }
 
     #[test]

@@ -1,6 +1,11 @@
 //! JSON objects that are objects: what is derived for a struct would take a list too.
 
-use std::{collections::HashSet, fmt, marker::PhantomData};
+use std::{
+    collections::{HashSet, hash_map::RandomState},
+    fmt,
+    hash::BuildHasher,
+    marker::PhantomData,
+};
 
 use serde::{
     Deserialize, Deserializer,
@@ -119,16 +124,16 @@ impl<'de> Visitor<'de> for Passing {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Passed, A::Error> {
-        let mut keys = HashSet::new();
+        // Hashes with a key of this process: no file can make two that are equal.
+        let (state, mut seen) = (RandomState::new(), HashSet::new());
         while let Some(key) = map.next_key::<String>()? {
             map.next_value::<Passed>()?;
-            if keys.contains(&key) {
+            if !seen.insert(state.hash_one(&key)) {
                 let key = quote(&key);
                 return Err(A::Error::custom(format!(
                     "expected each key once, got {key} twice"
                 )));
             }
-            keys.insert(key);
         }
         Ok(Passed)
     }

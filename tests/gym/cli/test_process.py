@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 PROGRAM = [sys.executable, "-m", "zoo.gym"]
+SHELL = ["sh", "-c", 'exec "$@" 2>&-', "sh"]
+"""Runs the words behind it without a standard error."""
 
 
 @pytest.fixture
@@ -46,6 +48,8 @@ def test_our_warnings_are_sentences_and_others_keep_their_place(env: dict[str, s
     argv = [sys.executable, "-c", code, "paths"]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
     assert done.stderr.splitlines() == ["warning: half is lost", "<string>:2: UserWarning: old"]
+    deaf = subprocess.run([*SHELL, *argv], env=env, capture_output=True, check=False)
+    assert (deaf.returncode, deaf.stdout) == (0, b"")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGPIPE")

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from safetensors.torch import load_file
 
 from tests.gym.delta import models_on_disk as disk
 from zoo.gym.delta import apply_delta, difference, load_delta
+from zoo.gym.delta.identity import identity, verify_base
 from zoo.gym.delta.weights import open_weights, read_float32
 from zoo.gym.errors import InputError, StorageError
 
@@ -128,6 +130,18 @@ def test_a_base_of_another_architecture_is_told_by_its_missing_tensor(
     other = disk.write_model(tmp_path / "gpt", {"wte.weight": np.ones((2, 2), np.float32)})
     with pytest.raises(InputError, match="got 'gpt', which has no tensor 'model"):
         apply_delta(lowrank, base=other, out=tmp_path / "out")
+
+
+def test_a_type_that_no_delta_is_taken_of_is_refused(lowrank: Path, tmp_path: Path) -> None:
+    """Though it is the very base: its tensors would stay as they are, in silence."""
+    arrays = disk.random_arrays(disk.qwen3_shapes(), 0)
+    weights = open_weights(disk.write_model(tmp_path / "base", arrays, "float64"))
+    delta = load_delta(lowrank)
+    names = [tensor.name for tensor in delta.header.tensors]
+    told = delta.header.base.model_copy(update={"identity": identity(weights, names)})
+    theirs = replace(delta, header=delta.header.model_copy(update={"base": told}))
+    with pytest.raises(InputError, match="expected a type of F32, F16, BF16 in the base, got"):
+        verify_base(theirs, weights)
 
 
 def test_a_quantised_base_is_refused(dense: Path, base: Path, tmp_path: Path) -> None:

@@ -337,3 +337,11 @@ def test_a_file_that_is_no_delta_is_never_written_over(
     with pytest.raises(InputError, match="expected a new file or an older delta"):
         create_delta(adapter, base=base, base_id="tiny", out=data)
     assert data.read_text() == "mine"
+
+
+def test_a_base_of_a_type_that_no_delta_is_taken_of_is_refused(
+    adapter: Path, tmp_path: Path
+) -> None:
+    base = disk.write_model(tmp_path / "base", BASE, "float64")
+    with pytest.raises(InputError, match="expected a type of F32, F16, BF16 in the base, got"):
+        make(adapter, base, tmp_path)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tests.gym.delta import models_on_disk as disk
 from zoo.gym.delta import apply_delta, create_delta, delta_model, difference, load_delta
 from zoo.gym.delta.rebuilt import tuned_model
+from zoo.gym.errors import GymWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
 
@@ -103,6 +104,19 @@ def test_a_lowrank_delta_serves_as_an_adapter_or_as_a_folder(
         beside = logits(served.folder, served.adapter)
     np.testing.assert_allclose(beside, logits(folder), atol=1e-4)
     assert not served.adapter.exists()
+
+
+def test_what_a_base_holds_in_vain_is_not_told_of_a_private_folder(tmp_path: Path) -> None:
+    from zoo.backends import load_backend
+
+    more = {"more.weight": np.ones((2, 2), np.float32)}
+    base = disk.write_model(tmp_path / "base", disk.random_arrays(SHAPES, 0) | more)
+    theirs = disk.write_model(tmp_path / "tuned", disk.random_arrays(SHAPES, 1) | more)
+    file = create_delta(theirs, base=base, base_id="tiny", out=tmp_path / "d.safetensors").file
+    with delta_model(load_delta(file), base) as model:
+        load_backend("cpu").load(model.folder)
+    with pytest.warns(GymWarning, match="base: 1 tensors have no place"):
+        load_backend("cpu").load(base)
 
 
 def test_a_dense_delta_serves_as_a_folder_that_is_deleted(dense: Path, base: Path) -> None:

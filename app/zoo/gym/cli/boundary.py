@@ -6,6 +6,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TextIO
 
@@ -128,12 +129,16 @@ def show_warning(
 ) -> None:
     """Prints one of our warnings as a sentence, and a library's with the place it came from.
 
-    The interpreter calls this for each warning.
+    The interpreter calls this for each warning. As its own, it is silent without a place to write.
     """
+    stream = file or sys.stderr
+    if stream is None:
+        return
     text = f"warning: {message}\n"
     if not issubclass(category, GymWarning):
         text = warnings.formatwarning(message, category, filename, lineno, line)
-    print(text, end="", file=file or sys.stderr)
+    with suppress(OSError):
+        stream.write(text)
 
 
 def _new_app(name: str, text: str) -> App:

@@ -110,17 +110,19 @@ def decode_rows(
 
     columns = rows_and_columns(tensor.shape)[1]
     total = np.zeros((rows.stop - rows.start, columns), np.float32)
-    for term in tensor.terms:
-        if isinstance(term, RawTerm):
-            total += parts["raw"].reshape(-1, columns)[rows]
-        elif isinstance(term, SparseTerm):
-            if base is None:
-                raise ValueError(f"{tensor.name}: a sparse term needs the base's values, got none")
-            total += base
-            _put_values(parts, total, rows)
-            total -= base
-        else:
-            _add_term(tensor, term, parts, total, rows)
+    with np.errstate(over="ignore", invalid="ignore"):  # finite terms may add up to more
+        for term in tensor.terms:
+            if isinstance(term, RawTerm):
+                total += parts["raw"].reshape(-1, columns)[rows]
+            elif isinstance(term, SparseTerm):
+                if base is None:
+                    where = f"{tensor.name}: a sparse term"
+                    raise ValueError(f"{where} needs the base's values, got none")
+                total += base
+                _put_values(parts, total, rows)
+                total -= base
+            else:
+                _add_term(tensor, term, parts, total, rows)
     return total
 
 
@@ -167,9 +169,10 @@ def apply_rows(
         _put_values(parts, values, rows)
         return
     change = decode_rows(tensor, parts, rows, values)
-    if scaled != 1.0:
-        change *= np.float32(scaled)
-    values += change
+    with np.errstate(over="ignore", invalid="ignore"):
+        if scaled != 1.0:
+            change *= np.float32(scaled)
+        values += change
 
 
 def _put_values(parts: Parts, values: "NDArray[np.float32]", rows: slice) -> None:

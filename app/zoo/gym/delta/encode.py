@@ -71,6 +71,9 @@ def _check_target(adapter: Adapter, base: Weights, name: str, *, tied: bool) -> 
     if product != base.shape(name):
         expected, got = list(base.shape(name)), list(product)
         raise InputError(f"{where}: expected shape {expected} as in the base, got {got}")
+    if base.dtype(name) not in FLOATS:
+        expected_types = f"expected a type of {', '.join(FLOATS)} in the base"
+        raise InputError(f"{where}: {expected_types}, got {base.dtype(name)!r}")
 
 
 def encode_weight(base: Weights, tuned: Weights, name: str, coding: Dense) -> Encoded | None:

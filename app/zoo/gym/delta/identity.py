@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from zoo.gym.delta.container import Delta
-from zoo.gym.delta.weights import Weights, stored_bytes
+from zoo.gym.delta.weights import FLOATS, Weights, stored_bytes
 from zoo.gym.errors import InputError
 
 _Key: TypeAlias = tuple[tuple[tuple[Path, int, int], ...], tuple[str, ...]]
@@ -78,9 +78,13 @@ def verify_base(delta: Delta, base: Weights, base_id: str | None = None) -> None
     if found != told.identity:
         raise InputError(f"{expected}, got {offered!r} ({found[:12]})", hint=hint)
     for tensor in delta.header.tensors:
+        where = f"{delta.path}: tensor {tensor.name!r}"
         if tensor.shape != base.shape(tensor.name):
             got = f"expected shape {list(base.shape(tensor.name))}, got {list(tensor.shape)}"
-            raise InputError(f"{delta.path}: tensor {tensor.name!r}: {got}")
+            raise InputError(f"{where}: {got}")
+        if base.dtype(tensor.name) not in FLOATS:
+            expected = f"expected a type of {', '.join(FLOATS)} in the base"
+            raise InputError(f"{where}: {expected}, got {base.dtype(tensor.name)!r}")
 
 
 def _key(weights: Weights, names: Sequence[str]) -> _Key:

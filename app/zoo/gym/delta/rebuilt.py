@@ -4,8 +4,10 @@ A low-rank delta becomes a small adapter beside its base; a dense one a whole fl
 private folder, which is deleted afterwards.
 """
 
+import re
 import shutil
 import tempfile
+import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from zoo.gym.delta.factors import decode_factors
 from zoo.gym.delta.identity import verify_base
 from zoo.gym.delta.kinds import LowRankTerm, TensorTerms
 from zoo.gym.delta.weights import open_weights
+from zoo.gym.errors import GymWarning
 from zoo.gym.files import storage_errors
 
 if TYPE_CHECKING:
@@ -51,7 +54,10 @@ def delta_model(delta: Delta, base: Path, *, scaled: float = 1.0) -> Generator[L
         folder = Path(scratch)
         if delta.header.form == "dense":
             apply_delta(delta.path, base=base, out=folder / "model", scaled=scaled)
-            yield Loadable(folder / "model", None)
+            with warnings.catch_warnings():
+                # What the base holds in vain is told where the base lies, not of this copy.
+                warnings.filterwarnings("ignore", re.escape(scratch), GymWarning)
+                yield Loadable(folder / "model", None)
         else:
             verify_base(delta, open_weights(base))
             factors = ((t.name, *_factors(delta, t)) for t in delta.header.tensors if t.terms)

@@ -47,11 +47,14 @@ def lora_spec(config: TrainConfig) -> "LoraSpec":
 @contextmanager
 def told_as_events(events: Events) -> Generator[None]:
     """Tells our warnings as events, which stay with the run; others go where they always go."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", GymWarning)
-        yield
-    for one in caught:
-        if issubclass(one.category, GymWarning):
-            events.emit("warn", message=str(one.message))
-        else:
-            warnings.showwarning(one.message, one.category, one.filename, one.lineno)
+    caught: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", GymWarning)
+            yield
+    finally:  # where an error ends it, too: they may explain it
+        for one in caught:
+            if issubclass(one.category, GymWarning):
+                events.emit("warn", message=str(one.message))
+            else:
+                warnings.showwarning(one.message, one.category, one.filename, one.lineno)

@@ -24,7 +24,13 @@ FINITE_VALUES = 1 << 22
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
 PLAIN_DTYPES = ("F64", "F32", "F16", "BF16")
-"""Types whose numbers are the weights; other types need a scale to become weights."""
+"""Types whose numbers are the weights."""
+
+CODE_DTYPES = ("I8", "F8_E4M3", "F8_E5M2", "F8_E8M0", "F6_E2M3", "F6_E3M2", "F4")
+"""Types that only codes have, which need a scale to become weights."""
+
+CONSTANTS = (".attn.bias", ".attention.bias", ".masked_bias", ".causal_mask", ".inv_freq")
+"""Endings of what old checkpoints store beside the weights: masks and angles."""
 
 
 def load_model(folder: Path, *, dtype: str, full: bool) -> nn.Module:
@@ -44,7 +50,8 @@ def load_model(folder: Path, *, dtype: str, full: bool) -> nn.Module:
     """
     config = read_config(folder)
     files = checkpoint_files(folder)
-    _refuse_quantised(folder, files)
+    if getattr(config, "quantization_config", None) is None:
+        _refuse_codes(folder, files)
     with refusals(f"{folder}: this model cannot be loaded"), quiet():
         loaded = _from_pretrained(folder, config, files, pick_dtype(files, dtype, full=full))
     model: nn.Module = loaded[0]
@@ -120,21 +127,27 @@ def pick_dtype(files: list[Path], dtype: str, *, full: bool) -> torch.dtype:
     return torch.bfloat16
 
 
-def _refuse_quantised(folder: Path, files: list[Path]) -> None:
-    """A code taken for a weight gives a model that speaks nonsense and trains all the same."""
+def _refuse_codes(folder: Path, files: list[Path]) -> None:
+    """A code taken for a weight gives a model that speaks nonsense and trains all the same.
+
+    Integers are codes where weights are expected; elsewhere they are masks and places.
+    """
     for file in files:
         for name, info in read_header(file).tensors.items():
-            if name.endswith(".weight") and info.dtype not in PLAIN_DTYPES:
+            odd = name.endswith(".weight") and info.dtype not in PLAIN_DTYPES
+            if odd or info.dtype in CODE_DTYPES:
                 raise InputError(
                     f"{folder}: {name}: expected weights in {', '.join(PLAIN_DTYPES)}, "
                     f"got {info.dtype}",
-                    hint="a quantised checkpoint: use the model that it was made from",
+                    hint="a quantised checkpoint whose config does not say how: use the model "
+                    "that it was made from",
                 )
 
 
 def _tell_unused(folder: Path, report: dict[str, Any]) -> None:
     """A layer left out by its name or by a config that counts fewer would be missed in silence."""
-    unused = sorted(report.get("unexpected_keys") or [])
+    unexpected = report.get("unexpected_keys") or []
+    unused = sorted(name for name in unexpected if not name.endswith(CONSTANTS))
     if unused:
         warnings.warn(
             f"{folder}: {len(unused)} tensors have no place in this model and stay unused, "
