@@ -36,7 +36,8 @@ def read_delta(path: str | PathLike[str]) -> DeltaFile:
         InputError: no safetensors file, no delta, another version, damaged, a field that is absent,
             unknown or wrong, a part that is missing, too many or of another type or shape than its
             term calls for, NaN or infinities in a part of floats, ternary bytes of no five digits,
-            places that are not as many as their values or lie beyond their tensor.
+            places that are not as many as their values or lie beyond their tensor, signs outside
+            their mask.
         OSError: what the file system answers.
     """
     digest, text, tensors = _core.read_delta(path)
