@@ -17,6 +17,7 @@ mod error;
 pub mod finite;
 mod json;
 mod names;
+mod once;
 
 use std::{
     collections::BTreeMap,
@@ -178,7 +179,7 @@ pub fn parse_header(json: &[u8], file_bytes: u64) -> Result<Header, HeaderError>
         });
     }
     let (mut entries, metadata) = entries::read(text)?;
-    names::refuse_twice(text, &entries)?;
+    once::refuse_twice(text, &entries)?;
     let data_start = PREFIX_BYTES + header_bytes;
     entries::check_cover(text, &mut entries, data_start, file_bytes)?;
     let owned = |entry: &entries::Entry| entry.owned(text, data_start);

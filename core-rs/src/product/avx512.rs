@@ -8,7 +8,7 @@ use half::bf16;
 
 use super::{
     PIECE, STRIP, Word,
-    dense::{LANES, ROWS},
+    scalar::{LANES, ROWS},
     settle,
     tables::{Bytes, Step, Sums},
 };

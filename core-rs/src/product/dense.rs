@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 #[cfg(target_arch = "aarch64")]
 use super::neon;
-use super::scalar;
+use super::scalar::{self, LANES, ROWS};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
 use crate::{
@@ -18,10 +18,6 @@ use crate::{
     isa::{Isa, dispatch},
 };
 
-/// Accumulators of a row.
-pub(super) const LANES: usize = 32;
-/// Rows that are read side by side.
-pub(super) const ROWS: usize = 4;
 /// Rows that a thread takes at a time.
 const CHUNK: usize = 64;
 

@@ -8,8 +8,8 @@ use half::bf16;
 
 use super::{
     STRIP, Word,
-    dense::{LANES, ROWS},
-    scalar, settle,
+    scalar::{self, LANES, ROWS},
+    settle,
     tables::{Bytes, Step, Sums},
 };
 

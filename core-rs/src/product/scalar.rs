@@ -3,11 +3,14 @@
 use half::bf16;
 
 use super::{
-    PIECE, STRIP, Word, add_lanes,
-    dense::{LANES, ROWS},
-    settle,
+    PIECE, STRIP, Word, add_lanes, settle,
     tables::{Bytes, Step, Sums},
 };
+
+/// Accumulators of a row of weights.
+pub(super) const LANES: usize = 32;
+/// Rows of weights that are read side by side.
+pub(super) const ROWS: usize = 4;
 
 /// Lays out a strip: word `w` gets bytes `4w` to `4w + 3` of each of its rows.
 pub(super) fn spread_exact(rows: &[&[u8]; STRIP], _ahead: &[u8], words: &mut [Word]) {
