@@ -2,8 +2,9 @@
 
 zen-nano's geometry with random bf16 weights, and the same with noise on top. The limit is what the
 disk gives to plain reads of the same two files, or what memcpy moves, whichever is lower; a disk's
-rate drifts by a factor of two, so both are taken in turns and their medians compared. Private
-memory is what no file stands behind (RssAnon), so the page cache does not count. Linux only.
+rate drifts by a factor of two, so both are taken in turns, and their medians and their best rounds
+compared. Private memory is what no file stands behind (RssAnon), so the page cache does not count.
+Linux only.
 
 usage: python -m bench.stream BASE TUNED OUT       one measured `delta create`, as JSON
 """
@@ -53,8 +54,11 @@ def run() -> Iterator[Case]:
         warm = total / measured(base, tuned, out).seconds / GB
     disk, rate = (total / median(seconds) / GB for seconds in (reads, creates))
     share = rate / min(disk, copied)
+    quickest, best = (total / min(seconds) / GB for seconds in (reads, creates))
+    best_share = best / min(quickest, copied)
     yield Case("disk, plain cold reads", disk, "GB/s", "memcpy", disk / copied, "")
     yield Case("create: cold", rate, "GB/s", "the lower limit", share, ">= 0.6")
+    yield Case("create: cold, the best of each", best, "GB/s", "its limit", best_share, ">= 0.6")
     yield Case("create: from the page cache", warm, "GB/s", "memcpy", warm / copied, "")
     peak = max(private) / MB
     yield Case("create: private memory", peak, "MB", "300 MB", peak / 300, "<= 1.0")

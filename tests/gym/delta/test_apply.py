@@ -11,7 +11,7 @@ import pytest
 from safetensors.torch import load_file
 
 from tests.gym.delta import models_on_disk as disk
-from zoo.gym.delta import apply_delta, difference, load_delta
+from zoo.gym.delta import apply_delta, create_delta, difference, load_delta
 from zoo.gym.delta.identity import identity, verify_base
 from zoo.gym.delta.weights import open_weights, read_float32
 from zoo.gym.errors import InputError, StorageError
@@ -142,6 +142,17 @@ def test_a_type_that_no_delta_is_taken_of_is_refused(lowrank: Path, tmp_path: Pa
     theirs = replace(delta, header=delta.header.model_copy(update={"base": told}))
     with pytest.raises(InputError, match="expected a type of F32, F16, BF16 in the base, got"):
         verify_base(theirs, weights)
+
+
+def test_weights_beyond_float32_are_refused(tmp_path: Path) -> None:
+    base = disk.write_model(tmp_path / "base", {"w": np.full(4, 3e38, np.float32)})
+    tuned = disk.write_model(tmp_path / "tuned", {"w": np.full(4, 1e38, np.float32)})
+    file = create_delta(tuned, base=base, base_id="large", out=tmp_path / "d.safetensors").file
+    with pytest.raises(
+        InputError, match="'w': expected finite weights, got base plus delta beyond"
+    ):
+        apply_delta(file, base=base, out=tmp_path / "out", scaled=-1.0)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_quantised_base_is_refused(dense: Path, base: Path, tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def decode_rows(
 
     columns = rows_and_columns(tensor.shape)[1]
     total = np.zeros((rows.stop - rows.start, columns), np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):  # finite terms may add up to more
+    with np.errstate(over="ignore", invalid="ignore"):  # who writes weights refuses infinite ones
         for term in tensor.terms:
             if isinstance(term, RawTerm):
                 total += parts["raw"].reshape(-1, columns)[rows]

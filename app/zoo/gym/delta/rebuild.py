@@ -87,6 +87,11 @@ class Rebuild:
 
         after = values if self.dtype == "f32" else values.copy()
         apply_rows(tensor, parts, rows, after, scaled=self.scaled)
+        if not np.isfinite(after).all():
+            where = f"{self.delta.path}: tensor {tensor.name!r}"
+            raise InputError(
+                f"{where}: expected finite weights, got base plus delta beyond float32"
+            )
         if self.dtype == "f32":
             return after
         change = decode_rows(tensor, parts, rows, values)
