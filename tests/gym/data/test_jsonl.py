@@ -118,3 +118,12 @@ def test_hostile_lines_are_problems(tmp_path: Path, line: bytes, reason: str) ->
     (_, problem) = rows_of(tmp_path, b'{"a": 1}\n' + line)
     assert isinstance(problem, Problem)
     assert reason in problem.reason
+
+
+@pytest.mark.parametrize("depth", [*range(900, 1000, 3), 100_000])
+def test_a_row_of_any_depth_is_read_or_refused_in_a_sentence(tmp_path: Path, depth: int) -> None:
+    deep = "[" * depth + "]" * depth
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f'{{"text": "\\ud83d\\ude00", "more": {deep}}}\n')
+    (found,) = read_rows(path)
+    assert isinstance(found, Row) or "nested too deeply" in found.reason

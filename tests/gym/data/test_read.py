@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -89,6 +91,31 @@ def test_a_file_that_may_not_be_read_is_not_available(
 def test_a_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected a file, got a folder"):
         read_dataset([tmp_path])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pipes with a path")
+@pytest.mark.parametrize("read", [read_dataset, fingerprint])
+def test_a_pipe_is_refused_before_a_byte_of_it_is_taken(
+    tmp_path: Path, read: Callable[[list[Path]], object]
+) -> None:
+    named = tmp_path / "rows.jsonl"
+    os.mkfifo(named)
+    from_shell, to_shell = os.pipe()  # what bash makes of <(...)
+    os.write(to_shell, b"rows")
+    for path in (named, Path(f"/dev/fd/{from_shell}")):
+        with pytest.raises(InputError, match="expected a file on the disk, got a pipe"):
+            read([path])
+    assert os.read(from_shell, 9) == b"rows"
+    os.close(from_shell)
+    os.close(to_shell)
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="this system has no /dev/fd")
+def test_a_file_under_a_name_of_this_process_alone_is_refused(write: Write) -> None:
+    with write("rows.jsonl", b'{"text": "a"}').open() as file:
+        path = Path(f"/dev/fd/{file.fileno()}")
+        with pytest.raises(InputError, match="got a stream of this process"):
+            read_dataset([path])
 
 
 @pytest.mark.parametrize(("name", "kind"), [("rows.data", "text"), ("rows.md", "plain text")])

@@ -74,6 +74,10 @@ def train(
 
 def _check_data(paths: list[Path]) -> None:
     """Refuses unusable data at once, where reading it twice costs nothing."""
+    from zoo.gym.data.files import check_file
+
+    for path in paths:
+        check_file(path)
     if sum(path.stat().st_size for path in paths) <= EARLY_BYTES:
         from zoo.gym.data import read_dataset
 

@@ -27,6 +27,7 @@ _CONTENT_KEYS = ("content", "value", "text")
 _REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
 _WEIGHT_KEYS = ("weight", "loss_weight")
 _TOOL_KEYS = ("tool_calls", "function_call")
+_SHOWN_CHARACTERS = 60
 
 _NAMES: dict[type, str] = {
     dict: "an object",
@@ -42,6 +43,11 @@ _NAMES: dict[type, str] = {
 def type_name(value: object) -> str:
     """Returns what a JSON value is, in words."""
     return _NAMES.get(type(value), type(value).__name__)
+
+
+def shown(text: str) -> str:
+    """Returns a word of the data in quotes, for a message: escaped, and cut where it is long."""
+    return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "...")
 
 
 def text_of(value: object, key: str) -> str:
@@ -67,7 +73,9 @@ def _part(part: object, key: str) -> str:
         text = fields.get("text", fields.get("value"))
         if fields.get("type") == "text" and isinstance(text, str):
             return text
-        raise InputError(f"{key!r}: expected parts of text, got a part of {fields.get('type')!r}")
+        kind = fields.get("type")
+        got = shown(kind) if isinstance(kind, str) else type_name(kind)
+        raise InputError(f"{key!r}: expected parts of text, got a part of {got}")
     raise InputError(f"{key!r}: expected parts of text, got {type_name(part)}")
 
 
@@ -141,7 +149,7 @@ def _role(fields: dict[str, object], where: str) -> str:
     if not isinstance(role, str):
         raise InputError(f"{where}: expected a role in words, got {type_name(role)}")
     if role not in ROLES:
-        raise InputError(f"{where}: unknown role {role!r}: expected system, user or assistant")
+        raise InputError(f"{where}: unknown role {shown(role)}: expected system, user or assistant")
     return ROLES[role]
 
 
@@ -152,18 +160,20 @@ def _key(fields: dict[str, object], known: tuple[str, ...], where: str) -> str:
             return key
     near = [key for key in fields if get_close_matches(key, known, n=1)]
     raise InputError(
-        f"{where}: expected {known[0]!r}, got {near[0]!r}"
+        f"{where}: expected {known[0]!r}, got {shown(near[0])}"
         if near
         else f"{where}: expected {known[0]!r}, got the keys {_quoted(fields)}"
     )
 
 
 def _quoted(fields: dict[str, object]) -> str:
-    return ", ".join(repr(key) for key in fields) or "of an empty object"
+    return ", ".join(shown(key) for key in list(fields)[:8]) or "of an empty object"
 
 
 def _is_learned(fields: dict[str, object], where: str) -> bool:
     weight = next((fields[key] for key in _WEIGHT_KEYS if fields.get(key) is not None), 1)
+    if isinstance(weight, bool) or not isinstance(weight, int | float):
+        raise InputError(f"{where}: weight: expected 0 or 1, got {type_name(weight)}")
     if weight not in {0, 1}:
-        raise InputError(f"{where}: weight: expected 0 or 1, got {weight!r}")
+        raise InputError(f"{where}: weight: expected 0 or 1, got {weight:g}")
     return weight == 1

@@ -1,5 +1,7 @@
 """Opens what the user names as data: refuses what is no text, and says what it is instead."""
 
+import os
+import stat
 from pathlib import Path
 
 from zoo.gym.errors import InputError, NotAvailableError
@@ -20,12 +22,13 @@ def check_file(path: Path) -> bytes:
 
     Raises:
         NotAvailableError: there is no such file, or no permission to read it.
-        InputError: it is a folder, empty, not text, or in a format that is not read.
+        InputError: it is a folder, a pipe, empty, not text, or in a format that is not read.
     """
     if not path.exists():
         raise NotAvailableError(f"{path}: no such file")
     if path.is_dir():
         raise InputError(f"{path}: expected a file, got a folder", hint="name the files in it")
+    _refuse_streams(path)
     if path.suffix.lower() in _NOT_READ:
         raise InputError(f"{path}: expected {_READ}, got {path.suffix.lower()[1:]}")
     try:
@@ -35,6 +38,24 @@ def check_file(path: Path) -> bytes:
         raise NotAvailableError(f"{path}: no permission to read the file") from None
     _refuse_other_than_text(path, head)
     return head.removeprefix(BOM)
+
+
+def _refuse_streams(path: Path) -> None:
+    """Refuses what can be read only once or by this process alone: data is read more than once.
+
+    A run reads its data when it starts, when it is resumed and when its delta is measured, each
+    time in another process; `/dev/stdin` names something else there.
+    """
+    mode = path.stat().st_mode
+    own = os.path.abspath(path).startswith(("/dev/", "/proc/"))  # noqa: PTH100  keeps the links
+    if stat.S_ISREG(mode) and not own:
+        return
+    kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device"}
+    got = kinds.get(stat.S_IFMT(mode), "a stream of this process")
+    raise InputError(
+        f"{path}: expected a file on the disk, got {got}",
+        hint="save its contents to a file first: data is read more than once",
+    )
 
 
 def _refuse_other_than_text(path: Path, head: bytes) -> None:

@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import cast
 
-from zoo.gym.data.chat import parse_chat, parse_turns, require_answer, text_of, type_name
+from zoo.gym.data.chat import (
+    parse_chat,
+    parse_turns,
+    require_answer,
+    shown,
+    text_of,
+    type_name,
+)
 from zoo.gym.data.oasst import best_path
 from zoo.gym.data.records import Message, Record
 from zoo.gym.data.text import BLANK_LINE
@@ -52,13 +59,13 @@ def parse_row(value: object, source: str) -> tuple[str, list[Record]]:
 
 def _unknown(row: Fields) -> str:
     """Says what the row has, which format is nearest, and what that one lacks."""
-    keys = ", ".join(repr(key) for key in list(row)[:8]) or "none"
+    keys = ", ".join(shown(key) for key in list(row)[:8]) or "none"
     near = max(FORMATS, key=lambda known: _likeness(row, known))
     if not _likeness(row, near):
         return f"no known format: expected the keys {_known_keys()}, got {keys}"
     missing = next(key for key in near.keys if key not in row)
     typo = get_close_matches(missing, [key for key in row if key not in near.keys], n=1)
-    got = repr(typo[0]) if typo else f"the keys {keys}"
+    got = shown(typo[0]) if typo else f"the keys {keys}"
     return f"no known format, the nearest is {near.name}: expected {missing!r}, got {got}"
 
 

@@ -111,6 +111,8 @@ def _refuse_lone_surrogates(value: object, source: str) -> None:
         return
     try:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except RecursionError:  # writing takes more of the stack than reading
+        raise InputError("nested too deeply to be read") from None
     except UnicodeEncodeError as error:
         lone = ord(error.object[error.start])
         raise InputError(f"not Unicode text: half of a character, \\u{lone:04x}") from None
