@@ -17,6 +17,7 @@ from zoo.gym import TrainConfig, run_training
 from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
 from zoo.gym.jobs import create_run, open_run, read_status
 from zoo.gym.jobs.queue import turn_on_device
+from zoo.gym.paths import folders
 from zoo.models import pico_folder
 
 
@@ -41,6 +42,11 @@ def test_a_run_gives_its_model_and_what_was_measured(rows: Path) -> None:
     assert result.metrics["best_loss"] < result.metrics["base_loss"]
     assert read_status(open_run(result.run)).state == "done"
     assert os.environ.get("HF_HUB_OFFLINE") == offline
+
+
+def test_a_callers_own_peak_is_no_runs_footprint(rows: Path) -> None:
+    run_training(config(rows))
+    assert not (folders().cache / "footprints.json").exists()
 
 
 def test_what_a_model_folder_holds_in_vain_stays_with_the_run(rows: Path, tmp_path: Path) -> None:

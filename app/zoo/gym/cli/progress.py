@@ -73,7 +73,8 @@ def tell_pass(out: Output) -> "Watch":
 
 def memory_line(memory: dict[str, Any]) -> str:
     """Returns the estimate in one line: `memory 2.68 GB: weights 1.19, adapter 0.04, ...`."""
-    shares = {k: v for k, v in memory.items() if k not in {"total", "source"} and v}
+    totals = {"total", "source", "calculated"}
+    shares = {k: v for k, v in memory.items() if k not in totals and v}
     listed = ", ".join(f"{name} {value / 1e9:.2g}" for name, value in shares.items())
     measured = "measured before; " if memory["source"] == "measured" else ""
     return f"  memory {memory['total'] / 1e9:.2f} GB: {measured}{listed}"

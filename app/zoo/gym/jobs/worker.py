@@ -131,7 +131,8 @@ def _session(run: Run) -> Mapping[str, object] | None:
 
     config = load_config([run.config_file], [], {}).config
     leaving = partial(wait_while_paused, run.control, run.events)
-    return run_session(config, run, leaving, partial(turn_on_device, run))
+    turn = partial(turn_on_device, run)
+    return run_session(config, run, leaving, turn, own_process=True)
 
 
 def _named_entry(name: str) -> Entry:

@@ -1,13 +1,15 @@
 """How much memory a run will need, before it starts: arithmetic over the model's shape.
 
-A run of the same model, method and size on this machine has told its peak: that counts before any
-formula. The formula's factors were fitted to measured peaks of a 0.6 B model on a CPU; its shares
-are told with the plan. Generation needs nothing in supervised training.
+The peak of an earlier run like this one is told in its place, but alone refuses nothing: what was
+measured once may have had another cause. The formula's factors were fitted to measured peaks of a
+0.6 B model on a CPU; its shares are told with the plan. Generation needs nothing in supervised
+training.
 """
 
 import hashlib
 import json
 import platform
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,7 +59,12 @@ class Need:
 
 @dataclass(frozen=True)
 class Fit:
-    """Bytes by purpose; `total` is their peak. `source` is `formula` or `measured`."""
+    """Bytes by purpose; `total` is their peak.
+
+    Attributes:
+        source: of the total: `formula` or `measured`.
+        calculated: the formula's total beside a measured one, else None.
+    """
 
     weights: int
     adapter: int
@@ -70,6 +77,7 @@ class Fit:
     reserve: int
     total: int
     source: str = "formula"
+    calculated: int | None = None
 
     def as_json(self) -> dict[str, object]:
         """Returns the fields by name."""
@@ -139,13 +147,18 @@ def available_bytes(device: str) -> int:
     return int(psutil.virtual_memory().available)
 
 
-def check_fit(fit: Fit, device: str, free_bytes: int) -> None:
-    """Refuses a run that needs more than there is.
+def check_fit(fit: Fit, device: str, free_bytes: int) -> str | None:
+    """Refuses a run that needs more than there is, by the formula too where a peak was measured.
+
+    Returns:
+        A warning where only the measured peak is more than there is, else None.
 
     Raises:
         DoesNotFitError: the message has both figures, the hint what changes no result.
     """
-    needed = fit.total - (fit.reserve if device == "cuda" and fit.source == "formula" else 0)
+    # the interpreter and the libraries are not on the accelerator; a peak there is without them
+    formula = (fit.calculated or fit.total) - (fit.reserve if device == "cuda" else 0)
+    needed = min(fit.total, formula) if fit.source == "measured" else formula
     if needed > free_bytes:
         raise DoesNotFitError(
             f"memory: the run needs {needed / 1e9:.2f} GB ({fit.source}): "
@@ -153,12 +166,23 @@ def check_fit(fit: Fit, device: str, free_bytes: int) -> None:
             hint="per_device_train_batch_size=1 with more gradient_accumulation_steps, "
             "a smaller cutoff_len, or gradient_checkpointing=true",
         )
+    if fit.source == "measured" and fit.total > free_bytes:
+        return (
+            f"memory: an earlier run like this one took {fit.total / 1e9:.2f} GB, "
+            f"{free_bytes / 1e9:.2f} GB are free on {device}: it may end for lack of memory"
+        )
+    return None
 
 
-def footprint_key(model: str, need: Need) -> str:
-    """Returns the name under which a peak is kept: model, method, size and this machine."""
+def footprint_key(need: Need, circumstances: Mapping[str, object]) -> str:
+    """Returns the name under which a peak is kept.
+
+    Args:
+        need: what the formula knows.
+        circumstances: whatever else changes the peak: model, device, threads, libraries.
+    """
     machine = f"{platform.node()} {platform.machine()} {platform.system()}"
-    facts = asdict(need) | {"model": model, "machine": machine}
+    facts = asdict(need) | dict(circumstances) | {"machine": machine}
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 

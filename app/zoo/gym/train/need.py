@@ -1,9 +1,11 @@
 """What a run will need of the memory, from its plan and from what earlier runs took."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.gym.config.train import TrainConfig
 from zoo.gym.paths import folders
 from zoo.gym.train.fit import (
     Fit,
@@ -19,6 +21,9 @@ from zoo.models.folder import count_parameters, model_geometry
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
     from zoo.models import Resolved
+
+ROW_TOKEN_BYTES = 64
+"""About what a token of a row takes in Python's memory: two list places and a number."""
 
 
 def need_of(plan: Plan, folder: Path, rows: Rows) -> Need | None:
@@ -46,13 +51,34 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> Need | None:
     )
 
 
-def expected(need: Need | None, base: "Resolved") -> Fit | None:
+def circumstances(
+    config: TrainConfig, base: "Resolved", device: str, threads: int, row_tokens: int
+) -> dict[str, object]:
+    """Returns what changes a run's peak beside its `Need`: a footprint holds for these alone."""
+    from importlib.metadata import version
+
+    return {
+        "model": base.id,
+        "revision": base.revision,
+        "device": device,
+        "threads": threads,
+        "torch": version("torch"),
+        "lora_target": config.lora_target,
+        "lora_dropout": config.lora_dropout > 0,
+        "dtype": config.dtype,
+        "rows_100_mb": row_tokens * ROW_TOKEN_BYTES // 100_000_000,
+    }
+
+
+def expected(need: Need | None, told: Mapping[str, object]) -> Fit | None:
     """Returns the estimate: the peak of an earlier run like this one, else the formula's."""
     if need is None:
         return None
-    peak = known_peak(footprints(), footprint_key(base.id, need))
+    peak = known_peak(footprints(), footprint_key(need, told))
     fit = estimate(need)
-    return fit if peak is None else replace(fit, total=peak, source="measured")
+    if peak is None:
+        return fit
+    return replace(fit, total=peak, source="measured", calculated=fit.total)
 
 
 def footprints() -> Path:
@@ -61,6 +87,6 @@ def footprints() -> Path:
 
 
 def peak_bytes(policy: "Policy") -> int:
-    """Returns the peak where the model lies: on the accelerator if there is one."""
+    """Returns the peak of this process where the model lies: on the accelerator if there is one."""
     found = policy.memory()
     return found.peak_device_bytes or found.peak_host_bytes

@@ -17,7 +17,7 @@ from zoo.gym.train.fit import (
     remember_peak,
 )
 from zoo.gym.train.loop import Job, fit
-from zoo.gym.train.need import expected, footprints, need_of, peak_bytes
+from zoo.gym.train.need import circumstances, expected, footprints, need_of, peak_bytes
 from zoo.gym.train.order import spread
 from zoo.gym.train.plan import Facts, Plan, make_plan
 from zoo.gym.train.policy import load_policy, told_as_events
@@ -36,6 +36,8 @@ def run_session(
     run: Workspace,
     leaving: Callable[[], str | None],
     turn: Callable[[str], AbstractContextManager[object]] = nullcontext,
+    *,
+    own_process: bool = False,
 ) -> Mapping[str, object]:
     """Trains as `config` says, from the run's newest checkpoint, and writes the result.
 
@@ -44,6 +46,7 @@ def run_session(
         run: where everything goes.
         leaving: see `Job.leaving`.
         turn: holds the device with this key while the model is on it; the default holds nothing.
+        own_process: this process does nothing but this run, so that its peak is the run's.
 
     Returns:
         `model`, the folder of the result, and `metrics`.
@@ -62,23 +65,28 @@ def run_session(
     if config.output_dir is not None and not run.checkpoints.exists():
         check_output(Path(config.output_dir))
     rows = prepare_rows(config, base.folder)
-    plan = make_plan(config, facts_of(base.folder, rows))
+    facts = facts_of(base.folder, rows)
+    plan = make_plan(config, facts)
     need = need_of(plan, base.folder, rows)
-    fit_check = expected(need, base)
-    tell_plan(run, plan, rows, base, fit_check)
     threads = stored_threads(run.env_file, base.folder)
-    device = detect().name
+    device, whole = detect().name, own_process and not run.checkpoints.exists()
+    told = circumstances(plan.config, base, device, threads, facts.tokens)
+    fit_check = expected(need, told)
+    tell_plan(run, plan, rows, base, fit_check)
     with turn(device_key(device)):
         if fit_check is not None:
-            check_fit(fit_check, device, available_bytes(device))
+            warning = check_fit(fit_check, device, available_bytes(device))
+            if warning is not None:
+                run.events.emit("warn", message=warning)
         with told_as_events(run.events):
             policy = load_policy(plan.config, base.folder, threads=threads)
         held_out = spread(rows.held_out, plan.evaluation_rows)
         job = Job(policy, plan, rows.train, held_out, run.events.emit, leaving, run.checkpoints)
         progress = fit(job)
         found = finish(run, job, progress, base)
-    if need is not None:
-        remember_peak(footprints(), footprint_key(base.id, need), peak_bytes(policy))
+    # a caller's program has peaks of its own, a resumed run's process may have skipped the largest
+    if need is not None and whole:
+        remember_peak(footprints(), footprint_key(need, told), peak_bytes(policy))
     return found
 
 
