@@ -1,7 +1,8 @@
 //! The instruction sets that kernels are written for, and which of them this machine has.
 //!
 //! A kernel is a folder: `scalar.rs` says what it computes, and beside it lies one file for each
-//! instruction set, which must give the same bytes. [`dispatch!`] calls the one that an [`Isa`] names.
+//! instruction set, which must give the same bytes; where a compiler's own vectors serve as well,
+//! [`compiled!`] writes that file from the definition. [`dispatch!`] calls the one that an [`Isa`] names.
 
 use std::fmt;
 
@@ -17,8 +18,8 @@ pub enum Isa {
     /// x86-64 with AVX2, FMA, F16C and POPCNT (2013 and later).
     #[cfg(target_arch = "x86_64")]
     Avx2(Proof),
-    /// x86-64 with AVX-512 F, BW, DQ, VL, VBMI, VPOPCNTDQ, VNNI and BF16 (Zen 4, Sapphire Rapids and
-    /// later).
+    /// x86-64 with all of the above and AVX-512 F, BW, DQ, VL, VBMI, VPOPCNTDQ and VNNI (Ice Lake, Zen 4
+    /// and later).
     #[cfg(target_arch = "x86_64")]
     Avx512(Proof),
     /// 64-bit ARM, which always has NEON.
@@ -100,7 +101,6 @@ fn has_avx512() -> bool {
         && is_x86_feature_detected!("avx512vbmi")
         && is_x86_feature_detected!("avx512vpopcntdq")
         && is_x86_feature_detected!("avx512vnni")
-        && is_x86_feature_detected!("avx512bf16")
 }
 
 /// Calls a kernel of the modules `scalar`, `avx2`, `avx512` and `neon` in scope, by instruction set.
@@ -125,8 +125,64 @@ macro_rules! dispatch {
 }
 pub(crate) use dispatch;
 
+/// Writes a kernel's modules for the instruction sets that it lists: each function is another one, an
+/// `#[inline(always)]` one, compiled with the instructions of that set.
+///
+/// `compiled! { avx2, neon: fn add(a: &[f32], sum: &mut f32) = scalar::add; }` makes `avx2::add` and
+/// `neon::add`. With `scalar, avx2 over lanes:` the function may be generic over `Register`, which is
+/// `lanes::scalar::Register`, `lanes::avx2::Register` and so on.
+macro_rules! compiled {
+    (@module $isa:ident [$($lanes:ident)?] [$attribute:meta] {
+        $(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) = $kernel:expr;)+
+    }) => {
+        #[allow(unsafe_code)]
+        mod $isa {
+            #[allow(unused_imports, clippy::wildcard_imports)]
+            use super::*;
+            $(use super::$lanes::$isa::Register;)?
+
+            $(
+                #[$attribute]
+                pub(super) fn $name($($argument: $kind),*) {
+                    #[allow(unused_unsafe)]
+                    // SAFETY: this function has the instructions of its module's register.
+                    unsafe { $kernel($($argument),*) }
+                }
+            )+
+        }
+    };
+    (@one scalar $lanes:tt $functions:tt) => {
+        $crate::isa::compiled!(@module scalar $lanes [inline] $functions);
+    };
+    (@one avx2 $lanes:tt $functions:tt) => {
+        #[cfg(target_arch = "x86_64")]
+        $crate::isa::compiled!(@module avx2 $lanes [
+            target_feature(enable = "avx2,fma,f16c,popcnt")
+        ] $functions);
+    };
+    (@one avx512 $lanes:tt $functions:tt) => {
+        #[cfg(target_arch = "x86_64")]
+        $crate::isa::compiled!(@module avx512 $lanes [
+            target_feature(enable = "avx2,fma,f16c,popcnt,avx512f,avx512bw,avx512dq,avx512vl")
+        ] $functions);
+    };
+    (@one neon $lanes:tt $functions:tt) => {
+        #[cfg(target_arch = "aarch64")]
+        $crate::isa::compiled!(@module neon $lanes [target_feature(enable = "neon")] $functions);
+    };
+    (@each [$($isa:ident),+] $lanes:tt $functions:tt) => {
+        $($crate::isa::compiled!(@one $isa $lanes $functions);)+
+    };
+    ($($isa:ident),+ $(over $lanes:ident)?: $($functions:tt)+) => {
+        $crate::isa::compiled!(@each [$($isa),+] [$($lanes)?] { $($functions)+ });
+    };
+}
+pub(crate) use compiled;
+
 #[cfg(test)]
 mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
     use super::*;
 
     #[test]
@@ -144,5 +200,38 @@ mod tests {
     #[test]
     fn an_unknown_name_is_none() {
         assert_eq!(Isa::named("avx9000"), None);
+    }
+
+    #[test]
+    fn a_processor_is_asked_for_what_kernels_enable_and_for_nothing_else() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let (mut enabled, mut asked) = (BTreeSet::new(), BTreeSet::new());
+        read_features(&source, &mut enabled, &mut asked);
+        assert!(asked.len() > 5);
+        assert_eq!(asked, enabled);
+    }
+
+    /// What the files below a folder name in `target_feature`, and in `is_x86_feature_detected`.
+    fn read_features(folder: &Path, enabled: &mut BTreeSet<String>, asked: &mut BTreeSet<String>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                read_features(&path, enabled, asked);
+                continue;
+            }
+            let text = fs::read_to_string(path).unwrap();
+            let names = |start| {
+                text.split(start)
+                    .skip(1)
+                    .map(|rest: &str| rest.split('"').next())
+            };
+            let lists = names(concat!("(enable =", " \""))
+                .flatten()
+                .flat_map(|list| list.split(','));
+            let lists = lists.filter(|name| *name != "neon");
+            enabled.extend(lists.map(str::to_owned));
+            let detected = names(concat!("feature_detected!", "(\"")).flatten();
+            asked.extend(detected.map(str::to_owned));
+        }
     }
 }

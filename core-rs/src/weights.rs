@@ -76,7 +76,11 @@ pub(crate) enum Kind {
 pub(crate) const CHUNK: usize = 32;
 
 /// One weight of some type. The two functions are the definition of its conversions.
-pub(crate) trait Weight: Copy + Default + Send + Sync + 'static {
+///
+/// # Safety
+/// A kernel reads and writes weights in memory as what `KIND` names: it must be the type's own.
+#[allow(unsafe_code)]
+pub(crate) unsafe trait Weight: Copy + Default + Send + Sync + 'static {
     const KIND: Kind;
 
     /// The same numbers as float32; exact.
@@ -101,7 +105,9 @@ where
     weights.convert_from_f32_slice(room);
 }
 
-impl Weight for f32 {
+// SAFETY: its own kind.
+#[allow(unsafe_code)]
+unsafe impl Weight for f32 {
     const KIND: Kind = Kind::F32;
 
     fn widen(weights: &[Self; CHUNK]) -> [f32; CHUNK] {
@@ -117,7 +123,9 @@ impl Weight for f32 {
     }
 }
 
-impl Weight for f16 {
+// SAFETY: its own kind.
+#[allow(unsafe_code)]
+unsafe impl Weight for f16 {
     const KIND: Kind = Kind::F16;
 
     fn widen(weights: &[Self; CHUNK]) -> [f32; CHUNK] {
@@ -137,7 +145,9 @@ impl Weight for f16 {
     }
 }
 
-impl Weight for bf16 {
+// SAFETY: its own kind.
+#[allow(unsafe_code)]
+unsafe impl Weight for bf16 {
     const KIND: Kind = Kind::Bf16;
 
     fn widen(weights: &[Self; CHUNK]) -> [f32; CHUNK] {

@@ -1,7 +1,6 @@
 //! One bit for each of many columns, worked on at once: what counters of columns are built from.
 //!
-//! The counters are written once, over this trait; each instruction set gives it a register. A value
-//! of a wide type only comes to be below a kernel's entry point, which asks for the instruction set.
+//! The counters are written once, over this trait; each instruction set gives it a register.
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx2;
@@ -12,7 +11,13 @@ pub(super) mod neon;
 pub(super) mod scalar;
 
 /// A register of bits; bit `b` of byte `i` belongs to column `8 * i + b`.
-pub(super) trait Lanes: Copy {
+///
+/// # Safety
+/// An implementation may use instructions that not every processor has. So a function that is generic
+/// over a register and makes one is unsafe: its caller must have been compiled with these instructions,
+/// as [`crate::isa::compiled!`] has it.
+#[allow(unsafe_code)]
+pub(super) unsafe trait Lanes: Copy {
     /// Its size.
     const BYTES: usize;
 

@@ -1,15 +1,15 @@
 //! Adding whole numbers to those columns whose bit is 1.
 
 #[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
 mod avx512;
-#[cfg(target_arch = "aarch64")]
-mod neon;
 mod scalar;
 
 use super::strips::{STRIP, Strip};
-use crate::isa::{Isa, dispatch};
+use crate::isa::{Isa, compiled, dispatch};
+
+compiled! { avx2, neon:
+    fn add_masked(masks: &[Strip], numbers: &[i64], sums: &mut Sums) = scalar::add_masked;
+}
 
 /// One sum for each column of a strip.
 pub(super) type Sums = [i64; 8 * STRIP];

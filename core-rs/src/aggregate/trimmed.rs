@@ -5,17 +5,17 @@
 //! digits that starts so high that its top digit becomes 1 at that moment. Rows pass in groups of 16:
 //! where no gate opens within a group, the group needs one addition for each gate.
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
 mod gates;
-#[cfg(target_arch = "aarch64")]
-mod neon;
-mod scalar;
 
-use super::strips::{STRIP, Strip};
-use crate::isa::{Isa, dispatch};
+use super::{
+    lanes,
+    strips::{STRIP, Strip},
+};
+use crate::isa::{Isa, compiled, dispatch};
+
+compiled! { scalar, avx2, avx512, neon over lanes:
+    fn pass(rule: Trim, strip: &[Strip], kept: &mut Kept<'_>) = gates::pass::<Register>;
+}
 
 /// The rule: of `rows` values the `trim` highest and lowest are left out.
 #[derive(Clone, Copy)]

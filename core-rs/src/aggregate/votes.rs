@@ -4,25 +4,23 @@
 //! are added by carry-save adders, and the carry ripples up. The majority is the top digit of a count
 //! that starts so high that it overflows with the deciding vote. O(n d) bits read once.
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
 mod digits;
-#[cfg(target_arch = "aarch64")]
-mod neon;
-mod scalar;
 
 use rayon::prelude::*;
 
 use super::{
-    Packed,
+    Packed, lanes,
     strips::{aligned, tail},
 };
 use crate::{
     error::{CoreError, check_length},
-    isa::{Isa, dispatch},
+    isa::{Isa, compiled, dispatch},
 };
+
+compiled! { scalar, avx2, avx512, neon over lanes:
+    fn add_votes(rows: &[&[u8]; 16], next: &[&[u8]; 16], room: &mut [u8], at: usize)
+        = digits::add_votes::<Register>;
+}
 
 /// Bytes of a row that are counted at once, at most: enough for the processor to see a row of memory
 /// coming, and all digits of that many columns stay in the second cache.

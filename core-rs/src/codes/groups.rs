@@ -25,18 +25,17 @@ use rayon::prelude::*;
 
 use crate::{
     error::{CoreError, check_length},
-    isa::{Isa, dispatch},
+    isa::{Isa, compiled, dispatch},
     signs::rows_of,
     weights::{BLOCK, Scratch, Weight, Weights, WeightsMut, first_not_finite, rows_per_task},
 };
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
-#[cfg(target_arch = "aarch64")]
-mod neon;
 mod scalar;
+
+compiled! { avx2, avx512, neon:
+    fn pack_block(kind: Codec, values: &[f32], codes: &mut [u8], scales: &mut [f16]) = scalar::pack_block;
+    fn apply_block(kind: Codec, codes: &[u8], scales: &[f16], values: &mut [f32]) = scalar::apply_block;
+}
 
 /// Values along a row that share a scale.
 pub const GROUP: usize = 128;

@@ -8,18 +8,16 @@ use rayon::prelude::*;
 
 use crate::{
     error::{CoreError, check_length},
-    isa::{Isa, dispatch},
+    isa::{Isa, compiled, dispatch},
     signs::rows_of,
     weights::rows_per_task,
 };
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
-#[cfg(target_arch = "aarch64")]
-mod neon;
 mod scalar;
+
+compiled! { avx2, avx512, neon:
+    fn add_row(a: &[f32], factors: &[f64], total: &mut [f32]) = scalar::add_row;
+}
 
 /// Adds the product of factors of rows `cols` (A) and as many as `total` has rows (B).
 ///

@@ -10,12 +10,13 @@ use super::{
 
 #[target_feature(enable = "avx2")]
 pub(super) fn trimmed(rows: usize, trim: usize, lines: &mut [Line], means: &mut Line) {
-    network::trimmed::<__m256>(rows, trim, lines, means);
+    // SAFETY: this function has the instructions.
+    unsafe { network::trimmed::<__m256>(rows, trim, lines, means) };
 }
 
 // SAFETY, for all blocks below: only the entry point above uses this, which enables the instructions;
 // loads and stores stay within a part of a line, which has their size.
-impl Register for __m256 {
+unsafe impl Register for __m256 {
     const COLUMNS: usize = 8;
 
     #[inline(always)]

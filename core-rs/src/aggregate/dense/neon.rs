@@ -10,12 +10,13 @@ use super::{
 
 #[target_feature(enable = "neon")]
 pub(super) fn trimmed(rows: usize, trim: usize, lines: &mut [Line], means: &mut Line) {
-    network::trimmed::<float32x4_t>(rows, trim, lines, means);
+    // SAFETY: this function has the instructions.
+    unsafe { network::trimmed::<float32x4_t>(rows, trim, lines, means) };
 }
 
 // SAFETY, for all blocks below: only the entry point above uses this, which enables the instructions;
 // loads and stores stay within a part of a line, which has their size.
-impl Register for float32x4_t {
+unsafe impl Register for float32x4_t {
     const COLUMNS: usize = 4;
 
     #[inline(always)]

@@ -6,6 +6,7 @@
 //! over and over sorts both (Batcher's bitonic merge). Its last four steps stay within a block, which
 //! takes them in registers. Rows that a block or a run lacks count as infinite: the ones that fill up a
 //! block are, and a comparison with one that is not there would change nothing.
+#![allow(unsafe_code)]
 
 use super::{Line, WIDTH};
 
@@ -13,7 +14,10 @@ use super::{Line, WIDTH};
 pub(super) const BLOCK_ROWS: usize = 16;
 
 /// Some columns of one row.
-pub(super) trait Register: Copy {
+///
+/// # Safety
+/// An implementation may use instructions that not every processor has; see [`trimmed`].
+pub(super) unsafe trait Register: Copy {
     /// Values in a register.
     const COLUMNS: usize;
 
@@ -42,8 +46,16 @@ macro_rules! compare {
 
 /// Sorts the lines and writes the mean of those that are kept: `rows` of them less `trim` at each end.
 /// The lines are filled up to whole blocks with infinities.
+///
+/// # Safety
+/// Only from a function with the register's instructions.
 #[inline(always)]
-pub(super) fn trimmed<R: Register>(rows: usize, trim: usize, lines: &mut [Line], means: &mut Line) {
+pub(super) unsafe fn trimmed<R: Register>(
+    rows: usize,
+    trim: usize,
+    lines: &mut [Line],
+    means: &mut Line,
+) {
     for part in 0..WIDTH / R::COLUMNS {
         sort::<R>(lines, part);
     }

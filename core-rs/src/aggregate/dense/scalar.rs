@@ -1,4 +1,5 @@
 //! The definition: which of two values is the lower one.
+#![allow(unsafe_code)]
 
 use super::{
     Line,
@@ -6,10 +7,12 @@ use super::{
 };
 
 pub(super) fn trimmed(rows: usize, trim: usize, lines: &mut [Line], means: &mut Line) {
-    network::trimmed::<[f32; 4]>(rows, trim, lines, means);
+    // SAFETY: every processor has what this takes.
+    unsafe { network::trimmed::<[f32; 4]>(rows, trim, lines, means) };
 }
 
-impl Register for [f32; 4] {
+// SAFETY: plain arrays, which every processor has.
+unsafe impl Register for [f32; 4] {
     const COLUMNS: usize = 4;
 
     #[inline(always)]

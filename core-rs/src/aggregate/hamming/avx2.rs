@@ -14,12 +14,14 @@ use super::{
 
 #[target_feature(enable = "avx2")]
 pub(super) fn add_block(above: &[&[u8]], beside: &[&[u8]], sums: &mut [[u64; NEAR]]) {
-    harley_seal::add_block::<__m256i>(above, beside, sums);
+    // SAFETY: this function has the instructions.
+    unsafe { harley_seal::add_block::<__m256i>(above, beside, sums) };
 }
 
 #[target_feature(enable = "avx2")]
 pub(super) fn registers(steps: usize) -> usize {
-    harley_seal::registers::<__m256i>(steps)
+    // SAFETY: this function has the instructions.
+    unsafe { harley_seal::registers::<__m256i>(steps) }
 }
 
 /// The number of ones in each byte.
@@ -50,8 +52,9 @@ fn hidden(mut word: __m256i) -> __m256i {
     word
 }
 
-// SAFETY, for all blocks below: values of this type only come to be in functions that enable AVX2.
-impl Tally for __m256i {
+// SAFETY, for all blocks below: the contract of `Lanes`, that only functions with AVX2 make values of
+// this type.
+unsafe impl Tally for __m256i {
     #[inline(always)]
     fn tally(self, totals: Self) -> Self {
         // SAFETY: as above.

@@ -1,4 +1,5 @@
 //! Counting bits 16 words at a time: carry-save adders leave one word to count in 16.
+#![allow(unsafe_code)]
 
 use super::{
     super::lanes::{Lanes, add16},
@@ -6,7 +7,10 @@ use super::{
 };
 
 /// A register whose bits can be counted.
-pub(super) trait Tally: Lanes {
+///
+/// # Safety
+/// That of [`Lanes`].
+pub(super) unsafe trait Tally: Lanes {
     /// `totals` with the number of this register's bits added, spread over its 64-bit numbers.
     fn tally(self, totals: Self) -> Self;
     /// Its 64-bit numbers doubled.
@@ -51,8 +55,15 @@ impl<L: Tally> Counter<L> {
 
 /// Adds the distances of every row of `above` to every row of `beside`; a line of sums for each row
 /// above.
+///
+/// # Safety
+/// That of [`Lanes`]: only from a function with the register's instructions.
 #[inline(always)]
-pub(super) fn add_block<L: Tally>(above: &[&[u8]], beside: &[&[u8]], sums: &mut [[u64; NEAR]]) {
+pub(super) unsafe fn add_block<L: Tally>(
+    above: &[&[u8]],
+    beside: &[&[u8]],
+    sums: &mut [[u64; NEAR]],
+) {
     for (first, line) in above.iter().zip(sums) {
         for (second, sum) in beside.iter().zip(line) {
             *sum += distance::<L>(first, second);
@@ -77,8 +88,11 @@ fn distance<L: Tally>(first: &[u8], second: &[u8]) -> u64 {
 }
 
 /// The inner instructions on registers alone; returns the pairs of bits compared.
+///
+/// # Safety
+/// As [`add_block`].
 #[inline(always)]
-pub(super) fn registers<L: Tally>(steps: usize) -> usize {
+pub(super) unsafe fn registers<L: Tally>(steps: usize) -> usize {
     let mut counter = Counter::<L>::new();
     let (mut first, second) = (L::splat(true).opaque(), L::splat(false).opaque());
     for _ in 0..steps {

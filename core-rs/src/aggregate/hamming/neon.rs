@@ -13,16 +13,18 @@ use super::{
 
 #[target_feature(enable = "neon")]
 pub(super) fn add_block(above: &[&[u8]], beside: &[&[u8]], sums: &mut [[u64; NEAR]]) {
-    harley_seal::add_block::<uint8x16_t>(above, beside, sums);
+    // SAFETY: this function has the instructions.
+    unsafe { harley_seal::add_block::<uint8x16_t>(above, beside, sums) };
 }
 
 #[target_feature(enable = "neon")]
 pub(super) fn registers(steps: usize) -> usize {
-    harley_seal::registers::<uint8x16_t>(steps)
+    // SAFETY: this function has the instructions.
+    unsafe { harley_seal::registers::<uint8x16_t>(steps) }
 }
 
 // SAFETY, for all blocks below: every 64-bit ARM processor that Rust's targets name has NEON.
-impl Tally for uint8x16_t {
+unsafe impl Tally for uint8x16_t {
     #[inline(always)]
     fn tally(self, totals: Self) -> Self {
         // SAFETY: as above.

@@ -2,7 +2,7 @@
 //!
 //! Plain integers count them 16 words at a time (see `harley_seal`): a processor of the oldest kind
 //! that we run on has no instruction that counts the bits of a word.
-#![allow(unsafe_code)] // an empty piece of assembly that hides a value from the compiler
+#![allow(unsafe_code)]
 
 use super::{
     NEAR,
@@ -10,14 +10,17 @@ use super::{
 };
 
 pub(super) fn add_block(above: &[&[u8]], beside: &[&[u8]], sums: &mut [[u64; NEAR]]) {
-    harley_seal::add_block::<u64>(above, beside, sums);
+    // SAFETY: every processor has what this takes.
+    unsafe { harley_seal::add_block::<u64>(above, beside, sums) };
 }
 
 pub(super) fn registers(steps: usize) -> usize {
-    harley_seal::registers::<u64>(steps)
+    // SAFETY: every processor has what this takes.
+    unsafe { harley_seal::registers::<u64>(steps) }
 }
 
-impl Tally for u64 {
+// SAFETY: plain integers, which every processor has.
+unsafe impl Tally for u64 {
     #[inline(always)]
     fn tally(self, totals: Self) -> Self {
         totals + Self::from(self.count_ones())

@@ -8,9 +8,12 @@ use std::arch::x86_64::{
 
 use super::Lanes;
 
-// SAFETY, for all blocks below: values of this type only come to be in functions that enable AVX2
-// (the entry points of the kernels); loads and stores stay within a slice of 32 bytes.
-impl Lanes for __m256i {
+/// What kernels are generic over.
+pub(in super::super) type Register = __m256i;
+
+// SAFETY, for all blocks below: the trait's contract, that only functions with AVX2 make values of
+// this type; loads and stores stay within a slice of 32 bytes.
+unsafe impl Lanes for __m256i {
     const BYTES: usize = 32;
 
     #[inline(always)]

@@ -9,14 +9,17 @@ use std::arch::x86_64::{
 
 use super::Lanes;
 
+/// What kernels are generic over.
+pub(in super::super) type Register = __m512i;
+
 /// Truth table of `a ^ b ^ c`.
 pub(in super::super) const XOR3: i32 = 0b1001_0110;
 /// Truth table of "at least two of a, b, c".
 const TWO_OF_3: i32 = 0b1110_1000;
 
-// SAFETY, for all blocks below: values of this type only come to be in functions that enable AVX-512
-// (the entry points of the kernels); loads and stores stay within a slice of 64 bytes.
-impl Lanes for __m512i {
+// SAFETY, for all blocks below: the trait's contract, that only functions with AVX-512 make values of
+// this type; loads and stores stay within a slice of 64 bytes.
+unsafe impl Lanes for __m512i {
     const BYTES: usize = 64;
 
     #[inline(always)]

@@ -7,9 +7,12 @@ use std::arch::aarch64::{
 
 use super::Lanes;
 
+/// What kernels are generic over.
+pub(in super::super) type Register = uint8x16_t;
+
 // SAFETY, for all blocks below: every 64-bit ARM processor that Rust's targets name has NEON; loads
 // and stores stay within a slice of 16 bytes.
-impl Lanes for uint8x16_t {
+unsafe impl Lanes for uint8x16_t {
     const BYTES: usize = 16;
 
     #[inline(always)]

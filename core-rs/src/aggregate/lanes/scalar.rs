@@ -1,8 +1,13 @@
 //! 64 columns in an integer.
+#![allow(unsafe_code)]
 
 use super::Lanes;
 
-impl Lanes for u64 {
+/// What kernels are generic over.
+pub(in super::super) type Register = u64;
+
+// SAFETY: plain integers, which every processor has.
+unsafe impl Lanes for u64 {
     const BYTES: usize = 8;
 
     #[inline(always)]

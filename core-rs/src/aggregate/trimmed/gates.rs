@@ -1,4 +1,5 @@
 //! The gates, over registers of any width.
+#![allow(unsafe_code)]
 
 use super::{
     super::lanes::{Lanes, count16},
@@ -114,8 +115,11 @@ impl<L: Lanes> Sign<L> {
 }
 
 /// Lets all rows of a strip pass.
+///
+/// # Safety
+/// That of [`Lanes`]: only from a function with the register's instructions.
 #[inline(always)]
-pub(super) fn pass<L: Lanes>(rule: Trim, strip: &[Strip], kept: &mut Kept<'_>) {
+pub(super) unsafe fn pass<L: Lanes>(rule: Trim, strip: &[Strip], kept: &mut Kept<'_>) {
     let mut signs = [[Sign::<L>::new(rule); 2]; 8];
     let mut masks: Masks = [[Strip::ZERO; 16]; 2];
     for (rows, first) in strip.as_chunks::<16>().0.iter().zip((0..).step_by(16)) {

@@ -1,4 +1,5 @@
-//! Adding 16 rows of votes to counts in binary digits.
+//! The definition: adding 16 rows of votes to counts in binary digits.
+#![allow(unsafe_code)]
 
 use super::{
     super::lanes::{Lanes, add16},
@@ -11,8 +12,11 @@ const AHEAD_BYTES: usize = 512;
 
 /// Adds 16 rows to the digits in `room`, the rows' first byte at byte `at` of each digit. Asks for what
 /// follows in each row and, near its end, in the `next` one, which lies elsewhere.
+///
+/// # Safety
+/// That of [`Lanes`]: only from a function with the register's instructions.
 #[inline(always)]
-pub(super) fn add_votes<L: Lanes>(
+pub(super) unsafe fn add_votes<L: Lanes>(
     rows: &[&[u8]; 16],
     next: &[&[u8]; 16],
     room: &mut [u8],

@@ -1,9 +1,9 @@
 //! The definition of digits and scales, for a run of whole groups (the last one may be shorter).
 //!
-//! Plain loops over arrays of 32 lanes, written so that a compiler can take any vectors it has: the
-//! other files here are these very functions, compiled for their instruction set. No sum is
-//! reordered and no product is fused, so all give the same bytes.
-#![allow(clippy::inline_always)] // so that each file's instruction set reaches down to the loops
+//! Plain loops over arrays of 32 lanes, written so that a compiler can take any vectors it has: these
+//! very functions are compiled for every instruction set. No sum is reordered and no product is fused,
+//! so all give the same bytes.
+#![allow(clippy::inline_always)] // so that an instruction set reaches down to the loops
 
 use half::f16;
 

@@ -1,5 +1,5 @@
-//! The definition for one row of the product; the other files here are it, compiled for theirs.
-#![allow(clippy::inline_always)] // so that each file's instruction set reaches down to the loops
+//! The definition for one row of the product, which is compiled for every instruction set.
+#![allow(clippy::inline_always)] // so that an instruction set reaches down to the loops
 
 /// Columns summed at once: their sums stay in the cache nearest to the processor.
 const COLUMNS: usize = 512;
