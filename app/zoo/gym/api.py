@@ -68,7 +68,7 @@ def run_training(config: TrainConfig) -> RunResult:
     from zoo.gym.train.session import run_session
     from zoo.models.offline import offline
 
-    run = create_run(dump_config(config), {})
+    run = create_run(dump_config(config), {"settings": config.model_dump(mode="json")})
     leaving = partial(wait_while_paused, run.control, run.events)
     turn = partial(turn_on_device, run, wait=False)
     done: dict[str, object] = {}

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from zoo.gym.jobs import Run, create_run, open_run
+from zoo.gym.jobs import Run, create_run, open_run, read_status
 from zoo.gym.paths import folders
 
 Call = Callable[..., Any]
+EDITED = "model_name_or_path: zen-pico\ndataset: [a.jsonl]\nlearning_rate: 0.5\n"
+BEGAN_WITH = {"model_name_or_path": "zen-pico", "dataset": ["a.jsonl"], "learning_rate": 0.25}
 
 
 @pytest.fixture
@@ -105,12 +107,12 @@ def obey(run: Run) -> None:
 
 
 def test_resuming_with_wait_ends_as_train_does(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = create_run("model_name_or_path: b\n", {})
+    run = create_run("model_name_or_path: b\ndataset: [a.jsonl]\n", {})
     run.events.emit("state", state="paused")
     run.control.request("pause")
 
-    def clears(run: Run) -> object:
-        before = jobs_resume(run)
+    def clears(run: Run, changes: tuple[str, ...]) -> object:
+        before = jobs_resume(run, changes)
         run.events.emit("end", state="done", exit_code=0, model="/m", metrics={})
         return before
 
@@ -119,3 +121,22 @@ def test_resuming_with_wait_ends_as_train_does(call: Call, monkeypatch: pytest.M
     monkeypatch.setattr("zoo.gym.jobs.resume", clears)
     found = call("runs", "resume", "last", "--wait", "--json")
     assert (found.code, found.json["state"], found.json["model"]) == (0, "done", "/m")
+
+
+def test_a_run_whose_settings_were_edited_is_not_resumed(call: Call) -> None:
+    run = create_run(EDITED, {"settings": BEGAN_WITH})
+    run.events.emit("end", state="interrupted", exit_code=5)
+    found = call("runs", "resume", "last")
+    assert found.code == 2
+    assert f"{run.config_file}: learning_rate was edited since the run began" in found.stderr
+    assert "zoo-gym runs resume r0001 --set learning_rate=0.5" in found.stderr
+    assert read_status(run).state == "interrupted"
+
+
+def test_a_held_run_takes_no_other_settings(call: Call) -> None:
+    run = create_run(EDITED, {})
+    run.events.emit("state", state="paused")
+    run.control.request("pause")
+    found = call("runs", "resume", "last", "--set", "max_steps=3")
+    assert (found.code, "runs pause r0001 --park" in found.stderr) == (1, True)
+    assert run.control.pending() == "pause"

@@ -3,8 +3,10 @@
 import json
 import time
 from dataclasses import asdict
+from typing import Annotated
 
 import yaml
+from cyclopts import Parameter
 
 from zoo.gym import jobs
 from zoo.gym.cli.ending import finish, started
@@ -13,6 +15,8 @@ from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress, event_line
 from zoo.gym.errors import GymError
 from zoo.gym.words import figure
+
+CHANGES = Parameter(name="--set", metavar="KEY=VALUE", negative=(), show_default=False)
 
 WAIT_S = 600.0
 """How long a request to a worker may take; a step may be long."""
@@ -110,16 +114,26 @@ def stop(run: str, /, *, as_json: Json = False) -> int:
     return _await_rest(found, Output(as_json))
 
 
-def resume(run: str, /, *, wait: Switch = False, as_json: Json = False) -> int:
-    """Goes on with a paused or interrupted run.
+def resume(
+    run: str,
+    /,
+    *,
+    changes: Annotated[tuple[str, ...], CHANGES] = (),
+    wait: Switch = False,
+    as_json: Json = False,
+) -> int:
+    """Goes on with a paused or interrupted run, with the settings that it began with.
 
     Args:
         run: a run's id such as r0001, or last
+        changes: change max_steps, learning_rate, save_steps, eval_steps or device
         wait: follow the run until it ends, as train does
         as_json: print one JSON object as stdout's last line
     """
     out, found = Output(as_json), jobs.open_run(run)
-    before = jobs.resume(found)
+    before = jobs.resume(found, changes)
+    for change in changes:
+        out.say(f"from here on: {change}")
     out.say(f"run {found.id} goes on behind step {before.step}")
     if not wait:
         return started(found, out)

@@ -67,7 +67,9 @@ def train(
         from zoo.gym.train.result import check_output
 
         check_output(Path(loaded.config.output_dir))
-    run = create_run(dump_config(pinned(loaded.config, model)), _environment(loaded, model))
+    fixed = pinned(loaded.config, model)
+    env = _environment(loaded, model) | {"settings": fixed.model_dump(mode="json")}
+    run = create_run(dump_config(fixed), env)
     out.say(f"run {run.id}: {model.id} in {run.folder}")
     return _start(run, out, detach=detach)
 

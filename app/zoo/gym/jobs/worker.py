@@ -126,10 +126,10 @@ def stop_on_signals(control: Control) -> None:
 
 
 def _session(run: Run) -> Mapping[str, object] | None:
-    from zoo.gym.config import load_config
     from zoo.gym.train.session import run_session
+    from zoo.gym.train.settings import stored_settings
 
-    config = load_config([run.config_file], [], {}).config
+    config = stored_settings(run.config_file, run.env_file)
     leaving = partial(wait_while_paused, run.control, run.events)
     turn = partial(turn_on_device, run)
     return run_session(config, run, leaving, turn, own_process=True)

@@ -103,6 +103,11 @@ def latest_checkpoint(checkpoints: Path) -> Path | None:
     return find_checkpoint(checkpoints).folder
 
 
+def newest_step(checkpoints: Path) -> int:
+    """Returns the step of the checkpoint that comes first, unread; 0 where there is none."""
+    return next((step for _, step in _candidates(checkpoints)), 0)
+
+
 def find_checkpoint(checkpoints: Path) -> Found:
     """Looks for the checkpoint to go on from: the one pointed at, else the newest whole one."""
     warnings: list[str] = []

@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from zoo.backends.base import LoraSpec, Policy
 
 
-def load_policy(config: TrainConfig, folder: Path, *, threads: int) -> "Policy":
-    """Loads the base as a policy that learns as `config` says."""
+def load_policy(
+    config: TrainConfig, folder: Path, *, threads: int, device: str | None = None
+) -> "Policy":
+    """Loads the base as a policy that learns as `config` says; None takes the best device."""
     from zoo.backends import load_backend
     from zoo.backends.threads import use_threads
 
     use_threads(threads)
-    return load_backend().load(
+    return load_backend(device).load(
         folder,
         train="full" if config.finetuning_type == "full" else lora_spec(config),
         dtype=config.dtype,

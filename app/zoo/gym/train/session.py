@@ -3,12 +3,11 @@
 import datetime as dt
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.gym.config import dump_config
 from zoo.gym.config.train import TrainConfig
-from zoo.gym.files import write_beside
 from zoo.gym.train.fit import (
     Fit,
     available_bytes,
@@ -23,7 +22,13 @@ from zoo.gym.train.plan import Facts, Plan, make_plan
 from zoo.gym.train.policy import load_policy, told_as_events
 from zoo.gym.train.result import check_output, finish
 from zoo.gym.train.rows import Rows, prepare_rows
-from zoo.gym.train.start import check_same_data, stored_threads
+from zoo.gym.train.settings import store_settings
+from zoo.gym.train.start import (
+    check_same_data,
+    remembered_count,
+    stored_device,
+    stored_threads,
+)
 from zoo.gym.train.workspace import Workspace
 from zoo.models.folder import count_parameters
 
@@ -54,7 +59,7 @@ def run_session(
     Raises:
         GymError: the run cannot start, learns nothing, or was interrupted.
     """
-    from zoo.backends.detect import detect, device_key
+    from zoo.backends.detect import device_key
     from zoo.models import resolve
 
     if config.date is None:
@@ -67,19 +72,23 @@ def run_session(
     rows = prepare_rows(config, base.folder)
     facts = facts_of(base.folder, rows)
     plan = make_plan(config, facts)
+    # other steps or intervals must not change which rows the losses are compared on
+    rows_scored = remembered_count(run.env_file, "evaluation_rows", lambda: plan.evaluation_rows)
+    plan = replace(plan, evaluation_rows=min(rows_scored, len(rows.held_out)))
     need = need_of(plan, base.folder, rows)
     threads = stored_threads(run.env_file, base.folder)
-    device, whole = detect().name, own_process and not run.checkpoints.exists()
+    device = stored_device(run.env_file)
+    whole = own_process and not run.checkpoints.exists()
     told = circumstances(plan.config, base, device, threads, facts.tokens)
     fit_check = expected(need, told)
-    tell_plan(run, plan, rows, base, fit_check)
+    tell_plan(run, plan, rows, base, device, fit_check)
     with turn(device_key(device)):
         if fit_check is not None:
             warning = check_fit(fit_check, device, available_bytes(device))
             if warning is not None:
                 run.events.emit("warn", message=warning)
         with told_as_events(run.events):
-            policy = load_policy(plan.config, base.folder, threads=threads)
+            policy = load_policy(plan.config, base.folder, threads=threads, device=device)
         held_out = spread(rows.held_out, plan.evaluation_rows)
         job = Job(policy, plan, rows.train, held_out, run.events.emit, leaving, run.checkpoints)
         progress = fit(job)
@@ -102,9 +111,11 @@ def facts_of(folder: Path, rows: Rows) -> Facts:
     )
 
 
-def tell_plan(run: Workspace, plan: Plan, rows: Rows, base: "Resolved", memory: Fit | None) -> None:
+def tell_plan(
+    run: Workspace, plan: Plan, rows: Rows, base: "Resolved", device: str, memory: Fit | None
+) -> None:
     """Stores the resolved settings and tells what was chosen, why, and what was left out."""
-    write_beside(run.config_file, dump_config(plan.config))
+    store_settings(run.config_file, run.env_file, plan.config)
     for problem in rows.problems[:20]:
         run.events.emit("warn", message=f"{problem.where}: {problem.reason}")
     if len(rows.problems) > 20:
@@ -115,6 +126,7 @@ def tell_plan(run: Workspace, plan: Plan, rows: Rows, base: "Resolved", memory: 
         "plan",
         model=base.id,
         revision=base.revision,
+        device=device,
         steps=plan.steps,
         rows=len(rows.train),
         rows_per_step=plan.rows_per_step,

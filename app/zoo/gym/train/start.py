@@ -1,31 +1,68 @@
 """What a run chose and saw at its start, and must find again when it goes on."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import fingerprint
-from zoo.gym.errors import InputError
-from zoo.gym.files import write_beside
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.train.settings import read_env, update_env
 from zoo.models.folder import count_parameters
 
 
 def remembered(env_file: Path, key: str, first: Callable[[], Any]) -> Any:  # noqa: ANN401
-    """Returns what the run has stored under `key`; at its start `first` says it."""
-    env = json.loads(env_file.read_text(encoding="utf-8"))
+    """Returns what the run has stored under `key`; at its start `first` says it.
+
+    Raises:
+        InputError: `env.json` is damaged.
+    """
+    env = read_env(env_file)
     if key not in env:
         env[key] = first()
-        write_beside(env_file, json.dumps(env, indent=2) + "\n")
+        update_env(env_file, {key: env[key]})
     return env[key]
+
+
+def remembered_count(env_file: Path, key: str, first: Callable[[], int]) -> int:
+    """Returns a number as `remembered` does.
+
+    Raises:
+        InputError: what is stored is no whole number.
+    """
+    found = remembered(env_file, key, first)
+    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+        raise InputError(f"{env_file}: {key}: expected a whole number, got a damaged value")
+    return found
 
 
 def stored_threads(env_file: Path, folder: Path) -> int:
     """Returns the run's thread count: the one it started with, or one chosen and stored now."""
     from zoo.backends.threads import choose_threads
 
-    return int(remembered(env_file, "threads", lambda: choose_threads(count_parameters(folder))))
+    return max(
+        1, remembered_count(env_file, "threads", lambda: choose_threads(count_parameters(folder)))
+    )
+
+
+def stored_device(env_file: Path) -> str:
+    """Returns the run's device: the one it started on, or the best one here, stored now.
+
+    Raises:
+        InputError: the run has another device than this machine; it goes on here after
+            `runs resume --set device=`.
+    """
+    from zoo.backends.detect import detect, require
+
+    found = str(remembered(env_file, "device", lambda: detect().name))
+    try:
+        return require(found)
+    except (InputError, NotAvailableError) as error:
+        here = detect().name
+        raise InputError(
+            f"device: the run works on {found}, which is not here: {error.message}",
+            hint=f"go on elsewhere: zoo-gym runs resume {env_file.parent.name} --set device={here}",
+        ) from None
 
 
 def check_same_data(env_file: Path, config: TrainConfig) -> None:

@@ -1,0 +1,190 @@
+"""The settings that a run began with: stored, compared on a resume, and changed only by name.
+
+`config.yaml` is what people read. `env.json` keeps the same settings under `settings`; where the
+two differ, somebody edited the run, and it is refused. Left out: the data; `start.py` has it.
+"""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from zoo.gym.config import TrainConfig, dump_config, extend_config, load_config
+from zoo.gym.config.report import nearest, shown
+from zoo.gym.config.train import CHOSEN
+from zoo.gym.config.yaml_file import parse_value
+from zoo.gym.errors import InputError
+from zoo.gym.files import write_beside
+
+CHANGEABLE = ("max_steps", "learning_rate", "save_steps", "eval_steps", "device")
+"""What a resume may change; everything else would make another run of it."""
+
+
+def read_env(env_file: Path) -> dict[str, Any]:
+    """Returns what `env.json` holds.
+
+    Raises:
+        InputError: it is absent, or no JSON object.
+    """
+    try:
+        found: object = json.loads(env_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise InputError(
+            f"{env_file}: expected a JSON object, got a file that is absent or damaged",
+            hint="a run cannot go on without it: start a new one with the config.yaml beside it",
+        )
+    return cast("dict[str, Any]", found)
+
+
+def update_env(env_file: Path, values: Mapping[str, object]) -> None:
+    """Stores further values in `env.json`.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    env = read_env(env_file) | dict(values)
+    write_beside(env_file, json.dumps(env, indent=2) + "\n")
+
+
+def store_settings(config_file: Path, env_file: Path, config: TrainConfig) -> None:
+    """Stores the settings of a run in both places."""
+    # env.json first: open settings in config.yaml are then filled in by `stored_settings`
+    update_env(env_file, {"settings": config.model_dump(mode="json")})
+    write_beside(config_file, dump_config(config))
+
+
+def stored_settings(config_file: Path, env_file: Path) -> TrainConfig:
+    """Returns the settings that a run began with.
+
+    Raises:
+        InputError: a file is damaged, or `config.yaml` was edited since; names each key.
+        NotAvailableError: `config.yaml` is gone.
+    """
+    given = load_config([config_file], [], {}).config
+    stored = _stored(env_file)
+    if stored is None:
+        return given
+    _refuse_edits(config_file, edits(stored, given), env_file.parent.name)
+    return stored
+
+
+def edits(stored: TrainConfig, given: TrainConfig) -> dict[str, tuple[Any, Any]]:
+    """Returns the stored and the given value of each setting that differs."""
+    before, now = stored.model_dump(mode="json"), given.model_dump(mode="json")
+    unfilled = {key for key in (*CHOSEN, "date") if now[key] is None}  # see `store_settings`
+    return {
+        key: (before[key], now[key])
+        for key in before
+        if before[key] != now[key] and key not in unfilled
+    }
+
+
+def change_settings(
+    config_file: Path, env_file: Path, items: Sequence[str], newest_step: int
+) -> dict[str, tuple[Any, Any]]:
+    """Changes some settings of a run before it is resumed.
+
+    Args:
+        config_file: the run's `config.yaml`.
+        env_file: the run's `env.json`.
+        items: `KEY=VALUE`, of keys in `CHANGEABLE`.
+        newest_step: of the run's newest checkpoint.
+
+    Returns:
+        The value before and after, by key.
+
+    Raises:
+        InputError: a key cannot change, a value does not do, or another setting was edited.
+        NotAvailableError: this machine lacks the device.
+    """
+    wanted = _wanted(items)
+    given, env = load_config([config_file], [], {}).config, read_env(env_file)
+    stored = _stored(env_file) or given
+    others = {key: pair for key, pair in edits(stored, given).items() if key not in wanted}
+    _refuse_edits(config_file, others, env_file.parent.name)
+    device = wanted.pop("device", None)
+    config = extend_config(stored, wanted)
+    if (config.max_steps or newest_step) < newest_step:
+        raise InputError(
+            f"max_steps: expected at least {newest_step}, the step of the newest checkpoint, "
+            f"got {config.max_steps}"
+        )
+    before = stored.model_dump(mode="json") | {"device": env.get("device")}
+    after = config.model_dump(mode="json") | {"device": device or env.get("device")}
+    changed = {key: (before[key], after[key]) for key in after if before[key] != after[key]}
+    entries = [{"t": round(time.time(), 3), "changed": changed}] if changed else []
+    found = {"device": device} if device else {}
+    update_env(env_file, {**found, "changes": _changes(env) + entries})
+    store_settings(config_file, env_file, config)
+    return changed
+
+
+def _wanted(items: Sequence[str]) -> dict[str, Any]:
+    wanted: dict[str, Any] = {}
+    for item in items:
+        key, sign, text = item.partition("=")
+        if not sign:
+            raise InputError(f"--set {shown(item)}: expected KEY=VALUE")
+        if key not in CHANGEABLE:
+            raise _fixed(key)
+        if key in wanted:
+            raise InputError(f"--set {key}: given more than once")
+        wanted[key] = value = parse_value(text)
+        if value is None:
+            raise InputError(f"--set {key}: expected a value, got nothing")
+    if "device" in wanted:
+        from zoo.backends.detect import require
+
+        require(str(wanted["device"]))
+    return wanted
+
+
+def _fixed(key: str) -> InputError:
+    close = nearest(key, CHANGEABLE)
+    mean = f". Did you mean '{close}'?" if close else ""
+    return InputError(
+        f"--set {key}: expected one of {', '.join(CHANGEABLE)}, which a resume may change{mean}",
+        hint="any other setting needs a new run: zoo-gym train",
+    )
+
+
+def _stored(env_file: Path) -> TrainConfig | None:
+    """Returns the settings in `env.json`, or None for a run that has stored none."""
+    found = read_env(env_file).get("settings")
+    if found is None:
+        return None
+    settings = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    known = {key: settings[key] for key in TrainConfig.model_fields if key in settings}
+    try:
+        return TrainConfig.model_validate(known)
+    except ValidationError:
+        raise InputError(
+            f"{env_file}: settings: expected those that the run began with, got damaged ones",
+            hint="start a new run with the config.yaml beside it",
+        ) from None
+
+
+def _changes(env: Mapping[str, Any]) -> list[Any]:
+    found: Any = env.get("changes")
+    return [*found] if isinstance(found, list) else []
+
+
+def _refuse_edits(config_file: Path, differing: Mapping[str, tuple[Any, Any]], run_id: str) -> None:
+    if not differing:
+        return
+    lines = [
+        f"{config_file}: {key} was edited since the run began: "
+        f"expected {shown(before)}, got {shown(now)}"
+        for key, (before, now) in differing.items()
+    ]
+    if differing.keys() <= set(CHANGEABLE):
+        named = " ".join(f"--set {key}={now}" for key, (_, now) in differing.items())
+        hint = f"put it back, or change it by name: zoo-gym runs resume {run_id} {named}"
+    else:
+        hint = f"put it back, or start a new run: zoo-gym train {config_file}"
+    raise InputError("\n".join(lines), hint=hint)

@@ -1,0 +1,56 @@
+"""A real run that is stopped, changed by name and resumed, in this process."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.gym.tui.fakes import rows_file
+from zoo.gym.config import TrainConfig, dump_config
+from zoo.gym.errors import InputError, InterruptedRunError
+from zoo.gym.jobs import Run, create_run, tail_events
+from zoo.gym.train.schedule import learning_rate
+from zoo.gym.train.session import run_session
+from zoo.gym.train.settings import change_settings, stored_settings
+from zoo.gym.train.start import stored_device
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run that was stopped behind its second step of four."""
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    config = TrainConfig(
+        model_name_or_path="zen-pico", dataset=(str(rows_file(tmp_path)),), max_steps=4
+    )
+    run = create_run(dump_config(config), {"settings": config.model_dump(mode="json")})
+    with pytest.raises(InterruptedRunError):
+        run_session(config, run, leave_behind(2))
+    return run
+
+
+def leave_behind(step: int) -> Callable[[], str | None]:
+    answers: Iterator[str | None] = iter([None] * (step - 1) + ["stop"])
+    return lambda: next(answers)
+
+
+def test_a_resume_takes_the_steps_and_the_rate_that_were_named(run: Run) -> None:
+    items = ["max_steps=3", "learning_rate=0.0625", "eval_steps=1"]
+    change_settings(run.config_file, run.env_file, items, 2)
+    offset = run.events.path.stat().st_size
+    run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
+    events, _ = tail_events(run.events.path, offset)
+    steps = [(e["step"], e["steps"], e["lr"]) for e in events if e["kind"] == "step"]
+    rate = learning_rate(3, peak=0.0625, steps=3, warmup_steps=0, shape="cosine")
+    assert steps == [(3, 3, rate)]
+    plans = [e for e in tail_events(run.events.path)[0] if e["kind"] == "plan"]
+    assert plans[0]["evaluation_rows"] == plans[1]["evaluation_rows"]
+    assert [plan["device"] for plan in plans] == ["cpu", "cpu"]
+
+
+def test_a_run_of_another_device_says_how_to_go_on_here(run: Run) -> None:
+    env = json.loads(run.env_file.read_text())
+    run.env_file.write_text(json.dumps(env | {"device": "mps"}))
+    with pytest.raises(InputError, match="device: the run works on mps, which is not here") as told:
+        stored_device(run.env_file)
+    assert "zoo-gym runs resume r0001 --set device=" in str(told.value.hint)

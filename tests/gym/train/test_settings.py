@@ -1,0 +1,112 @@
+"""Settings that a run began with: kept on a resume, changed only by name."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoo.gym.config import TrainConfig, dump_config
+from zoo.gym.errors import InputError
+from zoo.gym.train.settings import change_settings, store_settings, stored_settings
+
+BEGAN = TrainConfig(
+    model_name_or_path="zen-pico", dataset=("a",), learning_rate=0.25, max_steps=9, seed=1
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """A run's config.yaml and env.json."""
+    folder = tmp_path / "r0007"
+    folder.mkdir()
+    env_file = folder / "env.json"
+    env_file.write_text("{}")
+    store_settings(folder / "config.yaml", env_file, BEGAN)
+    return folder / "config.yaml", env_file
+
+
+def edit(config_file: Path, **values: Any) -> None:
+    config_file.write_text(dump_config(BEGAN.model_copy(update=values)))
+
+
+def test_settings_that_nobody_edited_are_those_that_the_run_began_with(
+    files: tuple[Path, Path],
+) -> None:
+    assert stored_settings(*files) == BEGAN
+
+
+def test_every_edited_setting_is_refused_by_name(files: tuple[Path, Path]) -> None:
+    edit(files[0], learning_rate=0.5, lora_rank=4)
+    with pytest.raises(InputError) as caught:
+        stored_settings(*files)
+    lines = caught.value.message.splitlines()
+    ends = [line.partition("config.yaml: ")[2] for line in lines]
+    assert ends == [
+        "learning_rate was edited since the run began: expected 0.25, got 0.5",
+        "lora_rank was edited since the run began: expected 16, got 4",
+    ]
+    assert "start a new run" in str(caught.value.hint)
+
+
+def test_an_edit_of_what_a_resume_may_change_names_the_command(files: tuple[Path, Path]) -> None:
+    edit(files[0], max_steps=12)
+    with pytest.raises(InputError) as caught:
+        stored_settings(*files)
+    assert "zoo-gym runs resume r0007 --set max_steps=12" in str(caught.value.hint)
+
+
+def test_a_change_by_name_holds_and_is_recorded(files: tuple[Path, Path]) -> None:
+    items = ["max_steps=12", "learning_rate=1e-3"]
+    assert change_settings(*files, items, 4) == {
+        "learning_rate": (0.25, 0.001),
+        "max_steps": (9, 12),
+    }
+    config = stored_settings(*files)
+    assert (config.max_steps, config.learning_rate) == (12, 0.001)
+    [entry] = json.loads(files[1].read_text())["changes"]
+    assert entry["changed"] == {"learning_rate": [0.25, 0.001], "max_steps": [9, 12]}
+
+
+def test_a_change_by_name_does_not_let_another_edit_through(files: tuple[Path, Path]) -> None:
+    edit(files[0], seed=2, max_steps=12)
+    with pytest.raises(InputError, match="seed was edited") as caught:
+        change_settings(*files, ["max_steps=12"], 0)
+    assert "max_steps" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        ("seed=3", "--set seed: expected one of max_steps, learning_rate, save_steps, eval_steps"),
+        ("max_step=3", "Did you mean 'max_steps'"),
+        ("max_steps", "expected KEY=VALUE"),
+        ("max_steps=", "expected a value, got nothing"),
+        ("max_steps=many", 'max_steps: expected a whole number, got "many"'),
+        ("max_steps=3", "max_steps: expected at least 4, the step of the newest checkpoint, got 3"),
+        ("device=tpu", "expected one of cuda, mps, cpu, got 'tpu'"),
+    ],
+)
+def test_a_change_that_does_not_do_is_refused(
+    files: tuple[Path, Path], item: str, said: str
+) -> None:
+    before = [file.read_text() for file in files]
+    with pytest.raises(InputError) as caught:
+        change_settings(*files, [item], 4)
+    assert said in caught.value.message
+    assert [file.read_text() for file in files] == before
+
+
+def test_a_kill_between_the_two_files_is_no_edit(files: tuple[Path, Path]) -> None:
+    edit(files[0], learning_rate=None, max_steps=None)  # the plan reached env.json alone
+    assert stored_settings(*files) == BEGAN
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "[" * 50_000, '{"settings": {"seed": []}}', "\ud800"]
+)
+def test_a_damaged_environment_is_a_sentence(files: tuple[Path, Path], content: str) -> None:
+    files[1].write_text(content, errors="surrogatepass")
+    with pytest.raises(InputError, match="env\\.json") as caught:
+        stored_settings(*files)
+    assert caught.value.hint
