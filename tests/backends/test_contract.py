@@ -139,6 +139,38 @@ def test_cutting_a_window_leaves_the_gradient_as_it_was(
     assert reference.relative_error(dict(mine.gradients()), gradients) < TOLERANCE
 
 
+@pytest.mark.parametrize("targets", [("all-linear",), ("q_proj", "lm_head")], ids=str)
+def test_a_coupled_objective_is_replayed_with_the_dropout_it_was_scored_with(
+    engine: str, untied: Path, targets: tuple[str, ...]
+) -> None:
+    mine, _ = policies(engine, untied, LoraSpec(4, 8.0, dropout=0.3, targets=targets))
+    batch = reference.example_batch(rows=8)
+    mine.accumulate(SORTED, batch, key=5)
+    expected = dict(mine.gradients())
+    mine.optimizer_step(0.0, 1.0)
+    accumulate_window(mine, SORTED, [batch], keys=[5])
+    assert reference.relative_error(dict(mine.gradients()), expected) < TOLERANCE
+
+
+def test_scoring_with_a_key_leaves_no_dropout_behind(engine: str, tied: Path) -> None:
+    mine, _ = policies(engine, tied, LoraSpec(rank=4, alpha=8.0, dropout=0.5))
+    batch, needs = reference.example_batch(), frozenset({Stat.LOGPROBS})
+    before = mine.score(batch, needs)[Stat.LOGPROBS]
+    assert np.abs(mine.score(batch, needs, key=1)[Stat.LOGPROBS] - before).max() > 1e-3
+    np.testing.assert_array_equal(mine.score(batch, needs)[Stat.LOGPROBS], before)
+
+
+def test_an_error_in_the_reference_leaves_a_frozen_adapter_frozen(
+    engine: str, tied: Path, tmp_path: Path
+) -> None:
+    """peft switches the gradients of every adapter on when its block ends."""
+    load_backend(engine).load(tied, train=LORA).save_result(tmp_path, base="tied")
+    policy = as_reference(load_backend(engine).load(tied, adapter=tmp_path))
+    with policy.reference() as base, pytest.raises(ValueError, match="no empty prompt"):
+        base.generate([[]], Sampling(max_new_tokens=1), keys=[1])
+    assert not any(p.requires_grad for p in policy.module.parameters())
+
+
 def pairs_of(batch: Batch) -> list[Batch]:
     return [
         Batch(

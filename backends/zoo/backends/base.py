@@ -223,9 +223,18 @@ class Policy(Protocol):
         ...
 
     def score(
-        self, batch: Batch, needs: frozenset[Stat], *, teacher: "Policy | None" = None
+        self,
+        batch: Batch,
+        needs: frozenset[Stat],
+        *,
+        teacher: "Policy | None" = None,
+        key: int | None = None,
     ) -> "dict[Stat, NDArray[np.float32]]":
-        """Returns each statistic as float32 `[B, T]`, zero where nothing is learned."""
+        """Returns each statistic as float32 `[B, T]`, zero where nothing is learned.
+
+        Args:
+            key: score as `accumulate` does with this key, dropout included; None is without.
+        """
         ...
 
     def accumulate(

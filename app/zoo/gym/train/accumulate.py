@@ -21,7 +21,7 @@ def accumulate_window(
 
     An objective that couples rows is scored over the whole window first, differentiated by its
     statistics, and replayed as the linear objective sum(statistic * derivative), micro-batch by
-    micro-batch.
+    micro-batch. Both passes draw the same dropout: the derivative belongs to what is replayed.
     """
     if objective.coupled:
         return _replayed(policy, objective, batches, keys)
@@ -53,7 +53,10 @@ class _Linear:
 def _replayed(
     policy: "Policy", objective: "Objective", batches: "Sequence[Batch]", keys: Sequence[int]
 ) -> float:
-    scores = [policy.score(batch, objective.needs) for batch in batches]
+    scores = [
+        policy.score(batch, objective.needs, key=key)
+        for batch, key in zip(batches, keys, strict=True)
+    ]
     whole = {stat: _stack([score[stat] for score in scores]) for stat in objective.needs}
     loss, slopes = _differentiate(objective, whole, _joined(batches))
     linear, row = _Linear(objective.needs), 0

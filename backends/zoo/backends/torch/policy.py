@@ -86,12 +86,18 @@ class TorchPolicy:
     # ---- scoring and learning
 
     def score(
-        self, batch: Batch, needs: frozenset[Stat], *, teacher: Policy | None = None
+        self,
+        batch: Batch,
+        needs: frozenset[Stat],
+        *,
+        teacher: Policy | None = None,
+        key: int | None = None,
     ) -> "dict[Stat, NDArray[np.float32]]":
         """Returns each statistic as float32 `[B, T]`, zero where nothing is learned."""
-        with self._inference():
-            moved = to_device(batch, self.device)
-            scored = self.module.scored(moved, self._teacher(teacher, moved))
+        moved = to_device(batch, self.device)
+        frozen = self._teacher(teacher, moved)
+        with self._inference() if key is None else self._learning(key):
+            scored = self.module.scored(moved, frozen)
             stats = statistics.score(scored, needs)
             return {stat: moved.scatter(value).cpu().numpy() for stat, value in stats.items()}
 
@@ -101,12 +107,10 @@ class TorchPolicy:
         """Adds the gradient of `objective` on `batch` and returns `{"loss": ...}`."""
         moved = to_device(batch, self.device)
         frozen = self._teacher(teacher, moved)
-        torch.manual_seed(key)
-        self._wrapped.train()
-        loss = self._wrapped(objective, moved, frozen)
-        # A distributed wrapper averages; the objective has divided by the whole window already.
-        (loss * self._processes).backward()
-        self._wrapped.eval()
+        with self._learning(key):
+            loss = self._wrapped(objective, moved, frozen)
+            # A distributed wrapper averages; the objective has divided by the whole window already.
+            (loss * self._processes).backward()
         return {"loss": loss.item()}
 
     def optimizer_step(self, lr: float, max_grad_norm: float) -> StepInfo:
@@ -124,6 +128,16 @@ class TorchPolicy:
         if not isinstance(teacher, TorchPolicy | ReferencePolicy):
             raise TypeError("teacher: expected a policy of the same backend")
         return teacher.hidden_and_head(batch)
+
+    @contextmanager
+    def _learning(self, key: int) -> Generator[None]:
+        """Dropout as `key` draws it. Gradients stay on: which kernel draws may depend on them."""
+        torch.manual_seed(key)
+        self._wrapped.train()
+        try:
+            yield
+        finally:
+            self._wrapped.eval()
 
     @contextmanager
     def _inference(self) -> Generator[None]:
@@ -233,17 +247,24 @@ class ReferencePolicy:
         assert self._policy.peft_model is not None
         # peft switches the gradients of every adapter on again when the block ends.
         learning = [(p, p.requires_grad) for p in self._policy.module.parameters()]
-        with self._policy.peft_model.disable_adapter():
-            yield
-        for parameter, learns in learning:
-            parameter.requires_grad_(learns)
+        try:
+            with self._policy.peft_model.disable_adapter():
+                yield
+        finally:
+            for parameter, learns in learning:
+                parameter.requires_grad_(learns)
 
     def score(
-        self, batch: Batch, needs: frozenset[Stat], *, teacher: Policy | None = None
+        self,
+        batch: Batch,
+        needs: frozenset[Stat],
+        *,
+        teacher: Policy | None = None,
+        key: int | None = None,
     ) -> "dict[Stat, NDArray[np.float32]]":
         """Returns each statistic of the base model; see `Policy.score`."""
         with self._off():
-            return self._policy.score(batch, needs, teacher=teacher)
+            return self._policy.score(batch, needs, teacher=teacher, key=key)
 
     def generate(
         self, prompts: Sequence[Sequence[int]], sampling: Sampling, *, keys: Sequence[int]
