@@ -274,6 +274,27 @@ def test_full_training_mixes_types_where_a_gpu_can_unless_told_f32(
     assert losses["auto"] == pytest.approx(losses["f32"], rel=0.02)
 
 
+def test_a_policy_that_mixes_types_samples_with_the_logprobs_that_it_scores(
+    tied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch_backend, "mixes", lambda device: device == "cpu")
+    policy = load_backend("cpu").load(tied, train="full")
+    (answer,) = policy.generate([[5, 6, 7]], Sampling(max_new_tokens=8), keys=[0])
+    ids, mask = np.array([[5, 6, 7, *answer.ids]]), np.array([[False] * 3 + [True] * 8])
+    scores = policy.score(Batch(ids, np.array([11]), mask), frozenset({Stat.LOGPROBS}))
+    plain = load_backend("cpu").load(tied, train="full", dtype="f32")
+    exact = plain.score(Batch(ids, np.array([11]), mask), frozenset({Stat.LOGPROBS}))
+    apart = np.abs(scores[Stat.LOGPROBS][0, 3:] - answer.logprobs).max()
+    mixing = np.abs(scores[Stat.LOGPROBS] - exact[Stat.LOGPROBS]).max()
+    assert mixing > 0
+    assert apart < 0.2 * mixing
+
+
+def test_an_adapter_beside_training_is_refused(engine: str, tied: Path) -> None:
+    with pytest.raises(InputError, match="adapter: expected none where something is trained"):
+        load_backend(engine).load(tied, train=LORA, adapter=Path("some"))
+
+
 def step(policy: Policy, batch: Batch, key: int) -> None:
     policy.accumulate(SFT, batch, key=key)
     policy.optimizer_step(1e-2, 1.0)

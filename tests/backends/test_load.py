@@ -4,11 +4,13 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from zoo.backends import load_backend
+from zoo.backends.base import LoraSpec
 from zoo.backends.torch.load import load_model, read_config
 from zoo.backends.torch.stored import repeats_head
 from zoo.core.errors import GymWarning, InputError, NotAvailableError
@@ -153,6 +155,41 @@ def test_an_output_layer_that_changes_its_logits_unknown_to_us_is_refused(
 
     monkeypatch.setattr(Qwen3ForCausalLM, "forward", doubled)
     assert "output layer of Qwen3ForCausalLM is unknown" in refused(folder)
+
+
+def put_stray_adapter(folder: Path) -> None:
+    """As a training library leaves it that saves an adapter into the folder of its base."""
+    policy = load_backend("cpu").load(folder, train=LoraSpec(rank=4, alpha=8.0))
+    policy.load_trained({name: np.full_like(v, 0.1) for name, v in policy.trained()})
+    policy.save_result(folder, base=str(folder))
+
+
+@pytest.mark.parametrize("repeated_head", [False, True])
+def test_an_adapter_in_a_model_folder_is_told_and_not_put_on(
+    folder: Path, *, repeated_head: bool
+) -> None:
+    if repeated_head:
+        embedding = load_file(folder / WEIGHTS)["model.embed_tokens.weight"]
+        rewrite(folder, "lm_head.weight", embedding)
+    plain = logits(folder)
+    put_stray_adapter(folder)
+    with pytest.warns(GymWarning, match=r"adapter_config\.json in this model's folder is not used"):
+        policy = load_backend("cpu").load(folder)
+    assert torch.equal(logits(folder), plain)
+    asked = load_backend("cpu").load(folder, adapter=folder)  # without a warning
+    assert asked.parameter_count() == policy.parameter_count()
+
+
+@pytest.mark.filterwarnings("ignore:.*is not used:zoo.core.errors.GymWarning")
+def test_full_training_beside_a_stray_adapter_keeps_its_weights(
+    folder: Path, tmp_path: Path
+) -> None:
+    put_stray_adapter(folder)
+    policy = load_backend("cpu").load(folder, train="full")
+    policy.load_trained({name: value + 1 for name, value in policy.trained()})
+    policy.save_result(tmp_path / "result", base=str(folder))
+    found = load_file(tmp_path / "result" / WEIGHTS)[Q_PROJ]
+    assert torch.equal(found, load_file(folder / WEIGHTS)[Q_PROJ] + 1)
 
 
 def test_a_tied_head_that_is_stored_twice_is_loaded_once(folder: Path) -> None:

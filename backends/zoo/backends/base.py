@@ -320,7 +320,7 @@ class Backend(Protocol):
         Args:
             folder: a Hugging Face model folder.
             train: a `LoraSpec` for a new adapter, `"full"` for all weights, None for inference.
-            adapter: a PEFT folder to put on the base, for inference.
+            adapter: a PEFT folder to put on the base, for inference; not beside `train`.
             dtype: `f32`, `bf16`, or `auto`: as stored, but float32 for full training and
                 for small models. Weights that are all trained are float32 whatever it says; on
                 a GPU that can, `auto` and `bf16` then multiply in bf16, `f32` does not.
@@ -330,6 +330,7 @@ class Backend(Protocol):
             seed: seed of the adapter's start.
 
         Raises:
-            InputError: the folder holds no readable safetensors model.
+            InputError: the folder holds no readable safetensors model, or `adapter` stands
+                beside `train`.
         """
         ...

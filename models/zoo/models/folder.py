@@ -7,7 +7,7 @@ from typing import Any
 
 from zoo.core import read_header
 from zoo.core.errors import InputError
-from zoo.models.checkpoint_files import LFS_START, checkpoint_files
+from zoo.models.checkpoint_files import INDEX_FILE, LFS_START, SINGLE_FILE, checkpoint_files
 from zoo.models.registry import Geometry
 
 TOKENIZER_FILES = (
@@ -39,6 +39,12 @@ def count_parameters(folder: Path) -> int:
     if _config(folder).get("tie_word_embeddings"):
         tensors.pop("lm_head.weight", None)
     return sum(math.prod(info.shape) for info in tensors.values())
+
+
+def holds_model(folder: Path) -> bool:
+    """Says whether a folder holds a whole model, by the names of its files."""
+    weights = any((folder / name).is_file() for name in (SINGLE_FILE, INDEX_FILE))
+    return weights and (folder / "config.json").is_file()
 
 
 def model_positions(folder: Path) -> int | None:

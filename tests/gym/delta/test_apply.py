@@ -46,6 +46,16 @@ def test_applying_twice_gives_the_same_bytes(dense: Path, base: Path, tmp_path: 
     assert (one / "model.safetensors").read_bytes() == (two / "model.safetensors").read_bytes()
 
 
+def test_an_adapter_in_the_base_folder_does_not_come_along(
+    dense: Path, base: Path, adapter: Path, tmp_path: Path
+) -> None:
+    """Whoever opens the folder would put it on the fine-tune."""
+    stray = Path(shutil.copytree(base, tmp_path / "base"))
+    shutil.copy(adapter / "adapter_config.json", stray)
+    folder = apply_delta(dense, base=stray, out=tmp_path / "out").folder
+    assert not (folder / "adapter_config.json").exists()
+
+
 def test_config_and_tokenizer_come_along_and_the_base_stays(
     dense: Path, base: Path, tmp_path: Path
 ) -> None:

@@ -193,6 +193,31 @@ def test_an_adapter_file_with_its_config_beside_equals_its_folder(
     assert str(found) == str(differences(lowrank))
 
 
+def test_a_folder_of_a_model_and_an_adapter_is_neither_until_one_is_named(
+    base: Path, adapter: Path, tuned: Path, lowrank: Path, tmp_path: Path
+) -> None:
+    both = Path(shutil.copytree(tuned, tmp_path / "both"))
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        shutil.copy(adapter / name, both)
+    with pytest.raises(InputError, match="expected a model or an adapter, got both"):
+        make(both, base, tmp_path)
+    assert str(make(both / "adapter_model.safetensors", base, tmp_path)) == str(
+        differences(lowrank)
+    )
+    assert load_delta(tmp_path / "d.safetensors").header.form == "lowrank"
+    make(both / "model.safetensors", base, tmp_path)
+    assert load_delta(tmp_path / "d.safetensors").header.form == "dense"
+
+
+def test_a_stray_adapter_config_makes_no_adapter_of_a_model(
+    base: Path, adapter: Path, tuned: Path, tmp_path: Path
+) -> None:
+    stray = Path(shutil.copytree(tuned, tmp_path / "stray"))
+    shutil.copy(adapter / "adapter_config.json", stray)
+    make(stray, base, tmp_path)
+    assert load_delta(tmp_path / "d.safetensors").header.form == "dense"
+
+
 def test_an_adapter_that_learned_nothing_is_refused(base32: Path, tmp_path: Path) -> None:
     factors = disk.lora_arrays(SHAPES, 2, 3)
     zeros = {name: array * (".lora_A." in name) for name, array in factors.items()}

@@ -13,7 +13,6 @@ from zoo.gym.cli.options import Files, Json, Offline, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import tell_pass
 from zoo.gym.cli.sources import (
-    ADAPTER_CONFIG,
     adapter_base,
     delta_base,
     resolve_base,
@@ -207,12 +206,14 @@ def check(
 
 
 def _source(source: str) -> _Source:
+    from zoo.gym.delta.adapter import is_adapter
+
     found = run_or_path(source)
     if isinstance(found, Run):
         config = run_config(found)
         return _Source(result_of(found), config.model_name_or_path, config, found.id)
-    is_adapter = (found / ADAPTER_CONFIG).is_file()
-    return _Source(found, adapter_base(found) if is_adapter else None, None, found.stem)
+    told = adapter_base(found) if found.is_dir() and is_adapter(found) else None
+    return _Source(found, told, None, found.stem)
 
 
 def _examples(config: TrainConfig | None, data: Sequence[str], folder: Path) -> "Sequence[Example]":

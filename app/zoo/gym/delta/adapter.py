@@ -17,6 +17,8 @@ from zoo.gym.delta.safetensors import Entry, write_safetensors
 from zoo.gym.delta.weights import Weights, open_weights, read_float32, refuse_not_finite
 from zoo.gym.errors import InputError
 from zoo.gym.files import storage_errors
+from zoo.models.checkpoint_files import SINGLE_FILE
+from zoo.models.folder import holds_model
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,9 +62,20 @@ class Adapter:
 
 
 def is_adapter(source: Path) -> bool:
-    """Says whether `source` is a peft folder or a file of LoRA factors."""
+    """Says whether `source` is a peft folder or a file of LoRA factors.
+
+    Raises:
+        InputError: a folder holds a whole model and an adapter.
+    """
     if source.is_dir():
-        return (source / CONFIG).is_file()
+        if not holds_model(source):
+            return (source / CONFIG).is_file()
+        if (source / CONFIG).is_file() and (source / FILE).is_file():
+            raise InputError(
+                f"{source}: expected a model or an adapter, got both",
+                hint=f"name the file that is meant: {source / FILE} or {source / SINGLE_FILE}",
+            )
+        return False
     return source.is_file() and any(".lora_" in name for name in open_weights(source).tensors)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zoo.gym.delta.adapter import CONFIG
 from zoo.gym.delta.container import load_delta
 from zoo.gym.delta.identity import verify_base
 from zoo.gym.delta.passing import Watch, ignore, passing
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 SHARD_BYTES = 2_000_000_000
 _COPIED = {".json", ".txt", ".model", ".jinja", ".py", ".tiktoken"}
+_NOT_COPIED = {"config.json", "training_log.json", CONFIG}  # written anew; not of this model
 _LEGAL = ("LICENSE", "NOTICE", "USE_POLICY")
 
 
@@ -106,8 +108,7 @@ def _copy_files(base: Path, folder: Path) -> None:
     for file in sorted(base.iterdir()):
         wanted = file.suffix in _COPIED or file.name.startswith(_LEGAL)
         index = file.name.endswith(".index.json")
-        own = file.name in {"config.json", "training_log.json"}  # written anew; not of this model
-        if file.is_file() and wanted and not index and not own:
+        if file.is_file() and wanted and not index and file.name not in _NOT_COPIED:
             with storage_errors(folder):
                 shutil.copyfile(file, folder / file.name)
     templates = base / "additional_chat_templates"

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from zoo.backends.base import LoraSpec
 from zoo.backends.torch.quiet import quiet
 from zoo.core import read_header
-from zoo.core.errors import InputError, NotAvailableError
+from zoo.core.errors import GymWarning, InputError, NotAvailableError
 from zoo.models.folder import read_object
 from zoo.models.refusals import refusals
 
@@ -84,6 +84,20 @@ def load_lora(model: nn.Module, folder: Path) -> "PeftModel":
         adapted = PeftModel.from_pretrained(model, str(folder), is_trainable=False)
     _refuse_nan(folder / WEIGHTS_FILE, adapted)
     return adapted
+
+
+def tell_stray(folder: Path, adapter: Path | None) -> None:
+    """Warns of an adapter that lies in a model's folder and is not the one to load."""
+    if not (folder / CONFIG_FILE).is_file():
+        return
+    if adapter is not None and adapter.resolve() == folder.resolve():
+        return
+    warnings.warn(
+        f"{folder}: the {CONFIG_FILE} in this model's folder is not used: the model is loaded "
+        f"without an adapter (--adapter_name_or_path {folder} puts it on)",
+        GymWarning,
+        stacklevel=3,
+    )
 
 
 def _refuse_nan(file: Path, model: "PeftModel") -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from zoo.backends.base import LoraSpec
-from zoo.backends.torch.adapter import add_lora, load_lora
+from zoo.backends.torch.adapter import add_lora, load_lora, tell_stray
 from zoo.backends.torch.load import load_model
 from zoo.backends.torch.loss import LossModule
 from zoo.backends.torch.older import checkpoint_activations
@@ -43,7 +43,13 @@ class TorchBackend:
         seed: int = 0,
     ) -> TorchPolicy:
         """Loads a model folder as a policy; see `zoo.backends.base.Backend.load`."""
+        if train is not None and adapter is not None:
+            raise InputError(
+                f"adapter: expected none where something is trained, got {adapter}: training on "
+                "top of an adapter does not exist yet"
+            )
         full = train == "full"
+        tell_stray(folder, adapter)
         model = load_model(folder, dtype=dtype, full=full).to(self.name)
         peft_model: PeftModel | None = None
         model.requires_grad_(full)

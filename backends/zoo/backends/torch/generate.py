@@ -8,15 +8,16 @@ Each row draws from a stream of its own, so an answer depends on its key and not
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from zoo.backends.base import Rollout, Sampling
+from zoo.backends.torch.loss import LossModule
 from zoo.core.errors import InputError
 
 
 @torch.no_grad()
 def generate(
-    model: nn.Module, prompts: Sequence[Sequence[int]], sampling: Sampling, keys: Sequence[int]
+    module: LossModule, prompts: Sequence[Sequence[int]], sampling: Sampling, keys: Sequence[int]
 ) -> list[Rollout]:
     """Continues each prompt until a stop id or `max_new_tokens`.
 
@@ -29,23 +30,17 @@ def generate(
     if not prompts:
         return []
     rows = _Rows(sampling, keys)
-    ids_BP, mask_BP = _left_padded(prompts, next(model.parameters()).device)
+    ids_BP, mask_BP = _left_padded(prompts, next(module.parameters()).device)
     positions_BP = (mask_BP.cumsum(-1) - 1).clamp(min=0)
     cache = None
     for _ in range(sampling.max_new_tokens):
-        out = model(
-            input_ids=ids_BP,
-            attention_mask=mask_BP,
-            position_ids=positions_BP,
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1,
+        logits_BV, cache = module.next_logits(
+            ids_BP, attention_mask=mask_BP, position_ids=positions_BP, past_key_values=cache
         )
-        cache = getattr(out, "past_key_values", None)
         if cache is None:
-            name = type(model).__name__
+            name = type(module.model).__name__
             raise InputError(f"{name} cannot be sampled: expected a key-value cache, got none")
-        ids_BP = rows.draw(out.logits[:, -1].float())
+        ids_BP = rows.draw(logits_BV)
         if rows.finished():
             break
         mask_BP = torch.cat([mask_BP, torch.ones_like(ids_BP)], -1)

@@ -29,6 +29,9 @@ PLAIN_DTYPES = ("F64", "F32", "F16", "BF16")
 CODE_DTYPES = ("I8", "F8_E4M3", "F8_E5M2", "F8_E8M0", "F6_E2M3", "F6_E3M2", "F4")
 """Types that only codes have, which need a scale to become weights."""
 
+NOWHERE = "\0"
+"""A folder that no file system can hold."""
+
 CONSTANTS = (".attn.bias", ".attention.bias", ".masked_bias", ".causal_mask", ".inv_freq")
 """Endings of what old checkpoints store beside the weights: masks and angles."""
 
@@ -71,6 +74,8 @@ def _from_pretrained(folder: Path, config: Any, files: list[Path], dtype: torch.
         "use_safetensors": True,
         "ignore_mismatched_sizes": True,
         "output_loading_info": True,
+        # transformers would put an adapter that lies in the folder on the model, unasked
+        "adapter_kwargs": {"subfolder": NOWHERE},
     }
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or not repeats_head(files, config):
         return AutoModelForCausalLM.from_pretrained(folder, **options)

@@ -8,7 +8,7 @@ carries the hidden states' gradient through the backbone.
 """
 
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,10 +79,28 @@ class LossModule(nn.Module):
         attention mask is needed and the faster kernel is taken.
         """
         backbone = self.model.get_decoder()  # type: ignore[operator]
-        mixed = torch.autocast(ids_BT.device.type, torch.bfloat16) if self.autocast else None
-        with mixed or nullcontext():
+        with self.mixed(ids_BT.device):
             hidden: Tensor = backbone(input_ids=ids_BT, use_cache=False).last_hidden_state
         return hidden
+
+    def mixed(self, device: torch.device) -> AbstractContextManager[Any]:
+        """Returns the block in which the backbone runs: bf16 products beside float32 weights."""
+        return torch.autocast(device.type, torch.bfloat16) if self.autocast else nullcontext()
+
+    def next_logits(self, ids_BP: Tensor, **inputs: Any) -> tuple[Tensor, Any]:  # noqa: ANN401
+        """Returns the float32 logits after the last position, `[B, V]`, and the cache.
+
+        Where the backbone is mixed, as it is for scoring, the head is not: a sampler's
+        log-probabilities are those that its tokens are scored with.
+        """
+        if not self.autocast:
+            out = self.model(input_ids=ids_BP, use_cache=True, logits_to_keep=1, **inputs)
+            return out.logits[:, -1].float(), getattr(out, "past_key_values", None)
+        backbone = self.model.get_decoder()  # type: ignore[operator]
+        with self.mixed(ids_BP.device):
+            out = backbone(input_ids=ids_BP, use_cache=True, **inputs)
+        logits_BV = self.head().logits(out.last_hidden_state[:, -1])
+        return logits_BV, getattr(out, "past_key_values", None)
 
     def scored(self, batch: DeviceBatch, teacher: "Teacher | None" = None) -> Scored:
         """Runs the backbone and returns the tokens to score."""

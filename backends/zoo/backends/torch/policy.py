@@ -163,7 +163,7 @@ class TorchPolicy:
     ) -> list[Rollout]:
         """Continues each prompt; row i draws from a stream seeded by `keys[i]` alone."""
         self.module.eval()
-        return generate(self.module.model, prompts, sampling, keys)
+        return generate(self.module, prompts, sampling, keys)
 
     # ---- state
 
