@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from zoo.backends.detect import detect, device_key
 from zoo.gym import TrainConfig, run_training
+from zoo.gym.data import read_dataset, split_records
 from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
 from zoo.gym.jobs import create_run, open_run, read_status
 from zoo.gym.jobs.queue import turn_on_device
@@ -83,12 +84,25 @@ def test_an_output_folder_with_files_is_refused_before_the_training(
 
 
 def test_held_out_rows_that_are_all_too_long_do_not_stop_a_run(rows: Path) -> None:
-    with rows.open("a") as file:
-        file.write(json.dumps({"prompt": "x" * 600, "completion": "too late"}) + "\n")
+    lines = rows.read_text().splitlines()
+    (drawn,) = split_records(read_dataset([rows]).records, 1, seed=42).held_out
+    lines[drawn] = json.dumps({"prompt": "x" * 600, "completion": "too late"})
+    rows.write_text("\n".join(lines))
     result = run_training(config(rows, val_size=1))
     assert result.metrics["evaluation_rows"] == 0
     events = (result.folder / "events.jsonl").read_text()
     assert "the held-out rows cannot be measured" in events
+
+
+def test_equal_rows_are_counted_and_the_split_is_stored_before_the_first_step(rows: Path) -> None:
+    with rows.open("a") as file:
+        file.write(rows.read_text())
+    result = run_training(config(rows))
+    kinds = [json.loads(e) for e in (result.folder / "events.jsonl").read_text().splitlines()]
+    (told,) = [event["message"] for event in kinds if event["kind"] == "warn"]
+    assert told == "20 rows equal an earlier one: they stay on one side of the split"
+    stored = json.loads((result.folder / "split.json").read_text())["split"]
+    assert [place + 20 for place in stored["held_out"][:2]] == stored["held_out"][2:]
 
 
 def test_a_device_that_another_run_has_is_refused_in_a_sentence(rows: Path) -> None:

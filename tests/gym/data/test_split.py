@@ -1,44 +1,112 @@
 """The held-out share."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.gym.data.records import Record
-from zoo.gym.data.split import split_records
+from zoo.gym.data.split import split_at_end, split_records
 from zoo.gym.errors import InputError
 
 
-def rows(count: int) -> list[Record]:
-    return [Record(f"f:{n}", "completion", prompt=str(n), completion="x") for n in range(count)]
+def row(text: str, kind: str = "completion", place: int = 0) -> Record:
+    if kind == "text":
+        return Record(f"f:{place}", "text", text=text)
+    return Record(f"f:{place}", "completion", prompt=text, completion="x")
 
 
-@given(st.integers(0, 60), st.floats(0, 0.99))
-def test_the_parts_put_together_are_the_rows_in_order(count: int, val_size: float) -> None:
-    learned, held_out = split_records(rows(count), val_size)
-    assert [*learned, *held_out] == rows(count)
+def rows(count: int, kind: str = "completion") -> list[Record]:
+    return [row(str(n), kind, n) for n in range(count)]
 
 
-@given(st.integers(2, 60), st.floats(0.001, 0.99))
-def test_a_share_leaves_a_row_on_each_side(count: int, val_size: float) -> None:
-    assert all(split_records(rows(count), val_size))
+def parts(records: Sequence[Record], val_size: float, seed: int = 0) -> tuple[list[str], list[str]]:
+    learned, held_out = split_records(records, val_size, seed).apply(records)
+    return [r.prompt or r.text for r in learned], [r.prompt or r.text for r in held_out]
+
+
+kinds = st.sampled_from(["completion", "text"])
+mixed = st.lists(st.builds(row, st.sampled_from("abcdefgh"), kinds), max_size=40)
+
+
+@given(mixed, st.floats(0, 0.99), st.integers(0, 3))
+def test_the_parts_together_are_the_rows_and_each_is_in_order(
+    records: list[Record], val_size: float, seed: int
+) -> None:
+    records = [row(r.prompt or r.text, r.kind, place) for place, r in enumerate(records)]
+    learned, held_out = split_records(records, val_size, seed).apply(records)
+    if len(records) != 1:  # a lone text is cut
+        assert sorted([*learned, *held_out], key=records.index) == records
+        assert [*learned] == sorted(learned, key=records.index)
+        assert [*held_out] == sorted(held_out, key=records.index)
+
+
+@given(mixed, st.floats(0, 0.99), st.integers(0, 3))
+def test_equal_rows_are_never_on_both_sides(
+    records: list[Record], val_size: float, seed: int
+) -> None:
+    if len(records) != 1:
+        learned, held_out = split_records(records, val_size, seed).apply(records)
+        assert not set(learned) & set(held_out)
+
+
+@given(st.integers(2, 60), st.floats(0.001, 0.99), st.integers(0, 3))
+def test_a_share_leaves_a_row_on_each_side(count: int, val_size: float, seed: int) -> None:
+    assert all(parts(rows(count), val_size, seed))
 
 
 @pytest.mark.parametrize(
     ("count", "val_size", "held_out"),
     [(168, 0.1, 17), (100, 0.1, 10), (5, 0.1, 1), (10, 3, 3), (10, 0, 0), (1, 0.1, 0)],
 )
-def test_the_last_rows_are_held_out(count: int, val_size: float, held_out: int) -> None:
-    assert list(split_records(rows(count), val_size)[1]) == rows(count)[count - held_out :]
+@pytest.mark.parametrize("kind", ["completion", "text"])
+def test_the_share_is_counted_in_rows(
+    count: int, val_size: float, held_out: int, kind: str
+) -> None:
+    assert len(parts(rows(count, kind), val_size)[1]) == held_out
+
+
+def test_texts_are_held_out_at_their_end_and_pairs_are_not() -> None:
+    assert parts(rows(40, "text"), 0.1)[1] == ["36", "37", "38", "39"]
+    drawn = [int(name) for name in parts(rows(1000), 0.1)[1]]
+    # 100 of 1000 drawn at random: the mean is 500 within 4 times 289 / sqrt(100)
+    assert abs(sum(drawn) / 100 - 500) < 116
+
+
+def test_another_seed_draws_other_rows() -> None:
+    assert parts(rows(100), 0.1, seed=1) != parts(rows(100), 0.1, seed=2)
+    assert parts(rows(100), 0.1, seed=1) == parts(rows(100), 0.1, seed=1)
+
+
+@pytest.mark.parametrize("kind", ["completion", "text"])
+def test_a_file_given_twice_is_measured_on_rows_that_it_never_learns(kind: str) -> None:
+    twice = rows(20, kind) * 2
+    split = split_records(twice, 0.1, 0)
+    learned, held_out = split.apply(twice)
+    assert (len(held_out), split.duplicates) == (4, 20)
+    assert not set(learned) & set(held_out)
+
+
+def test_two_rows_of_which_one_repeats_hold_out_the_other() -> None:
+    assert parts([row("a"), row("a"), row("b")], 1)[1] == ["b"]
+
+
+def test_runs_from_before_splits_were_stored_held_out_their_last_rows() -> None:
+    assert split_at_end(rows(10), 0.2).held_out == (8, 9)
 
 
 @pytest.mark.parametrize("val_size", [-0.1, 10, 11, 2.5, float("nan")])
 def test_a_size_that_leaves_nothing_or_means_nothing_is_refused(val_size: float) -> None:
     with pytest.raises(InputError, match="val_size: expected"):
-        split_records(rows(10), val_size)
+        split_records(rows(10), val_size, 0)
 
 
 def test_a_lone_text_is_cut_at_the_end_of_a_line() -> None:
     text = "".join(f"line {n}\n" for n in range(10))  # ten lines of seven characters
-    (learned,), (held_out,) = split_records([Record("f:1", "text", text=text)], 0.1)
-    assert (learned.text, held_out.text) == (text[:63], "line 9\n")
+    assert parts([row(text, "text")], 0.1) == ([text[:63]], ["line 9\n"])
+
+
+def test_a_split_of_other_rows_is_refused() -> None:
+    with pytest.raises(InputError, match="expected the 10 rows that were split, got 9"):
+        split_records(rows(10), 0.1, 0).apply(rows(9))

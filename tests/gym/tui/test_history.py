@@ -52,6 +52,24 @@ def test_a_passed_best_is_said_with_its_step() -> None:
     assert "best at step 4 (1)" in meaning(history)
 
 
+LEARNS = "it learns, it does not only memorise"
+
+
+def test_a_gain_on_held_out_rows_is_said() -> None:
+    assert LEARNS in meaning(told(evaluation(0, 3.0), step(1), evaluation(1, 1.0)))
+
+
+def test_a_gain_is_not_claimed_without_a_measurement_before_training() -> None:
+    assert LEARNS not in meaning(told(step(1), evaluation(1, 1.0)))
+
+
+def test_a_failed_run_is_not_praised() -> None:
+    failed: Event = {"kind": "end", "t": 2.0, "state": "failed", "exit_code": 1}
+    said = meaning(told(evaluation(0, 3.0), step(1), evaluation(1, 1.0), failed))
+    assert LEARNS not in said
+    assert "The run failed" in said
+
+
 @given(st.integers(1, 3000), st.integers(2, 400))
 def test_a_thinned_curve_keeps_both_ends_and_its_order(count: int, most: int) -> None:
     points = [(i, float(i % 7)) for i in range(1, count + 1)]

@@ -37,10 +37,11 @@ BROKEN = 2
 
 @dataclass(frozen=True)
 class _Source:
-    """A fine-tune to compress: where it is, the base it tells, and its run's settings if any."""
+    """A fine-tune to compress: where it is, the base it names, and its run with settings if any."""
 
     path: Path
     base: str | None
+    run: Run | None
     config: TrainConfig | None
     name: str
 
@@ -75,11 +76,7 @@ def create(
 
     screen, found = Output(as_json), _source(source)
     model = resolve_base(base, found.base, "--base", yes=yes, offline=offline)
-    config = found.config
-    if config and not all(Path(path).exists() for path in config.dataset):
-        screen.say("the run's data is no longer where it was")
-        config = None
-    examples = _sample(_examples(config, data, model.folder), model.folder, rows, screen)
+    examples = _sample(_examples(found, data, model.folder, screen), model.folder, rows, screen)
     report = create_delta(
         found.path,
         base=model.folder,
@@ -87,7 +84,7 @@ def create(
         base_revision=model.revision,
         out=Path(out or f"{found.name}.delta.safetensors"),
         config=DeltaConfig.model_validate(settings),
-        origin=_origin(config),
+        origin=_origin(found),
         quality=QualityInput(examples) if examples else None,
         watch=tell_pass(screen),
     )
@@ -184,9 +181,10 @@ def check(
     model = None
     if base or told:
         model = resolve_base(base, told, "--base", yes=yes, offline=offline)
-    examples = _examples(None, data, model.folder) if model else ()
+    examples: Sequence[Example] = ()
     if model:
-        examples = _sample(examples, model.folder, rows, screen)
+        given = _Source(path, None, None, None, path.stem)
+        examples = _sample(_examples(given, data, model.folder, screen), model.folder, rows, screen)
     checks = check_delta(
         path,
         base=model.folder if model else None,
@@ -197,6 +195,8 @@ def check(
     for item in checks:
         screen.answer(f"{item.name:<9} {words[item.ok]:<9} {item.detail}")
     broken = [item for item in checks if item.ok is False]
+    if examples and not broken:
+        _warn_of_learned(path, data, screen)
     answer = {"checks": [item.as_json() for item in checks], "passed": not broken}
     if broken:
         message = f"check {broken[0].name} failed: {broken[0].detail}"
@@ -211,22 +211,38 @@ def _source(source: str) -> _Source:
     found = run_or_path(source)
     if isinstance(found, Run):
         config = run_config(found)
-        return _Source(result_of(found), config.model_name_or_path, config, found.id)
+        return _Source(result_of(found), config.model_name_or_path, found, config, found.id)
     told = adapter_base(found) if found.is_dir() and is_adapter(found) else None
-    return _Source(found, told, None, found.stem)
+    return _Source(found, told, None, None, found.stem)
 
 
-def _examples(config: TrainConfig | None, data: Sequence[str], folder: Path) -> "Sequence[Example]":
+def _examples(
+    source: _Source, data: Sequence[str], folder: Path, screen: Output
+) -> "Sequence[Example]":
     """Returns the rows to measure on: those of the files, else the run's own held-out ones."""
-    from zoo.gym.train.rows import prepare_rows
+    from zoo.gym.train.measuring import Measuring, rows_of_files, rows_of_run
 
-    if not data:
-        return prepare_rows(config, folder).held_out if config else ()
-    files = tuple(str(existing(path)) for path in data)
-    today = dt.datetime.now().astimezone().date().isoformat()
-    update: dict[str, object] = {"dataset": files, "val_size": 0.0}
-    settings = config or TrainConfig(model_name_or_path=str(folder), dataset=files, date=today)
-    return prepare_rows(settings.model_copy(update=update), folder).train
+    files = [existing(path) for path in data]
+    found = Measuring()
+    if files:
+        today = dt.datetime.now().astimezone().date().isoformat()
+        names = tuple(map(str, files))
+        new = TrainConfig(model_name_or_path=str(folder), dataset=names, date=today)
+        run = source.run.folder if source.run else None
+        found = rows_of_files(files, source.config or new, folder, run)
+    elif source.run and source.config:
+        found = rows_of_run(source.run.folder, source.config, folder)
+    for note in found.notes:
+        screen.say(note)
+    return found.examples
+
+
+def _warn_of_learned(file: Path, data: Sequence[str], screen: Output) -> None:
+    from zoo.gym.data import fingerprint
+    from zoo.gym.delta import load_delta
+
+    if load_delta(file).header.data == fingerprint([existing(path) for path in data]):
+        screen.say("warning: these files are what it was trained on: most rows are not held out")
 
 
 def _sample(
@@ -244,16 +260,17 @@ def _sample(
     return chosen
 
 
-def _origin(config: TrainConfig | None) -> "Origin | None":
-    """Returns what a delta tells of its run: settings and a fingerprint, no names of files."""
-    if config is None:
+def _origin(source: _Source) -> "Origin | None":
+    """Returns what a delta says of its run: settings and a fingerprint, no names of files."""
+    config = source.config
+    if config is None or source.run is None:
         return None
-    from zoo.gym.data import fingerprint
     from zoo.gym.delta import Origin
+    from zoo.gym.train.measuring import stored_fingerprint
 
     private = {"model_name_or_path", "dataset", "output_dir"}
     recipe = config.model_dump(mode="json", exclude=private)
-    return Origin(recipe, config.seed, fingerprint([Path(path) for path in config.dataset]))
+    return Origin(recipe, config.seed, stored_fingerprint(source.run.folder))
 
 
 def _tell_report(report: "DeltaReport", screen: Output) -> None:

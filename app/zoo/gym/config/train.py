@@ -87,7 +87,8 @@ class TrainConfig(BaseModel):
     val_size: Number = Field(
         default=0.1,
         ge=0,
-        description="rows held out at the end: a share below 1, or a number of rows",
+        description="rows held out: a share below 1, or a number of rows; chats and pairs are drawn"
+        " by the seed, texts are held out at their end",
     )
     per_device_train_batch_size: Whole | None = Field(
         default=None,

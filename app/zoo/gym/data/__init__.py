@@ -5,7 +5,7 @@ from zoo.gym.data.inspection import Inspection, inspect_dataset
 from zoo.gym.data.read import fingerprint, read_dataset
 from zoo.gym.data.records import Dataset, Message, Problem, Record
 from zoo.gym.data.rows import EncodeOptions, Think, encode_prompt
-from zoo.gym.data.split import split_records
+from zoo.gym.data.split import Split, split_at_end, split_records
 from zoo.gym.data.thinking import split_thinking
 from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer
 
@@ -18,6 +18,7 @@ __all__ = [
     "Message",
     "Problem",
     "Record",
+    "Split",
     "Think",
     "Tokenizer",
     "encode_prompt",
@@ -26,6 +27,7 @@ __all__ = [
     "inspect_dataset",
     "load_tokenizer",
     "read_dataset",
+    "split_at_end",
     "split_records",
     "split_thinking",
 ]

@@ -1,5 +1,6 @@
 """The rows of a run: read, split, encoded. The same config gives the same rows."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from zoo.gym.data import (
     Example,
     Problem,
     Record,
+    Split,
     Tokenizer,
     encode_records,
     load_tokenizer,
@@ -30,6 +32,7 @@ class Rows:
         problems: rows that cannot be used.
         truncated: rows that were cut at `cutoff_len` tokens.
         unlearned: rows left out because nothing to learn was within `cutoff_len`.
+        duplicates: rows that equal an earlier one.
         cutoff_len: the setting, or the model's positions where they are fewer.
     """
 
@@ -38,11 +41,21 @@ class Rows:
     problems: tuple[Problem, ...]
     truncated: int
     unlearned: int
+    duplicates: int
     cutoff_len: int
 
 
-def prepare_rows(config: TrainConfig, model_folder: Path) -> Rows:
+def prepare_rows(
+    config: TrainConfig,
+    model_folder: Path,
+    choose: Callable[[Sequence[Record]], Split] | None = None,
+) -> Rows:
     """Reads the config's data and encodes it for the model in `model_folder`.
+
+    Args:
+        config: names the data and says how it is read.
+        model_folder: whose tokenizer and template are used.
+        choose: returns the split of a run's rows; None splits them as a new run does.
 
     Raises:
         NotAvailableError: a data file is absent.
@@ -51,7 +64,12 @@ def prepare_rows(config: TrainConfig, model_folder: Path) -> Rows:
     dataset = read_dataset([Path(name) for name in config.dataset])
     tokenizer = load_tokenizer(model_folder)
     options = encode_options(config, model_folder)
-    train, held_out = split_records(dataset.records, config.val_size)
+    split = (
+        choose(dataset.records)
+        if choose
+        else split_records(dataset.records, config.val_size, config.seed)
+    )
+    train, held_out = split.apply(dataset.records)
     learned = encode_records(train, tokenizer, options)
     kept = _encode_held_out(held_out, tokenizer, options)
     return Rows(
@@ -60,6 +78,7 @@ def prepare_rows(config: TrainConfig, model_folder: Path) -> Rows:
         problems=(*dataset.problems, *learned.problems, *kept.problems),
         truncated=learned.truncated + kept.truncated,
         unlearned=learned.dropped_unlearned + kept.dropped_unlearned,
+        duplicates=split.duplicates,
         cutoff_len=options.cutoff_len,
     )
 

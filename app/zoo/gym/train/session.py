@@ -29,6 +29,7 @@ from zoo.gym.train.start import (
     stored_device,
     stored_threads,
 )
+from zoo.gym.train.stored_split import run_split
 from zoo.gym.train.workspace import Workspace
 from zoo.models.folder import count_parameters
 
@@ -66,10 +67,12 @@ def run_session(
         today = dt.datetime.now(tz=dt.UTC).date().isoformat()
         config = config.model_copy(update={"date": today})
     base = resolve(config.model_name_or_path, offline=True)
-    check_same_data(run.env_file, config)
+    data = check_same_data(run.env_file, config)
     if config.output_dir is not None and not run.checkpoints.exists():
         check_output(Path(config.output_dir))
-    rows = prepare_rows(config, base.folder)
+    rows = prepare_rows(
+        config, base.folder, lambda records: run_split(run.env_file.parent, config, records, data)
+    )
     facts = facts_of(base.folder, rows)
     plan = make_plan(config, facts)
     # other steps or intervals must not change which rows the losses are compared on
@@ -120,6 +123,9 @@ def tell_plan(
         run.events.emit("warn", message=f"{problem.where}: {problem.reason}")
     if len(rows.problems) > 20:
         run.events.emit("warn", message=f"and {len(rows.problems) - 20} more rows left out")
+    if rows.duplicates:
+        text = f"{rows.duplicates} rows equal an earlier one: they stay on one side of the split"
+        run.events.emit("warn", message=text)
     if rows.unlearned:
         run.events.emit("warn", message=f"{rows.unlearned} rows without a learned token left out")
     run.events.emit(

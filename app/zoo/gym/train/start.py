@@ -65,8 +65,8 @@ def stored_device(env_file: Path) -> str:
         ) from None
 
 
-def check_same_data(env_file: Path, config: TrainConfig) -> None:
-    """Makes sure that a resumed run goes on with the data it began with.
+def check_same_data(env_file: Path, config: TrainConfig) -> str:
+    """Makes sure that a resumed run goes on with the data it began with; returns its fingerprint.
 
     Raises:
         InputError: a file has changed since.
@@ -77,3 +77,4 @@ def check_same_data(env_file: Path, config: TrainConfig) -> None:
             f"dataset: {', '.join(config.dataset)} changed since the run began",
             hint="start a new run, or put the old file back",
         )
+    return now

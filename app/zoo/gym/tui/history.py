@@ -95,6 +95,8 @@ def meaning(history: History) -> str:
         return "No step yet, so there is nothing to judge."
     verb = "was" if history.status.state == "done" else "is"
     loss = f"The loss {verb} {_trend([loss for _, loss in history.losses])}"
+    if history.status.state == "failed":
+        return f"{loss}. The run failed: there is no result to judge."
     if not history.held_out:
         return f"{loss}. No examples were held out, so nothing tells learning from memorising."
     return f"{loss}. {_held_out_words(history)}"
@@ -105,7 +107,9 @@ def _held_out_words(history: History) -> str:
     if best is None:
         return "Held-out examples are measured again soon."
     before = history.held_out[0] if history.held_out[0][0] == 0 else None
-    if before and best[1] >= before[1]:
+    if before is None:
+        return "Held-out examples were not measured before training: what it gained is not known."
+    if best[1] >= before[1]:
         return "Held-out examples are no better than before training: it has not helped yet."
     if last == best:
         return "Held-out examples are at their best: it learns, it does not only memorise."

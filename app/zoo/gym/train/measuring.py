@@ -1,0 +1,125 @@
+"""The rows that a finished run is measured on: none of them may be one that it has learned.
+
+A run's own held-out rows are used only while its data is byte for byte what it was.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.data import (
+    Example,
+    Record,
+    Split,
+    encode_records,
+    fingerprint,
+    load_tokenizer,
+    read_dataset,
+    split_at_end,
+)
+from zoo.gym.errors import InputError
+from zoo.gym.train.rows import encode_options, prepare_rows
+from zoo.gym.train.stored_split import stored_split
+from zoo.models.folder import read_object
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """Rows to measure on, and a sentence for each thing that a user should know of them."""
+
+    examples: Sequence[Example] = ()
+    notes: tuple[str, ...] = ()
+
+
+def stored_fingerprint(folder: Path) -> str | None:
+    """Returns the fingerprint of the data that a run was trained on, None where it stored none."""
+    env = read_object(folder / "env.json") if (folder / "env.json").is_file() else {}
+    if isinstance(env.get("data"), str):
+        return str(env["data"])
+    found = stored_split(folder)
+    return found[0] if found else None
+
+
+def rows_of_run(folder: Path, config: TrainConfig, model_folder: Path) -> Measuring:
+    """Returns the rows that a run held out, or why they cannot be had any more.
+
+    Args:
+        folder: the run folder.
+        config: the run's settings.
+        model_folder: the base, whose tokenizer is used.
+    """
+    if reason := _why_not(folder, config):
+        return Measuring(notes=(reason,))
+    rows = prepare_rows(config, model_folder, lambda records: _split(folder, config, records))
+    return Measuring(rows.held_out)
+
+
+def rows_of_files(
+    files: Sequence[Path], config: TrainConfig, model_folder: Path, folder: Path | None
+) -> Measuring:
+    """Returns the rows of files, without those that a run has learned.
+
+    Args:
+        files: what the user names as held-out examples.
+        config: how rows become tokens: a run's settings, or a new run's.
+        model_folder: the base, whose tokenizer is used.
+        folder: the run folder, None where there is no run.
+
+    Raises:
+        InputError: the run has learned every row.
+    """
+    if folder is not None and fingerprint(files) == stored_fingerprint(folder):
+        here = config.model_copy(update={"dataset": tuple(map(str, files))})
+        used = rows_of_run(folder, here, model_folder)
+        note = "these files are the run's own data: only the rows that it held out are measured"
+        return Measuring(used.examples, (note, *used.notes))
+    records = read_dataset(files).records
+    learned = _learned(folder, config) if folder is not None else None
+    notes: list[str] = []
+    if learned is None and folder is not None:
+        notes.append("whether the run has learned some of these rows cannot be told any more")
+    fresh = [record for record in records if _key(record) not in (learned or ())]
+    if not fresh:
+        raise InputError(
+            "--data: expected rows that the run has not seen, got only rows that it has learned"
+        )
+    if len(fresh) < len(records):
+        left = len(records) - len(fresh)
+        notes.append(f"{left} of {len(records)} rows left out: the run has learned them")
+    options = encode_options(config, model_folder)
+    encoded = encode_records(fresh, load_tokenizer(model_folder), options)
+    return Measuring(encoded.examples, tuple(notes))
+
+
+def _why_not(folder: Path, config: TrainConfig) -> str | None:
+    """Says why a run's own data cannot be used, or None where it is what it was."""
+    files = [Path(name) for name in config.dataset]
+    if not all(file.exists() for file in files):
+        return "the run's data is no longer where it was"
+    stored = stored_fingerprint(folder)
+    if stored is None:
+        return "the run has stored no fingerprint of its data, so what it held out is not known"
+    if fingerprint(files) != stored:
+        return (
+            "the run's data was changed since it was trained: the rows that it held out are not "
+            "known any more"
+        )
+    return None
+
+
+def _split(folder: Path, config: TrainConfig, records: Sequence[Record]) -> Split:
+    found = stored_split(folder)
+    return split_at_end(records, config.val_size) if found is None else found[1]
+
+
+def _learned(folder: Path, config: TrainConfig) -> set[Record] | None:
+    """Returns the rows that a run has learned, None where its data is not what it was."""
+    if _why_not(folder, config):
+        return None
+    records = read_dataset([Path(name) for name in config.dataset]).records
+    return {_key(record) for record in _split(folder, config, records).apply(records)[0]}
+
+
+def _key(record: Record) -> Record:
+    return replace(record, source="")

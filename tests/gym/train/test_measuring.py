@@ -1,0 +1,108 @@
+"""Which rows a finished run is measured on."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from zoo.gym.config import TrainConfig
+from zoo.gym.data import fingerprint, read_dataset
+from zoo.gym.errors import InputError
+from zoo.gym.train.measuring import rows_of_files, rows_of_run
+from zoo.gym.train.rows import prepare_rows
+from zoo.gym.train.stored_split import SPLIT_FILE, run_split, stored_split
+from zoo.models import pico_folder
+
+TEN = [{"prompt": f"Say {n}.", "completion": str(n)} for n in range(10)]
+
+
+def write(path: Path, rows: list[dict[str, str]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """The folder of a run on ten rows, as its session leaves it, but for the model."""
+    data = write(tmp_path / "rows.jsonl", TEN)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "env.json").write_text(json.dumps({"data": fingerprint([data])}))
+    run_split(folder, settings(folder), read_dataset([data]).records, fingerprint([data]))
+    return folder
+
+
+def settings(run: Path, **others: object) -> TrainConfig:
+    dataset = str(run.parent / "rows.jsonl")
+    given = {"model_name_or_path": "zen-pico", "dataset": dataset, "val_size": 2, **others}
+    return TrainConfig.model_validate({"date": "2026-01-01", **given})
+
+
+def sources(run: Path, config: TrainConfig) -> list[str]:
+    return [row.source for row in rows_of_run(run, config, pico_folder()).examples]
+
+
+def test_a_run_is_measured_on_the_rows_that_its_session_held_out(run: Path) -> None:
+    held_out = prepare_rows(settings(run), pico_folder()).held_out
+    assert sources(run, settings(run)) == [row.source for row in held_out]
+
+
+def test_settings_edited_after_the_run_change_none_of_its_held_out_rows(run: Path) -> None:
+    assert sources(run, settings(run, seed=7, val_size=5)) == sources(run, settings(run))
+
+
+def test_data_edited_after_the_run_is_not_measured_on(run: Path) -> None:
+    write(run.parent / "rows.jsonl", [*TEN[5:], *TEN[:5]])
+    found = rows_of_run(run, settings(run), pico_folder())
+    assert (found.examples, len(found.notes)) == ((), 1)
+    assert "was changed since it was trained" in found.notes[0]
+
+
+def test_a_run_without_a_fingerprint_is_not_measured_on_its_data(run: Path) -> None:
+    (run / "env.json").write_text("{}")
+    (run / SPLIT_FILE).unlink()
+    found = rows_of_run(run, settings(run), pico_folder())
+    assert (found.examples, "no fingerprint" in found.notes[0]) == ((), True)
+
+
+def test_a_run_from_before_splits_were_stored_is_measured_on_its_last_rows(run: Path) -> None:
+    (run / SPLIT_FILE).unlink()
+    last = [f"{run.parent}/rows.jsonl:{line}" for line in (9, 10)]
+    assert sources(run, settings(run)) == last
+    (run / "checkpoints").mkdir()
+    records = read_dataset([run.parent / "rows.jsonl"]).records
+    assert run_split(run, settings(run), records, "0").held_out == (8, 9)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"v": 1, "data": "", "split": {"rows": 1}}'])
+def test_a_damaged_split_is_refused(run: Path, content: str) -> None:
+    (run / SPLIT_FILE).write_text(content)
+    with pytest.raises(InputError, match="got a damaged file"):
+        stored_split(run)
+
+
+def test_given_rows_that_the_run_has_learned_are_left_out(run: Path) -> None:
+    found = stored_split(run)
+    assert found is not None
+    apart = [TEN[place] for place in found[1].held_out]
+    learned = next(row for row in TEN if row not in apart)
+    given = write(run.parent / "given.jsonl", [apart[0], learned])
+    measured = rows_of_files([given], settings(run), pico_folder(), run)
+    assert [row.source for row in measured.examples] == [f"{given}:1"]
+    assert measured.notes == ("1 of 2 rows left out: the run has learned them",)
+
+
+def test_given_rows_that_the_run_has_all_learned_are_refused(run: Path) -> None:
+    found = stored_split(run)
+    assert found is not None
+    given = [row for place, row in enumerate(TEN) if place not in found[1].held_out]
+    path = write(run.parent / "given.jsonl", given)
+    with pytest.raises(InputError, match="got only rows that it has learned"):
+        rows_of_files([path], settings(run), pico_folder(), run)
+
+
+def test_the_run_s_own_file_given_again_means_its_held_out_rows(run: Path) -> None:
+    copy = write(run.parent / "copy.jsonl", TEN)
+    measured = rows_of_files([copy], settings(run), pico_folder(), run)
+    assert len(measured.examples) == 2
+    assert "only the rows that it held out" in measured.notes[0]
