@@ -53,6 +53,28 @@ pub(super) unsafe trait Lanes: Copy {
     }
 }
 
+/// A register of bytes, two of which are also a number of 16 bits, the first its lower half.
+///
+/// # Safety
+/// As for [`Lanes`].
+#[allow(unsafe_code)]
+pub(super) unsafe trait Bytes: Lanes {
+    /// The same 16 bytes in each 16 of its bytes.
+    fn repeat(bytes: &[u8; 16]) -> Self;
+    /// For each index below 16 that byte of the table that the same 16 bytes of `self` are.
+    fn lookup(self, indices: Self) -> Self;
+    /// Sums of bytes.
+    fn add_bytes(self, other: Self) -> Self;
+    /// Sums of numbers of 16 bits.
+    fn add_pairs(self, other: Self) -> Self;
+    /// Differences of numbers of 16 bits.
+    fn sub_pairs(self, other: Self) -> Self;
+    /// Numbers of 16 bits, shifted down.
+    fn shift_right(self, bits: u8) -> Self;
+    /// Numbers of 16 bits, shifted up.
+    fn shift_left(self, bits: u8) -> Self;
+}
+
 /// How many of 16 bits are 1, for each column, in 5 binary digits, the lowest first.
 #[inline(always)]
 pub(super) fn count16<L: Lanes>(bits: &[L; 16]) -> [L; 5] {

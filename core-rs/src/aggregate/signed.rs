@@ -21,7 +21,7 @@ use super::{
     Packed, Refusal,
     fixed::{Fixed, fixed},
     strips::{STRIP, Strip, gather},
-    sums::{Sums, add_masked},
+    sums::{GROUP, Numbers, Sums, Terms, add_masked},
     trimmed::{Kept, Trim},
 };
 use crate::{
@@ -59,13 +59,25 @@ pub fn mean(
     #[allow(clippy::cast_precision_loss)] // rounded, as defined
     let divisor = total as f64 * weights.unit;
     let order: Vec<usize> = (0..packed.rows()).collect();
-    let twice: Vec<i64> = products.multiples.iter().map(|m| 2 * m).collect();
-    let start: i64 = -products.multiples.iter().sum::<i64>();
-    for_strips(packed, &order, order.len(), means, |strip, means| {
-        let mut sums = [start; 8 * STRIP];
-        add_masked(isa, strip, &twice, &mut sums);
-        write(&products, &sums, divisor, means);
-    });
+    let numbers = Numbers::new(&products.multiples);
+    let groups: Vec<usize> = (0..numbers.groups()).collect();
+    let all = products.multiples.iter().sum::<i64>();
+    for_strips(
+        packed,
+        &order,
+        GROUP * groups.len(),
+        means,
+        |strip, means| {
+            let mut sums = [0; 8 * STRIP];
+            let terms = Terms {
+                groups: &groups,
+                masks: strip,
+            };
+            add_masked(isa, &numbers, terms, &mut sums);
+            twice_less(&mut sums, all);
+            write(&products, &sums, divisor, means);
+        },
+    );
     Ok(())
 }
 
@@ -90,6 +102,7 @@ pub fn trimmed_mean(
     let mut kept: Vec<f64> = order.iter().map(|row| f64::from(scales[*row])).collect();
     kept[..trim].fill(0.0);
     let fixed = fixed(&kept);
+    let numbers = Numbers::new(&fixed.multiples);
     let rule = Trim { rows, trim };
     #[allow(clippy::cast_precision_loss)] // far below 2^53
     let divisor = (rows - 2 * trim) as f64;
@@ -101,8 +114,10 @@ pub fn trimmed_mean(
         |strip, means| {
             let mut kept = Kept::new(&fixed.multiples);
             kept.pass(isa, rule, strip);
-            let mut sums = [kept.start; 8 * STRIP];
-            add_masked(isa, &kept.masks, &kept.numbers, &mut sums);
+            let mut sums = [0; 8 * STRIP];
+            add_masked(isa, &numbers, kept.twice.terms(), &mut sums);
+            twice_less(&mut sums, kept.less);
+            add_masked(isa, &numbers, kept.once.terms(), &mut sums);
             write(&fixed, &sums, divisor, means);
         },
     );
@@ -131,6 +146,13 @@ fn for_strips(
             work(strip, means);
         }
     });
+}
+
+/// A sign times a number is twice the number where the bit is 1, less the number.
+fn twice_less(sums: &mut Sums, all: i64) {
+    for sum in sums {
+        *sum = 2 * *sum - all;
+    }
 }
 
 fn write(fixed: &Fixed, sums: &Sums, divisor: f64, means: &mut [f32]) {

@@ -8,7 +8,8 @@ use crate::prefetch;
 /// Bytes of a strip.
 pub(super) const STRIP: usize = 64;
 
-/// How many rows before its turn a row is asked for: they lie too far apart to be foreseen.
+/// How many rows are read side by side, while as many next ones are asked for: they lie too far apart to
+/// be foreseen, and one stream alone does not fill the way from memory.
 pub(super) const AHEAD: usize = 8;
 
 /// 512 columns of one row, in a cache line of their own.
@@ -19,6 +20,16 @@ pub(super) struct Strip(pub(super) [u8; STRIP]);
 impl Strip {
     /// No bit is 1.
     pub(super) const ZERO: Self = Self([0; STRIP]);
+
+    /// Copies at most 64 bytes; zeros follow.
+    fn fill_from(&mut self, part: &[u8]) {
+        if let Some(part) = part.first_chunk() {
+            self.0 = *part;
+        } else {
+            self.0 = [0; STRIP];
+            self.0[..part.len()].copy_from_slice(part);
+        }
+    }
 }
 
 impl Deref for Strip {
@@ -49,7 +60,7 @@ pub(super) fn tail(rows: &[&[u8]], range: Range<usize>) -> Vec<Strip> {
     }
     let strip = |row: &&[u8]| {
         let mut strip = Strip::ZERO;
-        strip[..range.len()].copy_from_slice(&row[range.clone()]);
+        strip.fill_from(&row[range.clone()]);
         strip
     };
     rows.iter().map(strip).collect()
@@ -64,19 +75,20 @@ pub(super) fn gather(
     bytes: Range<usize>,
     room: &mut Vec<Strip>,
 ) {
-    let strips = bytes.len().div_ceil(STRIP);
-    room.clear();
-    room.resize(strips * height, Strip::ZERO);
-    for (line, row) in order.iter().enumerate() {
-        if let Some(later) = order.get(line + AHEAD) {
-            prefetch::now(&packed.rows[*later][bytes.clone()]);
-        }
-        let row = &packed.rows[*row][bytes.clone()];
-        let lines = room[line..].iter_mut().step_by(height);
-        for (strip, part) in lines.zip(row.chunks(STRIP)) {
-            match part.first_chunk::<STRIP>() {
-                Some(part) => strip.0 = *part,
-                None => strip[..part.len()].copy_from_slice(part),
+    room.resize(bytes.len().div_ceil(STRIP) * height, Strip::ZERO);
+    let starts = bytes.clone().step_by(STRIP);
+    for strip in room.chunks_exact_mut(height) {
+        strip[order.len()..].fill(Strip::ZERO);
+    }
+    for (line, rows) in (0..).step_by(AHEAD).zip(order.chunks(AHEAD)) {
+        let later = &order[(line + AHEAD).min(order.len())..];
+        for (strip, start) in room.chunks_exact_mut(height).zip(starts.clone()) {
+            let part = start..bytes.end.min(start + STRIP);
+            for later in &later[..AHEAD.min(later.len())] {
+                prefetch::now(&packed.rows[*later][part.clone()]);
+            }
+            for (strip, row) in strip[line..].iter_mut().zip(rows) {
+                strip.fill_from(&packed.rows[*row][part.clone()]);
             }
         }
     }

@@ -105,3 +105,36 @@ fn trimmed_means_equal_a_sort() {
         }
     }
 }
+
+#[test]
+fn weighted_means_add_exactly_more_rows_than_sixteen_bits_hold() {
+    let (n, cols) = (4_700, 523_usize);
+    let owned = bytes(n, cols.div_ceil(8));
+    let rows: Vec<&[u8]> = owned.iter().map(Vec::as_slice).collect();
+    let packed = Packed::new(&rows, cols).unwrap();
+    // 63 fills a plane of 6 bits; the products of long fractions take all planes.
+    for long in [0.0, 1.0 / 8192.0] {
+        let scales: Vec<f32> = (0..n).map(|row| 63.0 + row as f32 * long).collect();
+        let weights: Vec<f32> = (0..n).map(|row| 1.0 + row as f32 * long).collect();
+        let products: Vec<f64> = scales
+            .iter()
+            .zip(&weights)
+            .map(|(scale, weight)| f64::from(*scale) * f64::from(*weight))
+            .collect();
+        let total: f64 = weights.iter().copied().map(f64::from).sum();
+        for isa in Isa::available() {
+            let mut means = vec![0.0; cols];
+            signed::mean(isa, packed, &scales, &weights, &mut means).unwrap();
+            for (column, mean) in means.iter().enumerate() {
+                let signs = rows
+                    .iter()
+                    .map(|row| if is_plus(row, column) { 1.0 } else { -1.0 });
+                let sum: f64 = signs
+                    .zip(&products)
+                    .map(|(sign, product)| sign * product)
+                    .sum();
+                assert_eq!(*mean, (sum / total) as f32, "{isa} {column}");
+            }
+        }
+    }
+}

@@ -7,9 +7,12 @@
 
 mod gates;
 
+use std::ops::Range;
+
 use super::{
     lanes,
     strips::{STRIP, Strip},
+    sums::{GROUP, Terms},
 };
 use crate::isa::{Isa, compiled, dispatch};
 
@@ -35,26 +38,50 @@ enum Group {
     Some,
 }
 
-/// The kept pluses and minuses of 16 rows.
+/// Where the pluses of 16 rows are kept, and where the minuses are not.
 type Masks = [[Strip; 16]; 2];
 
-/// Terms of the sums: a number is added where the mask's bit is 1, and all sums start at `start`.
+/// Groups of rows whose numbers are added where the masks' bits are 1.
+#[derive(Default)]
+pub(super) struct List {
+    groups: Vec<usize>,
+    masks: Vec<Strip>,
+}
+
+impl List {
+    fn push(&mut self, groups: Range<usize>, masks: &[Strip; 16]) {
+        self.masks.extend_from_slice(&masks[..GROUP * groups.len()]);
+        self.groups.extend(groups);
+    }
+
+    pub(super) fn terms(&self) -> Terms<'_> {
+        Terms {
+            groups: &self.groups,
+            masks: &self.masks,
+        }
+    }
+}
+
+/// What is added to each column: one list's numbers twice, the other's once, `less` a number.
+///
+/// A number that is kept in some columns is added where its plus is kept and where its minus is not, less
+/// the number; one that is kept in all of them twice where the bit is 1, which is the same.
 pub(super) struct Kept<'a> {
     multiples: &'a [i64],
-    pub(super) masks: Vec<Strip>,
-    pub(super) numbers: Vec<i64>,
-    pub(super) start: i64,
+    pub(super) twice: List,
+    pub(super) once: List,
+    pub(super) less: i64,
 }
 
 impl<'a> Kept<'a> {
     /// No terms yet of contributors with these scales.
     pub(super) fn new(multiples: &'a [i64]) -> Self {
-        let (masks, numbers) = (Vec::new(), Vec::new());
+        let (twice, once) = (List::default(), List::default());
         Self {
             multiples,
-            masks,
-            numbers,
-            start: 0,
+            twice,
+            once,
+            less: 0,
         }
     }
 
@@ -65,23 +92,17 @@ impl<'a> Kept<'a> {
 
     /// Takes the group of rows from `first` on.
     fn take(&mut self, first: usize, rows: &[Strip; 16], group: Group, masks: &Masks) {
-        let multiples = &self.multiples[first..self.multiples.len().min(first + 16)];
+        let present = first..self.multiples.len().min(first + 16);
+        let groups = first / GROUP..present.end.div_ceil(GROUP);
         match group {
-            Group::Nothing => {}
-            Group::Everything => {
-                // A sign times a number is twice the number where the bit is 1, less the number.
-                self.masks.extend_from_slice(&rows[..multiples.len()]);
-                self.numbers
-                    .extend(multiples.iter().map(|number| 2 * number));
-                self.start -= multiples.iter().sum::<i64>();
-            }
+            Group::Nothing => return,
+            Group::Everything => self.twice.push(groups, rows),
             Group::Some => {
-                for (masks, sign) in masks.iter().zip([1, -1]) {
-                    self.masks.extend_from_slice(&masks[..multiples.len()]);
-                    self.numbers
-                        .extend(multiples.iter().map(|number| sign * number));
+                for masks in masks {
+                    self.once.push(groups.clone(), masks);
                 }
             }
         }
+        self.less += self.multiples[present].iter().sum::<i64>();
     }
 }

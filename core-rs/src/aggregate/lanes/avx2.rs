@@ -2,11 +2,13 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
-    __m256i, _mm256_and_si256, _mm256_andnot_si256, _mm256_loadu_si256, _mm256_or_si256,
-    _mm256_set1_epi8, _mm256_storeu_si256, _mm256_testz_si256, _mm256_xor_si256,
+    __m256i, _mm_cvtsi64_si128, _mm_loadu_si128, _mm256_add_epi8, _mm256_add_epi16,
+    _mm256_and_si256, _mm256_andnot_si256, _mm256_broadcastsi128_si256, _mm256_loadu_si256,
+    _mm256_or_si256, _mm256_set1_epi8, _mm256_shuffle_epi8, _mm256_sll_epi16, _mm256_srl_epi16,
+    _mm256_storeu_si256, _mm256_sub_epi16, _mm256_testz_si256, _mm256_xor_si256,
 };
 
-use super::Lanes;
+use super::{Bytes, Lanes};
 
 /// What kernels are generic over.
 pub(in super::super) type Register = __m256i;
@@ -62,5 +64,50 @@ unsafe impl Lanes for __m256i {
     fn is_zero(self) -> bool {
         // SAFETY: as above.
         unsafe { _mm256_testz_si256(self, self) == 1 }
+    }
+}
+
+// SAFETY, for all blocks below: as above.
+unsafe impl Bytes for __m256i {
+    #[inline(always)]
+    fn repeat(bytes: &[u8; 16]) -> Self {
+        // SAFETY: as above; an array of 16 bytes is read.
+        unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(bytes.as_ptr().cast())) }
+    }
+
+    #[inline(always)]
+    fn lookup(self, indices: Self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm256_shuffle_epi8(self, indices) }
+    }
+
+    #[inline(always)]
+    fn add_bytes(self, other: Self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm256_add_epi8(self, other) }
+    }
+
+    #[inline(always)]
+    fn add_pairs(self, other: Self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm256_add_epi16(self, other) }
+    }
+
+    #[inline(always)]
+    fn sub_pairs(self, other: Self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm256_sub_epi16(self, other) }
+    }
+
+    #[inline(always)]
+    fn shift_right(self, bits: u8) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm256_srl_epi16(self, _mm_cvtsi64_si128(i64::from(bits))) }
+    }
+
+    #[inline(always)]
+    fn shift_left(self, bits: u8) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm256_sll_epi16(self, _mm_cvtsi64_si128(i64::from(bits))) }
     }
 }

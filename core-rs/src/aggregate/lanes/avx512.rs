@@ -2,12 +2,14 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
-    __m512i, _mm512_and_si512, _mm512_andnot_si512, _mm512_loadu_si512, _mm512_or_si512,
-    _mm512_set1_epi8, _mm512_storeu_si512, _mm512_ternarylogic_epi64, _mm512_test_epi64_mask,
+    __m512i, _mm_cvtsi64_si128, _mm_loadu_si128, _mm512_add_epi8, _mm512_add_epi16,
+    _mm512_and_si512, _mm512_andnot_si512, _mm512_broadcast_i32x4, _mm512_loadu_si512,
+    _mm512_or_si512, _mm512_set1_epi8, _mm512_shuffle_epi8, _mm512_sll_epi16, _mm512_srl_epi16,
+    _mm512_storeu_si512, _mm512_sub_epi16, _mm512_ternarylogic_epi64, _mm512_test_epi64_mask,
     _mm512_xor_si512,
 };
 
-use super::Lanes;
+use super::{Bytes, Lanes};
 
 /// What kernels are generic over.
 pub(in super::super) type Register = __m512i;
@@ -79,5 +81,50 @@ unsafe impl Lanes for __m512i {
                 _mm512_ternarylogic_epi64::<TWO_OF_3>(self, second, third),
             )
         }
+    }
+}
+
+// SAFETY, for all blocks below: as above.
+unsafe impl Bytes for __m512i {
+    #[inline(always)]
+    fn repeat(bytes: &[u8; 16]) -> Self {
+        // SAFETY: as above; an array of 16 bytes is read.
+        unsafe { _mm512_broadcast_i32x4(_mm_loadu_si128(bytes.as_ptr().cast())) }
+    }
+
+    #[inline(always)]
+    fn lookup(self, indices: Self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm512_shuffle_epi8(self, indices) }
+    }
+
+    #[inline(always)]
+    fn add_bytes(self, other: Self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm512_add_epi8(self, other) }
+    }
+
+    #[inline(always)]
+    fn add_pairs(self, other: Self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm512_add_epi16(self, other) }
+    }
+
+    #[inline(always)]
+    fn sub_pairs(self, other: Self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm512_sub_epi16(self, other) }
+    }
+
+    #[inline(always)]
+    fn shift_right(self, bits: u8) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm512_srl_epi16(self, _mm_cvtsi64_si128(i64::from(bits))) }
+    }
+
+    #[inline(always)]
+    fn shift_left(self, bits: u8) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm512_sll_epi16(self, _mm_cvtsi64_si128(i64::from(bits))) }
     }
 }

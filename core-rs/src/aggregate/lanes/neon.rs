@@ -2,10 +2,12 @@
 #![allow(unsafe_code)]
 
 use std::arch::aarch64::{
-    uint8x16_t, vandq_u8, vbicq_u8, vdupq_n_u8, veorq_u8, vld1q_u8, vmaxvq_u8, vorrq_u8, vst1q_u8,
+    uint8x16_t, vaddq_u8, vaddq_u16, vandq_u8, vbicq_u8, vdupq_n_s16, vdupq_n_u8, veorq_u8,
+    vld1q_u8, vmaxvq_u8, vorrq_u8, vqtbl1q_u8, vreinterpretq_u8_u16, vreinterpretq_u16_u8,
+    vshlq_u16, vst1q_u8, vsubq_u16,
 };
 
-use super::Lanes;
+use super::{Bytes, Lanes};
 
 /// What kernels are generic over.
 pub(in super::super) type Register = uint8x16_t;
@@ -61,5 +63,70 @@ unsafe impl Lanes for uint8x16_t {
     fn is_zero(self) -> bool {
         // SAFETY: as above.
         unsafe { vmaxvq_u8(self) == 0 }
+    }
+}
+
+// SAFETY, for all blocks below: as above.
+unsafe impl Bytes for uint8x16_t {
+    #[inline(always)]
+    fn repeat(bytes: &[u8; 16]) -> Self {
+        // SAFETY: as above; an array of 16 bytes is read.
+        unsafe { vld1q_u8(bytes.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn lookup(self, indices: Self) -> Self {
+        // SAFETY: as above.
+        unsafe { vqtbl1q_u8(self, indices) }
+    }
+
+    #[inline(always)]
+    fn add_bytes(self, other: Self) -> Self {
+        // SAFETY: as above.
+        unsafe { vaddq_u8(self, other) }
+    }
+
+    #[inline(always)]
+    fn add_pairs(self, other: Self) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            vreinterpretq_u8_u16(vaddq_u16(
+                vreinterpretq_u16_u8(self),
+                vreinterpretq_u16_u8(other),
+            ))
+        }
+    }
+
+    #[inline(always)]
+    fn sub_pairs(self, other: Self) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            vreinterpretq_u8_u16(vsubq_u16(
+                vreinterpretq_u16_u8(self),
+                vreinterpretq_u16_u8(other),
+            ))
+        }
+    }
+
+    #[inline(always)]
+    fn shift_right(self, bits: u8) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            vreinterpretq_u8_u16(vshlq_u16(
+                vreinterpretq_u16_u8(self),
+                vdupq_n_s16(-(i16::from(bits))),
+            ))
+        }
+    }
+
+    #[inline(always)]
+    fn shift_left(self, bits: u8) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            vreinterpretq_u8_u16(vshlq_u16(
+                vreinterpretq_u16_u8(self),
+                vdupq_n_s16(i16::from(bits)),
+            ))
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The definition: `sum[c] += number` where bit c is 1, one byte of columns after the other.
 
-use super::{Strip, Sums};
+use super::{Numbers, Sums, Terms};
 
 /// For each byte the eight numbers that an `and` with a term needs: all ones where its bit is 1.
 static ALL_ONES: [[i64; 8]; 256] = all_ones();
@@ -16,11 +16,11 @@ const fn all_ones() -> [[i64; 8]; 256] {
     table
 }
 
-#[inline(always)]
-pub(super) fn add_masked(masks: &[Strip], numbers: &[i64], sums: &mut Sums) {
+pub(super) fn add_masked(numbers: &Numbers, terms: Terms<'_>, sums: &mut Sums) {
     for (byte, sums) in sums.as_chunks_mut::<8>().0.iter_mut().enumerate() {
         let mut eight = *sums;
-        for (mask, number) in masks.iter().zip(numbers) {
+        let each = terms.groups.iter().flat_map(|group| &numbers.each[*group]);
+        for (mask, number) in terms.masks.iter().zip(each) {
             let ones = &ALL_ONES[usize::from(mask[byte])];
             for (sum, ones) in eight.iter_mut().zip(ones) {
                 *sum += number & ones;

@@ -138,6 +138,9 @@ pub(super) unsafe fn pass<L: Lanes>(rule: Trim, strip: &[Strip], kept: &mut Kept
                     bit.store(&mut mask[at..]);
                 }
             }
+            for mask in &mut masks[1] {
+                L::load(&mask[at..]).not().store(&mut mask[at..]);
+            }
         }
         kept.take(first, rows, group(all, none), &masks);
     }
