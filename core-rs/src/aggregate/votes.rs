@@ -6,11 +6,13 @@
 
 mod digits;
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::{
     Packed, lanes,
-    strips::{aligned, tail},
+    strips::{STRIP, Strip, tail},
 };
 use crate::{
     error::{CoreError, check_length},
@@ -18,7 +20,7 @@ use crate::{
 };
 
 compiled! { scalar, avx2, avx512, neon over lanes:
-    fn add_votes(rows: &[&[u8]; 16], next: &[&[u8]; 16], room: &mut [u8], at: usize)
+    fn add_votes(rows: &[&[Line]; 16], next: &[&[Line]; 16], room: &mut [Strip], count: usize)
         = digits::add_votes::<Register>;
 }
 
@@ -27,7 +29,11 @@ compiled! { scalar, avx2, avx512, neon over lanes:
 const BLOCK_BYTES: usize = 8192;
 /// ... and at least, where each of several threads is to have some.
 const LEAST_BYTES: usize = 1024;
-const NO_VOTES: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
+
+/// What a strip of a row has: the digits of so many columns lie together.
+const LINE: usize = STRIP;
+type Line = [u8; LINE];
+const NO_VOTES: [Line; BLOCK_BYTES / LINE] = [[0; LINE]; BLOCK_BYTES / LINE];
 
 /// Writes the number of contributors whose bit is 1, for each column.
 ///
@@ -39,8 +45,8 @@ pub fn count_votes(isa: Isa, packed: Packed<'_>, counts: &mut [u32]) -> Result<(
     let size = block_bytes(packed.cols());
     let blocks = counts.par_chunks_mut(8 * size).enumerate();
     blocks.for_each_init(Vec::new, |room, (block, counts)| {
-        let room = aligned(room, digits * BLOCK_BYTES);
-        count_block(isa, packed, block * size, size, (0, room));
+        let bytes = block * size..block * size + counts.len().div_ceil(8);
+        count_block(isa, packed, bytes, (0, digits), room);
         write_counts(room, digits, counts);
     });
     Ok(())
@@ -58,9 +64,12 @@ pub fn majority(isa: Isa, packed: Packed<'_>, bits: &mut [u8]) -> Result<(), Cor
     let size = block_bytes(packed.cols());
     let blocks = bits.par_chunks_mut(size).enumerate();
     blocks.for_each_init(Vec::new, |room, (block, bits)| {
-        let room = aligned(room, (digits + 1) * BLOCK_BYTES);
-        count_block(isa, packed, block * size, size, (start, room));
-        bits.copy_from_slice(&room[digits * BLOCK_BYTES..][..bits.len()]);
+        let bytes = block * size..block * size + bits.len();
+        count_block(isa, packed, bytes, (start, digits + 1), room);
+        let tops = room.iter().skip(digits).step_by(digits + 1);
+        for (bits, top) in bits.chunks_mut(LINE).zip(tops) {
+            bits.copy_from_slice(&top[..bits.len()]);
+        }
     });
     if let Some(last) = bits.last_mut() {
         *last &= packed.last_byte_mask();
@@ -81,51 +90,61 @@ fn block_bytes(cols: usize) -> usize {
         .clamp(LEAST_BYTES, BLOCK_BYTES)
 }
 
-/// Counts the block of `size` bytes of columns from byte `at` on, all counts from `start`; digit `k` is
-/// then at `k * BLOCK_BYTES` of `room`.
+/// Counts some bytes of columns, all counts from `start`: for each line of a row, its `count` digits.
 fn count_block(
     isa: Isa,
     packed: Packed<'_>,
-    at: usize,
-    size: usize,
-    (start, room): (usize, &mut [u8]),
+    bytes: Range<usize>,
+    (start, count): (usize, usize),
+    room: &mut Vec<Strip>,
 ) {
-    for (k, digit) in room.chunks_exact_mut(BLOCK_BYTES).enumerate() {
-        digit.fill(if start >> k & 1 == 1 { 0xff } else { 0 });
+    room.resize(bytes.len().div_ceil(LINE) * count, Strip::ZERO);
+    for (at, digit) in room.iter_mut().enumerate() {
+        digit.fill(if start >> (at % count) & 1 == 1 {
+            0xff
+        } else {
+            0
+        });
     }
-    let rows: Vec<&[u8]> = packed.iter().map(|row| &row[at..]).collect();
-    let size = rows[0].len().min(size);
-    let (whole, rest) = (size / 64 * 64, tail(&rows, size / 64 * 64..size));
-    for (group, next) in rows
-        .chunks(16)
-        .zip(rows.chunks(16).skip(1).chain([&rows[..0]]))
-    {
-        let bits = std::array::from_fn(|row| part(group, row, whole));
-        let next = std::array::from_fn(|row| part(next, row, whole));
-        dispatch!(isa, add_votes(&bits, &next, room, 0));
-    }
-    for group in rest.chunks(16) {
-        let bits = std::array::from_fn(|row| group.get(row).map_or(&NO_VOTES[..64], |r| &r[..]));
-        dispatch!(isa, add_votes(&bits, &bits, room, whole));
-    }
+    let rows: Vec<&[u8]> = packed.iter().map(|row| &row[bytes.clone()]).collect();
+    let (whole, rest) = room.split_at_mut(bytes.len() / LINE * count);
+    let lines: Vec<&[Line]> = rows.iter().map(|row| row.as_chunks().0).collect();
+    add_rows(isa, &lines, whole, count);
+    let tails = tail(&rows, bytes.len() / LINE * LINE..bytes.len());
+    let lines: Vec<&[Line]> = tails
+        .iter()
+        .map(|tail| std::slice::from_ref(&**tail))
+        .collect();
+    add_rows(isa, &lines, rest, count);
 }
 
-/// The first bytes of a row of a group, zeros where it has fewer rows.
-fn part<'a>(group: &[&'a [u8]], row: usize, size: usize) -> &'a [u8] {
-    group.get(row).map_or(&NO_VOTES[..size], |row| &row[..size])
+/// Adds rows to the digits of their lines, 16 at a time, zeros behind the last.
+fn add_rows(isa: Isa, rows: &[&[Line]], room: &mut [Strip], count: usize) {
+    let none = &NO_VOTES[..room.len() / count];
+    let mut groups = rows
+        .chunks(16)
+        .map(|group| std::array::from_fn(|row| group.get(row).copied().unwrap_or(none)));
+    let mut now = groups.next();
+    while let Some(rows) = now {
+        now = groups.next();
+        dispatch!(
+            isa,
+            add_votes(&rows, &now.unwrap_or([none; 16]), room, count)
+        );
+    }
 }
 
 /// Puts the digits of each column together, eight columns at a time.
-fn write_counts(room: &[u8], digits: usize, counts: &mut [u32]) {
+fn write_counts(room: &[Strip], digits: usize, counts: &mut [u32]) {
     counts.fill(0);
-    for (first, planes) in (0..digits).step_by(8).zip(room.chunks(8 * BLOCK_BYTES)) {
-        for (byte, counts) in counts.chunks_mut(8).enumerate() {
-            let mut eight = 0u64;
-            for (k, plane) in planes.chunks_exact(BLOCK_BYTES).enumerate() {
-                eight |= spread(plane[byte]) << k;
-            }
-            for (count, part) in counts.iter_mut().zip(eight.to_le_bytes()) {
-                *count |= u32::from(part) << first;
+    for (counts, line) in counts.chunks_mut(8 * LINE).zip(room.chunks_exact(digits)) {
+        for (first, planes) in (0..digits).step_by(8).zip(line.chunks(8)) {
+            for (byte, counts) in counts.chunks_mut(8).enumerate() {
+                let digits = planes.iter().enumerate();
+                let eight = digits.fold(0, |eight, (k, plane)| eight | spread(plane[byte]) << k);
+                for (count, part) in counts.iter_mut().zip(eight.to_le_bytes()) {
+                    *count |= u32::from(part) << first;
+                }
             }
         }
     }

@@ -3,62 +3,66 @@
 
 use super::{
     super::lanes::{Lanes, add16},
-    BLOCK_BYTES,
+    LINE, Line, Strip,
 };
 use crate::prefetch;
 
-/// How far ahead in its row memory is asked for.
-const AHEAD_BYTES: usize = 512;
+/// How many lines ahead in its row memory is asked for.
+const AHEAD: usize = 8;
 
-/// Adds 16 rows to the digits in `room`, the rows' first byte at byte `at` of each digit. Asks for what
-/// follows in each row and, near its end, in the `next` one, which lies elsewhere.
+/// Adds a line of 16 rows to each line's digits, `count` of them. Asks for what follows in each row and,
+/// near its end, for the `next` one, which lies elsewhere.
 ///
 /// # Safety
-/// That of [`Lanes`]: only from a function with the register's instructions.
+/// As for [`Lanes`].
 #[inline(always)]
 pub(super) unsafe fn add_votes<L: Lanes>(
-    rows: &[&[u8]; 16],
-    next: &[&[u8]; 16],
-    room: &mut [u8],
-    at: usize,
+    rows: &[&[Line]; 16],
+    next: &[&[Line]; 16],
+    room: &mut [Strip],
+    count: usize,
 ) {
-    for offset in (0..rows[0].len()).step_by(L::BYTES) {
-        let mut bits = [L::splat(false); 16];
-        for (bits, (row, next)) in bits.iter_mut().zip(rows.iter().zip(next)) {
-            *bits = L::load(&row[offset..]);
-            if offset % 64 == 0 {
-                prefetch::now(line(row, next, offset + AHEAD_BYTES));
+    let lines = room.len() / count;
+    assert!(rows.iter().all(|row| row.len() == lines));
+    let end = lines.saturating_sub(AHEAD);
+    for (at, digits) in room.chunks_exact_mut(count).enumerate() {
+        if at < end {
+            for row in rows {
+                prefetch::now(&row[at + AHEAD]);
+            }
+        } else {
+            for row in next {
+                prefetch::now(row.get(at - end).unwrap_or(&[0; LINE]));
             }
         }
-        add_columns(&bits, room, at + offset);
+        for offset in (0..LINE).step_by(L::BYTES) {
+            let mut bits = [L::splat(false); 16];
+            for (bits, row) in bits.iter_mut().zip(rows) {
+                // SAFETY: every row has as many lines.
+                *bits = L::load(unsafe { &row.get_unchecked(at)[offset..] });
+            }
+            add_columns(&bits, digits, offset);
+        }
     }
 }
 
-/// A cache line of one part of a row, or behind its end of the next part; none behind both.
 #[inline(always)]
-fn line<'a>(part: &'a [u8], next: &'a [u8], at: usize) -> &'a [u8] {
-    let found = match at.checked_sub(part.len()) {
-        None => part.get(at..at + 64),
-        Some(at) => next.get(at..at + 64),
+fn add_columns<L: Lanes>(bits: &[L; 16], digits: &mut [Strip], offset: usize) {
+    let Some((low, high)) = digits.split_first_chunk_mut::<4>() else {
+        return;
     };
-    found.unwrap_or_default()
-}
-
-#[inline(always)]
-fn add_columns<L: Lanes>(bits: &[L; 16], room: &mut [u8], at: usize) {
-    let mut digits = [L::splat(false); 5];
-    let (low, high) = room.split_at_mut(4 * BLOCK_BYTES);
-    for (digit, plane) in digits.iter_mut().zip(low.chunks_exact(BLOCK_BYTES)) {
-        *digit = L::load(&plane[at..]);
+    let mut sums = [L::splat(false); 5];
+    for (sum, digit) in sums.iter_mut().zip(&*low) {
+        *sum = L::load(&digit[offset..]);
     }
-    add16(&mut digits, bits);
-    for (digit, plane) in digits.iter().zip(low.chunks_exact_mut(BLOCK_BYTES)) {
-        digit.store(&mut plane[at..]);
+    add16(&mut sums, bits);
+    for (sum, digit) in sums.iter().zip(low) {
+        sum.store(&mut digit[offset..]);
     }
-    let mut carry = digits[4];
-    for plane in high.chunks_exact_mut(BLOCK_BYTES) {
-        let digit = L::load(&plane[at..]);
-        digit.xor(carry).store(&mut plane[at..]);
-        carry = carry.and(digit);
+    let mut carry = sums[4];
+    for digit in high {
+        let old = L::load(&digit[offset..]);
+        old.xor(carry).store(&mut digit[offset..]);
+        carry = carry.and(old);
     }
 }
