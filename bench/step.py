@@ -1,7 +1,7 @@
 """One training step on a model folder: ours, and transformers + peft's plain one beside it.
 
 usage: python -m bench.step ours|plain FOLDER [--tokens N] [--steps N] [--method lora|full]
-                            [--device cpu|cuda] [--threads N]
+                            [--device cpu|cuda] [--threads N] [--dtype TYPE]
 
 Each call is a process of its own, because peak memory is a process's. It prints one JSON object.
 Both ways see the same ids, the same adapter (rank 16 on all linear layers), AdamW and gradient
@@ -41,7 +41,9 @@ def ours(folder: Path, given: argparse.Namespace) -> Callable[[], float]:
     from zoo.gym.objectives.sft import WINDOW_TOKENS, SupervisedLoss
 
     train = "full" if given.method == "full" else LoraSpec(RANK, float(ALPHA))
-    policy = load_backend(given.device).load(folder, train=train, gradient_checkpointing=True)
+    policy = load_backend(given.device).load(
+        folder, train=train, gradient_checkpointing=True, dtype=given.dtype
+    )
     ids_BT = token_ids(given.tokens, vocabulary_of(folder))
     mask_BT = np.ones_like(ids_BT, dtype=np.bool_)
     mask_BT[:, 0] = False
@@ -172,6 +174,7 @@ def main() -> None:
     parser.add_argument("--method", choices=["lora", "full"], default="lora")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--dtype", default="auto", help="of ours: as the setting dtype")
     print(json.dumps(measured(parser.parse_args())))
 
 

@@ -35,5 +35,5 @@ def test_tensors_stay_unread_where_transformers_can(
 def test_a_torch_without_the_setting_computes_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     older = SimpleNamespace(is_available=lambda: True)
     monkeypatch.setattr(torch.backends, "mkldnn", older)
-    with precision.exact_products(torch.bfloat16):
+    with precision.exact_products(torch.bfloat16, torch.bfloat16):
         assert vars(older).keys() == {"is_available"}

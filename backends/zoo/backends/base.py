@@ -321,9 +321,10 @@ class Backend(Protocol):
             folder: a Hugging Face model folder.
             train: a `LoraSpec` for a new adapter, `"full"` for all weights, None for inference.
             adapter: a PEFT folder to put on the base, for inference; not beside `train`.
-            dtype: `f32`, `bf16`, or `auto`: as stored, but float32 for full training and
-                for small models. Weights that are all trained are float32 whatever it says; on
-                a GPU that can, `auto` and `bf16` then multiply in bf16, `f32` does not.
+            dtype: `f32`, `bf16`, `bf16-widened` (bf16 weights, float32 products), or `auto`: as
+                stored, float32 for small models, and on a CPU without bf16 arithmetic
+                `bf16-widened`. Weights that are all trained are float32 whatever it says; on a
+                GPU that can, `auto` and `bf16` then multiply in bf16, `f32` does not.
             gradient_checkpointing: recompute activations in the backward pass.
             value_head: add a trainable linear head for `Stat.VALUES`.
             weight_decay: AdamW's, on matrices only.

@@ -42,7 +42,7 @@ BAD_VALUES = [
     ("lora_rank:", "lora_rank: expected a whole number, got nothing"),
     ("date: 0", "date: expected a date as YYYY-MM-DD, got 0"),
     ("date: tomorrow", 'date: expected a date as YYYY-MM-DD, got "tomorrow"'),
-    ("dtype: f64", "dtype: expected 'auto', 'f32' or 'bf16', got \"f64\""),
+    ("dtype: f64", "dtype: expected 'auto', 'f32', 'bf16' or 'bf16-widened', got \"f64\""),
     ("report_to: wandb", "report_to: expected 'none', got \"wandb\""),
     ("stage: dpo", "stage: the method 'dpo' does not exist yet: expected 'sft'"),
     ("learning_rte: 1", "learning_rte: no such setting. Did you mean 'learning_rate'?"),

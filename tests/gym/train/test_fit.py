@@ -21,7 +21,16 @@ from zoo.gym.train.need import circumstances
 from zoo.models.registry import Geometry, registry
 
 SMALL = Geometry(hidden=4, layers=2, heads=2, kv_heads=1, head_dim=3, ffn=5, vocab=10, tied=True)
-LORA = Need(SMALL, False, 2, tokens=100, evaluation_tokens=0, checkpointing=True, weight_bytes=2)
+LORA = Need(
+    SMALL,
+    False,
+    2,
+    tokens=100,
+    evaluation_tokens=0,
+    checkpointing=True,
+    weight_bytes=2,
+    hidden_bytes=2,
+)
 
 
 def test_an_adapter_has_rank_times_inputs_and_outputs_of_each_layer() -> None:

@@ -120,6 +120,7 @@ def open_chat(
     from zoo.backends import load_backend
     from zoo.backends.base import Sampling
     from zoo.backends.threads import choose_threads, use_threads
+    from zoo.gym.products import chosen_dtype
     from zoo.models.folder import count_parameters, model_positions
 
     tokenizer = load_tokenizer(base)
@@ -138,7 +139,9 @@ def open_chat(
 
             rebuilt = stack.enter_context(delta_model(load_delta(delta), base))
             folder, on_top = rebuilt.folder, rebuilt.adapter
-        policy = load_backend().load(folder, adapter=on_top)
+        backend = load_backend()
+        dtype = chosen_dtype(folder, backend.name)
+        policy = backend.load(folder, adapter=on_top, dtype=dtype)
         options = EncodeOptions(cutoff_len=positions or 1 << 20, date=today)
         yield ChatSession(policy, tokenizer, options, sampling, positions, seed, system)
 

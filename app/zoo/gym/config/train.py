@@ -172,9 +172,9 @@ class TrainConfig(BaseModel):
         le=2**63 - 1,
         description="the seed of everything random",
     )
-    dtype: Literal["auto", "f32", "bf16"] = Field(
+    dtype: Literal["auto", "f32", "bf16", "bf16-widened"] = Field(
         default="auto",
-        description="the number format of the weights in memory",
+        description="the number format of the weights; auto: what this machine multiplies well",
     )
     gradient_checkpointing: bool | None = Field(
         default=None,
@@ -229,7 +229,7 @@ def _disagreements(config: TrainConfig) -> list[tuple[str, str]]:
             for key in sorted(given)
             if key.startswith("lora_") or key == "use_rslora"
         ]
-        if config.dtype == "bf16":
+        if config.dtype.startswith("bf16"):
             text = "has no effect with finetuning_type full: its weights are float32 masters"
             faults.append(("dtype", text))
     if config.val_size >= 1 and config.val_size != int(config.val_size):

@@ -110,6 +110,9 @@ def _compare(
 
 def _load(model: Loadable, measure: QualityInput, dtype: str) -> "Policy":
     from zoo.backends import load_backend
+    from zoo.gym.products import chosen_dtype
 
     backend = measure.backend or load_backend()
+    if dtype == "auto":
+        dtype = chosen_dtype(model.folder, backend.name)
     return backend.load(model.folder, adapter=model.adapter, dtype=dtype)

@@ -50,6 +50,7 @@ class Told:
     """What the examined process has told so far; `current` is the check that it is at."""
 
     devices: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    products: str | None = None
     cuda_built: bool = False
     free_bytes: int | None = None
     checks: list[Check] = field(default_factory=list[Check])
@@ -63,12 +64,14 @@ class Report:
 
     Attributes:
         ok: the whole self-test went well, so this machine can train.
+        products: what the processor multiplies well; None where the self-test did not start.
         missing: the needed first; extras are not needed.
     """
 
     ok: bool
     machine: Machine
     kernels: Kernels
+    products: str | None
     devices: tuple[dict[str, Any], ...]
     jobs: tuple[Job, ...]
     checks: tuple[Check, ...]
@@ -92,6 +95,7 @@ def examine(progress: Progress, argv: Sequence[str] | None = None) -> Report:
         ok=all(check.state == "ok" for check in told.checks),
         machine=found,
         kernels=kernels(),
+        products=told.products,
         devices=tuple(told.devices),
         jobs=jobs(device, free_bytes),
         checks=tuple(told.checks),
@@ -143,7 +147,7 @@ def hear(told: Told, fields: dict[str, Any], progress: Progress) -> None:
     elif "failed" in fields:
         told.failed = str(fields["failed"])
     else:
-        told.devices = fields["devices"]
+        told.devices, told.products = fields["devices"], fields.get("products")
         told.cuda_built, told.free_bytes = fields["cuda_built"], fields["free_bytes"]
 
 

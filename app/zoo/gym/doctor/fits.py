@@ -45,6 +45,7 @@ def _need(geometry: Geometry, *, full: bool) -> Need:
         evaluation_tokens=TOKENS,
         checkpointing=True,
         weight_bytes=4 if full else 2,
+        hidden_bytes=4,
     )
 
 

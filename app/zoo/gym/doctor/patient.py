@@ -75,10 +75,20 @@ def tell_devices(emit: Emit) -> None:
     emit(
         {
             "devices": devices,
+            "products": products(),
             "cuda_built": torch.version.cuda is not None,
             "free_bytes": available_bytes(found.name),
         }
     )
+
+
+def products() -> str:
+    """Returns what the processor multiplies well, and what that means for 16-bit weights."""
+    from zoo.gym.products import product_speeds
+
+    found = product_speeds()
+    way = "as they are" if found.bf16_pays else "in float32, widened block by block"
+    return f"{found.describe()}: 16-bit weights are multiplied {way}"
 
 
 def self_test(emit: Emit) -> None:

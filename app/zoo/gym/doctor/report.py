@@ -86,6 +86,8 @@ def _machine(report: Report) -> Iterator[str]:
     others = [name for name in core.available if name != core.chosen]
     also = f", also here: {', '.join(others)}" if others else ""
     yield from row("kernels", f"{core.chosen} is used{also} (zoo.core {core.version})")
+    if report.products is not None:
+        yield from row("products", report.products)
 
 
 def _job(job: Job) -> str:

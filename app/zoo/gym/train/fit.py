@@ -46,6 +46,7 @@ class Need:
         evaluation_tokens: of one batch of held-out rows; 0 without any.
         checkpointing: activations are computed again in the backward pass.
         weight_bytes: of one base weight: 2 or 4.
+        hidden_bytes: of one value between two blocks: 2 or 4.
     """
 
     geometry: "Geometry"
@@ -55,6 +56,7 @@ class Need:
     evaluation_tokens: int
     checkpointing: bool
     weight_bytes: int
+    hidden_bytes: int
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ def block_width(shape: "Geometry") -> int:
 def activation_bytes(need: Need) -> int:
     """Returns what the backbone keeps: a row for each block, and the insides of one or of all."""
     shape = need.geometry
-    kept = shape.layers * need.tokens * shape.hidden * need.weight_bytes
+    kept = shape.layers * need.tokens * shape.hidden * need.hidden_bytes
     inside = need.tokens * WIDTHS_A_TOKEN * block_width(shape) * 4
     return kept + inside * (1 if need.checkpointing else shape.layers)
 

@@ -26,7 +26,7 @@ ROW_TOKEN_BYTES = 64
 """About what a token of a row takes in Python's memory: two list places and a number."""
 
 
-def need_of(plan: Plan, folder: Path, rows: Rows) -> Need | None:
+def need_of(plan: Plan, folder: Path, rows: Rows, device: str) -> Need | None:
     """Returns what decides the memory of a run, or None for a model of another kind."""
     from zoo.backends.torch.load import pick_dtype
     from zoo.models import checkpoint_files
@@ -36,7 +36,7 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> Need | None:
         return None
     longest = max(len(row.ids) for row in rows.train)
     full = config.finetuning_type == "full"
-    dtype = pick_dtype(checkpoint_files(folder), config.dtype, full=full)
+    dtype = pick_dtype(checkpoint_files(folder), config.dtype, full=full, device=device)
     held_out = max((len(row.ids) for row in rows.held_out), default=0)
     limit = batch_tokens(count_parameters(folder))
     scored = min(max(limit, held_out), held_out * plan.evaluation_rows)
@@ -47,7 +47,8 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> Need | None:
         tokens=longest * (config.per_device_train_batch_size or 1),
         evaluation_tokens=scored,
         checkpointing=bool(config.gradient_checkpointing),
-        weight_bytes=dtype.itemsize,
+        weight_bytes=4 if dtype == "f32" else 2,
+        hidden_bytes=2 if dtype == "bf16" else 4,
     )
 
 

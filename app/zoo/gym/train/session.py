@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.config.train import TrainConfig
+from zoo.gym.train.dtype import slow_products, with_dtype, with_float32
 from zoo.gym.train.fit import (
     Fit,
     available_bytes,
@@ -78,13 +79,19 @@ def run_session(
     # other steps or intervals must not change which rows the losses are compared on
     rows_scored = remembered_count(run.env_file, "evaluation_rows", lambda: plan.evaluation_rows)
     plan = replace(plan, evaluation_rows=min(rows_scored, len(rows.held_out)))
-    need = need_of(plan, base.folder, rows)
     threads = stored_threads(run.env_file, base.folder)
     device = stored_device(run.env_file)
+    plan = with_dtype(plan, base.folder, device)
+    need = need_of(plan, base.folder, rows, device)
+    if device == "cpu":
+        plan = with_float32(plan, facts, need, available_bytes(device))
+        need = need_of(plan, base.folder, rows, device)
     whole = own_process and not run.checkpoints.exists()
     told = circumstances(plan.config, base, device, threads, facts.tokens)
     fit_check = expected(need, told)
     tell_plan(run, plan, rows, base, device, fit_check)
+    if (slow := slow_products(plan, device)) is not None:
+        run.events.emit("warn", message=slow)
     with turn(device_key(device)):
         if fit_check is not None:
             warning = check_fit(fit_check, device, available_bytes(device))

@@ -76,7 +76,9 @@ def stored_settings(config_file: Path, env_file: Path) -> TrainConfig:
 def edits(stored: TrainConfig, given: TrainConfig) -> dict[str, tuple[Any, Any]]:
     """Returns the stored and the given value of each setting that differs."""
     before, now = stored.model_dump(mode="json"), given.model_dump(mode="json")
-    unfilled = {key for key in (*CHOSEN, "date") if now[key] is None}  # see `store_settings`
+    # see `store_settings`
+    unfilled = {key for key in (*CHOSEN, "date") if now[key] is None}
+    unfilled |= {"dtype"} if now["dtype"] == "auto" else set()
     return {
         key: (before[key], now[key])
         for key in before

@@ -50,7 +50,7 @@ class TorchBackend:
             )
         full = train == "full"
         tell_stray(folder, adapter)
-        model = load_model(folder, dtype=dtype, full=full).to(self.name)
+        model = load_model(folder, dtype=dtype, full=full, device=self.name).to(self.name)
         peft_model: PeftModel | None = None
         model.requires_grad_(full)
         if isinstance(train, LoraSpec):

@@ -1,14 +1,19 @@
 """From a model folder to a model: safetensors only, every weight checked."""
 
+import math
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from zoo.backends.torch.products import ProductSpeeds, measure_products
 from zoo.backends.torch.quiet import quiet
 from zoo.backends.torch.stored import repeats_head, without_head
+from zoo.backends.torch.widened import widen
 from zoo.core import read_header
 from zoo.core.errors import GymWarning, InputError, NotAvailableError
 from zoo.models import checkpoint_files
@@ -21,7 +26,10 @@ SMALL_PARAMETERS = 100_000_000
 FINITE_VALUES = 1 << 22
 """Weights that are looked at together in search of NaN."""
 
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+WIDENED = "bf16-widened"
+"""bf16 weights whose products are formed in float32; see `widened`."""
+
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, WIDENED: torch.bfloat16}
 
 PLAIN_DTYPES = ("F64", "F32", "F16", "BF16")
 """Types whose numbers are the weights."""
@@ -36,13 +44,14 @@ CONSTANTS = (".attn.bias", ".attention.bias", ".masked_bias", ".causal_mask", ".
 """Endings of what old checkpoints store beside the weights: masks and angles."""
 
 
-def load_model(folder: Path, *, dtype: str, full: bool) -> nn.Module:
+def load_model(folder: Path, *, dtype: str, full: bool, device: str = "cpu") -> nn.Module:
     """Returns the causal language model in `folder`, on the CPU, ready for inference.
 
     Args:
         folder: a Hugging Face model folder.
-        dtype: `auto`, `f32` or `bf16`.
+        dtype: `auto` or one of `DTYPES`.
         full: all weights will be trained, so they are float32 masters.
+        device: where the model will be, which `auto` depends on.
 
     Raises:
         NotAvailableError: there is no such folder.
@@ -55,12 +64,15 @@ def load_model(folder: Path, *, dtype: str, full: bool) -> nn.Module:
     files = checkpoint_files(folder)
     if getattr(config, "quantization_config", None) is None:
         _refuse_codes(folder, files)
+    chosen = pick_dtype(files, dtype, full=full, device=device)
     with refusals(f"{folder}: this model cannot be loaded"), quiet():
-        loaded = _from_pretrained(folder, config, files, pick_dtype(files, dtype, full=full))
+        loaded = _from_pretrained(folder, config, files, DTYPES[chosen])
     model: nn.Module = loaded[0]
     _refuse_holes(folder, loaded[1])
     _tell_unused(folder, loaded[1])
     _refuse_nan(folder, model)
+    if chosen == WIDENED:
+        widen(model)
     return model.eval()
 
 
@@ -114,22 +126,53 @@ def read_config(folder: Path) -> Any:  # noqa: ANN401
     return config
 
 
-def pick_dtype(files: list[Path], dtype: str, *, full: bool) -> torch.dtype:
-    """Returns the type to hold weights in; see `Backend.load`."""
+@dataclass(frozen=True)
+class DtypeChoice:
+    """One of `DTYPES`, and why."""
+
+    dtype: str
+    reason: str
+
+
+def pick_dtype(files: list[Path], dtype: str, *, full: bool, device: str) -> str:
+    """Returns which of `DTYPES` the weights are held and multiplied in; see `Backend.load`.
+
+    Args:
+        files: the model's safetensors files.
+        dtype: `auto` or one of `DTYPES`.
+        full: all weights will be trained.
+        device: where the model will be.
+    """
     if full:
-        return torch.float32
-    if dtype != "auto":
-        return DTYPES[dtype]
+        return "f32"
+    return dtype if dtype != "auto" else choose_dtype(files, device).dtype
+
+
+def choose_dtype(
+    files: list[Path], device: str, speeds: Callable[[], ProductSpeeds] = measure_products
+) -> DtypeChoice:
+    """Chooses how frozen weights are held and multiplied.
+
+    Args:
+        files: the model's safetensors files.
+        device: where the model will be.
+        speeds: says what the processor multiplies well; called only where that decides.
+    """
     tensors = [info for file in files for info in read_header(file).tensors.values()]
     sizes: dict[str, int] = {}
     for info in tensors:
-        count = 1
-        for length in info.shape:
-            count *= length
-        sizes[info.dtype] = sizes.get(info.dtype, 0) + count
-    if sum(sizes.values()) < SMALL_PARAMETERS or max(sizes, key=lambda k: sizes[k]) == "F32":
-        return torch.float32
-    return torch.bfloat16
+        sizes[info.dtype] = sizes.get(info.dtype, 0) + math.prod(info.shape)
+    if max(sizes, key=lambda k: sizes[k]) == "F32":
+        return DtypeChoice("f32", "as stored")
+    if sum(sizes.values()) < SMALL_PARAMETERS:
+        return DtypeChoice("f32", "a small model: 16 bits would save little")
+    if device != "cpu":
+        return DtypeChoice("bf16", "16 bits, as stored")
+    found = speeds()
+    if found.bf16_pays:
+        return DtypeChoice("bf16", found.describe())
+    reason = f"{found.describe()}: weights stay in bf16, each product widens a block to float32"
+    return DtypeChoice(WIDENED, reason)
 
 
 def _refuse_codes(folder: Path, files: list[Path]) -> None:

@@ -108,7 +108,7 @@ def normalise(
     total_N = torch.zeros_like(top_N)
     mean_ND = torch.zeros_like(hidden_ND, dtype=torch.float32) if mean_rows else None
     buffer = cut.buffer()
-    with exact_products(weight_VD.dtype):
+    with exact_products(weight_VD.dtype, hidden_ND.dtype):
         for _, rows_WD in cut.blocks():
             for part in cut.token_parts():
                 z_CW = tile_logits(cut, part, rows_WD, buffer)
@@ -140,7 +140,7 @@ def weighted_gradients(
     dhidden_ND = torch.zeros_like(hidden_ND, dtype=torch.float32)
     dweight_VD = torch.zeros_like(weight_VD, dtype=torch.float32)
     buffer = cut.buffer()
-    with exact_products(weight_VD.dtype):
+    with exact_products(weight_VD.dtype, hidden_ND.dtype):
         for words, rows_WD in cut.blocks():
             for part in cut.token_parts():
                 z_CW = tile_logits(cut, part, rows_WD, buffer)

@@ -1,0 +1,120 @@
+"""What this processor multiplies well: float32, bf16, or bf16 weights widened to float32.
+
+Processors with bf16 arithmetic multiply bf16 in half of float32's time; those without need five
+times as long, and a hundred times as long for a gradient. Nothing but a measurement can tell: what
+torch does depends on the processor, on its own build and on the variables of `LIMITS`.
+"""
+
+import functools
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from zoo.backends.torch.widened import widened_gradient, widened_product
+
+TOKENS, WIDTH = 64, 1024
+"""The measured product: so many tokens times a square matrix."""
+
+ROUNDS = 5
+BUDGET_S = 0.5
+"""No way is repeated for longer than this: a slow one is known after one round."""
+
+LIMITS = (
+    "ATEN_CPU_CAPABILITY",
+    "ONEDNN_MAX_CPU_ISA",
+    "DNNL_MAX_CPU_ISA",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "ONEDNN_DEFAULT_FPMATH_MODE",
+)
+"""Variables that take instruction sets away from torch's libraries, or give them."""
+
+
+@dataclass(frozen=True)
+class ProductSpeeds:
+    """Seconds of one thread for a product and its gradient, `TOKENS` x `WIDTH` x `WIDTH`."""
+
+    f32_s: float
+    bf16_s: float
+    widened_s: float
+
+    @property
+    def bf16_pays(self) -> bool:
+        """Whether bf16 products are the fastest way to multiply bf16 weights."""
+        return self.bf16_s < min(self.widened_s, self.f32_s)
+
+    def describe(self) -> str:
+        """Returns the comparison that decides, in words."""
+        return f"bf16 products take {self.bf16_s / self.f32_s:.2g} of float32's time here"
+
+    def widening_share(self, tokens: int) -> float:
+        """Returns what widening adds to float32 products of `tokens` tokens, as a share."""
+        return max(0.0, self.widened_s / self.f32_s - 1) * TOKENS / max(1, tokens)
+
+
+def processor_key() -> dict[str, str]:
+    """Returns what the speeds depend on: a measurement holds as long as this stays the same."""
+    facts = {"machine": platform.machine(), "processor": _processor()}
+    facts |= {"torch": torch.__version__, "capability": torch.backends.cpu.get_cpu_capability()}
+    return facts | {name: os.environ.get(name, "") for name in LIMITS}
+
+
+def _processor() -> str:
+    """Returns the features of the processor where Linux lists them, else its name."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            lines = [line for line in file if line.startswith(("model name", "flags", "Features"))]
+    except OSError:
+        return platform.processor()
+    return "".join(dict.fromkeys(lines))
+
+
+@functools.cache
+def measure_products() -> ProductSpeeds:
+    """Multiplies in each way, with one thread, and returns how long that took.
+
+    It takes a fifth of a second, or half where bf16 is slow, and once a process.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.no_grad():
+            return _measured()
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _measured() -> ProductSpeeds:
+    stream = torch.Generator().manual_seed(0)
+    x = torch.randn(TOKENS, WIDTH, generator=stream)
+    narrow_x, narrow = x.bfloat16(), torch.randn(WIDTH, WIDTH, generator=stream).bfloat16()
+    wide = narrow.float()
+
+    def plain(left: Tensor, weight: Tensor) -> None:
+        torch.mm(left, weight.T)
+        torch.mm(left, weight)
+
+    def widened() -> None:
+        widened_product(x, narrow)
+        widened_gradient(x, narrow)
+
+    return ProductSpeeds(
+        f32_s=_quickest(lambda: plain(x, wide)),
+        bf16_s=_quickest(lambda: plain(narrow_x, narrow)),
+        widened_s=_quickest(widened),
+    )
+
+
+def _quickest(work: Callable[[], object]) -> float:
+    """Returns the seconds of the quickest round: whatever else the machine does only adds."""
+    found, spent = list[float](), 0.0
+    while len(found) <= ROUNDS and spent < BUDGET_S:
+        started = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - started)
+        spent += found[-1]
+    return min(found)

@@ -1,0 +1,59 @@
+"""Sampling on a model folder with one thread: tokens a processor second, and the memory.
+
+usage: python -m bench.sample FOLDER [--dtype TYPE] [--tokens N] [--prompt N] [--threads N]
+
+Each call is a process of its own, because peak memory is a process's. It prints one JSON object.
+The prompt is sampled once more without any new token's work behind it, and that time taken off:
+what is left is what each further token costs.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from bench.step import token_ids, vocabulary_of
+
+ROUNDS = 3
+
+
+def measured(given: argparse.Namespace) -> dict[str, object]:
+    """Samples in this process and returns the figures."""
+    import torch
+
+    from zoo.backends import load_backend
+    from zoo.backends.base import Sampling
+    from zoo.backends.torch import memory
+
+    torch.set_num_threads(given.threads)
+    policy = load_backend("cpu").load(given.folder, dtype=given.dtype)
+    prompt = token_ids(given.prompt, vocabulary_of(given.folder))[0].tolist()
+
+    def seconds(tokens: int) -> float:
+        started = time.process_time()
+        policy.generate([prompt], Sampling(max_new_tokens=tokens), keys=[0])
+        return time.process_time() - started
+
+    seconds(1)
+    found = [seconds(given.tokens + 1) - seconds(1) for _ in range(ROUNDS)]
+    return {
+        "dtype": given.dtype,
+        "tokens_per_cpu_s": given.tokens / min(found),
+        "peak_host_bytes": memory.peak().peak_host_bytes,
+        "answer": policy.generate([prompt], Sampling(max_new_tokens=4), keys=[0])[0].ids,
+    }
+
+
+def main() -> None:
+    """Reads the command line and prints one JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--dtype", default="auto")
+    parser.add_argument("--tokens", type=int, default=16)
+    parser.add_argument("--prompt", type=int, default=16)
+    parser.add_argument("--threads", type=int, default=1)
+    print(json.dumps(measured(parser.parse_args())))
+
+
+if __name__ == "__main__":
+    main()
