@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
 from zoo.backends.base import Rollout, Sampling
 from zoo.gym.chat import ChatSession
-from zoo.gym.chat.session import stop_ids
-from zoo.gym.data import EncodeOptions
+from zoo.gym.data import EncodeOptions, stop_ids
 from zoo.gym.errors import InputError
 
 END = 3
@@ -21,7 +20,9 @@ class Characters:
     name_or_path = "characters"
     bos_token_id = None
     eos_token_id = END
+    unk_token_id = None
     chat_template = None
+    added_tokens_decoder: ClassVar[dict[int, Any]] = {}
 
     def __call__(self, text: str, **_: Any) -> Any:
         spans = [(place, place + 1) for place in range(len(text))]

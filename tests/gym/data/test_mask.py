@@ -285,3 +285,108 @@ def test_characters_of_private_use_in_the_data_stay_what_they_are(
     assert template is not None
     chat = [Message("user", text), Message("assistant", text)]
     assert learned_turns(template, chat) == [f"{text}<|im_end|>"]
+
+
+def markers_learned(
+    byte_tokenizer: Callable[..., Any], source: str, eos: str, chat: Sequence[Message]
+) -> list[str]:
+    """What is learned with a tokenizer whose further markers are special, and one end of text."""
+    tokenizer = byte_tokenizer(source)
+    more = ["<|BOT|>", "<|END_RESPONSE|>", "<|START_RESPONSE|>", "<|END_OF_TURN|>"]
+    tokenizer.add_special_tokens({"additional_special_tokens": more})
+    tokenizer.add_tokens(["<think>", "</think>"])
+    tokenizer.eos_token = eos
+    template = chat_template(tokenizer, "2024-07-26")
+    assert template is not None
+    return learned_turns(template, chat)
+
+
+TWO = [
+    Message("user", "Q"),
+    Message("assistant", "A", "Hm"),
+    Message("user", "R"),
+    Message("assistant", "B", "So"),
+]
+PLAIN = [replace(turn, reasoning=None) for turn in TWO]
+
+# Cohere's way: two markers behind an answer, and the second one stops generation
+TWO_ENDS = (
+    "{% for m in messages %}{% if m.role == 'user' %}<|im_start|>{{ m.content }}<|END_OF_TURN|>"
+    "{% else %}<|im_start|><|BOT|><|START_RESPONSE|>{{ m.content }}<|END_RESPONSE|><|END_OF_TURN|>"
+    "{% endif %}{% endfor %}<|im_start|><|BOT|>"
+)
+
+
+def test_every_marker_up_to_the_one_that_stops_generation_is_learned(
+    byte_tokenizer: Callable[..., Any],
+) -> None:
+    found = markers_learned(byte_tokenizer, TWO_ENDS, "<|END_OF_TURN|>", PLAIN)
+    ends = "<|END_RESPONSE|><|END_OF_TURN|>"
+    assert found == [f"<|START_RESPONSE|>A{ends}", f"<|START_RESPONSE|>B{ends}"]
+
+
+def test_a_marker_that_stops_nothing_still_ends_a_turn(byte_tokenizer: Callable[..., Any]) -> None:
+    source = TWO_ENDS.replace("<|END_RESPONSE|>", "")
+    found = markers_learned(byte_tokenizer, source, "</s>", PLAIN)
+    assert found == ["<|START_RESPONSE|>A<|END_OF_TURN|>", "<|START_RESPONSE|>B<|END_OF_TURN|>"]
+
+
+# DeepSeek's way: a think block in an answer is cut off, and a prompt may open one
+CUT_THOUGHTS = (
+    "{% for m in messages %}{% if m.role == 'user' %}<|im_start|>{{ m.content }}{% else %}"
+    "{% set text = m.content %}{% if '</think>' in text %}"
+    "{% set text = text.split('</think>')[-1] %}{% endif %}"
+    "<|BOT|>{{ text }}<|im_end|>{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|BOT|><think>\n{% endif %}"
+)
+
+
+def test_nothing_is_learned_of_a_think_block_that_the_template_cuts_off(
+    byte_tokenizer: Callable[..., Any],
+) -> None:
+    found = markers_learned(byte_tokenizer, CUT_THOUGHTS, "<|im_end|>", TWO)
+    assert found == ["A<|im_end|>", "B<|im_end|>"]
+
+
+# Nemotron 3's way: every answer has a think block, and a prompt opens one with a new line
+ALWAYS_THINKS = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}"
+    "{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n"
+    "{% else %}<think></think>{% endif %}{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"
+)
+
+
+def test_a_turn_that_closes_the_think_block_of_its_prompt_is_learned_from_there(
+    byte_tokenizer: Callable[..., Any],
+) -> None:
+    found = markers_learned(byte_tokenizer, ALWAYS_THINKS, "<|im_end|>", PLAIN)
+    assert found == ["</think>A<|im_end|>", "</think>B<|im_end|>"]
+    thoughtful = markers_learned(byte_tokenizer, ALWAYS_THINKS, "<|im_end|>", TWO)
+    assert thoughtful == ["Hm\n</think>\nA<|im_end|>", "So\n</think>\nB<|im_end|>"]
+
+
+def test_a_chat_of_very_many_turns_is_rendered_a_few_times(
+    byte_tokenizer: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = chat_template(byte_tokenizer(), "2024-07-26")
+    assert template is not None
+    times: list[int] = []
+
+    def counting(*args: Any, **options: Any) -> str:
+        times.append(len(args[1]))
+        return render(*args, **options)
+
+    monkeypatch.setattr("zoo.gym.data.marked.render", counting)
+    chat = [Message("user", "Q"), Message("assistant", "A")] * 500
+    assert learned_turns(template, chat) == ["A<|im_end|>"] * 500
+    assert sum(times) < 5 * len(chat)
+
+
+def test_a_chat_of_more_turns_than_there_are_marks_is_refused(
+    byte_tokenizer: Callable[..., Any],
+) -> None:
+    template = chat_template(byte_tokenizer(), "2024-07-26")
+    assert template is not None
+    with pytest.raises(InputError, match="expected a chat of at most 40000 turns, got 40002"):
+        render_turns(template, [Message("user", "Q"), Message("assistant", "A")] * 20_001)

@@ -18,9 +18,9 @@ from zoo.gym.data import (
     encode_prompt,
     load_tokenizer,
     split_thinking,
+    stop_ids,
 )
 from zoo.gym.errors import InputError
-from zoo.models.folder import read_object
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy, Sampling
@@ -144,15 +144,3 @@ def open_chat(
         policy = backend.load(folder, adapter=on_top, dtype=dtype)
         options = EncodeOptions(cutoff_len=positions or 1 << 20, date=today)
         yield ChatSession(policy, tokenizer, options, sampling, positions, seed, system)
-
-
-def stop_ids(folder: Path, tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Returns the tokens that end an answer: the tokenizer's, and those of the model's configs."""
-    found = set[int]() if tokenizer.eos_token_id is None else {tokenizer.eos_token_id}
-    for name in ("generation_config.json", "config.json"):
-        path = folder / name
-        if path.is_file():
-            told = read_object(path).get("eos_token_id")
-            tokens = told if isinstance(told, list) else [told]
-            found |= {token for token in tokens if isinstance(token, int)}
-    return tuple(sorted(found))

@@ -13,12 +13,17 @@ from zoo.gym.config import load_config
 from zoo.gym.errors import InputError
 from zoo.models import PICO
 
+Special = Annotated[
+    bool, Parameter(name="--split_special_tokens", negative="--no_split_special_tokens")
+]
+
 
 def inspect(
     *files: str,
     model: Model = PICO,
     cutoff_len: Annotated[int, Parameter(name="--cutoff_len")] = 2048,
     think: Literal["template", "keep", "drop"] = "template",
+    split_special_tokens: Special = True,
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,
@@ -30,6 +35,7 @@ def inspect(
         model: whose tokenizer and chat template to use
         cutoff_len: the longest row, in tokens; the rest is cut off
         think: thinking in answers: as the chat template does, all kept, dropped
+        split_special_tokens: special tokens in the data are plain text
         yes: answer the question for a download with yes
         offline: never use the network, not even after a question
         as_json: print one JSON object as stdout's last line
@@ -43,8 +49,10 @@ def inspect(
     paths = [existing(file) for file in files]
     name = model or PICO
     today = dt.datetime.now().astimezone().date().isoformat()
-    flags = {"model_name_or_path": name, "dataset": files, "date": today}
-    config = load_config([], [], {**flags, "cutoff_len": cutoff_len, "think": think}).config
+    flags: dict[str, object] = {"model_name_or_path": name, "dataset": files, "date": today}
+    flags |= {"cutoff_len": cutoff_len, "think": think}
+    flags["split_special_tokens"] = split_special_tokens
+    config = load_config([], [], flags).config
     folder = resolve_model(name, yes=yes, offline=offline).folder
     out = Output(as_json)
     found = inspect_dataset(paths, folder, encode_options(config, folder))

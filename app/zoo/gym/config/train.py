@@ -184,6 +184,10 @@ class TrainConfig(BaseModel):
         default="template",
         description="thinking in answers: as the chat template does, all kept, dropped",
     )
+    split_special_tokens: bool = Field(
+        default=True,
+        description="special tokens in the data are plain text; false lets the data hold them",
+    )
     eval_steps: Whole | None = Field(
         default=None,
         ge=1,

@@ -7,7 +7,7 @@ from zoo.gym.data.records import Dataset, Message, Problem, Record
 from zoo.gym.data.rows import EncodeOptions, Think, encode_prompt
 from zoo.gym.data.split import Split, split_at_end, split_records
 from zoo.gym.data.thinking import split_thinking
-from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer
+from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer, stop_ids
 
 __all__ = [
     "Dataset",
@@ -30,4 +30,5 @@ __all__ = [
     "split_at_end",
     "split_records",
     "split_thinking",
+    "stop_ids",
 ]

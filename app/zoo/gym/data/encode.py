@@ -14,10 +14,11 @@ from zoo.gym.data.rows import (
     encode_row,
     make_encoder,
     require_template,
+    tokenise_text,
     with_bos,
 )
 from zoo.gym.data.text import BLANK_LINE
-from zoo.gym.data.tokenizer import Tokenizer, tokenise
+from zoo.gym.data.tokenizer import Tokenizer
 from zoo.gym.data.windows import windows
 from zoo.gym.errors import InputError
 
@@ -139,7 +140,7 @@ def _text_examples(encoder: Encoder, records: Sequence[Record]) -> list[Example]
         return []
     import numpy as np
 
-    stream = tokenise(encoder.tokenizer, BLANK_LINE.join(record.text for record in records))
+    stream = tokenise_text(encoder, BLANK_LINE.join(record.text for record in records))
     ids = np.array(with_bos(encoder.tokenizer, stream.ids), dtype=np.int64)
     begins = [0, *accumulate(len(record.text) + len(BLANK_LINE) for record in records)]
     in_front = len(ids) - len(stream.ids)

@@ -1,26 +1,28 @@
 """Finds what an assistant says in a rendered chat, and the tokens to learn: the loss mask.
 
-Learned is what a model writes after the generation prompt: think block, answer and end token of
-each assistant turn, exactly as the template renders them in the whole chat. No render of the first
+Learned is what a model writes after the generation prompt: think block, answer and end of each
+assistant turn, exactly as the template renders them in the whole chat. No render of the first
 turns is taken for a prefix of the whole, for templates treat earlier turns differently.
 
-How: the chat is rendered twice, once as it is and once with two characters of private use around
-the text of every turn, inside its outer whitespace, so that a template that trims does the same to
-both. Taken out again, they must leave the plain render; then their places are the turns' places.
-A turn starts where the generation prompt, rendered for the turns before it, ends.
+How: the chat is rendered twice, once as it is and once with marks around the text of every turn
+(`marked.py`). Taken out again, they must leave the plain render; then their places are the turns'
+places. A turn starts where the generation prompt, rendered for the turns before it, ends.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from zoo.gym.data.marked import Marked, outer_space, render_marked
 from zoo.gym.data.records import Message
-from zoo.gym.data.template import ChatTemplate, render
+from zoo.gym.data.template import ChatTemplate
 from zoo.gym.data.thinking import think_block
 from zoo.gym.data.tokenizer import Tokens, tokenise
 from zoo.gym.errors import InputError
 
-_PRIVATE_USE = range(0xF0000, 0x10FFFE)
-_THINK_END = "</think>"
+_THINK, _THINK_END = "<think>", "</think>"
+
+EVERY_PROMPT = 64
+"""Assistant turns up to which the generation prompt is rendered for each; see `_turn_start`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +44,17 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A chat as the model reads it, and where its assistant speaks."""
+    """A chat as the model reads it, and where its assistant speaks.
+
+    Attributes:
+        text: the chat; where `plain`, with stand-ins for the template's special tokens.
+        turns: the assistant's.
+        plain: special tokens in what people wrote are text: see `SpecialTokens`.
+    """
 
     text: str
     turns: tuple[Turn, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Marked:
-    """A chat rendered with a mark before and after the text of every turn."""
-
-    template: ChatTemplate
-    messages: tuple[Message, ...]
-    opens: tuple[str, ...]
-    closes: tuple[str, ...]
-    text: str
-
-    def clean(self, start: int, stop: int) -> str:
-        """Returns a part of the text without marks."""
-        marks = (ord(mark) for mark in (*self.opens, *self.closes))
-        return self.text[start:stop].translate(dict.fromkeys(marks))
+    plain: bool = False
 
 
 def render_turns(
@@ -80,38 +73,24 @@ def render_turns(
             it cannot be told what the assistant says.
     """
     messages = [_with_thinking_inside(template, message) for message in messages]
-    marked = _render_marked(template, messages)
-    text, done, turns = "", 0, list[Turn]()
+    marked = render_marked(template, messages)
+    if bare := _dropped_blocks(marked):
+        marked = render_marked(template, messages, bare)
+    openings = set[str]()
+    pieces, done, length, turns = list[str](), 0, 0, list[Turn]()
     for index, message in enumerate(messages):
         if message.role != "assistant":
             continue
-        start, stop, limit = _turn_place(marked, index, message)
-        text += marked.clean(done, start)
-        first = len(text)
-        if keep_thinking:
-            text += _missing_thinking(message, marked.text[start : _content_start(marked, index)])
-        text += marked.clean(start, stop)
-        end = len(text) + len(marked.clean(stop, limit))
-        turns.append(Turn(first, len(text), end, message.learned))
-        done = stop
-    return Rendered(text + marked.clean(done, len(marked.text)), tuple(turns))
-
-
-def _render_marked(template: ChatTemplate, messages: Sequence[Message]) -> _Marked:
-    used = {ord(c) for m in messages for c in m.content + (m.reasoning or "")}
-    free = (chr(code) for code in _PRIVATE_USE if code not in used)
-    opens = tuple(next(free) for _ in messages)
-    closes = tuple(next(free) for _ in messages)
-    turns = tuple(map(_mark, messages, opens, closes))
-    marked = _Marked(template, turns, opens, closes, render(template, turns))
-    for index, message in enumerate(messages):
-        times = {marked.text.count(opens[index]), marked.text.count(closes[index])}
-        if times != {1}:
-            what = "leaves out" if times == {0} else "rewrites"
-            raise InputError(f"the chat template {what} turn {index + 1} ({message.role})")
-    if marked.clean(0, len(marked.text)) != render(template, messages):
-        raise InputError("the chat template rewrites a turn: what is learned cannot be told apart")
-    return marked
+        start, stop, limit = _turn_place(marked, index, openings)
+        thought = _missing_thinking(marked, index, start) if keep_thinking else ""
+        before, answer = marked.clean(done, start), thought + marked.clean(start, stop)
+        first, end = length + len(before), length + len(before) + len(answer)
+        after = len(marked.clean(stop, limit))
+        turns.append(Turn(first, end, end + after, message.learned))
+        pieces += [before, answer]
+        done, length = stop, end
+    pieces.append(marked.clean(done, len(marked.text)))
+    return Rendered("".join(pieces), tuple(turns), marked.plain)
 
 
 def _with_thinking_inside(template: ChatTemplate, message: Message) -> Message:
@@ -123,79 +102,104 @@ def _with_thinking_inside(template: ChatTemplate, message: Message) -> Message:
     )
 
 
-def _mark(message: Message, opening: str, closing: str) -> Message:
-    lead, body, trail = _outer_space(message.content)
-    return replace(message, content=f"{lead}{opening}{body}{closing}{trail}")
+def _dropped_blocks(marked: Marked) -> frozenset[int]:
+    """Returns the turns whose think block, handed over in front of the answer, was cut out.
+
+    Such a template leaves behind the blank lines that belonged to the block.
+    """
+    if marked.template.reads_reasoning:
+        return frozenset()
+    return frozenset(
+        index
+        for index, thought in enumerate(marked.thoughts)
+        if thought is not None and (thought.strip() or _THINK) not in _head(marked, index)
+    )
 
 
-def _outer_space(content: str) -> tuple[str, str, str]:
-    """Returns the whitespace before a text, the text, and the whitespace after it."""
-    body = content.strip()
-    at = content.index(body) if body else len(content)
-    return content[:at], body, content[at + len(body) :]
+def _head(marked: Marked, index: int) -> str:
+    """Returns what stands between the text of the turn before and that of a turn."""
+    return marked.text[marked.closes[index - 1] if index else 0 : marked.opens[index]]
 
 
-def _content_start(marked: _Marked, index: int) -> int:
-    return marked.text.index(marked.opens[index])
-
-
-def _turn_place(marked: _Marked, index: int, message: Message) -> tuple[int, int, int]:
+def _turn_place(marked: Marked, index: int, openings: set[str]) -> tuple[int, int, int]:
     """Returns start and stop of a turn in the marked text, and where the next content starts."""
-    stop = marked.text.index(marked.closes[index]) + 1
-    _, _, trail = _outer_space(message.content)
+    stop = marked.closes[index] + 1
+    _, _, trail = outer_space(marked.messages[index].content)
     if marked.text.startswith(trail, stop):
         stop += len(trail)
     is_last = index + 1 == len(marked.messages)
-    limit = len(marked.text) if is_last else _content_start(marked, index + 1)
-    return _turn_start(marked, index), stop, limit
+    limit = len(marked.text) if is_last else marked.opens[index + 1]
+    return _turn_start(marked, index, openings), stop, limit
 
 
-def _turn_start(marked: _Marked, index: int) -> int:
+def _turn_start(marked: Marked, index: int, openings: set[str]) -> int:
     """Returns where a turn starts: after what a generation prompt puts behind the turn before.
 
     A prompt that opens a think block of its own may go further than a turn without reasoning
-    does; then the turn starts where the two part, if only its content follows.
+    does; then the turn starts where the two part, if only its thoughts and its content follow.
+    In a chat of very many turns, a prompt that was rendered for an earlier turn is taken where
+    the chat goes on with its very words.
+
+    Args:
+        marked: the chat.
+        index: the turn.
+        openings: what generation prompts have put behind earlier turns; grows.
     """
     if index == 0:
         raise InputError("the chat starts with an assistant turn: expected a user turn first")
-    before = marked.closes[index - 1]
-    prompt = render(marked.template, marked.messages[:index], generation_prompt=True)
-    _, found, opening = prompt.partition(before)
-    after = marked.text.index(before) + 1
-    if found and marked.text.startswith(opening, after):
+    after = marked.closes[index - 1] + 1
+    if len(marked.messages) > 2 * EVERY_PROMPT and index + 1 < len(marked.messages):
+        known = [text for text in openings if marked.text.startswith(text, after)]
+        if known:
+            return after + max(map(len, known))
+    opening = marked.prompt_after(index - 1)
+    if opening is not None and marked.text.startswith(opening, after):
+        openings.add(opening)
         return after + len(opening)
-    rendered = marked.text[after : _content_start(marked, index)]
-    pairs = zip(opening, rendered, strict=False)
+    rendered = marked.text[after : marked.opens[index]]
+    pairs = zip(opening or "", rendered, strict=False)
     common = next((at for at, (a, b) in enumerate(pairs) if a != b), len(rendered))
-    if not found or rendered[common:].strip():
+    if opening is None or not _is_thinking(rendered[common:], marked.thoughts[index]):
         raise InputError(
-            f"turn {index + 1} starts with {rendered!r} in the chat, with {opening!r} in a "
+            f"turn {index + 1} starts with {rendered!r} in the chat, with {opening or ''!r} in a "
             "generation prompt: what is learned cannot be told apart"
         )
     return after + common
 
 
-def _missing_thinking(message: Message, rendered: str) -> str:
+def _is_thinking(text: str, thought: str | None) -> bool:
+    """Says whether a text is no more than a think block, or the end of one."""
+    rest = text.replace(thought.strip(), "", 1) if thought and thought.strip() else text
+    return not rest.replace(_THINK, "").replace(_THINK_END, "").strip()
+
+
+def _missing_thinking(marked: Marked, index: int, start: int) -> str:
     """Returns the think block that the template left out, or nothing."""
-    if message.reasoning is None or (message.reasoning.strip() or _THINK_END) in rendered:
+    thought = marked.thoughts[index]
+    rendered = marked.text[start : marked.opens[index]]
+    if thought is None or (thought.strip() or _THINK_END) in rendered:
         return ""
-    return think_block(message.reasoning)
+    return marked.shown(think_block(thought))
 
 
 def learned_tokens(template: ChatTemplate, chat: Rendered) -> tuple[list[int], list[bool]]:
     """Returns the token ids of a rendered chat, and which of them are learned.
 
-    A turn ends with the first marker (`<|im_end|>` and the like) before the next turn's content.
-    Where none follows the last turn, the tokenizer's end-of-text token is put behind it, so that
-    a model learns to stop.
+    A turn ends with the token that stops generation, where only markers (`<|im_end|>` and the
+    like) stand before it, else with the first marker before the next turn's content. Where none
+    follows the last turn, the tokenizer's end-of-text token is put behind it, so that a model
+    learns to stop.
+
+    Raises:
+        InputError: the tokenizer makes a special token of what somebody wrote.
     """
     wanted = [turn for turn in chat.turns if turn.learned]
     cuts = [turn.start for turn in wanted]
-    tokens = tokenise(template.tokenizer, chat.text, cuts)
+    tokens = tokenise_chat(template, chat, cuts)
     unended = [turn for turn in wanted if _end_token(template, tokens, turn) is None]
     if unended:
         cuts = sorted({*cuts, *(turn.stop for turn in unended)})
-        tokens = tokenise(template.tokenizer, chat.text, cuts)
+        tokens = tokenise_chat(template, chat, cuts)
     ids, learned = tokens.ids, [False] * len(tokens.ids)
     for turn in wanted:
         end = _end_token(template, tokens, turn)
@@ -208,9 +212,27 @@ def learned_tokens(template: ChatTemplate, chat: Rendered) -> tuple[list[int], l
     return ids, learned
 
 
+def tokenise_chat(template: ChatTemplate, chat: Rendered, cuts: Sequence[int] = ()) -> Tokens:
+    """Returns the tokens of a rendered chat; none lies across one of the cuts.
+
+    Raises:
+        InputError: the tokenizer makes a special token of what somebody wrote.
+    """
+    if template.specials is None:
+        return tokenise(template.tokenizer, chat.text, cuts)
+    return template.specials.tokenise(chat.text, cuts, plain=chat.plain)
+
+
 def _end_token(template: ChatTemplate, tokens: Tokens, turn: Turn) -> int | None:
-    """Returns the index of the first marker between a turn's content and the next one's."""
+    """Returns the index of the token that a turn ends with, before the next one's content."""
+    first = None
     for index in range(tokens.first_from(turn.stop), tokens.first_from(turn.limit)):
-        if tokens.ids[index] in template.markers:
+        is_marker = tokens.ids[index] in template.markers
+        if first is None and not is_marker:
+            continue
+        if not is_marker:
+            break
+        first = index if first is None else first
+        if tokens.ids[index] in template.stops:
             return index
-    return None
+    return first

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from zoo.gym.data.mask import learned_tokens, render_turns
+from zoo.gym.data.marked import render_marked
+from zoo.gym.data.mask import Rendered, learned_tokens, render_turns, tokenise_chat
 from zoo.gym.data.records import Message, Record
-from zoo.gym.data.template import ChatTemplate, chat_template, render
+from zoo.gym.data.special import SpecialTokens, special_tokens
+from zoo.gym.data.template import ChatTemplate, chat_template
 from zoo.gym.data.text import BLANK_LINE
 from zoo.gym.data.thinking import split_thinking
-from zoo.gym.data.tokenizer import Tokenizer, tokenise
+from zoo.gym.data.tokenizer import Tokenizer, Tokens, tokenise
 from zoo.gym.errors import InputError
 
 Think = Literal["template", "keep", "drop"]
@@ -28,11 +30,14 @@ class EncodeOptions:
             out; `drop` takes reasoning out of the data before anything is rendered. What stands
             in the rendered turn is learned.
         date: the day that a template may print, `2024-07-26`.
+        split_special_tokens: words of the tokenizer's special tokens in the data are plain text;
+            only the template writes such tokens.
     """
 
     cutoff_len: int
     think: Think = "template"
     date: str = "2024-07-26"
+    split_special_tokens: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +55,15 @@ class EncodedRow:
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """A tokenizer with its template, ready for rows under one set of options."""
+    """A tokenizer with its template, ready for rows under one set of options.
+
+    `specials` is None where the data may hold special tokens.
+    """
 
     tokenizer: Tokenizer
     template: ChatTemplate | None
     options: EncodeOptions
+    specials: SpecialTokens | None
 
 
 def make_encoder(tokenizer: Tokenizer, options: EncodeOptions) -> Encoder:
@@ -65,7 +74,21 @@ def make_encoder(tokenizer: Tokenizer, options: EncodeOptions) -> Encoder:
     """
     if options.cutoff_len < 2:
         raise InputError(f"cutoff_len: expected at least 2 tokens, got {options.cutoff_len}")
-    return Encoder(tokenizer, chat_template(tokenizer, options.date), options)
+    split = options.split_special_tokens
+    template = chat_template(tokenizer, options.date, split_special_tokens=split)
+    specials = template.specials if template else special_tokens(tokenizer) if split else None
+    return Encoder(tokenizer, template, options, specials)
+
+
+def tokenise_text(encoder: Encoder, text: str, cuts: Sequence[int] = ()) -> Tokens:
+    """Returns the tokens of a text that somebody wrote.
+
+    Raises:
+        InputError: the tokenizer cannot but make special tokens of it.
+    """
+    if encoder.specials is None:
+        return tokenise(encoder.tokenizer, text, cuts)
+    return encoder.specials.tokenise_text(text, cuts)
 
 
 def require_template(encoder: Encoder, record: Record) -> None:
@@ -89,12 +112,12 @@ def encode_row(encoder: Encoder, record: Record) -> EncodedRow:
         InputError: the model has no chat template and needs one, or its template refuses the row.
     """
     if record.kind == "text":
-        ids = with_bos(encoder.tokenizer, tokenise(encoder.tokenizer, record.text).ids)
+        ids = with_bos(encoder.tokenizer, tokenise_text(encoder, record.text).ids)
         return EncodedRow(ids, [True] * len(ids))
     if encoder.template is not None:
         return _chat_row(encoder.template, as_chat(record), encoder.options.think)
     require_template(encoder, record)
-    return _completion_row(encoder.tokenizer, record)
+    return _completion_row(encoder, record)
 
 
 def as_chat(record: Record) -> tuple[Message, ...]:
@@ -117,11 +140,12 @@ def _thinking(messages: Sequence[Message], think: Think) -> Sequence[Message]:
     return [replace(message, reasoning=None) for message in messages]
 
 
-def _completion_row(tokenizer: Tokenizer, record: Record) -> EncodedRow:
+def _completion_row(encoder: Encoder, record: Record) -> EncodedRow:
     """Prompt and completion for a model without a template; the end-of-text token is learned."""
+    tokenizer = encoder.tokenizer
     said = [message.content for message in record.messages]
     prompt = BLANK_LINE.join([*said, record.prompt]) + record.joint
-    tokens = tokenise(tokenizer, prompt + record.completion, [len(prompt)])
+    tokens = tokenise_text(encoder, prompt + record.completion, [len(prompt)])
     end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
     ids = with_bos(tokenizer, [*tokens.ids, *end])
     answer = len(tokens.ids) - tokens.first_from(len(prompt)) + len(end)
@@ -147,9 +171,12 @@ def encode_prompt(
     Raises:
         InputError: the model's template refuses the chat.
     """
-    template = make_encoder(tokenizer, options).template
-    if template is None:
+    encoder = make_encoder(tokenizer, options)
+    if encoder.template is None:
         text = BLANK_LINE.join(message.content for message in messages)
-        return with_bos(tokenizer, tokenise(tokenizer, text).ids)
-    text = render(template, _thinking(messages, options.think), generation_prompt=True)
-    return tokenise(tokenizer, text).ids
+        return with_bos(tokenizer, tokenise_text(encoder, text).ids)
+    chat = render_marked(
+        encoder.template, _thinking(messages, options.think), generation_prompt=True
+    )
+    text = chat.clean(0, len(chat.text))
+    return tokenise_chat(encoder.template, Rendered(text, (), chat.plain)).ids

@@ -4,11 +4,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from pathlib import Path
 from typing import cast
 
 from zoo.gym.data.records import Message
+from zoo.gym.data.special import SpecialTokens, special_tokens
 from zoo.gym.data.thinking import think_block
-from zoo.gym.data.tokenizer import Tokenizer
+from zoo.gym.data.tokenizer import Tokenizer, stop_ids
 from zoo.gym.errors import InputError
 
 _READS_REASONING = re.compile(r"(?:\.|\[\s*['\"]|get\(\s*['\"])(?:reasoning_content|thinking)\b")
@@ -25,20 +27,28 @@ class ChatTemplate:
         reads_reasoning: whether it places reasoning itself; if not, reasoning stands in front of
             the answer as a think block.
         markers: ids of the tokens that a tokenizer adds to its vocabulary; one of them ends a turn.
+        stops: ids of the tokens that end an answer when the model generates.
+        specials: the special tokens, which are plain text inside contents; None lets contents
+            hold them.
     """
 
     tokenizer: Tokenizer = field(repr=False)
     source: str = field(repr=False)
     reads_reasoning: bool
     markers: frozenset[int] = field(repr=False)
+    stops: frozenset[int] = field(repr=False)
+    specials: SpecialTokens | None = field(repr=False)
 
 
-def chat_template(tokenizer: Tokenizer, today: str) -> ChatTemplate | None:
+def chat_template(
+    tokenizer: Tokenizer, today: str, *, split_special_tokens: bool = True
+) -> ChatTemplate | None:
     """Returns the template of a model, or None where it has none.
 
     Args:
         tokenizer: the model's tokenizer.
         today: what the template prints as today, `2024-07-26`.
+        split_special_tokens: special tokens inside contents are plain text.
 
     Raises:
         InputError: `today` is no date.
@@ -48,7 +58,9 @@ def chat_template(tokenizer: Tokenizer, today: str) -> ChatTemplate | None:
     source = tokenizer.get_chat_template()
     reads = _READS_REASONING.search(source) is not None
     markers = frozenset(tokenizer.added_tokens_decoder)
-    return ChatTemplate(tokenizer, _pin_date(source, today), reads, markers)
+    stops = frozenset(stop_ids(Path(tokenizer.name_or_path), tokenizer))
+    specials = special_tokens(tokenizer) if split_special_tokens else None
+    return ChatTemplate(tokenizer, _pin_date(source, today), reads, markers, stops, specials)
 
 
 def _pin_date(source: str, today: str) -> str:

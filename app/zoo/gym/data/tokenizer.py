@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.models.folder import read_object
@@ -21,13 +21,17 @@ class Tokenizer(Protocol):
         name_or_path: the folder it was loaded from.
         bos_token_id: the beginning-of-text token, None where there is none.
         eos_token_id: the end-of-text token.
+        unk_token_id: what stands for a character that it does not know.
+        backend_tokenizer: the tokenizer of the library `tokenizers` inside.
         chat_template: one template, several by name, or None.
     """
 
     name_or_path: str
     bos_token_id: int | None
     eos_token_id: int | None
+    unk_token_id: int | None
     chat_template: object
+    backend_tokenizer: Any
 
     @property
     def added_tokens_decoder(self) -> Mapping[int, object]:
@@ -81,6 +85,18 @@ def _refuse_damaged(folder: Path) -> None:
     for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         if (folder / name).is_file():
             read_object(folder / name)
+
+
+def stop_ids(folder: Path, tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Returns the tokens that end an answer: the tokenizer's, and those of the model's configs."""
+    found = set[int]() if tokenizer.eos_token_id is None else {tokenizer.eos_token_id}
+    for name in ("generation_config.json", "config.json"):
+        path = folder / name
+        if path.is_file():
+            named = read_object(path).get("eos_token_id")
+            tokens = cast("list[object]", named) if isinstance(named, list) else [named]
+            found |= {token for token in tokens if isinstance(token, int)}
+    return tuple(sorted(found))
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,4 +101,4 @@ def encode_options(config: TrainConfig, model_folder: Path) -> EncodeOptions:
     positions = model_positions(model_folder)
     cutoff = min(config.cutoff_len, positions) if positions else config.cutoff_len
     assert config.date is not None
-    return EncodeOptions(cutoff_len=cutoff, think=config.think, date=config.date)
+    return EncodeOptions(cutoff, config.think, config.date, config.split_special_tokens)

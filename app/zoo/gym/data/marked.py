@@ -1,0 +1,175 @@
+"""A chat rendered with marks around the text of every turn, which tell where each turn is.
+
+Marks are characters of private use that the data does not hold. They stand inside the outer
+whitespace of a text, so that a template that trims does the same with and without them. Special
+tokens in what people wrote are replaced by further such characters until the chat is rendered:
+then every special token that is found is the template's own.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from zoo.gym.data.records import Message
+from zoo.gym.data.template import ChatTemplate, render
+from zoo.gym.errors import InputError
+
+_PRIVATE_USE = range(0xF0000, 0x10E000)
+_MARKS = re.compile("[\U000f0000-\U0010dfff]")
+MOST_TURNS = 40_000
+"""Two marks for each turn must fit into what is set aside for private use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A rendered chat with marks.
+
+    Attributes:
+        template: the model's template.
+        messages: the turns as rendered: marks around their texts, special tokens hidden.
+        thoughts: the reasoning of each turn in the same form, left out of `messages` or not.
+        text: the rendered chat; where `plain`, with stand-ins for the template's special tokens.
+        opens: the place of the mark before each turn's text.
+        closes: the place of the mark behind it.
+        plain: the chat holds special tokens that are text: see `SpecialTokens.plain_reader`.
+    """
+
+    template: ChatTemplate
+    messages: tuple[Message, ...]
+    thoughts: tuple[str | None, ...]
+    text: str
+    opens: tuple[int, ...]
+    closes: tuple[int, ...]
+    plain: bool
+    _shown: Mapping[int, str | None] = field(repr=False)
+
+    def clean(self, start: int, stop: int) -> str:
+        """Returns a part of the text without marks, hidden tokens shown again."""
+        return self.text[start:stop].translate(self._shown)
+
+    def shown(self, text: str) -> str:
+        """Returns a text of our own as it stands in the chat; its special tokens are real."""
+        specials = self.template.specials
+        return (specials.stood_in(text) if self.plain and specials else text).translate(self._shown)
+
+    def prompt_after(self, index: int) -> str | None:
+        """Returns what a generation prompt puts behind a turn, None where the turn is not in it."""
+        text = render(self.template, self.messages[: index + 1], generation_prompt=True)
+        mark = self.text[self.closes[index]]
+        _, found, opening = text.partition(mark)
+        specials = self.template.specials
+        if not found:
+            return None
+        return specials.stood_in(opening) if self.plain and specials else opening
+
+
+def render_marked(
+    template: ChatTemplate,
+    messages: Sequence[Message],
+    bare: frozenset[int] = frozenset(),
+    *,
+    generation_prompt: bool = False,
+) -> Marked:
+    """Renders a chat with marks.
+
+    Args:
+        template: the model's template.
+        messages: the turns.
+        bare: places of turns whose reasoning is not handed to the template.
+        generation_prompt: end with what stands before an assistant's next turn.
+
+    Raises:
+        InputError: the template refuses the chat, or drops or rewrites a turn.
+    """
+    if len(messages) > MOST_TURNS:
+        raise InputError(f"expected a chat of at most {MOST_TURNS} turns, got {len(messages)}")
+    free = _free_characters(messages)
+    hidden: dict[str, str] = {}
+    messages = [_hide(template, message, hidden, free) for message in messages]
+    marks = [(next(free), next(free)) for _ in messages]
+    fence = next(free)
+    turns = tuple(_mark(m, *pair, fence) for m, pair in zip(messages, marks, strict=True))
+    thoughts = tuple(turn.reasoning for turn in turns)
+    turns, messages = _without_reasoning(turns, bare), _without_reasoning(messages, bare)
+    text = render(template, turns, generation_prompt=generation_prompt)
+    _refuse_rewritten(text, messages, marks)
+    shown: dict[int, str | None] = {ord(mark): None for pair in marks for mark in (*pair, fence)}
+    shown |= {ord(character): word for word, character in hidden.items()}
+    without_marks = {code: None for code, word in shown.items() if word is None}
+    plain_text = render(template, messages, generation_prompt=generation_prompt)
+    if text.translate(without_marks) != plain_text:
+        raise InputError("the chat template rewrites a turn: what is learned cannot be told apart")
+    plain = bool(hidden) or _forms_a_token(template, text, text.translate(shown))
+    if plain and template.specials:
+        text = template.specials.stood_in(text)
+    places = {found[0]: found.start() for found in _MARKS.finditer(text)}
+    opens = tuple(places[opening] for opening, _ in marks)
+    closes = tuple(places[closing] for _, closing in marks)
+    return Marked(template, turns, thoughts, text, opens, closes, plain, shown)
+
+
+def _free_characters(messages: Sequence[Message]) -> Iterator[str]:
+    used = {found for m in messages for found in _MARKS.findall(m.content + (m.reasoning or ""))}
+    return (chr(code) for code in _PRIVATE_USE if chr(code) not in used)
+
+
+def _hide(
+    template: ChatTemplate, message: Message, hidden: dict[str, str], free: Iterator[str]
+) -> Message:
+    """Replaces each special token in what was written by a character of its own."""
+    if template.specials is None:
+        return message
+
+    def stand_in(found: re.Match[str]) -> str:
+        if found[0] not in hidden:
+            hidden[found[0]] = next(free)
+        return hidden[found[0]]
+
+    hide = template.specials.pattern.sub
+    reasoning = message.reasoning
+    return replace(
+        message,
+        content=hide(stand_in, message.content),
+        reasoning=None if reasoning is None else hide(stand_in, reasoning),
+    )
+
+
+def _without_reasoning(messages: Sequence[Message], bare: frozenset[int]) -> tuple[Message, ...]:
+    return tuple(
+        replace(message, reasoning=None) if place in bare else message
+        for place, message in enumerate(messages)
+    )
+
+
+def _forms_a_token(template: ChatTemplate, marked: str, clean: str) -> bool:
+    """Says whether a text and the template's words beside it together make a special token."""
+    if template.specials is None:
+        return False
+    find = template.specials.pattern.findall
+    return len(find(marked)) != len(find(clean))
+
+
+def _mark(message: Message, opening: str, closing: str, fence: str) -> Message:
+    lead, body, trail = outer_space(message.content)
+    marked = replace(message, content=f"{lead}{opening}{body}{closing}{trail}")
+    lead, body, trail = outer_space(message.reasoning or "")
+    return replace(marked, reasoning=f"{lead}{fence}{body}{fence}{trail}") if body else marked
+
+
+def outer_space(content: str) -> tuple[str, str, str]:
+    """Returns the whitespace before a text, the text, and the whitespace after it."""
+    body = content.strip()
+    at = content.index(body) if body else len(content)
+    return content[:at], body, content[at + len(body) :]
+
+
+def _refuse_rewritten(
+    text: str, messages: Sequence[Message], marks: Sequence[tuple[str, str]]
+) -> None:
+    times = Counter(_MARKS.findall(text))
+    for index, (message, pair) in enumerate(zip(messages, marks, strict=True)):
+        found = {times[mark] for mark in pair}
+        if found != {1}:
+            what = "leaves out" if found == {0} else "rewrites"
+            raise InputError(f"the chat template {what} turn {index + 1} ({message.role})")

@@ -1,0 +1,143 @@
+"""Special tokens inside what people wrote: plain text, so that no text can forge a turn.
+
+A tokenizer reads `<|im_end|>` as the end of a turn wherever it stands. Here only the template's own
+count. In a text to be read, each special token that the template wrote is replaced by a character
+of private use, and a copy of the tokenizer, made when it is first needed, knows these characters in
+place of the special tokens; whatever else looks like one is read as the letters it is written in.
+Tokens that are added but not flagged special, such as `<think>`, stay tokens everywhere.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+from zoo.gym.data.tokenizer import Tokenizer, Tokens, tokenise
+from zoo.gym.errors import InputError
+from zoo.models.refusals import refusals
+
+_FIRST = 0x10E000
+_STANDING_IN = re.compile("[\U0010e000-\U0010fffd]")
+_NOTHING = re.compile(r"(?!)")
+_known: "WeakKeyDictionary[Tokenizer, SpecialTokens]" = WeakKeyDictionary()
+
+
+class SpecialTokens:
+    """The special tokens of a tokenizer, and the copy that reads text as text.
+
+    Args:
+        tokenizer: a fast tokenizer.
+
+    Attributes:
+        pattern: finds a special token in a text, the longest of those that start at a place.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        added = cast("Mapping[int, Any]", tokenizer.added_tokens_decoder)
+        self._ids = {str(t.content): i for i, t in added.items() if t.special and str(t.content)}
+        words = sorted(self._ids, key=len, reverse=True)
+        self.pattern = re.compile("|".join(map(re.escape, words))) if words else _NOTHING
+        self._stand_ins = {word: chr(_FIRST + place) for place, word in enumerate(words)}
+        # an unknown character is no forged turn
+        self._counted = frozenset(self._ids.values()) - {tokenizer.unk_token_id}
+        self._copy: _PlainReader | None = None
+
+    def stood_in(self, text: str) -> str:
+        """Returns a text with a character of private use for each special token in it.
+
+        Raises:
+            InputError: the text has such characters of its own.
+        """
+        _refuse_stand_ins(text)
+        return self.pattern.sub(lambda match: self._stand_ins[match[0]], text)
+
+    def plain_reader(self) -> Tokenizer:
+        """Returns what reads the result of `stood_in`: a tokenizer without words for specials.
+
+        Raises:
+            InputError: the tokenizer cannot be copied.
+        """
+        if self._copy is None:
+            self._copy = _PlainReader(self._tokenizer, self._stand_ins)
+        return cast("Tokenizer", self._copy)
+
+    def tokenise(self, text: str, cuts: Sequence[int] = (), *, plain: bool) -> Tokens:
+        """Returns the tokens of a text whose only special tokens are the template's.
+
+        Args:
+            text: the text; where `plain`, the result of `stood_in`.
+            cuts: characters, in order, that no token may lie across.
+            plain: the text holds words of special tokens that are text.
+
+        Raises:
+            InputError: the tokenizer makes a special token of plain text, or cannot be copied.
+        """
+        reader = self.plain_reader() if plain else self._tokenizer
+        tokens = tokenise(reader, text, cuts)
+        self.check(tokens.ids, len((_STANDING_IN if plain else self.pattern).findall(text)))
+        return tokens
+
+    def check(self, ids: Sequence[int], expected: int) -> None:
+        """Refuses tokens among which more are special than the template has written.
+
+        Raises:
+            InputError: the tokenizer makes a special token of plain text.
+        """
+        if sum(token in self._counted for token in ids) > expected:
+            raise InputError(
+                "the tokenizer reads part of the text as a special token: expected plain text",
+                hint="split_special_tokens=false lets the data hold special tokens",
+            )
+
+    def tokenise_text(self, text: str, cuts: Sequence[int] = ()) -> Tokens:
+        """Returns the tokens of a text that somebody wrote: none of them is special.
+
+        Raises:
+            InputError: see `tokenise`.
+        """
+        plain = self.pattern.search(text) is not None
+        if plain:
+            _refuse_stand_ins(text)
+        return self.tokenise(text, cuts, plain=plain)
+
+
+def _refuse_stand_ins(text: str) -> None:
+    if found := _STANDING_IN.search(text):
+        raise InputError(
+            f"the character U+{ord(found[0]):X} stands beside special tokens: expected text "
+            "without characters of private use from U+10E000 on"
+        )
+
+
+def special_tokens(tokenizer: Tokenizer) -> SpecialTokens:
+    """Returns the special tokens of a tokenizer, the same object for as long as it lives."""
+    if tokenizer not in _known:
+        _known[tokenizer] = SpecialTokens(tokenizer)
+    return _known[tokenizer]
+
+
+class _PlainReader:
+    """A copy of a fast tokenizer with other words for its special tokens, and the same ids."""
+
+    def __init__(self, tokenizer: Tokenizer, stand_ins: Mapping[str, str]) -> None:
+        from tokenizers import Tokenizer as Core
+
+        with refusals(f"{tokenizer.name_or_path}: the tokenizer cannot be copied"):
+            content = json.loads(tokenizer.backend_tokenizer.to_str())
+            for token in content["added_tokens"]:
+                if token["special"]:
+                    token["content"] = stand_ins.get(token["content"], token["content"])
+                    token |= {"normalized": False, "single_word": False}
+            ids = {token["content"]: token["id"] for token in content["added_tokens"]}
+            content |= {"post_processor": None, "truncation": None, "padding": None}
+            self._core = Core.from_str(json.dumps(content))
+        found = {self._core.token_to_id(word): token for word, token in ids.items()}
+        self._ids = {mine: token for mine, token in found.items() if mine != token}
+
+    def __call__(self, text: str, **_: object) -> Mapping[str, object]:
+        """Returns the ids of a text and the characters that each stands for."""
+        read = self._core.encode(text, add_special_tokens=False)
+        ids = [self._ids.get(token, token) for token in read.ids]
+        return {"input_ids": ids, "offset_mapping": read.offsets}
