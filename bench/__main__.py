@@ -19,7 +19,17 @@ from pathlib import Path
 
 from bench.measure import Case, Skipped, line
 
-BENCHES = ("head", "startup", "app", "personal", "signs", "product", "aggregate", "stream")
+BENCHES = (
+    "head",
+    "startup",
+    "app",
+    "events",
+    "personal",
+    "signs",
+    "product",
+    "aggregate",
+    "stream",
+)
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 

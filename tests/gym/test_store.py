@@ -8,7 +8,7 @@ import pytest
 
 from zoo.gym.store import RunIndex, RunRow
 
-ROW = RunRow("r0001", "done", 3, None, None, "zen-pico", 1.5, 2.5, "/runs/r0001", 99, 7)
+ROW = RunRow("r0001", "done", 3, None, None, "zen-pico", 1.5, 2.5, "/r", None, 99, 7)
 
 
 def test_what_is_stored_comes_back(tmp_path: Path) -> None:
@@ -87,6 +87,37 @@ def test_an_index_that_another_process_holds_is_not_deleted(
     holder.execute("ROLLBACK")
     holder.close()
     with RunIndex(tmp_path / "i.db") as index:
+        assert index.rows() == {"r0001": ROW}
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    ["step = 'x'", "offset = -1", "offset = NULL", "updated = 'a'", "state = x'00ff'", "pid = 1.5"],
+)
+def test_a_damaged_row_is_not_known_and_the_others_are(tmp_path: Path, spoil: str) -> None:
+    other = dataclasses.replace(ROW, id="r0002")
+    with RunIndex(tmp_path / "i.db") as index:
+        index.update([ROW, other])
+    database = sqlite3.connect(tmp_path / "i.db")
+    database.execute(f"UPDATE runs SET {spoil} WHERE id = 'r0001'")
+    database.commit()
+    database.close()
+    with RunIndex(tmp_path / "i.db") as index:
+        assert index.rows() == {"r0002": other}
+
+
+@pytest.mark.parametrize("where", ["_connect", "_connect_anew"])
+def test_a_full_disk_gives_an_index_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    (tmp_path / "i.db").write_bytes(b"damaged" * 999)
+
+    def full(_: RunIndex) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(RunIndex, where, full)
+    with RunIndex(tmp_path / "i.db") as index:
+        index.update([ROW])
         assert index.rows() == {"r0001": ROW}
 
 

@@ -9,16 +9,17 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
-from types import TracebackType
+from types import NoneType, TracebackType
 from typing import Self
 
 from zoo.gym.paths import folders
 
-SCHEMA = 1
+SCHEMA = 2
 """Raised by every change of the columns."""
 
 _BUSY_S = 2.0
 _NOT_OURS = ("SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_READONLY")  # somebody's, not damaged
+_NO_ROOM = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM")  # nor are these
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class RunRow:
 
     Attributes:
         id: the run's id.
-        state: queued, running, paused, done, failed or interrupted.
+        state: queued, running, paused, done, failed or interrupted; damaged, where no event can be
+            read.
         step: the last step that finished.
         steps: how many are planned, None before the plan is known.
         pid: the process that works on it, None where none does.
@@ -35,6 +37,7 @@ class RunRow:
         created: Unix seconds of the first event.
         updated: Unix seconds of the last event.
         folder: the run folder.
+        fault: what of the run cannot be read, in words; None for a sound one.
         offset: bytes of the event log that this row knows.
         stamp: time of change of the run's settings in nanoseconds; another one, another run.
     """
@@ -48,6 +51,7 @@ class RunRow:
     created: float
     updated: float
     folder: str
+    fault: str | None
     offset: int
     stamp: int
 
@@ -58,6 +62,13 @@ class RunRow:
 
 
 _COLUMNS = [field.name for field in fields(RunRow)]
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("id", "state", "folder"), (str,)),
+    **dict.fromkeys(("model", "fault"), (str, NoneType)),
+    **dict.fromkeys(("steps", "pid"), (int, NoneType)),
+    **dict.fromkeys(("step", "offset", "stamp"), (int,)),
+    **dict.fromkeys(("created", "updated"), (float,)),
+}
 _CREATE = f"CREATE TABLE runs ({', '.join(_COLUMNS)}, PRIMARY KEY (id)) WITHOUT ROWID"
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM runs"  # noqa: S608
 _INSERT = f"INSERT OR REPLACE INTO runs VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
@@ -91,14 +102,14 @@ class RunIndex:
         self._database.close()
 
     def rows(self) -> dict[str, RunRow]:
-        """Returns every known row by id."""
+        """Returns every known row by id; a damaged one is not known."""
         try:
             found = self._database.execute(_SELECT).fetchall()
         except sqlite3.DatabaseError:
             self._database.close()
-            self._database = self._connect_anew()
+            self._database = self._anew_or_in_memory()
             return {}
-        return {row[0]: RunRow(*row) for row in found}
+        return {row[0]: RunRow(*row) for row in found if _is_sound(row)}
 
     def update(self, rows: Iterable[RunRow], gone: Iterable[str] = ()) -> None:
         """Stores rows and forgets the ids in `gone`, all at once or not at all."""
@@ -110,11 +121,17 @@ class RunIndex:
         try:
             return self._connect()
         except OSError:
-            return _prepared(sqlite3.connect(":memory:"))
+            return _in_memory()
         except sqlite3.Error as error:
-            if error.sqlite_errorname.startswith(_NOT_OURS):
-                return _prepared(sqlite3.connect(":memory:"))
-        return self._connect_anew()
+            if _name(error).startswith(_NOT_OURS + _NO_ROOM):
+                return _in_memory()
+        return self._anew_or_in_memory()
+
+    def _anew_or_in_memory(self) -> sqlite3.Connection:
+        try:
+            return self._connect_anew()
+        except (OSError, sqlite3.Error):
+            return _in_memory()
 
     def _connect(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,6 +141,23 @@ class RunIndex:
         for name in (self.path, Path(f"{self.path}-wal"), Path(f"{self.path}-shm")):
             name.unlink(missing_ok=True)
         return self._connect()
+
+
+def _in_memory() -> sqlite3.Connection:
+    return _prepared(sqlite3.connect(":memory:"))
+
+
+def _name(error: sqlite3.Error) -> str:
+    """Returns SQLite's name of an error; those of the Python module itself have none."""
+    return str(getattr(error, "sqlite_errorname", ""))
+
+
+def _is_sound(row: tuple[object, ...]) -> bool:
+    """Says whether each value is of its column's kind; SQLite stores any value in any column."""
+    return all(
+        isinstance(value, _KINDS[name]) and not (isinstance(value, int | float) and value < 0)
+        for name, value in zip(_COLUMNS, row, strict=True)
+    )
 
 
 def _prepared(database: sqlite3.Connection) -> sqlite3.Connection:

@@ -22,6 +22,8 @@ def figure(value: object) -> str:
 
 def duration(seconds: float) -> str:
     """Returns a time for people: `40 s`, `6 min`, `2 h 5 min`."""
+    if not -1e12 < seconds < 1e12:
+        return "unknown time"
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from zoo.gym.jobs import listing
-from zoo.gym.jobs.events import Event, tail_events
+from zoo.gym.jobs.events import EventReader
 from zoo.gym.jobs.identity import Identity, write_identity
 from zoo.gym.jobs.listing import list_runs, reindex
 from zoo.gym.jobs.run import Run, create_run
@@ -28,6 +28,7 @@ def test_a_list_names_state_steps_process_and_model(run: Run) -> None:
         "pid": os.getpid(),
         "model": "zen-pico",
         "folder": str(run.folder),
+        "fault": None,
     }
 
 
@@ -49,11 +50,11 @@ def test_a_second_list_reads_only_what_was_added(run: Run, monkeypatch: pytest.M
     list_runs()
     offsets = list[int]()
 
-    def watched(path: Path, offset: int) -> tuple[list[Event], int]:
+    def watched(path: Path, offset: int) -> EventReader:
         offsets.append(offset)
-        return tail_events(path, offset)
+        return EventReader(path, offset)
 
-    monkeypatch.setattr(listing, "tail_events", watched)
+    monkeypatch.setattr(listing, "EventReader", watched)
     size_bytes = run.events.path.stat().st_size
     run.events.emit("step", step=1, steps=2)
     assert list_runs()[0].step == 1

@@ -1,5 +1,6 @@
 """Tells people how a run goes on: a line that rewrites itself, or now and then a plain one."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from zoo.gym.cli.output import Output
@@ -25,7 +26,7 @@ class Progress:
         match event["kind"]:
             case "plan":
                 self._plan(event)
-            case "step":
+            case "step" if is_step(event):
                 self.out.progress(step_line(event) + self._held_out, keep=self._is_kept(event))
             case "eval":
                 step = event.get("step")
@@ -44,17 +45,17 @@ class Progress:
             f"{event.get('rows')} rows to learn, {event.get('held_out_rows')} held out; "
             f"{event.get('truncated_rows')} cut at {event.get('cutoff_len')} tokens"
         )
-        for choice in event.get("choices") or []:
-            value = choice["value"]
+        for choice in _objects(event.get("choices")):
+            value = choice.get("value")
             shown = f"{value:g}" if isinstance(value, float) else value
-            self.out.say(f"  {choice['key']} = {shown}: {choice['reason']}")
-        if memory := event.get("memory"):
+            self.out.say(f"  {choice.get('key')} = {shown}: {choice.get('reason')}")
+        for memory in _objects([event.get("memory")]):
             self.out.say(memory_line(memory))
         self.out.say(f"{event.get('steps')} steps; closing this window would not stop them")
 
     def _is_kept(self, event: Event) -> bool:
-        step, steps = event["step"], event.get("steps") or 0
-        return step in (1, steps) or step % max(1, -(-steps // PLAIN_LINES)) == 0
+        step, steps = event["step"], _number(event, "steps") or 0
+        return step in (1, steps) or step % max(1, int(-(-steps // PLAIN_LINES))) == 0
 
 
 def tell_pass(out: Output) -> "Watch":
@@ -74,28 +75,46 @@ def tell_pass(out: Output) -> "Watch":
 def memory_line(memory: dict[str, Any]) -> str:
     """Returns the estimate in one line: `memory 2.68 GB: weights 1.19, adapter 0.04, ...`."""
     totals = {"total", "source", "calculated"}
-    shares = {k: v for k, v in memory.items() if k not in totals and v}
-    listed = ", ".join(f"{name} {value / 1e9:.2g}" for name, value in shares.items())
-    measured = "measured before; " if memory["source"] == "measured" else ""
-    return f"  memory {memory['total'] / 1e9:.2f} GB: {measured}{listed}"
+    shares = {k: _number(memory, k) for k in memory if k not in totals}
+    listed = ", ".join(f"{name} {value / 1e9:.2g}" for name, value in shares.items() if value)
+    measured = "measured before; " if memory.get("source") == "measured" else ""
+    return f"  memory {(_number(memory, 'total') or 0) / 1e9:.2f} GB: {measured}{listed}"
+
+
+def is_step(event: Event) -> bool:
+    """Says whether an event is a step with its number, and no damaged one."""
+    return event["kind"] == "step" and type(event.get("step")) is int
 
 
 def step_line(event: Event) -> str:
     """Returns a step in one line: `step 120/330  loss 0.412  12,300 tokens/s  8 s left`."""
     parts = [f"step {event['step']}/{event.get('steps', '?')}", f"loss {figure(event.get('loss'))}"]
-    if (speed := event.get("tokens_per_s")) is not None:
+    if (speed := _number(event, "tokens_per_s")) is not None:
         parts.append(f"{speed:,.0f} tokens/s")
-    if event.get("eta_s"):
-        parts.append(f"{duration(event['eta_s'])} left")
+    if left_s := _number(event, "eta_s"):
+        parts.append(f"{duration(left_s)} left")
     return "  ".join(parts)
 
 
 def event_line(event: Event) -> str:
     """Returns any event in one line, for following a run as a log."""
-    if event["kind"] == "step":
+    if is_step(event):
         return step_line(event)
     fields = {key: value for key, value in event.items() if key not in {"v", "seq", "t", "kind"}}
     if event["kind"] == "plan":
         fields = {"steps": event.get("steps")}
     words = [f"{key} {figure(value)}" for key, value in fields.items() if value is not None]
     return "  ".join([event["kind"], *words])
+
+
+def _number(fields: Mapping[str, Any], key: str) -> float | None:
+    """Returns a finite number among the fields, or None: a log may have been damaged."""
+    value = fields.get(key)
+    if type(value) is not int and type(value) is not float:
+        return None
+    return value if abs(value) < 2**63 else None
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    entries: list[Any] = value if isinstance(value, list) else []
+    return [entry for entry in entries if isinstance(entry, dict)]

@@ -1,6 +1,5 @@
 """`zoo-gym runs`: lists, shows, follows and steers runs; all of it reads and writes their files."""
 
-import json
 import time
 from dataclasses import asdict
 from typing import Annotated
@@ -14,6 +13,7 @@ from zoo.gym.cli.options import Json, Switch
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress, event_line
 from zoo.gym.errors import GymError
+from zoo.gym.terminal import json_line
 from zoo.gym.words import figure
 
 CHANGES = Parameter(name="--set", metavar="KEY=VALUE", negative=(), show_default=False)
@@ -21,7 +21,6 @@ CHANGES = Parameter(name="--set", metavar="KEY=VALUE", negative=(), show_default
 WAIT_S = 600.0
 """How long a request to a worker may take; a step may be long."""
 
-_POLL_S = 0.1
 _HIDDEN = {"offset", "stamp"}
 
 
@@ -35,7 +34,8 @@ def list_runs(*, as_json: Json = False) -> int:
     rows = jobs.list_runs()
     for row in rows:
         step = f"{row.step}/{row.steps}" if row.steps else str(row.step)
-        out.answer(f"{row.id}  {row.state:<11}  step {step:<11}  {row.model or ''}".rstrip())
+        fault = f"damaged: {row.fault}" if row.fault else ""
+        out.answer(f"{row.id}  {row.state:<11}  step {step:<11}  {row.model or fault}".rstrip())
     if not rows:
         out.say("no runs yet; start one with: zoo-gym train FILE --model zen-nano")
     plain = [{k: v for k, v in asdict(row).items() if k not in _HIDDEN} for row in rows]
@@ -73,18 +73,14 @@ def tail(run: str, /, *, as_json: Json = False) -> int:
         as_json: print one JSON object as stdout's last line
     """
     out, found = Output(as_json), jobs.open_run(run)
-    offset = 0
-    while True:
-        status = jobs.reconcile(found)
-        events, offset = jobs.tail_events(found.events.path, offset)
+    status = jobs.Status()
+    for events, now in jobs.watch(found):
+        status = now
         for event in events:
             if as_json:
-                print(json.dumps(event, ensure_ascii=False), flush=True)
+                print(json_line(event), flush=True)
             else:
                 out.answer(event_line(event))
-        if not status.live:
-            break
-        time.sleep(_POLL_S)
     out.result({"run": found.id, "state": status.state, "model": status.model})
     return 0
 
@@ -143,10 +139,12 @@ def resume(
 def _await_rest(run: jobs.Run, out: Output) -> int:
     """Waits until a run holds or has left, and tells which."""
     deadline = time.monotonic() + WAIT_S
-    while (status := jobs.reconcile(run)).live and status.state != "paused":
-        if time.monotonic() > deadline:
+    status = jobs.Status()
+    for _, status in jobs.watch(run):
+        if status.state == "paused":
+            break
+        if status.live and time.monotonic() > deadline:
             raise GymError(f"run '{run.id}' was asked, but its step takes over {WAIT_S:g} s")
-        time.sleep(_POLL_S)
     out.answer(f"run {run.id} is {status.state} at step {status.step}")
     out.result({"run": run.id, "state": status.state, "step": status.step})
     return 0

@@ -12,9 +12,11 @@ from zoo.gym.jobs.control import Control as Control
 from zoo.gym.jobs.control import wait_while_paused as wait_while_paused
 from zoo.gym.jobs.events import Event as Event
 from zoo.gym.jobs.events import EventLog as EventLog
+from zoo.gym.jobs.events import EventReader as EventReader
 from zoo.gym.jobs.events import log_end as log_end
 from zoo.gym.jobs.events import tail_events as tail_events
 from zoo.gym.jobs.follow import follow as follow
+from zoo.gym.jobs.follow import watch as watch
 from zoo.gym.jobs.launch import launch as launch
 from zoo.gym.jobs.listing import list_runs as list_runs
 from zoo.gym.jobs.listing import reindex as reindex

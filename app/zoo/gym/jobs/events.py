@@ -6,15 +6,16 @@ in docs/reference/runs.md. One process at a time writes; any number read, by byt
 
 import errno
 import json
-import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import FileIO
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from typing import IO, Any, Literal, TypeAlias, cast
 
+from zoo.gym.files import open_regular
 from zoo.gym.paths import storage_error
+from zoo.gym.terminal import plain_json
 
 VERSION = 1
 
@@ -22,6 +23,8 @@ Kind: TypeAlias = Literal["state", "plan", "step", "eval", "checkpoint", "warn",
 
 Event: TypeAlias = dict[str, Any]
 """One line: `v`, `seq`, `t` and `kind`, then the fields of that kind."""
+
+_DECODER = json.JSONDecoder()
 
 
 class EventLog:
@@ -80,6 +83,51 @@ class EventLog:
         self._next_seq += 1
 
 
+class EventReader:
+    """Reads a log on from where it was; each call of `read` returns what is new.
+
+    Args:
+        path: the log; one that is absent has no events.
+        offset: bytes to pass over: 0, or the `offset` of an earlier reader.
+
+    Attributes:
+        offset: bytes read, behind a whole line.
+        restarted: whether the last `read` found another log in this place, one that is shorter or
+            has no line end at the offset, and began at its start.
+    """
+
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        self.path = path
+        self.offset = offset
+        self.restarted = False
+
+    def read(self) -> list[Event]:
+        """Returns the whole lines behind the offset; a line that is still being written stays.
+
+        Raises:
+            OSError: the log cannot be read, or is no regular file.
+        """
+        self.restarted = False
+        try:
+            with open_regular(self.path) as file:
+                content = self._new_bytes(file)
+        except FileNotFoundError:
+            return []
+        whole = content[: content.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        return _events(whole)
+
+    def _new_bytes(self, file: IO[bytes]) -> bytes:
+        size_bytes = file.seek(0, os.SEEK_END)
+        if self.offset:
+            file.seek(max(0, self.offset - 1))
+            if size_bytes >= self.offset and file.read(1) == b"\n":
+                return file.read()
+            self.restarted, self.offset = True, 0
+        file.seek(0)
+        return file.read()
+
+
 def tail_events(path: Path, offset: int = 0) -> tuple[list[Event], int]:
     """Reads the whole lines behind a byte offset; a line that is still being written stays.
 
@@ -89,59 +137,60 @@ def tail_events(path: Path, offset: int = 0) -> tuple[list[Event], int]:
 
     Returns:
         The events, and the offset for the next call.
+
+    Raises:
+        OSError: the log cannot be read, or is no regular file.
     """
-    try:
-        with path.open("rb") as file:
-            size_bytes = file.seek(0, os.SEEK_END)
-            start = offset if offset <= size_bytes else 0  # a shorter file is another one
-            file.seek(start)
-            content = file.read()
-    except FileNotFoundError:
-        return [], offset
-    whole_bytes = content.rfind(b"\n") + 1
-    parsed = (_parse(line) for line in content[:whole_bytes].split(b"\n"))
-    return [event for event in parsed if event is not None], start + whole_bytes
+    reader = EventReader(path, offset)
+    return reader.read(), reader.offset
 
 
 def log_end(path: Path) -> int:
     """Returns the offset behind the last event, from where `tail_events` reads only new ones."""
-    return tail_events(path)[1]
+    try:
+        with open_regular(path) as file:
+            return file.read().rfind(b"\n") + 1
+    except FileNotFoundError:
+        return 0
+
+
+def _events(content: bytes) -> list[Event]:
+    """Returns the events of whole lines; what a broken disk left must not stop a reader."""
+    try:
+        lines: Sequence[str | bytes] = content.decode("utf-8").split("\n")
+    except UnicodeDecodeError:
+        lines = content.split(b"\n")
+    events: list[Event] = []
+    keep, parse = events.append, _DECODER.raw_decode
+    for line in lines:
+        try:
+            event, end = parse(line)  # type: ignore[arg-type]
+            if end != len(line):
+                event = _parse(line)
+        except (ValueError, TypeError, RecursionError):
+            event = _parse(line)
+        if type(event) is dict and type(event.get("kind")) is str:
+            keep(event)
+    return events
 
 
 def _last_seq(content: bytes) -> int:
     for line in reversed(content.split(b"\n")):
         event = _parse(line)
-        if event is not None and isinstance(event.get("seq"), int):
-            return cast("int", event["seq"])
+        if isinstance(event, dict):
+            seq = cast("Event", event).get("seq")
+            if isinstance(seq, int) and isinstance(cast("Event", event).get("kind"), str):
+                return seq
     return -1
 
 
-def _parse(line: bytes) -> Event | None:
-    """Returns the event of a line, or None: what a broken disk left must not stop a reader."""
+def _parse(line: str | bytes) -> object:
+    """Returns what a line holds, or None where it holds no JSON."""
     try:
-        found: object = json.loads(line)
+        return json.loads(line) if line else None
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict):
-        return None
-    event = cast("Event", found)
-    return event if isinstance(event.get("kind"), str) else None
 
 
 def _encode(event: Mapping[str, object]) -> bytes:
-    try:
-        text = json.dumps(event, allow_nan=False, ensure_ascii=False)
-    except ValueError:
-        text = json.dumps(_finite(event), allow_nan=False, ensure_ascii=False)
-    return text.encode("utf-8", "backslashreplace") + b"\n"
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        entries = cast("Mapping[str, object]", value)
-        return {key: _finite(entry) for key, entry in entries.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in cast("list[object]", value)]
-    return value
+    return plain_json(event).encode("utf-8", "backslashreplace") + b"\n"

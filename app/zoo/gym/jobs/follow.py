@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from types import FrameType
 
 from zoo.gym.errors import InterruptedRunError
-from zoo.gym.jobs.events import Event, tail_events
+from zoo.gym.jobs.events import Event, EventReader
 from zoo.gym.jobs.run import Run
 from zoo.gym.jobs.state import Status, fold, read_status, reconcile
 
@@ -47,14 +47,12 @@ def follow(
         InterruptedRunError: a second Ctrl-C; the worker still saves and stops.
         StorageError: the request to stop could not be written.
     """
-    status, asked, checked = read_status(run), False, time.monotonic()
+    asked = False
     with _caught_presses() as presses:
-        while True:
-            events, offset = tail_events(run.events.path, offset)
+        for events, status in watch(run, offset):
             for event in events:
                 if on_event is not None:
                     on_event(event)
-            status = replace(fold(status, events), offset=offset)
             if not status.live:
                 return status
             if presses.count > 1:
@@ -62,10 +60,35 @@ def follow(
             if not asked and (presses.count or (should_stop is not None and should_stop())):
                 run.control.request("stop")
                 asked = True
-            if not events and time.monotonic() - checked > _CHECK_S:
-                status = reconcile(run, status)
-                checked = time.monotonic()
-            time.sleep(POLL_S)
+    raise AssertionError("a watch ends with a run that is not live")
+
+
+def watch(run: Run, offset: int = 0) -> Generator[tuple[list[Event], Status]]:
+    """Yields the new events of a run with its status, a tenth of a second apart, until it ends.
+
+    Each byte of the log is read once. A log that another one replaced is read from its start.
+
+    Args:
+        run: any run.
+        offset: bytes of the log to pass over; 0 begins with the run's first event.
+
+    Raises:
+        OSError: the log cannot be read.
+    """
+    reader = EventReader(run.events.path, offset)
+    status, checked = read_status(run) if offset else Status(), time.monotonic()
+    while True:
+        events = reader.read()
+        before = Status() if reader.restarted else status
+        status = replace(fold(before, events), offset=reader.offset)
+        if status.live and not events and time.monotonic() - checked > _CHECK_S:
+            status = reconcile(run, status)
+            checked = time.monotonic()
+            events = reader.read()  # what it was marked with
+        yield events, status
+        if not status.live:
+            return
+        time.sleep(POLL_S)
 
 
 @contextmanager

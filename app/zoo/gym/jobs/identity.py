@@ -11,7 +11,7 @@ from typing import cast
 
 import psutil
 
-from zoo.gym.files import write_beside
+from zoo.gym.files import read_small, write_beside
 
 TOLERANCE_S = 2.0
 """A clock that is set while a worker lives moves the time that the system reports for it."""
@@ -43,16 +43,16 @@ def write_identity(path: Path, identity: Identity) -> None:
 def read_identity(path: Path) -> Identity | None:
     """Returns the identity in `worker.json`, or None where there is none that can be read."""
     try:
-        found: object = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+        found: object = json.loads(read_small(path))
+    except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(found, dict):
         return None
     fields = cast("dict[str, object]", found)
     pid, create_time = fields.get("pid"), fields.get("create_time")
-    if not isinstance(pid, int) or not isinstance(create_time, int | float):
+    if type(pid) is not int or not isinstance(create_time, int | float):
         return None
-    return Identity(pid, float(create_time))
+    return Identity(pid, float(create_time)) if 0 <= create_time < 2**63 else None
 
 
 def is_alive(identity: Identity | None) -> bool:

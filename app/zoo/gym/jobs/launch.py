@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.gym.errors import GymError
+from zoo.gym.files import read_small
 from zoo.gym.jobs.events import log_end, tail_events
 from zoo.gym.jobs.identity import is_alive, read_identity, this_process, write_identity
 from zoo.gym.jobs.lock import locked
@@ -126,8 +127,8 @@ def _ways_to_detach() -> list[dict[str, Any]]:
 def _cwd(run: Run) -> Path:
     """Returns the folder the run was made in: paths in its settings may be relative to it."""
     try:
-        cwd = Path(json.loads(run.env_file.read_text(encoding="utf-8"))["cwd"])
-    except (OSError, ValueError, KeyError, TypeError):
+        cwd = Path(json.loads(read_small(run.env_file))["cwd"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return Path.cwd()
     return cwd if cwd.is_dir() else Path.cwd()
 

@@ -1,15 +1,23 @@
 """All runs with what each is doing now, read from their folders with the help of the index."""
 
+import errno
 import sqlite3
 from contextlib import suppress
 from dataclasses import replace
 from typing import cast
 
-from zoo.gym.jobs.events import tail_events
+from zoo.gym.errors import GymError
+from zoo.gym.files import read_small
+from zoo.gym.jobs.events import EventReader
 from zoo.gym.jobs.identity import read_identity
 from zoo.gym.jobs.run import Run, run_folders
-from zoo.gym.jobs.state import State, Status, fold, reconcile
+from zoo.gym.jobs.state import STATES, State, Status, fold, reconcile
 from zoo.gym.store import RunIndex, RunRow
+
+EVENTS, CONFIG = "events.jsonl", "config.yaml"
+
+MOST_BYTES = 1_000_000
+"""Larger settings are no settings."""
 
 
 def list_runs() -> list[RunRow]:
@@ -29,22 +37,42 @@ def _refreshed(*, reuse: bool) -> list[RunRow]:
         changed = [row for row in rows if row != known.get(row.id)]
         gone = known.keys() - {row.id for row in rows}
         if changed or gone:
-            with suppress(sqlite3.Error):  # another process may hold it: the next list stores it
+            # another process may hold it, the disk be full: the next list stores it
+            with suppress(sqlite3.Error, UnicodeError, OverflowError):
                 index.update(changed, gone)
     return rows
 
 
 def _row(run: Run, known: RunRow | None) -> RunRow:
+    """Returns a run's row; nothing in one folder keeps the others from the list."""
+    try:
+        return _read_row(run, known)
+    except (OSError, GymError) as error:
+        said = error.message if isinstance(error, GymError) else _reason(error)
+        return _new_row(run, "damaged", fault=f"{EVENTS}: {said}")
+
+
+def _read_row(run: Run, known: RunRow | None) -> RunRow:
     stamp = _stamp(run)
-    if known is None or known.stamp != stamp or known.folder != str(run.folder):
-        known = RunRow(
-            run.id, "queued", 0, None, None, _model(run), 0.0, 0.0, str(run.folder), 0, stamp
-        )
-    events, offset = tail_events(run.events.path, known.offset)
-    before = Status(
-        cast("State", known.state), known.step, known.steps, known.created, known.updated
-    )
-    status = reconcile(run, replace(fold(before, events), offset=offset))
+    if (
+        known is None
+        or known.state == "damaged"
+        or known.stamp != stamp
+        or known.folder != str(run.folder)
+    ):
+        model, fault = _model(run)
+        known = _new_row(run, "queued", stamp=stamp, model=model, fault=fault)
+    size_bytes = run.events.path.stat().st_size
+    reader = EventReader(run.events.path, known.offset)
+    events = reader.read()
+    if reader.restarted:  # another log than the row knows
+        return _read_row(run, None)
+    status = replace(fold(_status(known), events), offset=reader.offset)
+    if not reader.offset and size_bytes:
+        raise OSError(errno.EINVAL, f"no event in {size_bytes} bytes")
+    if not status.created and reader.offset:
+        raise OSError(errno.EINVAL, "no event can be read")
+    status = reconcile(run, status)
     identity = read_identity(run.identity_file) if status.live else None
     return replace(
         known,
@@ -58,21 +86,63 @@ def _row(run: Run, known: RunRow | None) -> RunRow:
     )
 
 
+def _new_row(
+    run: Run, state: str, *, stamp: int = 0, model: str | None = None, fault: str | None = None
+) -> RunRow:
+    return RunRow(
+        id=run.id,
+        state=state,
+        step=0,
+        steps=None,
+        pid=None,
+        model=model,
+        created=0.0,
+        updated=0.0,
+        folder=str(run.folder),
+        fault=fault,
+        offset=0,
+        stamp=stamp,
+    )
+
+
+def _status(row: RunRow) -> Status:
+    state = row.state if row.state in STATES else "queued"
+    return Status(cast("State", state), row.step, row.steps, row.created, row.updated)
+
+
 def _stamp(run: Run) -> int:
     try:
-        return run.config_file.stat().st_mtime_ns
-    except FileNotFoundError:
-        return 0  # the folder is being deleted
+        return max(0, run.config_file.stat().st_mtime_ns)
+    except OSError:
+        return 0  # absent: the folder is being deleted, or damaged
 
 
-def _model(run: Run) -> str | None:
-    """Returns the base model that the settings name, under either of its keys."""
+def stored_yaml(run: Run) -> tuple[dict[str, object], str | None]:
+    """Returns what `config.yaml` holds, unchecked, and why it cannot be read where it cannot."""
     import yaml
 
     try:
-        found: object = yaml.safe_load(run.config_file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, FileNotFoundError):
-        return None
-    settings = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+        found: object = yaml.safe_load(read_small(run.config_file, most_bytes=MOST_BYTES))
+    except OSError as error:
+        return {}, f"{CONFIG}: {_reason(error)}"
+    # PyYAML's constructors let some of their own mistakes out
+    except (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, OverflowError):
+        return {}, f"{CONFIG}: broken YAML"
+    except RecursionError:
+        return {}, f"{CONFIG}: nested too deeply"
+    return (cast("dict[str, object]", found), None) if isinstance(found, dict) else ({}, None)
+
+
+def _model(run: Run) -> tuple[str | None, str | None]:
+    """Returns the base model that the settings name, under either of its keys, or their fault."""
+    settings, fault = stored_yaml(run)
+    if fault is not None:
+        return None, fault
     model = settings.get("model_name_or_path") or settings.get("model")
-    return model if isinstance(model, str) else None
+    if not isinstance(model, str):
+        return None, f"{CONFIG}: names no model"
+    return model.encode("utf-8", "replace").decode(), None
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

@@ -147,9 +147,18 @@ def run_folders() -> list[Run]:
         key=lambda name: int(name[1:]),
         reverse=True,
     )
-    runs = (Run(parent / name) for name in names)
-    # a creation that was killed half-way leaves a folder without events
-    return [run for run in runs if run.events.path.exists()]
+    return [run for run in (Run(parent / name) for name in names) if _was_begun(run.folder)]
+
+
+def _was_begun(folder: Path) -> bool:
+    """Says whether a folder is a run's; a creation that was killed half-way leaves less."""
+    try:
+        inside = {path.name for path in folder.iterdir()}
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return bool(inside & {"events.jsonl", "worker.log", "checkpoints", "result"})
 
 
 def _claim_folder(parent: Path) -> Path:

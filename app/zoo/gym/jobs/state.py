@@ -16,7 +16,9 @@ STATES: tuple[str, ...] = get_args(State)
 LIVE: frozenset[State] = frozenset({"queued", "running", "paused"})
 """States that need a process; without one the run is interrupted."""
 
+_MOVES = frozenset({"state", "end"})
 _HUGE = 2**63  # what the index can hold
+_LATEST = 32_503_680_000.0  # the year 3000, the last that every system can name
 
 
 @dataclass(frozen=True)
@@ -57,20 +59,20 @@ class Status:
 
 def fold(status: Status, events: Iterable[Event]) -> Status:
     """Returns `status` brought forward by later events; kinds it does not know change nothing."""
+    created, updated = status.created, status.updated
+    step, steps = status.step, status.steps
     for event in events:
-        at = _number(event.get("t"), status.updated)
-        status = replace(status, created=status.created or at, updated=at)
-        match event["kind"]:
-            case "plan":
-                status = replace(status, steps=_count(event.get("steps"), status.steps))
-            case "step":
-                step = _count(event.get("step"), status.step) or 0
-                status = replace(status, step=step, steps=_count(event.get("steps"), status.steps))
-            case "state" | "end" if event.get("state") in STATES:
-                status = _moved(status, event)
-            case _:
-                pass
-    return status
+        updated = _time(event.get("t"), updated)
+        created = created or updated
+        kind = event["kind"]
+        if kind == "step":
+            step = _count(event.get("step"), step) or 0
+            steps = _count(event.get("steps"), steps)
+        elif kind == "plan":
+            steps = _count(event.get("steps"), steps)
+        elif kind in _MOVES and event.get("state") in STATES:
+            status = _moved(status, event)
+    return replace(status, created=created, updated=updated, step=step, steps=steps)
 
 
 def read_status(run: Run) -> Status:
@@ -125,12 +127,14 @@ def _moved(status: Status, event: Event) -> Status:
     )
 
 
-def _number(value: object, otherwise: float) -> float:
-    return float(value) if isinstance(value, int | float) and abs(value) < _HUGE else otherwise
+def _time(value: object, otherwise: float) -> float:
+    if type(value) is float or type(value) is int:
+        return float(value) if 0 <= value < _LATEST else otherwise
+    return otherwise
 
 
 def _count(value: object, otherwise: int | None) -> int | None:
-    return value if isinstance(value, int) and abs(value) < _HUGE else otherwise
+    return value if type(value) is int and -_HUGE < value < _HUGE else otherwise
 
 
 def _text(value: object) -> str | None:

@@ -17,7 +17,7 @@ from zoo.gym.config.report import nearest, shown
 from zoo.gym.config.train import CHOSEN
 from zoo.gym.config.yaml_file import parse_value
 from zoo.gym.errors import InputError
-from zoo.gym.files import write_beside
+from zoo.gym.files import read_small, write_beside
 
 CHANGEABLE = ("max_steps", "learning_rate", "save_steps", "eval_steps", "device")
 """What a resume may change; everything else would make another run of it."""
@@ -30,7 +30,7 @@ def read_env(env_file: Path) -> dict[str, Any]:
         InputError: it is absent, or no JSON object.
     """
     try:
-        found: object = json.loads(env_file.read_text(encoding="utf-8"))
+        found: object = json.loads(read_small(env_file))
     except (OSError, ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):

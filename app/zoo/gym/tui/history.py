@@ -11,6 +11,9 @@ from zoo.gym.words import figure
 Point: TypeAlias = tuple[int, float]
 """A step and a loss in nats per learned token."""
 
+MOST = 1e300
+"""Losses beyond it, and what is no number, cannot be drawn."""
+
 NOTES = 200
 """Messages that are kept, the newest ones."""
 
@@ -40,8 +43,22 @@ class History:
     def take(self, events: Sequence[Event]) -> None:
         """Brings everything forward by later events; unknown kinds and fields change nothing."""
         self.status = fold(self.status, events)
+        newest = self.last.get("step", -1)
         for event in events:
-            self._take_one(event)
+            if event["kind"] != "step":
+                self._take_other(event)
+                continue
+            step, loss = event.get("step"), event.get("loss")
+            if type(step) is not int:
+                continue
+            if (
+                step > newest and type(loss) is float and -MOST < loss < MOST
+            ):  # nearly every line of a long log
+                self.losses.append((step, loss))
+                self.last = event
+            else:
+                self._take_step(event)
+            newest = step
         del self.notes[:-NOTES]
 
     def best(self) -> Point | None:
@@ -50,12 +67,10 @@ class History:
             (point for point in self.held_out if point[0]), key=lambda p: (p[1], p[0]), default=None
         )
 
-    def _take_one(self, event: Event) -> None:
+    def _take_other(self, event: Event) -> None:
         match event["kind"]:
             case "plan":
                 self.plan = event
-            case "step" if isinstance(event.get("step"), int):
-                self._take_step(event)
             case "eval" if isinstance(event.get("step"), int):
                 _put(self.held_out, event["step"], event.get("loss"))
             case "checkpoint" if isinstance(event.get("step"), int):
@@ -133,7 +148,7 @@ def _put(points: list[Point], step: int, loss: object) -> bool:
     """Adds a point behind every earlier step; says whether there is a number to add."""
     while points and points[-1][0] >= step:
         points.pop()
-    if not isinstance(loss, int | float):
+    if not isinstance(loss, int | float) or not -MOST < loss < MOST:
         return False
     points.append((step, float(loss)))
     return True

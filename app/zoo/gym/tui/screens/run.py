@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 from typing import ClassVar, cast
 
-import yaml
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -13,9 +12,11 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from zoo.gym.errors import GymError
-from zoo.gym.jobs import Run, reconcile, tail_events
+from zoo.gym.jobs import EventReader, Run, reconcile
+from zoo.gym.jobs.listing import stored_yaml
 from zoo.gym.jobs.state import has_worker
 from zoo.gym.paths import folders
+from zoo.gym.terminal import visible
 from zoo.gym.tui import steer
 from zoo.gym.tui.here import app_of
 from zoo.gym.tui.history import History, meaning
@@ -74,7 +75,8 @@ The run does not need this window: close it, and open the run again later.
         super().__init__()
         self.run = Run(folders().runs / run_id)
         self.history = History()
-        self._offset = 0
+        self._reader = EventReader(self.run.events.path)
+        self._fault = ""
         self._looks = 0
         self._pending: str | None = None
         self._shown = ""
@@ -150,18 +152,25 @@ The run does not need this window: close it, and open the run again later.
         """Takes in what is new, says whether anything is."""
         self._looks += 1
         status, pending = self.history.status, self.run.control.pending()
-        size = _size_bytes(self.run.events.path)
         if status.live and self._looks % _CHECK_EVERY == 0 and not has_worker(self.run):
             await asyncio.to_thread(self._mark_dead)
-        changed = size != self._offset or pending != self._pending
-        self._pending = pending
-        if size != self._offset:
-            await asyncio.to_thread(self._take)
+        fault = await asyncio.to_thread(self._take)
+        changed = fault is None or pending != self._pending or fault != self._fault
+        self._pending, self._fault = pending, fault or ""
         return changed
 
-    def _take(self) -> None:
-        events, self._offset = tail_events(self.run.events.path, self._offset)
+    def _take(self) -> str | None:
+        """Takes in what is new; returns why it cannot, or nothing where nothing is new."""
+        try:
+            events = self._reader.read()
+        except OSError as error:
+            return f"This run cannot be read: {error}"
+        if self._reader.restarted:
+            self.history = History()
+        elif not events:
+            return ""
         self.history.take(events)
+        return None
 
     def _mark_dead(self) -> None:
         try:
@@ -177,7 +186,7 @@ The run does not need this window: close it, and open the run again later.
             self.refresh_bindings()
 
     def _show_parts(self, history: History) -> None:
-        head, status = headline(history, self._pending), history.status
+        head, status = self._fault or headline(history, self._pending), history.status
         self._tell("#state", head)
         self._tell("#progress", bar(status.step, status.steps, self.size.width - 2))
         self.query_one(LossChart).show(history.losses, history.held_out)
@@ -185,10 +194,11 @@ The run does not need this window: close it, and open the run again later.
         self._tell("#meaning", meaning(history))
         self._tell("#notes", last_notes(history, 3 if self.size.height < 28 else 6))
         self._tell("#next", what_next(history, self.run))
-        self._shown = "\n".join([head, *history.notes, what_next(history, self.run)])
+        self._shown = visible("\n".join([head, *history.notes, what_next(history, self.run)]))
 
     def _tell(self, part: str, text: str) -> None:
         """Writes a part anew if it says something else; one that says nothing takes no room."""
+        text = visible(text)
         if self._parts.get(part) == text:
             return
         before, self._parts[part] = self._parts.get(part), text
@@ -202,17 +212,11 @@ The run does not need this window: close it, and open the run again later.
 
 def model_of(run: Run) -> str:
     """Returns model, method and data as the settings name them, in a few words."""
-    try:
-        found: object = yaml.safe_load(run.config_file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+    settings, fault = stored_yaml(run)
+    if fault is not None:
         return "(its settings cannot be read)"
-    settings = cast("dict[str, object]", found) if isinstance(found, dict) else {}
     model = str(settings.get("model_name_or_path", "?")).partition("@")[0]
     data = settings.get("dataset")
     names = data if isinstance(data, list) else [data]
     files = ", ".join(Path(str(name)).name for name in cast("list[object]", names))
     return f"{model}, {settings.get('finetuning_type', 'lora')}, {files}"
-
-
-def _size_bytes(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0

@@ -14,6 +14,7 @@ from textual.widgets import Footer, Static
 
 from zoo.gym.errors import GymError
 from zoo.gym.jobs import Run, RunRow, State, list_runs
+from zoo.gym.terminal import visible
 from zoo.gym.tui import steer
 from zoo.gym.tui.dropped import dropped_path
 from zoo.gym.tui.here import app_of
@@ -134,7 +135,7 @@ A failed run was ended by an error: open it to read which.
         try:
             rows = await asyncio.to_thread(list_runs)
         except (GymError, OSError) as error:
-            note.update(f"The runs cannot be read: {error}")
+            note.update(visible(f"The runs cannot be read: {error}"))
             return
         if rows != self.rows or not rows:
             self._show(rows)
@@ -165,8 +166,8 @@ def _run(row: RunRow) -> Run:
 
 def _cells(row: RunRow) -> tuple[str, ...]:
     step = f"{row.step} of {row.steps}" if row.steps else str(row.step)
-    at = time.strftime("%d %b %H:%M", time.localtime(row.updated))
-    return row.id, row.state, step, row.model or "", at
+    at = time.strftime("%d %b %H:%M", time.localtime(row.updated)) if row.updated else ""
+    return row.id, row.state, step, visible(row.model or row.fault or ""), at
 
 
 def _note(rows: list[RunRow]) -> str:

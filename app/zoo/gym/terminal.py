@@ -1,0 +1,63 @@
+"""Text of others on its way to a terminal: what would steer the terminal is shown, not sent.
+
+Data, models, file names and logs may hold escape sequences that move the cursor, rename the window
+or answer in the user's name, and marks that turn the order of letters round. Each such character is
+written as its escape; line ends and tabs stay.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import cast
+
+_STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tab and line end, DEL, C1
+    "\u2028\u2029"  # line ends that only some programs know
+    "\u202a-\u202e\u2066-\u2069"  # embeddings, overrides and isolates of direction
+    "\ud800-\udfff]"  # half a pair, which no terminal can be sent
+)
+
+
+def visible(text: str) -> str:
+    r"""Returns text that any terminal prints as it is, as `\x1b` for an escape character.
+
+    Example:
+        >>> visible("red \x1b[31m\r\nend")
+        'red \\x1b[31m\nend'
+    """
+    return _STEERING.sub(_escape, text.replace("\r\n", "\n"))
+
+
+def json_line(value: object) -> str:
+    r"""Returns JSON on one line, which reads back as the same value; NaN and infinities as null.
+
+    Example:
+        >>> json_line({"a": "\u202e\x9b"})
+        '{"a": "\\u202e\\u009b"}'
+    """
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", plain_json(value))
+
+
+def plain_json(value: object) -> str:
+    """Returns JSON on one line; numbers that JSON lacks (NaN, infinities) become null."""
+    try:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False)
+    except ValueError:
+        return json.dumps(_finite(value), allow_nan=False, ensure_ascii=False)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        entries = cast("Mapping[str, object]", value)
+        return {key: _finite(entry) for key, entry in entries.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in cast("list[object]", value)]
+    return value
+
+
+def _escape(found: "re.Match[str]") -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
