@@ -1,11 +1,14 @@
 """The list of runs."""
 
+import json
+
 from textual.pilot import Pilot
 from textual.widgets import DataTable
 
+from tests.gym.cli.test_steering import EVIL, steers
 from tests.gym.tui import fakes
 from tests.gym.tui.conftest import Drive, screen_text, shows, until
-from zoo.gym.jobs import Run
+from zoo.gym.jobs import Run, create_run
 from zoo.gym.tui.app import GymApp
 from zoo.gym.tui.screens.run import RunScreen
 
@@ -30,6 +33,37 @@ def test_a_step_that_comes_moves_the_list_and_not_the_cursor(drive: Drive) -> No
         assert app.screen.query_one(DataTable).cursor_row == 1
 
     drive(visit)
+
+
+def test_what_a_run_says_steers_no_terminal(drive: Drive) -> None:
+    run = create_run(f"model_name_or_path: {json.dumps(EVIL)}\ndataset: [a]\n", {})
+    run.events.emit("warn", message=EVIL)
+    run.events.emit("step", step=1, loss=EVIL, lr=EVIL)
+    run.events.emit("end", state="failed", exit_code=1, message=EVIL, hint=EVIL)
+    run.worker_log.write_text(EVIL, errors="surrogatepass")
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        for keys, shown in (("2", "x1b]0;owned"), ("enter", "x1b]0;owned"), ("l", "x1b]0;owned")):
+            await pilot.press(keys)
+            await shows(pilot, shown)
+            assert not steers(screen_text(app))
+
+    drive(visit, size=(120, 36))
+
+
+def test_a_damaged_run_is_shown_and_opens_in_a_sentence(drive: Drive) -> None:
+    running()
+    damaged = running()
+    damaged.events.path.unlink()
+    damaged.events.path.mkdir()
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        await shows(pilot, f"{damaged.id}  damaged", "events.jsonl: not a regular file", "r0001")
+        await pilot.press("enter")
+        await shows(pilot, "This run cannot be read")
+
+    drive(visit, size=(120, 36))
 
 
 def test_enter_opens_the_run_under_the_cursor(drive: Drive) -> None:

@@ -1,6 +1,5 @@
 """The border between the commands and the shell: parses, runs, and turns errors into exit codes."""
 
-import json
 import os
 import sys
 import traceback
@@ -24,6 +23,7 @@ from zoo.gym.errors import (
     StorageError,
     exit_code,
 )
+from zoo.gym.terminal import json_line, visible
 
 PROGRAM = "zoo-gym"
 
@@ -76,13 +76,13 @@ def tell(error: GymError, *, as_json: bool, code: int | None = None) -> int:
     """Prints an error in the house form and returns its exit code."""
     code = exit_code(error) if code is None else code
     for line in error.message.splitlines():
-        print(f"{PROGRAM}: error: {line}", file=sys.stderr)
+        print(visible(f"{PROGRAM}: error: {line}"), file=sys.stderr)
     if error.hint:
-        print(f"hint: {error.hint}", file=sys.stderr)
+        print(visible(f"hint: {error.hint}"), file=sys.stderr)
     sys.stderr.flush()
     if as_json:
         body = {"message": error.message, "hint": error.hint, "exit_code": code}
-        print(json.dumps({"error": body}, ensure_ascii=False), flush=True)
+        print(json_line({"error": body}), flush=True)
     return code
 
 
@@ -138,7 +138,7 @@ def show_warning(
     if not issubclass(category, GymWarning):
         text = warnings.formatwarning(message, category, filename, lineno, line)
     with suppress(OSError):
-        stream.write(text)
+        stream.write(visible(text))
 
 
 def _new_app(name: str, text: str) -> App:

@@ -56,6 +56,6 @@ def inspect(
     folder = resolve_model(name, yes=yes, offline=offline).folder
     out = Output(as_json)
     found = inspect_dataset(paths, folder, encode_options(config, folder))
-    out.answer(report(found, colour=out.colour))
+    out.styled(report(found, colour=out.colour))
     out.result(found.as_json())
     return 0

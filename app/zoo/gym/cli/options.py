@@ -6,6 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from zoo.gym.terminal import visible
 from zoo.gym.words import human_bytes
 
 Switch = Annotated[bool, Parameter(negative=(), show_default=False)]
@@ -28,7 +29,7 @@ def consent(*, yes: bool) -> Callable[[str, int], bool] | None:
         if yes:
             return True
         question = f"{model_id} is not on this machine. Download {human_bytes(size_bytes)}? [y/N] "
-        print(question, end="", file=sys.stderr, flush=True)
+        print(visible(question), end="", file=sys.stderr, flush=True)
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
     return ask

@@ -3,11 +3,12 @@
 Nothing is told by colour alone. There are no boxes and no signs that a screen reader would spell.
 """
 
-import json
 import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from zoo.gym.terminal import json_line, visible
 
 
 @dataclass
@@ -30,10 +31,14 @@ class Output:
     def say(self, text: str) -> None:
         """Prints a note for people to stderr."""
         self._end_line()
-        print(text, file=sys.stderr, flush=True)
+        print(visible(text), file=sys.stderr, flush=True)
 
     def answer(self, text: str) -> None:
         """Prints what was asked for: to stdout, or to stderr when stdout is for JSON."""
+        self.styled(visible(text))
+
+    def styled(self, text: str) -> None:
+        """Prints an answer that has marks of style; what came from data in it is visible."""
         self._end_line()
         print(text, file=sys.stderr if self.as_json else sys.stdout, flush=True)
 
@@ -41,10 +46,11 @@ class Output:
         """Prints the machine's copy of the answer as one line, if it was asked for."""
         self._end_line()
         if self.as_json:
-            print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
+            print(json_line(value), flush=True)
 
     def progress(self, text: str, *, keep: bool = False) -> None:
         """Shows how far a run is: a line that rewrites itself, or a plain one when `keep`."""
+        text = visible(text)
         if rewrites_lines():
             print(f"\r\x1b[K{text}", end="\n" if keep else "", file=sys.stderr, flush=True)
             self._unfinished = not keep

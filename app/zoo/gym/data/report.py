@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from zoo.gym.data.inspection import Inspection, Piece
+from zoo.gym.terminal import visible
 
 _PROBLEMS_SHOWN = 10
 _BAR_WIDTH = 40
@@ -41,7 +42,7 @@ def _figures(found: Inspection) -> Iterator[str]:
 
 
 def _line(name: str, value: str) -> str:
-    return f"{name:>16}  {value}"
+    return visible(f"{name:>16}  {value}")
 
 
 def _counts(counts: dict[str, int]) -> str:
@@ -54,7 +55,7 @@ def _share(count: int, rows: int) -> str:
 
 def _problems(found: Inspection) -> Iterator[str]:
     for problem in found.problems[:_PROBLEMS_SHOWN]:
-        yield str(problem)
+        yield visible(str(problem))
     more = len(found.problems) - _PROBLEMS_SHOWN
     if more > 0:
         yield f"and {more} more problems"
@@ -62,11 +63,11 @@ def _problems(found: Inspection) -> Iterator[str]:
 
 def _example(found: Inspection, *, colour: bool) -> Iterator[str]:
     how = "bright is learned, dim is only read" if colour else "[[learned]], the rest is only read"
-    yield f"example, {found.example_source} ({how}):"
+    yield visible(f"example, {found.example_source} ({how}):")
     left = _SHOWN_CHARACTERS
     shown: list[str] = []
     for piece in found.example:
-        shown.append(_marked(piece, piece.text[:left], colour=colour))
+        shown.append(_marked(piece, visible(piece.text[:left]), colour=colour))
         left -= min(left, len(piece.text))
     cut = sum(len(piece.text) for piece in found.example) - _SHOWN_CHARACTERS
     yield "".join(shown) + (f"\n({cut} more characters)" if cut > 0 else "")

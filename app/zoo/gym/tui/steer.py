@@ -9,6 +9,7 @@ from zoo.gym import jobs
 from zoo.gym.errors import GymError
 from zoo.gym.jobs import Run, State
 from zoo.gym.jobs.state import LIVE
+from zoo.gym.terminal import visible
 from zoo.gym.tui.dialogs.confirm import ConfirmDialog
 
 STATES: dict[str, frozenset[State]] = {
@@ -62,7 +63,7 @@ def _ask(screen: Screen[None], run: Run, act: Callable[[Run], object], done: str
             await asyncio.to_thread(act, run)
         except GymError as error:
             hint = f"\n{error.hint}" if error.hint else ""
-            screen.app.notify(f"{error.message}{hint}", severity="error", markup=False)
+            screen.app.notify(visible(f"{error.message}{hint}"), severity="error", markup=False)
         else:
             screen.app.notify(done, markup=False)
 

@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Footer, Log, Static
 
+from zoo.gym.terminal import visible
 from zoo.gym.tui.child import Command, end_command, start_command
 from zoo.gym.tui.dialogs.confirm import ConfirmDialog
 from zoo.gym.tui.widgets.bar import Bar
@@ -76,7 +77,7 @@ class CommandScreen(Screen[None]):
         state.update(f"Running zoo-gym {self.words}")
         try:
             while line := await asyncio.to_thread(process.stdout.readline):
-                log.write_line(line.decode("utf-8", "replace").rstrip())
+                log.write_line(visible(line.decode("utf-8", "replace").rstrip()))
             code = await asyncio.to_thread(process.wait)
         finally:
             end_command(process)

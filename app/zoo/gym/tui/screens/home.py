@@ -13,6 +13,7 @@ from textual.widgets.option_list import Option
 
 from zoo.gym.errors import GymError
 from zoo.gym.jobs import RunRow, list_runs
+from zoo.gym.terminal import visible
 from zoo.gym.tui.dropped import dropped_path
 from zoo.gym.tui.here import app_of
 from zoo.gym.tui.machine import machine_line, models_elsewhere, models_here
@@ -84,9 +85,9 @@ Training goes on when this app is closed.
             rows = await asyncio.to_thread(list_runs)
             about = await asyncio.to_thread(about_here, rows)
         except (GymError, OSError) as error:
-            self.query_one("#machine", Static).update(f"Something cannot be read: {error}")
+            self.query_one("#machine", Static).update(visible(f"Something cannot be read: {error}"))
             return
-        self.query_one("#machine", Static).update(about)
+        self.query_one("#machine", Static).update(visible(about))
         self._offer(offers(rows))
 
     def _offer(self, found: list[tuple[str, str]]) -> None:
@@ -97,7 +98,7 @@ Training goes on when this app is closed.
         chosen = options.highlighted_option if options.highlighted else None
         self._offers = found
         options.clear_options()
-        options.add_options(Option(text, id=action) for action, text in found)
+        options.add_options(Option(visible(text), id=action) for action, text in found)
         options.highlighted = ids.index(chosen.id) if chosen and chosen.id in ids else 0
 
 

@@ -10,6 +10,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Log
 
 from zoo.gym.jobs import Run
+from zoo.gym.terminal import visible
 from zoo.gym.tui.here import app_of
 from zoo.gym.tui.widgets.bar import Bar
 
@@ -64,7 +65,7 @@ class LogScreen(Screen[None]):
             self.query_one(Log).clear()
         self._offset = offset
         if text:
-            self.query_one(Log).write(text)
+            self.query_one(Log).write(visible(text))
 
 
 def read_behind(path: Path, offset: int) -> tuple[str, int]:

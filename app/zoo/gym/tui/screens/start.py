@@ -13,6 +13,7 @@ from textual.screen import Screen
 from textual.widgets import Button, Footer, Input, RadioButton, RadioSet, Static
 
 from zoo.gym.errors import GymError
+from zoo.gym.terminal import visible
 from zoo.gym.tui.child import ask_command
 from zoo.gym.tui.dropped import dropped_path
 from zoo.gym.tui.here import app_of
@@ -85,7 +86,7 @@ class StartScreen(Screen[None]):
             yield Static("2 Model", classes="title")
             with RadioSet(id="model", compact=True):
                 for i, (name, about) in enumerate(self.models):
-                    yield RadioButton(f"{name}  {about}", value=i == 0, compact=True)
+                    yield RadioButton(visible(f"{name}  {about}"), value=i == 0, compact=True)
             yield Static(_absent(), classes="said", markup=False)
             yield Static("3 Settings", classes="title")
             yield Static(DEFAULTS, classes="said", markup=False)
@@ -172,7 +173,7 @@ class StartScreen(Screen[None]):
             self._problem(error)
             self.query_one("#path").focus()
             return
-        found.update(inspection_words(answer))
+        found.update(visible(inspection_words(answer)))
         if self.focused is self.query_one("#path"):
             self.query_one("#start").focus()
 
@@ -189,20 +190,22 @@ class StartScreen(Screen[None]):
                 button.label, button.disabled = "Start training", False
                 self._problem(error)
             else:
-                app.notify(error.message, severity="error", markup=False)
+                app.notify(visible(error.message), severity="error", markup=False)
             return
         app.notify(f"run {answer['run']} has started", markup=False)
         if app.screen is self:
             await app.action_watch(str(answer["run"]))
 
     def _tell_command(self) -> None:
-        self.query_one("#command", Static).update(shlex.join(["zoo-gym", *self.words()]))
+        command = visible(shlex.join(["zoo-gym", *self.words()]))
+        self.query_one("#command", Static).update(command)
 
     def _problem(self, error: GymError | None) -> None:
         said = self.query_one("#problem", Static)
         said.display = error is not None
         if error is not None:
-            said.update(f"{error.message}\n{error.hint}" if error.hint else error.message)
+            hint = f"\n{error.hint}" if error.hint else ""
+            said.update(visible(f"{error.message}{hint}"))
             said.scroll_visible()
 
 

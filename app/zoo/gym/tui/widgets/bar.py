@@ -5,6 +5,8 @@ from typing import ClassVar
 from textual.content import Content
 from textual.widgets import Static
 
+from zoo.gym.terminal import visible
+
 PLACES = (("1", "home", "Home"), ("2", "runs", "Runs"))
 """Key, mode and name of each place."""
 
@@ -35,4 +37,4 @@ class Bar(Static):
             shown = f"[b]> {key} {name}[/]" if mode == self.app.current_mode else f"  {key} {name}"
             parts.append(f"[@click=app.go('{mode}')]{shown}[/]")
         line = Content.from_markup("  ".join(parts))
-        self.update(line + Content(f"  > {open_here}") if open_here else line)
+        self.update(line + Content(visible(f"  > {open_here}")) if open_here else line)

@@ -6,6 +6,8 @@ from typing import ClassVar, TypeAlias
 from textual.events import Resize
 from textual.widgets import Static
 
+from zoo.gym.terminal import visible
+
 Meter: TypeAlias = tuple[str, str]
 """What a figure is called, and the figure in words."""
 
@@ -43,7 +45,7 @@ class Meters(Static):
 
 
 def _cell(name: str, value: str, width: int) -> str:
-    return f"{f'{name} {value}':<{width}}"
+    return f"{visible(f'{name} {value}'):<{width}}"
 
 
 def bar(done: int, total: int | None, width: int) -> str:
