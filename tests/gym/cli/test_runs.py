@@ -88,6 +88,17 @@ def test_a_run_that_is_done_cannot_be_resumed(call: Call, done: Run) -> None:
     assert (found.code, "run 'r0001' is done" in found.stderr) == (1, True)
 
 
+def test_a_worker_that_was_halted_later_ends_the_waiting(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_run("model_name_or_path: b\n", {}).events.emit("state", state="running")
+    monkeypatch.setattr("zoo.gym.cli.runs._ANSWER_S", 0.0)
+    answers = iter([False, True])
+    monkeypatch.setattr("zoo.gym.jobs.actions.is_halted", lambda _: next(answers))
+    found = call("runs", "stop", "last")
+    assert (found.code, "zoo-gym runs stop r0001 --kill" in found.stderr) == (1, True)
+
+
 @pytest.mark.parametrize(("options", "wanted"), [([], "pause"), (["--park"], "park")])
 def test_pausing_asks_the_worker_and_waits(
     call: Call, monkeypatch: pytest.MonkeyPatch, options: list[str], wanted: str

@@ -119,6 +119,38 @@ def test_a_paused_run_can_be_parked(run: Run, until: Until) -> None:
 
 
 @posix
+def test_a_halted_worker_is_said_at_once_and_can_be_killed_and_resumed(
+    run: Run, until: Until
+) -> None:
+    pid = launch(run, entry="entries:forever")
+    until(lambda: len(steps(run)) >= 2)
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    for ask in (actions.stop, actions.park, actions.pause):
+        with pytest.raises(GymError, match="is stopped from outside") as caught:
+            ask(run)
+        assert f"zoo-gym runs stop {run.id} --kill" in str(caught.value.hint)
+    assert actions.kill(run).state == "interrupted"
+    assert not psutil.pid_exists(pid) or not is_alive(read_identity(run.identity_file))
+    resume(run, entry="entries:five_more")
+    assert follow(run).state == "done"
+
+
+@posix
+def test_following_a_halted_worker_does_not_wait_for_its_stop(run: Run, until: Until) -> None:
+    pid = launch(run, entry="entries:forever")
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    with pytest.raises(GymError, match="is stopped from outside"):
+        follow(run, should_stop=lambda: True)
+
+
+def test_a_run_of_this_very_process_is_not_killed(run: Run) -> None:
+    with pytest.raises(GymError, match="expected the process of a worker"):
+        actions.kill(run)
+
+
+@posix
 def test_sigterm_is_a_stop_and_a_closed_terminal_is_nothing(run: Run, until: Until) -> None:
     pid = launch(run, entry="entries:forever")
     os.kill(pid, signal.SIGHUP)

@@ -108,6 +108,24 @@ def test_stop_and_park_ask_the_worker(
     drive(visit)
 
 
+def test_a_halted_process_is_offered_to_be_killed(
+    drive: Drive, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed: list[str] = []
+    monkeypatch.setattr("zoo.gym.tui.steer.has_halted_worker", lambda _: True)
+    monkeypatch.setattr("zoo.gym.jobs.kill", lambda run: killed.append(run.id))
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Training")
+        await pilot.press("x")
+        await shows(pilot, f"Kill run {run.id}?", "stopped from outside")
+        await pilot.press("y")
+        await until(pilot, lambda: killed == [run.id])
+
+    drive(visit)
+
+
 def test_a_click_on_yes_stops_the_run(drive: Drive, run: Run) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)

@@ -16,6 +16,7 @@ from zoo.gym.errors import GymError
 from zoo.gym.terminal import json_line
 from zoo.gym.words import figure
 
+_ANSWER_S = 1.0
 CHANGES = Parameter(name="--set", metavar="KEY=VALUE", negative=(), show_default=False)
 
 WAIT_S = 600.0
@@ -98,15 +99,16 @@ def pause(run: str, /, *, park: Switch = False, as_json: Json = False) -> int:
     return _await_rest(found, Output(as_json))
 
 
-def stop(run: str, /, *, as_json: Json = False) -> int:
+def stop(run: str, /, *, kill: Switch = False, as_json: Json = False) -> int:
     """Saves a run and ends its process; it can be resumed.
 
     Args:
         run: a run's id such as r0001, or last
+        kill: end the process at once, without saving; for one that does not answer
         as_json: print one JSON object as stdout's last line
     """
     found = jobs.open_run(run)
-    jobs.stop(found)
+    (jobs.kill if kill else jobs.stop)(found)
     return _await_rest(found, Output(as_json))
 
 
@@ -138,13 +140,17 @@ def resume(
 
 def _await_rest(run: jobs.Run, out: Output) -> int:
     """Waits until a run holds or has left, and tells which."""
-    deadline = time.monotonic() + WAIT_S
+    began = time.monotonic()
+    deadline, checked = began + WAIT_S, began
     status = jobs.Status()
     for _, status in jobs.watch(run):
         if status.state == "paused":
             break
         if status.live and time.monotonic() > deadline:
             raise GymError(f"run '{run.id}' was asked, but its step takes over {WAIT_S:g} s")
+        if status.live and time.monotonic() - checked > _ANSWER_S:
+            jobs.check_answers(run)
+            checked = time.monotonic()
     out.answer(f"run {run.id} is {status.state} at step {status.step}")
     out.result({"run": run.id, "state": status.state, "step": status.step})
     return 0

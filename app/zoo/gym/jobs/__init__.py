@@ -4,6 +4,8 @@ There is no server. Whoever can read the folder can follow a run, and whoever ca
 pause or stop it. The layout, the events and the states are in docs/reference/runs.md.
 """
 
+from zoo.gym.jobs.actions import check_answers as check_answers
+from zoo.gym.jobs.actions import kill as kill
 from zoo.gym.jobs.actions import park as park
 from zoo.gym.jobs.actions import pause as pause
 from zoo.gym.jobs.actions import resume as resume

@@ -1,13 +1,23 @@
-"""What a user can do to a run from outside: pause, park, stop and resume."""
+"""What a user can do to a run from outside: pause, park, stop, kill and resume."""
 
+import os
+import time
 from collections.abc import Sequence
+from contextlib import suppress
+
+import psutil
 
 from zoo.gym.errors import GymError
 from zoo.gym.jobs.control import Request
+from zoo.gym.jobs.identity import is_alive, is_halted, read_identity
 from zoo.gym.jobs.launch import FIRST_EVENT_S, launch
 from zoo.gym.jobs.run import Run
 from zoo.gym.jobs.state import State, Status, reconcile
 
+KILL_S = 5.0
+"""How long a killed process may take to be gone."""
+
+_POLL_S = 0.02
 _WHY_NOT: dict[State, str] = {
     "done": "is done",
     "failed": "has failed",
@@ -19,7 +29,7 @@ def pause(run: Run) -> None:
     """Asks a live run to hold: the process stays, the model stays loaded.
 
     Raises:
-        GymError: the run has no worker.
+        GymError: the run has no worker, or one that is stopped from outside.
         StorageError: the run folder cannot be written.
     """
     _ask(run, "pause")
@@ -29,7 +39,7 @@ def park(run: Run) -> None:
     """Asks a live run to save and leave, which frees the device; `resume` goes on.
 
     Raises:
-        GymError: the run has no worker.
+        GymError: the run has no worker, or one that is stopped from outside.
         StorageError: the run folder cannot be written.
     """
     _ask(run, "park")
@@ -39,10 +49,53 @@ def stop(run: Run) -> None:
     """Asks a live run, held or not, to save and leave; `resume` goes on.
 
     Raises:
-        GymError: the run has no worker.
+        GymError: the run has no worker, or one that is stopped from outside.
         StorageError: the run folder cannot be written.
     """
     _ask(run, "stop")
+
+
+def kill(run: Run) -> Status:
+    """Ends a run's process at once, without saving; `resume` goes on from the last checkpoint.
+
+    Raises:
+        GymError: the run has no worker, or its process is unknown, this one, or does not end.
+        StorageError: the run folder cannot be written.
+    """
+    status = reconcile(run)
+    if not status.live:
+        raise _not_live("kill", run, status)
+    identity = read_identity(run.identity_file)
+    if identity is None or identity.pid == os.getpid():
+        raise GymError(
+            f"cannot kill run '{run.id}': expected the process of a worker in worker.json"
+        )
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(identity.pid).kill()
+    deadline = time.monotonic() + KILL_S
+    while is_alive(identity):
+        if time.monotonic() > deadline:
+            raise GymError(
+                f"process {identity.pid} of run '{run.id}' did not end: expected it gone"
+            )
+        time.sleep(_POLL_S)
+    return reconcile(run)
+
+
+def check_answers(run: Run) -> None:
+    """Makes sure that a run's process can answer a request.
+
+    Raises:
+        GymError: it is stopped from outside; says how to let it go on, and how to end it.
+    """
+    identity = read_identity(run.identity_file)
+    if identity is not None and is_halted(identity):
+        raise GymError(
+            f"run '{run.id}' answers nothing: its process {identity.pid} is stopped from outside "
+            "(SIGSTOP): expected one that runs",
+            hint=f"let it go on: kill -CONT {identity.pid}; or end it without saving: "
+            f"zoo-gym runs stop {run.id} --kill",
+        )
 
 
 def resume(
@@ -104,9 +157,13 @@ def _settle(run: Run, changes: Sequence[str]) -> None:
 def _ask(run: Run, request: Request) -> None:
     status = reconcile(run)
     if not status.live:
-        raise GymError(
-            f"cannot {request} run '{run.id}': expected a live run, got one that "
-            f"{_WHY_NOT[status.state]}",
-            hint="see all runs with: zoo-gym runs list",
-        )
+        raise _not_live(request, run, status)
     run.control.request(request)
+    check_answers(run)
+
+
+def _not_live(verb: str, run: Run, status: Status) -> GymError:
+    return GymError(
+        f"cannot {verb} run '{run.id}': expected a live run, got one that {_WHY_NOT[status.state]}",
+        hint="see all runs with: zoo-gym runs list",
+    )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import FrameType
 
 from zoo.gym.errors import InterruptedRunError
+from zoo.gym.jobs.actions import check_answers
 from zoo.gym.jobs.events import Event, EventReader
 from zoo.gym.jobs.run import Run
 from zoo.gym.jobs.state import Status, fold, read_status, reconcile
@@ -44,6 +45,7 @@ def follow(
         should_stop: asked between events; the first true answer stops the run like Ctrl-C.
 
     Raises:
+        GymError: the worker is stopped from outside and cannot save and stop.
         InterruptedRunError: a second Ctrl-C; the worker still saves and stops.
         StorageError: the request to stop could not be written.
     """
@@ -59,6 +61,7 @@ def follow(
                 raise InterruptedRunError(f"not waiting for run '{run.id}': it saves and stops")
             if not asked and (presses.count or (should_stop is not None and should_stop())):
                 run.control.request("stop")
+                check_answers(run)
                 asked = True
     raise AssertionError("a watch ends with a run that is not live")
 

@@ -68,3 +68,14 @@ def is_alive(identity: Identity | None) -> bool:
         return True
     except (psutil.NoSuchProcess, OverflowError):
         return False
+
+
+def is_halted(identity: Identity | None) -> bool:
+    """Says whether that very process lives, but is stopped from outside: SIGSTOP or a debugger."""
+    if identity is None or not is_alive(identity):
+        return False
+    try:
+        status = psutil.Process(identity.pid).status()
+    except psutil.Error:
+        return False
+    return status in {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}

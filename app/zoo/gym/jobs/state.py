@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from zoo.gym.errors import EXIT_CODES, InterruptedRunError, StorageError
 from zoo.gym.jobs.events import Event, tail_events
-from zoo.gym.jobs.identity import is_alive, read_identity
+from zoo.gym.jobs.identity import is_alive, is_halted, read_identity
 from zoo.gym.jobs.lock import locked
 from zoo.gym.jobs.run import Run
 
@@ -84,6 +84,11 @@ def read_status(run: Run) -> Status:
 def has_worker(run: Run) -> bool:
     """Says whether the process that works on a run, or starts it, lives."""
     return is_alive(read_identity(run.identity_file))
+
+
+def has_halted_worker(run: Run) -> bool:
+    """Says whether the process that works on a run is stopped from outside."""
+    return is_halted(read_identity(run.identity_file))
 
 
 def reconcile(run: Run, status: Status | None = None) -> Status:

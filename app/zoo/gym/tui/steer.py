@@ -8,7 +8,7 @@ from textual.screen import Screen
 from zoo.gym import jobs
 from zoo.gym.errors import GymError
 from zoo.gym.jobs import Run, State
-from zoo.gym.jobs.state import LIVE
+from zoo.gym.jobs.state import LIVE, has_halted_worker
 from zoo.gym.terminal import visible
 from zoo.gym.tui.dialogs.confirm import ConfirmDialog
 
@@ -42,12 +42,25 @@ def park(screen: Screen[None], run: Run) -> None:
 
 
 def stop(screen: Screen[None], run: Run) -> None:
-    """Has a run saved and ended, after a yes."""
+    """Has a run saved and ended, after a yes; one whose process cannot answer is killed."""
 
     def answered(yes: bool | None) -> None:
         if yes:
             _ask(screen, run, jobs.stop, f"{run.id} saves and stops")
 
+    def confirmed(yes: bool | None) -> None:
+        if yes:
+            _ask(screen, run, jobs.kill, f"{run.id} is killed")
+
+    if has_halted_worker(run):
+        dialog = ConfirmDialog(
+            f"Kill run {run.id}?",
+            "Its process is stopped from outside (SIGSTOP): it answers nothing and cannot save. "
+            "Once killed, the run can be resumed from its last checkpoint at any time.",
+            yes="Yes, kill it",
+        )
+        screen.app.push_screen(dialog, confirmed)
+        return
     dialog = ConfirmDialog(
         f"Stop run {run.id}?",
         "It saves a checkpoint and its process ends. Nothing that it learned is lost: it can be "
