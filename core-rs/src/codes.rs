@@ -22,11 +22,15 @@ pub mod groups;
 pub mod product;
 
 use half::f16;
-use rayon::prelude::*;
+use rayon::{
+    iter::IndexedParallelIterator,
+    slice::{ParallelSlice, ParallelSliceMut},
+};
 
 use crate::{
     error::{CoreError, check_length},
     signs::rows_of,
+    threads,
     weights::{first_not_finite, rows_per_task},
 };
 
@@ -89,23 +93,21 @@ pub fn pack_codes2(
         zeros,
     } = out;
     check_sizes(rows, cols, groups, codes.len(), scales.len(), zeros.len())?;
-    let refused = values
+    let lines = values
         .par_chunks(cols)
         .zip(codes.par_chunks_mut(row_bytes(cols)))
         .zip(scales.par_chunks_mut(groups))
         .zip(zeros.par_chunks_mut(groups))
-        .with_min_len(rows_per_task(cols))
-        .enumerate()
-        .filter_map(|(row, (((values, codes), scales), zeros))| {
-            let out = CodesMut {
-                codes,
-                scales,
-                zeros,
-            };
-            pack_row(row, values, group, out).err()
-        })
-        .find_first(|_| true);
-    refused.map_or(Ok(()), Err)
+        .enumerate();
+    threads::try_each(lines, rows_per_task(cols), |(row, line)| {
+        let (((values, codes), scales), zeros) = line;
+        let out = CodesMut {
+            codes,
+            scales,
+            zeros,
+        };
+        pack_row(row, values, group, out)
+    })
 }
 
 fn pack_row(row: usize, values: &[f32], group: usize, out: CodesMut<'_>) -> Result<(), CoreError> {
@@ -193,24 +195,20 @@ pub fn unpack_codes2(
     if rows == 0 {
         return Ok(());
     }
-    values
+    let lines = values
         .par_chunks_mut(cols)
         .zip(codes.par_chunks(row_bytes(cols)))
         .zip(scales.par_chunks(groups))
-        .zip(zeros.par_chunks(groups))
-        .with_min_len(rows_per_task(cols))
-        .for_each(|(((values, codes), scales), zeros)| {
-            unpack_row(
-                Codes {
-                    codes,
-                    scales,
-                    zeros,
-                },
-                group,
-                values,
-            );
-        });
-    Ok(())
+        .zip(zeros.par_chunks(groups));
+    threads::for_each(lines, rows_per_task(cols), |line| {
+        let (((values, codes), scales), zeros) = line;
+        let packed = Codes {
+            codes,
+            scales,
+            zeros,
+        };
+        unpack_row(packed, group, values);
+    })
 }
 
 /// The definition of reading a row back.

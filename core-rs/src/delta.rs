@@ -164,7 +164,7 @@ fn check_digest(file: &File, path: &Path, container: &Header) -> Result<(), Core
     };
     let opening = safetensors::read_range(file, 8, OPENING.len() as u64);
     check_opening(&opening.map_err(CoreError::io(path))?).map_err(refused)?;
-    let found = digest::file_digest(path, DIGEST_AT, DIGEST_BYTES)?;
+    let found = digest::digest_of(file, path, DIGEST_AT, DIGEST_BYTES)?;
     match container.metadata.get("digest") {
         Some(told) if *told == found => Ok(()),
         told => Err(refused(DeltaError::Damaged {

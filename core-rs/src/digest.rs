@@ -1,16 +1,20 @@
-//! BLAKE3 over parts of files, on all cores.
+//! BLAKE3 over parts of files.
 //!
 //! Files are read piece by piece, not mapped: a file that is cut short meanwhile is then an error and
 //! not the end of the process.
 
 use std::{
     fs::File,
-    io::{self, Read, Seek, SeekFrom},
+    io::{Read, Seek, SeekFrom},
     ops::Range,
     path::Path,
 };
 
-use crate::{error::CoreError, safetensors};
+use crate::{
+    error::CoreError,
+    safetensors,
+    threads::{self, Watch},
+};
 
 /// Bytes read at a time.
 const PIECE_BYTES: u64 = 4 << 20;
@@ -22,7 +26,16 @@ const PIECE_BYTES: u64 = 4 << 20;
 /// [`CoreError::Range`] for bytes that the file does not have, [`CoreError::Io`] and
 /// [`CoreError::NotAFile`] for what cannot be read.
 pub fn file_digest(path: &Path, zero_at: u64, zero_len: u64) -> Result<String, CoreError> {
-    let file = safetensors::open(path)?;
+    digest_of(&safetensors::open(path)?, path, zero_at, zero_len)
+}
+
+/// As [`file_digest`], of an open file.
+pub(crate) fn digest_of(
+    file: &File,
+    path: &Path,
+    zero_at: u64,
+    zero_len: u64,
+) -> Result<String, CoreError> {
     let length = file.metadata().map_err(CoreError::io(path))?.len();
     let stop = u128::from(zero_at) + u128::from(zero_len);
     let Some(zeros) = zero_at
@@ -38,27 +51,30 @@ pub fn file_digest(path: &Path, zero_at: u64, zero_len: u64) -> Result<String, C
         });
     };
     let mut hasher = blake3::Hasher::new();
-    update(&mut hasher, &file, 0..length, &zeros).map_err(CoreError::io(path))?;
+    update(&mut hasher, (file, path), 0..length, &zeros)?;
     Ok(hasher.finalize().to_hex().to_string())
 }
 
 /// Adds a range of a file to a hash, with the bytes in `zeros` read as ASCII `0`.
 pub(crate) fn update(
     hasher: &mut blake3::Hasher,
-    mut file: &File,
+    (mut file, path): (&File, &Path),
     range: Range<u64>,
     zeros: &Range<u64>,
-) -> io::Result<()> {
-    file.seek(SeekFrom::Start(range.start))?;
+) -> Result<(), CoreError> {
+    let watch = Watch::new();
+    let seek = file.seek(SeekFrom::Start(range.start));
+    seek.map_err(CoreError::io(path))?;
     let mut room = vec![0; to_index(PIECE_BYTES.min(range.end - range.start))];
     let mut at = range.start;
     while at < range.end {
         let piece = &mut room[..to_index(PIECE_BYTES.min(range.end - at))];
-        file.read_exact(piece)?;
+        watch.check()?;
+        file.read_exact(piece).map_err(CoreError::io(path))?;
         let stop = at + piece.len() as u64;
         let (from, to) = (zeros.start.clamp(at, stop), zeros.end.clamp(at, stop));
         piece[to_index(from - at)..to_index(to - at)].fill(b'0');
-        hasher.update_rayon(piece);
+        threads::hash(hasher, piece);
         at = stop;
     }
     Ok(())

@@ -203,6 +203,10 @@ pub enum CoreError {
     #[error(transparent)]
     Aggregate(#[from] Refusal),
 
+    /// Work that was to stop (see [`crate::threads::until`]); what it was to write is half done.
+    #[error("stopped: expected time to finish, got a request to stop")]
+    Stopped,
+
     /// Whatever the file system answers.
     #[error("{}: {source}", path.display())]
     Io {

@@ -26,6 +26,7 @@ use crate::{
     digest,
     error::CoreError,
     safetensors::{self, TensorInfo},
+    threads,
 };
 
 /// A tensor and the file that holds it.
@@ -98,7 +99,8 @@ fn update(hasher: &mut blake3::Hasher, place: &Place<'_>) -> Result<(), CoreErro
         stop,
     } = &place.tensor;
     frame(hasher, name, dtype.name, shape, stop - start);
-    digest::update(hasher, place.file, *start..*stop, &(0..0)).map_err(CoreError::io(place.path))
+    let source = (place.file, place.path);
+    digest::update(hasher, source, *start..*stop, &(0..0))
 }
 
 /// Adds what stands before a tensor's values.
@@ -140,7 +142,7 @@ impl IdentityHasher {
             });
         }
         frame(&mut self.hasher, name, dtype, shape, bytes.len() as u64);
-        self.hasher.update_rayon(bytes);
+        threads::hash(&mut self.hasher, bytes);
         self.last = Some(name.to_owned());
         Ok(())
     }

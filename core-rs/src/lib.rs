@@ -1,8 +1,9 @@
 //! Packed bits, deltas and strict file readers.
 //!
 //! Slices in, slices out; only `python` knows Python. Each kernel has one scalar definition that
-//! handles one block, and the functions around it hand out blocks to threads: the bytes of a result
-//! depend neither on the number of threads nor on how the work is cut. Without the feature `kernels`
+//! handles one block, and the functions around it hand out blocks to the threads of the rayon pool that
+//! the caller is in, if any (see [`threads`]): the bytes of a result depend neither on the number of
+//! threads nor on how the work is cut. Without the feature `kernels`
 //! only the readers of files are built.
 
 #[cfg(feature = "kernels")]
@@ -27,5 +28,6 @@ mod python;
 pub mod safetensors;
 #[cfg(feature = "kernels")]
 pub mod signs;
+pub mod threads;
 #[cfg(feature = "kernels")]
 pub mod weights;

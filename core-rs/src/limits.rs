@@ -3,11 +3,17 @@
 //! A kernel that reads two streams cannot be faster than *read*, and one that changes its data in
 //! place not faster than *in place*. Each folder's file has them for one instruction set.
 
-use rayon::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use rayon::{
+    iter::IndexedParallelIterator,
+    slice::{ParallelSlice, ParallelSliceMut},
+};
 
 use crate::{
     error::{CoreError, check_length},
     isa::{Isa, dispatch},
+    threads,
 };
 
 #[cfg(target_arch = "x86_64")]
@@ -31,15 +37,20 @@ pub fn read(first: &[u8], second: &[u8], isa: Isa) -> Result<u64, CoreError> {
     let tasks = first
         .par_chunks(TASK_BYTES)
         .zip(second.par_chunks(TASK_BYTES));
-    Ok(tasks
-        .map(|(first, second)| dispatch!(isa, read(first, second)))
-        .reduce(|| 0, |a, b| a ^ b))
+    let xor = AtomicU64::new(0);
+    threads::for_each(tasks, 1, |(first, second)| {
+        xor.fetch_xor(dispatch!(isa, read(first, second)), Relaxed);
+    })?;
+    Ok(xor.into_inner())
 }
 
 /// Flips every bit of a buffer, in place.
-pub fn in_place(data: &mut [u8], isa: Isa) {
-    data.par_chunks_mut(TASK_BYTES)
-        .for_each(|data| dispatch!(isa, in_place(data)));
+///
+/// # Errors
+/// [`CoreError::Stopped`] alone.
+pub fn in_place(data: &mut [u8], isa: Isa) -> Result<(), CoreError> {
+    let tasks = data.par_chunks_mut(TASK_BYTES);
+    threads::for_each(tasks, 1, |data| dispatch!(isa, in_place(data)))
 }
 
 #[cfg(test)]
@@ -55,7 +66,7 @@ mod tests {
         for isa in Isa::available() {
             assert_eq!(read(&first, &second, isa).unwrap(), expected, "{isa}");
             let mut data = first.clone();
-            in_place(&mut data, isa);
+            in_place(&mut data, isa).unwrap();
             assert!(
                 data.iter().zip(&first).all(|(new, old)| *new == !old),
                 "{isa}"

@@ -28,13 +28,14 @@ mod neon;
 mod scalar;
 mod tables;
 
-use rayon::prelude::*;
+use rayon::{iter::IndexedParallelIterator, slice::ParallelSliceMut};
 
 use self::tables::{Step, Tables};
 use crate::{
     error::{CoreError, check_length},
     isa::{Isa, dispatch},
     signs::row_bytes,
+    threads,
 };
 
 /// Inputs whose sum is taken before it is widened to float64.
@@ -80,8 +81,6 @@ pub struct How {
     pub method: Method,
     /// Whether the product is added to what is there, instead of written over it.
     pub add: bool,
-    /// Whether the calling thread works alone, and no other is woken.
-    pub alone: bool,
 }
 
 /// A matrix of signs, `cols` of them in a row.
@@ -163,7 +162,7 @@ pub fn multiply(how: How, x: &[f32], signs: Signs<'_>, y: &mut [f32]) -> Result<
             Method::Exact => x.chunks(signs.cols).map(Tables::exact).collect(),
             Method::Int8 => x.chunks(signs.cols).map(Tables::int8).collect(),
         };
-        let sums = multiply_tile(how, &tables, &signs, rows);
+        let sums = multiply_tile(how, &tables, &signs, rows)?;
         for (token, y) in y.chunks_mut(rows).enumerate() {
             let sums = sums.iter().skip(token).step_by(tables.len());
             finish(sums.flatten(), signs.scales, y, how.add);
@@ -197,22 +196,19 @@ fn check_inputs(x: &[f32], cols: usize) -> Result<(), CoreError> {
 }
 
 /// The signed sums: for each strip, for each token, those of the strip's rows.
-fn multiply_tile(how: How, tables: &[Tables], signs: &Signs<'_>, rows: usize) -> Vec<[f64; STRIP]> {
+fn multiply_tile(
+    how: How,
+    tables: &[Tables],
+    signs: &Signs<'_>,
+    rows: usize,
+) -> Result<Vec<[f64; STRIP]>, CoreError> {
     let mut sums = vec![[0.0; STRIP]; rows.div_ceil(STRIP) * tables.len()];
     let room = || [Word([0; 4 * STRIP]); BLOCK / WORD];
-    if how.alone {
-        let mut words = room();
-        for (strip, sums) in sums.chunks_mut(tables.len()).enumerate() {
-            multiply_strip(how, tables, signs, strip * STRIP, &mut words, sums);
-        }
-    } else {
-        let strips = sums.par_chunks_mut(tables.len()).enumerate();
-        let strips = strips.with_min_len(STRIPS_PER_TASK);
-        strips.for_each_init(room, |words, (strip, sums)| {
-            multiply_strip(how, tables, signs, strip * STRIP, words, sums);
-        });
-    }
-    sums
+    let strips = sums.par_chunks_mut(tables.len()).enumerate();
+    threads::for_each_with(strips, STRIPS_PER_TASK, room, |words, (strip, sums)| {
+        multiply_strip(how, tables, signs, strip * STRIP, words, sums);
+    })?;
+    Ok(sums)
 }
 
 /// Adds each block of the strip that starts at `row` to the sums of each token.

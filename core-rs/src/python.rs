@@ -15,53 +15,9 @@ mod machine;
 mod product;
 mod readers;
 mod signs;
+mod threads;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, LazyLock, Mutex, PoisonError},
-};
-
-use pyo3::{exceptions::PyValueError, prelude::*};
-use rayon::{ThreadPool, ThreadPoolBuilder};
-
-use crate::error::CoreError;
-
-/// Runs `work` without the GIL.
-fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, CoreError> + Send) -> PyResult<T> {
-    py.detach(work)
-        .map_err(|error| errors::to_python(py, error))
-}
-
-/// As `run`, on a number of threads of its own; on all of the machine's where none is named.
-fn run_on<T: Send>(
-    py: Python<'_>,
-    threads: Option<usize>,
-    work: impl FnOnce() -> Result<T, CoreError> + Send,
-) -> PyResult<T> {
-    let Some(threads) = threads else {
-        return run(py, work);
-    };
-    let pool = pool(threads)?;
-    run(py, || pool.install(work))
-}
-
-/// The threads of that number, started once.
-fn pool(threads: usize) -> PyResult<Arc<ThreadPool>> {
-    static POOLS: LazyLock<Mutex<BTreeMap<usize, Arc<ThreadPool>>>> = LazyLock::new(Mutex::default);
-    if threads == 0 {
-        return Err(PyValueError::new_err(
-            "no threads: expected at least 1, got 0",
-        ));
-    }
-    let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(pool) = pools.get(&threads) {
-        return Ok(Arc::clone(pool));
-    }
-    let built = ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = Arc::new(built.map_err(|error| PyValueError::new_err(error.to_string()))?);
-    pools.insert(threads, Arc::clone(&pool));
-    Ok(pool)
-}
+use pyo3::prelude::*;
 
 #[pymodule]
 mod _core {
@@ -86,6 +42,8 @@ mod _core {
     use super::readers::{base_identity, file_digest, read_delta, read_gguf_header, read_header};
     #[pymodule_export]
     use super::signs::{apply_signs, pack_signs, unpack_signs};
+    #[pymodule_export]
+    use super::threads::use_threads;
 
     #[pymodule_init]
     fn version(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -21,11 +21,12 @@
 //! `scalar.rs` is the definition of each step on 32 values; `avx2.rs`, `avx512.rs` and `neon.rs` do the
 //! same with the same bytes; `rows.rs` walks along a row for all of them.
 
-use rayon::prelude::*;
+use rayon::{iter::IndexedParallelIterator, slice::ParallelSliceMut};
 
 use crate::{
     error::{CoreError, check_length},
     isa::{Isa, dispatch},
+    threads,
     weights::rows_per_task,
 };
 
@@ -146,15 +147,11 @@ pub fn unpack_signs(
     if rows == 0 {
         return Ok(());
     }
-    signs
-        .par_chunks_mut(cols)
-        .with_min_len(rows_per_task(cols))
-        .enumerate()
-        .for_each(|(row, signs)| {
-            let (bits, mask) = planes.row(row, cols);
-            dispatch!(isa, unpack_row(signs, bits, mask));
-        });
-    Ok(())
+    let lines = signs.par_chunks_mut(cols).enumerate();
+    threads::for_each(lines, rows_per_task(cols), |(row, signs)| {
+        let (bits, mask) = planes.row(row, cols);
+        dispatch!(isa, unpack_row(signs, bits, mask));
+    })
 }
 
 /// How many whole rows of `cols` a matrix has.

@@ -34,5 +34,7 @@ def use_threads(count: int) -> None:
     """Makes torch and the Rust core use that many threads."""
     import torch
 
-    os.environ.setdefault("RAYON_NUM_THREADS", str(count))
+    from zoo import core
+
+    core.use_threads(count)
     torch.set_num_threads(count)

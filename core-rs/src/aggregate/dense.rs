@@ -16,13 +16,15 @@ mod neon;
 mod network;
 mod scalar;
 
-use rayon::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use rayon::{iter::IndexedParallelIterator, slice::ParallelSliceMut};
 
 use super::{Refusal, check_rows, check_trim, strips::AHEAD};
 use crate::{
     error::{CoreError, check_length},
     isa::{Isa, dispatch},
-    prefetch,
+    prefetch, threads,
     weights::{BLOCK, Weights},
 };
 
@@ -56,23 +58,18 @@ pub fn trimmed_mean(
     check_trim(rows.len(), trim)?;
     check_length("means", cols, means.len())?;
     let padded = rows.len().next_multiple_of(network::BLOCK_ROWS);
-    let finite = means
-        .par_chunks_mut(READ)
-        .enumerate()
-        .map_init(
-            || vec![ABOVE; READ / WIDTH * padded],
-            |room, (block, means)| {
-                let finite = read(rows, block * READ, means.len(), room);
-                for (lines, means) in room.chunks_mut(padded).zip(means.chunks_mut(WIDTH)) {
-                    let mut line = ABOVE;
-                    dispatch!(isa, trimmed(rows.len(), trim, lines, &mut line));
-                    means.copy_from_slice(&line.0[..means.len()]);
-                }
-                finite
-            },
-        )
-        .reduce(|| true, |a, b| a && b);
-    if finite {
+    let finite = AtomicBool::new(true);
+    let blocks = means.par_chunks_mut(READ).enumerate();
+    let room = || vec![ABOVE; READ / WIDTH * padded];
+    threads::for_each_with(blocks, 1, room, |room, (block, means)| {
+        finite.fetch_and(read(rows, block * READ, means.len(), room), Relaxed);
+        for (lines, means) in room.chunks_mut(padded).zip(means.chunks_mut(WIDTH)) {
+            let mut line = ABOVE;
+            dispatch!(isa, trimmed(rows.len(), trim, lines, &mut line));
+            means.copy_from_slice(&line.0[..means.len()]);
+        }
+    })?;
+    if finite.into_inner() {
         Ok(())
     } else {
         Err(refusal(rows, cols))

@@ -17,13 +17,14 @@ mod scalar;
 
 use std::ops::Range;
 
-use rayon::prelude::*;
+use rayon::iter::IntoParallelIterator;
 
 use super::{Packed, strips::aligned};
 use crate::{
     error::{CoreError, check_length},
     isa::{Isa, dispatch},
     prefetch,
+    threads::{self, Watch},
 };
 
 /// What every kernel takes at once: it is given whole steps only.
@@ -56,11 +57,10 @@ pub fn add_hamming(isa: Isa, packed: Packed<'_>, total: &mut [u64]) -> Result<()
     check_length("total", rows * rows, total.len())?;
     let whole = packed.cols() / (8 * STEP_BYTES) * STEP_BYTES;
     let heads: Vec<&[u8]> = packed.iter().map(|row| &row[..whole]).collect();
-    add_rows(isa, &heads, total);
+    add_rows(isa, &heads, total)?;
     let rest = padded_rest(packed, whole);
     let rests: Vec<&[u8]> = rest.chunks_exact(STEP_BYTES).collect();
-    add_rows(isa, &rests, total);
-    Ok(())
+    add_rows(isa, &rests, total)
 }
 
 /// What is left after the whole steps, filled up with zeros, which agree in every row.
@@ -86,9 +86,9 @@ struct Rectangle {
     sums: Vec<[u64; NEAR]>,
 }
 
-fn add_rows(isa: Isa, rows: &[&[u8]], total: &mut [u64]) {
+fn add_rows(isa: Isa, rows: &[&[u8]], total: &mut [u64]) -> Result<(), CoreError> {
     let count = rows.len();
-    let (height, width) = match rayon::current_num_threads() {
+    let (height, width) = match threads::count() {
         1 => (HEIGHT, count.max(1)),
         _ if count < FEW => (3 * PASSING, SHARE.1),
         _ => SHARE,
@@ -98,13 +98,14 @@ fn add_rows(isa: Isa, rows: &[&[u8]], total: &mut [u64]) {
         lefts.map(move |left| (top, left))
     });
     let corners: Vec<_> = corners.collect();
-    let done: Vec<Rectangle> = corners
-        .into_par_iter()
-        .map(|(top, left)| rectangle(isa, rows, (height, width), (top, left)))
-        .collect();
+    let watch = Watch::new();
+    let done = threads::collect(corners.into_par_iter(), |corner| {
+        rectangle(isa, rows, (height, width), corner, &watch)
+    })?;
     for rectangle in done {
         add_rectangle(&rectangle, count, total);
     }
+    Ok(())
 }
 
 /// Adds what lies above the diagonal to both halves of the matrix.
@@ -124,13 +125,20 @@ fn add_rectangle(rectangle: &Rectangle, count: usize, total: &mut [u64]) {
 
 /// The distances between the rows from the top and those from the left, as many of each as `size`
 /// says or as there are; most pairs below the diagonal are left out.
-fn rectangle(isa: Isa, rows: &[&[u8]], size: (usize, usize), corner: (usize, usize)) -> Rectangle {
+fn rectangle(
+    isa: Isa,
+    rows: &[&[u8]],
+    size: (usize, usize),
+    corner: (usize, usize),
+    watch: &Watch,
+) -> Result<Rectangle, CoreError> {
     let ((height, width), (top, left)) = (size, corner);
     let above = &rows[top..rows.len().min(top + height)];
     let beside = &rows[left..rows.len().min(left + width)];
     let mut sums = vec![[0; NEAR]; above.len() * beside.len().div_ceil(NEAR)];
     let (mut panel, mut near) = (Panel::default(), Panel::default());
     for start in (0..above[0].len()).step_by(BLOCK_BYTES) {
+        watch.check()?;
         let range = start..above[0].len().min(start + BLOCK_BYTES);
         let panel = panel.copy(above, range.clone());
         for (group, column) in (0..beside.len()).step_by(NEAR).enumerate() {
@@ -146,12 +154,12 @@ fn rectangle(isa: Isa, rows: &[&[u8]], size: (usize, usize), corner: (usize, usi
             pass_by(isa, &panel[..needed], &now, &later, sums);
         }
     }
-    Rectangle {
+    Ok(Rectangle {
         top,
         left,
         height: above.len(),
         sums,
-    }
+    })
 }
 
 /// Compares rows of a panel with the near ones, a line of `sums` for each; meanwhile asks for the lines

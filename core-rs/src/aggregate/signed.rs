@@ -15,7 +15,7 @@
 //!
 //! O(n d) for all of them; memory: 4096 columns of all rows for each thread.
 
-use rayon::prelude::*;
+use rayon::{iter::IndexedParallelIterator, slice::ParallelSliceMut};
 
 use super::{
     Packed, Refusal,
@@ -27,6 +27,7 @@ use super::{
 use crate::{
     error::{CoreError, check_length},
     isa::Isa,
+    threads,
 };
 
 /// Bytes of a row that are copied at once.
@@ -77,8 +78,7 @@ pub fn mean(
             twice_less(&mut sums, all);
             write(&products, &sums, divisor, means);
         },
-    );
-    Ok(())
+    )
 }
 
 /// Writes the trimmed mean of the contributions for each column.
@@ -120,8 +120,7 @@ pub fn trimmed_mean(
             add_masked(isa, &numbers, kept.once.terms(), &mut sums);
             write(&fixed, &sums, divisor, means);
         },
-    );
-    Ok(())
+    )
 }
 
 /// Calls `work` with each strip of all rows and the output of its columns.
@@ -130,10 +129,10 @@ fn for_strips(
     order: &[usize],
     height: usize,
     means: &mut [f32],
-    work: impl Fn(&[Strip], &mut [f32]) + Sync,
-) {
+    work: impl Fn(&[Strip], &mut [f32]) + Sync + Send,
+) -> Result<(), CoreError> {
     let blocks = means.par_chunks_mut(8 * BLOCK_BYTES).enumerate();
-    blocks.for_each_init(Vec::new, |room, (block, means)| {
+    threads::for_each_with(blocks, 1, Vec::new, |room, (block, means)| {
         let at = block * BLOCK_BYTES;
         gather(
             packed,
@@ -145,7 +144,7 @@ fn for_strips(
         for (strip, means) in room.chunks_exact(height).zip(means.chunks_mut(8 * STRIP)) {
             work(strip, means);
         }
-    });
+    })
 }
 
 /// A sign times a number is twice the number where the bit is 1, less the number.

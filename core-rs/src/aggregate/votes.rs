@@ -8,7 +8,7 @@ mod digits;
 
 use std::ops::Range;
 
-use rayon::prelude::*;
+use rayon::{iter::IndexedParallelIterator, slice::ParallelSliceMut};
 
 use super::{
     Packed, lanes,
@@ -17,6 +17,7 @@ use super::{
 use crate::{
     error::{CoreError, check_length},
     isa::{Isa, compiled, dispatch},
+    threads,
 };
 
 compiled! { scalar, avx2, avx512, neon over lanes:
@@ -44,12 +45,11 @@ pub fn count_votes(isa: Isa, packed: Packed<'_>, counts: &mut [u32]) -> Result<(
     let digits = digits_of(packed.rows());
     let size = block_bytes(packed.cols());
     let blocks = counts.par_chunks_mut(8 * size).enumerate();
-    blocks.for_each_init(Vec::new, |room, (block, counts)| {
+    threads::for_each_with(blocks, 1, Vec::new, |room, (block, counts)| {
         let bytes = block * size..block * size + counts.len().div_ceil(8);
         count_block(isa, packed, bytes, (0, digits), room);
         write_counts(room, digits, counts);
-    });
-    Ok(())
+    })
 }
 
 /// Writes a bit for each column: 1 where more than half of the contributors say plus; a tie gives 0,
@@ -63,14 +63,14 @@ pub fn majority(isa: Isa, packed: Packed<'_>, bits: &mut [u8]) -> Result<(), Cor
     let start = (1 << digits) - (packed.rows() / 2 + 1);
     let size = block_bytes(packed.cols());
     let blocks = bits.par_chunks_mut(size).enumerate();
-    blocks.for_each_init(Vec::new, |room, (block, bits)| {
+    threads::for_each_with(blocks, 1, Vec::new, |room, (block, bits)| {
         let bytes = block * size..block * size + bits.len();
         count_block(isa, packed, bytes, (start, digits + 1), room);
         let tops = room.iter().skip(digits).step_by(digits + 1);
         for (bits, top) in bits.chunks_mut(LINE).zip(tops) {
             bits.copy_from_slice(&top[..bits.len()]);
         }
-    });
+    })?;
     if let Some(last) = bits.last_mut() {
         *last &= packed.last_byte_mask();
     }
@@ -84,7 +84,7 @@ fn digits_of(rows: usize) -> usize {
 
 /// Bytes of a row in a block, so that every thread gets some four blocks.
 fn block_bytes(cols: usize) -> usize {
-    let share = cols.div_ceil(8) / (4 * rayon::current_num_threads());
+    let share = cols.div_ceil(8) / (4 * threads::count());
     share
         .next_multiple_of(LEAST_BYTES)
         .clamp(LEAST_BYTES, BLOCK_BYTES)

@@ -21,12 +21,16 @@
 //! left of its last byte is 0.
 
 use half::f16;
-use rayon::prelude::*;
+use rayon::{
+    iter::IndexedParallelIterator,
+    slice::{ParallelSlice, ParallelSliceMut},
+};
 
 use crate::{
     error::{CoreError, check_length},
     isa::{Isa, compiled, dispatch},
     signs::rows_of,
+    threads,
     weights::{BLOCK, Scratch, Weight, Weights, WeightsMut, first_not_finite, rows_per_task},
 };
 
@@ -142,22 +146,19 @@ pub fn pack_groups(
     }
     check_length("codes", rows * kind.row_bytes(cols), codes.len())?;
     check_length("scales", rows * row_groups(cols), scales.len())?;
-    let refused = codes
+    let lines = codes
         .par_chunks_mut(kind.row_bytes(cols))
         .zip(scales.par_chunks_mut(row_groups(cols)))
-        .with_min_len(rows_per_task(cols))
-        .enumerate()
-        .filter_map(|(row, (codes, scales))| {
-            let source = Source {
-                base,
-                tuned,
-                row,
-                cols,
-            };
-            pack_row(kind, &source, codes, scales, isa).err()
-        })
-        .find_first(|_| true);
-    refused.map_or(Ok(()), Err)
+        .enumerate();
+    threads::try_each(lines, rows_per_task(cols), |(row, (codes, scales))| {
+        let source = Source {
+            base,
+            tuned,
+            row,
+            cols,
+        };
+        pack_row(kind, &source, codes, scales, isa)
+    })
 }
 
 /// A row to pack.
@@ -260,22 +261,20 @@ fn apply_rows<W: Weight>(
         return Ok(());
     }
     let block = kind.block();
-    weights
+    let lines = weights
         .par_chunks_mut(cols)
         .zip(codes.par_chunks(kind.row_bytes(cols)))
-        .zip(scales.par_chunks(row_groups(cols)))
-        .with_min_len(rows_per_task(cols))
-        .for_each(|((weights, codes), scales)| {
-            let pieces = codes
-                .chunks(block / kind.per_byte())
-                .zip(scales.chunks(block / GROUP));
-            for (weights, (codes, scales)) in weights.chunks_mut(block).zip(pieces) {
-                W::edit(weights, |values| {
-                    dispatch!(isa, apply_block(kind, codes, scales, values));
-                });
-            }
-        });
-    Ok(())
+        .zip(scales.par_chunks(row_groups(cols)));
+    threads::for_each(lines, rows_per_task(cols), |((weights, codes), scales)| {
+        let pieces = codes
+            .chunks(block / kind.per_byte())
+            .zip(scales.chunks(block / GROUP));
+        for (weights, (codes, scales)) in weights.chunks_mut(block).zip(pieces) {
+            W::edit(weights, |values| {
+                dispatch!(isa, apply_block(kind, codes, scales, values));
+            });
+        }
+    })
 }
 
 fn check_content(kind: Codec, cols: usize, codes: &[u8], scales: &[f16]) -> Result<(), CoreError> {

@@ -4,12 +4,13 @@
 //! `B[k, o] * A[k, i]`: each product in float64, which holds it exactly, added in float64 in the order
 //! of k, starting at 0; rounded once to float32. Then `total[o, i] += d[o, i]` in float32.
 
-use rayon::prelude::*;
+use rayon::{iter::IndexedParallelIterator, slice::ParallelSliceMut};
 
 use crate::{
     error::{CoreError, check_length},
     isa::{Isa, compiled, dispatch},
     signs::rows_of,
+    threads,
     weights::rows_per_task,
 };
 
@@ -36,16 +37,13 @@ pub fn add_product(
     if rows == 0 {
         return Ok(());
     }
-    total
-        .par_chunks_mut(cols)
-        .with_min_len(rows_per_task(cols * rank.max(1)))
-        .enumerate()
-        .for_each(|(row, total)| {
-            let column = b.iter().skip(row).step_by(rows).copied();
-            let factors: Vec<f64> = column.map(f64::from).collect();
-            dispatch!(isa, add_row(a, &factors, total));
-        });
-    Ok(())
+    let lines = total.par_chunks_mut(cols).enumerate();
+    let at_least = rows_per_task(cols * rank.max(1));
+    threads::for_each(lines, at_least, |(row, total)| {
+        let column = b.iter().skip(row).step_by(rows).copied();
+        let factors: Vec<f64> = column.map(f64::from).collect();
+        dispatch!(isa, add_row(a, &factors, total));
+    })
 }
 
 #[cfg(test)]

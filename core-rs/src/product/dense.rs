@@ -6,7 +6,10 @@
 //! arithmetic has them.
 
 use half::bf16;
-use rayon::prelude::*;
+use rayon::{
+    iter::IndexedParallelIterator,
+    slice::{ParallelSlice, ParallelSliceMut},
+};
 
 #[cfg(target_arch = "aarch64")]
 use super::neon;
@@ -16,12 +19,13 @@ use super::{avx2, avx512};
 use crate::{
     error::{CoreError, check_length},
     isa::{Isa, dispatch},
+    threads,
 };
 
 /// Rows that a thread takes at a time.
 const CHUNK: usize = 64;
 
-/// Writes the product of one token with every row of weights; `alone` wakes no other thread.
+/// Writes the product of one token with every row of weights.
 ///
 /// # Errors
 /// [`CoreError::Length`] if `weights` is not `y.len()` rows of `x.len()`.
@@ -30,7 +34,6 @@ pub fn multiply_dense(
     weights: &[bf16],
     x: &[f32],
     y: &mut [f32],
-    alone: bool,
 ) -> Result<(), CoreError> {
     let cols = x.len();
     check_length("weights", y.len().saturating_mul(cols), weights.len())?;
@@ -39,14 +42,11 @@ pub fn multiply_dense(
         return Ok(());
     }
     let x: Vec<[f32; LANES]> = x.chunks(LANES).map(even_first).collect();
-    if alone {
+    let chunks = y.par_chunks_mut(CHUNK);
+    let chunks = chunks.zip(weights.par_chunks(CHUNK * cols));
+    threads::for_each(chunks, 1, |(y, weights)| {
         multiply_rows(isa, weights, cols, &x, y);
-    } else {
-        let chunks = y.par_chunks_mut(CHUNK);
-        let chunks = chunks.zip(weights.par_chunks(CHUNK * cols));
-        chunks.for_each(|(y, weights)| multiply_rows(isa, weights, cols, &x, y));
-    }
-    Ok(())
+    })
 }
 
 fn multiply_rows(isa: Isa, weights: &[bf16], cols: usize, x: &[[f32; LANES]], y: &mut [f32]) {

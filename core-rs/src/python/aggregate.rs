@@ -5,7 +5,7 @@ use pyo3::{buffer::PyBuffer, prelude::*};
 use super::{
     buffers::{Held, addresses, borrow, borrow_mut},
     machine::chosen,
-    run_on,
+    threads::run_on,
 };
 use crate::{
     aggregate::{Packed, dense, hamming, signed, votes},
@@ -150,5 +150,5 @@ pub(super) fn popcount_registers(
     isa: Option<&str>,
 ) -> PyResult<usize> {
     let isa = chosen(isa)?;
-    run_on(py, None, || Ok(hamming::registers(isa, steps)))
+    run_on(py, Some(1), || Ok(hamming::registers(isa, steps)))
 }

@@ -6,7 +6,7 @@ use pyo3::{buffer::PyBuffer, exceptions::PyValueError, prelude::*};
 use super::{
     buffers::{Held, addresses, borrow, borrow_mut},
     machine::chosen,
-    run, run_on,
+    threads::run_on,
 };
 use crate::codes::{
     self, Codes, CodesMut,
@@ -34,7 +34,7 @@ pub(super) fn pack_codes2(
         zeros: borrow_mut(&mut zeros, &used[..1])?,
     };
     let values = borrow(&values)?;
-    run(py, || codes::pack_codes2(values, cols, group, out))
+    run_on(py, None, || codes::pack_codes2(values, cols, group, out))
 }
 
 /// Reads values back from two-bit codes.
@@ -55,7 +55,9 @@ pub(super) fn unpack_codes2(
         scales: borrow(&scales)?.reinterpret_cast(),
         zeros: borrow(&zeros)?,
     };
-    run(py, || codes::unpack_codes2(packed, cols, group, values))
+    run_on(py, None, || {
+        codes::unpack_codes2(packed, cols, group, values)
+    })
 }
 
 fn codec_named(name: &str) -> PyResult<Codec> {

@@ -11,7 +11,12 @@ pub(super) fn to_python(py: Python<'_>, error: CoreError) -> PyErr {
     if let CoreError::Io { path, source } = &error {
         return os_error(path, source);
     }
-    input_error(py, &error).unwrap_or_else(|failure| failure)
+    gym_error(py, "InputError", &error.to_string(), error.hint())
+}
+
+/// What does not fit into the machine.
+pub(super) fn does_not_fit(py: Python<'_>, message: &str, hint: &str) -> PyErr {
+    gym_error(py, "DoesNotFitError", message, Some(hint))
 }
 
 /// With the arguments from which Python picks the subclass, `FileNotFoundError` and so on.
@@ -31,11 +36,13 @@ fn without_code(source: &std::io::Error) -> String {
     text[..end].to_owned()
 }
 
-fn input_error(py: Python<'_>, error: &CoreError) -> PyResult<PyErr> {
-    let class = py.import("zoo.core.errors")?.getattr("InputError")?;
-    let options = PyDict::new(py);
-    options.set_item("hint", error.hint())?;
-    Ok(PyErr::from_value(
-        class.call((error.to_string(),), Some(&options))?,
-    ))
+/// One of the classes of `zoo.core.errors`.
+fn gym_error(py: Python<'_>, class: &str, message: &str, hint: Option<&str>) -> PyErr {
+    let made = || {
+        let options = PyDict::new(py);
+        options.set_item("hint", hint)?;
+        let class = py.import("zoo.core.errors")?.getattr(class)?;
+        class.call((message,), Some(&options))
+    };
+    made().map_or_else(|failure| failure, PyErr::from_value)
 }

@@ -2,7 +2,7 @@
 
 use pyo3::{buffer::PyBuffer, prelude::*};
 
-use super::{buffers::borrow, run};
+use super::{buffers::borrow, threads::run_on};
 use crate::identity::IdentityHasher;
 
 /// `base_identity` over tensors that are given one by one.
@@ -25,10 +25,10 @@ impl PyIdentityHasher {
         data: PyBuffer<u8>,
     ) -> PyResult<()> {
         let bytes = borrow(&data)?;
-        run(py, || self.0.add(name, dtype, &shape, bytes))
+        run_on(py, None, || self.0.add(name, dtype, &shape, bytes))
     }
 
     fn finish(&self, py: Python<'_>) -> PyResult<String> {
-        run(py, || self.0.finish())
+        run_on(py, Some(1), || self.0.finish())
     }
 }

@@ -5,7 +5,7 @@ use pyo3::{buffer::PyBuffer, prelude::*};
 use super::{
     buffers::{borrow, borrow_mut},
     machine::chosen,
-    run_on,
+    threads::run_on,
 };
 use crate::limits;
 
@@ -35,8 +35,5 @@ pub(super) fn limit_in_place(
 ) -> PyResult<()> {
     let isa = chosen(isa)?;
     let data = borrow_mut(&mut data, &[])?;
-    run_on(py, threads, || {
-        limits::in_place(data, isa);
-        Ok(())
-    })
+    run_on(py, threads, || limits::in_place(data, isa))
 }

@@ -6,7 +6,7 @@ use pyo3::{buffer::PyBuffer, prelude::*};
 use super::{
     buffers::{addresses, borrow, borrow_mut},
     machine::chosen,
-    run, run_on,
+    threads::run_on,
 };
 use crate::product::{How, Method, Signs, dense, multiply};
 
@@ -27,22 +27,13 @@ pub(super) fn sign_product(
     threads: Option<usize>,
 ) -> PyResult<()> {
     let method = if exact { Method::Exact } else { Method::Int8 };
-    let (isa, alone) = (chosen(isa)?, threads == Some(1));
-    let how = How {
-        isa,
-        method,
-        add,
-        alone,
-    };
+    let isa = chosen(isa)?;
+    let how = How { isa, method, add };
     let used = [addresses(&x), addresses(&bits), addresses(&scales)];
     let y = borrow_mut(&mut y, &used)?;
     let (x, bits, scales) = (borrow(&x)?, borrow(&bits)?, borrow(&scales)?);
     let signs = Signs { bits, scales, cols };
-    let work = || multiply(how, x, signs, y);
-    if alone {
-        return run(py, work);
-    }
-    run_on(py, threads, work)
+    run_on(py, threads, || multiply(how, x, signs, y))
 }
 
 /// Writes the product of one token with every row of bf16 weights, given as unsigned integers.
@@ -59,10 +50,5 @@ pub(super) fn dense_product(
     let isa = chosen(isa)?;
     let y = borrow_mut(&mut y, &[addresses(&x), addresses(&weights)])?;
     let (x, weights) = (borrow(&x)?, borrow(&weights)?.reinterpret_cast());
-    let alone = threads == Some(1);
-    let work = || dense::multiply_dense(isa, weights, x, y, alone);
-    if alone {
-        return run(py, work);
-    }
-    run_on(py, threads, work)
+    run_on(py, threads, || dense::multiply_dense(isa, weights, x, y))
 }

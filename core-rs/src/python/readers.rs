@@ -8,7 +8,7 @@ use pyo3::{
     types::{PyBytes, PyList},
 };
 
-use super::run;
+use super::threads::run_on;
 use crate::{
     delta, digest,
     gguf::{self, Array, Number, Value},
@@ -26,13 +26,11 @@ pub(super) fn read_header(
     path: PathBuf,
     finite: bool,
 ) -> PyResult<(Vec<PyTensor>, BTreeMap<String, String>)> {
-    let header = run(py, || {
-        if finite {
-            safetensors::finite::read_finite(&path)
-        } else {
-            safetensors::read_header(&path)
-        }
-    })?;
+    let header = if finite {
+        run_on(py, None, || safetensors::finite::read_finite(&path))
+    } else {
+        run_on(py, Some(1), || safetensors::read_header(&path))
+    }?;
     Ok((py_tensors(header.tensors), header.metadata))
 }
 
@@ -48,7 +46,7 @@ pub(super) fn read_delta(
     py: Python<'_>,
     path: PathBuf,
 ) -> PyResult<(String, String, Vec<PyTensor>)> {
-    let delta = run(py, || delta::read_delta(&path))?;
+    let delta = run_on(py, None, || delta::read_delta(&path))?;
     Ok((
         delta.digest,
         delta.text,
@@ -63,7 +61,7 @@ pub(super) fn base_identity(
     files: Vec<PathBuf>,
     names: Vec<String>,
 ) -> PyResult<String> {
-    run(py, || identity::base_identity(&files, &names))
+    run_on(py, None, || identity::base_identity(&files, &names))
 }
 
 /// BLAKE3 of a file with some bytes read as ASCII `0`, as 64 hexadecimal digits.
@@ -74,7 +72,7 @@ pub(super) fn file_digest(
     zero_at: u64,
     zero_len: u64,
 ) -> PyResult<String> {
-    run(py, || digest::file_digest(&path, zero_at, zero_len))
+    run_on(py, None, || digest::file_digest(&path, zero_at, zero_len))
 }
 
 /// Name, type, dimensions (innermost first), first byte, one past the last byte.
@@ -88,7 +86,7 @@ pub(super) fn read_gguf_header(
     py: Python<'_>,
     path: PathBuf,
 ) -> PyResult<(u32, u64, Vec<(String, Py<PyAny>)>, Vec<PyGgufTensor>)> {
-    let header = run(py, || gguf::read_header(&path))?;
+    let header = run_on(py, Some(1), || gguf::read_header(&path))?;
     let metadata = header.metadata.into_iter();
     let metadata = metadata.map(|(key, value)| Ok((key, gguf_value(py, value)?)));
     let tensors = header.tensors.into_iter();

@@ -5,7 +5,7 @@ use pyo3::{buffer::PyBuffer, exceptions::PyValueError, prelude::*};
 use super::{
     buffers::{Held, addresses, borrow, borrow_mut},
     machine::chosen,
-    run_on,
+    threads::run_on,
 };
 use crate::signs::{self, Axis, Planes, PlanesMut};
 

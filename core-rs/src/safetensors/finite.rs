@@ -2,10 +2,10 @@
 
 use std::{fs::File, path::Path};
 
-use rayon::prelude::*;
+use rayon::{iter::IndexedParallelIterator, slice::ParallelSlice};
 
 use super::{Header, HeaderError, TensorInfo, header_of, open, read_range};
-use crate::error::CoreError;
+use crate::{error::CoreError, threads};
 
 /// Bytes read at a time; a whole number of values of every type.
 const PIECE_BYTES: u64 = 4 << 20;
@@ -102,7 +102,7 @@ pub(crate) fn check(file: &File, path: &Path, header: &Header) -> Result<(), Cor
         let Some(spelling) = Spelling::of(tensor.dtype.name) else {
             continue;
         };
-        if let Some((place, value)) = search(file, tensor, spelling).map_err(CoreError::io(path))? {
+        if let Some((place, value)) = search((file, path), tensor, spelling)? {
             return Err(CoreError::Header {
                 path: path.to_owned(),
                 reason: HeaderError::NotFinite {
@@ -118,20 +118,19 @@ pub(crate) fn check(file: &File, path: &Path, header: &Header) -> Result<(), Cor
 
 /// The first value of a tensor that is not finite, by its number.
 fn search(
-    file: &File,
+    (file, path): (&File, &Path),
     tensor: &TensorInfo,
     spelling: Spelling,
-) -> std::io::Result<Option<(u64, &'static str)>> {
+) -> Result<Option<(u64, &'static str)>, CoreError> {
     let mut at = tensor.start;
     while at < tensor.stop {
-        let piece = read_range(file, at, PIECE_BYTES.min(tensor.stop - at))?;
-        let found = piece
-            .par_chunks(BLOCK_BYTES)
-            .enumerate()
-            .find_map_first(|(number, block)| {
-                let (place, value) = spelling.find(tensor.dtype.name, block)?;
-                Some((number * BLOCK_BYTES / spelling.bytes + place, value))
-            });
+        let piece = read_range(file, at, PIECE_BYTES.min(tensor.stop - at));
+        let piece = piece.map_err(CoreError::io(path))?;
+        let blocks = piece.par_chunks(BLOCK_BYTES).enumerate();
+        let found = threads::find_first(blocks, 1, |(number, block)| {
+            let (place, value) = spelling.find(tensor.dtype.name, block)?;
+            Some((number * BLOCK_BYTES / spelling.bytes + place, value))
+        })?;
         if let Some((place, value)) = found {
             let before = (at - tensor.start) / spelling.bytes as u64;
             return Ok(Some((before + place as u64, value)));

@@ -1,6 +1,6 @@
 //! Applying: handing out rows to threads, two at a time.
 
-use rayon::prelude::*;
+use rayon::{iter::IndexedParallelIterator, slice::ParallelSliceMut};
 
 #[cfg(target_arch = "aarch64")]
 use super::neon;
@@ -10,6 +10,7 @@ use super::{avx2, avx512};
 use crate::{
     error::{CoreError, check_length},
     isa::{Isa, dispatch},
+    threads,
     weights::{Weight, WeightsMut, rows_per_task},
 };
 
@@ -49,17 +50,17 @@ fn apply_rows<W: Weight>(
     planes.check(rows, cols)?;
     check_length("scales", axis.scales(rows, cols), scales.len())?;
     check_scales(axis, cols, scales)?;
-    if rows > 0 {
-        let job = Job {
-            cols,
-            axis,
-            planes,
-            scales,
-            isa,
-        };
-        job.apply(weights);
+    if rows == 0 {
+        return Ok(());
     }
-    Ok(())
+    let job = Job {
+        cols,
+        axis,
+        planes,
+        scales,
+        isa,
+    };
+    job.apply(weights)
 }
 
 /// What all rows have in common.
@@ -72,28 +73,26 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn apply<W: Weight>(&self, weights: &mut [W]) {
+    fn apply<W: Weight>(&self, weights: &mut [W]) -> Result<(), CoreError> {
         let side_by_side =
             matches!(self.axis, Axis::Row | Axis::Matrix) && self.planes.mask.is_none();
-        weights
-            .par_chunks_mut(2 * self.cols)
-            .with_min_len(rows_per_task(self.cols).div_ceil(2))
-            .enumerate()
-            .for_each(|(pair, weights)| {
-                let (first, second) = weights.split_at_mut(self.cols);
-                let first = self.row(2 * pair, first);
-                if second.is_empty() {
-                    return self.apply_row(first);
+        let pairs = weights.par_chunks_mut(2 * self.cols).enumerate();
+        let at_least = rows_per_task(self.cols).div_ceil(2);
+        threads::for_each(pairs, at_least, |(pair, weights)| {
+            let (first, second) = weights.split_at_mut(self.cols);
+            let first = self.row(2 * pair, first);
+            if second.is_empty() {
+                return self.apply_row(first);
+            }
+            let both = [first, self.row(2 * pair + 1, second)];
+            if side_by_side {
+                dispatch!(self.isa, apply_pair(both));
+            } else {
+                for row in both {
+                    self.apply_row(row);
                 }
-                let both = [first, self.row(2 * pair + 1, second)];
-                if side_by_side {
-                    dispatch!(self.isa, apply_pair(both));
-                } else {
-                    for row in both {
-                        self.apply_row(row);
-                    }
-                }
-            });
+            }
+        })
     }
 
     fn row<'b, W>(&'b self, row: usize, weights: &'b mut [W]) -> ApplyRow<'b, W> {

@@ -1,6 +1,9 @@
 //! Packing: handing out rows to threads, and what the sums become.
 
-use rayon::prelude::*;
+use rayon::{
+    iter::{IndexedParallelIterator, IntoParallelIterator},
+    slice::{ParallelSlice, ParallelSliceMut},
+};
 
 #[cfg(target_arch = "aarch64")]
 use super::neon;
@@ -10,6 +13,7 @@ use super::{avx2, avx512};
 use crate::{
     error::{CoreError, check_length},
     isa::{Isa, dispatch},
+    threads,
     weights::{BLOCK, Weight, Weights, first_not_finite, rows_per_task},
 };
 
@@ -58,13 +62,13 @@ pub fn pack_signs(
         (Weights::Bf16(base), Weights::F32(tuned)) => job.pack(base, tuned, &mut planes),
         (Weights::Bf16(base), Weights::F16(tuned)) => job.pack(base, tuned, &mut planes),
         (Weights::Bf16(base), Weights::Bf16(tuned)) => job.pack(base, tuned, &mut planes),
-    };
+    }?;
     if let Some(index) = sums.iter().position(|sum| !sum.is_finite()) {
         return Err(refusal(base, tuned, cols, job.overflow(index)));
     }
     let counts = match planes.mask {
         None => job.values(rows),
-        Some(mask) => job.nonzeros(mask),
+        Some(mask) => job.nonzeros(mask)?,
     };
     for (scale, (sum, count)) in scales.iter_mut().zip(sums.into_iter().zip(counts)) {
         *scale = mean(sum, count);
@@ -100,14 +104,13 @@ impl Job {
         base: &[B],
         tuned: &[T],
         planes: &mut PlanesMut<'_>,
-    ) -> Vec<f64> {
+    ) -> Result<Vec<f64>, CoreError> {
         match self.axis {
             Axis::Column => self.columns(base, tuned, planes),
-            Axis::Matrix => vec![
-                self.rows(base, tuned, planes)
-                    .iter()
-                    .fold(0.0, |a, b| a + b),
-            ],
+            Axis::Matrix => {
+                let sums = self.rows(base, tuned, planes)?;
+                Ok(vec![sums.iter().fold(0.0, |a, b| a + b)])
+            }
             Axis::Row | Axis::Group(_) => self.rows(base, tuned, planes),
         }
     }
@@ -118,22 +121,22 @@ impl Job {
         base: &[B],
         tuned: &[T],
         planes: &mut PlanesMut<'_>,
-    ) -> Vec<f64> {
+    ) -> Result<Vec<f64>, CoreError> {
         let (cols, isa, group) = (self.cols, self.isa, self.axis.group(self.cols));
         let (rows, sums_of_row) = (base.len() / cols, self.axis.scales_of_row(cols));
         let strip_rows = rows_per_task(cols);
         let mut sums = vec![0.0; rows * sums_of_row];
-        strips(planes, strip_rows * row_bytes(cols))
+        let strips = strips(planes, strip_rows * row_bytes(cols))
             .into_par_iter()
             .zip(sums.par_chunks_mut(strip_rows * sums_of_row))
-            .enumerate()
-            .for_each(|(strip, (planes, sums))| {
-                let sums = sums.chunks_mut(sums_of_row);
-                let rows = self.rows_of_strip(base, tuned, strip * strip_rows, planes);
-                rows.zip(sums)
-                    .for_each(|(row, sums)| dispatch!(isa, pack_row(row, group, sums)));
-            });
-        sums
+            .enumerate();
+        threads::for_each(strips, 1, |(strip, (planes, sums))| {
+            let sums = sums.chunks_mut(sums_of_row);
+            let rows = self.rows_of_strip(base, tuned, strip * strip_rows, planes);
+            rows.zip(sums)
+                .for_each(|(row, sums)| dispatch!(isa, pack_row(row, group, sums)));
+        })?;
+        Ok(sums)
     }
 
     /// The sums of all columns: float32 within a block of rows, float64 over the blocks.
@@ -142,25 +145,22 @@ impl Job {
         base: &[B],
         tuned: &[T],
         planes: &mut PlanesMut<'_>,
-    ) -> Vec<f64> {
+    ) -> Result<Vec<f64>, CoreError> {
         let (cols, isa) = (self.cols, self.isa);
-        let blocks: Vec<Vec<f32>> = strips(planes, COLUMN_BLOCK * row_bytes(cols))
-            .into_par_iter()
-            .enumerate()
-            .map(|(strip, planes)| {
-                let mut sums = vec![0.0; cols];
-                let rows = self.rows_of_strip(base, tuned, strip * COLUMN_BLOCK, planes);
-                rows.for_each(|row| dispatch!(isa, pack_columns(row, &mut sums)));
-                sums
-            })
-            .collect();
+        let strips = strips(planes, COLUMN_BLOCK * row_bytes(cols)).into_par_iter();
+        let blocks: Vec<Vec<f32>> = threads::collect(strips.enumerate(), |(strip, planes)| {
+            let mut sums = vec![0.0; cols];
+            let rows = self.rows_of_strip(base, tuned, strip * COLUMN_BLOCK, planes);
+            rows.for_each(|row| dispatch!(isa, pack_columns(row, &mut sums)));
+            Ok(sums)
+        })?;
         let mut sums = vec![0.0; cols];
         for block in blocks {
             sums.iter_mut()
                 .zip(block)
                 .for_each(|(sum, part)| *sum += f64::from(part));
         }
-        sums
+        Ok(sums)
     }
 
     /// The rows from `first` on whose planes a strip has.
@@ -206,16 +206,23 @@ impl Job {
     }
 
     /// As `values`, the nonzero ones.
-    fn nonzeros(self, mask: &[u8]) -> Vec<usize> {
-        let rows = mask.par_chunks(row_bytes(self.cols));
-        match self.axis {
-            Axis::Matrix => vec![rows.map(ones).sum()],
-            Axis::Row => rows.map(ones).collect(),
-            Axis::Column => ones_of_columns(mask, self.cols),
-            Axis::Group(group) => rows
-                .flat_map_iter(|row| row.chunks(group / 8).map(ones))
-                .collect(),
+    fn nonzeros(self, mask: &[u8]) -> Result<Vec<usize>, CoreError> {
+        if self.axis == Axis::Column {
+            return Ok(ones_of_columns(mask, self.cols));
         }
+        let (row, of_row) = (row_bytes(self.cols), self.axis.scales_of_row(self.cols));
+        let mut counts = vec![0; mask.len() / row * of_row];
+        let rows = mask.par_chunks(row).zip(counts.par_chunks_mut(of_row));
+        let group = self.axis.group(self.cols).div_ceil(8);
+        threads::for_each(rows, rows_per_task(self.cols), |(row, counts)| {
+            for (part, count) in row.chunks(group).zip(counts) {
+                *count = ones(part);
+            }
+        })?;
+        if self.axis == Axis::Matrix {
+            return Ok(vec![counts.iter().sum()]);
+        }
+        Ok(counts)
     }
 
     /// The error for the sum at `index` among finite values.

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from zoo.core.safetensors import Header, TensorInfo, read_header
     from zoo.core.selftest import Verdict, self_test
     from zoo.core.signs import apply_signs, pack_signs, unpack_signs
+    from zoo.core.threads import use_threads
 
 __all__ = [
     "DType",
@@ -78,6 +79,7 @@ __all__ = [
     "unpack_codes2",
     "unpack_groups",
     "unpack_signs",
+    "use_threads",
 ]
 
 _HOMES = {
@@ -118,6 +120,7 @@ _HOMES = {
     "unpack_codes2": "codes",
     "unpack_groups": "codes",
     "unpack_signs": "signs",
+    "use_threads": "threads",
 }
 
 

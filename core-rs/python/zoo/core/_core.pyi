@@ -33,6 +33,7 @@ __all__ = [
     "trimmed_mean",
     "unpack_codes2",
     "unpack_signs",
+    "use_threads",
 ]
 
 __version__: str
@@ -194,3 +195,4 @@ def trimmed_mean(
     how: tuple[str | None, int | None],
 ) -> None: ...
 def popcount_registers(steps: int, isa: str | None) -> int: ...
+def use_threads(count: int) -> None: ...

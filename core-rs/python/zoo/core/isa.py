@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, cast
 from zoo.core import _core
 
 Isa: TypeAlias = Literal["avx512", "avx2", "neon", "scalar"]
-"""`avx512` stands for F, BW, DQ, VL, VBMI, VPOPCNTDQ, VNNI and BF16; `scalar` is plain Rust."""
+"""`avx512` stands for F, BW, DQ, VL, VBMI, VPOPCNTDQ and VNNI; `scalar` is plain Rust."""
 
 
 def available_isas() -> tuple[Isa, ...]:
