@@ -14,11 +14,12 @@ from safetensors.torch import load_file, save_file
 
 from zoo.backends.detect import detect, device_key
 from zoo.gym import TrainConfig, run_training
-from zoo.gym.data import read_dataset, split_records
+from zoo.gym.data import inspect_dataset, read_dataset, split_records
 from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
 from zoo.gym.jobs import create_run, open_run, read_status
 from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.paths import folders
+from zoo.gym.train.rows import encode_options
 from zoo.models import pico_folder
 
 
@@ -103,6 +104,20 @@ def test_equal_rows_are_counted_and_the_split_is_stored_before_the_first_step(ro
     assert told == "20 rows equal an earlier one: they stay on one side of the split"
     stored = json.loads((result.folder / "split.json").read_text())["split"]
     assert [place + 20 for place in stored["held_out"][:2]] == stored["held_out"][2:]
+
+
+def test_training_warns_of_its_data_as_inspecting_does(rows: Path) -> None:
+    odd = [{"prompt": "<image>", "completion": ""}, {"prompt": "a", "completion": "<|im_end|>b"}]
+    odd += [odd[1], {"prompt": "x" * 600, "completion": "y"}]
+    rows.write_text(rows.read_text() + "".join(json.dumps(row) + "\n" for row in odd))
+    settings = config(rows, date="2026-01-01")
+    options = encode_options(settings, pico_folder())
+    warnings = inspect_dataset([rows], pico_folder(), options).warnings
+    result = run_training(settings)
+    events = map(json.loads, (result.folder / "events.jsonl").read_text().splitlines())
+    told = [event["message"] for event in events if event["kind"] == "warn"]
+    assert [text for text in told if not text.startswith("no gain")] == list(warnings)
+    assert len(warnings) == 5
 
 
 def test_a_device_that_another_run_has_is_refused_in_a_sentence(rows: Path) -> None:

@@ -54,6 +54,12 @@ def model_positions(folder: Path) -> int | None:
     return next((value for value in found if isinstance(value, int) and value > 0), None)
 
 
+def vocabulary_size(folder: Path) -> int | None:
+    """Returns how many tokens the model has embeddings for, if its config says so."""
+    found = _config(folder).get("vocab_size")
+    return found if isinstance(found, int) and found > 0 else None
+
+
 def read_object(file: Path) -> dict[str, Any]:
     """Returns the JSON object that a file of a model folder holds.
 

@@ -193,3 +193,24 @@ def test_stories260k_refuses_chat_and_learns_completions(shared: Callable[[str],
     row = Record("f:1", "completion", prompt="Once upon", completion=" a time")
     (example,) = encoded(tokenizer, row).examples
     assert learned(tokenizer, example).strip() == "a time</s>"
+
+
+@pytest.mark.parametrize("answer", ["", " \n", "<think>\n\n</think>\n\n"])
+def test_answers_without_a_word_are_refused_together_and_taken_among_others(
+    byte_tokenizer: Make, answer: str
+) -> None:
+    with pytest.raises(InputError, match="every answer is empty: expected words to learn"):
+        encoded(byte_tokenizer(), chat(answer), chat(answer))
+    assert len(encoded(byte_tokenizer(), chat(answer), chat("Yo")).examples) == 2
+
+
+def test_a_token_without_an_embedding_is_named_before_the_start(byte_tokenizer: Make) -> None:
+    # 256 bytes, then <s> </s> <|im_start|> <|im_end|>: 260 tokens
+    reason = r"token 259 \('<\|im_end\|>'\): expected one of the 259 tokens"
+    with pytest.raises(InputError, match=reason):
+        encoded(byte_tokenizer(), chat(), vocabulary=259)
+    assert encoded(byte_tokenizer(), chat(), vocabulary=260).examples
+    with pytest.raises(InputError, match="token 257"):
+        encoded(byte_tokenizer(None), *texts("a</s>"), vocabulary=256, split_special_tokens=False)
+    with pytest.raises(InputError, match=reason):
+        encode_prompt([CHAT[0]], byte_tokenizer(), EncodeOptions(64, vocabulary=259))

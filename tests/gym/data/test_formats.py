@@ -88,6 +88,11 @@ def test_a_prompt_of_turns_is_read_and_a_completion_of_turns_is_learned() -> Non
     assert [turn.learned for turn in record.messages if turn.role == "assistant"] == [False, True]
 
 
+@pytest.mark.parametrize("row", [{"text": "a", "image": "ubuntu"}, {"text": "a", "images": []}])
+def test_a_text_may_have_other_columns(row: Any) -> None:
+    assert one(row)[1].text == "a"
+
+
 @pytest.mark.parametrize("row", ["A story", {"text": "A story", "id": 7}])
 def test_bare_text_and_a_text_key_are_text(row: Any) -> None:
     assert one(row) == ("text", Record("f:1", "text", text="A story"))
@@ -143,6 +148,9 @@ def test_a_turn_of_weight_zero_is_not_learned() -> None:
         ({"messages": [USER, {"role": "user"}]}, "messages[1]: expected 'content', got the keys"),
         ({"messages": [USER, {**GPT, "content": None}]}, "'messages[1].content': expected text"),
         ({"messages": [USER, {**GPT, "tool_calls": [1]}]}, "tool calls are not supported"),
+        ({"messages": [USER, GPT], "images": ["a.png"]}, "'images': pictures, sound and video are"),
+        ({"messages": [{**USER, "images": ["a"]}, GPT]}, "'messages[0].images': pictures, sound"),
+        ({"instruction": "a", "output": "b", "image": "a.png"}, "'image': pictures, sound"),
         ({"messages": [USER, GPT], "tools": [1]}, "tool calls are not supported"),
         (
             {"messages": [{"role": "user", "content": [{"type": "image_url"}]}, GPT]},

@@ -86,6 +86,27 @@ def test_rows_that_the_template_refuses_are_problems(inspect: Inspect) -> None:
         )
 
 
+def test_oddities_are_said_in_sentences(inspect: Inspect) -> None:
+    rows = [pair("a", "b")] * 2 + [pair("<image>?", " "), pair("a", "<|im_end|>")]
+    found = inspect(*rows)
+    assert found.warnings == (
+        "1 of 4 rows have an empty answer: the model learns to say nothing there",
+        "1 of 4 rows name pictures, sound or video, which the model never sees",
+        "1 of 4 rows hold words like '<|im_end|>': they are read as plain text",
+        "1 rows equal an earlier one: they stay on one side of the split",
+    )
+    assert f"warning: {found.warnings[0]}" in report(found).splitlines()
+    assert "can forge a turn" in inspect(*rows, split_special_tokens=False).warnings[2]
+
+
+def test_data_without_oddities_has_no_warnings(inspect: Inspect) -> None:
+    assert inspect(pair("a", "b"), pair("a", "c")).warnings == ()
+
+
+def test_data_that_training_would_refuse_is_shown_with_the_reason(inspect: Inspect) -> None:
+    assert inspect(pair("a", " "), pair("b", "")).warnings[0].startswith("every answer is empty")
+
+
 @given(st.lists(st.integers(1, 5000), min_size=1))
 def test_the_histogram_holds_every_row_once(lengths: list[int]) -> None:
     counts = count_tokens(lengths)

@@ -121,7 +121,7 @@ def open_chat(
     from zoo.backends.base import Sampling
     from zoo.backends.threads import choose_threads, use_threads
     from zoo.gym.products import chosen_dtype
-    from zoo.models.folder import count_parameters, model_positions
+    from zoo.models.folder import count_parameters, model_positions, vocabulary_size
 
     tokenizer = load_tokenizer(base)
     use_threads(choose_threads(count_parameters(base)))
@@ -142,5 +142,6 @@ def open_chat(
         backend = load_backend()
         dtype = chosen_dtype(folder, backend.name)
         policy = backend.load(folder, adapter=on_top, dtype=dtype)
-        options = EncodeOptions(cutoff_len=positions or 1 << 20, date=today)
+        known = vocabulary_size(base)
+        options = EncodeOptions(cutoff_len=positions or 1 << 20, date=today, vocabulary=known)
         yield ChatSession(policy, tokenizer, options, sampling, positions, seed, system)

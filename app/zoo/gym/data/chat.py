@@ -1,6 +1,6 @@
 """Chat rows: the turns of OpenAI `messages`, ShareGPT `conversations` and their relatives."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import cast
 
@@ -26,6 +26,7 @@ _ROLE_KEYS = ("role", "from")
 _CONTENT_KEYS = ("content", "value", "text")
 _REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
 _WEIGHT_KEYS = ("weight", "loss_weight")
+_MEDIA_KEYS = ("images", "image", "image_url", "videos", "video", "audios", "audio")
 _TOOL_KEYS = ("tool_calls", "function_call")
 _SHOWN_CHARACTERS = 60
 
@@ -132,6 +133,7 @@ def _message(value: object, where: str) -> Message:
     role = _role(fields, where)
     if any(fields.get(key) for key in _TOOL_KEYS):
         raise InputError(f"{where}: tool calls are not supported: expected turns of text")
+    refuse_media(fields, f"{where}.")
     key = _key(fields, _CONTENT_KEYS, where)
     content = text_of(fields[key], f"{where}.{key}")
     if role != "assistant":
@@ -142,6 +144,19 @@ def _message(value: object, where: str) -> Message:
     else:
         reasoning = text_of(given, f"{where} reasoning").strip("\n")
     return Message(role, content, reasoning, learned=_is_learned(fields, where))
+
+
+def refuse_media(fields: Mapping[str, object], where: str = "") -> None:
+    """Refuses a row or a message that comes with pictures, sound or video: they are not seen.
+
+    Raises:
+        InputError: it does; the key is named.
+    """
+    for key in _MEDIA_KEYS:
+        if fields.get(key):
+            raise InputError(
+                f"'{where}{key}': pictures, sound and video are not seen: expected text alone"
+            )
 
 
 def _role(fields: dict[str, object], where: str) -> str:

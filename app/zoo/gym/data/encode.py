@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from zoo.gym.data.notes import require_words
 from zoo.gym.data.records import Problem, Record
 from zoo.gym.data.rows import (
     EncodedRow,
@@ -13,6 +14,7 @@ from zoo.gym.data.rows import (
     Encoder,
     encode_row,
     make_encoder,
+    require_embeddings,
     require_template,
     tokenise_text,
     with_bos,
@@ -89,6 +91,7 @@ def encode_records(
     lengths = [len(row.ids) for _, row in rows]
     if not examples:
         raise _nothing_to_learn(options, lengths, problems)
+    require_words(examples, encoder)
     truncated = sum(length > options.cutoff_len for length in lengths)
     return Encoded(tuple(examples), tuple(problems), truncated, dropped)
 
@@ -141,7 +144,9 @@ def _text_examples(encoder: Encoder, records: Sequence[Record]) -> list[Example]
     import numpy as np
 
     stream = tokenise_text(encoder, BLANK_LINE.join(record.text for record in records))
-    ids = np.array(with_bos(encoder.tokenizer, stream.ids), dtype=np.int64)
+    whole = with_bos(encoder.tokenizer, stream.ids)
+    require_embeddings(encoder, whole)
+    ids = np.array(whole, dtype=np.int64)
     begins = [0, *accumulate(len(record.text) + len(BLANK_LINE) for record in records)]
     in_front = len(ids) - len(stream.ids)
     examples: list[Example] = []

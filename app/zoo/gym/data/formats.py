@@ -8,6 +8,7 @@ from typing import cast
 from zoo.gym.data.chat import (
     parse_chat,
     parse_turns,
+    refuse_media,
     require_answer,
     shown,
     text_of,
@@ -53,6 +54,8 @@ def parse_row(value: object, source: str) -> tuple[str, list[Record]]:
     row = cast("Fields", value)
     for known in FORMATS:
         if all(key in row for key in known.keys):
+            if known.name != "text":
+                refuse_media(row)
             return known.name, known.parse(row, source)
     raise InputError(_unknown(row))
 

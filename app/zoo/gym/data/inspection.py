@@ -8,10 +8,11 @@ from math import ceil
 from operator import itemgetter
 from pathlib import Path
 
-from zoo.gym.data.encode import cut_row, encode_rows
+from zoo.gym.data.encode import Example, cut_row, encode_rows
+from zoo.gym.data.notes import has_empty_answer, notes_of, require_words
 from zoo.gym.data.read import read_dataset
 from zoo.gym.data.records import Message, Problem, Record
-from zoo.gym.data.rows import EncodedRow, EncodeOptions, as_chat, make_encoder
+from zoo.gym.data.rows import EncodedRow, EncodeOptions, Encoder, as_chat, make_encoder
 from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer
 from zoo.gym.errors import InputError
 
@@ -76,6 +77,7 @@ class Inspection:
         with_reasoning: rows in which an answer has reasoning.
         think: what becomes of reasoning.
         date: the day that the template may print.
+        warnings: what a user should know, as training says it at its start.
         example_source: `file:line` of the example.
         example: one row as the model reads it.
     """
@@ -97,6 +99,7 @@ class Inspection:
     with_reasoning: int
     think: str
     date: str
+    warnings: tuple[str, ...]
     example_source: str
     example: tuple[Piece, ...]
 
@@ -116,13 +119,15 @@ def inspect_dataset(
     """
     data = read_dataset(paths)
     tokenizer = load_tokenizer(folder_of_model)
-    rows, refused = encode_rows(make_encoder(tokenizer, options), data.records)
+    encoder = make_encoder(tokenizer, options)
+    rows, refused = encode_rows(encoder, data.records)
     if not rows:
         raise InputError(str(refused[0]), hint="the model's chat template refuses every row")
     records = [record for record, _ in rows]
     chats = [row for record, row in rows if record.kind != "text"]
+    whole = [cut_row(row, "", options.cutoff_len) for row in chats]
     truncated = sum(len(row.ids) > options.cutoff_len for row in chats)
-    unlearned = sum(cut_row(row, "", options.cutoff_len) is None for row in chats)
+    unlearned = sum(example is None for example in whole)
     source, example = next(((r.source, row) for r, row in rows if any(row.learned)))
     return Inspection(
         files=data.formats,
@@ -138,21 +143,35 @@ def inspect_dataset(
         unlearned=unlearned,
         unlearned_share=unlearned / len(rows),
         duplicates=len(rows) - len({replace(record, source="") for record in records}),
-        empty_answers=sum(any(map(_is_empty_answer, _turns(record))) for record in records),
+        empty_answers=sum(map(has_empty_answer, records)),
         with_reasoning=sum(any(turn.reasoning for turn in _turns(record)) for record in records),
         think=options.think,
         date=options.date,
+        warnings=(
+            *_nothing_real(encoder, whole, rows),
+            *notes_of(data.records, encoder, truncated=truncated, unlearned=unlearned),
+        ),
         example_source=source,
         example=tuple(_pieces(tokenizer, example)),
     )
 
 
+def _nothing_real(
+    encoder: Encoder,
+    examples: "Sequence[Example | None]",
+    rows: Sequence[tuple[Record, EncodedRow]],
+) -> Iterator[str]:
+    """Yields the sentence with which training would refuse the data, if it would."""
+    if any(record.kind == "text" for record, _ in rows):
+        return
+    try:
+        require_words([example for example in examples if example is not None], encoder)
+    except InputError as error:
+        yield error.message
+
+
 def _turns(record: Record) -> tuple[Message, ...]:
     return () if record.kind == "text" else as_chat(record)
-
-
-def _is_empty_answer(turn: Message) -> bool:
-    return turn.role == "assistant" and not turn.content.strip()
 
 
 def _pieces(tokenizer: Tokenizer, row: EncodedRow) -> Iterator[Piece]:

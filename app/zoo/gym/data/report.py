@@ -18,7 +18,9 @@ def report(found: Inspection, *, colour: bool = False) -> str:
         found: the figures.
         colour: mark learned tokens by ANSI bright and dim instead of by [[ and ]].
     """
-    return "\n".join([*_figures(found), *_problems(found), *_example(found, colour=colour)])
+    warnings = [f"warning: {text}" for text in found.warnings]
+    parts = [*_figures(found), *warnings, *_problems(found), *_example(found, colour=colour)]
+    return "\n".join(parts)
 
 
 def _figures(found: Inspection) -> Iterator[str]:

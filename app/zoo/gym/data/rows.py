@@ -1,6 +1,7 @@
 """One row in tokens: a chat through the model's template, or prompt and completion without one."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -32,12 +33,14 @@ class EncodeOptions:
         date: the day that a template may print, `2024-07-26`.
         split_special_tokens: words of the tokenizer's special tokens in the data are plain text;
             only the template writes such tokens.
+        vocabulary: how many tokens the model has embeddings for; None where that is not known.
     """
 
     cutoff_len: int
     think: Think = "template"
     date: str = "2024-07-26"
     split_special_tokens: bool = True
+    vocabulary: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,16 @@ class Encoder:
     options: EncodeOptions
     specials: SpecialTokens | None
 
+    @property
+    def any_special(self) -> re.Pattern[str]:
+        """Finds a special token in a text, whether the data may hold some or not."""
+        return special_tokens(self.tokenizer).pattern
+
+    @property
+    def special_ids(self) -> frozenset[int]:
+        """The ids of the special tokens."""
+        return special_tokens(self.tokenizer).ids
+
 
 def make_encoder(tokenizer: Tokenizer, options: EncodeOptions) -> Encoder:
     """Returns an encoder.
@@ -78,6 +91,23 @@ def make_encoder(tokenizer: Tokenizer, options: EncodeOptions) -> Encoder:
     template = chat_template(tokenizer, options.date, split_special_tokens=split)
     specials = template.specials if template else special_tokens(tokenizer) if split else None
     return Encoder(tokenizer, template, options, specials)
+
+
+def require_embeddings(encoder: Encoder, ids: Iterable[int]) -> None:
+    """Refuses tokens that the model has no embeddings for.
+
+    Raises:
+        InputError: there is such a token; it is named.
+    """
+    known = encoder.options.vocabulary
+    highest = max(ids, default=0)
+    if known is not None and highest >= known:
+        word = encoder.tokenizer.decode([highest])
+        raise InputError(
+            f"token {highest} ({word!r}): expected one of the {known} tokens that the model has "
+            "embeddings for",
+            hint="the tokenizer belongs to another model, or the model was not resized for it",
+        )
 
 
 def tokenise_text(encoder: Encoder, text: str, cuts: Sequence[int] = ()) -> Tokens:
@@ -113,11 +143,14 @@ def encode_row(encoder: Encoder, record: Record) -> EncodedRow:
     """
     if record.kind == "text":
         ids = with_bos(encoder.tokenizer, tokenise_text(encoder, record.text).ids)
-        return EncodedRow(ids, [True] * len(ids))
-    if encoder.template is not None:
-        return _chat_row(encoder.template, as_chat(record), encoder.options.think)
-    require_template(encoder, record)
-    return _completion_row(encoder, record)
+        row = EncodedRow(ids, [True] * len(ids))
+    elif encoder.template is not None:
+        row = _chat_row(encoder.template, as_chat(record), encoder.options.think)
+    else:
+        require_template(encoder, record)
+        row = _completion_row(encoder, record)
+    require_embeddings(encoder, row.ids)
+    return row
 
 
 def as_chat(record: Record) -> tuple[Message, ...]:
@@ -174,9 +207,13 @@ def encode_prompt(
     encoder = make_encoder(tokenizer, options)
     if encoder.template is None:
         text = BLANK_LINE.join(message.content for message in messages)
-        return with_bos(tokenizer, tokenise_text(encoder, text).ids)
+        ids = with_bos(tokenizer, tokenise_text(encoder, text).ids)
+        require_embeddings(encoder, ids)
+        return ids
     chat = render_marked(
         encoder.template, _thinking(messages, options.think), generation_prompt=True
     )
     text = chat.clean(0, len(chat.text))
-    return tokenise_chat(encoder.template, Rendered(text, (), chat.plain)).ids
+    ids = tokenise_chat(encoder.template, Rendered(text, (), chat.plain)).ids
+    require_embeddings(encoder, ids)
+    return ids

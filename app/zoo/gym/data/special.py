@@ -31,6 +31,7 @@ class SpecialTokens:
 
     Attributes:
         pattern: finds a special token in a text, the longest of those that start at a place.
+        ids: of all special tokens.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -40,8 +41,9 @@ class SpecialTokens:
         words = sorted(self._ids, key=len, reverse=True)
         self.pattern = re.compile("|".join(map(re.escape, words))) if words else _NOTHING
         self._stand_ins = {word: chr(_FIRST + place) for place, word in enumerate(words)}
+        self.ids = frozenset(self._ids.values())
         # an unknown character is no forged turn
-        self._counted = frozenset(self._ids.values()) - {tokenizer.unk_token_id}
+        self._counted = self.ids - {tokenizer.unk_token_id}
         self._copy: _PlainReader | None = None
 
     def stood_in(self, text: str) -> str:

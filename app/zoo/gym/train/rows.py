@@ -18,8 +18,10 @@ from zoo.gym.data import (
     read_dataset,
     split_records,
 )
+from zoo.gym.data.notes import notes_of
+from zoo.gym.data.rows import make_encoder
 from zoo.gym.errors import InputError
-from zoo.models.folder import model_positions
+from zoo.models.folder import model_positions, vocabulary_size
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Rows:
         problems: rows that cannot be used.
         truncated: rows that were cut at `cutoff_len` tokens.
         unlearned: rows left out because nothing to learn was within `cutoff_len`.
-        duplicates: rows that equal an earlier one.
+        notes: what a user should know of the data, as `data inspect` says it.
         cutoff_len: the setting, or the model's positions where they are fewer.
     """
 
@@ -41,7 +43,7 @@ class Rows:
     problems: tuple[Problem, ...]
     truncated: int
     unlearned: int
-    duplicates: int
+    notes: tuple[str, ...]
     cutoff_len: int
 
 
@@ -72,13 +74,20 @@ def prepare_rows(
     train, held_out = split.apply(dataset.records)
     learned = encode_records(train, tokenizer, options)
     kept = _encode_held_out(held_out, tokenizer, options)
+    truncated = learned.truncated + kept.truncated
+    unlearned = learned.dropped_unlearned + kept.dropped_unlearned
     return Rows(
         train=learned.examples,
         held_out=kept.examples,
         problems=(*dataset.problems, *learned.problems, *kept.problems),
-        truncated=learned.truncated + kept.truncated,
-        unlearned=learned.dropped_unlearned + kept.dropped_unlearned,
-        duplicates=split.duplicates,
+        truncated=truncated,
+        unlearned=unlearned,
+        notes=notes_of(
+            dataset.records,
+            make_encoder(tokenizer, options),
+            truncated=truncated,
+            unlearned=unlearned,
+        ),
         cutoff_len=options.cutoff_len,
     )
 
@@ -101,4 +110,10 @@ def encode_options(config: TrainConfig, model_folder: Path) -> EncodeOptions:
     positions = model_positions(model_folder)
     cutoff = min(config.cutoff_len, positions) if positions else config.cutoff_len
     assert config.date is not None
-    return EncodeOptions(cutoff, config.think, config.date, config.split_special_tokens)
+    return EncodeOptions(
+        cutoff,
+        config.think,
+        config.date,
+        config.split_special_tokens,
+        vocabulary_size(model_folder),
+    )

@@ -130,11 +130,8 @@ def tell_plan(
         run.events.emit("warn", message=f"{problem.where}: {problem.reason}")
     if len(rows.problems) > 20:
         run.events.emit("warn", message=f"and {len(rows.problems) - 20} more rows left out")
-    if rows.duplicates:
-        text = f"{rows.duplicates} rows equal an earlier one: they stay on one side of the split"
-        run.events.emit("warn", message=text)
-    if rows.unlearned:
-        run.events.emit("warn", message=f"{rows.unlearned} rows without a learned token left out")
+    for note in rows.notes:
+        run.events.emit("warn", message=note)
     run.events.emit(
         "plan",
         model=base.id,
