@@ -81,7 +81,8 @@ def main(names: list[str]) -> int:
     for name in names or BENCHES:
         cases: list[Case] = []
         skipped: list[Skipped] = []
-        for case in import_module(f"bench.{name}").run():
+        bench = import_module(f"bench.{name}")
+        for case in bench.run():
             if isinstance(case, Skipped):
                 print(f"{case.name:32} skipped: {case.reason}", flush=True)
                 skipped.append(case)
@@ -96,7 +97,8 @@ def main(names: list[str]) -> int:
             "skipped": [asdict(case) for case in skipped],
         }
         text = json.dumps(result, indent=2) + "\n"
-        (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
+        kept = bench.result_name() if hasattr(bench, "result_name") else name
+        (RESULTS / f"{kept}.json").write_text(text, encoding="utf-8")
     return 1 if missed else 0
 
 

@@ -4,6 +4,10 @@ Everything runs on the CPU with one thread, each figure in a process of its own.
 measured twice: with the allocator setting of our workers, so that both sides have the same, and as
 everybody has it. Estimates are compared with the peaks of whole runs of `zoo-gym train`, held-out
 rows and checkpoints included.
+
+On a processor without bf16 arithmetic (or one that is told to do without: ONEDNN_MAX_CPU_ISA=AVX2
+ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2) the step is compared with that of float32
+weights, and the plain bf16 step, which takes several minutes there, runs once.
 """
 
 import json
@@ -17,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import Case
+from bench.sample import run_sample
 from bench.step import run_step
 from bench.zen_nano import write_model
 from zoo.models.registry import registry
@@ -25,6 +30,9 @@ SHARED = Path(__file__).parents[2] / "shared" / "data"
 TOKENIZER, TEXT = SHARED / "tokenizers" / "qwen3", SHARED / "text" / "tinyshakespeare.txt"
 TEXT_CHARACTERS = 30_000
 GB = 1e9
+CPU_S_OF_WIDENING = 1.15
+"""How much longer than with float32 weights a step may take."""
+
 RUNS = (("lora", 512), ("lora", 2048), ("full", 512), ("full", 2048))
 
 
@@ -38,7 +46,8 @@ def run() -> Iterator[Case]:
         place = Path(name)
         model = write_model(place / "hub", entry, tokenizer=TOKENIZER, seed=0)
         (place / "text.txt").write_text(TEXT.read_text()[:TEXT_CHARACTERS])
-        yield from steps(model)
+        yield from steps(model) if bf16_pays() else widened_steps(model)
+        yield from sampling(model)
         for method, tokens in RUNS:
             yield estimate_error(place, method, tokens)
 
@@ -55,6 +64,51 @@ def steps(model: Path) -> Iterator[Case]:
         yield Case("step, 2048 tokens: time", time, "CPU-s", told, time / cpu_s, "<= 0.95")
     short = run_step("ours", model, "--tokens", "512")["peak_host_bytes"]
     yield Case("step, 512 tokens: peak", short / GB, "GB", "2.9 GB", short / 2.9e9, "<= 1")
+
+
+def bf16_pays() -> bool:
+    """Returns whether this processor multiplies bf16 well."""
+    from zoo.backends.torch.products import measure_products
+
+    return measure_products().bf16_pays
+
+
+def result_name() -> str:
+    """Returns the name of the result file: one for each kind of processor."""
+    return "nano" if bf16_pays() else "nano-no-bf16"
+
+
+def widened_steps(model: Path) -> Iterator[Case]:
+    """Yields our step with bf16 weights against float32 weights and the plain bf16 step."""
+    ours, wide = (
+        run_step("ours", model, "--tokens", "512", "--steps", "3", "--dtype", dtype)
+        for dtype in ("auto", "f32")
+    )
+    time, memory = ours["cpu_s"], ours["peak_host_bytes"]
+    against = "float32 weights"
+    share, bar = time / wide["cpu_s"], f"<= {CPU_S_OF_WIDENING}"
+    yield Case("step, 512 tokens: time", time, "CPU-s", against, share, bar)
+    share = memory / wide["peak_host_bytes"]
+    yield Case("step, 512 tokens: peak", memory / GB, "GB", against, share, "")
+    yield Case("step, 512 tokens: peak", memory / GB, "GB", "3.0 GB", memory / 3.0e9, "<= 1")
+    error = max(abs(a - b) for a, b in zip(ours["losses"], wide["losses"], strict=True))
+    yield Case("losses of three steps", ours["losses"][-1], "nats", against, error, "<= 0.001")
+    plain = run_step("plain", model, "--tokens", "512", "--steps", "1")["cpu_s"]
+    yield Case("step, 512 tokens: time", time, "CPU-s", "plain bf16", time / plain, "<= 0.15")
+    long = run_step("ours", model)["peak_host_bytes"]
+    yield Case("step, 2048 tokens: peak", long / GB, "GB", "4.0 GB", long / 4.0e9, "<= 1")
+
+
+def sampling(model: Path) -> Iterator[Case]:
+    """Yields what sampling costs as it is chosen here, against float32 weights."""
+    ours, wide = (run_sample(model, "--dtype", dtype) for dtype in ("auto", "f32"))
+    rate, memory = ours["tokens_per_cpu_s"], ours["peak_host_bytes"]
+    slow = not bf16_pays()
+    name, against = f"sampling, {ours['dtype']}", "float32 weights"
+    share = rate / wide["tokens_per_cpu_s"]
+    yield Case(name, rate, "tokens/s", against, share, ">= 1.1" if slow else "")
+    share = memory / wide["peak_host_bytes"]
+    yield Case(name, memory / GB, "GB", against, share, "<= 0.55" if slow else "")
 
 
 def estimate_error(place: Path, method: str, tokens: int) -> Case:

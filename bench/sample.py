@@ -3,16 +3,16 @@
 usage: python -m bench.sample FOLDER [--dtype TYPE] [--tokens N] [--prompt N] [--threads N]
 
 Each call is a process of its own, because peak memory is a process's. It prints one JSON object.
-The prompt is sampled once more without any new token's work behind it, and that time taken off:
-what is left is what each further token costs.
+Sampling one token is timed as well and taken off: what is left is what each further token costs.
 """
 
 import argparse
 import json
 import time
 from pathlib import Path
+from typing import Any
 
-from bench.step import token_ids, vocabulary_of
+from bench.step import own_process, token_ids, vocabulary_of
 
 ROUNDS = 3
 
@@ -24,6 +24,8 @@ def measured(given: argparse.Namespace) -> dict[str, object]:
     from zoo.backends import load_backend
     from zoo.backends.base import Sampling
     from zoo.backends.torch import memory
+    from zoo.backends.torch.load import pick_dtype
+    from zoo.models import checkpoint_files
 
     torch.set_num_threads(given.threads)
     policy = load_backend("cpu").load(given.folder, dtype=given.dtype)
@@ -37,11 +39,16 @@ def measured(given: argparse.Namespace) -> dict[str, object]:
     seconds(1)
     found = [seconds(given.tokens + 1) - seconds(1) for _ in range(ROUNDS)]
     return {
-        "dtype": given.dtype,
+        "dtype": pick_dtype(checkpoint_files(given.folder), given.dtype, full=False, device="cpu"),
         "tokens_per_cpu_s": given.tokens / min(found),
         "peak_host_bytes": memory.peak().peak_host_bytes,
         "answer": policy.generate([prompt], Sampling(max_new_tokens=4), keys=[0])[0].ids,
     }
+
+
+def run_sample(folder: Path, *options: str) -> dict[str, Any]:
+    """Measures in a process of its own."""
+    return own_process("bench.sample", str(folder), *options)
 
 
 def main() -> None:

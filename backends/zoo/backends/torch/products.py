@@ -49,7 +49,8 @@ class ProductSpeeds:
 
     def describe(self) -> str:
         """Returns the comparison that decides, in words."""
-        return f"bf16 products take {self.bf16_s / self.f32_s:.2g} of float32's time here"
+        times = f"{self.bf16_s / self.f32_s:.2g}"
+        return f"bf16 products take {times} times as long as float32 ones here"
 
     def widening_share(self, tokens: int) -> float:
         """Returns what widening adds to float32 products of `tokens` tokens, as a share."""
