@@ -65,7 +65,7 @@ def plain(folder: Path, given: argparse.Namespace) -> Callable[[], float]:
     from transformers import AutoModelForCausalLM
 
     full = given.method == "full"
-    dtype = torch.float32 if full else torch.bfloat16
+    dtype = torch.float32 if full or given.dtype == "f32" else torch.bfloat16
     model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).to(given.device)
     model.gradient_checkpointing_enable({"use_reentrant": False})
     if not full:
@@ -186,7 +186,9 @@ def main() -> None:
     parser.add_argument("--method", choices=["lora", "full"], default="lora")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--dtype", default="auto", help="of ours: as the setting dtype")
+    parser.add_argument(
+        "--dtype", default="auto", help="as the setting; auto is bf16 for plain LoRA"
+    )
     print(json.dumps(measured(parser.parse_args())))
 
 
