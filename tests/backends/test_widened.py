@@ -15,6 +15,7 @@ from zoo.backends.torch import load, widened
 from zoo.backends.torch.load import WIDENED, choose_dtype, load_model, pick_dtype
 from zoo.backends.torch.products import ProductSpeeds, measure_products
 from zoo.backends.torch.widened import WidenedLinear, blocks, widen, widened_product
+from zoo.core.errors import GymWarning
 from zoo.gym.objectives.sft import WINDOW_TOKENS, SupervisedLoss
 from zoo.models import checkpoint_files
 
@@ -113,6 +114,18 @@ def test_layers_of_their_own_kind_stay_what_they_are() -> None:
     assert list(model) == [embedding, linear, norm]
     torch.testing.assert_close(embedding(torch.tensor([3])), expected)
     assert linear.weight.dtype is norm.weight.dtype is torch.float32
+
+
+def test_a_model_that_multiplies_a_weight_outside_of_its_layer_gets_float32(tmp_path: Path) -> None:
+    from transformers import MambaConfig, MambaForCausalLM
+
+    shape: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "vocab_size": 64}
+    MambaForCausalLM(MambaConfig(**shape)).bfloat16().save_pretrained(tmp_path)
+    with pytest.warns(GymWarning, match="outside of their layers"):
+        model = load_model(tmp_path, dtype=WIDENED, full=False)
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    expected = load_model(tmp_path, dtype="f32", full=False)(torch.arange(5)[None]).logits
+    torch.testing.assert_close(model(torch.arange(5)[None]).logits, expected)
 
 
 def test_a_layer_that_stands_in_two_places_stays_one() -> None:

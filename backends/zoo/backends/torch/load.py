@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from zoo.backends.torch.products import ProductSpeeds, measure_products
 from zoo.backends.torch.quiet import quiet
 from zoo.backends.torch.stored import repeats_head, without_head
-from zoo.backends.torch.widened import widen
+from zoo.backends.torch.widened import computes, widen
 from zoo.core import read_header
 from zoo.core.errors import GymWarning, InputError, NotAvailableError
 from zoo.models import checkpoint_files
@@ -72,7 +72,7 @@ def load_model(folder: Path, *, dtype: str, full: bool, device: str = "cpu") -> 
     _tell_unused(folder, loaded[1])
     _refuse_nan(folder, model)
     if chosen == WIDENED:
-        widen(model)
+        _widen(folder, model)
     return model.eval()
 
 
@@ -124,6 +124,18 @@ def read_config(folder: Path) -> Any:  # noqa: ANN401
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         raise InputError(f"{path}: model_type: expected a causal language model, got {kind!r}")
     return config
+
+
+def _widen(folder: Path, model: nn.Module) -> None:
+    widen(model)
+    if not computes(model.eval()):
+        model.float()
+        warnings.warn(
+            f"{folder}: {type(model).__name__} multiplies weights outside of their layers: "
+            "they are held in float32, not in bf16",
+            GymWarning,
+            stacklevel=3,
+        )
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ one, and a hundred times as long for its gradient. Here the weights stay in 16 b
 product copies a block of rows to float32 in a buffer that a cache holds, and multiplies that. The
 model around these layers computes in float32, so its numbers are those of float32 weights.
 
-Left out: layers that are a kind of their own (a subclass of `nn.Linear`, stacked experts) and small
-weights; they are float32 in memory, too. Trained weights never come here.
+Left out, and float32 in memory: layers that are a kind of their own (a subclass of `nn.Linear`,
+stacked experts), small weights, and whole models that multiply weights outside of their layers
+(Mamba). Trained weights never come here.
 """
 
 import threading
@@ -51,6 +52,20 @@ def widen(model: nn.Module) -> None:
                 tensor.data = tensor.data.float()
 
 
+@torch.no_grad()
+def computes(model: nn.Module) -> bool:
+    """Returns whether a widened model runs: some multiply a weight outside of its layer."""
+    vocabulary = model.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
+    ids_BT = torch.arange(1, 9)[None] % vocabulary
+    try:
+        model(input_ids=ids_BT, use_cache=False)
+    except RuntimeError as error:
+        if "dtype" in str(error):
+            return False
+        raise
+    return True
+
+
 def _float_output(_module: nn.Module, _given: object, rows: Tensor) -> Tensor:
     return rows.float()
 
@@ -66,6 +81,8 @@ class WidenedLinear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002
         """Returns `input @ weight.T + bias` in float32."""
+        if self.weight.dtype is torch.float32:
+            return super().forward(input)
         x = input.float()
         if torch.is_grad_enabled() and x.requires_grad:
             y: Tensor = _Product.apply(x, self.weight)  # type: ignore[no-untyped-call]
