@@ -1,0 +1,229 @@
+"""An adapter's config, as peft writes it, read without peft: which modules it is for.
+
+One reader for all that take adapters, so that what one refuses no other applies. Tensors are for
+those that need them.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from zoo.core.errors import InputError
+from zoo.models.folder import read_object
+from zoo.models.patterns import Job, find, is_plain
+
+CONFIG_FILE = "adapter_config.json"
+WEIGHTS_FILE = "adapter_model.safetensors"
+ALL_LINEAR = "all-linear"
+
+_FIRST_NUMBER = re.compile(r".*?\.[^.]*\.(?P<idx>\d+)\.")  # peft's, for layers without a pattern
+
+
+def read_adapter_config(path: Path) -> dict[str, Any]:
+    """Returns the settings of an `adapter_config.json`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        InputError: it is damaged, tells no kind of adapter, or a setting that chooses modules is
+            of a wrong type.
+    """
+    config = read_object(path)
+    if not isinstance(config.get("peft_type"), str):
+        raise InputError(
+            f"{path}: peft_type: expected a kind of adapter, got {config.get('peft_type')!r}"
+        )
+    for key, kinds in _KINDS.items():
+        value = config.get(key)
+        if value is not None and not any(_is(value, kind) for kind in kinds):
+            told = " or ".join(kinds)
+            raise InputError(f"{path}: {key}: expected {told}, got {value!r:.80}")
+    lora = config["peft_type"] == "LORA"
+    if lora and not (config.get("target_modules") or config.get("target_parameters")):
+        raise InputError(f"{path}: target_modules: expected the layers that it is for, got none")
+    if isinstance(config.get("target_modules"), str) and config.get("layers_to_transform"):
+        raise InputError(
+            f"{path}: layers_to_transform: expected none beside an expression in target_modules"
+        )
+    return config
+
+
+_KINDS = {
+    "target_modules": ("a text", "a list of names"),
+    "exclude_modules": ("a text", "a list of names"),
+    "modules_to_save": ("a list of names",),
+    "layers_to_transform": ("a number", "a list of numbers"),
+    "layers_pattern": ("a text", "a list of names"),
+    "rank_pattern": ("an object of numbers",),
+    "alpha_pattern": ("an object of numbers",),
+}
+
+
+def _is(value: object, kind: str) -> bool:
+    if kind == "a text":
+        return isinstance(value, str)
+    if kind == "a number":
+        return _is_number(value)
+    if kind == "an object of numbers":
+        # AdaLoRA keeps lists of ranks under a name of its own meaning
+        return isinstance(value, dict) and all(
+            _is_number(each) or isinstance(each, list) for each in value.values()
+        )
+    of = str if kind == "a list of names" else int
+    return isinstance(value, list) and all(isinstance(each, of) for each in value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def guard_patterns(config: Mapping[str, Any], names: Sequence[str], where: str) -> None:
+    """Makes sure that no expression in a config takes long on these names, however it is used.
+
+    Raises:
+        InputError: one does.
+    """
+    jobs: list[Job] = []
+    for text in sorted(set(_expressions(config))):
+        if not is_plain(text):
+            jobs.append(("fullmatch", text, text))
+            forms = (
+                rf"(.*\.)?({text})$",
+                rf".*\.{text}$",
+                rf"(^|.*\.){text}($|\..*)",
+                rf"(?:^|.*?\.){text}\.(?P<idx>\d+)\.",
+            )
+            jobs.extend(("match", text, form) for form in forms)
+    find(jobs, names, where)
+
+
+def _expressions(value: object, *, named: bool = False) -> Iterator[str]:
+    """Yields every text of a config that may be used as an expression over names."""
+    if isinstance(value, str):
+        if named:
+            yield value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _expressions(each, named=named)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            if named:
+                yield str(key)
+            inside = named or "pattern" in str(key) or "module" in str(key)
+            yield from _expressions(each, named=inside)
+
+
+def targeted(config: Mapping[str, Any], modules: Sequence[str], where: str) -> set[str]:
+    """Returns which of the modules an adapter is for, as peft chooses them.
+
+    Args:
+        config: from `read_adapter_config`.
+        modules: full names.
+        where: the config's file, for refusals.
+
+    Raises:
+        InputError: an expression takes too long, or is none.
+    """
+    left_out = _excluded(config, modules, where)
+    target = config.get("target_modules")
+    if target is None:
+        return set()
+    if isinstance(target, str):
+        if target.lower() == ALL_LINEAR:
+            return set(modules) - left_out
+        [found] = _find([("fullmatch", target, target)], modules, where)
+        return found - left_out
+    ends, named = tuple(f".{each}" for each in target), set(target)
+    by_end = {m for m in _in_layers(config, modules, where) if m.endswith(ends)}
+    return (by_end | named.intersection(modules)) - left_out
+
+
+def _excluded(config: Mapping[str, Any], modules: Sequence[str], where: str) -> set[str]:
+    found: set[str] = set()
+    excluded = config.get("exclude_modules")
+    if isinstance(excluded, str) and excluded:
+        [found] = _find([("fullmatch", excluded, excluded)], modules, where)
+    elif excluded:
+        ends = tuple(f".{each}" for each in excluded)
+        found = {module for module in modules if module in excluded or module.endswith(ends)}
+    saved: list[Job] = [
+        ("match", name, rf"(^|.*\.){name}($|\..*)") for name in config.get("modules_to_save") or ()
+    ]
+    return found.union(*_find(saved, modules, where))
+
+
+def _in_layers(config: Mapping[str, Any], modules: Sequence[str], where: str) -> set[str]:
+    wanted = config.get("layers_to_transform")
+    if wanted is None or wanted == []:
+        return set(modules)
+    numbers = {wanted} if isinstance(wanted, int) else set(wanted)
+    told = config.get("layers_pattern") or []
+    patterns = [_FIRST_NUMBER]
+    if told:
+        names = [told] if isinstance(told, str) else told
+        odd = [name for name in names if not is_plain(name)]
+        if odd:
+            raise InputError(
+                f"{where}: layers_pattern: expected names of lists of layers, got {odd[0]!r:.80}"
+            )
+        patterns = [re.compile(rf"(?:^|.*?\.){name}\.(?P<idx>\d+)\.") for name in names]
+    kept: set[str] = set()
+    for module in modules:
+        matches = (pattern.match(module) for pattern in patterns)
+        match = next((found for found in matches if found), None)
+        if match and int(match["idx"]) in numbers:
+            kept.add(module)
+    return kept
+
+
+def pattern_values(
+    patterns: Mapping[str, Any], modules: Sequence[str], default: object, where: str
+) -> dict[str, Any]:
+    """Returns each module's value: that of the first pattern that ends its name, as in peft.
+
+    Raises:
+        InputError: an expression takes too long, or is none.
+    """
+    jobs: list[Job] = [("match", key, rf"(.*\.)?({key})$") for key in patterns]
+    values: dict[str, Any] = dict.fromkeys(modules, default)
+    for value, found in reversed(
+        [*zip(patterns.values(), _find(jobs, modules, where), strict=True)]
+    ):
+        values |= dict.fromkeys(sorted(found), value)
+    return values
+
+
+def _find(jobs: Sequence[Job], modules: Sequence[str], where: str) -> list[set[str]]:
+    results: list[set[str]] = []
+    for (_, stranger, _), hits in zip(jobs, find(jobs, modules, where), strict=True):
+        if hits is None:
+            raise InputError(f"{where}: expected a regular expression, got {stranger!r:.80}")
+        results.append({module for module, hit in zip(modules, hits, strict=True) if hit})
+    return results
+
+
+def refuse_strays(
+    where: str, unexpected: Sequence[str], missing: Sequence[str], *, config: str = CONFIG_FILE
+) -> None:
+    """Refuses an adapter whose tensors are not those that its config speaks of.
+
+    Args:
+        where: the file.
+        unexpected: what is in the file without a place.
+        missing: what the config asks for and the file has not.
+        config: the config's name.
+
+    Raises:
+        InputError: there are any.
+    """
+    if unexpected:
+        raise InputError(
+            f"{where}: {len(unexpected)} tensors have no place by {config}, the first is "
+            f"{min(unexpected)!r}",
+            hint="target_modules, exclude_modules and layers_to_transform must name what was saved",
+        )
+    if missing:
+        raise InputError(
+            f"{where}: {len(missing)} tensors are missing that {config} asks for, the first is "
+            f"{min(missing)!r}"
+        )
