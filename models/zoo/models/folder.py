@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,15 @@ TOKENIZER_FILES = (
 
 POSITION_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx")
 """What architectures call the longest row that they were made for."""
+
+
+IN_BY_OUT = frozenset({"gpt2", "openai-gpt"})
+"""The `model_type`s of causal models whose linear layers are stored as [in, out]."""
+
+
+def stores_in_by_out(config: Mapping[str, Any]) -> bool:
+    """Says whether a model with this config stores its linear layers as [in, out], head apart."""
+    return config.get("model_type") in IN_BY_OUT
 
 
 def count_parameters(folder: Path) -> int:

@@ -114,7 +114,8 @@ def lora_arrays(
 
 def write_adapter(folder: Path, arrays: Arrays, rank: int, **config: object) -> Path:
     folder.mkdir(parents=True)
-    told = {"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank, "bias": "none"} | config
+    told = {"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank, "bias": "none"}
+    told |= {"target_modules": list(LINEAR)} | config
     (folder / "adapter_config.json").write_text(json.dumps(told))
     write_tensors(folder / "adapter_model.safetensors", arrays)
     return folder

@@ -230,7 +230,8 @@ def test_an_adapter_that_learned_nothing_is_refused(base32: Path, tmp_path: Path
     ("config", "message"),
     [
         ({"use_dora": True}, "use_dora: a low-rank delta cannot carry DoRA's magnitudes"),
-        ({"fan_in_fan_out": True}, "fan_in_fan_out: .* weights stored as"),
+        ({"fan_in_fan_out": True}, r"fan_in_fan_out: .* known for gpt2, openai-gpt only"),
+        ({"target_modules": None}, "target_modules: expected the layers that it is for"),
         ({"modules_to_save": ["lm_head"]}, "modules_to_save: .* whole modules"),
         ({"bias": "all"}, "bias: expected 'none', got 'all'"),
         ({"init_lora_weights": "pissa"}, "'pissa' changes the base"),
@@ -250,7 +251,7 @@ def test_an_adapter_that_a_delta_cannot_carry_is_refused(
     ("name", "message"),
     [
         ("base_model.model.lm_head.lora_{}.weight", "tied to the embedding"),
-        ("base_model.model.model.embed_tokens.lora_embedding_{}", "lora_B of a linear layer"),
+        ("base_model.model.model.embed_tokens.lora_embedding_{}", "is on an embedding"),
         ("base_model.model.model.layers.9.mlp.up_proj.lora_{}.weight", "has no such tensor"),
         ("base_model.model.model.layers.0.mlp.up_proj.lora_{}.weight", r"shape \[20, 16\] as in"),
     ],
@@ -260,9 +261,48 @@ def test_factors_that_do_not_fit_the_base_are_refused(
 ) -> None:
     factors = {name.format("A"): np.ones((2, 16)), name.format("B"): np.ones((41, 2))}
     arrays = {key: value.astype(np.float32) for key, value in factors.items()}
-    source = disk.write_adapter(tmp_path / "lora", arrays, 2)
+    module = name.removeprefix("base_model.model.").partition(".lora_")[0]
+    source = disk.write_adapter(tmp_path / "lora", arrays, 2, target_modules=[module])
     with pytest.raises(InputError, match=message):
         make(source, base32, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"target_modules": ["q_proj"]},
+        {"layers_to_transform": [0]},
+        {"exclude_modules": r".*\.mlp\..*"},
+    ],
+    ids=str,
+)
+def test_factors_that_the_config_leaves_out_are_refused(
+    settings: dict[str, Any], base32: Path, tmp_path: Path
+) -> None:
+    """peft drops them: the delta would be another model than the adapter."""
+    source = disk.write_adapter(tmp_path / "lora", disk.lora_arrays(SHAPES, 2, 3), 2, **settings)
+    with pytest.raises(InputError, match=r"tensors have no place by adapter_config\.json"):
+        make(source, base32, tmp_path)
+
+
+@pytest.mark.parametrize("gone", ["layers.1.mlp.up_proj", "v_proj"])
+def test_factors_that_the_config_asks_for_are_not_left_out(
+    gone: str, base32: Path, tmp_path: Path
+) -> None:
+    factors = {name: a for name, a in disk.lora_arrays(SHAPES, 2, 3).items() if gone not in name}
+    source = disk.write_adapter(tmp_path / "lora", factors, 2)
+    with pytest.raises(InputError, match=r"tensors are missing that adapter_config\.json asks for"):
+        make(source, base32, tmp_path)
+
+
+def test_layers_of_the_base_that_its_config_does_not_count_are_no_gap(tmp_path: Path) -> None:
+    """As those that predict further tokens: no adapter touches them."""
+    more = {
+        name.replace("layers.1", "layers.2"): a for name, a in BASE.items() if "layers.1" in name
+    }
+    base = disk.write_model(tmp_path / "base", {**BASE, **more})
+    source = disk.write_adapter(tmp_path / "lora", disk.lora_arrays(SHAPES, 2, 3), 2)
+    assert len(make(source, base, tmp_path)) == 14
 
 
 def test_a_lone_factor_and_a_missing_config_are_refused(base32: Path, tmp_path: Path) -> None:

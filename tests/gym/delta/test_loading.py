@@ -84,7 +84,8 @@ def test_peft_factors_are_folded_as_peft_merges_them(base32: Path, peft_folder: 
     from zoo.gym.delta.adapter import read_adapter, read_factors
     from zoo.gym.delta.weights import open_weights, read_float32
 
-    adapter, before = read_adapter(peft_folder), open_weights(base32)
+    before = open_weights(base32)
+    adapter = read_adapter(peft_folder, before)
     merged = open_weights(peft_folder.parent / "merged")
     assert len(adapter.factors) == 14
     for name in adapter.factors:

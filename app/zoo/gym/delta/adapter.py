@@ -8,29 +8,29 @@ sentence, because a delta that left it out would be another model.
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zoo.gym.delta.places import check_places, tensor_of, transposed
 from zoo.gym.delta.safetensors import Entry, write_safetensors
 from zoo.gym.delta.weights import Weights, open_weights, read_float32, refuse_not_finite
 from zoo.gym.errors import InputError
 from zoo.gym.files import storage_errors
+from zoo.models.adapters import CONFIG_FILE, WEIGHTS_FILE, pattern_values, read_adapter_config
 from zoo.models.checkpoint_files import SINGLE_FILE
-from zoo.models.folder import holds_model
+from zoo.models.folder import IN_BY_OUT, holds_model
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-CONFIG = "adapter_config.json"
-FILE = "adapter_model.safetensors"
+CONFIG, FILE = CONFIG_FILE, WEIGHTS_FILE
 
 _FACTOR = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.weight")
 _REFUSED = {
     "use_dora": "DoRA's magnitudes",
-    "fan_in_fan_out": "weights stored as [in, out]",
     "modules_to_save": "whole modules",
     "trainable_token_indices": "trained token rows",
     "target_parameters": "parameters that are no module's weight",
@@ -54,11 +54,13 @@ class Adapter:
         weights: its tensors.
         scales: by base tensor name, what B is multiplied by.
         factors: by base tensor name, the names of A and B in `weights`.
+        transposed: the base tensors that are stored as [in, out], by name.
     """
 
     weights: Weights
     scales: Mapping[str, float]
     factors: Mapping[str, tuple[str, str]]
+    transposed: frozenset[str] = frozenset()
 
 
 def is_adapter(source: Path) -> bool:
@@ -79,31 +81,48 @@ def is_adapter(source: Path) -> bool:
     return source.is_file() and any(".lora_" in name for name in open_weights(source).tensors)
 
 
-def read_adapter(source: Path) -> Adapter:
+def read_adapter(source: Path, base: Weights) -> Adapter:
     """Reads the config and the tensor headers of an adapter.
 
     Args:
         source: a peft folder, or its safetensors file with adapter_config.json beside.
+        base: the model that it belongs to.
 
     Raises:
-        InputError: a part is absent, or the adapter holds what a delta cannot carry.
+        InputError: a part is absent, the tensors are not those that the config is for, or the
+            adapter holds what a delta cannot carry.
     """
     file = source / FILE if source.is_dir() else source
-    config = _read_config(file.parent / CONFIG)
+    told = file.parent / CONFIG
+    config = _read_config(told)
     if not file.is_file():
         pickled = (source / "adapter_model.bin").is_file()
         got = "pickled weights only, which can run any program" if pickled else "none"
         raise InputError(f"{source}: expected {FILE!r} beside {CONFIG!r}, got {got}")
     weights = open_weights(file)
     modules = _modules(weights)
-    factors = {f"{module}.weight": pair for module, pair in sorted(modules.items())}
+    check_places(config, modules, base, file, told)
     ranks = {module: weights.shape(pair[0])[0] for module, pair in modules.items()}
-    scales = {f"{name}.weight": _scale(config, name, rank, file) for name, rank in ranks.items()}
-    return Adapter(weights, scales, factors)
+    scales = _scales(config, ranks, file, told)
+    names = {module: tensor_of(module, base) for module in modules}
+    turned = frozenset(name for name in names.values() if transposed(name, base))
+    if config.get("fan_in_fan_out") and not turned:
+        raise InputError(
+            f"{told}: fan_in_fan_out: a low-rank delta of weights stored as [in, out] is known for "
+            f"{', '.join(sorted(IN_BY_OUT))} only"
+        )
+    return Adapter(
+        weights,
+        {names[module]: scale for module, scale in scales.items()},
+        {names[module]: modules[module] for module in sorted(modules)},
+        turned,
+    )
 
 
 def read_factors(adapter: Adapter, name: str) -> "tuple[NDArray[np.float32], NDArray[np.float32]]":
     """Returns A as [r, in] and the folded B, transposed, as [r, out].
+
+    The two change places where the base stores [in, out]: A always goes with the columns.
 
     Raises:
         InputError: the shapes do not fit each other, or a value is not finite.
@@ -118,7 +137,7 @@ def read_factors(adapter: Adapter, name: str) -> "tuple[NDArray[np.float32], NDA
     refuse_not_finite(B, f"{where} {B_name!r}")
     folded = np.ascontiguousarray(B.T) * np.float32(adapter.scales[name])
     refuse_not_finite(folded, f"{where} {B_name!r} times {adapter.scales[name]}, transposed")
-    return A, folded
+    return (folded, A) if name in adapter.transposed else (A, folded)
 
 
 def write_adapter(
@@ -126,30 +145,40 @@ def write_adapter(
     factors: "Iterator[tuple[str, NDArray[np.float32], NDArray[np.float32]]]",
     base_id: str,
     scaled: float,
+    *,
+    prefix: str = "",
+    transposed: Container[str] = (),
 ) -> None:
     """Writes factors as a peft folder in float32, with alpha = `scaled` times the rank.
 
     Args:
         folder: an existing folder.
-        factors: base tensor name, A as [r, in], B transposed as [r, out].
+        factors: base tensor name, A as [r, columns], B transposed as [r, rows].
         base_id: what the config names as the base.
         scaled: what the product of the factors is multiplied by.
+        prefix: what the loaded model puts in front of the names of the base's layers.
+        transposed: the base tensors that are stored as [in, out].
     """
     import numpy as np
 
     entries: list[Entry] = []
     arrays: list[NDArray[Any]] = []
     ranks: dict[str, int] = {}
-    for name, A, B in factors:
+    turned = False
+    for name, first, second in factors:
+        A, B = (second, first) if name in transposed else (first, second)
+        turned |= name in transposed
         module = name.removesuffix(".weight")
+        module = module if module == "lm_head" else prefix + module
         ranks[module] = len(A)
         for side, array in (("A", A), ("B", np.ascontiguousarray(B.T))):
             key = f"base_model.model.{module}.lora_{side}.weight"
             entries.append(Entry(key, "F32", array.shape))
-            arrays.append(array)
+            arrays.append(np.ascontiguousarray(array))
     write_safetensors(folder / FILE, entries, {"format": "pt"}, arrays)
     with storage_errors(folder):
-        text = json.dumps(_peft_config(ranks, base_id, scaled), indent=2) + "\n"
+        settings = _peft_config(ranks, base_id, scaled) | {"fan_in_fan_out": turned}
+        text = json.dumps(settings, indent=2) + "\n"
         (folder / CONFIG).write_text(text, encoding="utf-8")
 
 
@@ -171,14 +200,11 @@ def _peft_config(ranks: Mapping[str, int], base_id: str, scaled: float) -> dict[
 
 def _read_config(path: Path) -> dict[str, Any]:
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = read_adapter_config(path)
     except FileNotFoundError as error:
         raise InputError(f"{path.parent}: LoRA factors need {CONFIG!r} beside, got none") from error
-    except ValueError as error:
-        raise InputError(f"{path}: expected JSON, got {error}") from error
-    if not isinstance(config, dict) or config.get("peft_type") != "LORA":
-        kind = config.get("peft_type") if isinstance(config, dict) else config
-        raise InputError(f"{path}: peft_type: expected 'LORA', got {kind!r}")
+    if config["peft_type"] != "LORA":
+        raise InputError(f"{path}: peft_type: expected 'LORA', got {config['peft_type']!r}")
     _refuse_unsupported(config, path)
     return config
 
@@ -202,6 +228,8 @@ def _modules(weights: Weights) -> dict[str, tuple[str, str]]:
         match = _FACTOR.fullmatch(name)
         if match is None:
             where = f"{weights.source}: tensor {name!r}"
+            if ".lora_embedding_" in name:
+                raise InputError(f"{where} is on an embedding: a delta carries linear layers only")
             raise InputError(f"{where}: expected the lora_A or lora_B of a linear layer")
         sides.setdefault(match["module"], {})[match["side"]] = name
     for module, pair in sides.items():
@@ -218,17 +246,23 @@ def _check_ranks(weights: Weights, A_name: str, B_name: str) -> None:
         raise InputError(f"{weights.source}: tensors {A_name!r} and {B_name!r}: {message}")
 
 
-def _scale(config: Mapping[str, Any], module: str, rank: int, file: Path) -> float:
-    alpha = _pattern_value(config.get("alpha_pattern") or {}, module, config.get("lora_alpha", 8))
-    told = _pattern_value(config.get("rank_pattern") or {}, module, config.get("r", 8))
-    if told != rank:
-        raise InputError(f"{file}: {module!r}: expected rank {told!r} by {CONFIG!r}, got {rank}")
-    return float(alpha) / (math.sqrt(rank) if config.get("use_rslora") else rank)
-
-
-def _pattern_value(patterns: Mapping[str, Any], module: str, default: Any) -> Any:  # noqa: ANN401
-    """The value of the first pattern that ends the module's path, as peft reads them."""
-    for pattern, value in patterns.items():
-        if re.match(rf"(.*\.)?({pattern})$", module):
-            return value
-    return default
+def _scales(
+    config: Mapping[str, Any], ranks: Mapping[str, int], file: Path, told: Path
+) -> dict[str, float]:
+    """Returns what each module's B is multiplied by."""
+    modules = sorted(ranks)
+    values = (
+        pattern_values(config.get(key) or {}, modules, config.get(default, 8), str(told))
+        for key, default in (("alpha_pattern", "lora_alpha"), ("rank_pattern", "r"))
+    )
+    alphas, expected = values
+    for module in modules:
+        if expected[module] != ranks[module]:
+            raise InputError(
+                f"{file}: {module!r}: expected rank {expected[module]!r} by {CONFIG!r}, "
+                f"got {ranks[module]}"
+            )
+        if not isinstance(alphas[module], int | float):
+            raise InputError(f"{told}: lora_alpha: expected a number, got {alphas[module]!r:.80}")
+    roots = config.get("use_rslora")
+    return {m: float(alphas[m]) / (math.sqrt(ranks[m]) if roots else ranks[m]) for m in modules}

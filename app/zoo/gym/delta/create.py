@@ -111,9 +111,10 @@ def create_delta(
             be made of this source.
         StorageError: the file cannot be written.
     """
-    adapter = read_adapter(source) if is_adapter(source) else None
-    coding = choose_coding(config or DeltaConfig(), from_adapter=adapter is not None)
+    from_adapter = is_adapter(source)
+    coding = choose_coding(config or DeltaConfig(), from_adapter=from_adapter)
     before = open_weights(base)
+    adapter = read_adapter(source, before) if from_adapter else None
     after = adapter.weights if adapter else open_weights(source)
     _refuse_overwriting(out, before, after)
     names = weight_names(before, after) if adapter is None else adapter_names(adapter, before)

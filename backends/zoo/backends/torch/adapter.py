@@ -2,6 +2,8 @@
 
 import json
 import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +14,30 @@ from zoo.backends.base import LoraSpec
 from zoo.backends.torch.quiet import quiet
 from zoo.core import read_header
 from zoo.core.errors import GymWarning, InputError, NotAvailableError
-from zoo.models.folder import read_object
+from zoo.models.adapters import (
+    CONFIG_FILE,
+    WEIGHTS_FILE,
+    guard_patterns,
+    read_adapter_config,
+    refuse_strays,
+)
 from zoo.models.refusals import refusals
 
 if TYPE_CHECKING:
     from peft import PeftModel
 
 ADAPTER = "default"
-CONFIG_FILE = "adapter_config.json"
-WEIGHTS_FILE = "adapter_model.safetensors"
+EXPERT_NAMES = ("gate", "gate_proj", "up_proj", "down_proj", "w1", "w2", "w3")
 
 
 def add_lora(model: nn.Module, spec: LoraSpec, *, seed: int) -> "PeftModel":
     """Puts a fresh adapter on every layer that `spec` names; B starts at zero.
 
     Raises:
-        InputError: no layer has one of the named endings.
+        InputError: no layer has one of the named endings, or peft cannot change one that has.
+
+    Warns:
+        GymWarning: no delta can be made of such an adapter.
     """
     from peft import LoraConfig, get_peft_model
 
@@ -40,50 +50,149 @@ def add_lora(model: nn.Module, spec: LoraSpec, *, seed: int) -> "PeftModel":
         lora_alpha=spec.alpha,  # type: ignore[arg-type]
         lora_dropout=spec.dropout,
         target_modules=targets,
+        exclude_modules=routers(model) if targets == "all-linear" else None,
         use_rslora=spec.rslora,
     )
-    known = sorted({name.rpartition(".")[2] for name, _ in linear_layers(model)})
+    named = ", ".join(map(repr, spec.targets))
+    known = ", ".join(sorted({name.rpartition(".")[2] for name, _ in linear_layers(model)}))
     torch.manual_seed(seed)
     try:
-        with quiet():
-            return get_peft_model(model, config)
-    except ValueError as error:
-        reason = str(error).strip().splitlines()[0]
-        raise InputError(
-            f"lora_target: {', '.join(map(repr, spec.targets))} cannot be used here: {reason}",
-            hint=f"this model has layers that end with {', '.join(known)}",
-        ) from error
+        with refusals(f"lora_target: {named} cannot be used here"), quiet(), _peft_alone():
+            adapted = get_peft_model(model, config)
+    except InputError as error:
+        error.hint = f"this model has layers that end with {known}"
+        raise
+    _tell_no_delta(adapted)
+    return adapted
+
+
+@contextmanager
+def _peft_alone() -> Generator[None]:
+    """Silences what peft says of its own settings; what was put where is looked at by us."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
+
+
+def routers(model: nn.Module) -> list[str] | None:
+    """Returns the linear layers that give more than a product, which LoRA cannot be added to."""
+    return [name for name, layer in linear_layers(model) if not _gives_product(layer)] or None
+
+
+@torch.no_grad()
+def _gives_product(layer: nn.Linear) -> bool:
+    if type(layer).forward is nn.Linear.forward:
+        return True
+    try:
+        out: object = layer(layer.weight.new_zeros(1, layer.in_features))
+    except (TypeError, ValueError, RuntimeError, IndexError):  # it takes other inputs
+        return False
+    return isinstance(out, Tensor) and out.shape == (1, layer.out_features)
+
+
+def _tell_no_delta(model: "PeftModel") -> None:
+    """Says before a run what its adapter cannot become after it."""
+    what = _beyond_deltas(model)
+    if what is not None:
+        linear = {name.rpartition(".")[2] for name, _ in linear_layers(model.get_base_model())}
+        warnings.warn(
+            f"no delta can be made of this adapter: it trains {what}; an adapter on linear layers "
+            f"below the head can become one (lora_target={','.join(sorted(linear))})",
+            GymWarning,
+            stacklevel=4,
+        )
+
+
+def _beyond_deltas(model: "PeftModel") -> str | None:
+    from peft.tuners.tuners_utils import BaseTunerLayer
+    from transformers.pytorch_utils import Conv1D
+
+    settings: Any = model.peft_config[ADAPTER]
+    if settings.target_parameters:
+        return "stacked experts"
+    base: Any = model.get_base_model()
+    for name, layer in base.named_modules():
+        if not isinstance(layer, BaseTunerLayer):
+            continue
+        if not isinstance(layer.get_base_layer(), nn.Linear | Conv1D):
+            return f"{name!r}, which is no linear layer"
+        if layer is base.get_output_embeddings() and _is_tied(base):
+            return f"{name!r}, which is tied to the embedding"
+    return None
+
+
+def _is_tied(model: Any) -> bool:  # noqa: ANN401
+    head: Any = model.get_output_embeddings().weight
+    return head is model.get_input_embeddings().weight
 
 
 def linear_layers(model: nn.Module) -> list[tuple[str, nn.Linear]]:
-    """Returns the linear layers by name."""
-    return [(name, m) for name, m in model.named_modules() if isinstance(m, nn.Linear)]
+    """Returns the linear layers by name, without the parts of an adapter on them."""
+    found = ((name, m) for name, m in model.named_modules() if isinstance(m, nn.Linear))
+    return [
+        (name.removesuffix(".base_layer"), m) for name, m in found if ".lora_" not in f".{name}"
+    ]
 
 
-def load_lora(model: nn.Module, folder: Path) -> "PeftModel":
+def load_adapter(model: nn.Module, folder: Path) -> "PeftModel":
     """Puts a PEFT folder's adapter on the model, for inference.
 
     Raises:
         NotAvailableError: the folder holds no adapter.
-        InputError: the adapter is pickled, damaged, not finite, or does not fit this model.
+        InputError: the adapter is pickled, damaged, not finite, of a kind that acts elsewhere than
+            inside layers, or does not fit this model.
     """
     from peft import PeftModel
+    from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
 
-    if not (folder / CONFIG_FILE).is_file():
+    told, file = folder / CONFIG_FILE, folder / WEIGHTS_FILE
+    if not told.is_file():
         raise NotAvailableError(f"{folder}: no {CONFIG_FILE} there: expected a PEFT adapter folder")
-    if not (folder / WEIGHTS_FILE).is_file():
+    if not file.is_file():
         raise InputError(
             f"{folder}: no {WEIGHTS_FILE} there",
             hint="pickled adapters are not loaded; save it again as safetensors",
         )
-    read_object(folder / CONFIG_FILE)
-    read_header(folder / WEIGHTS_FILE)
-    with refusals(f"{folder}: adapter does not fit this model"), quiet():
-        # a tensor that is not in the file would be random, and peft only warns of it
-        warnings.filterwarnings("error", "Found missing adapter keys", UserWarning)
-        adapted = PeftModel.from_pretrained(model, str(folder), is_trainable=False)
-    _refuse_nan(folder / WEIGHTS_FILE, adapted)
+    settings = read_adapter_config(told)
+    kind = settings["peft_type"]
+    if kind not in PEFT_TYPE_TO_CONFIG_MAPPING:
+        raise InputError(f"{told}: peft_type: unknown kind of adapter {kind!r}")
+    read_header(file)
+    guard_patterns(settings, _names(model), str(told))
+    with refusals(f"{folder}: adapter does not fit this model"), quiet(), _peft_alone():
+        config = PEFT_TYPE_TO_CONFIG_MAPPING[kind].from_pretrained(str(folder))
+        _refuse_kind(told, config)
+        adapted = PeftModel.from_pretrained(model, str(folder), config=config)
+        # once more: what found no place and what is missing is not told by the first
+        result = adapted.load_adapter(str(folder), ADAPTER)
+    refuse_strays(str(file), result.unexpected_keys, result.missing_keys)
+    _refuse_nan(file, adapted)
     return adapted
+
+
+def _refuse_kind(told: Path, config: Any) -> None:  # noqa: ANN401
+    """Refuses what acts on prompts: it would do nothing where the layers run by themselves."""
+    if config.is_prompt_learning or config.is_adaption_prompt:
+        raise InputError(
+            f"{told}: peft_type: expected an adapter on layers, got {config.peft_type.value}, "
+            "which acts on the prompt"
+        )
+    if getattr(config, "alora_invocation_tokens", None):
+        raise InputError(
+            f"{told}: alora_invocation_tokens: expected an adapter that acts on every token, got "
+            "one that waits for some of the prompt"
+        )
+
+
+def _names(model: nn.Module) -> list[str]:
+    """Returns every name that peft may compare with an expression of an adapter's config."""
+    modules = {name for name, _ in model.named_modules()}
+    parameters = {name for name, _ in model.named_parameters()}
+    # experts that are stacked today had names of their own, by which adapters still call them
+    stacks = {name.rpartition(".")[0] for name in parameters if "expert" in name}
+    experts = {f"{stack}.{name}" for stack in stacks for name in EXPERT_NAMES}
+    return sorted(modules | parameters | experts)
 
 
 def tell_stray(folder: Path, adapter: Path | None) -> None:

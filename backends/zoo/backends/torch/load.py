@@ -123,6 +123,9 @@ def read_config(folder: Path) -> Any:  # noqa: ANN401
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         raise InputError(f"{path}: model_type: expected a causal language model, got {kind!r}")
+    layers = getattr(config.get_text_config(), "num_hidden_layers", None)
+    if isinstance(layers, int) and layers < 1:
+        raise InputError(f"{path}: number of layers: expected at least 1, got {layers}")
     return config
 
 
@@ -136,6 +139,19 @@ def _widen(folder: Path, model: nn.Module) -> None:
             GymWarning,
             stacklevel=3,
         )
+
+
+def module_prefix(folder: Path) -> str:
+    """Returns what the loaded model puts in front of the names that the folder's files give.
+
+    Old checkpoints (GPT-2, Bloom) leave out the name of the part below the head.
+    """
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
+
+    kind: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(read_config(folder))]
+    prefix = f"{kind.base_model_prefix}."
+    names = (name for file in checkpoint_files(folder) for name in read_header(file).tensors)
+    return "" if any(name.startswith(prefix) for name in names) else prefix
 
 
 @dataclass(frozen=True)

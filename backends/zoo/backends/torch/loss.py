@@ -19,6 +19,7 @@ from zoo.backends.base import Batch, Objective, Stat
 from zoo.backends.torch import statistics
 from zoo.backends.torch.head import Head, find_head
 from zoo.backends.torch.namespace import TorchNamespace
+from zoo.backends.torch.probe import find_backbone
 from zoo.backends.torch.statistics import Scored, Stats
 
 
@@ -78,7 +79,7 @@ class LossModule(nn.Module):
         Padding is on the right and attention is causal: real tokens never see it, so no
         attention mask is needed and the faster kernel is taken.
         """
-        backbone = self.model.get_decoder()  # type: ignore[operator]
+        backbone = find_backbone(self.model)
         with self.mixed(ids_BT.device):
             hidden: Tensor = backbone(input_ids=ids_BT, use_cache=False).last_hidden_state
         return hidden
@@ -96,7 +97,7 @@ class LossModule(nn.Module):
         if not self.autocast:
             out = self.model(input_ids=ids_BP, use_cache=True, logits_to_keep=1, **inputs)
             return out.logits[:, -1].float(), getattr(out, "past_key_values", None)
-        backbone = self.model.get_decoder()  # type: ignore[operator]
+        backbone = find_backbone(self.model)
         with self.mixed(ids_BP.device):
             out = backbone(input_ids=ids_BP, use_cache=True, **inputs)
         logits_BV = self.head().logits(out.last_hidden_state[:, -1])

@@ -162,7 +162,8 @@ def _inputs(folder: Path) -> tuple[Path, Path, Path]:
         _write(folder / kind / "model.safetensors", arrays)
         (folder / kind / "config.json").write_text('{"tie_word_embeddings": false}')
     _write(folder / "adapter" / "adapter_model.safetensors", factors)
-    config = {"peft_type": "LORA", "r": RANK, "lora_alpha": 4}
+    layers = ["layers.0.up", "layers.0.down"]
+    config = {"peft_type": "LORA", "r": RANK, "lora_alpha": 4, "target_modules": layers}
     (folder / "adapter" / "adapter_config.json").write_text(json.dumps(config))
     return folder / "base", folder / "tuned", folder / "adapter"
 

@@ -1,0 +1,123 @@
+"""What a loaded model has to show on a few tokens before anything is trained or said with it.
+
+Legend: B rows, T positions, D hidden size, V vocabulary.
+
+Scoring runs the layers by themselves and forms the logits in chunks, without an attention mask
+(see `loss`). A model that does more than that would be trained on another loss than its own.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from zoo.backends.torch.head import find_head
+from zoo.core.errors import InputError
+from zoo.models.refusals import refusals
+
+if TYPE_CHECKING:
+    from zoo.backends.torch.loss import LossModule
+
+HEAD_TOLERANCE = 0.05
+"""Largest difference between our logits and the model's own, in units of their spread."""
+
+BF16_STEP = 2.0**-7
+"""How far rounding to bf16 may move a logit, in units of the largest one."""
+
+LATER_TOKENS = {torch.float32: 1e-5}
+LATER_TOKENS_16_BITS = 2e-2
+"""How far a later token may move an earlier hidden state, in units of the largest one: experts
+that meet other neighbours round differently. Measured: 4e-7 at most in the causal families, 2e-4
+at least in untrained models that look ahead, 5e-2 and more once their attention has a preference.
+"""
+
+PROBE_TOKENS = 8
+
+
+def find_backbone(model: nn.Module) -> nn.Module:
+    """Returns the layers below the output layer, with the embedding: what gives hidden states.
+
+    Raises:
+        InputError: they cannot be told from the rest of the model.
+    """
+    named: Any = model
+    found = named.get_decoder()
+    if isinstance(found, nn.Module) and found is not model and not isinstance(found, nn.Linear):
+        return found
+    # the lookup by name finds the model itself (Llama 4), or an output layer called `decoder`
+    embedding = named.get_input_embeddings()
+    for child in model.children():
+        if child is not embedding and any(module is embedding for module in child.modules()):
+            return child
+    raise InputError(
+        f"{type(model).__name__} cannot be used: its layers cannot be told from its output layer"
+    )
+
+
+@torch.no_grad()
+def check_model(folder: Path, model: Any) -> None:  # noqa: ANN401
+    """Compares our logits with the model's own, and makes sure that no token sees a later one.
+
+    Raises:
+        InputError: they differ, the model is not causal, or it cannot be run by itself.
+    """
+    ids_BT = probe_ids(model)
+    with refusals(f"{folder}: {type(model).__name__} cannot be used as a causal language model"):
+        theirs_TV = model(input_ids=ids_BT, use_cache=False).logits[0].float()
+        backbone: Any = find_backbone(model)
+        hidden_TD = backbone(input_ids=ids_BT, use_cache=False).last_hidden_state[0]
+        ours_TV = find_head(model).logits(hidden_TD)
+        changed_BT = ids_BT.clone()
+        changed_BT[:, -1] = ids_BT[:, 0]
+        ahead_TD = backbone(input_ids=changed_BT, use_cache=False).last_hidden_state[0]
+    if not same_logits(ours_TV, theirs_TV, hidden_TD.dtype):
+        difference = float((ours_TV - theirs_TV).abs().max())
+        raise InputError(
+            f"{folder}: the output layer of {type(model).__name__} is unknown: "
+            f"its logits differ from ours by {difference:.3g}"
+        )
+    moved = float((ahead_TD - hidden_TD)[:-1].abs().max())
+    limit = LATER_TOKENS.get(hidden_TD.dtype, LATER_TOKENS_16_BITS)
+    if not moved <= limit * float(hidden_TD.abs().max()):
+        raise InputError(
+            f"{folder}: {type(model).__name__} is not causal: expected tokens that see earlier "
+            "ones only, got hidden states that a later token changes",
+            hint="it learns to fill gaps, not to go on with a text",
+        )
+
+
+@torch.no_grad()
+def check_adapter(source: str, adapted: Any, module: "LossModule") -> None:  # noqa: ANN401
+    """Compares our logits with those that plain peft has with the same adapter.
+
+    Raises:
+        InputError: they differ: the adapter acts elsewhere than inside the layers; or it cannot
+            be run.
+    """
+    ids_BT = probe_ids(module.model)
+    with refusals(f"{source}: this adapter cannot be used on {type(module.model).__name__}"):
+        theirs_TV = adapted(input_ids=ids_BT, use_cache=False).logits[0].float()
+        hidden_TD = module.hidden(ids_BT)[0]
+        ours_TV = module.head().logits(hidden_TD)
+        same = ours_TV.shape == theirs_TV.shape and same_logits(ours_TV, theirs_TV, hidden_TD.dtype)
+    if not same:
+        raise InputError(
+            f"{source}: expected an adapter that acts inside the layers, got one whose logits "
+            "are others with plain peft"
+        )
+
+
+def probe_ids(model: Any) -> Tensor:  # noqa: ANN401
+    """Returns a few token ids of a model's vocabulary, `[1, T]`, the last unlike the first."""
+    vocabulary = model.get_input_embeddings().weight.shape[0]
+    ids_T = torch.arange(1, PROBE_TOKENS + 1, device=model.device) * 7919
+    return (ids_T % int(vocabulary))[None]
+
+
+def same_logits(ours_TV: Tensor, theirs_TV: Tensor, dtype: torch.dtype) -> bool:
+    """Says whether two ways to the same logits agree for a model that computes in `dtype`."""
+    difference = float((ours_TV - theirs_TV).abs().max())
+    # A model in 16 bits rounds its own logits; ours are not rounded.
+    rounding = 0.0 if dtype is torch.float32 else BF16_STEP * float(theirs_TV.abs().max())
+    return difference <= HEAD_TOLERANCE * float(theirs_TV.std()) + rounding

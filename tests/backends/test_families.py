@@ -1,0 +1,87 @@
+"""Architectures that are unlike Qwen3: what is taken works, what cannot be used says why."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.backends.families import write_family
+from zoo.backends import load_backend
+from zoo.backends.base import Batch, LoraSpec, Stat
+from zoo.core.errors import GymWarning, InputError
+from zoo.models.folder import IN_BY_OUT
+
+LORA = LoraSpec(rank=4, alpha=8.0)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama4_text", "phimoe"])
+def test_a_family_learns_with_lora_on_all_linear_layers(family: str, tmp_path: Path) -> None:
+    """Llama 4 gives itself for its decoder; it and Phimoe have routers that are linear layers."""
+    folder = write_family(tmp_path, family)
+    policy = load_backend("cpu").load(folder, train=LORA)
+    ids = np.arange(10, 22)[None]
+    batch = Batch(ids, np.array([12]), np.arange(12)[None] > 0)
+    scores = policy.score(batch, frozenset({Stat.LOGPROBS}))[Stat.LOGPROBS]
+    assert np.isfinite(scores).all()
+    assert not any("router" in name for name, _ in policy.trained())
+
+
+def test_a_router_that_is_named_for_lora_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    folder = write_family(tmp_path, "phimoe")
+    with pytest.raises(InputError, match="adapter cannot be used on PhimoeForCausalLM"):
+        load_backend("cpu").load(folder, train=LoraSpec(4, 8.0, targets=("router",)))
+
+
+@pytest.mark.parametrize("family", ["bert", "modernbert-decoder"])
+def test_an_output_layer_with_layers_of_its_own_is_refused(family: str, tmp_path: Path) -> None:
+    folder = write_family(tmp_path, family)
+    with pytest.raises(InputError, match=r"output layer of .* is unknown"):
+        load_backend("cpu").load(folder)
+
+
+def test_a_model_that_looks_ahead_is_refused(tmp_path: Path) -> None:
+    folder = write_family(tmp_path, "xlnet")
+    with pytest.raises(InputError, match="XLNetLMHeadModel is not causal"):
+        load_backend("cpu").load(folder)
+
+
+@pytest.mark.parametrize("layers", [0, -1])
+def test_a_number_of_layers_below_one_is_refused(layers: int, tmp_path: Path) -> None:
+    folder = write_family(tmp_path, "gpt2")
+    text = (folder / "config.json").read_text()
+    (folder / "config.json").write_text(re.sub(r'"n_layer": 2', f'"n_layer": {layers}', text))
+    with pytest.raises(InputError, match=f"number of layers: expected at least 1, got {layers}"):
+        load_backend("cpu").load(folder)
+
+
+@pytest.mark.parametrize(
+    ("family", "targets", "what"),
+    [
+        ("mixtral", ("all-linear",), "stacked experts"),
+        ("gpt2", ("wte",), "'transformer.wte', which is no linear layer"),
+        ("gpt2", ("c_attn", "lm_head"), "'lm_head', which is tied to the embedding"),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings:UserWarning")
+def test_an_adapter_that_no_delta_carries_is_told_before_it_is_trained(
+    family: str, targets: tuple[str, ...], what: str, tmp_path: Path
+) -> None:
+    folder = write_family(tmp_path, family)
+    with pytest.warns(GymWarning, match=f"no delta can be made of this adapter: it trains {what}"):
+        load_backend("cpu").load(folder, train=LoraSpec(4, 8.0, targets=targets))
+
+
+def test_models_that_store_their_layers_the_other_way_are_known() -> None:
+    import transformers
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
+
+    models = Path(transformers.__file__).parent / "models"
+    found = {
+        config.model_type
+        for config in MODEL_FOR_CAUSAL_LM_MAPPING
+        for file in (models / config.__module__.split(".")[2]).glob("modeling_*.py")
+        if "Conv1D(" in file.read_text(encoding="utf-8")
+    }
+    assert found == IN_BY_OUT
