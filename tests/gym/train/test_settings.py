@@ -68,6 +68,22 @@ def test_a_change_by_name_holds_and_is_recorded(files: tuple[Path, Path]) -> Non
     assert entry["changed"] == {"learning_rate": [0.25, 0.001], "max_steps": [9, 12]}
 
 
+def test_another_device_chooses_anew_how_16_bits_are_multiplied(files: tuple[Path, Path]) -> None:
+    began = BEGAN.model_copy(update={"dtype": "bf16-widened"})
+    store_settings(*files, began)
+    assert change_settings(*files, ["device=cpu"], 0) == {
+        "device": (None, "cpu"),
+        "dtype": ("bf16-widened", "auto"),
+    }
+    assert change_settings(*files, ["device=cpu"], 0) == {}
+
+
+def test_the_same_device_keeps_how_weights_are_multiplied(files: tuple[Path, Path]) -> None:
+    change_settings(*files, ["device=cpu"], 0)
+    store_settings(*files, BEGAN.model_copy(update={"dtype": "bf16"}))
+    assert change_settings(*files, ["device=cpu"], 0) == {}
+
+
 def test_a_change_by_name_does_not_let_another_edit_through(files: tuple[Path, Path]) -> None:
     edit(files[0], seed=2, max_steps=12)
     with pytest.raises(InputError, match="seed was edited") as caught:

@@ -111,6 +111,10 @@ def change_settings(
     _refuse_edits(config_file, others, env_file.parent.name)
     device = wanted.pop("device", None)
     config = extend_config(stored, wanted)
+    if device not in {None, env.get("device")} and config.dtype.startswith("bf16"):
+        config = extend_config(
+            config, {"dtype": "auto"}
+        )  # how 16 bits are multiplied is a device's
     if (config.max_steps or newest_step) < newest_step:
         raise InputError(
             f"max_steps: expected at least {newest_step}, the step of the newest checkpoint, "
