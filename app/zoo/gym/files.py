@@ -9,14 +9,24 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from zoo.gym.errors import InputError
 from zoo.gym.leftovers import private_path
-from zoo.gym.paths import storage_error
+from zoo.gym.paths import (
+    PRIVATE_FILE,
+    PRIVATE_FOLDER,
+    is_ours,
+    make_folder,
+    storage_error,
+)
+
+_IS_WINDOWS = os.name == "nt"
+_TRIES, _TRY_S = 50, 0.02
 
 
 @contextmanager
@@ -36,7 +46,7 @@ def write_beside(path: Path, content: str, *, sync: bool = False) -> None:
     """Replaces `path` at once: writes a file beside it, then renames.
 
     Args:
-        path: the file to replace or make; its folder exists.
+        path: the file to replace or make, which only its owner can read; its folder exists.
         content: the whole text, stored as UTF-8.
         sync: also reach the disk before the rename, and the folder after it.
 
@@ -45,10 +55,11 @@ def write_beside(path: Path, content: str, *, sync: bool = False) -> None:
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        beside.write_text(content, encoding="utf-8", newline="\n")
+        with open(beside, "w", encoding="utf-8", newline="\n", opener=private) as file:
+            file.write(content)
         if sync:
             sync_file(beside)
-        beside.replace(path)
+        move_over(beside, path)
     except OSError:
         beside.unlink(missing_ok=True)
         raise
@@ -87,21 +98,99 @@ def read_small(path: Path, *, most_bytes: int = 16_000_000) -> bytes:
     return content
 
 
+def private(path: str, flags: int) -> int:
+    """Opens a file that only its owner can read where it is made; an `opener` for `open`."""
+    return os.open(path, flags, PRIVATE_FILE)
+
+
+def move_over(source: Path, path: Path) -> None:
+    """Renames a file over another one.
+
+    Windows refuses while another process has it open, which a reader of ours has for a moment.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    _patiently(lambda: source.replace(path))
+
+
+def remove_file(path: Path) -> None:
+    """Removes a file, if it is there, as `move_over` renames one.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    _patiently(lambda: path.unlink(missing_ok=True))
+
+
+def _patiently(act: Callable[[], object]) -> None:
+    for _ in range(_TRIES if _IS_WINDOWS else 0):
+        try:
+            act()
+        except PermissionError:
+            time.sleep(_TRY_S)
+        else:
+            return
+    act()
+
+
+def check_new_file(path: Path) -> None:
+    """Refuses a path that a file of ours must not replace.
+
+    Raises:
+        InputError: it is empty, or a link, a folder or a device stands there.
+    """
+    if not path.name:
+        raise InputError("output: expected the name of a file, got nothing")
+    _refuse_link(path)
+    if path.exists() and not path.is_file():
+        kind = "a folder" if path.is_dir() else "no regular file"
+        hint = "name a file in it" if path.is_dir() else "name a file that does not exist yet"
+        raise InputError(f"output {str(path)!r}: expected a file or nothing, got {kind}", hint=hint)
+
+
+def check_new_folder(path: Path) -> None:
+    """Refuses a path where a new folder would lose something.
+
+    Raises:
+        InputError: it is empty, or a link, a file or a folder with files stands there.
+    """
+    hint = "name a folder that does not exist yet"
+    if not path.name:
+        raise InputError("output: expected the name of a folder, got nothing", hint=hint)
+    _refuse_link(path)
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise InputError(f"output {str(path)!r}: expected no folder or an empty one", hint=hint)
+
+
+def _refuse_link(path: Path) -> None:
+    # following it would write where nobody said, replacing it would leave its target as it was
+    if path.is_symlink():
+        raise InputError(
+            f"output {str(path)!r}: expected a name of its own, got a symbolic link",
+            hint=f"name what it points to: {path.parent / path.readlink()}",
+        )
+
+
 @contextmanager
 def new_file(path: Path) -> Generator[Path]:
     """Yields a private path in the same folder, renamed to `path` when the block ends well.
 
     Raises:
+        InputError: see `check_new_file`.
         StorageError: the folder cannot be written.
     """
+    check_new_file(path)
     temporary = private_path(path)
     with storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
     try:
         yield temporary
         with storage_errors(path):
+            if is_ours(path):
+                temporary.chmod(PRIVATE_FILE)
             sync_file(temporary)
-            temporary.replace(path)
+            move_over(temporary, path)
             sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
@@ -119,12 +208,11 @@ def new_folder(path: Path, *, replace: bool = False) -> Generator[Path]:
         InputError: `path` exists, is not an empty folder, and is not to be replaced.
         StorageError: the folder cannot be written.
     """
-    if not replace and path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        hint = "name a folder that does not exist yet"
-        raise InputError(f"output {str(path)!r}: expected no folder or an empty one", hint=hint)
+    if not replace:
+        check_new_folder(path)
     temporary = private_path(path)
     with storage_errors(path):
-        temporary.mkdir(parents=True)
+        make_folder(temporary)
     try:
         yield temporary
         with storage_errors(path):
@@ -134,13 +222,30 @@ def new_folder(path: Path, *, replace: bool = False) -> Generator[Path]:
 
 
 def _settle(temporary: Path, path: Path) -> None:
-    for file in temporary.iterdir():
-        sync_file(file)
-    sync_folder(temporary)
+    settle_inside(temporary, keep_private=is_ours(path))
     if path.exists():
         shutil.rmtree(path)  # a folder cannot be renamed onto another
     temporary.rename(path)
     sync_folder(path.parent)
+
+
+def settle_inside(folder: Path, *, keep_private: bool) -> None:
+    """Waits until everything in a folder is on the disk.
+
+    Args:
+        folder: what to settle, whatever lies how deep in it.
+        keep_private: also close all of it to others.
+    """
+    inside = sorted(folder.rglob("*"))
+    for path in inside:
+        if path.is_file():
+            if keep_private:
+                path.chmod(PRIVATE_FILE)
+            sync_file(path)
+    for path in (*(path for path in inside if path.is_dir()), folder):
+        if keep_private:
+            path.chmod(PRIVATE_FOLDER)
+        sync_folder(path)
 
 
 def sync_file(path: Path) -> None:

@@ -6,6 +6,8 @@ here, they live in the Hugging Face cache.
 
 import errno
 import os
+import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +15,9 @@ from zoo.gym.errors import StorageError
 
 APP_NAME = "zoo-gym"
 HOME_VARIABLE = "ZOO_GYM_HOME"
+
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+"""Modes of everything in our folders: chats to learn from are nobody else's to read."""
 
 UNWRITABLE = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -61,14 +66,44 @@ def folders() -> Folders:
     )
 
 
+def is_ours(path: Path) -> bool:
+    """Says whether a path is in one of this user's four folders, or is one."""
+    found = path.absolute()
+    return any(found.is_relative_to(root) for root in _roots())
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder with its parents; those of ours nobody else can enter.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if not is_ours(path):
+        path.mkdir(parents=True, exist_ok=True)
+        return
+    chain = [folder for folder in (path, *path.parents) if is_ours(folder) or not folder.exists()]
+    for folder in reversed(chain):
+        folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+        if is_ours(folder):
+            _close_to_others(folder)
+
+
+def _close_to_others(folder: Path) -> None:
+    """Closes a folder that an earlier version, or a loose umask, left open."""
+    with suppress(OSError):  # somebody else's
+        mode = stat.S_IMODE(folder.stat().st_mode)
+        if mode & ~PRIVATE_FOLDER:
+            folder.chmod(PRIVATE_FOLDER)
+
+
 def ensure_folder(path: Path) -> Path:
-    """Makes a folder with its parents and returns it.
+    """Makes a folder with its parents, as `make_folder` does, and returns it.
 
     Raises:
         StorageError: it cannot be made, or it is there and cannot be written.
     """
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_folder(path)
     except OSError as error:
         raise storage_error(error, path) from error
     if not os.access(path, os.W_OK | os.X_OK):
@@ -83,11 +118,10 @@ def storage_error(error: OSError, path: Path, *, verb: str = "write") -> Storage
         hint = "free some space on that disk"
     else:
         hint = "choose a folder that you may write"
-        hint += f": {HOME_VARIABLE}=FOLDER" if _is_ours(path) else ""
+        hint += f": {HOME_VARIABLE}=FOLDER" if is_ours(path) else ""
     return StorageError(f"cannot {verb} '{path}': {reason}", hint=hint)
 
 
-def _is_ours(path: Path) -> bool:
+def _roots() -> tuple[Path, ...]:
     known = folders()
-    parents = (known.config, known.data, known.cache, known.log)
-    return any(path.absolute().is_relative_to(parent) for parent in parents)
+    return known.config, known.data, known.cache, known.log

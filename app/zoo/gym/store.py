@@ -5,6 +5,7 @@ another version wrote, or that is damaged, is dropped and made anew, so there ar
 the plain sqlite3 module is enough.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
@@ -12,7 +13,7 @@ from pathlib import Path
 from types import NoneType, TracebackType
 from typing import Self
 
-from zoo.gym.paths import folders
+from zoo.gym.paths import PRIVATE_FILE, folders, make_folder
 
 SCHEMA = 2
 """Raised by every change of the columns."""
@@ -134,7 +135,9 @@ class RunIndex:
             return _in_memory()
 
     def _connect(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path.parent)
+        # SQLite gives its own files the mode of this one
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE))
         return _prepared(sqlite3.connect(self.path, timeout=_BUSY_S))
 
     def _connect_anew(self) -> sqlite3.Connection:

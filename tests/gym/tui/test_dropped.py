@@ -1,9 +1,11 @@
 """What terminals paste when a file is dropped on them."""
 
+import nturl2path
 from pathlib import Path
 
 import pytest
 
+from zoo.gym.tui import dropped
 from zoo.gym.tui.dropped import dropped_path
 
 
@@ -35,3 +37,17 @@ def test_of_several_dropped_files_the_first_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", " \n", "~nobody/x", "a'b", "x" * 5000, "~", "no such file"])
 def test_what_is_no_path_is_left_as_it_is(text: str) -> None:
     assert dropped_path(text) == text.strip()
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("file:///C:/my%20rows.jsonl", "C:\\my rows.jsonl"),
+        ("file://localhost/C:/a.jsonl", "C:\\a.jsonl"),
+        ("file://nas/chats/a.jsonl", "\\\\nas\\chats\\a.jsonl"),
+    ],
+)
+def test_a_url_of_windows_is_its_path(monkeypatch: pytest.MonkeyPatch, url: str, path: str) -> None:
+    monkeypatch.setattr(dropped, "_IS_WINDOWS", True)
+    monkeypatch.setattr(dropped, "url2pathname", nturl2path.url2pathname)
+    assert dropped.dropped_path(url) == path

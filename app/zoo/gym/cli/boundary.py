@@ -104,13 +104,14 @@ def report_bugs(
 
     The interpreter calls this for what no handler took, and then exits with 1.
     """
-    from zoo.gym.paths import folders
+    from zoo.gym.files import write_beside
+    from zoo.gym.paths import folders, make_folder
 
     lines = traceback.format_exception(kind, error, trace)
     path = folders().log / "crash.txt"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(lines), encoding="utf-8")
+        make_folder(path.parent)
+        write_beside(path, "".join(lines))
     except OSError:
         sys.stderr.writelines(lines)
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from zoo.gym.cli.ending import fail
 from zoo.gym.cli.flags import with_model_flags
 from zoo.gym.cli.items import existing
-from zoo.gym.cli.options import Files, Json, Offline, Yes
+from zoo.gym.cli.options import Files, Json, Offline, Yes, output_path
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import tell_pass
 from zoo.gym.cli.sources import (
@@ -23,6 +23,7 @@ from zoo.gym.cli.sources import (
 from zoo.gym.config import TrainConfig
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.errors import InputError
+from zoo.gym.files import check_new_file, check_new_folder
 from zoo.gym.jobs import Run
 from zoo.gym.words import human_bytes
 
@@ -75,6 +76,8 @@ def create(
     from zoo.gym.delta import QualityInput, create_delta
 
     screen, found = Output(as_json), _source(source)
+    target = output_path(out, f"{found.name}.delta.safetensors")
+    check_new_file(target)
     model = resolve_base(base, found.base, "--base", yes=yes, offline=offline)
     examples = _sample(_examples(found, data, model.folder, screen), model.folder, rows, screen)
     report = create_delta(
@@ -82,7 +85,7 @@ def create(
         base=model.folder,
         base_id=model.id,
         base_revision=model.revision,
-        out=Path(out or f"{found.name}.delta.safetensors"),
+        out=target,
         config=DeltaConfig.model_validate(settings),
         origin=_origin(found),
         quality=QualityInput(examples) if examples else None,
@@ -118,9 +121,11 @@ def apply(
     from zoo.gym.delta import apply_delta
 
     screen, path = Output(as_json), existing(file, "a delta file")
+    name = path.name.removesuffix(".safetensors").removesuffix(".delta")
+    folder = output_path(out, f"{name}-model")
+    check_new_folder(folder)
     told = None if base else delta_base(path)
     model = resolve_base(base, told, "--base", yes=yes, offline=offline)
-    folder = Path(out or path.name.removesuffix(".safetensors").removesuffix(".delta") + "-model")
     report = apply_delta(
         path,
         base=model.folder,

@@ -2,10 +2,12 @@
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from zoo.gym.errors import InputError
 from zoo.gym.terminal import visible
 from zoo.gym.words import human_bytes
 
@@ -15,6 +17,17 @@ Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), show_default=
 Offline = Annotated[bool, Parameter(name="--offline", negative=(), show_default=False)]
 Files = Annotated[tuple[str, ...], Parameter(metavar="FILE", negative=(), show_default=False)]
 Model = Annotated[str | None, Parameter(name=["--model", "--model_name_or_path"], metavar="MODEL")]
+
+
+def output_path(given: str | None, default: str) -> Path:
+    """Returns the path that `--out` names, or the default where it was not given.
+
+    Raises:
+        InputError: it was given without a name.
+    """
+    if given is not None and not given.strip():
+        raise InputError("--out: expected a name, got nothing", hint=f"without it: {default}")
+    return Path(default if given is None else given)
 
 
 def consent(*, yes: bool) -> Callable[[str, int], bool] | None:

@@ -76,6 +76,7 @@ class TrainConfig(BaseModel):
     )
     output_dir: str | None = Field(
         default=None,
+        min_length=1,
         description="a folder that also gets the trained model; none: the run folder only",
     )
     cutoff_len: Whole = Field(

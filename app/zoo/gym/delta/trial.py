@@ -23,6 +23,7 @@ from zoo.gym.delta.weights import from_bf16, to_bf16
 from zoo.gym.delta.writer import Spool, write_delta
 from zoo.gym.files import storage_errors
 from zoo.gym.leftovers import private_path
+from zoo.gym.paths import make_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,7 +77,7 @@ def try_plan(planned: list[Planned], folder: Path, *, tell: Tell = lambda _: Non
 def _private_folder(folder: Path) -> Generator[Path]:
     private = private_path(folder / "plan")
     with storage_errors(folder):
-        private.mkdir(parents=True)
+        make_folder(private)
     try:
         yield private
     finally:

@@ -14,6 +14,7 @@ from zoo.gym.data import EncodeOptions, Message, encode_prompt, load_tokenizer
 from zoo.gym.demo.closing import closing_words
 from zoo.gym.demo.offline import no_network
 from zoo.gym.demo.words import Words, accuracy, backward, make_words, prompt
+from zoo.gym.files import write_beside
 from zoo.gym.paths import ensure_folder, folders
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def run_demo(say: Say) -> DemoResult:
 def write_rows(path: Path, words: Sequence[str]) -> Path:
     """Writes prompt and completion of each word as JSON lines."""
     rows = [{"prompt": prompt(word), "completion": backward(word)} for word in words]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_beside(path, "".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 

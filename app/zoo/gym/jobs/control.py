@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from zoo.gym.files import remove_file
 from zoo.gym.jobs.events import EventLog
-from zoo.gym.paths import ensure_folder, storage_error
+from zoo.gym.paths import PRIVATE_FILE, ensure_folder, storage_error
 
 Request: TypeAlias = Literal["pause", "park", "stop"]
 
@@ -38,7 +39,7 @@ class Control:
         """
         ensure_folder(self.folder)
         try:
-            (self.folder / kind).touch()
+            (self.folder / kind).touch(mode=PRIVATE_FILE)
         except OSError as error:
             raise storage_error(error, self.folder / kind) from error
 
@@ -50,7 +51,7 @@ class Control:
         """
         for kind in kinds or REQUESTS:
             try:
-                (self.folder / kind).unlink(missing_ok=True)
+                remove_file(self.folder / kind)
             except OSError as error:
                 raise storage_error(error, self.folder / kind) from error
 

@@ -13,7 +13,7 @@ from io import FileIO
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias, cast
 
-from zoo.gym.files import open_regular
+from zoo.gym.files import open_regular, private
 from zoo.gym.paths import storage_error
 from zoo.gym.terminal import plain_json
 
@@ -53,7 +53,7 @@ class EventLog:
         if taken:
             raise ValueError(f"event fields {sorted(taken)} are the log's own")
         try:
-            with self.path.open("a+b", buffering=0) as file:
+            with open(self.path, "a+b", buffering=0, opener=private) as file:
                 self._heal(file)
                 head = {"v": VERSION, "seq": self._next_seq, "t": round(time.time(), 3)}
                 event = head | {"kind": kind} | fields

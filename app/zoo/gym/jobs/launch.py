@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.gym.errors import GymError
-from zoo.gym.files import read_small
+from zoo.gym.files import private, read_small
 from zoo.gym.jobs.events import log_end, tail_events
 from zoo.gym.jobs.identity import is_alive, read_identity, this_process, write_identity
 from zoo.gym.jobs.lock import locked
@@ -106,7 +106,7 @@ def _spawn(run: Run, entry: str | None) -> "subprocess.Popen[bytes]":
         # Metal's watchdog otherwise ends long kernels while the display is on
         env["AGX_RELAX_CDM_CTXSTORE_TIMEOUT"] = "1"
     *preferred, last = _ways_to_detach()
-    with run.worker_log.open("ab") as log:
+    with open(run.worker_log, "ab", opener=private) as log:
         files: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
         files |= {"env": env, "cwd": _cwd(run)}
         for way in preferred:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from zoo.gym.files import private
 from zoo.gym.paths import storage_error
 
 _POLL_S = 0.02
@@ -29,7 +30,7 @@ def locked(path: Path, *, wait_s: float = 0.0) -> Generator[bool]:
         StorageError: the file cannot be made.
     """
     try:
-        file = path.open("ab")
+        file = open(path, "ab", opener=private)  # noqa: SIM115
     except OSError as error:
         raise storage_error(error, path) from error
     with file:

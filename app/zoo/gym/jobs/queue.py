@@ -8,7 +8,7 @@ is still locked has the device. So nothing has to be cleaned up after a kill or 
 import re
 import time
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from zoo.gym.errors import GymError, InterruptedRunError, NotAvailableError
@@ -95,7 +95,8 @@ def _sweep(folder: Path) -> int:
         if _is_taken(path):
             last = number
         else:
-            path.unlink(missing_ok=True)
+            with suppress(PermissionError):  # Windows, while one that waits looks at it
+                path.unlink(missing_ok=True)
     return last
 
 

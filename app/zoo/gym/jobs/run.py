@@ -17,7 +17,7 @@ from zoo.gym.files import write_beside
 from zoo.gym.jobs.control import Control
 from zoo.gym.jobs.events import EventLog
 from zoo.gym.jobs.identity import this_process, write_identity
-from zoo.gym.paths import ensure_folder, folders, storage_error
+from zoo.gym.paths import PRIVATE_FOLDER, ensure_folder, folders, storage_error
 
 _ID = re.compile(r"r(\d{4,})")
 _NUMBER = re.compile(r"r?0*(\d+)")
@@ -167,7 +167,7 @@ def _claim_folder(parent: Path) -> Path:
     while True:
         folder = parent / f"r{number:04d}"
         try:
-            folder.mkdir()
+            folder.mkdir(mode=PRIVATE_FOLDER)
         except FileExistsError:
             number += 1
         else:

@@ -8,6 +8,7 @@ import yaml
 
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import fingerprint
+from zoo.gym.files import write_beside
 
 if TYPE_CHECKING:
     from zoo.models import Resolved
@@ -32,4 +33,4 @@ def write_card(
         f"## Settings\n\n```yaml\n{yaml.safe_dump(settings, sort_keys=True)}```\n\n"
         f"## Measured\n\n```yaml\n{yaml.safe_dump(dict(metrics), sort_keys=False)}```\n"
     )
-    (folder / "README.md").write_text(text, encoding="utf-8")
+    write_beside(folder / "README.md", text)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoo.gym.files import sync_file, sync_folder, write_beside
-from zoo.gym.paths import ensure_folder, storage_error
+from zoo.gym.paths import PRIVATE_FILE, PRIVATE_FOLDER, ensure_folder, storage_error
 from zoo.gym.train.manifest import manifest_fault, write_manifest
 
 POINTER = "latest"
@@ -122,7 +122,7 @@ def find_checkpoint(checkpoints: Path) -> Found:
 def _fill(
     temporary: Path, step: int, write: Callable[[Path], None], reached: Callable[[str], None]
 ) -> None:
-    temporary.mkdir()
+    temporary.mkdir(mode=PRIVATE_FOLDER)
     try:
         write(temporary)
         reached("written")
@@ -130,9 +130,11 @@ def _fill(
         inside = sorted(temporary.rglob("*"))
         for path in inside:
             if path.is_file():
+                path.chmod(PRIVATE_FILE)
                 sync_file(path)
         reached("fsynced-files")
         for folder in (*(path for path in inside if path.is_dir()), temporary):
+            folder.chmod(PRIVATE_FOLDER)
             sync_folder(folder)
     except Exception:
         shutil.rmtree(temporary, ignore_errors=True)  # a full disk needs the space back

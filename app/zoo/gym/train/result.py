@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.errors import InputError
-from zoo.gym.files import new_file, new_folder, storage_errors
+from zoo.gym.files import check_new_folder, new_file, new_folder, storage_errors
 from zoo.gym.paths import ensure_folder
 from zoo.gym.train.card import write_card
 from zoo.gym.train.guards import check_finite
@@ -23,10 +23,13 @@ def check_output(folder: Path) -> None:
     """Refuses before the training what would lose something after it.
 
     Raises:
-        InputError: the folder holds files.
+        InputError: the folder holds files, or is a link.
         StorageError: it cannot be written.
     """
-    if any(ensure_folder(folder.expanduser()).iterdir()):
+    folder = folder.expanduser()
+    if folder.is_symlink():
+        check_new_folder(folder)
+    if any(ensure_folder(folder).iterdir()):
         raise InputError(
             f"output_dir: expected no folder or an empty one, got files in '{folder}'",
             hint="name a folder that does not exist yet",

@@ -3,7 +3,10 @@
 import os
 import shlex
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+_IS_WINDOWS = os.name == "nt"
 
 
 def dropped_path(text: str) -> str:
@@ -15,13 +18,20 @@ def dropped_path(text: str) -> str:
     if not line or _exists(line):
         return line
     if line.startswith("file://"):
-        return unquote(urlsplit(line).path)
+        return _file_of(line)
     try:
         words = shlex.split(line, posix=os.name != "nt")
     except ValueError:
         return line
     first = words[0].strip("\"'") if words else line
     return first if _exists(first) else line
+
+
+def _file_of(url: str) -> str:
+    parts = urlsplit(url)
+    # Windows: a drive behind a slash, or a host that shares folders
+    share = f"//{parts.netloc}" if _IS_WINDOWS and parts.netloc not in {"", "localhost"} else ""
+    return url2pathname(share + parts.path)
 
 
 def _exists(path: str) -> bool:

@@ -91,5 +91,6 @@ class NamedAdamW:
         for key, value in tensors.items():
             name, _, part = key.rpartition("/")
             parameter = self.parameters[name]
-            # The fused step wants every part where the parameter is, the step count too.
-            self.adamw.state[parameter][part] = value.to(parameter.device)
+            # The fused step wants every part where the parameter is, the step count too. A copy:
+            # without one the state stays a view of the mapped file, which Windows then cannot move.
+            self.adamw.state[parameter][part] = value.to(parameter.device, copy=True)
