@@ -186,6 +186,26 @@ def test_auto_takes_what_the_processor_multiplies_well(
     assert choose_dtype(checkpoint_files(stored_bf16), device, lambda: speeds).dtype == expected
 
 
+def test_float16_is_widened_as_it_is(tied: Path, tmp_path: Path) -> None:
+    wide: Any = load_model(tied, dtype="f32", full=False)
+    wide.half().save_pretrained(tmp_path / "half")
+    model = load_model(tmp_path / "half", dtype=WIDENED, full=False)
+    expected = load_model(tmp_path / "half", dtype="f32", full=False)
+    for name, weight in expected.named_parameters():
+        assert torch.equal(model.get_parameter(name).float(), weight), name
+
+
+def test_rounding_to_bf16_is_said(
+    tied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "SMALL_PARAMETERS", 0)
+    wide: Any = load_model(tied, dtype="f32", full=False)
+    wide.half().save_pretrained(tmp_path / "half")
+    files = checkpoint_files(tmp_path / "half")
+    assert "rounded from float16" in choose_dtype(files, "cpu", lambda: FAST).reason
+    assert "rounded" not in choose_dtype(files, "cpu", lambda: SLOW).reason
+
+
 def test_full_weights_are_float32_whatever_the_processor(stored_bf16: Path) -> None:
     assert pick_dtype(checkpoint_files(stored_bf16), "auto", full=True, device="cpu") == "f32"
 

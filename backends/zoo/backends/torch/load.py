@@ -66,7 +66,7 @@ def load_model(folder: Path, *, dtype: str, full: bool, device: str = "cpu") -> 
         _refuse_codes(folder, files)
     chosen = pick_dtype(files, dtype, full=full, device=device)
     with refusals(f"{folder}: this model cannot be loaded"), quiet():
-        loaded = _from_pretrained(folder, config, files, DTYPES[chosen])
+        loaded = _from_pretrained(folder, config, files, _held_in(chosen, files))
     model: nn.Module = loaded[0]
     _refuse_holes(folder, loaded[1])
     _tell_unused(folder, loaded[1])
@@ -176,6 +176,21 @@ def pick_dtype(files: list[Path], dtype: str, *, full: bool, device: str) -> str
     return dtype if dtype != "auto" else choose_dtype(files, device).dtype
 
 
+def _weight_type(files: list[Path]) -> str:
+    """Returns the type that most of the stored weights have."""
+    sizes: dict[str, int] = {}
+    for file in files:
+        for info in read_header(file).tensors.values():
+            sizes[info.dtype] = sizes.get(info.dtype, 0) + math.prod(info.shape)
+    return max(sizes, key=lambda dtype: sizes[dtype])
+
+
+def _held_in(chosen: str, files: list[Path]) -> torch.dtype:
+    """Returns the type of the weights in memory; float16 is widened as it is."""
+    narrow = chosen == WIDENED and _weight_type(files) == "F16"
+    return torch.float16 if narrow else DTYPES[chosen]
+
+
 def choose_dtype(
     files: list[Path], device: str, speeds: Callable[[], ProductSpeeds] = measure_products
 ) -> DtypeChoice:
@@ -187,19 +202,18 @@ def choose_dtype(
         speeds: says what the processor multiplies well; called only where that decides.
     """
     tensors = [info for file in files for info in read_header(file).tensors.values()]
-    sizes: dict[str, int] = {}
-    for info in tensors:
-        sizes[info.dtype] = sizes.get(info.dtype, 0) + math.prod(info.shape)
-    if max(sizes, key=lambda k: sizes[k]) == "F32":
-        return DtypeChoice("f32", "as stored")
-    if sum(sizes.values()) < SMALL_PARAMETERS:
+    stored = _weight_type(files)
+    if stored in {"F32", "F64"}:
+        return DtypeChoice("f32", "as stored" if stored == "F32" else "rounded from float64")
+    if sum(math.prod(info.shape) for info in tensors) < SMALL_PARAMETERS:
         return DtypeChoice("f32", "a small model: 16 bits would save little")
+    rounded = "" if stored == "BF16" else "; rounded from float16"
     if device != "cpu":
-        return DtypeChoice("bf16", "16 bits, as stored")
+        return DtypeChoice("bf16", f"16 bits save memory{rounded}")
     found = speeds()
     if found.bf16_pays:
-        return DtypeChoice("bf16", found.describe())
-    reason = f"{found.describe()}: weights stay in bf16, each product widens a block to float32"
+        return DtypeChoice("bf16", f"{found.describe()}{rounded}")
+    reason = f"{found.describe()}: weights stay in 16 bits, each product widens a block to float32"
     return DtypeChoice(WIDENED, reason)
 
 
