@@ -11,6 +11,8 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod harley_seal;
+#[cfg(target_arch = "x86_64")]
+mod lookup;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod scalar;
@@ -45,6 +47,9 @@ const HEIGHT: usize = NEAR * PARTS * PASSING;
 const SHARE: (usize, usize) = (12 * PASSING, 54 * PASSING);
 /// How many rows before its turn a row of a panel is asked for.
 const AHEAD: usize = 3;
+/// From this many contributors on AVX2 looks half bytes up.
+#[cfg(target_arch = "x86_64")]
+const LOOKED_UP: usize = 32;
 /// Below this many contributors panels are lower, so that every thread gets one.
 const FEW: usize = 480;
 
@@ -55,6 +60,11 @@ const FEW: usize = 480;
 pub fn add_hamming(isa: Isa, packed: Packed<'_>, total: &mut [u64]) -> Result<(), CoreError> {
     let rows = packed.rows();
     check_length("total", rows * rows, total.len())?;
+    #[cfg(target_arch = "x86_64")]
+    if let (Isa::Avx2(proof), LOOKED_UP..) = (isa, rows) {
+        lookup::add(proof, packed, total);
+        return Ok(());
+    }
     let whole = packed.cols() / (8 * STEP_BYTES) * STEP_BYTES;
     let heads: Vec<&[u8]> = packed.iter().map(|row| &row[..whole]).collect();
     add_rows(isa, &heads, total)?;

@@ -44,6 +44,26 @@ fn distances_count_the_columns_that_differ() {
     }
 }
 
+/// Rows that fill panels and pass by in two parts; columns beyond what sums of 16 bits hold.
+#[test]
+fn distances_of_many_rows_are_those_of_the_definition() {
+    for (n, cols) in [(391, 700_usize), (35, 8 * 16_000 + 3)] {
+        let owned = bytes(n, cols.div_ceil(8));
+        let mut rows: Vec<&[u8]> = owned.iter().map(Vec::as_slice).collect();
+        let (all, none) = (vec![0xff; cols.div_ceil(8)], vec![0; cols.div_ceil(8)]);
+        (rows[0], rows[n - 1]) = (&all, &none);
+        let packed = Packed::new(&rows, cols).unwrap();
+        let mut expected = vec![0; n * n];
+        hamming::add_hamming(Isa::Scalar, packed, &mut expected).unwrap();
+        assert_eq!(expected[n - 1], cols as u64);
+        for isa in Isa::available() {
+            let mut total = vec![0; n * n];
+            hamming::add_hamming(isa, packed, &mut total).unwrap();
+            assert!(total == expected, "{isa}");
+        }
+    }
+}
+
 #[test]
 fn votes_are_the_sums_of_bits() {
     // The last is more than one of the largest blocks.

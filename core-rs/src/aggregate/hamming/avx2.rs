@@ -1,4 +1,4 @@
-//! 256 bits at a time; bits are counted by looking up half bytes.
+//! 256 bits at a time; bits are counted by looking up half bytes. For few rows: see `lookup`.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
@@ -10,6 +10,7 @@ use std::arch::x86_64::{
 use super::{
     NEAR,
     harley_seal::{self, Tally},
+    lookup,
 };
 
 #[target_feature(enable = "avx2")]
@@ -20,8 +21,7 @@ pub(super) fn add_block(above: &[&[u8]], beside: &[&[u8]], sums: &mut [[u64; NEA
 
 #[target_feature(enable = "avx2")]
 pub(super) fn registers(steps: usize) -> usize {
-    // SAFETY: this function has the instructions.
-    unsafe { harley_seal::registers::<__m256i>(steps) }
+    lookup::registers(steps)
 }
 
 /// The number of ones in each byte.
@@ -44,7 +44,7 @@ fn ones_of_bytes(word: __m256i) -> __m256i {
 /// The same value, of which the compiler knows nothing.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn hidden(mut word: __m256i) -> __m256i {
+pub(super) fn hidden(mut word: __m256i) -> __m256i {
     // SAFETY: no instruction, only a comment.
     unsafe {
         std::arch::asm!("/* {0} */", inout(ymm_reg) word, options(nomem, nostack, preserves_flags));
