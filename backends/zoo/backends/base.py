@@ -255,6 +255,10 @@ class Policy(Protocol):
         """Returns this policy with its adapter switched off, for as long as the block lasts."""
         ...
 
+    def logits(self, ids: Sequence[int]) -> "NDArray[np.float32]":
+        """Returns the logits after each id, float32 `[T, V]`: for a few ids, to compare models."""
+        ...
+
     def generate(
         self, prompts: Sequence[Sequence[int]], sampling: Sampling, *, keys: Sequence[int]
     ) -> list[Rollout]:
@@ -287,6 +291,17 @@ class Policy(Protocol):
         Args:
             folder: created if absent.
             base: the base model's name, recorded in an adapter's config.
+        """
+        ...
+
+    def reopen(self, folder: Path) -> None:
+        """Holds what `save_result` wrote to `folder` in place of its own weights, for inference.
+
+        What was trained is freed first, so that this takes no more memory than loading did. An
+        adapter is put on the base that is loaded already.
+
+        Raises:
+            InputError: the folder cannot be loaded.
         """
         ...
 

@@ -11,6 +11,7 @@ from zoo.gym.train.card import write_card
 from zoo.gym.train.guards import check_finite
 from zoo.gym.train.loop import Job
 from zoo.gym.train.progress import Progress, full_disk_told, load_best
+from zoo.gym.train.reopened import check_result
 from zoo.gym.train.workspace import Workspace
 from zoo.models.folder import TOKENIZER_FILES
 
@@ -37,7 +38,13 @@ def check_output(folder: Path) -> None:
 
 
 def finish(run: Workspace, job: Job, progress: Progress, base: "Resolved") -> dict[str, object]:
-    """Writes the best step's weights as a folder that the field's libraries load."""
+    """Writes the best step's weights as a folder that the field's libraries load.
+
+    The folder is read back in the place of the job's policy, which learns no more afterwards.
+
+    Raises:
+        GuardError: the training ended in no numbers, or the folder holds another model.
+    """
     load_best(job.policy, progress.best_step, job.checkpoints)
     check_finite(job.policy)
     metrics = metrics_of(job, progress)
@@ -47,6 +54,7 @@ def finish(run: Workspace, job: Job, progress: Progress, base: "Resolved") -> di
         run.events.emit("warn", message=text)
     config = job.plan.config
     write_result(job.policy, run.result, base)
+    check_result(job.policy, run.result, job.rows[0].ids.tolist(), config)
     write_card(run.result, config, base, metrics)
     if config.output_dir is not None:
         copy_result(run.result, Path(config.output_dir))

@@ -3,6 +3,7 @@
 Legend: B rows, T positions, N scored tokens, D hidden size.
 """
 
+import gc
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,8 +24,10 @@ from zoo.backends.base import (
 )
 from zoo.backends.torch import adapter, memory, statistics
 from zoo.backends.torch.generate import generate
+from zoo.backends.torch.load import load_model
 from zoo.backends.torch.loss import DeviceBatch, LossModule, Teacher, to_device
 from zoo.backends.torch.optimizer import NamedAdamW
+from zoo.backends.torch.probe import find_backbone
 from zoo.backends.torch.quiet import quiet
 from zoo.core.errors import InputError
 
@@ -56,8 +59,12 @@ class TorchPolicy:
         weight_decay: float = 0.0,
         autocast: bool = False,
     ) -> None:
-        self.module = LossModule(model, value_head, autocast=autocast)
-        self.peft_model = peft_model
+        self._hold(LossModule(model, value_head, autocast=autocast), peft_model, weight_decay)
+
+    def _hold(
+        self, module: LossModule, peft_model: "PeftModel | None", weight_decay: float
+    ) -> None:
+        self.module, self.peft_model = module, peft_model
         self.optimizer = NamedAdamW(self._trained_parameters(), weight_decay=weight_decay)
         self._wrapped: nn.Module = self.module
         self._processes = 1
@@ -158,6 +165,14 @@ class TorchPolicy:
 
     # ---- sampling
 
+    def logits(self, ids: Sequence[int]) -> "NDArray[np.float32]":
+        """Returns the logits after each id, `[T, V]`, in the weights' own type, never mixed."""
+        backbone = find_backbone(self.module.model)
+        with self._inference():
+            ids_BT = torch.tensor([list(ids)], device=self.device)
+            hidden_BTD = backbone(input_ids=ids_BT, use_cache=False).last_hidden_state
+            return self.module.head().logits(hidden_BTD[0]).cpu().numpy()
+
     def generate(
         self, prompts: Sequence[Sequence[int]], sampling: Sampling, *, keys: Sequence[int]
     ) -> list[Rollout]:
@@ -227,6 +242,22 @@ class TorchPolicy:
         with quiet():
             model.save_pretrained(folder)
 
+    def reopen(self, folder: Path) -> None:
+        """Holds a written result in place of its own weights, which are freed first."""
+        device, peft_model = self.device, self.peft_model
+        del self.module, self.peft_model, self.optimizer, self._wrapped
+        if peft_model is None:
+            gc.collect()
+            loaded = load_model(folder, dtype="f32", full=False, device=device.type)
+            model, put_on = loaded.to(device), None
+        else:
+            unloaded: Any = peft_model
+            model = unloaded.unload()
+            del unloaded, peft_model
+            put_on = adapter.load_adapter(model, folder)
+        model.requires_grad_(requires_grad=False)
+        self._hold(LossModule(model, None, autocast=False), put_on, 0.0)
+
     def memory(self) -> MemoryInfo:
         """Returns the process's peaks."""
         return memory.peak()
@@ -272,6 +303,11 @@ class ReferencePolicy:
         """Continues each prompt with the base model; see `Policy.generate`."""
         with self._off():
             return self._policy.generate(prompts, sampling, keys=keys)
+
+    def logits(self, ids: Sequence[int]) -> "NDArray[np.float32]":
+        """Returns the base model's logits; see `Policy.logits`."""
+        with self._off():
+            return self._policy.logits(ids)
 
     def hidden_and_head(self, batch: DeviceBatch) -> Teacher:
         """Returns the base model's hidden states at the learned tokens."""
