@@ -1,6 +1,9 @@
 """Which layers an adapter is for: as peft chooses them, without peft, and without running away."""
 
+import dataclasses
 import itertools
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +13,7 @@ from peft.utils.other import get_pattern_key
 
 from zoo.core.errors import InputError
 from zoo.models import patterns
-from zoo.models.adapters import pattern_values, targeted
+from zoo.models.adapters import LORA_SETTINGS, pattern_values, read_adapter_config, targeted
 
 MODULES = [
     *(
@@ -62,6 +65,45 @@ def test_a_pattern_gives_each_module_the_value_that_peft_gives_it(keys: list[str
     values = {key: place for place, key in enumerate(keys)}
     expected = {m: values.get(get_pattern_key(keys, m), 8) for m in MODULES}
     assert pattern_values(values, MODULES, 8, "config") == expected
+
+
+def write(folder: Path, **settings: object) -> Path:
+    path = folder / "adapter_config.json"
+    path.write_text(json.dumps({"peft_type": "LORA", "target_modules": ["q_proj"], **settings}))
+    return path
+
+
+def test_the_settings_of_lora_are_those_of_peft() -> None:
+    assert {field.name for field in dataclasses.fields(LoraConfig)} == LORA_SETTINGS
+
+
+def test_a_setting_that_peft_does_not_know_is_refused_where_it_says_something(
+    tmp_path: Path,
+) -> None:
+    read_adapter_config(write(tmp_path, use_later_idea=False, later_config=None))
+    with pytest.raises(InputError, match="use_later_idea: unknown setting of a LoRA adapter: True"):
+        read_adapter_config(write(tmp_path, use_later_idea=True))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"target_modules": 5},
+        {"target_modules": [5]},
+        {"exclude_modules": {"a": 1}},
+        {"layers_to_transform": ["1"]},
+        {"rank_pattern": ["q_proj"]},
+        {"alpha_pattern": {"q_proj": "8"}},
+        {"peft_type": None},
+        {"target_modules": ".*", "layers_to_transform": [1]},
+    ],
+    ids=str,
+)
+def test_a_setting_of_a_wrong_type_is_refused_by_name(
+    settings: dict[str, object], tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=f"{list(settings)[-1]}: expected"):
+        read_adapter_config(write(tmp_path, **settings))
 
 
 def test_an_expression_that_runs_away_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,54 @@ CONFIG_FILE = "adapter_config.json"
 WEIGHTS_FILE = "adapter_model.safetensors"
 ALL_LINEAR = "all-linear"
 
+LORA_SETTINGS = frozenset(
+    [
+        "alora_invocation_tokens",
+        "alpha_pattern",
+        "arrow_config",
+        "auto_mapping",
+        "base_model_name_or_path",
+        "bias",
+        "corda_config",
+        "ensure_weight_tying",
+        "eva_config",
+        "exclude_modules",
+        "fan_in_fan_out",
+        "inference_mode",
+        "init_lora_weights",
+        "kasa_config",
+        "layer_replication",
+        "layers_pattern",
+        "layers_to_transform",
+        "loftq_config",
+        "lora_alpha",
+        "lora_bias",
+        "lora_dropout",
+        "lora_ga_config",
+        "megatron_config",
+        "megatron_core",
+        "modules_to_save",
+        "monteclora_config",
+        "peft_type",
+        "peft_version",
+        "qalora_group_size",
+        "r",
+        "rank_pattern",
+        "revision",
+        "runtime_config",
+        "target_modules",
+        "target_parameters",
+        "task_type",
+        "trainable_token_indices",
+        "use_bdlora",
+        "use_dora",
+        "use_qalora",
+        "use_rslora",
+        "velora_config",
+    ]
+)
+"""The settings of LoRA that peft 0.21 has: what it does not know it would leave out in silence."""
+
 _FIRST_NUMBER = re.compile(r".*?\.[^.]*\.(?P<idx>\d+)\.")  # peft's, for layers without a pattern
 
 
@@ -39,6 +87,12 @@ def read_adapter_config(path: Path) -> dict[str, Any]:
             told = " or ".join(kinds)
             raise InputError(f"{path}: {key}: expected {told}, got {value!r:.80}")
     lora = config["peft_type"] == "LORA"
+    unknown = sorted(key for key, value in config.items() if value and key not in LORA_SETTINGS)
+    if lora and unknown:
+        raise InputError(
+            f"{path}: {unknown[0]}: unknown setting of a LoRA adapter: {config[unknown[0]]!r:.80}",
+            hint="it was made with a newer peft: left out, it would be another adapter",
+        )
     if lora and not (config.get("target_modules") or config.get("target_parameters")):
         raise InputError(f"{path}: target_modules: expected the layers that it is for, got none")
     if isinstance(config.get("target_modules"), str) and config.get("layers_to_transform"):
