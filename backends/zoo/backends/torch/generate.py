@@ -1,4 +1,4 @@
-"""Batched sampling with a key-value cache and the sampler's own log-probabilities.
+"""Batched sampling with the model's cache, and the sampler's own log-probabilities.
 
 Legend: B rows, P prompt positions (padded on the left), V vocabulary.
 
@@ -6,13 +6,22 @@ Each row draws from a stream of its own, so an answer depends on its key and not
 """
 
 from collections.abc import Sequence
+from inspect import signature
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from zoo.backends.base import Rollout, Sampling
 from zoo.backends.torch.loss import LossModule
-from zoo.core.errors import InputError
+from zoo.models.refusals import refusals
+
+PADDED, SHORT = 8, 3
+"""Tokens of the two prompts that `takes_padding` looks at."""
+
+PADDING_TOLERANCE = {torch.float32: 1e-4}
+PADDING_TOLERANCE_16_BITS = 2e-2
+"""How far padding may move a logit, in units of the largest one."""
 
 
 @torch.no_grad()
@@ -21,31 +30,89 @@ def generate(
 ) -> list[Rollout]:
     """Continues each prompt until a stop id or `max_new_tokens`.
 
+    Prompts of different lengths run together where the model takes padding on the left, else those
+    of one length do. A model without a cache reads its own answer again for every token.
+
     Raises:
         ValueError: a prompt is empty, or there is not one key per prompt.
-        InputError: the model keeps no key-value cache (a state-space model).
+        InputError: the model cannot run with a cache; transformers' reason is told.
     """
     if len(keys) != len(prompts) or not all(prompts):
         raise ValueError("generate: expected one key per prompt and no empty prompt")
-    if not prompts:
-        return []
-    rows = _Rows(sampling, keys)
-    ids_BP, mask_BP = _left_padded(prompts, next(module.parameters()).device)
+    answers: dict[int, Rollout] = {}
+    for group in _groups(module, prompts):
+        rows = _Rows(sampling, [keys[i] for i in group])
+        _continue(module, [prompts[i] for i in group], rows)
+        answers |= dict(zip(group, rows.rollouts(), strict=True))
+    return [answers[i] for i in range(len(prompts))]
+
+
+def _groups(module: LossModule, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Returns the places of the prompts that can run together."""
+    by_length: dict[int, list[int]] = {}
+    for place, prompt in enumerate(prompts):
+        by_length.setdefault(len(prompt), []).append(place)
+    if len(by_length) > 1 and takes_padding(module):
+        return [list(range(len(prompts)))]
+    return list(by_length.values())
+
+
+def takes_padding(module: LossModule) -> bool:
+    """Says whether padding on the left leaves the model's logits as they are.
+
+    Tried once on a few tokens: decoders of translation models count positions from the padding, and
+    a state-space model reads it.
+    """
+    if module.takes_padding is None:
+        vocabulary = module.model.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
+        ids = [i * 7919 % vocabulary for i in range(1, PADDED + 1)]
+        module.takes_padding = keeps_keys(module) and _same_padded(module, ids[:SHORT], ids)
+    return module.takes_padding
+
+
+def _same_padded(module: LossModule, short: list[int], long: list[int]) -> bool:
+    """Compares a prompt alone with the same one beside a longer one: its start and one step on."""
+    alone_SV, padded_SV = (_two_steps(module, prompts) for prompts in ([short], [short, long]))
+    exact = PADDING_TOLERANCE.get(next(module.parameters()).dtype, PADDING_TOLERANCE_16_BITS)
+    tolerance = PADDING_TOLERANCE_16_BITS if module.autocast else exact
+    moved = float((padded_SV - alone_SV).abs().max())
+    return moved <= tolerance * float(alone_SV.abs().max())
+
+
+def _two_steps(module: LossModule, prompts: Sequence[Sequence[int]]) -> Tensor:
+    """Returns the first prompt's logits after it, and after one more token, `[2, V]`."""
+    rows = _Fixed(prompts)
+    _continue(module, prompts, rows)
+    return torch.cat(rows.seen)
+
+
+def keeps_keys(module: LossModule) -> bool:
+    """Says whether the model is made for a key-value cache, and with it for masks and positions."""
+    return "past_key_values" in signature(type(module.model).forward).parameters
+
+
+def _inputs(mask_BP: Tensor) -> dict[str, Tensor]:
     positions_BP = (mask_BP.cumsum(-1) - 1).clamp(min=0)
-    cache = None
-    for _ in range(sampling.max_new_tokens):
-        logits_BV, cache = module.next_logits(
-            ids_BP, attention_mask=mask_BP, position_ids=positions_BP, past_key_values=cache
-        )
-        if cache is None:
-            name = type(module.model).__name__
-            raise InputError(f"{name} cannot be sampled: expected a key-value cache, got none")
-        ids_BP = rows.draw(logits_BV)
+    return {"attention_mask": mask_BP, "position_ids": positions_BP}
+
+
+def _continue(module: LossModule, prompts: Sequence[Sequence[int]], rows: "_Rows | _Fixed") -> None:
+    """Draws the answers of prompts that run together."""
+    whole_BP, mask_BP = _left_padded(prompts, next(module.parameters()).device)
+    keyed = keeps_keys(module)
+    ids_BP, state = whole_BP, dict[str, Any]()
+    for _ in range(rows.max_new_tokens):
+        inputs = _inputs(mask_BP) if keyed else {}
+        if state and keyed:
+            inputs["position_ids"] = inputs["position_ids"][:, -1:]
+        with refusals(f"{type(module.model).__name__} cannot be sampled"):
+            logits_BV, state = module.next_logits(ids_BP, **inputs, **state)
+        drawn_B1 = rows.draw(logits_BV)
         if rows.finished():
             break
-        mask_BP = torch.cat([mask_BP, torch.ones_like(ids_BP)], -1)
-        positions_BP = positions_BP[:, -1:] + 1
-    return rows.rollouts()
+        whole_BP = torch.cat([whole_BP, drawn_B1], -1)
+        mask_BP = torch.cat([mask_BP, torch.ones_like(drawn_B1)], -1)
+        ids_BP = drawn_B1 if state else whole_BP
 
 
 def _left_padded(prompts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
@@ -55,11 +122,31 @@ def _left_padded(prompts: Sequence[Sequence[int]], device: torch.device) -> tupl
     return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
 
+class _Fixed:
+    """Answers of one token that is known beforehand, for the look at padding."""
+
+    max_new_tokens = 2
+
+    def __init__(self, prompts: Sequence[Sequence[int]]) -> None:
+        self.ends = [prompt[-1] for prompt in prompts]
+        self.seen: list[Tensor] = []
+
+    def draw(self, logits_BV: Tensor) -> Tensor:
+        """Keeps the first row's logits and repeats the last token of each prompt, `[B, 1]`."""
+        self.seen.append(logits_BV[:1])
+        return torch.tensor(self.ends, device=logits_BV.device)[:, None]
+
+    def finished(self) -> bool:
+        """Returns whether both steps are done."""
+        return len(self.seen) == self.max_new_tokens
+
+
 class _Rows:
     """The answers as they grow."""
 
     def __init__(self, sampling: Sampling, keys: Sequence[int]) -> None:
         self.sampling = sampling
+        self.max_new_tokens = sampling.max_new_tokens
         self.streams = [torch.Generator().manual_seed(key) for key in keys]
         self.ids: list[list[int]] = [[] for _ in keys]
         self.logprobs: list[list[float]] = [[] for _ in keys]

@@ -22,6 +22,9 @@ from zoo.backends.torch.namespace import TorchNamespace
 from zoo.backends.torch.probe import find_backbone
 from zoo.backends.torch.statistics import Scored, Stats
 
+STATES = ("past_key_values", "cache_params")
+"""What models call that which they keep between tokens; RWKV's `state` mixes a batch's rows."""
+
 
 @dataclass(frozen=True)
 class DeviceBatch:
@@ -68,6 +71,8 @@ class LossModule(nn.Module):
         self.model = model
         self.value_head = value_head
         self.autocast = autocast
+        self.takes_padding: bool | None = None
+        """Whether padding on the left changes nothing; None until `generate` has tried it."""
 
     def head(self) -> Head:
         """Returns the language head as it is now (an adapter may have been put on it)."""
@@ -88,20 +93,23 @@ class LossModule(nn.Module):
         """Returns the block in which the backbone runs: bf16 products beside float32 weights."""
         return torch.autocast(device.type, torch.bfloat16) if self.autocast else nullcontext()
 
-    def next_logits(self, ids_BP: Tensor, **inputs: Any) -> tuple[Tensor, Any]:  # noqa: ANN401
-        """Returns the float32 logits after the last position, `[B, V]`, and the cache.
+    def next_logits(self, ids_BP: Tensor, **inputs: Any) -> tuple[Tensor, dict[str, Any]]:  # noqa: ANN401
+        """Returns the float32 logits after the last position, `[B, V]`, and what goes on from it.
+
+        The second is to be handed over with the next ids: a key-value cache, or the state of a
+        state-space model, by the name that the model has for it; empty where it keeps none.
 
         Where the backbone is mixed, as it is for scoring, the head is not: a sampler's
         log-probabilities are those that its tokens are scored with.
         """
         if not self.autocast:
             out = self.model(input_ids=ids_BP, use_cache=True, logits_to_keep=1, **inputs)
-            return out.logits[:, -1].float(), getattr(out, "past_key_values", None)
+            return out.logits[:, -1].float(), _state(out)
         backbone = find_backbone(self.model)
         with self.mixed(ids_BP.device):
             out = backbone(input_ids=ids_BP, use_cache=True, **inputs)
         logits_BV = self.head().logits(out.last_hidden_state[:, -1])
-        return logits_BV, getattr(out, "past_key_values", None)
+        return logits_BV, _state(out)
 
     def scored(self, batch: DeviceBatch, teacher: "Teacher | None" = None) -> Scored:
         """Runs the backbone and returns the tokens to score."""
@@ -127,6 +135,11 @@ class LossModule(nn.Module):
         spec = (objective, batch, scored, parameters)
         loss: Tensor = _GradientInForward.apply(spec, scored.hidden_ND, *parameters)  # type: ignore[no-untyped-call]
         return loss
+
+
+def _state(out: Any) -> dict[str, Any]:  # noqa: ANN401
+    kept = {name: getattr(out, name, None) for name in STATES}
+    return {name: value for name, value in kept.items() if value is not None}
 
 
 @dataclass(frozen=True)
