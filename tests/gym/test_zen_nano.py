@@ -82,6 +82,8 @@ def wait_for(place: Path, run: str, kind: str, field: str) -> dict[str, Any]:
         found = [event for event in events(place, run, kind) if field in event]
         if found:
             return found[-1]
+        failed = [event for event in events(place, run, "end") if event["state"] == "failed"]
+        assert not failed, failed[-1]["message"]
         time.sleep(0.1)
 
 
