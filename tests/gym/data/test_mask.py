@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from zoo.gym.data.mask import learned_tokens, render_turns
 from zoo.gym.data.records import Message
-from zoo.gym.data.template import ChatTemplate, chat_template, render
+from zoo.gym.data.template import ChatTemplate, chat_template, render, render_all
 from zoo.gym.data.tokenizer import load_tokenizer
 from zoo.gym.errors import InputError
 
@@ -373,11 +373,12 @@ def test_a_chat_of_very_many_turns_is_rendered_a_few_times(
     assert template is not None
     times: list[int] = []
 
-    def counting(*args: Any, **options: Any) -> str:
-        times.append(len(args[1]))
-        return render(*args, **options)
+    def counting(template: ChatTemplate, chats: Any, wanted: Any) -> list[str]:
+        times.extend(turns for _, turns, _ in wanted)
+        return render_all(template, chats, wanted)
 
-    monkeypatch.setattr("zoo.gym.data.marked.render", counting)
+    monkeypatch.setattr("zoo.gym.data.template.render_all", counting)
+    monkeypatch.setattr("zoo.gym.data.marked.render_all", counting)
     chat = [Message("user", "Q"), Message("assistant", "A")] * 500
     assert learned_turns(template, chat) == ["A<|im_end|>"] * 500
     assert sum(times) < 5 * len(chat)

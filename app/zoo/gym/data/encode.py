@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.data.notes import require_words
 from zoo.gym.data.records import Problem, Record
+from zoo.gym.data.renderer import check_leaving
 from zoo.gym.data.rows import (
     EncodedRow,
     EncodeOptions,
@@ -103,10 +104,12 @@ def encode_rows(
 
     Raises:
         InputError: chat for a model without a chat template.
+        InterruptedRunError: the user wants to stop; see `interruptible`.
     """
     rows: list[tuple[Record, EncodedRow]] = []
     problems: list[Problem] = []
     for record in records:
+        check_leaving()
         require_template(encoder, record)
         try:
             rows.append((record, encode_row(encoder, record)))

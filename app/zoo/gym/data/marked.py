@@ -12,11 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from zoo.gym.data.records import Message
-from zoo.gym.data.template import ChatTemplate, render
+from zoo.gym.data.template import ChatTemplate, render, render_all
 from zoo.gym.errors import InputError
 
 _PRIVATE_USE = range(0xF0000, 0x10E000)
 _MARKS = re.compile("[\U000f0000-\U0010dfff]")
+EAGER_TURNS = 128
+"""Turns of a chat up to which every generation prompt is rendered together with the chat."""
+
 MOST_TURNS = 40_000
 """Two marks for each turn must fit into what is set aside for private use."""
 
@@ -32,6 +35,8 @@ class Marked:
         text: the rendered chat; where `plain`, with stand-ins for the template's special tokens.
         opens: the place of the mark before each turn's text.
         closes: the place of the mark behind it.
+        prompts: renders that end with the prompt for a turn, by its place; those of long chats
+            are made when they are asked for.
         plain: the chat holds special tokens that are text: see `SpecialTokens.plain_reader`.
     """
 
@@ -41,6 +46,7 @@ class Marked:
     text: str
     opens: tuple[int, ...]
     closes: tuple[int, ...]
+    prompts: Mapping[int, str] = field(repr=False)
     plain: bool
     _shown: Mapping[int, str | None] = field(repr=False)
 
@@ -55,7 +61,9 @@ class Marked:
 
     def prompt_after(self, index: int) -> str | None:
         """Returns what a generation prompt puts behind a turn, None where the turn is not in it."""
-        text = render(self.template, self.messages[: index + 1], generation_prompt=True)
+        text = self.prompts.get(index + 1)
+        if text is None:
+            text = render(self.template, self.messages[: index + 1], generation_prompt=True)
         mark = self.text[self.closes[index]]
         _, found, opening = text.partition(mark)
         specials = self.template.specials
@@ -92,21 +100,35 @@ def render_marked(
     turns = tuple(_mark(m, *pair, fence) for m, pair in zip(messages, marks, strict=True))
     thoughts = tuple(turn.reasoning for turn in turns)
     turns, messages = _without_reasoning(turns, bare), _without_reasoning(messages, bare)
-    text = render(template, turns, generation_prompt=generation_prompt)
+    count = len(messages)
+    places = [
+        place
+        for place, message in enumerate(messages)
+        if message.role == "assistant" and place and count <= EAGER_TURNS and not generation_prompt
+    ]
+    text, plain_text, *prompts = render_all(
+        template,
+        [turns, messages],
+        [
+            (0, count, generation_prompt),
+            (1, count, generation_prompt),
+            *((0, place, True) for place in places),
+        ],
+    )
     _refuse_rewritten(text, messages, marks)
     shown: dict[int, str | None] = {ord(mark): None for pair in marks for mark in (*pair, fence)}
     shown |= {ord(character): word for word, character in hidden.items()}
     without_marks = {code: None for code, word in shown.items() if word is None}
-    plain_text = render(template, messages, generation_prompt=generation_prompt)
     if text.translate(without_marks) != plain_text:
         raise InputError("the chat template rewrites a turn: what is learned cannot be told apart")
     plain = bool(hidden) or _forms_a_token(template, text, text.translate(shown))
     if plain and template.specials:
         text = template.specials.stood_in(text)
-    places = {found[0]: found.start() for found in _MARKS.finditer(text)}
-    opens = tuple(places[opening] for opening, _ in marks)
-    closes = tuple(places[closing] for _, closing in marks)
-    return Marked(template, turns, thoughts, text, opens, closes, plain, shown)
+    found = {mark[0]: mark.start() for mark in _MARKS.finditer(text)}
+    opens = tuple(found[opening] for opening, _ in marks)
+    closes = tuple(found[closing] for _, closing in marks)
+    ready = dict(zip(places, prompts, strict=True))
+    return Marked(template, turns, thoughts, text, opens, closes, ready, plain, shown)
 
 
 def _free_characters(messages: Sequence[Message]) -> Iterator[str]:

@@ -12,7 +12,7 @@ places. A turn starts where the generation prompt, rendered for the turns before
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from zoo.gym.data.marked import Marked, outer_space, render_marked
+from zoo.gym.data.marked import EAGER_TURNS, Marked, outer_space, render_marked
 from zoo.gym.data.records import Message
 from zoo.gym.data.template import ChatTemplate
 from zoo.gym.data.thinking import think_block
@@ -20,9 +20,6 @@ from zoo.gym.data.tokenizer import Tokens, tokenise
 from zoo.gym.errors import InputError
 
 _THINK, _THINK_END = "<think>", "</think>"
-
-EVERY_PROMPT = 64
-"""Assistant turns up to which the generation prompt is rendered for each; see `_turn_start`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +145,7 @@ def _turn_start(marked: Marked, index: int, openings: set[str]) -> int:
     if index == 0:
         raise InputError("the chat starts with an assistant turn: expected a user turn first")
     after = marked.closes[index - 1] + 1
-    if len(marked.messages) > 2 * EVERY_PROMPT and index + 1 < len(marked.messages):
+    if len(marked.messages) > EAGER_TURNS and index + 1 < len(marked.messages):
         known = [text for text in openings if marked.text.startswith(text, after)]
         if known:
             return after + max(map(len, known))

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import cast
 
 from zoo.gym.data.records import Message
+from zoo.gym.data.renderer import Render, renderer
 from zoo.gym.data.special import SpecialTokens, special_tokens
 from zoo.gym.data.thinking import think_block
 from zoo.gym.data.tokenizer import Tokenizer, stop_ids
 from zoo.gym.errors import InputError
 
 _READS_REASONING = re.compile(r"(?:\.|\[\s*['\"]|get\(\s*['\"])(?:reasoning_content|thinking)\b")
-_DATE_CODES = "AaBbdeHIjMmpSUwYy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,8 @@ class ChatTemplate:
 
     Attributes:
         tokenizer: whose template it is.
-        source: the template, its date pinned.
+        source: the template.
+        today: the day that it may print.
         reads_reasoning: whether it places reasoning itself; if not, reasoning stands in front of
             the answer as a think block.
         markers: ids of the tokens that a tokenizer adds to its vocabulary; one of them ends a turn.
@@ -34,6 +35,7 @@ class ChatTemplate:
 
     tokenizer: Tokenizer = field(repr=False)
     source: str = field(repr=False)
+    today: str
     reads_reasoning: bool
     markers: frozenset[int] = field(repr=False)
     stops: frozenset[int] = field(repr=False)
@@ -55,29 +57,19 @@ def chat_template(
     """
     if not tokenizer.chat_template:
         return None
-    source = tokenizer.get_chat_template()
+    try:
+        date.fromisoformat(today)
+    except ValueError:
+        raise InputError(f"date: expected a day like 2024-07-26, got {today!r}") from None
+    try:
+        source = tokenizer.get_chat_template()
+    except ValueError as error:  # several by name, and none of them the default
+        raise InputError(f"{tokenizer.name_or_path}: {str(error).splitlines()[0]}") from None
     reads = _READS_REASONING.search(source) is not None
     markers = frozenset(tokenizer.added_tokens_decoder)
     stops = frozenset(stop_ids(Path(tokenizer.name_or_path), tokenizer))
     specials = special_tokens(tokenizer) if split_special_tokens else None
-    return ChatTemplate(tokenizer, _pin_date(source, today), reads, markers, stops, specials)
-
-
-def _pin_date(source: str, today: str) -> str:
-    """Puts a macro of the name `strftime_now` in front, which knows one day only, at midnight.
-
-    A variable would not do: transformers hands no functions to a template.
-    """
-    try:
-        day = date.fromisoformat(today)
-    except ValueError:
-        raise InputError(f"date: expected a day like 2024-07-26, got {today!r}") from None
-    if "strftime_now" not in source:
-        return source
-    filters = "".join(f"|replace('%{code}', '{day.strftime('%' + code)}')" for code in _DATE_CODES)
-    return (
-        f"{{%- macro strftime_now(format) -%}}{{{{ format{filters} }}}}{{%- endmacro %}}\n{source}"
-    )
+    return ChatTemplate(tokenizer, source, today, reads, markers, stops, specials)
 
 
 def render(
@@ -91,21 +83,40 @@ def render(
         generation_prompt: end with what stands before an assistant's next turn.
 
     Raises:
-        InputError: the template refuses the chat; its reason is given.
+        InputError: see `render_all`.
     """
-    from jinja2 import TemplateError
+    return render_all(template, [messages], [(0, len(messages), generation_prompt)])[0]
 
-    chat = [_as_dict(message, reads_reasoning=template.reads_reasoning) for message in messages]
-    try:
-        text = template.tokenizer.apply_chat_template(
-            chat,
-            chat_template=template.source,
-            add_generation_prompt=generation_prompt,
-            tokenize=False,
-        )
-    except TemplateError as error:
-        raise InputError(f"the model's chat template refuses the chat: {error}") from None
-    return cast("str", text)
+
+def render_all(
+    template: ChatTemplate, chats: Sequence[Sequence[Message]], wanted: Sequence[Render]
+) -> list[str]:
+    """Returns several renders of chats at the price of one exchange with the child that renders.
+
+    Args:
+        template: the model's template.
+        chats: the turns of each.
+        wanted: which chat, how many of its turns, and whether a generation prompt ends it.
+
+    Raises:
+        InputError: the template refuses a chat, fails, or goes beyond a limit; its reason and
+            the line of the template are given.
+        InterruptedRunError: the user wants to stop; see `interruptible`.
+    """
+    names = template.tokenizer.special_tokens_map
+    variables: dict[str, object] = {
+        **{name: _words(value) for name, value in names.items()},
+        "tools": None,
+        "documents": None,
+    }
+    reads = template.reads_reasoning
+    turns = [[_as_dict(turn, reads_reasoning=reads) for turn in messages] for messages in chats]
+    return renderer.render(template.source, template.today, variables, turns, wanted)
+
+
+def _words(value: object) -> object:
+    words = cast("list[object]", value)
+    return [str(word) for word in words] if isinstance(value, list) else str(value)
 
 
 def _as_dict(message: Message, *, reads_reasoning: bool) -> dict[str, str]:
@@ -113,5 +124,5 @@ def _as_dict(message: Message, *, reads_reasoning: bool) -> dict[str, str]:
     if message.reasoning is None:
         return turn
     if reads_reasoning:
-        return {**turn, "reasoning_content": message.reasoning}
+        return {**turn, "thinking": message.reasoning, "reasoning_content": message.reasoning}
     return {**turn, "content": think_block(message.reasoning) + message.content}

@@ -34,6 +34,11 @@ class Tokenizer(Protocol):
     backend_tokenizer: Any
 
     @property
+    def special_tokens_map(self) -> Mapping[str, object]:
+        """Returns the special tokens by what they are for: `bos_token` and so on."""
+        ...
+
+    @property
     def added_tokens_decoder(self) -> Mapping[int, object]:
         """Returns the markers that were added to the vocabulary, by id."""
         ...
@@ -44,10 +49,6 @@ class Tokenizer(Protocol):
 
     def get_chat_template(self) -> str:
         """Returns the template of a plain chat."""
-        ...
-
-    def apply_chat_template(self, conversation: list[dict[str, str]], **options: object) -> object:
-        """Renders a chat."""
         ...
 
     def decode(self, token_ids: list[int]) -> str:

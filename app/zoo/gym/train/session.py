@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.config.train import TrainConfig
+from zoo.gym.data.renderer import interruptible
 from zoo.gym.train.dtype import slow_products, with_dtype, with_float32
 from zoo.gym.train.fit import (
     Fit,
@@ -71,9 +72,12 @@ def run_session(
     data = check_same_data(run.env_file, config)
     if config.output_dir is not None and not run.checkpoints.exists():
         check_output(Path(config.output_dir))
-    rows = prepare_rows(
-        config, base.folder, lambda records: run_split(run.env_file.parent, config, records, data)
-    )
+    with interruptible(leaving):
+        rows = prepare_rows(
+            config,
+            base.folder,
+            lambda records: run_split(run.env_file.parent, config, records, data),
+        )
     facts = facts_of(base.folder, rows)
     plan = make_plan(config, facts)
     # other steps or intervals must not change which rows the losses are compared on

@@ -1,0 +1,189 @@
+"""The process that renders chat templates: they come from strangers, so it may be killed.
+
+Run by `renderer.py` as a file of its own, with nothing of zoo-gym in it. It reads requests from
+stdin and writes replies to stdout, each a length of 4 bytes and JSON. The environment is the one
+that transformers renders templates in (`transformers.utils.chat_template_utils`), so the same text
+comes out; `strftime_now` knows one day only.
+"""
+
+import json
+import signal
+import sys
+from datetime import date
+from functools import lru_cache, partial
+from typing import Any
+
+import jinja2
+import jinja2.ext
+import jinja2.nodes
+import jinja2.sandbox
+import jinja2.utils
+
+FAILURES = (
+    jinja2.TemplateError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    NameError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""What the code of a template can raise; anything else ends the child, which is said as well."""
+
+
+class Generation(jinja2.ext.Extension):
+    """Lets `{% generation %}` stand in a template; what is inside is rendered as it is."""
+
+    tags = {"generation"}  # noqa: RUF012
+
+    def parse(self, parser: Any) -> Any:  # noqa: ANN401
+        """Returns the body of the block."""
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+        return jinja2.nodes.CallBlock(self.call_method("_body"), [], [], body).set_lineno(line)
+
+    def _body(self, caller: Any) -> Any:  # noqa: ANN401
+        return caller()
+
+
+class Namespace(jinja2.utils.Namespace):
+    """A namespace that takes no name with an underscore in front."""
+
+    def __init__(*args: Any, **names: Any) -> None:  # noqa: ANN401
+        """Takes `self` as a name, too, as Jinja's own does."""
+        self, rest = args[0], args[1:]
+        found = dict(*rest, **names)
+        for name in found:
+            _refuse_hidden(name)
+        jinja2.utils.Namespace.__init__(self, found)
+
+    def __setitem__(self, name: str, value: Any) -> None:  # noqa: ANN401
+        """Sets a name."""
+        _refuse_hidden(name)
+        super().__setitem__(name, value)
+
+
+class Dictionary:
+    """What makes dictionaries, and has none of the ways that lead on from the type itself."""
+
+    def __call__(self, *args: Any, **names: Any) -> dict[Any, Any]:  # noqa: ANN401
+        """Returns a dictionary."""
+        return dict(*args, **names)
+
+    def fromkeys(self, *args: Any) -> dict[Any, Any]:  # noqa: ANN401
+        """Returns a dictionary of equal values."""
+        return dict.fromkeys(*args)
+
+
+def _refuse_hidden(name: object) -> None:
+    if isinstance(name, str) and name.startswith("_"):
+        raise jinja2.exceptions.SecurityError(f"a namespace takes no name like {name!r}")
+
+
+def _date(day: date, form: object) -> str:
+    return day.strftime(str(form))
+
+
+def _refuse(message: object) -> None:
+    raise jinja2.exceptions.TemplateError(str(message))
+
+
+def _to_json(
+    value: Any,  # noqa: ANN401
+    ensure_ascii: bool = False,
+    indent: Any = None,  # noqa: ANN401
+    separators: Any = None,  # noqa: ANN401
+    sort_keys: bool = False,
+) -> str:
+    return json.dumps(
+        value,
+        ensure_ascii=ensure_ascii,
+        indent=indent,
+        separators=separators,
+        sort_keys=sort_keys,
+    )
+
+
+@lru_cache(maxsize=8)
+def compiled(source: str, today: str) -> Any:  # noqa: ANN401
+    """Returns a template, ready to render on one day."""
+    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols]
+    )
+    environment.filters["tojson"] = _to_json
+    day = date.fromisoformat(today)
+    known: Any = environment.globals
+    known |= {
+        "raise_exception": _refuse,
+        "strftime_now": partial(_date, day),
+        "namespace": Namespace,
+        "dict": Dictionary(),
+    }
+    return environment.from_string(source)
+
+
+def line_of(error: BaseException) -> int | None:
+    """Returns the line of the template that an error comes from."""
+    if isinstance(error, jinja2.TemplateSyntaxError):
+        return error.lineno
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "<template>":
+            found = trace.tb_lineno
+        trace = trace.tb_next
+    return found
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Renders chats; whatever the template raises is an answer, too."""
+    chats, variables = request["chats"], request["variables"]
+    try:
+        template = compiled(request["source"], request["today"])
+        return {
+            "texts": [
+                template.render(
+                    **variables, messages=chats[chat][:stop], add_generation_prompt=prompt
+                )
+                for chat, stop, prompt in request["wanted"]
+            ]
+        }
+    except FAILURES as error:
+        refused = isinstance(error, jinja2.TemplateError)
+        name = "" if type(error) is jinja2.TemplateError else f"{type(error).__name__}: "
+        message = f"{name}{error}"[:2000]
+        return {"error": message, "line": line_of(error), "refused": refused}
+
+
+def _limit_memory(most_bytes: int) -> None:
+    if sys.platform in {"win32", "darwin"}:  # macOS does not keep to this limit
+        return
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard == resource.RLIM_INFINITY or hard > most_bytes:
+        resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
+
+
+def main() -> None:
+    """Answers requests until stdin ends; each may use so many seconds of the processor."""
+    most_s, most_bytes = float(sys.argv[1]), int(sys.argv[2])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _limit_memory(most_bytes)
+    requests, replies = sys.stdin.buffer, sys.stdout.buffer
+    while head := requests.read(4):
+        request = json.loads(requests.read(int.from_bytes(head, "big")))
+        if hasattr(signal, "setitimer"):
+            # its signal ends the process, whatever the template is doing and whoever is left
+            signal.setitimer(signal.ITIMER_PROF, most_s)
+        reply = json.dumps(answer(request)).encode()
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        replies.write(len(reply).to_bytes(4, "big") + reply)
+        replies.flush()
+
+
+if __name__ == "__main__":
+    main()
