@@ -1,5 +1,6 @@
 """Training from Python: the same run folder, in this process."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -118,6 +119,18 @@ def test_training_warns_of_its_data_as_inspecting_does(rows: Path) -> None:
     told = [event["message"] for event in events if event["kind"] == "warn"]
     assert [text for text in told if not text.startswith("no gain")] == list(warnings)
     assert len(warnings) == 5
+
+
+def test_a_run_keeps_its_system_prompt_and_a_result_its_digest(rows: Path) -> None:
+    turns = [("system", "Be a pirate."), ("user", "Hi"), ("assistant", "Ahoy")]
+    chat = {"messages": [{"role": role, "content": text} for role, text in turns]}
+    other = {"messages": [*chat["messages"][1:], *chat["messages"][1:]]}
+    rows.write_text(f"{json.dumps(chat)}\n{json.dumps(other)}\n")
+    result = run_training(config(rows))
+    assert json.loads((result.folder / "env.json").read_text())["system_prompt"] == "Be a pirate."
+    digest = hashlib.sha256(b"Be a pirate.").hexdigest()
+    origin = json.loads((result.model / "zoo-gym.json").read_text())
+    assert (origin["system_prompt_sha256"], "pirate" in str(origin)) == (digest, False)
 
 
 def test_a_device_that_another_run_has_is_refused_in_a_sentence(rows: Path) -> None:

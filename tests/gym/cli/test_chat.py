@@ -41,7 +41,7 @@ def test_a_pipe_gives_one_prompt_a_line(call: Call, base: Path, opened: list[Any
 def test_the_turns_are_told_as_json(call: Call, base: Path, opened: list[Any]) -> None:
     found = call("chat", "--model", str(base), "--json", stdin="hello\n")
     assert found.stdout.count("\n") == 1
-    assert found.json == {"turns": [{"prompt": "hello", "answer": "HELLO"}]}
+    assert found.json == {"turns": [{"prompt": "hello", "answer": "HELLO"}], "system": ""}
 
 
 def test_the_options_reach_the_session(call: Call, base: Path, opened: list[Any]) -> None:
@@ -84,3 +84,52 @@ def test_a_run_brings_its_result(call: Call, opened: list[Any]) -> None:
     run.result.mkdir()
     assert call("chat", "--run", "last").code == 0
     assert (opened[0]["base"], opened[0]["adapter"]) == (run.result, None)
+
+
+@pytest.fixture
+def trained(call: Call) -> Any:
+    """A run that was trained with a system prompt, and its result."""
+    from zoo.gym.jobs import create_run
+    from zoo.gym.train.origin import write_origin
+
+    env = {"data": "0" * 64, "system_prompt": "Be a pirate."}
+    run = create_run("model_name_or_path: zen-pico\ndataset: [a]\n", env)
+    run.result.mkdir()
+    (run.result / "adapter_config.json").write_text('{"base_model_name_or_path": "zen-pico"}')
+    write_origin(run.result, run.env_file)
+    return run
+
+
+def test_a_chat_begins_with_the_system_prompt_of_the_training(
+    call: Call, opened: list[Any], trained: Any
+) -> None:
+    found = call("chat", "--run", "last", "--json")
+    assert (opened[0]["system"], found.json["system"]) == ("Be a pirate.", "Be a pirate.")
+    assert "system prompt, as in training: 'Be a pirate.'" in found.stderr
+
+
+@pytest.mark.parametrize("words", ["", "Be brief."])
+def test_another_system_prompt_or_none_wins(
+    call: Call, opened: list[Any], trained: Any, words: str
+) -> None:
+    found = call("chat", "--run", "last", "--system", words)
+    assert (opened[0]["system"], found.stderr) == (words, "")
+
+
+def test_a_result_that_was_moved_finds_the_words_in_its_run(
+    call: Call, opened: list[Any], trained: Any
+) -> None:
+    trained.result.rename("moved")
+    assert "pirate" not in Path("moved/zoo-gym.json").read_text()
+    call("chat", "--adapter_name_or_path", "moved")
+    assert opened[0]["system"] == "Be a pirate."
+
+
+def test_a_result_far_from_its_run_says_that_words_are_missing(
+    call: Call, opened: list[Any], trained: Any
+) -> None:
+    trained.result.rename("moved")
+    trained.env_file.write_text("{}")
+    found = call("chat", "--adapter_name_or_path", "moved")
+    assert opened[0]["system"] == ""
+    assert "trained with a system prompt, which is not here" in found.stderr

@@ -8,8 +8,9 @@ from cyclopts import Parameter
 
 from zoo.gym.cli.options import Json, Model, Offline, Yes
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.sources import find_tuned, resolve_base
+from zoo.gym.cli.sources import Tuned, find_tuned, resolve_base
 from zoo.gym.errors import InputError
+from zoo.gym.jobs import open_run
 from zoo.models.offline import go_offline
 
 HELP = "Ctrl-D ends, /new begins again"
@@ -26,7 +27,7 @@ def chat(
     max_new_tokens: MaxTokens = 256,
     temperature: float = 0.0,
     seed: int = 0,
-    system: str = "",
+    system: str | None = None,
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,
@@ -41,7 +42,8 @@ def chat(
         max_new_tokens: tokens of an answer at most
         temperature: 0 takes the most likely token; 1 draws as the model says
         seed: the seed of the draws
-        system: what the model is told before the first prompt
+        system: what the model reads before the first prompt; by default what it was trained
+            with; '' for nothing
         yes: answer the question for a download with yes
         offline: never use the network, not even after a question
         as_json: print one JSON object as stdout's last line
@@ -55,6 +57,8 @@ def chat(
     )
     go_offline()  # a whole model of a run was not looked for
     out = Output(as_json)
+    if system is None:
+        system = _trained_system(tuned, run, out)
     with open_chat(
         base,
         adapter=tuned.adapter,
@@ -73,8 +77,27 @@ def chat(
                 continue
             turns.append({"prompt": prompt, "answer": ask(prompt)})
             out.answer(turns[-1]["answer"])
-    out.result({"turns": turns})
+    out.result({"turns": turns, "system": system})
     return 0
+
+
+def _trained_system(tuned: Tuned, run: str | None, out: Output) -> str:
+    """Returns the system prompt of the training, and says that it is used or not to be had."""
+    from zoo.gym.chat.trained import Trained, of_delta, of_result, of_run
+    from zoo.gym.data.chat import shown
+
+    place = tuned.adapter or tuned.folder
+    if run is not None:
+        found = of_run(open_run(run).folder)
+    elif tuned.delta is not None:
+        found = of_delta(tuned.delta)
+    else:
+        found = of_result(place) if place else Trained()
+    if found.is_missing:
+        out.say("it was trained with a system prompt, which is not here: give it with --system")
+    if found.system:
+        out.say(f"system prompt, as in training: {shown(found.system)} (--system changes it)")
+    return found.system
 
 
 def _prompts(out: Output, *, on_terminal: bool) -> Iterator[str]:

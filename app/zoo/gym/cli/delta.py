@@ -270,11 +270,15 @@ def _origin(source: _Source) -> "Origin | None":
     config = source.config
     if config is None or source.run is None:
         return None
+    from zoo.gym.chat.trained import of_run
     from zoo.gym.delta import Origin
     from zoo.gym.train.measuring import stored_fingerprint
+    from zoo.gym.train.origin import DIGEST_KEY, digest_of
 
     private = {"model_name_or_path", "dataset", "output_dir"}
     recipe = config.model_dump(mode="json", exclude=private)
+    if system := of_run(source.run.folder).system:
+        recipe[DIGEST_KEY] = digest_of(system)
     return Origin(recipe, config.seed, stored_fingerprint(source.run.folder))
 
 

@@ -10,6 +10,7 @@ from zoo.gym.paths import ensure_folder
 from zoo.gym.train.card import write_card
 from zoo.gym.train.guards import check_finite
 from zoo.gym.train.loop import Job
+from zoo.gym.train.origin import write_origin
 from zoo.gym.train.progress import Progress, full_disk_told, load_best
 from zoo.gym.train.reopened import check_result
 from zoo.gym.train.workspace import Workspace
@@ -56,6 +57,7 @@ def finish(run: Workspace, job: Job, progress: Progress, base: "Resolved") -> di
     write_result(job.policy, run.result, base)
     check_result(job.policy, run.result, job.rows[0].ids.tolist(), config)
     write_card(run.result, config, base, metrics)
+    write_origin(run.result, run.env_file)
     if config.output_dir is not None:
         copy_result(run.result, Path(config.output_dir))
     return {"model": config.output_dir or str(run.result), "metrics": metrics}

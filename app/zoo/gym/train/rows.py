@@ -1,5 +1,6 @@
 """The rows of a run: read, split, encoded. The same config gives the same rows."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,7 @@ class Rows:
         unlearned: rows left out because nothing to learn was within `cutoff_len`.
         notes: what a user should know of the data, as `data inspect` says it.
         cutoff_len: the setting, or the model's positions where they are fewer.
+        system: the system prompt of at least half of the chats; empty for none.
     """
 
     train: tuple[Example, ...]
@@ -45,6 +47,7 @@ class Rows:
     unlearned: int
     notes: tuple[str, ...]
     cutoff_len: int
+    system: str
 
 
 def prepare_rows(
@@ -89,7 +92,16 @@ def prepare_rows(
             unlearned=unlearned,
         ),
         cutoff_len=options.cutoff_len,
+        system=common_system(dataset.records),
     )
+
+
+def common_system(records: Sequence[Record]) -> str:
+    """Returns the system prompt that at least half of the chats and pairs begin with, or none."""
+    chats = [record for record in records if record.kind != "text"]
+    first = (record.messages[0] for record in chats if record.messages)
+    found = Counter(turn.content for turn in first if turn.role == "system").most_common(1)
+    return found[0][0] if found and 2 * found[0][1] >= len(chats) else ""
 
 
 def _encode_held_out(

@@ -20,6 +20,7 @@ from zoo.gym.train.fit import (
 from zoo.gym.train.loop import Job, fit
 from zoo.gym.train.need import circumstances, expected, footprints, need_of, peak_bytes
 from zoo.gym.train.order import spread
+from zoo.gym.train.origin import SYSTEM_KEY
 from zoo.gym.train.plan import Facts, Plan, make_plan
 from zoo.gym.train.policy import load_policy, told_as_events
 from zoo.gym.train.result import check_output, finish
@@ -27,6 +28,7 @@ from zoo.gym.train.rows import Rows, prepare_rows
 from zoo.gym.train.settings import store_settings
 from zoo.gym.train.start import (
     check_same_data,
+    remembered,
     remembered_count,
     stored_device,
     stored_threads,
@@ -78,6 +80,7 @@ def run_session(
             base.folder,
             lambda records: run_split(run.env_file.parent, config, records, data),
         )
+    remembered(run.env_file, SYSTEM_KEY, lambda: rows.system)
     facts = facts_of(base.folder, rows)
     plan = make_plan(config, facts)
     # other steps or intervals must not change which rows the losses are compared on

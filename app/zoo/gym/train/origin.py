@@ -1,0 +1,35 @@
+"""What a result says of where it came from: digests, neither names nor words of the data."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from zoo.gym.train.settings import read_env
+
+ORIGIN_FILE = "zoo-gym.json"
+"""In a result: what it was made of, in digests."""
+
+SYSTEM_KEY = "system_prompt"
+"""In `env.json` of a run: the words."""
+
+DIGEST_KEY = "system_prompt_sha256"
+"""In a result and in a delta's recipe: their digest."""
+
+
+def digest_of(system: str) -> str:
+    """Returns the SHA-256 of a system prompt, 64 hex characters."""
+    return hashlib.sha256(system.encode("utf-8")).hexdigest()
+
+
+def write_origin(result: Path, env_file: Path) -> None:
+    """Writes beside a result the fingerprint of its data and the digest of its system prompt."""
+    env = read_env(env_file)
+    system = env.get(SYSTEM_KEY)
+    content: dict[str, Any] = {
+        "v": 1,
+        "data": env.get("data"),
+        DIGEST_KEY: digest_of(system) if isinstance(system, str) and system else None,
+    }
+    text = json.dumps(content, indent=2) + "\n"
+    (result / ORIGIN_FILE).write_text(text, encoding="utf-8", newline="\n")
