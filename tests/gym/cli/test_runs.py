@@ -1,12 +1,14 @@
 """`zoo-gym runs` over run folders that are written by hand."""
 
 import json
+import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from zoo.gym.jobs import Run, create_run, open_run, read_status
+from zoo.gym.jobs.identity import Identity, write_identity
 from zoo.gym.paths import folders
 
 Call = Callable[..., Any]
@@ -107,14 +109,25 @@ def test_pausing_asks_the_worker_and_waits(
     run.events.emit("state", state="running")
     monkeypatch.setattr("zoo.gym.cli.runs.time.sleep", lambda _: obey(run))
     found = call("runs", "pause", *options, "last", "--json")
-    assert found.json == {"run": "r0001", "state": "paused", "step": 0}
+    state = "paused" if wanted == "pause" else "interrupted"
+    assert found.json == {"run": "r0001", "state": state, "step": 0}
     assert run.control.pending() == wanted
+
+
+def test_stopping_a_paused_run_waits_for_its_end(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = create_run("model_name_or_path: b\n", {})
+    run.events.emit("state", state="paused")
+    monkeypatch.setattr("zoo.gym.cli.runs.time.sleep", lambda _: obey(run))
+    assert call("runs", "stop", "last", "--json").json["state"] == "interrupted"
 
 
 def obey(run: Run) -> None:
     """Does what a worker does when it sees a request."""
-    assert open_run("last").control.pending()
-    run.events.emit("state", state="paused")
+    request = open_run("last").control.pending()
+    assert request
+    run.events.emit("state", state="paused" if request == "pause" else "interrupted")
 
 
 def test_resuming_with_wait_ends_as_train_does(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,3 +164,41 @@ def test_a_held_run_takes_no_other_settings(call: Call) -> None:
     found = call("runs", "resume", "last", "--set", "max_steps=3")
     assert (found.code, "runs pause r0001 --park" in found.stderr) == (1, True)
     assert run.control.pending() == "pause"
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize("content", [DEEP, "model: !!int ''", "a: b: c", "\ud800", "\0", None])
+def test_a_run_with_damaged_settings_is_shown_as_far_as_it_goes(
+    call: Call, done: Run, content: str | None
+) -> None:
+    done.config_file.unlink()
+    if content is not None:
+        done.config_file.write_text(content, errors="surrogatepass")
+    found = call("runs", "show", "last", "--json")
+    assert (found.code, found.json["state"]) == (2, "done")
+    assert "config.yaml: " in found.stderr
+
+
+@pytest.mark.parametrize("words", [["show"], ["tail"], ["stop"], ["resume"], ["pause", "--park"]])
+@pytest.mark.parametrize("name", ["events.jsonl", "config.yaml", "env.json", "worker.json"])
+@pytest.mark.parametrize("how", ["folder", "pipe", "deep"])
+def test_no_damaged_file_ends_a_command_in_a_traceback(
+    call: Call, monkeypatch: pytest.MonkeyPatch, words: list[str], name: str, how: str
+) -> None:
+    run = create_run("model_name_or_path: zen-pico\ndataset: [a.jsonl]\n", {})
+    run.events.emit("end", state="interrupted", exit_code=5)
+    write_identity(run.identity_file, Identity(2**22 + 1, 1.0))
+    path = run.folder / name
+    path.unlink()
+    if how == "folder":
+        path.mkdir()
+    elif how == "pipe":
+        os.mkfifo(path)
+    else:
+        path.write_text(DEEP)
+    monkeypatch.setattr("zoo.gym.jobs.actions.launch", lambda *_, **__: None)
+    found = call("runs", *words, "last")
+    assert found.code in {0, 1, 2, 4}
+    assert "Traceback" not in found.stderr + found.stdout

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from zoo.gym.config import TrainConfig
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.train.start import check_same_data, remembered
 
 
@@ -32,4 +32,11 @@ def test_a_resumed_run_refuses_other_data(env_file: Path, tmp_path: Path) -> Non
     check_same_data(env_file, config)
     rows.write_text('{"text": "two"}\n')
     with pytest.raises(InputError, match="changed since the run began"):
+        check_same_data(env_file, config)
+
+
+def test_a_resumed_run_whose_data_is_gone_says_so(env_file: Path, tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone.jsonl")
+    config = TrainConfig(model_name_or_path="zen-pico", dataset=(gone,))
+    with pytest.raises(NotAvailableError, match="expected the data that the run began with"):
         check_same_data(env_file, config)

@@ -1,6 +1,6 @@
 """What terminals paste when a file is dropped on them."""
 
-import nturl2path
+import warnings
 from pathlib import Path
 
 import pytest
@@ -49,5 +49,8 @@ def test_what_is_no_path_is_left_as_it_is(text: str) -> None:
 )
 def test_a_url_of_windows_is_its_path(monkeypatch: pytest.MonkeyPatch, url: str, path: str) -> None:
     monkeypatch.setattr(dropped, "_IS_WINDOWS", True)
-    monkeypatch.setattr(dropped, "url2pathname", nturl2path.url2pathname)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of the module, from Python 3.14 on
+        windows = pytest.importorskip("nturl2path")
+    monkeypatch.setattr(dropped, "url2pathname", windows.url2pathname)
     assert dropped.dropped_path(url) == path

@@ -126,6 +126,23 @@ def test_a_halted_process_is_offered_to_be_killed(
     drive(visit)
 
 
+def test_a_run_whose_settings_were_edited_is_not_resumed_from_here_either(
+    drive: Drive, run: Run
+) -> None:
+    fakes.end(run, "interrupted")
+    settings = {"model_name_or_path": "zen-pico", "dataset": ["/data/rows.jsonl"], "seed": 7}
+    run.env_file.write_text(json.dumps({"settings": settings}))
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Interrupted")
+        await pilot.press("space")
+        said = "seed was edited since the run began: expected 7, got 42"
+        await until(pilot, lambda: any(said in one.message for one in app._notifications))
+
+    drive(visit, size=(140, 40))
+
+
 def test_a_click_on_yes_stops_the_run(drive: Drive, run: Run) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)

@@ -1,5 +1,6 @@
 """The border between the commands and the shell: parses, runs, and turns errors into exit codes."""
 
+import errno
 import os
 import sys
 import traceback
@@ -26,6 +27,8 @@ from zoo.gym.errors import (
 from zoo.gym.terminal import json_line, visible
 
 PROGRAM = "zoo-gym"
+
+_NO_FILE = frozenset({errno.EINVAL, errno.ELOOP})  # a pipe or a circle of links in its place
 
 
 def build_app() -> App:
@@ -92,7 +95,7 @@ def system_error(error: OSError) -> GymError:
     reason = (error.strerror or str(error)).lower()
     if isinstance(error, FileNotFoundError):
         return NotAvailableError(f"{where}{reason}")
-    if isinstance(error, IsADirectoryError | NotADirectoryError):
+    if isinstance(error, IsADirectoryError | NotADirectoryError) or error.errno in _NO_FILE:
         return InputError(f"{where}{reason}")
     return StorageError(f"{where}{reason}")
 

@@ -8,11 +8,11 @@ import yaml
 from cyclopts import Parameter
 
 from zoo.gym import jobs
-from zoo.gym.cli.ending import finish, started
+from zoo.gym.cli.ending import fail, finish, started
 from zoo.gym.cli.options import Json, Switch
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress, event_line
-from zoo.gym.errors import GymError
+from zoo.gym.errors import EXIT_CODES, GymError, InputError
 from zoo.gym.terminal import json_line
 from zoo.gym.words import figure
 
@@ -60,9 +60,13 @@ def show(run: str, /, *, as_json: Json = False) -> int:
             out.answer(f"{key:<10} {value}")
     for key, value in (status.metrics or {}).items():
         out.answer(f"{key:<10} {figure(value)}")
-    text = found.config_file.read_text(encoding="utf-8")
-    out.answer("settings\n" + "\n".join(f"  {line}" for line in text.splitlines()))
-    out.result(answer | {"config": yaml.safe_load(text)})
+    settings, fault = jobs.stored_yaml(found)
+    if fault is not None:
+        hint = f"put the file back: '{found.config_file}'"
+        return fail(out, answer, fault, hint, EXIT_CODES[InputError])
+    lines = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).splitlines()
+    out.answer("settings\n" + "\n".join(f"  {line}" for line in lines))
+    out.result(answer | {"config": settings})
     return 0
 
 
@@ -96,7 +100,7 @@ def pause(run: str, /, *, park: Switch = False, as_json: Json = False) -> int:
     """
     found = jobs.open_run(run)
     (jobs.park if park else jobs.pause)(found)
-    return _await_rest(found, Output(as_json))
+    return _await_rest(found, Output(as_json), held=not park)
 
 
 def stop(run: str, /, *, kill: Switch = False, as_json: Json = False) -> int:
@@ -109,7 +113,7 @@ def stop(run: str, /, *, kill: Switch = False, as_json: Json = False) -> int:
     """
     found = jobs.open_run(run)
     (jobs.kill if kill else jobs.stop)(found)
-    return _await_rest(found, Output(as_json))
+    return _await_rest(found, Output(as_json), held=False)
 
 
 def resume(
@@ -138,13 +142,13 @@ def resume(
     return finish(found, jobs.follow(found, Progress(out), offset=before.offset), out)
 
 
-def _await_rest(run: jobs.Run, out: Output) -> int:
-    """Waits until a run holds or has left, and tells which."""
+def _await_rest(run: jobs.Run, out: Output, *, held: bool) -> int:
+    """Waits until a run has left, or where `held` has paused, and says which."""
     began = time.monotonic()
     deadline, checked = began + WAIT_S, began
     status = jobs.Status()
     for _, status in jobs.watch(run):
-        if status.state == "paused":
+        if held and status.state == "paused":
             break
         if status.live and time.monotonic() > deadline:
             raise GymError(f"run '{run.id}' was asked, but its step takes over {WAIT_S:g} s")

@@ -15,6 +15,9 @@ from zoo.gym.errors import InputError, NotAvailableError
 MAX_BYTES = 1_000_000
 """A settings file is small; a larger one is data that was named .yaml by mistake."""
 
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
+"""What PyYAML's own constructors let out for odd numbers, dates and keys."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -50,7 +53,7 @@ def parse_value(text: str) -> object:
     """Reads one value as YAML does: `true`, `3`, `[a, b]`; text that is no YAML stays text."""
     try:
         return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError):
+    except (yaml.YAMLError, RecursionError, *UNREADABLE):
         return text
 
 
@@ -83,7 +86,7 @@ def _compose(path: Path, loader: yaml.SafeLoader) -> Iterator[Entry]:
             )
         try:
             value: object = loader.construct_object(value_node, deep=True)
-        except ValueError as error:
+        except UNREADABLE as error:
             raise InputError(
                 f"{path}:{line}: {key_node.value}: unreadable value: {error}"
             ) from None

@@ -70,7 +70,14 @@ def check_same_data(env_file: Path, config: TrainConfig) -> str:
 
     Raises:
         InputError: a file has changed since.
+        NotAvailableError: a file is gone.
     """
+    for name in config.dataset:
+        if not Path(name).is_file():
+            raise NotAvailableError(
+                f"dataset: '{name}': no such file: expected the data that the run began with",
+                hint="put the file back, or start a new run",
+            )
     now = fingerprint([Path(name) for name in config.dataset])
     if remembered(env_file, "data", lambda: now) != now:
         raise InputError(
