@@ -16,7 +16,16 @@ GATED = {**SIZES, "num_key_value_heads": 2, "intermediate_size": 48, "max_positi
 FAMILIES: dict[str, dict[str, Any]] = {
     "bert": {**SIZES, "intermediate_size": 48, "max_position_embeddings": 64},
     "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "vocab_size": 97},
+    "laguna": {
+        **GATED,
+        "head_dim": 8,
+        "num_experts": 4,
+        "moe_intermediate_size": 16,
+        "shared_expert_intermediate_size": 16,
+        "num_experts_per_tok": 2,
+    },
     "llama4_text": {**GATED, "head_dim": 8, "intermediate_size_mlp": 48, "num_local_experts": 2},
+    "mamba": {"hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 97, "state_size": 8},
     "mixtral": {**GATED, "num_local_experts": 2},
     "modernbert-decoder": {**SIZES, "intermediate_size": 48, "cls_token_id": 1, "sep_token_id": 2},
     "openai-gpt": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "vocab_size": 97},

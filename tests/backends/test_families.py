@@ -8,7 +8,10 @@ import pytest
 
 from tests.backends.families import write_family
 from zoo.backends import load_backend
-from zoo.backends.base import Batch, LoraSpec, Stat
+from zoo.backends.base import Batch, LoraSpec, Sampling, Stat
+from zoo.backends.torch.adapter import add_lora
+from zoo.backends.torch.load import load_model
+from zoo.backends.torch.loss import LossModule
 from zoo.core.errors import GymWarning, InputError
 from zoo.models.folder import IN_BY_OUT
 
@@ -27,6 +30,7 @@ def test_a_family_learns_with_lora_on_all_linear_layers(family: str, tmp_path: P
     assert not any("router" in name for name, _ in policy.trained())
 
 
+@pytest.mark.filterwarnings("ignore:no delta can be made:zoo.core.errors.GymWarning")
 def test_a_router_that_is_named_for_lora_is_refused_in_a_sentence(tmp_path: Path) -> None:
     folder = write_family(tmp_path, "phimoe")
     with pytest.raises(InputError, match="adapter cannot be used on PhimoeForCausalLM"):
@@ -71,6 +75,45 @@ def test_an_adapter_that_no_delta_carries_is_told_before_it_is_trained(
     folder = write_family(tmp_path, family)
     with pytest.warns(GymWarning, match=f"no delta can be made of this adapter: it trains {what}"):
         load_backend("cpu").load(folder, train=LoraSpec(4, 8.0, targets=targets))
+
+
+def test_layers_that_the_files_call_otherwise_are_told_before_they_are_trained(
+    tmp_path: Path,
+) -> None:
+    """transformers renames what old checkpoints hold; deltas go by the names in the files."""
+    folder = write_family(tmp_path, "gpt2")
+    with pytest.warns(GymWarning, match="attn.c_attn', which the model's files store"):
+        add_lora(load_model(folder, dtype="f32", full=False), LORA, seed=0, stored={"other"})
+
+
+def test_lora_on_all_layers_leaves_those_out_that_a_state_space_model_reads_itself(
+    tmp_path: Path,
+) -> None:
+    policy = load_backend("cpu").load(write_family(tmp_path, "mamba"), train=LORA)
+    names = [name for name, _ in policy.trained()]
+    assert names
+    assert not any("out_proj" in name or "dt_proj" in name for name in names)
+
+
+def test_an_adapter_that_peft_cannot_read_back_is_refused_before_it_is_trained(
+    tmp_path: Path,
+) -> None:
+    folder = write_family(tmp_path, "laguna")
+    with pytest.raises(InputError, match="peft cannot read back an adapter on LagunaForCausalLM"):
+        load_backend("cpu").load(folder, train=LORA)
+
+
+def test_a_model_that_cannot_be_sampled_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = load_backend("cpu").load(write_family(tmp_path, "gpt2"))
+
+    def broken(*given: object, **options: object) -> None:
+        raise AttributeError("'GPT2Config' object has no attribute 'layers'")
+
+    monkeypatch.setattr(LossModule, "next_logits", broken)
+    with pytest.raises(InputError, match="GPT2LMHeadModel cannot be sampled: 'GPT2Config' object"):
+        policy.generate([[5]], Sampling(max_new_tokens=1), keys=[0])
 
 
 def test_models_that_store_their_layers_the_other_way_are_known() -> None:

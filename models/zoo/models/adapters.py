@@ -5,7 +5,7 @@ those that need them.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from zoo.models.patterns import Job, find, is_plain
 CONFIG_FILE = "adapter_config.json"
 WEIGHTS_FILE = "adapter_model.safetensors"
 ALL_LINEAR = "all-linear"
+WEIGHT = ".weight"
 
 LORA_SETTINGS = frozenset(
     [
@@ -228,6 +229,16 @@ def _in_layers(config: Mapping[str, Any], modules: Sequence[str], where: str) ->
         if match and int(match["idx"]) in numbers:
             kept.add(module)
     return kept
+
+
+def stored_name(module: str, tensors: Container[str]) -> str | None:
+    """Returns the name that a model's files give a layer's weight, or None where they have none.
+
+    Files may leave out the name of the part below the head (GPT-2, Bloom).
+    """
+    name = module + WEIGHT
+    _, _, short = name.partition(".")
+    return next((known for known in (name, short) if known in tensors), None)
 
 
 def pattern_values(

@@ -295,11 +295,14 @@ def test_factors_that_the_config_asks_for_are_not_left_out(
         make(source, base32, tmp_path)
 
 
-def test_layers_of_the_base_that_its_config_does_not_count_are_no_gap(tmp_path: Path) -> None:
-    """As those that predict further tokens: no adapter touches them."""
-    more = {
-        name.replace("layers.1", "layers.2"): a for name, a in BASE.items() if "layers.1" in name
-    }
+@pytest.mark.parametrize(
+    "place", ["layers.2.mlp.", "layers.1.mlp.experts.0.", "vision.layers.0.mlp."]
+)
+def test_a_layer_that_the_loaded_model_has_under_no_such_name_is_no_gap(
+    place: str, tmp_path: Path
+) -> None:
+    """Layers that predict further tokens, experts that are stacked, an image part."""
+    more = {f"model.{place}up_proj.weight": np.ones((20, 16), np.float32)}
     base = disk.write_model(tmp_path / "base", {**BASE, **more})
     source = disk.write_adapter(tmp_path / "lora", disk.lora_arrays(SHAPES, 2, 3), 2)
     assert len(make(source, base, tmp_path)) == 14

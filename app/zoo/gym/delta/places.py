@@ -10,18 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from zoo.gym.delta.weights import Weights, read_config
-from zoo.models.adapters import ALL_LINEAR, refuse_strays, targeted
+from zoo.models.adapters import ALL_LINEAR, WEIGHT, refuse_strays, stored_name, targeted
 from zoo.models.folder import stores_in_by_out
 
-_WEIGHT = ".weight"
 _NUMBER = re.compile(r"\.(\d+)\.")
 
 
 def tensor_of(module: str, base: Weights) -> str:
     """Returns the name that the base's files give a layer's weight, where they have it."""
-    name = module + _WEIGHT
-    _, _, short = name.partition(".")
-    return short if name not in base.tensors and short in base.tensors else name
+    return stored_name(module, base.tensors) or module + WEIGHT
 
 
 def transposed(name: str, base: Weights) -> bool:
@@ -53,32 +50,28 @@ def check_places(
 
 
 def _siblings(held: set[str], base: Weights) -> list[str]:
-    """Returns the base's matrices in the layers that an adapter touches.
+    """Returns the base's matrices beside those that an adapter changes, in any layer.
 
-    Those elsewhere (an image part, layers that predict further tokens) belong to no model that the
-    adapter was made on; the same names in other layers do.
+    Those elsewhere (an image part, layers that predict further tokens, experts that the loaded
+    model stacks) are no modules of the model that the adapter was made on.
     """
     config = read_config(base.source) if base.source.is_dir() else {}
     layers = config.get("text_config", config).get("num_hidden_layers")
-    stacks = {_stack(module)[0] for module in held}
-    found: list[str] = []
-    names = {tensor_of(module, base): module for module in held}
-    prefixes = {module.removesuffix(name.removesuffix(_WEIGHT)) for name, module in names.items()}
+    places = {_place(module)[0] for module in held}
+    stored = {module: tensor_of(module, base).removesuffix(WEIGHT) for module in held}
+    prefixes = {module.removesuffix(name) for module, name in stored.items()}
+    found: set[str] = set()
     for name in base.tensors:
-        if not name.endswith(_WEIGHT) or len(base.shape(name)) != 2:
-            continue
-        for prefix in prefixes:
-            module = prefix + name.removesuffix(_WEIGHT)
-            stack, layer = _stack(module)
-            inside = not isinstance(layers, int) or layer < layers
-            if layer >= 0 and inside and stack in stacks:
-                found.append(module)
-    return sorted(set(found))
+        if name.endswith(WEIGHT) and len(base.shape(name)) == 2:
+            for module in (prefix + name.removesuffix(WEIGHT) for prefix in prefixes):
+                place, layer = _place(module)
+                inside = layer >= 0 and (not isinstance(layers, int) or layer < layers)
+                if inside and place in places:
+                    found.add(module)
+    return sorted(found)
 
 
-def _stack(module: str) -> tuple[str, int]:
-    """Returns the name of the list of layers that a module lies in, and its place there."""
-    number = _NUMBER.search(f".{module}.")
-    if number is None:
-        return module, -1
-    return f".{module}"[: number.start()], int(number[1])
+def _place(module: str) -> tuple[str, int]:
+    """Returns what a module lies in, layers without their numbers, and the number of its layer."""
+    number = _NUMBER.search(module)
+    return _NUMBER.sub(".*.", module.rpartition(".")[0] + "."), int(number[1]) if number else -1

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Generator
+from collections.abc import Container, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from zoo.models.adapters import (
     guard_patterns,
     read_adapter_config,
     refuse_strays,
+    stored_name,
 )
 from zoo.models.refusals import refusals
 
@@ -27,11 +28,22 @@ if TYPE_CHECKING:
     from peft import PeftModel
 
 ADAPTER = "default"
+MAMBA = frozenset({"falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"})
+"""The `model_type`s that peft 0.21 takes for state-space models."""
+
 EXPERT_NAMES = ("gate", "gate_proj", "up_proj", "down_proj", "w1", "w2", "w3")
 
 
-def add_lora(model: nn.Module, spec: LoraSpec, *, seed: int) -> "PeftModel":
+def add_lora(
+    model: nn.Module, spec: LoraSpec, *, seed: int, stored: Container[str] | None = None
+) -> "PeftModel":
     """Puts a fresh adapter on every layer that `spec` names; B starts at zero.
+
+    Args:
+        model: without an adapter.
+        spec: the adapter.
+        seed: of its start.
+        stored: the names of the tensors in the model's files, to say what a delta cannot reach.
 
     Raises:
         InputError: no layer has one of the named endings, or peft cannot change one that has.
@@ -50,7 +62,7 @@ def add_lora(model: nn.Module, spec: LoraSpec, *, seed: int) -> "PeftModel":
         lora_alpha=spec.alpha,  # type: ignore[arg-type]
         lora_dropout=spec.dropout,
         target_modules=targets,
-        exclude_modules=routers(model) if targets == "all-linear" else None,
+        exclude_modules=left_out(model) if targets == "all-linear" else None,
         use_rslora=spec.rslora,
     )
     named = ", ".join(map(repr, spec.targets))
@@ -59,11 +71,31 @@ def add_lora(model: nn.Module, spec: LoraSpec, *, seed: int) -> "PeftModel":
     try:
         with refusals(f"lora_target: {named} cannot be used here"), quiet(), _peft_alone():
             adapted = get_peft_model(model, config)
+            lost = _lost_when_saved(adapted)
     except InputError as error:
         error.hint = f"this model has layers that end with {known}"
         raise
-    _tell_no_delta(adapted)
+    if lost:
+        raise InputError(
+            f"lora_target: peft cannot read back an adapter on {type(model).__name__}: it would "
+            f"lose {lost[0]!r}",
+            hint=f"name other layers, of those that end with {known}, or finetuning_type=full",
+        )
+    _tell_no_delta(adapted, stored)
     return adapted
+
+
+def _lost_when_saved(model: "PeftModel") -> list[str]:
+    """Returns the tensors that peft saves under names which it does not know when it loads them.
+
+    Its names follow what transformers renames in old checkpoints, and not always back.
+    """
+    from peft import get_peft_model_state_dict, set_peft_model_state_dict
+
+    saved = get_peft_model_state_dict(model, save_embedding_layers=False)
+    result: Any = set_peft_model_state_dict(model, saved)
+    missing = [name for name in result.missing_keys if "lora_" in name]
+    return sorted([*result.unexpected_keys, *missing])
 
 
 @contextmanager
@@ -75,9 +107,18 @@ def _peft_alone() -> Generator[None]:
         yield
 
 
-def routers(model: nn.Module) -> list[str] | None:
-    """Returns the linear layers that give more than a product, which LoRA cannot be added to."""
-    return [name for name, layer in linear_layers(model) if not _gives_product(layer)] or None
+def left_out(model: Any) -> list[str] | None:  # noqa: ANN401
+    """Returns the linear layers that "all" leaves out: LoRA on them fails, or does nothing.
+
+    Routers give more than a product. State-space layers read some weights past their layers:
+    `dt_proj` everywhere, `out_proj` in fast kernels, where peft refuses it.
+    """
+    read = (".dt_proj", ".out_proj") if model.config.model_type in MAMBA else (".dt_proj",)
+    return [
+        name
+        for name, layer in linear_layers(model)
+        if name.endswith(read) or not _gives_product(layer)
+    ] or None
 
 
 @torch.no_grad()
@@ -91,20 +132,21 @@ def _gives_product(layer: nn.Linear) -> bool:
     return isinstance(out, Tensor) and out.shape == (1, layer.out_features)
 
 
-def _tell_no_delta(model: "PeftModel") -> None:
+def _tell_no_delta(model: "PeftModel", stored: Container[str] | None) -> None:
     """Says before a run what its adapter cannot become after it."""
-    what = _beyond_deltas(model)
+    what = _beyond_deltas(model, stored)
     if what is not None:
         linear = {name.rpartition(".")[2] for name, _ in linear_layers(model.get_base_model())}
+        others = f" (lora_target={','.join(sorted(linear))})" if "stacked" in what else ""
         warnings.warn(
-            f"no delta can be made of this adapter: it trains {what}; an adapter on linear layers "
-            f"below the head can become one (lora_target={','.join(sorted(linear))})",
+            f"no delta can be made of this adapter: it trains {what}; deltas carry adapters on "
+            f"linear layers below the head{others}",
             GymWarning,
             stacklevel=4,
         )
 
 
-def _beyond_deltas(model: "PeftModel") -> str | None:
+def _beyond_deltas(model: "PeftModel", stored: Container[str] | None) -> str | None:
     from peft.tuners.tuners_utils import BaseTunerLayer
     from transformers.pytorch_utils import Conv1D
 
@@ -119,6 +161,8 @@ def _beyond_deltas(model: "PeftModel") -> str | None:
             return f"{name!r}, which is no linear layer"
         if layer is base.get_output_embeddings() and _is_tied(base):
             return f"{name!r}, which is tied to the embedding"
+        if stored is not None and stored_name(name, stored) is None:
+            return f"{name!r}, which the model's files store under another name"
     return None
 
 

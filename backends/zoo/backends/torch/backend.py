@@ -8,7 +8,7 @@ from torch import nn
 
 from zoo.backends.base import LoraSpec
 from zoo.backends.torch.adapter import add_lora, load_adapter, tell_stray
-from zoo.backends.torch.load import load_model
+from zoo.backends.torch.load import load_model, tensor_names
 from zoo.backends.torch.older import checkpoint_activations
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.probe import check_adapter, check_model
@@ -49,7 +49,7 @@ class TorchBackend:
         peft_model: PeftModel | None = None
         model.requires_grad_(full)
         if isinstance(train, LoraSpec):
-            peft_model = add_lora(model, train, seed=seed)
+            peft_model = add_lora(model, train, seed=seed, stored=tensor_names(folder))
         elif adapter is not None:
             peft_model = load_adapter(model, adapter)
         if gradient_checkpointing:

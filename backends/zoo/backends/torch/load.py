@@ -148,10 +148,20 @@ def module_prefix(folder: Path) -> str:
     """
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
-    kind: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(read_config(folder))]
+    config, names = read_config(folder), tensor_names(folder)
+    kind: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
     prefix = f"{kind.base_model_prefix}."
-    names = (name for file in checkpoint_files(folder) for name in read_header(file).tensors)
-    return "" if any(name.startswith(prefix) for name in names) else prefix
+    if any(name.startswith(prefix) for name in names):
+        return ""
+    with refusals(f"{folder}: this model cannot be made"), quiet(), torch.device("meta"):
+        modules = {f"{name}.weight" for name, _ in kind(config).named_modules()}
+    found, prefixed = (len(modules & {p + name for name in names}) for p in ("", prefix))
+    return prefix if prefixed > found else ""
+
+
+def tensor_names(folder: Path) -> set[str]:
+    """Returns the names of the tensors in a model folder's files."""
+    return {name for file in checkpoint_files(folder) for name in read_header(file).tensors}
 
 
 @dataclass(frozen=True)
