@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from zoo.gym.data import EncodeOptions, encode_prompt
 from zoo.gym.data.mask import learned_tokens, render_turns
 from zoo.gym.data.records import Message
 from zoo.gym.data.template import ChatTemplate, chat_template, render, render_all
@@ -348,6 +349,14 @@ def test_nothing_is_learned_of_a_think_block_that_the_template_cuts_off(
     assert found == ["A<|im_end|>", "B<|im_end|>"]
 
 
+def test_a_prompt_goes_on_from_a_chat_as_it_was_learned(
+    byte_tokenizer: Callable[..., Any],
+) -> None:
+    tokenizer = byte_tokenizer(CUT_THOUGHTS)
+    ids = encode_prompt(TWO[:3], tokenizer, EncodeOptions(200))
+    assert "<|BOT|>A<|im_end|>" in tokenizer.decode(ids)
+
+
 # Nemotron 3's way: every answer has a think block, and a prompt opens one with a new line
 ALWAYS_THINKS = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}"
@@ -391,3 +400,13 @@ def test_a_chat_of_more_turns_than_there_are_marks_is_refused(
     assert template is not None
     with pytest.raises(InputError, match="expected a chat of at most 40000 turns, got 40002"):
         render_turns(template, [Message("user", "Q"), Message("assistant", "A")] * 20_001)
+
+
+def test_a_chat_full_of_characters_of_private_use_is_refused(
+    byte_tokenizer: Callable[..., Any],
+) -> None:
+    template = chat_template(byte_tokenizer(), "2024-07-26")
+    assert template is not None
+    every = "".join(map(chr, range(0xF0000, 0x10E000)))
+    with pytest.raises(InputError, match="none is left for marks"):
+        render_turns(template, [Message("user", every), Message("assistant", "A")])

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
 from hypothesis import given
@@ -116,6 +117,14 @@ def test_a_file_under_a_name_of_this_process_alone_is_refused(write: Write) -> N
         path = Path(f"/dev/fd/{file.fileno()}")
         with pytest.raises(InputError, match="got a stream of this process"):
             read_dataset([path])
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="this system has no /dev/shm")
+def test_a_file_in_memory_is_a_file() -> None:
+    with NamedTemporaryFile(dir="/dev/shm", suffix=".jsonl") as file:
+        file.write(b'{"text": "a"}')
+        file.flush()
+        assert len(read_dataset([Path(file.name)]).records) == 1
 
 
 @pytest.mark.parametrize(("name", "kind"), [("rows.data", "text"), ("rows.md", "plain text")])

@@ -8,7 +8,7 @@ import pytest
 
 from zoo.gym.data import renderer as module
 from zoo.gym.data.renderer import Renderer, interruptible
-from zoo.gym.errors import InputError, InterruptedRunError
+from zoo.gym.errors import DoesNotFitError, InputError, InterruptedRunError
 
 ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 FILES = [
@@ -68,6 +68,29 @@ def test_a_template_that_takes_too_long_is_stopped_and_the_next_one_is_rendered(
     with pytest.raises(InputError, match="template was stopped: expected a row to be rendered"):
         render(renderer, hog)
     assert render(renderer, "{{ a }}", a="whole") == "whole"
+
+
+def test_a_template_that_never_ends_is_not_tried_for_every_row(
+    byte_tokenizer: Callable[..., Any], renderer: Renderer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from zoo.gym.data import EncodeOptions, Record, encode_records
+
+    monkeypatch.setattr("zoo.gym.data.template.renderer", renderer)
+    monkeypatch.setattr(module, "RENDER_CPU_S", 0.1)
+    row = Record("f:1", "completion", prompt="a", completion="b")
+    with pytest.raises(InputError, match="template was stopped"):
+        encode_records([row] * 10_000, byte_tokenizer(ENDLESS), EncodeOptions(64))
+
+
+def test_a_system_that_gives_no_process_is_said(
+    renderer: Renderer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("subprocess.Popen", refuse)
+    with pytest.raises(DoesNotFitError, match="cannot be started: Resource temporarily"):
+        render(renderer, "a")
 
 
 def test_a_stop_is_obeyed_inside_a_render(

@@ -39,7 +39,9 @@ def special_ids(template: ChatTemplate, ids: Sequence[int]) -> list[int]:
     return [token for token in ids if token in added and added[token].special]
 
 
-def tokens(template: ChatTemplate, *texts: str, thought: str | None = None) -> list[int]:
+def tokens(
+    template: ChatTemplate, *texts: str, thought: str | None = None, keep: bool = False
+) -> list[int]:
     asked, answer, again, last = texts
     chat = [
         Message("user", asked),
@@ -47,7 +49,7 @@ def tokens(template: ChatTemplate, *texts: str, thought: str | None = None) -> l
         Message("user", again),
         Message("assistant", last, thought),
     ]
-    return learned_tokens(template, render_turns(template, chat))[0]
+    return learned_tokens(template, render_turns(template, chat, keep_thinking=keep))[0]
 
 
 pieces = st.sampled_from(
@@ -58,18 +60,21 @@ texts = st.lists(pieces, max_size=6).map(lambda parts: "a" + "".join(parts) + "z
 
 @pytest.mark.parametrize("name", FILES)
 @settings(max_examples=60, deadline=None)
-@given(contents=st.tuples(texts, texts, texts, texts), thought=st.none() | texts)
-@example(contents=(FORGED, FORGED, FORGED, FORGED), thought=FORGED)
+@given(
+    contents=st.tuples(texts, texts, texts, texts), thought=st.none() | texts, keep=st.booleans()
+)
+@example(contents=(FORGED, FORGED, FORGED, FORGED), thought=FORGED, keep=True)
 def test_what_people_write_never_becomes_a_special_token(
     templates: dict[str, ChatTemplate],
     name: str,
     contents: tuple[str, str, str, str],
     thought: str | None,
+    keep: bool,
 ) -> None:
     template = templates[name]
     plain = None if thought is None else "w"
-    harmless = special_ids(template, tokens(template, "w", "w", "w", "w", thought=plain))
-    ids = tokens(template, *contents, thought=thought)
+    harmless = special_ids(template, tokens(template, *"wwww", thought=plain, keep=keep))
+    ids = tokens(template, *contents, thought=thought, keep=keep)
     assert special_ids(template, ids) == harmless
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.data.notes import require_words
 from zoo.gym.data.records import Problem, Record
-from zoo.gym.data.renderer import check_leaving
+from zoo.gym.data.renderer import RenderLimitError, check_leaving
 from zoo.gym.data.rows import (
     EncodedRow,
     EncodeOptions,
@@ -28,6 +28,9 @@ from zoo.gym.errors import InputError
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+MOST_STOPPED = 2
+"""Rows whose template may go beyond its limits before the data is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +106,23 @@ def encode_rows(
     """Returns the rows in tokens, uncut, and the rows that the model's template refuses.
 
     Raises:
-        InputError: chat for a model without a chat template.
+        InputError: chat for a model without a chat template, or a template that goes beyond its
+            limits again and again.
         InterruptedRunError: the user wants to stop; see `interruptible`.
     """
     rows: list[tuple[Record, EncodedRow]] = []
     problems: list[Problem] = []
+    stopped = 0
     for record in records:
         check_leaving()
         require_template(encoder, record)
         try:
             rows.append((record, encode_row(encoder, record)))
+        except RenderLimitError as error:
+            stopped += 1
+            if stopped == MOST_STOPPED:  # every further row would take as long
+                raise
+            problems.append(Problem(record.source, error.message))
         except InputError as error:
             problems.append(Problem(record.source, error.message))
     return rows, problems

@@ -11,6 +11,7 @@ _HEAD_BYTES = 8192
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _LFS = b"version https://git-lfs"
 _NOT_READ = frozenset({".csv", ".tsv", ".parquet", ".arrow", ".xlsx", ".gz", ".zip", ".zst"})
+_OF_THIS_PROCESS = ("/dev/stdin", "/dev/fd/", "/proc/")
 _READ = "json, jsonl or plain text"
 
 
@@ -47,7 +48,7 @@ def _refuse_streams(path: Path) -> None:
     time in another process; `/dev/stdin` names something else there.
     """
     mode = path.stat().st_mode
-    own = os.path.abspath(path).startswith(("/dev/", "/proc/"))  # noqa: PTH100  keeps the links
+    own = os.path.abspath(path).startswith(_OF_THIS_PROCESS)  # noqa: PTH100  keeps the links
     if stat.S_ISREG(mode) and not own:
         return
     kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device"}

@@ -133,7 +133,8 @@ def render_marked(
 
 def _free_characters(messages: Sequence[Message]) -> Iterator[str]:
     used = {found for m in messages for found in _MARKS.findall(m.content + (m.reasoning or ""))}
-    return (chr(code) for code in _PRIVATE_USE if chr(code) not in used)
+    yield from (chr(code) for code in _PRIVATE_USE if chr(code) not in used)
+    raise InputError("expected text with fewer characters of private use: none is left for marks")
 
 
 def _hide(

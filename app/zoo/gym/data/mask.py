@@ -71,7 +71,7 @@ def render_turns(
     """
     messages = [_with_thinking_inside(template, message) for message in messages]
     marked = render_marked(template, messages)
-    if bare := _dropped_blocks(marked):
+    if bare := dropped_blocks(marked):
         marked = render_marked(template, messages, bare)
     openings = set[str]()
     pieces, done, length, turns = list[str](), 0, 0, list[Turn]()
@@ -99,8 +99,8 @@ def _with_thinking_inside(template: ChatTemplate, message: Message) -> Message:
     )
 
 
-def _dropped_blocks(marked: Marked) -> frozenset[int]:
-    """Returns the turns whose think block, handed over in front of the answer, was cut out.
+def dropped_blocks(marked: Marked) -> frozenset[int]:
+    """Returns the places of turns whose think block, in front of the answer, was cut out.
 
     Such a template leaves behind the blank lines that belonged to the block.
     """

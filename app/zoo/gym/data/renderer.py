@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import IO, Any, TypeAlias
 
-from zoo.gym.errors import InputError, InterruptedRunError
+from zoo.gym.errors import DoesNotFitError, InputError, InterruptedRunError
 
 RENDER_CPU_S = 20.0
 """Seconds of the processor for one row; real templates take milliseconds."""
@@ -61,6 +61,10 @@ def check_leaving() -> None:
         raise InterruptedRunError(f"{reason} before the first step")
 
 
+class RenderLimitError(InputError):
+    """A template took more time or memory than it may."""
+
+
 class Renderer:
     """A child process that renders; started with the first chat, and again after a limit."""
 
@@ -90,6 +94,7 @@ class Renderer:
         Raises:
             InputError: the template raises, or goes beyond a limit.
             InterruptedRunError: the user wants to stop.
+            DoesNotFitError: the system gives no process.
         """
         request = {"source": source, "today": today, "variables": variables}
         content = json.dumps({**request, "chats": chats, "wanted": wanted}).encode()
@@ -114,7 +119,7 @@ class Renderer:
             if reply is None:  # a late answer would be taken for that of the next chat
                 self.close()
         if reply is None:
-            raise InputError(
+            raise RenderLimitError(
                 "the model's chat template was stopped: expected a row to be rendered within "
                 f"{RENDER_CPU_S:g} s of the processor and {RENDER_BYTES / 1e9:g} GB of memory",
                 hint="a shorter chat, or a model with another template",
@@ -141,12 +146,17 @@ class Renderer:
             self.close()
         limits = [str(RENDER_CPU_S), str(RENDER_BYTES)]
         file = str(Path(__file__).with_name("render_child.py"))
-        self._child = subprocess.Popen(
-            [sys.executable, "-P", file, *limits],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        try:
+            self._child = subprocess.Popen(
+                [sys.executable, "-P", file, *limits],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError as error:
+            raise DoesNotFitError(
+                f"the process that renders chat templates cannot be started: {error.strerror}"
+            ) from error
         self._owner, self._replies = os.getpid(), SimpleQueue()
         assert self._child.stdout is not None
         Thread(target=_read, args=(self._child.stdout, self._replies), daemon=True).start()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from zoo.gym.data.marked import render_marked
-from zoo.gym.data.mask import Rendered, learned_tokens, render_turns, tokenise_chat
+from zoo.gym.data.mask import Rendered, dropped_blocks, learned_tokens, render_turns, tokenise_chat
 from zoo.gym.data.records import Message, Record
 from zoo.gym.data.special import SpecialTokens, special_tokens
 from zoo.gym.data.template import ChatTemplate, chat_template
@@ -210,9 +210,10 @@ def encode_prompt(
         ids = with_bos(tokenizer, tokenise_text(encoder, text).ids)
         require_embeddings(encoder, ids)
         return ids
-    chat = render_marked(
-        encoder.template, _thinking(messages, options.think), generation_prompt=True
-    )
+    turns = _thinking(messages, options.think)
+    chat = render_marked(encoder.template, turns, generation_prompt=True)
+    if bare := dropped_blocks(chat):
+        chat = render_marked(encoder.template, turns, bare, generation_prompt=True)
     text = chat.clean(0, len(chat.text))
     ids = tokenise_chat(encoder.template, Rendered(text, (), chat.plain)).ids
     require_embeddings(encoder, ids)
