@@ -13,12 +13,13 @@ mod object;
 mod parts;
 mod terms;
 
-use std::{collections::BTreeMap, fs::File, path::Path};
+use std::collections::BTreeMap;
 
 use crate::{
     digest,
-    error::CoreError,
-    safetensors::{self, Header, finite},
+    error::{CoreError, quote},
+    files::OpenFile,
+    safetensors::{self, Header},
 };
 pub use error::DeltaError;
 pub use header::{DeltaHeader, DeltaTensor};
@@ -56,21 +57,17 @@ pub struct Delta {
 /// Reads and checks a delta file, all of its bytes.
 ///
 /// # Errors
-/// [`CoreError::Delta`] for a file that is no delta or contradicts itself, and what
-/// [`finite::read_finite`] refuses.
-pub fn read_delta(path: &Path) -> Result<Delta, CoreError> {
-    let refused = |reason| CoreError::Delta {
-        path: path.to_owned(),
-        reason,
-    };
-    let file = safetensors::open(path)?;
-    let container = safetensors::header_of(&file, path)?;
-    check_metadata(&container.metadata).map_err(refused)?;
-    check_digest(&file, path, &container)?;
-    let delta = assemble(container).map_err(refused)?;
-    finite::check(&file, path, &delta.container)?;
-    let read = |start, length| safetensors::read_range(&file, start, length);
-    match codes::fault(&delta, read).map_err(CoreError::io(path))? {
+/// [`DeltaError`] for a file that is no delta or contradicts itself, and what
+/// [`safetensors::read_header`] and [`safetensors::check_finite`] refuse.
+pub fn read_delta(file: &OpenFile) -> Result<Delta, CoreError> {
+    let refused = CoreError::file(file.path());
+    let container = safetensors::read_header(file)?;
+    check_metadata(&container.metadata).map_err(&refused)?;
+    check_digest(file, &container)?;
+    let delta = assemble(container).map_err(&refused)?;
+    safetensors::check_finite(file, &delta.container)?;
+    let read = |start, length| file.range(start, length);
+    match codes::fault(&delta.header, &delta.container, read)? {
         None => Ok(delta),
         Some(reason) => Err(refused(reason)),
     }
@@ -90,7 +87,7 @@ pub fn parse(file: &[u8]) -> Result<Delta, DeltaError> {
     let read = |start: u64, length: u64| {
         Ok::<_, DeltaError>(file[start as usize..(start + length) as usize].to_vec())
     };
-    codes::fault(&delta, read)?.map_or(Ok(delta), Err)
+    codes::fault(&delta.header, &delta.container, read)?.map_or(Ok(delta), Err)
 }
 
 /// Parses and checks a header's JSON by itself.
@@ -119,7 +116,7 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), DeltaError>
     let told = |key| {
         metadata
             .get(key)
-            .map_or("none".to_owned(), |text| safetensors::quote(text))
+            .map_or("none".to_owned(), |text| quote(text))
     };
     for (key, expected) in [("format", FORMAT), ("version", VERSION)] {
         if metadata.get(key).map(String::as_str) != Some(expected) {
@@ -131,11 +128,7 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), DeltaError>
     if keys == ["digest", "format", "header", "version"] {
         return Ok(());
     }
-    let got: Vec<_> = keys
-        .iter()
-        .take(8)
-        .map(|key| safetensors::quote(key))
-        .collect();
+    let got: Vec<_> = keys.iter().take(8).map(|key| quote(key)).collect();
     let what = "metadata".to_owned();
     Err(DeltaError::wrong(
         what,
@@ -157,14 +150,11 @@ fn check_opening(header: &[u8]) -> Result<(), DeltaError> {
     ))
 }
 
-fn check_digest(file: &File, path: &Path, container: &Header) -> Result<(), CoreError> {
-    let refused = |reason| CoreError::Delta {
-        path: path.to_owned(),
-        reason,
-    };
-    let opening = safetensors::read_range(file, 8, OPENING.len() as u64);
-    check_opening(&opening.map_err(CoreError::io(path))?).map_err(refused)?;
-    let found = digest::digest_of(file, path, DIGEST_AT, DIGEST_BYTES)?;
+fn check_digest(file: &OpenFile, container: &Header) -> Result<(), CoreError> {
+    let refused = CoreError::file(file.path());
+    let opening = file.range(8, OPENING.len() as u64)?;
+    check_opening(&opening).map_err(&refused)?;
+    let found = digest::file_digest(file, DIGEST_AT, DIGEST_BYTES)?;
     match container.metadata.get("digest") {
         Some(told) if *told == found => Ok(()),
         told => Err(refused(DeltaError::Damaged {

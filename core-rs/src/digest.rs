@@ -1,18 +1,12 @@
 //! BLAKE3 over parts of files.
 //!
-//! Files are read piece by piece, not mapped: a file that is cut short meanwhile is then an error and
-//! not the end of the process.
+//! Files are read piece by piece.
 
-use std::{
-    fs::File,
-    io::{Read, Seek, SeekFrom},
-    ops::Range,
-    path::Path,
-};
+use std::ops::Range;
 
 use crate::{
     error::CoreError,
-    safetensors,
+    files::OpenFile,
     threads::{self, Watch},
 };
 
@@ -23,20 +17,9 @@ const PIECE_BYTES: u64 = 4 << 20;
 /// `0`: so a file can carry its own digest there. Written as 64 hexadecimal digits.
 ///
 /// # Errors
-/// [`CoreError::Range`] for bytes that the file does not have, [`CoreError::Io`] and
-/// [`CoreError::NotAFile`] for what cannot be read.
-pub fn file_digest(path: &Path, zero_at: u64, zero_len: u64) -> Result<String, CoreError> {
-    digest_of(&safetensors::open(path)?, path, zero_at, zero_len)
-}
-
-/// As [`file_digest`], of an open file.
-pub(crate) fn digest_of(
-    file: &File,
-    path: &Path,
-    zero_at: u64,
-    zero_len: u64,
-) -> Result<String, CoreError> {
-    let length = file.metadata().map_err(CoreError::io(path))?.len();
+/// [`CoreError::Range`] for bytes that the file does not have, and what [`OpenFile`] refuses.
+pub fn file_digest(file: &OpenFile, zero_at: u64, zero_len: u64) -> Result<String, CoreError> {
+    let length = file.length()?;
     let stop = u128::from(zero_at) + u128::from(zero_len);
     let Some(zeros) = zero_at
         .checked_add(zero_len)
@@ -44,33 +27,31 @@ pub(crate) fn digest_of(
         .map(|stop| zero_at..stop)
     else {
         return Err(CoreError::Range {
-            path: path.to_owned(),
+            path: file.path().to_owned(),
             start: zero_at,
             stop,
             length,
         });
     };
     let mut hasher = blake3::Hasher::new();
-    update(&mut hasher, (file, path), 0..length, &zeros)?;
+    update(&mut hasher, file, 0..length, &zeros)?;
     Ok(hasher.finalize().to_hex().to_string())
 }
 
 /// Adds a range of a file to a hash, with the bytes in `zeros` read as ASCII `0`.
 pub(crate) fn update(
     hasher: &mut blake3::Hasher,
-    (mut file, path): (&File, &Path),
+    file: &OpenFile,
     range: Range<u64>,
     zeros: &Range<u64>,
 ) -> Result<(), CoreError> {
     let watch = Watch::new();
-    let seek = file.seek(SeekFrom::Start(range.start));
-    seek.map_err(CoreError::io(path))?;
     let mut room = vec![0; to_index(PIECE_BYTES.min(range.end - range.start))];
     let mut at = range.start;
     while at < range.end {
         let piece = &mut room[..to_index(PIECE_BYTES.min(range.end - at))];
         watch.check()?;
-        file.read_exact(piece).map_err(CoreError::io(path))?;
+        file.read_at(piece, at)?;
         let stop = at + piece.len() as u64;
         let (from, to) = (zeros.start.clamp(at, stop), zeros.end.clamp(at, stop));
         piece[to_index(from - at)..to_index(to - at)].fill(b'0');

@@ -1,10 +1,20 @@
 //! What can go wrong in the core, as sentences: what is wrong, expected X, got Y.
+//!
+//! Each reader, and the aggregators, have an error of their own with all that they can find; here it is
+//! a [`Reason`], so that nothing in this file knows them.
 
-use std::{io, path::PathBuf};
+use std::{any::Any, error::Error, io, path::PathBuf};
 
-#[cfg(feature = "kernels")]
-use crate::aggregate::Refusal;
-use crate::{delta::DeltaError, gguf::GgufError, safetensors::HeaderError};
+/// Characters of a name that a message quotes; a name can be as long as a header.
+pub(crate) const QUOTED_CHARS: usize = 120;
+
+/// What is wrong with an input.
+pub trait Reason: Error + Any + Send + Sync {
+    /// What the user can do about it, where that is known.
+    fn hint(&self) -> Option<&'static str> {
+        None
+    }
+}
 
 /// An input that the core refuses.
 #[derive(Debug, thiserror::Error)]
@@ -114,29 +124,18 @@ pub enum CoreError {
 
     /// A file that is not what it should be.
     #[error("{}: {reason}", path.display())]
-    Header {
+    File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
-        reason: HeaderError,
+        /// What is wrong with it, as its reader has it.
+        reason: Box<dyn Reason>,
     },
 
-    /// A delta file that is not what it should be.
-    #[error("{}: {reason}", path.display())]
-    Delta {
+    /// A file that became shorter after it was opened.
+    #[error("{}: cut short while it was read: expected it to stay as it was opened, got its end", path.display())]
+    CutShort {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
-        reason: DeltaError,
-    },
-
-    /// A GGUF file that is not what it should be.
-    #[error("{}: {reason}", path.display())]
-    Gguf {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: GgufError,
     },
 
     /// A path that names no regular file.
@@ -199,9 +198,22 @@ pub enum CoreError {
     },
 
     /// Contributions that cannot be aggregated.
-    #[cfg(feature = "kernels")]
-    #[error(transparent)]
-    Aggregate(#[from] Refusal),
+    #[error("{0}")]
+    Aggregate(Box<dyn Reason>),
+
+    /// Memory that somebody wrote to while it was read.
+    #[error("{what} changed while they were read: expected the same values to the end, got others")]
+    Changed {
+        /// What was read.
+        what: &'static str,
+    },
+
+    /// Memory that the system does not give.
+    #[error("out of memory: expected {bytes} more bytes, got none")]
+    Memory {
+        /// How much was asked for.
+        bytes: usize,
+    },
 
     /// Work that was to stop (see [`crate::threads::until`]); what it was to write is half done.
     #[error("stopped: expected time to finish, got a request to stop")]
@@ -222,17 +234,49 @@ impl CoreError {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Header { reason, .. } => reason.hint(),
-            Self::Delta { reason, .. } => reason.hint(),
-            Self::Gguf { reason, .. } => reason.hint(),
+            Self::File { reason, .. } | Self::Aggregate(reason) => reason.hint(),
+            Self::CutShort { .. } => Some("fetch or copy the file again"),
             _ => None,
+        }
+    }
+
+    /// The reason, if it is one of this kind.
+    #[must_use]
+    pub fn reason<R: Reason>(&self) -> Option<&R> {
+        match self {
+            Self::File { reason, .. } | Self::Aggregate(reason) => {
+                let reason: &dyn Any = reason.as_ref();
+                reason.downcast_ref()
+            }
+            _ => None,
+        }
+    }
+
+    /// That a file is not what it should be.
+    pub(crate) fn file<R: Reason>(path: &std::path::Path) -> impl Fn(R) -> Self {
+        let path = path.to_owned();
+        move |reason| Self::File {
+            path: path.clone(),
+            reason: Box::new(reason),
         }
     }
 
     pub(crate) fn io(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self::Io { path, source }
+        move |source| {
+            if source.kind() == io::ErrorKind::UnexpectedEof {
+                return Self::CutShort { path };
+            }
+            Self::Io { path, source }
+        }
     }
+}
+
+/// A name between quotes, harmless on a terminal and not too long.
+pub(crate) fn quote(name: &str) -> String {
+    let shown: String = name.chars().take(QUOTED_CHARS).collect();
+    let cut = if shown.len() < name.len() { "..." } else { "" };
+    format!("'{}{cut}'", shown.escape_debug())
 }
 
 /// Checks a buffer's number of values.

@@ -9,49 +9,27 @@
 //! Source of the format: `docs/gguf.md` of ggml. Version 1 and big-endian files are refused by name.
 
 mod error;
+pub mod limits;
+mod names;
 mod source;
 mod tensors;
 mod types;
 mod value;
 
-use std::{
-    io::{BufReader, Read},
-    path::Path,
-};
+use std::io::{BufReader, Read};
 
-use crate::{error::CoreError, safetensors};
+use crate::{
+    error::{CoreError, quote},
+    files::OpenFile,
+};
 pub use error::GgufError;
+use limits::{MAX_KEY_BYTES, MAX_PAIRS, MAX_TENSORS};
+use names::plain;
 use source::{Source, Stop};
+pub use tensors::GgufTensor;
 pub use types::GgmlType;
 use value::Allowance;
 pub use value::{Array, Number, Texts, Value};
-
-/// The longest header that is read; a vocabulary of 262,144 pieces takes some 16 million.
-pub const MAX_HEADER_BYTES: u64 = 100_000_000;
-
-/// The most pairs of the metadata.
-pub const MAX_PAIRS: u64 = 1 << 14;
-
-/// The most tensors.
-pub const MAX_TENSORS: u64 = 1 << 16;
-
-/// The most strings in arrays, all arrays together.
-pub const MAX_STRINGS: u64 = 1 << 21;
-
-/// The most arrays that lie in other arrays.
-pub const MAX_ARRAYS: u64 = 1 << 14;
-
-/// How many arrays may lie in one another.
-pub const MAX_DEPTH: usize = 4;
-
-/// The format's limit to a key.
-pub const MAX_KEY_BYTES: u64 = 65_535;
-
-/// The format's limit to a tensor's name.
-pub const MAX_NAME_BYTES: u64 = 64;
-
-/// ggml's limit to a tensor's dimensions.
-pub const MAX_DIMENSIONS: u32 = 4;
 
 const MAGIC: &[u8; 4] = b"GGUF";
 const ALIGNMENT_KEY: &str = "general.alignment";
@@ -60,21 +38,6 @@ const USUAL_ALIGNMENT: u64 = 32;
 /// The fewest bytes of a pair: a key of one letter and one byte; of a tensor: a name of one letter.
 const PAIR_BYTES: u64 = 8 + 1 + 4 + 1;
 const TENSOR_BYTES: u64 = 8 + 1 + 4 + 4 + 8;
-
-/// What a file says of one tensor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GgufTensor {
-    /// Its name.
-    pub name: String,
-    /// How its values are stored.
-    pub kind: GgmlType,
-    /// Its dimensions as ggml has them: values of the first lie beside one another.
-    pub dimensions: Vec<u64>,
-    /// Its first byte, counted from the start of the file.
-    pub start: u64,
-    /// One past its last byte, without padding.
-    pub stop: u64,
-}
 
 /// What a file says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,18 +55,12 @@ pub struct GgufHeader {
 /// Reads and checks the header of a file.
 ///
 /// # Errors
-/// [`CoreError::Gguf`] for a file that is not well-formed, [`CoreError::NotAFile`] for a folder or a
-/// device, [`CoreError::Io`] for what the file system answers.
-pub fn read_header(path: &Path) -> Result<GgufHeader, CoreError> {
-    let file = safetensors::open(path)?;
-    let file_bytes = file.metadata().map_err(CoreError::io(path))?.len();
-    let found = read(Source::new(BufReader::new(&file), file_bytes));
-    found.map_err(|stop| match stop {
-        Stop::Io(source) => CoreError::io(path)(source),
-        Stop::Refused(reason) => CoreError::Gguf {
-            path: path.to_owned(),
-            reason,
-        },
+/// [`GgufError`] for a file that is not well-formed, and what [`OpenFile`] refuses.
+pub fn read_header(file: &OpenFile) -> Result<GgufHeader, CoreError> {
+    let source = Source::new(BufReader::new(file.stream()), file.length()?);
+    read(source).map_err(|stop| match stop {
+        Stop::Io(source) => CoreError::io(file.path())(source),
+        Stop::Refused(reason) => CoreError::file(file.path())(reason),
     })
 }
 
@@ -190,17 +147,9 @@ fn read_pair<R: Read>(
         return Err(GgufError::long_key(count).into());
     }
     let key = plain("key", source.text_of(count, "a key")?)?;
-    let what = format!("the value of {}", safetensors::quote(&key));
+    let what = format!("the value of {}", quote(&key));
     let value = value::read_value(source, &what, allowance)?;
     Ok((key, value))
-}
-
-/// Refuses an empty name and one that a terminal or a C program would not show as it is.
-fn plain(what: &'static str, name: String) -> Result<String, GgufError> {
-    if name.is_empty() || name.chars().any(char::is_control) {
-        return Err(GgufError::Name { what, name });
-    }
-    Ok(name)
 }
 
 fn refuse_twice<'a>(

@@ -18,21 +18,20 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
-    fs::File,
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use crate::{
     digest,
-    error::CoreError,
+    error::{CoreError, quote},
+    files::OpenFile,
     safetensors::{self, TensorInfo},
     threads,
 };
 
 /// A tensor and the file that holds it.
 struct Place<'a> {
-    path: &'a Path,
-    file: &'a File,
+    file: &'a OpenFile,
     tensor: TensorInfo,
 }
 
@@ -49,13 +48,13 @@ pub fn base_identity(paths: &[PathBuf], names: &[String]) -> Result<String, Core
     }
     let files = paths
         .iter()
-        .map(|path| Ok((path.as_path(), safetensors::open(path)?)))
+        .map(|path| OpenFile::open(path))
         .collect::<Result<Vec<_>, CoreError>>()?;
     let places = find(&files, &names)?;
     let mut hasher = blake3::Hasher::new();
     for name in names {
         let place = places.get(name).ok_or_else(|| CoreError::MissingTensor {
-            name: safetensors::quote(name),
+            name: quote(name),
             files: files.len(),
         })?;
         update(&mut hasher, place)?;
@@ -65,22 +64,22 @@ pub fn base_identity(paths: &[PathBuf], names: &[String]) -> Result<String, Core
 
 /// Finds the named tensors in the files' headers.
 fn find<'a>(
-    files: &'a [(&'a Path, File)],
+    files: &'a [OpenFile],
     names: &BTreeSet<&str>,
 ) -> Result<BTreeMap<String, Place<'a>>, CoreError> {
     let mut places: BTreeMap<String, Place> = BTreeMap::new();
-    for (path, file) in files {
-        for tensor in safetensors::header_of(file, path)?.tensors {
+    for file in files {
+        for tensor in safetensors::read_header(file)?.tensors {
             if !names.contains(tensor.name.as_str()) {
                 continue;
             }
             match places.entry(tensor.name.clone()) {
-                Entry::Vacant(entry) => entry.insert(Place { path, file, tensor }),
+                Entry::Vacant(entry) => entry.insert(Place { file, tensor }),
                 Entry::Occupied(entry) => {
                     return Err(CoreError::TensorTwice {
-                        name: safetensors::quote(&tensor.name),
-                        first: entry.get().path.to_owned(),
-                        second: path.to_path_buf(),
+                        name: quote(&tensor.name),
+                        first: entry.get().file.path().to_owned(),
+                        second: file.path().to_owned(),
                     });
                 }
             };
@@ -99,8 +98,7 @@ fn update(hasher: &mut blake3::Hasher, place: &Place<'_>) -> Result<(), CoreErro
         stop,
     } = &place.tensor;
     frame(hasher, name, dtype.name, shape, stop - start);
-    let source = (place.file, place.path);
-    digest::update(hasher, source, *start..*stop, &(0..0))
+    digest::update(hasher, place.file, *start..*stop, &(0..0))
 }
 
 /// Adds what stands before a tensor's values.
@@ -137,8 +135,8 @@ impl IdentityHasher {
     ) -> Result<(), CoreError> {
         if let Some(last) = self.last.as_ref().filter(|last| last.as_str() >= name) {
             return Err(CoreError::NameOrder {
-                name: safetensors::quote(name),
-                last: safetensors::quote(last),
+                name: quote(name),
+                last: quote(last),
             });
         }
         frame(&mut self.hasher, name, dtype, shape, bytes.len() as u64);

@@ -13,6 +13,7 @@ pub mod codes;
 pub mod delta;
 pub mod digest;
 pub mod error;
+pub mod files;
 pub mod gguf;
 pub mod identity;
 #[cfg(feature = "kernels")]

@@ -39,7 +39,9 @@ mod _core {
     #[pymodule_export]
     use super::product::{dense_product, sign_product};
     #[pymodule_export]
-    use super::readers::{base_identity, file_digest, read_delta, read_gguf_header, read_header};
+    use super::readers::{
+        PyOpenFile, base_identity, file_digest, read_delta, read_gguf_header, read_header,
+    };
     #[pymodule_export]
     use super::signs::{apply_signs, pack_signs, unpack_signs};
     #[pymodule_export]

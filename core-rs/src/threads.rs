@@ -62,6 +62,7 @@ fn inside_pool() -> bool {
 }
 
 /// How many threads share the work; 1 outside of any pool.
+#[cfg(feature = "kernels")]
 pub(crate) fn count() -> usize {
     if inside_pool() {
         rayon::current_num_threads()
@@ -108,6 +109,7 @@ where
 }
 
 /// Does `work` with every item and returns the first item's error, if any has one.
+#[cfg(feature = "kernels")]
 pub(crate) fn try_each<I: IndexedParallelIterator>(
     items: I,
     at_least: usize,
@@ -118,6 +120,7 @@ pub(crate) fn try_each<I: IndexedParallelIterator>(
 }
 
 /// Does `work` with every item.
+#[cfg(feature = "kernels")]
 pub(crate) fn for_each<I: IndexedParallelIterator>(
     items: I,
     at_least: usize,
@@ -127,6 +130,7 @@ pub(crate) fn for_each<I: IndexedParallelIterator>(
 }
 
 /// As [`for_each`], with room that is used again for other items.
+#[cfg(feature = "kernels")]
 pub(crate) fn for_each_with<I: IndexedParallelIterator, R>(
     items: I,
     at_least: usize,
@@ -152,6 +156,7 @@ pub(crate) fn for_each_with<I: IndexedParallelIterator, R>(
 }
 
 /// What `work` makes of every item, in their order.
+#[cfg(feature = "kernels")]
 pub(crate) fn collect<I, T>(
     items: I,
     work: impl Fn(I::Item) -> Result<T, CoreError> + Sync + Send,
@@ -205,5 +210,5 @@ fn inline<I: IndexedParallelIterator, T>(
     items.with_producer(Callback(at_least, watch, find))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "kernels"))]
 mod tests;

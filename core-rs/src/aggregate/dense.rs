@@ -44,7 +44,7 @@ const ABOVE: Line = Line([f32::INFINITY; WIDTH]);
 /// Writes the trimmed mean of the rows for each column.
 ///
 /// # Errors
-/// [`CoreError::Aggregate`] for rows of unequal length, a trim that leaves nothing, or a NaN or
+/// [`Refusal`] for rows of unequal length, a trim that leaves nothing, or a NaN or
 /// infinity: that of the first contributor who has one, and there the first.
 pub fn trimmed_mean(
     isa: Isa,
@@ -118,5 +118,5 @@ fn refusal(rows: &[Weights<'_>], cols: usize) -> CoreError {
             }
         }
     }
-    unreachable!("a block held a value that is not finite")
+    CoreError::Changed { what: "rows" }
 }

@@ -1,5 +1,7 @@
 //! Why contributions cannot be aggregated, as sentences that name the contributor.
 
+use crate::error::{CoreError, Reason};
+
 /// A round that the aggregators refuse. Contributors count from 0.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum Refusal {
@@ -68,4 +70,12 @@ pub enum Refusal {
         /// What was asked for.
         trim: usize,
     },
+}
+
+impl Reason for Refusal {}
+
+impl From<Refusal> for CoreError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Aggregate(Box::new(refusal))
+    }
 }

@@ -36,7 +36,7 @@ const BLOCK_BYTES: usize = 512;
 /// Writes the weighted mean of the contributions for each column; `weights` may be all 1.
 ///
 /// # Errors
-/// [`CoreError::Length`] for a buffer that does not fit, [`CoreError::Aggregate`] for a scale or weight
+/// [`CoreError::Length`] for a buffer that does not fit, [`Refusal`] for a scale or weight
 /// that is negative or not finite, or weights that are all 0.
 pub fn mean(
     isa: Isa,
@@ -45,10 +45,12 @@ pub fn mean(
     weights: &[f32],
     means: &mut [f32],
 ) -> Result<(), CoreError> {
-    check_numbers("scale", packed, scales)?;
-    check_numbers("weight", packed, weights)?;
+    // Copies: what is checked is what is used, whoever writes to the originals meanwhile.
+    let (scales, weights) = (scales.to_vec(), weights.to_vec());
+    check_numbers("scale", packed, &scales)?;
+    check_numbers("weight", packed, &weights)?;
     check_length("means", packed.cols(), means.len())?;
-    let pairs = scales.iter().zip(weights);
+    let pairs = scales.iter().zip(&weights);
     let products: Vec<f64> = pairs.map(|(s, w)| f64::from(*s) * f64::from(*w)).collect();
     let products = fixed(&products);
     let weights = fixed(&weights.iter().map(|w| f64::from(*w)).collect::<Vec<_>>());
@@ -84,7 +86,7 @@ pub fn mean(
 /// Writes the trimmed mean of the contributions for each column.
 ///
 /// # Errors
-/// [`CoreError::Length`] for a buffer that does not fit, [`CoreError::Aggregate`] for a scale that is
+/// [`CoreError::Length`] for a buffer that does not fit, [`Refusal`] for a scale that is
 /// negative or not finite, or a trim that leaves nothing.
 pub fn trimmed_mean(
     isa: Isa,
@@ -93,7 +95,8 @@ pub fn trimmed_mean(
     trim: usize,
     means: &mut [f32],
 ) -> Result<(), CoreError> {
-    check_numbers("scale", packed, scales)?;
+    let scales = scales.to_vec(); // a copy, as above
+    check_numbers("scale", packed, &scales)?;
     check_length("means", packed.cols(), means.len())?;
     let rows = packed.rows();
     super::check_trim(rows, trim)?;

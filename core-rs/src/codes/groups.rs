@@ -34,86 +34,18 @@ use crate::{
     weights::{BLOCK, Scratch, Weight, Weights, WeightsMut, first_not_finite, rows_per_task},
 };
 
+mod codec;
 mod scalar;
+
+pub use codec::{Codec, GROUP};
 
 compiled! { avx2, avx512, neon:
     fn pack_block(kind: Codec, values: &[f32], codes: &mut [u8], scales: &mut [f16]) = scalar::pack_block;
     fn apply_block(kind: Codec, codes: &[u8], scales: &[f16], values: &mut [f32]) = scalar::apply_block;
 }
 
-/// Values along a row that share a scale.
-pub const GROUP: usize = 128;
-
 /// The largest byte of five ternary digits.
 const LAST_TERNARY: u8 = 242;
-
-/// How a value becomes a digit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Codec {
-    /// One bit.
-    Sign,
-    /// Minus, nothing or plus.
-    Ternary,
-    /// Two bits, none of them for zero.
-    Int2,
-    /// Four bits.
-    Int4,
-    /// Eight bits.
-    Int8,
-}
-
-impl Codec {
-    /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::Sign,
-        Self::Ternary,
-        Self::Int2,
-        Self::Int4,
-        Self::Int8,
-    ];
-
-    /// Its name: `sign`, `ternary`, `int2`, `int4`, `int8`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sign => "sign",
-            Self::Ternary => "ternary",
-            Self::Int2 => "int2",
-            Self::Int4 => "int4",
-            Self::Int8 => "int8",
-        }
-    }
-
-    /// The one of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
-    /// Digits in a byte.
-    #[must_use]
-    pub fn per_byte(self) -> usize {
-        match self {
-            Self::Sign => 8,
-            Self::Ternary => 5,
-            Self::Int2 => 4,
-            Self::Int4 => 2,
-            Self::Int8 => 1,
-        }
-    }
-
-    /// Bytes that a row of `cols` digits takes.
-    #[must_use]
-    pub fn row_bytes(self, cols: usize) -> usize {
-        cols.div_ceil(self.per_byte())
-    }
-
-    /// Values handled at once: whole groups and whole bytes, within [`BLOCK`].
-    fn block(self) -> usize {
-        let shared = GROUP * if self == Self::Ternary { 5 } else { 1 };
-        BLOCK / shared * shared
-    }
-}
 
 /// Scales that a row of `cols` values has.
 #[must_use]

@@ -3,8 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{Delta, DeltaTensor, error::DeltaError, parts::sign_part, terms::Term};
-use crate::safetensors::{TensorInfo, quote};
+use super::{
+    error::DeltaError,
+    header::{DeltaHeader, DeltaTensor},
+    parts::sign_part,
+    terms::Term,
+};
+use crate::{
+    error::quote,
+    safetensors::{Header, TensorInfo},
+};
 
 /// The most that five digits in base 3 make.
 const LAST_TERNARY: u8 = 242;
@@ -14,16 +22,17 @@ const PIECE_BYTES: usize = 4 << 20;
 
 /// The first part of codes that mean nothing; `read` gets the bytes from a place on, so many.
 pub(super) fn fault<E>(
-    delta: &Delta,
+    header: &DeltaHeader,
+    container: &Header,
     read: impl Fn(u64, u64) -> Result<Vec<u8>, E>,
 ) -> Result<Option<DeltaError>, E> {
-    let parts = delta.container.tensors.iter();
+    let parts = container.tensors.iter();
     let file = Parts {
         by_name: parts.map(|part| (&*part.name, part)).collect(),
         read,
         piece: PIECE_BYTES,
     };
-    for tensor in &delta.header.tensors {
+    for tensor in &header.tensors {
         for term in &tensor.terms {
             let fault = match *term {
                 Term::Ternary => file.fault_of(tensor, "ternary.codes", Reader::Digits { most: 0 }),

@@ -1,6 +1,9 @@
 //! Everything that can be wrong with a delta file, as sentences.
 
-use crate::safetensors::{HeaderError, quote};
+use crate::{
+    error::{Reason, quote},
+    safetensors::HeaderError,
+};
 
 /// Characters of a message of the JSON reader that are kept.
 const REASON_CHARS: usize = 400;
@@ -40,10 +43,8 @@ pub enum DeltaError {
     },
 }
 
-impl DeltaError {
-    /// What the user can do about it, where that is known.
-    #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
+impl Reason for DeltaError {
+    fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Container(reason) => reason.hint(),
             Self::Damaged { .. } => Some("copy the file again from where it came"),
@@ -53,7 +54,9 @@ impl DeltaError {
             _ => None,
         }
     }
+}
 
+impl DeltaError {
     pub(super) fn wrong(what: String, expected: &str, got: String) -> Self {
         let expected = expected.to_owned();
         Self::Wrong {

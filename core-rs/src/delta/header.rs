@@ -9,7 +9,7 @@ use super::{
     object::{Anything, Object, object, present},
     terms::Term,
 };
-use crate::safetensors::{MAX_DIMENSIONS, quote};
+use crate::{error::quote, safetensors::limits::MAX_DIMENSIONS};
 
 /// What a reader needs of a delta's header; what else it has is checked and stays in its text.
 #[derive(Clone, Debug, PartialEq)]

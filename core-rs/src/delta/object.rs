@@ -12,7 +12,7 @@ use serde::{
     de::{Error, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
 
-use crate::safetensors::quote;
+use crate::error::quote;
 
 struct ObjectOnly<T>(PhantomData<T>);
 

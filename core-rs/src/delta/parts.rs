@@ -7,7 +7,10 @@ use super::{
     header::{DeltaHeader, DeltaTensor},
     terms::{FactorCodec, Scale, Term},
 };
-use crate::safetensors::{Header, TensorInfo, quote};
+use crate::{
+    error::quote,
+    safetensors::{Header, TensorInfo},
+};
 
 /// Values that share a scale where groups do.
 const GROUP: u64 = 128;

@@ -6,7 +6,7 @@ fn digest(bytes: &[u8], zero_at: u64, zero_len: u64) -> Result<String, CoreError
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     std::fs::write(&path, bytes).unwrap();
-    file_digest(&path, zero_at, zero_len)
+    file_digest(&OpenFile::open(&path)?, zero_at, zero_len)
 }
 
 fn plain(bytes: &[u8]) -> String {
@@ -51,6 +51,6 @@ fn a_hole_beyond_the_file_is_refused() {
 
 #[test]
 fn an_absent_file_is_the_file_systems_answer() {
-    let error = file_digest(Path::new("/nowhere/at/all"), 0, 0).unwrap_err();
+    let error = OpenFile::open("/nowhere/at/all".as_ref()).unwrap_err();
     assert!(matches!(error, CoreError::Io { .. }));
 }

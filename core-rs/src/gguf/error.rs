@@ -1,9 +1,9 @@
 //! Everything that can be wrong with a GGUF header, as sentences.
 
-use super::{
+use super::limits::{
     MAX_DEPTH, MAX_DIMENSIONS, MAX_HEADER_BYTES, MAX_KEY_BYTES, MAX_NAME_BYTES, MAX_STRINGS,
 };
-use crate::safetensors::quote;
+use crate::error::{Reason, quote};
 
 /// Why a file is not well-formed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -234,10 +234,8 @@ pub enum GgufError {
     },
 }
 
-impl GgufError {
-    /// What the user can do about it, where that is known.
-    #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
+impl Reason for GgufError {
+    fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Truncated { .. } => Some("fetch or copy the file again"),
             Self::Version { .. } | Self::BigEndian { .. } => {
@@ -246,7 +244,9 @@ impl GgufError {
             _ => None,
         }
     }
+}
 
+impl GgufError {
     pub(super) fn long_key(got: u64) -> Self {
         let (what, limit) = ("key", MAX_KEY_BYTES);
         Self::LongName { what, limit, got }

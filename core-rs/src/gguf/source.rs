@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use super::{MAX_HEADER_BYTES, error::GgufError};
+use super::{error::GgufError, limits::MAX_HEADER_BYTES};
 
 /// Why reading stopped.
 #[derive(Debug)]

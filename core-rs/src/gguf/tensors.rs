@@ -3,10 +3,28 @@
 use std::io::Read;
 
 use super::{
-    GgmlType, GgufTensor, MAX_DIMENSIONS, MAX_NAME_BYTES,
     error::GgufError,
+    limits::{MAX_DIMENSIONS, MAX_NAME_BYTES},
+    names::plain,
     source::{Source, Stop},
+    types::GgmlType,
 };
+use crate::error::quote;
+
+/// What a file says of one tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GgufTensor {
+    /// Its name.
+    pub name: String,
+    /// How its values are stored.
+    pub kind: GgmlType,
+    /// Its dimensions as ggml has them: values of the first lie beside one another.
+    pub dimensions: Vec<u64>,
+    /// Its first byte, counted from the start of the file.
+    pub start: u64,
+    /// One past its last byte, without padding.
+    pub stop: u64,
+}
 
 /// A tensor whose place in the file is not known yet.
 pub(super) struct Entry {
@@ -23,7 +41,7 @@ pub(super) fn read<R: Read>(source: &mut Source<R>) -> Result<Entry, Stop> {
     if count > MAX_NAME_BYTES {
         return Err(GgufError::long_name(count).into());
     }
-    let name = super::plain("tensor name", source.text_of(count, "a tensor's name")?)?;
+    let name = plain("tensor name", source.text_of(count, "a tensor's name")?)?;
     let got = source.u32("a tensor's dimensions")?;
     if got > MAX_DIMENSIONS {
         return Err(GgufError::TooManyDimensions { name, got }.into());
@@ -123,7 +141,7 @@ fn place_one(
             stop,
         }),
         None => Err(GgufError::Truncated {
-            what: format!("tensor {}", crate::safetensors::quote(&name)),
+            what: format!("tensor {}", quote(&name)),
             stop,
             file_bytes,
         }),

@@ -1,6 +1,9 @@
 use proptest::prelude::*;
 
-use super::*;
+use super::{
+    limits::{MAX_ARRAYS, MAX_DEPTH, MAX_HEADER_BYTES, MAX_STRINGS},
+    *,
+};
 
 mod layout;
 
@@ -297,7 +300,7 @@ fn a_file_on_disk_is_read_alike() {
     let path = folder.path().join("file");
     for bytes in [whole(), whole()[..99].to_vec()] {
         std::fs::write(&path, &bytes).unwrap();
-        let found = read_header(&path).map_err(|error| error.to_string());
+        let found = read_header(&OpenFile::open(&path).unwrap()).map_err(|error| error.to_string());
         let expected = parse(&bytes).map_err(|error| format!("{}: {error}", path.display()));
         assert_eq!(found, expected);
     }

@@ -3,8 +3,8 @@
 use std::io::Read;
 
 use super::{
-    MAX_ARRAYS, MAX_DEPTH, MAX_STRINGS,
     error::GgufError,
+    limits::{MAX_ARRAYS, MAX_DEPTH, MAX_STRINGS},
     source::{Source, Stop},
 };
 

@@ -11,6 +11,13 @@ pub(super) fn to_python(py: Python<'_>, error: CoreError) -> PyErr {
     if let CoreError::Io { path, source } = &error {
         return os_error(path, source);
     }
+    if let CoreError::Memory { .. } = &error {
+        return does_not_fit(
+            py,
+            &error.to_string(),
+            "close other programs, or raise ulimit -v",
+        );
+    }
     gym_error(py, "InputError", &error.to_string(), error.hint())
 }
 

@@ -4,16 +4,65 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use pyo3::{
     IntoPyObjectExt,
+    buffer::PyBuffer,
     prelude::*,
     types::{PyBytes, PyList},
 };
 
-use super::threads::run_on;
+use super::{buffers::borrow_mut, threads::run_on};
 use crate::{
     delta, digest,
+    error::CoreError,
+    files::OpenFile,
     gguf::{self, Array, Number, Value},
     identity, safetensors,
 };
+
+/// A regular file, opened once.
+#[pyclass(name = "OpenFile", module = "zoo.core._core", frozen)]
+pub(super) struct PyOpenFile(OpenFile);
+
+#[pymethods]
+impl PyOpenFile {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        run_on(py, Some(1), || OpenFile::open(&path)).map(Self)
+    }
+
+    fn length(&self, py: Python<'_>) -> PyResult<u64> {
+        run_on(py, Some(1), || self.0.length())
+    }
+
+    fn read_at(&self, py: Python<'_>, mut room: PyBuffer<u8>, at: u64) -> PyResult<()> {
+        let room = borrow_mut(&mut room, &[])?;
+        run_on(py, Some(1), || self.0.read_at(room, at))
+    }
+}
+
+/// A file that is open, or a path.
+#[derive(FromPyObject)]
+pub(super) enum Source<'py> {
+    Open(PyRef<'py, PyOpenFile>),
+    Path(PathBuf),
+}
+
+impl Source<'_> {
+    /// Does `work` with the file.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        threads: Option<usize>,
+        work: impl FnOnce(&OpenFile) -> Result<T, CoreError> + Send,
+    ) -> PyResult<T> {
+        match self {
+            Self::Open(file) => {
+                let file = &file.0;
+                run_on(py, threads, || work(file))
+            }
+            Self::Path(path) => run_on(py, threads, || work(&OpenFile::open(path)?)),
+        }
+    }
+}
 
 /// Name, dtype, shape, first byte, one past the last byte.
 type PyTensor = (String, &'static str, Vec<u64>, u64, u64);
@@ -23,14 +72,17 @@ type PyTensor = (String, &'static str, Vec<u64>, u64, u64);
 #[pyfunction]
 pub(super) fn read_header(
     py: Python<'_>,
-    path: PathBuf,
+    file: Source<'_>,
     finite: bool,
 ) -> PyResult<(Vec<PyTensor>, BTreeMap<String, String>)> {
-    let header = if finite {
-        run_on(py, None, || safetensors::finite::read_finite(&path))
-    } else {
-        run_on(py, Some(1), || safetensors::read_header(&path))
-    }?;
+    let threads = if finite { None } else { Some(1) };
+    let header = file.with(py, threads, |file| {
+        let header = safetensors::read_header(file)?;
+        if finite {
+            safetensors::check_finite(file, &header)?;
+        }
+        Ok(header)
+    })?;
     Ok((py_tensors(header.tensors), header.metadata))
 }
 
@@ -44,9 +96,9 @@ fn py_tensors(tensors: Vec<safetensors::TensorInfo>) -> Vec<PyTensor> {
 #[pyfunction]
 pub(super) fn read_delta(
     py: Python<'_>,
-    path: PathBuf,
+    file: Source<'_>,
 ) -> PyResult<(String, String, Vec<PyTensor>)> {
-    let delta = run_on(py, None, || delta::read_delta(&path))?;
+    let delta = file.with(py, None, delta::read_delta)?;
     Ok((
         delta.digest,
         delta.text,
@@ -68,11 +120,13 @@ pub(super) fn base_identity(
 #[pyfunction]
 pub(super) fn file_digest(
     py: Python<'_>,
-    path: PathBuf,
+    file: Source<'_>,
     zero_at: u64,
     zero_len: u64,
 ) -> PyResult<String> {
-    run_on(py, None, || digest::file_digest(&path, zero_at, zero_len))
+    file.with(py, None, |file| {
+        digest::file_digest(file, zero_at, zero_len)
+    })
 }
 
 /// Name, type, dimensions (innermost first), first byte, one past the last byte.
@@ -84,9 +138,9 @@ type PyGgufTensor = (String, &'static str, Vec<u64>, u64, u64);
 #[allow(clippy::type_complexity)] // unpacked at once on the other side
 pub(super) fn read_gguf_header(
     py: Python<'_>,
-    path: PathBuf,
+    file: Source<'_>,
 ) -> PyResult<(u32, u64, Vec<(String, Py<PyAny>)>, Vec<PyGgufTensor>)> {
-    let header = run_on(py, Some(1), || gguf::read_header(&path))?;
+    let header = file.with(py, Some(1), gguf::read_header)?;
     let metadata = header.metadata.into_iter();
     let metadata = metadata.map(|(key, value)| Ok((key, gguf_value(py, value)?)));
     let tensors = header.tensors.into_iter();

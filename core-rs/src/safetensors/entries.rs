@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{
-    DType, MAX_DIMENSIONS, MAX_METADATA_BYTES, MAX_METADATA_ENTRIES, MAX_TENSORS, TensorInfo,
+    dtype::DType,
     error::HeaderError,
+    header::TensorInfo,
     json::{Scanner, Text},
+    limits::{MAX_DIMENSIONS, MAX_METADATA_BYTES, MAX_METADATA_ENTRIES, MAX_TENSORS},
     names,
 };
 

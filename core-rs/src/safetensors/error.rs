@@ -1,11 +1,12 @@
 //! Everything that can be wrong with a header, as sentences.
 
 use super::{
-    DType, MAX_HEADER_BYTES, MAX_METADATA_BYTES, MAX_METADATA_ENTRIES, MAX_NAME_BYTES, MAX_TENSORS,
+    dtype::DType,
+    limits::{
+        MAX_HEADER_BYTES, MAX_METADATA_BYTES, MAX_METADATA_ENTRIES, MAX_NAME_BYTES, MAX_TENSORS,
+    },
 };
-
-/// Characters of a name that a message quotes; a name can be as long as the header.
-pub(super) const QUOTED_CHARS: usize = 120;
+use crate::error::{Reason, quote};
 
 /// Why a file is not well-formed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -250,10 +251,8 @@ pub enum HeaderError {
     },
 }
 
-impl HeaderError {
-    /// What the user can do about it, where that is known.
-    #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
+impl Reason for HeaderError {
+    fn hint(&self) -> Option<&'static str> {
         match self {
             Self::LfsPointer { .. } => Some("fetch the file itself: git lfs pull"),
             Self::Truncated { .. } | Self::TruncatedData { .. } | Self::TooShort { .. } => {
@@ -262,7 +261,9 @@ impl HeaderError {
             _ => None,
         }
     }
+}
 
+impl HeaderError {
     /// Recognises other formats that turn up under a safetensors name.
     pub(super) fn other_format(opening: &[u8]) -> Option<Self> {
         if opening.starts_with(b"version https://git-lfs.github.com/spec/") {
@@ -309,13 +310,6 @@ impl HeaderError {
         let reason = format!("no {field}: expected dtype, shape and data_offsets");
         Self::Json { reason }
     }
-}
-
-/// A name between quotes, harmless on a terminal and not too long.
-pub(crate) fn quote(name: &str) -> String {
-    let shown: String = name.chars().take(QUOTED_CHARS).collect();
-    let cut = if shown.len() < name.len() { "..." } else { "" };
-    format!("'{}{cut}'", shown.escape_debug())
 }
 
 fn first(got: Option<char>) -> String {

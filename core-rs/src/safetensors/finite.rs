@@ -1,11 +1,9 @@
 //! A search for NaN and infinities in the tensors' own bytes.
 
-use std::{fs::File, path::Path};
-
 use rayon::{iter::IndexedParallelIterator, slice::ParallelSlice};
 
-use super::{Header, HeaderError, TensorInfo, header_of, open, read_range};
-use crate::{error::CoreError, threads};
+use super::{error::HeaderError, header::TensorInfo};
+use crate::{error::CoreError, files::OpenFile, threads};
 
 /// Bytes read at a time; a whole number of values of every type.
 const PIECE_BYTES: u64 = 4 << 20;
@@ -84,48 +82,35 @@ fn little_endian(bytes: &[u8]) -> u64 {
         .fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// Reads and checks the header of a file, and refuses a NaN or an infinity in any of its tensors.
-///
-/// # Errors
-/// [`CoreError::Header`] that names tensor and index of the first one, and whatever
-/// [`super::read_header`] refuses.
-pub fn read_finite(path: &Path) -> Result<Header, CoreError> {
-    let file = open(path)?;
-    let header = header_of(&file, path)?;
-    check(&file, path, &header)?;
-    Ok(header)
-}
-
-/// Refuses a NaN or an infinity in any tensor of an open file.
-pub(crate) fn check(file: &File, path: &Path, header: &Header) -> Result<(), CoreError> {
-    for tensor in &header.tensors {
+/// What is wrong with the first tensor that holds a NaN or an infinity.
+pub(super) fn search(
+    file: &OpenFile,
+    tensors: &[TensorInfo],
+) -> Result<Option<HeaderError>, CoreError> {
+    for tensor in tensors {
         let Some(spelling) = Spelling::of(tensor.dtype.name) else {
             continue;
         };
-        if let Some((place, value)) = search((file, path), tensor, spelling)? {
-            return Err(CoreError::Header {
-                path: path.to_owned(),
-                reason: HeaderError::NotFinite {
-                    name: tensor.name.clone(),
-                    value,
-                    index: index_of(place, tensor),
-                },
-            });
+        if let Some((place, value)) = search_tensor(file, tensor, spelling)? {
+            return Ok(Some(HeaderError::NotFinite {
+                name: tensor.name.clone(),
+                value,
+                index: index_of(place, tensor),
+            }));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// The first value of a tensor that is not finite, by its number.
-fn search(
-    (file, path): (&File, &Path),
+fn search_tensor(
+    file: &OpenFile,
     tensor: &TensorInfo,
     spelling: Spelling,
 ) -> Result<Option<(u64, &'static str)>, CoreError> {
     let mut at = tensor.start;
     while at < tensor.stop {
-        let piece = read_range(file, at, PIECE_BYTES.min(tensor.stop - at));
-        let piece = piece.map_err(CoreError::io(path))?;
+        let piece = file.range(at, PIECE_BYTES.min(tensor.stop - at))?;
         let blocks = piece.par_chunks(BLOCK_BYTES).enumerate();
         let found = threads::find_first(blocks, 1, |(number, block)| {
             let (place, value) = spelling.find(tensor.dtype.name, block)?;

@@ -5,7 +5,8 @@
 
 use std::borrow::Cow;
 
-use super::error::{HeaderError, QUOTED_CHARS, quote};
+use super::error::HeaderError;
+use crate::error::{QUOTED_CHARS, quote};
 
 /// A place in the header's text.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Names: plain and short.
 
-use super::{MAX_NAME_BYTES, error::HeaderError, json::Text};
+use super::{error::HeaderError, json::Text, limits::MAX_NAME_BYTES};
 
 /// Refuses a name that could be taken for a path out of a folder, or that a terminal or a C program
 /// would not show as it is.

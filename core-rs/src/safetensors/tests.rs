@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::error::Reason;
 
 mod limits;
 mod malformed;
@@ -17,14 +18,12 @@ fn read(bytes: &[u8]) -> Result<Header, CoreError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     std::fs::write(&path, bytes).unwrap();
-    read_header(&path)
+    read_header(&OpenFile::open(&path)?)
 }
 
 fn reason(bytes: &[u8]) -> HeaderError {
-    match read(bytes) {
-        Err(CoreError::Header { reason, .. }) => reason,
-        other => panic!("expected a refusal, got {other:?}"),
-    }
+    let refused = read(bytes).unwrap_err();
+    refused.reason::<HeaderError>().unwrap().clone()
 }
 
 fn reason_of(json: &str, data_bytes: usize) -> HeaderError {
@@ -261,7 +260,7 @@ fn a_message_is_short_and_harmless_on_a_terminal() {
 #[test]
 fn a_folder_is_no_file() {
     let folder = tempfile::tempdir().unwrap();
-    let error = read_header(folder.path()).unwrap_err();
+    let error = OpenFile::open(folder.path()).unwrap_err();
     assert!(
         error
             .to_string()

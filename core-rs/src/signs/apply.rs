@@ -135,6 +135,7 @@ fn check_scales(axis: Axis, cols: usize, scales: &[f32]) -> Result<(), CoreError
     } else {
         axis.scales_of_row(cols)
     };
+    let of_row = of_row.max(1); // a matrix without columns has a scale all the same
     let (row, column) = (index / of_row, index % of_row);
     Err(CoreError::NotFinite {
         what: "scale",

@@ -291,3 +291,21 @@ fn a_scale_that_is_not_finite_leaves_the_weights_alone() {
 }
 
 mod same_bytes;
+
+#[test]
+fn a_matrix_without_columns_has_a_scale_that_may_be_refused() {
+    let planes = Planes {
+        bits: &[],
+        mask: None,
+    };
+    let nothing = WeightsMut::F32(&mut []);
+    let refused = apply_signs(nothing, 0, Axis::Matrix, planes, &[f32::NAN], Isa::best());
+    assert!(matches!(
+        refused,
+        Err(CoreError::NotFinite {
+            row: 0,
+            column: 0,
+            ..
+        })
+    ));
+}

@@ -99,7 +99,7 @@ def read_adapter(source: Path, base: Weights) -> Adapter:
         pickled = (source / "adapter_model.bin").is_file()
         got = "pickled weights only, which can run any program" if pickled else "none"
         raise InputError(f"{source}: expected {FILE!r} beside {CONFIG!r}, got {got}")
-    weights = open_weights(file)
+    weights = open_weights(file, mapped=False)
     modules = _modules(weights)
     check_places(config, modules, base, file, told)
     ranks = {module: weights.shape(pair[0])[0] for module, pair in modules.items()}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.delta.container import (
     Delta,
+    open_delta,
     parse,
     read_container,
     verify_digest,
@@ -18,7 +19,7 @@ from zoo.gym.delta.weights import open_weights
 from zoo.gym.errors import InputError
 
 if TYPE_CHECKING:
-    from zoo.core import Header
+    from zoo.core import Header, OpenFile
 
 SAME_EXAMPLES = 1e-3
 """Relative difference of the base's loss up to which two measurements saw the same examples."""
@@ -84,25 +85,27 @@ class _Subject:
 
     delta: Delta
     container: "Header"
+    file: "OpenFile"
 
     def __init__(self, path: Path, base: Path | None, base_id: str | None) -> None:
         self.path, self.base, self.base_id = path, base, base_id
 
     def format(self) -> str:
-        self.container = read_container(self.path)
+        self.file = open_delta(self.path)
+        self.container = read_container(self.path, self.file)
         return f"a delta of version {self.container.metadata['version']}"
 
     def digest(self) -> str:
-        verify_digest(self.path, self.container)
+        verify_digest(self.path, self.file, self.container)
         return self.container.metadata["digest"]
 
     def header(self) -> str:
-        self.delta = parse(self.path, self.container)
+        self.delta = parse(self.path, self.file, self.container)
         changed = len(self.delta.header.tensors)
         return f"{changed} tensors, {self.delta.payload_bytes} payload bytes"
 
     def finite(self) -> str:
-        verify_whole(self.path)
+        verify_whole(self.file)
         return "every scale, value and code"
 
     def identity(self) -> str:

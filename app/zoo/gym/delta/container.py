@@ -18,7 +18,7 @@ from zoo.gym.errors import InputError, NotAvailableError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from zoo.core import Header, TensorInfo
+    from zoo.core import Header, OpenFile, TensorInfo
 
 DIGEST_AT = 8 + len(b'{"__metadata__":{"digest":"')
 DIGEST_LENGTH = 64
@@ -31,7 +31,8 @@ class Delta:
     """A delta file whose digest, header and parts were found right.
 
     Attributes:
-        path: the file.
+        path: where the file was.
+        file: the one that was checked, whatever stands at its path by now.
         header: what it says about itself.
         digest: its digest, 64 hex characters.
         parts: every part by name, and where in the file it lies.
@@ -40,6 +41,7 @@ class Delta:
     """
 
     path: Path
+    file: "OpenFile"
     header: DeltaHeader
     digest: str
     parts: "Mapping[str, TensorInfo]"
@@ -58,36 +60,48 @@ def load_delta(path: Path) -> Delta:
         NotAvailableError: there is no such file.
         InputError: the file is no delta, damaged, of another version, or contradicts itself.
     """
-    container = read_container(path)
-    verify_digest(path, container)
-    delta = parse(path, container)
-    verify_whole(path)
+    file = open_delta(path)
+    container = read_container(path, file)
+    verify_digest(path, file, container)
+    delta = parse(path, file, container)
+    verify_whole(file)
     return delta
 
 
 def is_delta(path: Path) -> bool:
     """Returns whether a file says of itself that it is a delta of this version."""
     try:
-        read_container(path)
+        read_container(path, open_delta(path))
     except InputError:
         return False
     return True
 
 
-def read_container(path: Path) -> "Header":
-    """Reads the safetensors header of a version 1 delta file.
+def open_delta(path: Path) -> "OpenFile":
+    """Opens a delta file, once for all that is read of it.
 
     Raises:
         NotAvailableError: there is no such file.
-        InputError: the file is no delta of this version.
+        InputError: a folder.
     """
-    from zoo.core import read_header
+    from zoo.core import OpenFile
 
     if not path.is_file():
         if path.is_dir():
             raise InputError(f"{path}: expected a delta file, got a folder")
         raise NotAvailableError(f"no such delta file: {str(path)!r}")
-    container = read_header(path)
+    return OpenFile(path)
+
+
+def read_container(path: Path, file: "OpenFile") -> "Header":
+    """Reads the safetensors header of a version 1 delta file.
+
+    Raises:
+        InputError: the file is no delta of this version.
+    """
+    from zoo.core import read_header
+
+    container = read_header(file)
     metadata = container.metadata
     if metadata.get("format") != FORMAT:
         got = repr(metadata["format"]) if "format" in metadata else "none"
@@ -102,7 +116,7 @@ def read_container(path: Path) -> "Header":
     return container
 
 
-def verify_digest(path: Path, container: "Header") -> None:
+def verify_digest(path: Path, file: "OpenFile", container: "Header") -> None:
     """Refuses a file in which any bit is another than when it was written.
 
     Raises:
@@ -112,14 +126,14 @@ def verify_digest(path: Path, container: "Header") -> None:
     from zoo.core import file_digest
 
     told = container.metadata["digest"]
-    digest = file_digest(path, zero_at=DIGEST_AT, zero_len=DIGEST_LENGTH)
+    digest = file_digest(file, zero_at=DIGEST_AT, zero_len=DIGEST_LENGTH)
     if told != digest:
         hint = "copy the file again from where it came"
         message = f"{path} is damaged: digest: expected {told[:12]!r}..., got {digest[:12]!r}..."
         raise InputError(message, hint=hint)
 
 
-def parse(path: Path, container: "Header") -> Delta:
+def parse(path: Path, file: "OpenFile", container: "Header") -> Delta:
     """Parses the header of a delta and checks that it fits the parts.
 
     Raises:
@@ -143,11 +157,11 @@ def parse(path: Path, container: "Header") -> Delta:
             message = f"expected {part.dtype} {list(part.shape)} by its term, got {got}"
             raise InputError(f"{path}: part {name!r}: {message}")
     payload = sum(part.nbytes for part in expected.values())
-    digest, size = container.metadata["digest"], path.stat().st_size
-    return Delta(path, header, digest, container.tensors, size, payload)
+    digest, size = container.metadata["digest"], file.length()
+    return Delta(path, file, header, digest, container.tensors, size, payload)
 
 
-def verify_whole(path: Path) -> None:
+def verify_whole(file: "OpenFile") -> None:
     """Refuses a file of which anything is wrong: digest, header, parts, values or codes.
 
     The core's reader takes no file on trust, so it checks once more what was found right before;
@@ -158,26 +172,21 @@ def verify_whole(path: Path) -> None:
     """
     from zoo.core import read_delta
 
-    read_delta(path)
+    read_delta(file)
 
 
 def read_part(delta: Delta, name: str) -> "NDArray[Any]":
-    """Returns a part as an array of its own; bfloat16 as uint16."""
-    import numpy as np
+    """Returns a part as an array of its own; bfloat16 as uint16.
 
-    return np.array(open_part(delta, name))
-
-
-def open_part(delta: Delta, name: str) -> "NDArray[Any]":
-    """Returns a part as a view of the file, which is read where it is used."""
-    import numpy as np
-
+    Raises:
+        InputError: the file has become shorter.
+    """
     part = delta.parts[name]
-    flat = np.memmap(delta.path, np.uint8, "r", offset=part.start, shape=(part.stop - part.start,))
-    return np.require(flat.view(PART_TYPES[part.dtype]).reshape(part.shape), requirements=["A"])
+    flat = delta.file.read(part.start, part.stop)
+    return flat.view(PART_TYPES[part.dtype]).reshape(part.shape)
 
 
 def tensor_parts(delta: Delta, tensor: TensorTerms) -> "dict[str, NDArray[Any]]":
-    """Returns views of a tensor's parts, by what follows the tensor's name: `sign`, `A.codes`."""
+    """Returns a tensor's parts, by what follows the tensor's name: `sign`, `A.codes`."""
     names = [part.name for part in term_parts(tensor)]
-    return {name[len(tensor.name) + 1 :]: open_part(delta, name) for name in names}
+    return {name[len(tensor.name) + 1 :]: read_part(delta, name) for name in names}

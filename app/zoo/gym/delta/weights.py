@@ -1,11 +1,13 @@
 """Reads a model's tensors one by one: a folder, sharded or not, or a single safetensors file.
 
-Arrays are views of the file until they are used; bf16 travels as uint16.
+Arrays are views of the file until they are used, and a whole model is never in memory: a file of it
+must not become shorter meanwhile, which would end the process. What is small and comes from
+strangers, an adapter, is opened once and read instead. bf16 travels as uint16.
 """
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from zoo.core import TensorInfo
+    from zoo.core import OpenFile, TensorInfo
 
 FLOATS: "Mapping[str, Literal['f32', 'f16', 'bf16']]" = {"F32": "f32", "F16": "f16", "BF16": "bf16"}
 """The types that a delta can be taken of, as safetensors and as zoo.core name them."""
@@ -35,11 +37,13 @@ class Weights:
         source: the folder or file they were found in, for messages.
         files: the safetensors files.
         tensors: by name, the file that holds the tensor and where in it.
+        opened: the files that are read, not mapped.
     """
 
     source: Path
     files: tuple[Path, ...]
     tensors: "Mapping[str, tuple[Path, TensorInfo]]"
+    opened: "Mapping[Path, OpenFile]" = field(default_factory=dict)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Returns the shape of a tensor."""
@@ -55,35 +59,43 @@ class Weights:
         return self.tensors[name][1].dtype
 
 
-def open_weights(source: Path) -> Weights:
+def open_weights(source: Path, *, mapped: bool = True) -> Weights:
     """Reads the headers of a model folder or a safetensors file.
+
+    Args:
+        source: the folder or the file.
+        mapped: whether tensors are views of the files; else each is read whole from the file that
+            was opened here.
 
     Raises:
         NotAvailableError: there is nothing at `source`.
         InputError: no safetensors weights there, or a malformed file.
     """
-    from zoo.core import read_header
+    from zoo.core import OpenFile, read_header
     from zoo.models import checkpoint_files
 
     if not source.exists():
         raise NotAvailableError(f"no such file or folder: {str(source)!r}")
     files = (source,) if source.is_file() else tuple(checkpoint_files(source))
     tensors: dict[str, tuple[Path, TensorInfo]] = {}
+    opened = {} if mapped else {file: OpenFile(file) for file in files}
     for file in files:
-        for name, info in read_header(file).tensors.items():
+        for name, info in read_header(opened.get(file, file)).tensors.items():
             if name in tensors:
                 raise InputError(f"{file}: tensor {name!r} is in {tensors[name][0].name!r} as well")
             tensors[name] = (file, info)
-    return Weights(source, files, tensors)
+    return Weights(source, files, tensors, opened)
 
 
 def stored_bytes(weights: Weights, name: str) -> "NDArray[np.uint8]":
-    """Returns a tensor's bytes as the file holds them, without reading them yet."""
+    """Returns a tensor's bytes as the file holds them; those of a mapped file are not read yet."""
     import numpy as np
 
     file, info = weights.tensors[name]
     if info.start == info.stop:
         return np.empty(0, np.uint8)
+    if file in weights.opened:
+        return weights.opened[file].read(info.start, info.stop)
     return np.memmap(file, np.uint8, "r", offset=info.start, shape=(info.stop - info.start,))
 
 

@@ -100,9 +100,9 @@ def replace_header(delta: Delta, header: DeltaHeader) -> Delta:
     with new_file(delta.path) as temporary:
         with storage_errors(delta.path), temporary.open("wb") as file:
             file.write(header_bytes(entries, _metadata(header)))
-            with delta.path.open("rb") as old:
-                old.seek(delta.file_bytes - delta.payload_bytes)
-                shutil.copyfileobj(old, file, 1 << 20)
+            for start in range(delta.file_bytes - delta.payload_bytes, delta.file_bytes, 1 << 20):
+                piece = delta.file.read(start, min(delta.file_bytes, start + (1 << 20)))
+                file.write(piece.data)
         _seal(temporary)
     return load_delta(delta.path)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from zoo.gym.delta.container import Delta, open_part
+from zoo.gym.delta.container import Delta, read_part
 from zoo.gym.delta.kinds import SignTerm, rows_and_columns
 
 FEW = 0.3
@@ -31,7 +31,7 @@ def masked(delta: Delta) -> Masked | None:
     tensors = ones = values = 0
     for tensor in delta.header.tensors:
         if any(isinstance(term, SignTerm) and term.zero == "mask" for term in tensor.terms):
-            plane = open_part(delta, f"{tensor.name}.mask").reshape(-1)
+            plane = read_part(delta, f"{tensor.name}.mask").reshape(-1)
             for start in range(0, plane.size, _BYTES_AT_ONCE):
                 ones += int(np.unpackbits(plane[start : start + _BYTES_AT_ONCE]).sum())
             rows, columns = rows_and_columns(tensor.shape)

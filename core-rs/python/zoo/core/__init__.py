@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         unpack_groups,
     )
     from zoo.core.delta import DeltaFile, read_delta
+    from zoo.core.files import OpenFile
     from zoo.core.gguf import GgufHeader, GgufTensor, GgufValue, read_gguf_header
     from zoo.core.identity import IdentityHasher, base_identity, file_digest
     from zoo.core.isa import Isa, available_isas
@@ -50,6 +51,7 @@ __all__ = [
     "Header",
     "IdentityHasher",
     "Isa",
+    "OpenFile",
     "TensorInfo",
     "Verdict",
     "__version__",
@@ -92,6 +94,7 @@ _HOMES = {
     "Header": "safetensors",
     "IdentityHasher": "identity",
     "Isa": "isa",
+    "OpenFile": "files",
     "TensorInfo": "safetensors",
     "Verdict": "selftest",
     "add_product": "codes",

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "IdentityHasher",
+    "OpenFile",
     "__version__",
     "add_hamming",
     "add_product",
@@ -116,16 +117,22 @@ def add_product(
     threads: int | None,
 ) -> None: ...
 def read_header(
-    path: str | PathLike[str], finite: bool
+    file: str | PathLike[str] | OpenFile, finite: bool
 ) -> tuple[list[tuple[str, str, list[int], int, int]], dict[str, str]]: ...
 def read_delta(
-    path: str | PathLike[str],
+    file: str | PathLike[str] | OpenFile,
 ) -> tuple[str, str, list[tuple[str, str, list[int], int, int]]]: ...
 def read_gguf_header(
-    path: str | PathLike[str],
+    file: str | PathLike[str] | OpenFile,
 ) -> tuple[int, int, list[tuple[str, Any]], list[tuple[str, str, list[int], int, int]]]: ...
 def base_identity(files: Sequence[str | PathLike[str]], names: Sequence[str]) -> str: ...
-def file_digest(path: str | PathLike[str], zero_at: int, zero_len: int) -> str: ...
+def file_digest(file: str | PathLike[str] | OpenFile, zero_at: int, zero_len: int) -> str: ...
+
+@final
+class OpenFile:
+    def __new__(cls, path: str | PathLike[str]) -> OpenFile: ...
+    def length(self) -> int: ...
+    def read_at(self, room: NDArray[np.uint8], at: int) -> None: ...
 
 @final
 class IdentityHasher:

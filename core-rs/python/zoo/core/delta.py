@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.core import _core
 from zoo.core.errors import InputError
+from zoo.core.files import OpenFile, lent
 from zoo.core.safetensors import TensorInfo
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class DeltaFile:
     parts: dict[str, TensorInfo]
 
 
-def read_delta(path: str | PathLike[str]) -> DeltaFile:
+def read_delta(file: str | PathLike[str] | OpenFile) -> DeltaFile:
     """Reads and checks a delta file, version 1, all of its bytes.
 
     Raises:
@@ -40,11 +41,12 @@ def read_delta(path: str | PathLike[str]) -> DeltaFile:
             their mask.
         OSError: what the file system answers.
     """
-    digest, text, tensors = _core.read_delta(path)
+    digest, text, tensors = _core.read_delta(lent(file))
     try:
         header = json.loads(text)
     except ValueError as error:  # a number of thousands of digits in the recipe
-        raise InputError(f"{path}: header: expected JSON that Python reads, got {error}") from error
+        message = f"header: expected JSON that Python reads, got {error}"
+        raise InputError(message) from error
     parts = {
         name: TensorInfo(dtype, tuple(shape), start, stop)
         for name, dtype, shape, start, stop in tensors

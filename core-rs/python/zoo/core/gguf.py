@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from zoo.core import _core
+from zoo.core.files import OpenFile, lent
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -51,7 +52,7 @@ class GgufHeader:
     tensors: dict[str, GgufTensor]
 
 
-def read_gguf_header(path: str | PathLike[str]) -> GgufHeader:
+def read_gguf_header(file: str | PathLike[str] | OpenFile) -> GgufHeader:
     """Reads and checks the header of a GGUF file; the tensors' own bytes are not read.
 
     Raises:
@@ -60,7 +61,7 @@ def read_gguf_header(path: str | PathLike[str]) -> GgufHeader:
             not have, tensors that overlap, leave a hole or are not aligned ...
         OSError: what the file system answers.
     """
-    version, alignment, pairs, tensors = _core.read_gguf_header(path)
+    version, alignment, pairs, tensors = _core.read_gguf_header(lent(file))
     return GgufHeader(
         version,
         alignment,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from zoo.core import _core
 from zoo.core.arrays import check_array
+from zoo.core.files import OpenFile, lent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,13 +36,13 @@ def base_identity(files: Sequence[str | PathLike[str]], names: Sequence[str]) ->
     return _core.base_identity(files, names)
 
 
-def file_digest(path: str | PathLike[str], *, zero_at: int, zero_len: int) -> str:
+def file_digest(file: str | PathLike[str] | OpenFile, *, zero_at: int, zero_len: int) -> str:
     """Returns 64 hexadecimal digits: BLAKE3 of a file with some of its bytes read as ASCII `0`.
 
     So a file can carry its own digest, taken with the digest's characters as zeros.
 
     Args:
-        path: the file.
+        file: a path, or a file that is open.
         zero_at: the first byte that counts as `0`.
         zero_len: how many do; 0 for a plain digest.
 
@@ -49,7 +50,7 @@ def file_digest(path: str | PathLike[str], *, zero_at: int, zero_len: int) -> st
         InputError: bytes that the file does not have.
         OSError: what the file system answers.
     """
-    return _core.file_digest(path, zero_at, zero_len)
+    return _core.file_digest(lent(file), zero_at, zero_len)
 
 
 class IdentityHasher:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zoo.core import _core
+from zoo.core.files import OpenFile, lent
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -41,7 +42,7 @@ class Header:
     metadata: dict[str, str]
 
 
-def read_header(path: str | PathLike[str], *, finite: bool = False) -> Header:
+def read_header(file: str | PathLike[str] | OpenFile, *, finite: bool = False) -> Header:
     """Reads and checks the header of a safetensors file.
 
     Stricter than the format's own library, which takes names that are there twice, further fields,
@@ -49,7 +50,7 @@ def read_header(path: str | PathLike[str], *, finite: bool = False) -> Header:
     with a space, a million tensors, metadata of 50 MB and NaN.
 
     Args:
-        path: the file.
+        file: a path, or a file that is open.
         finite: also read the tensors and refuse NaN and infinities in them.
 
     Raises:
@@ -57,7 +58,7 @@ def read_header(path: str | PathLike[str], *, finite: bool = False) -> Header:
             that are there twice, tensors that overlap or leave a hole, sizes that disagree ...
         OSError: what the file system answers.
     """
-    tensors, metadata = _core.read_header(path, finite)
+    tensors, metadata = _core.read_header(lent(file), finite)
     infos = {
         name: TensorInfo(dtype, tuple(shape), start, stop)
         for name, dtype, shape, start, stop in tensors

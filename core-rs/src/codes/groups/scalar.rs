@@ -7,7 +7,7 @@
 
 use half::f16;
 
-use super::{Codec, GROUP};
+use super::codec::{Codec, GROUP};
 use crate::weights::BLOCK;
 
 /// Accumulators of a group's sum: value `i` goes to lane `i mod LANES`.

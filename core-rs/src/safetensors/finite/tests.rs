@@ -1,4 +1,8 @@
-use super::*;
+use super::BLOCK_BYTES;
+use crate::{
+    files::OpenFile,
+    safetensors::{Header, check_finite, read_header},
+};
 
 /// Bytes read at a time.
 const PIECE: usize = 4 << 20;
@@ -16,7 +20,12 @@ fn told(dtype: &str, shape: &str, bytes: &[u8]) -> Result<Header, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     std::fs::write(&path, file).unwrap();
-    read_finite(&path).map_err(|error| error.to_string().rsplit(": ").next().unwrap().to_owned())
+    let file = OpenFile::open(&path).unwrap();
+    let header = read_header(&file).unwrap();
+    match check_finite(&file, &header) {
+        Ok(()) => Ok(header),
+        Err(error) => Err(error.to_string().rsplit(": ").next().unwrap().to_owned()),
+    }
 }
 
 /// Six values as [2, 3], all of them `plain` but the one at [1, 1].

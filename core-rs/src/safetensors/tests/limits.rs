@@ -1,6 +1,7 @@
 //! Names, metadata and numbers of tensors: what is taken and what is not.
 
 use super::*;
+use crate::safetensors::limits::MAX_TENSORS;
 
 #[test]
 fn names_that_could_do_harm_are_refused() {
