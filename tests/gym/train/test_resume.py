@@ -1,7 +1,7 @@
 """A real run that is stopped, changed by name and resumed, in this process."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,13 +25,16 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     )
     run = create_run(dump_config(config), {"settings": config.model_dump(mode="json")})
     with pytest.raises(InterruptedRunError):
-        run_session(config, run, leave_behind(2))
+        run_session(config, run, leave_behind(run, 2))
     return run
 
 
-def leave_behind(step: int) -> Callable[[], str | None]:
-    answers: Iterator[str | None] = iter([None] * (step - 1) + ["stop"])
-    return lambda: next(answers)
+def leave_behind(run: Run, step: int) -> Callable[[], str | None]:
+    def leaving() -> str | None:
+        events, _ = tail_events(run.events.path)
+        return "stop" if any(event.get("step") == step for event in events) else None
+
+    return leaving
 
 
 def test_a_resume_takes_the_steps_and_the_rate_that_were_named(run: Run) -> None:

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from zoo.gym.files import write_beside
 from zoo.gym.train.settings import read_env
 
 ORIGIN_FILE = "zoo-gym.json"
@@ -32,4 +33,4 @@ def write_origin(result: Path, env_file: Path) -> None:
         DIGEST_KEY: digest_of(system) if isinstance(system, str) and system else None,
     }
     text = json.dumps(content, indent=2) + "\n"
-    (result / ORIGIN_FILE).write_text(text, encoding="utf-8", newline="\n")
+    write_beside(result / ORIGIN_FILE, text)

@@ -185,7 +185,7 @@ def _refuse_edits(config_file: Path, differing: Mapping[str, tuple[Any, Any]], r
         return
     lines = [
         f"{config_file}: {key} was edited since the run began: "
-        f"expected {shown(before)}, got {shown(now)}"
+        f"expected {'no value' if before is None else shown(before)}, got {shown(now)}"
         for key, (before, now) in differing.items()
     ]
     if differing.keys() <= set(CHANGEABLE):
