@@ -62,8 +62,7 @@ pub fn add_hamming(isa: Isa, packed: Packed<'_>, total: &mut [u64]) -> Result<()
     check_length("total", rows * rows, total.len())?;
     #[cfg(target_arch = "x86_64")]
     if let (Isa::Avx2(proof), LOOKED_UP..) = (isa, rows) {
-        lookup::add(proof, packed, total);
-        return Ok(());
+        return lookup::add(proof, packed, total);
     }
     let whole = packed.cols() / (8 * STEP_BYTES) * STEP_BYTES;
     let heads: Vec<&[u8]> = packed.iter().map(|row| &row[..whole]).collect();

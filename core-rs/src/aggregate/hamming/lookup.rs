@@ -13,7 +13,12 @@ use std::{arch::x86_64::*, array, ops::Range};
 use rayon::prelude::*;
 
 use super::{super::Packed, avx2::hidden};
-use crate::{isa::Proof, prefetch};
+use crate::{
+    error::CoreError,
+    isa::Proof,
+    prefetch,
+    threads::{self, Watch},
+};
 
 /// Bytes of a row that are compared before sums of bytes are widened: 60 half bytes, at most 240.
 const BLOCK: usize = 30;
@@ -56,25 +61,31 @@ const fn tables() -> [[u8; 16]; 256] {
 }
 
 /// Adds the distances of all pairs to `total`, [n, n].
-pub(super) fn add(_: Proof, packed: Packed<'_>, total: &mut [u64]) {
+///
+/// # Errors
+/// [`CoreError::Stopped`] where the work should stop.
+pub(super) fn add(_: Proof, packed: Packed<'_>, total: &mut [u64]) -> Result<(), CoreError> {
     let (rows, count) = (packed.rows, packed.rows());
     let corners = (0..count).step_by(ROWS).flat_map(|top| {
         let lefts = (top..count).step_by(PASSING);
         lefts.map(move |left| (top, left))
     });
     let corners: Vec<_> = corners.collect();
-    let found: Vec<_> = corners
-        .into_par_iter()
-        .map(|(top, left)| {
-            let above = &rows[top..count.min(top + ROWS)];
-            let beside = &rows[left..count.min(left + PASSING)];
-            let mut sums = vec![[0; ROWS]; beside.len()];
-            let last_byte = packed.last_byte_mask();
-            // SAFETY: the proof says that the processor has AVX2.
-            unsafe { add_panel(above, beside, left - top, last_byte, &mut sums) };
-            (top, left, sums)
-        })
-        .collect();
+    let watch = Watch::new();
+    let found = threads::collect(corners.into_par_iter(), |(top, left)| {
+        let above = &rows[top..count.min(top + ROWS)];
+        let beside = &rows[left..count.min(left + PASSING)];
+        let panel = Panel {
+            above,
+            beside,
+            offset: left - top,
+            last_byte: packed.last_byte_mask(),
+        };
+        let mut sums = vec![[0; ROWS]; beside.len()];
+        // SAFETY: the proof says that the processor has AVX2.
+        unsafe { add_panel(&panel, &mut sums, &watch)? };
+        Ok((top, left, sums))
+    })?;
     for (top, left, sums) in found {
         for (column, sums) in (left..).zip(sums) {
             for (row, sum) in (top..column).zip(sums) {
@@ -83,38 +94,49 @@ pub(super) fn add(_: Proof, packed: Packed<'_>, total: &mut [u64]) {
             }
         }
     }
+    Ok(())
 }
 
-/// Adds the distances of at most [`ROWS`] rows to those beside, the first of which is the row of number
-/// `offset` counted from the first above; distances below the diagonal may be left out.
-#[target_feature(enable = "avx2")]
-fn add_panel(
-    above: &[&[u8]],
-    beside: &[&[u8]],
+/// At most [`ROWS`] rows, and at most [`PASSING`] that they are compared with.
+struct Panel<'a> {
+    above: &'a [&'a [u8]],
+    beside: &'a [&'a [u8]],
+    /// Which row the first beside is, counted from the first above.
     offset: usize,
+    /// Which bits of a row's last byte are columns.
     last_byte: u8,
-    sums: &mut [[u64; ROWS]],
-) {
-    let length = above[0].len();
-    let mut wide = vec![[[[_mm256_setzero_si256(); 2]; 2]; REGISTERS]; beside.len().div_ceil(2)];
+}
+
+/// Adds a panel's distances; those below the diagonal may be left out.
+#[target_feature(enable = "avx2")]
+fn add_panel(panel: &Panel<'_>, sums: &mut [[u64; ROWS]], watch: &Watch) -> Result<(), CoreError> {
+    let length = panel.above[0].len();
+    let pairs = panel.beside.len().div_ceil(2);
+    let mut wide = vec![[[[_mm256_setzero_si256(); 2]; 2]; REGISTERS]; pairs];
     for part in (0..length).step_by(FITTING * BLOCK) {
+        watch.check()?;
         for start in (part..length.min(part + FITTING * BLOCK)).step_by(BLOCK) {
-            let indices = indices(above, start, last_byte);
-            let pairs = beside.chunks(2).zip(&mut wide);
-            for (pair, (rows, wide)) in pairs.enumerate() {
-                let (first, second) = (rows[0], rows[rows.len() - 1]);
-                let choices = choices(first, second, start, last_byte);
-                let needed = above.len().min(offset + 2 * pair + rows.len());
-                match needed.div_ceil(32) {
-                    1 => widen(&compare::<1>(&indices, &choices), wide),
-                    2 => widen(&compare::<2>(&indices, &choices), wide),
-                    3 => widen(&compare::<3>(&indices, &choices), wide),
-                    _ => widen(&compare::<4>(&indices, &choices), wide),
-                }
-            }
+            add_block(panel, start, &mut wide);
         }
         for (wide, sums) in wide.iter_mut().zip(sums.chunks_mut(2)) {
             settle(wide, sums);
+        }
+    }
+    Ok(())
+}
+
+#[target_feature(enable = "avx2")]
+fn add_block(panel: &Panel<'_>, start: usize, wide: &mut [Wide]) {
+    let indices = indices(panel.above, start, panel.last_byte);
+    let pairs = panel.beside.chunks(2).zip(wide);
+    for (pair, (rows, wide)) in pairs.enumerate() {
+        let choices = choices(rows[0], rows[rows.len() - 1], start, panel.last_byte);
+        let needed = panel.above.len().min(panel.offset + 2 * pair + rows.len());
+        match needed.div_ceil(32) {
+            1 => widen(&compare::<1>(&indices, &choices), wide),
+            2 => widen(&compare::<2>(&indices, &choices), wide),
+            3 => widen(&compare::<3>(&indices, &choices), wide),
+            _ => widen(&compare::<4>(&indices, &choices), wide),
         }
     }
 }
