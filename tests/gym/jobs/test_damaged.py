@@ -16,6 +16,7 @@ from zoo.gym.jobs.events import EventReader
 from zoo.gym.jobs.identity import read_identity
 from zoo.gym.jobs.listing import list_runs
 from zoo.gym.jobs.run import Run, create_run, run_folders
+from zoo.gym.jobs.state import has_worker
 from zoo.gym.paths import folders
 
 DEEP = b"[" * 100_000
@@ -175,9 +176,12 @@ def test_a_damaged_environment_does_not_stop_the_start_of_a_worker(
     assert follow(run).state == "done"
 
 
-def test_a_run_that_lost_its_log_is_found_and_goes_on(run: Run) -> None:
+def test_a_run_that_lost_its_log_is_found_and_goes_on(
+    run: Run, until: Callable[[Callable[[], bool]], None]
+) -> None:
     launch(run, entry="entries:three")
     follow(run)
+    until(lambda: not has_worker(run))  # the end is told before the process is gone
     run.events.path.unlink()
     assert [found.id for found in run_folders()] == [run.id]
     assert reconcile(run).state == "interrupted"

@@ -8,6 +8,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.gym.jobs.conftest import CONFIG
 from zoo.gym.errors import GymError, NotAvailableError
 from zoo.gym.jobs import actions, follow, launch, queue, read_status, resume, tail_events, worker
 from zoo.gym.jobs.identity import read_identity
@@ -20,7 +21,7 @@ Until = Callable[[Callable[[], bool]], None]
 
 
 def started(entry: str) -> tuple[Run, int]:
-    run = create_run("", {})
+    run = create_run(CONFIG, {})
     return run, launch(run, entry=f"entries:{entry}")
 
 
@@ -99,12 +100,12 @@ def test_runs_get_the_device_in_the_order_of_coming(two: tuple[Run, Run], until:
 
 
 def test_another_device_is_not_waited_for(run: Run) -> None:
-    with turn_on_device(run, "cpu"), turn_on_device(create_run("", {}), "cuda-0", wait=False):
+    with turn_on_device(run, "cpu"), turn_on_device(create_run(CONFIG, {}), "cuda-0", wait=False):
         assert states(run) == ["queued"]
 
 
 def test_a_run_in_the_caller_s_process_is_refused_in_a_sentence(run: Run) -> None:
-    second = create_run("", {})
+    second = create_run(CONFIG, {})
     with (
         turn_on_device(run, "cuda-GPU-1"),
         pytest.raises(NotAvailableError, match=r"cuda is taken: .* got run 'r0001' on it"),
@@ -116,8 +117,9 @@ def test_a_run_in_the_caller_s_process_is_refused_in_a_sentence(run: Run) -> Non
 
 
 def test_a_worker_s_training_takes_its_turn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def session(_: object, __: object, ___: object, turn: Callable[..., Any]) -> dict[str, object]:
-        with turn("cpu"):
+    def session(*given: Any, own_process: bool) -> dict[str, object]:
+        assert own_process
+        with given[3]("cpu"):
             return {"places": len(list((folders().devices / "cpu").glob("*-r0001.lock")))}
 
     monkeypatch.setattr("zoo.gym.train.session.run_session", session)
@@ -149,6 +151,6 @@ def test_places_are_given_one_at_a_time(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_places_leave_no_crowd_of_files() -> None:
     for _ in range(5):
-        with turn_on_device(create_run("", {}), "cpu"):
+        with turn_on_device(create_run(CONFIG, {}), "cpu"):
             pass
     assert len(list((folders().devices / "cpu").iterdir())) == 2
