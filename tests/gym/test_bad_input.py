@@ -118,7 +118,6 @@ MODELS: dict[str, tuple[broken.Break, str]] = {
     "pointer": (broken.write(broken.WEIGHTS, broken.LFS), "model.safetensors' is a Git LFS point"),
     "shape": (broken.reshape, f"{broken.NORM}: shape mismatch: expected (128,), got (64,)"),
     "sizes": (broken.set_config(num_hidden_layers=2), "must be equal to the number of"),
-    "words": (broken.set_config(vocab_size=10), "this model cannot be loaded: "),
     "nan": (broken.put_nan, f"{broken.NORM}: value 3 is nan: expected finite weights"),
     "architecture": (UNKNOWN, "config.json: model_type: unknown architecture 'quantum_gpt'"),
     "no language": (broken.set_config(model_type="vit"), "a causal language model, got 'vit'"),
@@ -143,6 +142,15 @@ def test_a_bad_model_is_told(
     spoil(broken.pico(place / "model"))
     words = [*TRAIN, "./model"] if verb == "train" else ["chat", "--model", "./model"]
     assert part in refused(*words, code=2)
+
+
+def test_a_vocabulary_that_is_too_small_for_the_tokenizer_is_told(
+    refused: Refused, place: Path
+) -> None:
+    broken.set_config(vocab_size=10)(broken.pico(place / "model"))
+    named = "expected one of the 10 tokens that the model has embeddings for"
+    assert named in refused(*TRAIN, "./model", code=2)
+    assert "this model cannot be loaded: " in refused("chat", "--model", "./model", code=2)
 
 
 ABSENT = {

@@ -189,9 +189,10 @@ def test_a_worker_that_hangs_before_any_event_is_ended(
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text("import time\ntime.sleep(60)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    before = psutil.Process().children()  # what renders templates, where a test has used it
     with pytest.raises(GymError, match=r"got none within 0\.2 s"):
         launch(run, wait_s=0.2)
-    assert psutil.Process().children() == []
+    assert not set(psutil.Process().children()) - set(before)
     assert read_status(run).state == "failed"
 
 
