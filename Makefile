@@ -31,7 +31,8 @@ lint: .venv/ready ## format, linters, types, sizes
 neon: ## the Rust core's tests on 64-bit ARM, emulated; skipped aloud where that cannot be had
 	.ci/neon
 
-golden: .venv/ready ## make golden screens and deltas anew; look at what git shows before a commit
+golden: .venv/ready ## make golden screens, deltas and aggregates anew; look at what git shows before a commit
+	$(BIN)/python -m tests.core.golden.make
 	$(BIN)/python -m tests.gym.delta.golden.make
 	$(BIN)/pytest --quiet --update-golden tests/gym/tui/test_golden.py
 

@@ -43,6 +43,14 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints which kernels this run could cover: those of other processors it could not."""
+    from zoo.core import available_isas
+
+    found = ", ".join(available_isas())
+    terminalreporter.write_line(f"instruction sets covered: {found}")
+
+
 @pytest.fixture(autouse=True)
 def network() -> Iterator[None]:
     """A command that ran in this process, for a test or for a fixture of many, leaves no trace."""

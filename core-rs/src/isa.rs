@@ -234,4 +234,15 @@ mod tests {
             asked.extend(detected.map(str::to_owned));
         }
     }
+
+    /// Printed past the test harness, which would swallow it: a run on another processor covers others.
+    #[test]
+    fn the_instruction_sets_that_a_run_covers_are_printed() {
+        let here: Vec<_> = Isa::available().into_iter().map(Isa::name).collect();
+        let absent = Isa::NAMES.iter().filter(|name| !here.contains(name));
+        let absent: Vec<_> = absent.copied().collect();
+        let (here, absent) = (here.join(", "), absent.join(", "));
+        let line = format!("instruction sets covered: {here}; not on this machine: {absent}\n");
+        std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
+    }
 }

@@ -48,3 +48,37 @@ impl Fixed {
         (sum as f64 * self.unit / divisor) as f32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_number_takes_fifty_bits() {
+        // 1 = 2^49 units of 2^-49, below 2^50; half a unit goes to the even neighbour
+        let fixed = fixed(&[
+            1.0,
+            2.0f64.powi(-49),
+            2.0f64.powi(-50),
+            3.0 * 2.0f64.powi(-50),
+        ]);
+        assert_eq!(fixed.multiples, [1 << 49, 1, 0, 2]);
+        assert_eq!(fixed.unit.to_bits(), 2.0f64.powi(-49).to_bits());
+    }
+
+    #[test]
+    fn beyond_4095_numbers_it_takes_fewer_so_that_sums_fit() {
+        for (count, bits) in [
+            (4095, 50),
+            (4096, 49),
+            (8191, 49),
+            (8192, 48),
+            (1 << 20, 41),
+        ] {
+            let multiples = fixed(&vec![1.0; count]).multiples;
+            assert_eq!(multiples[0], 1 << (bits - 1), "{count}");
+            let sum: i64 = multiples.iter().sum();
+            assert!(sum < 1 << 62, "{count}");
+        }
+    }
+}

@@ -3,6 +3,8 @@
 use super::{Packed, dense, hamming, signed, votes};
 use crate::{isa::Isa, weights::Weights};
 
+mod many;
+
 /// Rows of pseudo-random bytes (xorshift).
 fn bytes(rows: usize, width: usize) -> Vec<Vec<u8>> {
     let mut state = 1u64;

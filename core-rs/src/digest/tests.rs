@@ -54,3 +54,13 @@ fn an_absent_file_is_the_file_systems_answer() {
     let error = OpenFile::open("/nowhere/at/all".as_ref()).unwrap_err();
     assert!(matches!(error, CoreError::Io { .. }));
 }
+
+#[test]
+fn a_file_of_several_pieces_is_digested_with_its_hole_across_two() {
+    let piece = usize::try_from(PIECE_BYTES).unwrap();
+    let mut bytes: Vec<u8> = (0..=250).cycle().take(2 * piece + 77).collect();
+    let found = digest(&bytes, PIECE_BYTES - 30, 64).unwrap();
+    bytes[piece - 30..piece + 34].fill(b'0');
+    assert_eq!(found, plain(&bytes));
+    assert_eq!(digest(&bytes, 0, 0).unwrap(), found);
+}

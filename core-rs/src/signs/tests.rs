@@ -309,3 +309,37 @@ fn a_matrix_without_columns_has_a_scale_that_may_be_refused() {
         })
     ));
 }
+
+#[test]
+fn with_a_mask_a_scale_is_the_mean_over_the_nonzero() {
+    // d = [[1, 0, -2], [3, 0, 0]]: the matrix has (1 + 2 + 3) / 3, its columns 4 / 2, none, 2 / 1
+    let (base, tuned) = ([0.0; 6], [1.0, 0.0, -2.0, 3.0, 0.0, 0.0]);
+    for (axis, expected) in [
+        (Axis::Matrix, &[2.0][..]),
+        (Axis::Column, &[2.0, 0.0, 2.0]),
+        (Axis::Row, &[1.5, 3.0]),
+    ] {
+        let (mut bits, mut mask) = ([0; 2], [0; 2]);
+        let mut scales = vec![f32::NAN; expected.len()];
+        let planes = PlanesMut {
+            bits: &mut bits,
+            mask: Some(&mut mask),
+        };
+        let (base, tuned) = (Weights::F32(&base), Weights::F32(&tuned));
+        pack_signs(base, tuned, 3, axis, planes, &mut scales, Isa::best()).unwrap();
+        assert_eq!(scales, expected, "{axis:?}");
+        assert_eq!((bits, mask), ([0b001, 0b001], [0b101, 0b001]));
+        let (planes, mut weights) = (
+            Planes {
+                bits: &bits,
+                mask: Some(&mask),
+            },
+            [10.0f32; 6],
+        );
+        let changed = WeightsMut::F32(&mut weights);
+        apply_signs(changed, 3, axis, planes, &scales, Isa::best()).unwrap();
+        assert_eq!(weights[1], 10.0, "{axis:?}: masked");
+        let of_last = if axis == Axis::Row { 1.5 } else { 2.0 };
+        assert_eq!(weights[2], 10.0 - of_last, "{axis:?}: minus");
+    }
+}

@@ -1,3 +1,5 @@
+#![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)] // as the definitions round
+
 use half::bf16;
 
 use super::*;
@@ -225,5 +227,49 @@ fn buffers_that_do_not_fit_are_refused() {
         let weights = WeightsMut::F32(&mut weights);
         let refused = apply_groups(Codec::Ternary, weights, 6, &codes, &scales, Isa::best());
         assert!(matches!(refused, Err(CoreError::Length { .. })));
+    }
+}
+
+/// The mean of the sizes beyond half of it, found in so many steps; sums of whole numbers are exact.
+fn ternary_by_steps(values: &[f32], steps: usize) -> f16 {
+    let sizes: Vec<f64> = values.iter().map(|v| f64::from(v.abs())).collect();
+    let mut threshold = 0.75 * sizes.iter().sum::<f64>() / sizes.len() as f64;
+    let mut scale = 0.0;
+    for _ in 0..steps {
+        let kept: Vec<f64> = sizes.iter().copied().filter(|s| *s > threshold).collect();
+        scale = kept.iter().sum::<f64>() / kept.len() as f64;
+        threshold = scale / 2.0;
+    }
+    f16::from_f32(scale as f32)
+}
+
+fn int2_by_steps(values: &[f32], steps: usize) -> f16 {
+    let sizes: Vec<f64> = values.iter().map(|v| f64::from(v.abs())).collect();
+    let (all, count) = (sizes.iter().sum::<f64>(), sizes.len() as f64);
+    let mut scale = (1.25 * all / count) as f32;
+    for _ in 0..steps {
+        let kept: Vec<f64> = sizes
+            .iter()
+            .copied()
+            .filter(|s| *s > f64::from(scale))
+            .collect();
+        let high: f64 = kept.iter().sum();
+        scale = ((0.5 * all + high) / (0.25 * count + 2.0 * kept.len() as f64)) as f32;
+    }
+    f16::from_f32(scale)
+}
+
+#[test]
+fn scales_are_refitted_three_times() {
+    // Cubes: a long tail, for which each step moves the threshold; all sums are exact.
+    let values: Vec<f32> = (0..128u8).map(|i| f32::from(i).powi(3) / 64.0).collect();
+    for (codec, by_steps) in [
+        (Codec::Ternary, ternary_by_steps as fn(&[f32], usize) -> f16),
+        (Codec::Int2, int2_by_steps),
+    ] {
+        let found = packed(codec, &values, 128).1;
+        assert_eq!(found, [by_steps(&values, 3)]);
+        assert_ne!(found, [by_steps(&values, 2)]);
+        assert_ne!(found, [by_steps(&values, 4)]);
     }
 }

@@ -1,0 +1,62 @@
+"""Makes the aggregators' golden bytes; `make golden` runs it.
+
+Inputs are from a generator of two lines and scales are fractions of sixteenths, so nobody's library
+shows in the bytes; the definitions, on one thread, make the results.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo import core
+
+GOLDEN = Path(__file__).parent / "aggregates.json"
+ROWS, COLUMNS = 21, 203
+
+Make = Callable[[dict[str, Any]], NDArray[Any]]
+
+
+def numbers(count: int, seed: int) -> NDArray[np.uint8]:
+    """Returns pseudo-random bytes: the upper ones of a linear congruential generator."""
+    found: list[int] = []
+    for _ in range(count):
+        seed = (seed * 1_664_525 + 1_013_904_223) % 2**32
+        found.append(seed >> 24)
+    return np.array(found, np.uint8)
+
+
+def aggregators() -> dict[str, Make]:
+    """Returns every aggregator by name, over one round; each takes `isa` and `threads`."""
+    width = (COLUMNS + 7) // 8
+    rows = list(numbers(ROWS * width, 1).reshape(ROWS, width))
+    scales, weights = (numbers(ROWS, seed).astype(np.float32) / 16 for seed in (2, 3))
+    scales[4] = 0
+    floats = list((numbers(ROWS * COLUMNS, 4).astype(np.float32) - 128).reshape(ROWS, COLUMNS) / 16)
+    return {
+        "hamming": lambda how: core.hamming(rows, COLUMNS, **how),
+        "count_votes": lambda how: core.count_votes(rows, COLUMNS, **how),
+        "majority": lambda how: core.majority(rows, COLUMNS, **how),
+        "sign_mean": lambda how: core.sign_mean(rows, COLUMNS, scales, **how),
+        "sign_mean weighted": lambda how: core.sign_mean(
+            rows, COLUMNS, scales, weights=weights, **how
+        ),
+        "sign_trimmed_mean": lambda how: core.sign_trimmed_mean(rows, COLUMNS, scales, 4, **how),
+        "sign_median": lambda how: core.sign_median(rows, COLUMNS, scales, **how),
+        "trimmed_mean": lambda how: core.trimmed_mean(floats, 4, **how),
+        "median": lambda how: core.median(floats, **how),
+    }
+
+
+def main() -> None:
+    """Writes the golden file."""
+    how = {"isa": "scalar", "threads": 1}
+    found = {name: make(how).tobytes().hex() for name, make in aggregators().items()}
+    GOLDEN.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
