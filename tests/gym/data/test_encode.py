@@ -141,7 +141,7 @@ def test_a_row_that_the_template_refuses_is_a_problem(byte_tokenizer: Make) -> N
     result = encoded(byte_tokenizer(PICKY), chat(), chat("tabu"))
     assert len(result.examples) == 1
     assert [str(problem) for problem in result.problems] == [
-        "f:1: the model's chat template refuses the chat: never"
+        "f:1: the model's chat template refuses the chat: never (line 1 of the template)"
     ]
 
 
