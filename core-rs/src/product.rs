@@ -171,6 +171,25 @@ pub fn multiply(how: How, x: &[f32], signs: Signs<'_>, y: &mut [f32]) -> Result<
     Ok(())
 }
 
+/// Multiplies one block of a strip by one token `steps` times, all of it in the first cache, and returns how
+/// many signs that are: what the product could do if memory and laying bits out cost nothing.
+#[must_use]
+pub fn registers(isa: Isa, method: Method, steps: usize) -> usize {
+    let x = [1.0; BLOCK];
+    let tables = match method {
+        Method::Exact => Tables::exact(&x),
+        Method::Int8 => Tables::int8(&x),
+    };
+    let words = [Word([0x5a; 4 * STRIP]); BLOCK / WORD];
+    let mut sums = [0.0; STRIP];
+    for _ in 0..steps {
+        let words = std::hint::black_box(&words);
+        add_block(isa, &tables, 0, &[], words, &mut sums);
+    }
+    std::hint::black_box(sums);
+    steps * BLOCK * STRIP
+}
+
 fn check_inputs(x: &[f32], cols: usize) -> Result<(), CoreError> {
     for (row, x) in x.chunks(cols).enumerate() {
         let mut lanes = [0.0f64; 8];

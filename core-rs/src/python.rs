@@ -37,7 +37,7 @@ mod _core {
     #[pymodule_export]
     use super::machine::available_isas;
     #[pymodule_export]
-    use super::product::{dense_product, sign_product};
+    use super::product::{dense_product, product_registers, sign_product};
     #[pymodule_export]
     use super::readers::{
         PyOpenFile, base_identity, file_digest, read_delta, read_gguf_header, read_header,

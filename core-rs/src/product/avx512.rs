@@ -8,6 +8,7 @@ use half::bf16;
 
 use super::{
     PIECE, STRIP, Word,
+    dense::AHEAD,
     scalar::{LANES, ROWS},
     settle,
     tables::{Bytes, Step, Sums},
@@ -154,8 +155,6 @@ pub(super) fn int8(
 }
 
 /// See [`super::scalar::dense`]: a bf16 is the upper half of a float32.
-///
-/// The rows lie one after the other, and the next ones, which are asked for, behind them.
 #[target_feature(enable = "avx512f")]
 pub(super) fn dense(rows: [&[bf16]; ROWS], x: &[[f32; LANES]]) -> [[f32; LANES]; ROWS] {
     #[allow(clippy::cast_possible_wrap)]
@@ -166,7 +165,7 @@ pub(super) fn dense(rows: [&[bf16]; ROWS], x: &[[f32; LANES]]) -> [[f32; LANES];
         let (even_x, odd_x) = (load_floats(&x[0]), load_floats(&x[1]));
         for (row, lanes) in rows.iter().zip(&mut lanes) {
             let weights = &row.as_chunks::<LANES>().0[at];
-            prefetch::behind(weights, ROWS * size_of_val(*row));
+            prefetch::behind(weights, AHEAD);
             // SAFETY: an array of 32 values of two bytes is read.
             let both = unsafe { _mm512_loadu_si512(weights.as_ptr().cast()) };
             let even = _mm512_castsi512_ps(_mm512_slli_epi32::<16>(both));

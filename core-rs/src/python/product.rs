@@ -8,7 +8,7 @@ use super::{
     machine::chosen,
     threads::run_on,
 };
-use crate::product::{How, Method, Signs, dense, multiply};
+use crate::product::{How, Method, Signs, dense, multiply, registers};
 
 /// Writes, or adds, the product of every token with every row of signs.
 #[pyfunction]
@@ -51,4 +51,18 @@ pub(super) fn dense_product(
     let y = borrow_mut(&mut y, &[addresses(&x), addresses(&weights)])?;
     let (x, weights) = (borrow(&x)?, borrow(&weights)?.reinterpret_cast());
     run_on(py, threads, || dense::multiply_dense(isa, weights, x, y))
+}
+
+/// Multiplies signs that stay in the first cache, `steps` blocks of them; returns how many signs.
+#[pyfunction]
+#[pyo3(signature = (steps, *, exact, isa))]
+pub(super) fn product_registers(
+    py: Python<'_>,
+    steps: usize,
+    exact: bool,
+    isa: Option<&str>,
+) -> PyResult<usize> {
+    let isa = chosen(isa)?;
+    let method = if exact { Method::Exact } else { Method::Int8 };
+    run_on(py, Some(1), || Ok(registers(isa, method, steps)))
 }

@@ -25,6 +25,7 @@ __all__ = [
     "pack_groups",
     "pack_signs",
     "popcount_registers",
+    "product_registers",
     "read_delta",
     "read_gguf_header",
     "read_header",
@@ -152,6 +153,7 @@ def sign_product(
     isa: str | None = None,
     threads: int | None = None,
 ) -> None: ...
+def product_registers(steps: int, *, exact: bool, isa: str | None) -> int: ...
 def dense_product(
     x: NDArray[np.float32],
     weights: NDArray[np.uint16],
