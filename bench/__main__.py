@@ -1,6 +1,9 @@
 """Runs every bench, prints a table, and writes it under bench/results.
 
-usage: python -m bench [NAME ...]      NAME is one of BENCHES; all by default.
+usage: python -m bench [NAME ...] [--isa avx2]
+                                       NAME is one of BENCHES; all by default.
+                                       --isa measures signs, product and aggregate as on a processor
+                                       without wider instructions
                                        nano runs only when named: half an hour of one core, 14 GB
 
 A result names the commit that was measured, whether files of it had been changed since, and the
@@ -74,10 +77,22 @@ def processor() -> str:
     return next((line.partition(": ")[2] for line in lines if "model name" in line), "")
 
 
+def narrow(isa: str = "") -> None:
+    """Measures as on a processor whose widest instruction set this is; before torch is imported."""
+    isas = import_module("bench.isas")
+    os.environ[isas.VARIABLE] = isa
+    if isas.isas()[0] != "avx512":
+        os.environ.update(isas.LESSER)
+
+
 def main(names: list[str]) -> int:
     """Runs the named benches, or all; returns 1 where a bar was missed."""
     missed = 0
     RESULTS.mkdir(exist_ok=True)
+    if "--isa" in names:
+        at = names.index("--isa")
+        narrow(*names[at + 1 : at + 2])
+        names = names[:at] + names[at + 2 :]
     for name in names or BENCHES:
         cases: list[Case] = []
         skipped: list[Skipped] = []

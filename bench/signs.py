@@ -17,8 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bench.isas import isas, kept_as
 from bench.measure import Case, Skipped, alternated, median_ratio
-from zoo.core import apply_signs, available_isas, limits, pack_signs
+from zoo.core import apply_signs, limits, pack_signs
 from zoo.core.isa import Isa
 
 ROWS, COLS = 9728, 2560
@@ -85,10 +86,10 @@ def measured(works: Mapping[str, Work], rounds: int = ROUNDS) -> list[dict[str, 
 def kernels(matrices: Matrices) -> dict[str, Work]:
     """Returns limits and kernels of each instruction set, by name."""
     works: dict[str, Work] = {}
-    for isa in available_isas():
+    for isa in isas():
         works[f"read {isa}"] = partial(matrices.read, isa)
         works[f"pack {isa}"] = partial(matrices.pack, isa)
-    for isa in available_isas():
+    for isa in isas():
         works[f"in place {isa}"] = partial(matrices.in_place, isa)
         works[f"apply {isa}"] = partial(matrices.apply, isa)
     return works
@@ -96,11 +97,11 @@ def kernels(matrices: Matrices) -> dict[str, Work]:
 
 def speed_cases(matrices: Matrices, times: list[dict[str, float]]) -> Iterator[Case]:
     """Yields each kernel's share of its limit."""
-    for isa in available_isas():
+    for isa in isas():
         for kernel, limit in (("pack", "read"), ("apply", "in place")):
             share = 1 / median_ratio(times, f"{kernel} {isa}", limit)
             speed = matrices.bytes / median(row[f"{kernel} {isa}"] for row in times) / 1e9
-            bar = ">= 0.88" if isa == available_isas()[0] else ""
+            bar = ">= 0.88" if isa == isas()[0] else ""
             bar = ">= 0.15" if (kernel, isa) == ("pack", "scalar") else bar
             yield Case(f"signs: {kernel}, {isa}", speed, "GB/s", limit, share, bar)
 
@@ -108,9 +109,9 @@ def speed_cases(matrices: Matrices, times: list[dict[str, float]]) -> Iterator[C
 def against_torch(matrices: Matrices) -> Iterator[Case]:
     """Yields how many times faster than torch's plain expressions."""
     works: dict[str, Work] = {
-        "pack": partial(matrices.pack, None),
+        "pack": partial(matrices.pack, isas()[0]),
         "torch pack": matrices.torch_pack,
-        "apply": partial(matrices.apply, None),
+        "apply": partial(matrices.apply, isas()[0]),
         "torch apply": matrices.torch_apply,
     }
     times = alternated(works, 5)
@@ -127,8 +128,8 @@ def growth() -> Iterator[Case]:
         works: dict[str, Work] = {}
         for rows in sizes:
             matrices = Matrices(rows, COLS, MATRICES * ROWS // rows)
-            works[f"{rows}"] = partial(getattr(matrices, kernel), None)
-        works["2 threads"] = partial(getattr(Matrices(ROWS, COLS), kernel), None, 2)
+            works[f"{rows}"] = partial(getattr(matrices, kernel), isas()[0])
+        works["2 threads"] = partial(getattr(Matrices(ROWS, COLS), kernel), isas()[0], 2)
         times = alternated(works, 7)
         taken = {name: median(row[name] for row in times) for name in works}
         slope = _slope([(rows * COLS, taken[str(rows)]) for rows in sizes])
@@ -151,12 +152,17 @@ def run() -> Iterator[Case | Skipped]:
     matrices = Matrices(ROWS, COLS)
     times = measured(kernels(matrices))
     yield from speed_cases(matrices, times)
-    if {"avx512", "avx2"} <= set(available_isas()):
+    if {"avx512", "avx2"} <= set(isas()):
         for kernel in ("pack", "apply"):
             ratio = median_ratio(times, f"{kernel} avx2", f"{kernel} avx512")
             yield Case(f"signs: {kernel}, AVX2", ratio, "x time", "AVX-512", ratio, "<= 1.05")
     else:
-        yield Skipped("signs: AVX2 against AVX-512", "this processor has no AVX-512")
+        yield Skipped("signs: AVX2 against AVX-512", "AVX-512 is not measured")
     yield from against_torch(matrices)
     yield from growth()
     torch.set_num_threads(threads)
+
+
+def result_name() -> str:
+    """Returns the name of the result file."""
+    return kept_as("signs")
