@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
@@ -28,6 +29,7 @@ def base(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     folder = write_family(tmp_path / "base", "gpt2")
     tensors: dict[str, Any] = load_file(folder / "model.safetensors")
     named = {request.param + name.removeprefix("transformer."): t for name, t in tensors.items()}
+    named["h.0.attn.bias"] = torch.ones(1, 1, 64, 64).tril()  # a mask, as old files hold
     save_file(named, folder / "model.safetensors", metadata={"format": "pt"})
     return folder
 
@@ -48,3 +50,15 @@ def test_an_adapter_becomes_a_delta_and_the_same_model_again(base: Path, tmp_pat
     with delta_model(load_delta(out), base) as model:
         served = load_backend("cpu").load(model.folder, adapter=model.adapter)
     np.testing.assert_allclose(logprobs(served), expected, atol=1e-4)
+
+
+def test_a_full_fine_tune_becomes_a_delta_of_the_base_as_its_files_name_it(
+    base: Path, tmp_path: Path
+) -> None:
+    policy = load_backend("cpu").load(base, train="full")
+    policy.load_trained({name: value * np.float32(1.1) for name, value in policy.trained()})
+    policy.save_result(tmp_path / "full", base="b")
+    out, exact = tmp_path / "d.safetensors", DeltaConfig(codec="sparse")
+    create_delta(tmp_path / "full", base=base, base_id="b", out=out, config=exact)
+    folder = apply_delta(out, base=base, out=tmp_path / "model").folder
+    np.testing.assert_array_equal(logprobs(load_backend("cpu").load(folder)), logprobs(policy))

@@ -9,6 +9,7 @@ import pytest
 
 from zoo.gym.delta import create_delta, difference, load_delta
 from zoo.gym.delta.adapter import read_adapter, read_factors
+from zoo.gym.delta.weights import open_weights
 from zoo.gym.errors import InputError
 
 
@@ -35,18 +36,20 @@ def test_a_delta_that_is_cut_short_after_its_check_is_an_error(copy: Path) -> No
 
 
 def test_an_adapter_that_is_cut_short_while_a_delta_is_made_is_an_error(
-    adapter: Path, tmp_path: Path
+    adapter: Path, base: Path, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(adapter, tmp_path / "adapter"))
-    found = read_adapter(folder)
+    found = read_adapter(folder, open_weights(base))
     os.truncate(folder / "adapter_model.safetensors", 4096)
     with pytest.raises(InputError, match="cut short while it was read"):
         read_factors(found, max(found.factors))
 
 
-def test_a_file_that_takes_an_adapter_s_place_is_not_used(adapter: Path, tmp_path: Path) -> None:
+def test_a_file_that_takes_an_adapter_s_place_is_not_used(
+    adapter: Path, base: Path, tmp_path: Path
+) -> None:
     folder = Path(shutil.copytree(adapter, tmp_path / "adapter"))
-    found, expected = read_adapter(folder), read_adapter(adapter)
+    found, expected = (read_adapter(source, open_weights(base)) for source in (folder, adapter))
     file = folder / "adapter_model.safetensors"
     (tmp_path / "other").write_bytes(bytes(file.stat().st_size))
     (tmp_path / "other").replace(file)

@@ -23,6 +23,7 @@ from zoo.gym.delta.header import Base, DeltaHeader, Form, Quality
 from zoo.gym.delta.identity import IdentityHasher
 from zoo.gym.delta.kinds import TensorTerms
 from zoo.gym.delta.passing import Watch, ignore, passing
+from zoo.gym.delta.places import named_as
 from zoo.gym.delta.quality import QualityInput, measure_quality
 from zoo.gym.delta.weights import Weights, open_weights
 from zoo.gym.delta.writer import Spool, replace_header, write_delta
@@ -115,7 +116,7 @@ def create_delta(
     coding = choose_coding(config or DeltaConfig(), from_adapter=from_adapter)
     before = open_weights(base)
     adapter = read_adapter(source, before) if from_adapter else None
-    after = adapter.weights if adapter else open_weights(source)
+    after = adapter.weights if adapter else named_as(open_weights(source), before)
     _refuse_overwriting(out, before, after)
     names = weight_names(before, after) if adapter is None else adapter_names(adapter, before)
     sizes = {name: before.nbytes(name) + _tuned_bytes(adapter, after, name) for name in names}

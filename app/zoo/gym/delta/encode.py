@@ -9,6 +9,7 @@ from zoo.gym.delta.factors import code_factors
 from zoo.gym.delta.kinds import TensorTerms
 from zoo.gym.delta.stored import stored
 from zoo.gym.delta.weights import (
+    CONSTANTS,
     FLOATS,
     Weights,
     head_is_copy,
@@ -104,6 +105,7 @@ def weight_names(base: Weights, tuned: Weights) -> list[str]:
         where = f"{tuned.source}: tensor 'lm_head.weight'"
         raise InputError(f"{where}: expected the embedding, to which the base ties it")
     before, after = own_tensors(base, tied=tied), own_tensors(tuned, tied=tied)
+    before = {name for name in before if name in after or not name.endswith(CONSTANTS)}
     for name in sorted(before ^ after):
         only, other = (base, tuned) if name in before else (tuned, base)
         raise InputError(f"tensor {name!r} is in {only.source} but not in {other.source}")

@@ -6,6 +6,7 @@ head (those of GPT-2 and Bloom), and GPT-2 stores its layers as [in, out].
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,17 @@ _NUMBER = re.compile(r"\.(\d+)\.")
 def tensor_of(module: str, base: Weights) -> str:
     """Returns the name that the base's files give a layer's weight, where they have it."""
     return stored_name(module, base.tensors) or module + WEIGHT
+
+
+def named_as(tuned: Weights, base: Weights) -> Weights:
+    """Returns a fine-tune's tensors under the names of its base.
+
+    transformers writes the name of the part below the head that old files leave out.
+    """
+    shorter = {name: name.partition(".")[2] for name in tuned.tensors if name not in base.tensors}
+    names = {name: short for name, short in shorter.items() if short in base.tensors}
+    tensors = {names.get(name, name): place for name, place in tuned.tensors.items()}
+    return replace(tuned, tensors=tensors) if len(tensors) == len(tuned.tensors) else tuned
 
 
 def transposed(name: str, base: Weights) -> bool:

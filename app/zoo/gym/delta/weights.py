@@ -26,6 +26,9 @@ _BLOCK = 1 << 15
 _NUMPY = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 _EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "embed_in.weight")
 _HEAD = "lm_head.weight"
+CONSTANTS = (".attn.bias", ".attention.bias", ".masked_bias", ".causal_mask")
+"""Endings of masks that old checkpoints store and new ones do not."""
+
 _NO_WEIGHT = ".rotary_emb.inv_freq"  # a constant that old checkpoints stored
 
 
