@@ -164,6 +164,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "moshi": {"audio_vocab_size": 64, "depth_decoder_config": {"audio_vocab_size": 64}},
     "moss_transcribe_diarize": {"text_config": {"model_type": "qwen3"}},
     "nemotron": {"num_key_value_heads": 2},
+    "recurrent_gemma": {"num_hidden_layers": 3},
     "reformer": {
         "is_decoder": True,
         "attn_layers": ["local", "lsh"],

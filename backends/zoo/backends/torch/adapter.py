@@ -111,14 +111,29 @@ def left_out(model: Any) -> list[str] | None:  # noqa: ANN401
     """Returns the linear layers that "all" leaves out: LoRA on them fails, or does nothing.
 
     Routers give more than a product. State-space layers read some weights past their layers:
-    `dt_proj` everywhere, `out_proj` in fast kernels, where peft refuses it.
+    `dt_proj` everywhere, `out_proj` in fast kernels, where peft refuses it. Peft does not find a
+    layer again that transformers renames once more (shared experts of Laguna).
     """
     read = (".dt_proj", ".out_proj") if model.config.model_type in MAMBA else (".dt_proj",)
+    layers = linear_layers(model)
+    lost = renamed(model, [name for name, _ in layers])
     return [
         name
-        for name, layer in linear_layers(model)
-        if name.endswith(read) or not _gives_product(layer)
+        for name, layer in layers
+        if name.endswith(read) or name in lost or not _gives_product(layer)
     ] or None
+
+
+def renamed(model: Any, names: list[str]) -> list[str]:  # noqa: ANN401
+    """Returns the layers whose names transformers changes once more when peft loads an adapter."""
+    from transformers.conversion_mapping import get_model_conversion_mapping
+    from transformers.core_model_loading import WeightRenaming, apply_renamings
+
+    renamings = [
+        step for step in get_model_conversion_mapping(model) if isinstance(step, WeightRenaming)
+    ]
+    keys = {name: f"{name}.lora_A.weight" for name in names}
+    return [name for name, key in keys.items() if apply_renamings(key, renamings) != key]
 
 
 @torch.no_grad()

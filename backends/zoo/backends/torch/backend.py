@@ -11,7 +11,7 @@ from zoo.backends.torch.adapter import add_lora, load_adapter, tell_stray
 from zoo.backends.torch.load import load_model, tensor_names
 from zoo.backends.torch.older import checkpoint_activations
 from zoo.backends.torch.policy import TorchPolicy
-from zoo.backends.torch.probe import check_adapter, check_model
+from zoo.backends.torch.probe import check_adapter, check_gradient, check_model
 from zoo.core.errors import GuardError, InputError
 
 if TYPE_CHECKING:
@@ -47,7 +47,10 @@ class TorchBackend:
         model = load_model(folder, dtype=dtype, full=full, device=self.name).to(self.name)
         check_model(folder, model)
         peft_model: PeftModel | None = None
-        model.requires_grad_(full)
+        if full:
+            _check_can_be_saved(folder, model)
+        else:  # in full training, what the model itself keeps frozen stays so
+            model.requires_grad_(requires_grad=False)
         if isinstance(train, LoraSpec):
             peft_model = add_lora(model, train, seed=seed, stored=tensor_names(folder))
         elif adapter is not None:
@@ -65,12 +68,30 @@ class TorchBackend:
             source = "lora_target" if adapter is None else str(adapter)
             check_adapter(source, peft_model, policy.module)
         _check_trained(policy, train)
+        if isinstance(train, LoraSpec):
+            check_gradient(policy.module)
         return policy
 
 
 def mixes(device: str) -> bool:
     """Returns whether full training on a device runs its blocks in bf16, beside float32 weights."""
     return device == "cuda" and torch.cuda.is_bf16_supported()
+
+
+def _check_can_be_saved(folder: Path, model: Any) -> None:  # noqa: ANN401
+    """Refuses full training where transformers could not open what it ends in.
+
+    Raises:
+        InputError: the text part of a larger model is of no kind that stands alone.
+    """
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
+
+    if type(model.config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise InputError(
+            f"{folder}: {type(model).__name__} cannot be trained in full: its text part "
+            f"({model.config.model_type}) is no model of its own for transformers",
+            hint="train an adapter: finetuning_type: lora",
+        )
 
 
 def _check_trained(policy: TorchPolicy, train: LoraSpec | str | None) -> None:

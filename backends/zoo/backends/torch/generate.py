@@ -19,6 +19,10 @@ from zoo.models.refusals import refusals
 PADDED, SHORT = 8, 3
 """Tokens of the two prompts that `takes_padding` looks at."""
 
+PICKED_KEYS = ("index_topk", "index_topk_blocks", "indexer_budget")
+"""Of models that attend to the best of many keys: padding is among those to choose from, which so
+few tokens do not show."""
+
 PADDING_TOLERANCE = {torch.float32: 1e-4}
 PADDING_TOLERANCE_16_BITS = 2e-2
 """How far padding may move a logit, in units of the largest one."""
@@ -66,7 +70,11 @@ def takes_padding(module: LossModule) -> bool:
     if module.takes_padding is None:
         vocabulary = module.model.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
         ids = [i * 7919 % vocabulary for i in range(1, PADDED + 1)]
-        module.takes_padding = keeps_keys(module) and _same_padded(module, ids[:SHORT], ids)
+        config: Any = getattr(module.model.config, "text_config", None) or module.model.config
+        picks = any(getattr(config, name, None) for name in PICKED_KEYS)
+        module.takes_padding = (
+            keeps_keys(module) and not picks and _same_padded(module, ids[:SHORT], ids)
+        )
     return module.takes_padding
 
 

@@ -15,6 +15,12 @@ from torch import Tensor, nn
 
 from zoo.backends.torch.older import MIXED_PRODUCTS
 
+SOFTCAPS = ("final_logit_softcapping", "logits_soft_cap", "output_logit_soft_cap")
+"""What configs call the cap on logits: Gemma 2, RecurrentGemma, xLSTM."""
+
+DIVISORS = ("logits_scaling", "logits_mup_width_multiplier")
+"""What configs call that which logits are divided by: Granite, Inkling."""
+
 CHUNK_TOKENS = 256
 """Tokens whose logits exist at once."""
 
@@ -143,8 +149,10 @@ def _with_adapter(hidden_CD: Tensor, layer: Any) -> Tensor:  # noqa: ANN401
 def find_head(model: nn.Module) -> Head:
     """Returns the head of a transformers causal language model."""
     config = getattr(model.config, "text_config", None) or model.config
-    scaling = getattr(config, "logits_scaling", None)
+    divisors = (getattr(config, name, None) for name in DIVISORS)
+    scaling = next((divisor for divisor in divisors if divisor), None)
     scale = 1.0 / scaling if scaling else getattr(config, "logit_scale", None) or 1.0
-    softcap = getattr(config, "final_logit_softcapping", None) or 0.0
+    caps = (getattr(config, name, None) for name in SOFTCAPS)
+    softcap = next((cap for cap in caps if cap), 0.0)
     module = model.get_output_embeddings()  # type: ignore[operator]
     return Head(module, float(softcap), float(scale))

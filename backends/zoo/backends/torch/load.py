@@ -141,29 +141,6 @@ def _widen(folder: Path, model: nn.Module) -> None:
         )
 
 
-def module_prefix(folder: Path) -> str:
-    """Returns what the loaded model puts in front of the names that the folder's files give.
-
-    Old checkpoints (GPT-2, Bloom) leave out the name of the part below the head.
-    """
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
-
-    config, names = read_config(folder), tensor_names(folder)
-    kind: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
-    prefix = f"{kind.base_model_prefix}."
-    if any(name.startswith(prefix) for name in names):
-        return ""
-    with refusals(f"{folder}: this model cannot be made"), quiet(), torch.device("meta"):
-        modules = {f"{name}.weight" for name, _ in kind(config).named_modules()}
-    found, prefixed = (len(modules & {p + name for name in names}) for p in ("", prefix))
-    return prefix if prefixed > found else ""
-
-
-def tensor_names(folder: Path) -> set[str]:
-    """Returns the names of the tensors in a model folder's files."""
-    return {name for file in checkpoint_files(folder) for name in read_header(file).tensors}
-
-
 @dataclass(frozen=True)
 class DtypeChoice:
     """One of `DTYPES`, and why."""

@@ -71,6 +71,11 @@ def check_model(folder: Path, model: Any) -> None:  # noqa: ANN401
         changed_BT = ids_BT.clone()
         changed_BT[:, -1] = ids_BT[:, 0]
         ahead_TD = backbone(input_ids=changed_BT, use_cache=False).last_hidden_state[0]
+    if ours_TV.shape != theirs_TV.shape:
+        raise InputError(
+            f"{folder}: the output layer of {type(model).__name__} is unknown: expected logits for "
+            f"{ours_TV.shape[-1]} tokens, got {theirs_TV.shape[-1]}"
+        )
     if not same_logits(ours_TV, theirs_TV, hidden_TD.dtype):
         difference = float((ours_TV - theirs_TV).abs().max())
         raise InputError(
@@ -105,6 +110,28 @@ def check_adapter(source: str, adapted: Any, module: "LossModule") -> None:  # n
         raise InputError(
             f"{source}: expected an adapter that acts inside the layers, got one whose logits "
             "are others with plain peft"
+        )
+
+
+def check_gradient(module: "LossModule") -> None:
+    """Makes sure that hidden states depend on what is trained, in the mode that is trained in.
+
+    Raises:
+        InputError: no gradient can reach it (layers that run backwards twice, as Reformer's), or
+            the model cannot be run in this mode.
+    """
+    name = type(module.model).__name__
+    module.train()
+    with refusals(f"{name} cannot be trained"), torch.enable_grad():
+        hidden_BTD = module.hidden(probe_ids(module.model))
+        if hidden_BTD.requires_grad:
+            hidden_BTD.float().sum().backward()  # type: ignore[no-untyped-call]
+    module.eval()
+    module.zero_grad(set_to_none=True)
+    if not hidden_BTD.requires_grad:
+        raise InputError(
+            f"{name} cannot be trained so: expected a gradient in the trained weights, got none",
+            hint="finetuning_type: full may train it",
         )
 
 

@@ -1,0 +1,51 @@
+"""What the loaded model calls the tensors of its files.
+
+Transformers renames and joins tensors as it loads them: the text part of a model for images, layers
+that changed their names, experts that are stacked. An adapter names layers as the loaded one does.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from zoo.backends.torch.load import read_config
+from zoo.backends.torch.quiet import quiet
+from zoo.core import read_header
+from zoo.models import checkpoint_files
+from zoo.models.refusals import refusals
+
+
+def parameter_names(folder: Path) -> dict[str, str]:
+    """Returns the parameter of the loaded model by the file's tensor, where it is just that one.
+
+    Left out are tensors that are joined, split or turned as they are read, and those that the
+    causal language model has no place for. No weight is read.
+
+    Raises:
+        InputError: transformers cannot build this model.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+    from transformers.conversion_mapping import get_model_conversion_mapping
+    from transformers.core_model_loading import (
+        WeightConverter,
+        WeightRenaming,
+        rename_source_key,
+    )
+
+    config = read_config(folder)
+    auto: Any = AutoModelForCausalLM
+    with refusals(f"{folder}: this model cannot be built"), quiet(), torch.device("meta"):
+        model = auto.from_config(config)
+        steps = get_model_conversion_mapping(model)
+    renamings = [step for step in steps if isinstance(step, WeightRenaming)]
+    converters = [step for step in steps if isinstance(step, WeightConverter)]
+    places = model.state_dict()
+    found: dict[str, str] = {}
+    for file in checkpoint_files(folder):
+        for name in read_header(file).tensors:
+            place, converter = rename_source_key(
+                name, renamings, converters, model.base_model_prefix, places
+            )
+            if converter is None and place in places:
+                found[name] = place
+    return found
