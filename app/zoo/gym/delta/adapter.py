@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo.gym.delta.places import check_places, tensor_of, transposed
+from zoo.gym.delta.places import check_places, tensors_of, transposed
 from zoo.gym.delta.safetensors import Entry, write_safetensors
 from zoo.gym.delta.weights import Weights, open_weights, read_float32, refuse_not_finite
 from zoo.gym.errors import InputError
@@ -104,7 +104,7 @@ def read_adapter(source: Path, base: Weights) -> Adapter:
     check_places(config, modules, base, file, told)
     ranks = {module: weights.shape(pair[0])[0] for module, pair in modules.items()}
     scales = _scales(config, ranks, file, told)
-    names = {module: tensor_of(module, base) for module in modules}
+    names = tensors_of(modules, base)
     turned = frozenset(name for name in names.values() if transposed(name, base))
     if config.get("fan_in_fan_out") and not turned:
         raise InputError(
@@ -146,7 +146,7 @@ def write_adapter(
     base_id: str,
     scaled: float,
     *,
-    prefix: str = "",
+    modules: Mapping[str, str] | None = None,
     transposed: Container[str] = (),
 ) -> None:
     """Writes factors as a peft folder in float32, with alpha = `scaled` times the rank.
@@ -156,7 +156,7 @@ def write_adapter(
         factors: base tensor name, A as [r, columns], B transposed as [r, rows].
         base_id: what the config names as the base.
         scaled: what the product of the factors is multiplied by.
-        prefix: what the loaded model puts in front of the names of the base's layers.
+        modules: the loaded model's layer by the base's tensor; by default its name.
         transposed: the base tensors that are stored as [in, out].
     """
     import numpy as np
@@ -168,8 +168,7 @@ def write_adapter(
     for name, first, second in factors:
         A, B = (second, first) if name in transposed else (first, second)
         turned |= name in transposed
-        module = name.removesuffix(".weight")
-        module = module if module == "lm_head" else prefix + module
+        module = (modules or {}).get(name, name.removesuffix(".weight"))
         ranks[module] = len(A)
         for side, array in (("A", A), ("B", np.ascontiguousarray(B.T))):
             key = f"base_model.model.{module}.lora_{side}.weight"

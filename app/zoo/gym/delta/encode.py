@@ -84,7 +84,7 @@ def encode_weight(base: Weights, tuned: Weights, name: str, coding: Dense) -> En
     Raises:
         InputError: a value is not finite, or too large for a scale.
     """
-    if base.dtype(name) not in FLOATS and _same_bytes(base, tuned, name):
+    if _same_bytes(base, tuned, name):  # constants, too, which may be codes or infinite
         return None
     return encode_tensor(name, stored(base, name), stored(tuned, name), coding)
 

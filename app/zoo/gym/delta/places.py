@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from zoo.gym.delta.weights import Weights, read_config
+from zoo.gym.delta.weights import Weights, open_weights, read_config
 from zoo.models.adapters import ALL_LINEAR, WEIGHT, refuse_strays, stored_name, targeted
 from zoo.models.folder import stores_in_by_out
 
@@ -31,6 +31,32 @@ def named_as(tuned: Weights, base: Weights) -> Weights:
     names = {name: short for name, short in shorter.items() if short in base.tensors}
     tensors = {names.get(name, name): place for name, place in tuned.tensors.items()}
     return replace(tuned, tensors=tensors) if len(tensors) == len(tuned.tensors) else tuned
+
+
+def tensors_of(modules: Iterable[str], base: Weights) -> dict[str, str]:
+    """Returns the names that the base's files give the weights of layers, by layer.
+
+    Where the files of a model folder call one otherwise, transformers is asked how it renames them.
+    """
+    names = {module: tensor_of(module, base) for module in modules}
+    elsewhere = [module for module, name in names.items() if name not in base.tensors]
+    if elsewhere and base.source.is_dir():
+        places = {place: name for name, place in _parameters(base).items()}
+        names |= {module: places.get(module + WEIGHT, names[module]) for module in elsewhere}
+    return names
+
+
+def modules_of(base: Path) -> dict[str, str]:
+    """Returns the loaded model's layer by the file's name of its weight."""
+    return {
+        name: place.removesuffix(WEIGHT) for name, place in _parameters(open_weights(base)).items()
+    }
+
+
+def _parameters(base: Weights) -> dict[str, str]:
+    from zoo.backends.torch.names import parameter_names
+
+    return parameter_names(base.source)
 
 
 def transposed(name: str, base: Weights) -> bool:
@@ -58,6 +84,8 @@ def check_places(
     unexpected = held - targeted(config, sorted(held), str(told))
     candidates = _siblings(held, base) if config.get("target_modules") != ALL_LINEAR else []
     missing = targeted(config, candidates, str(told)) - held
+    if missing and base.source.is_dir():  # experts that are stacked are no layers any more
+        missing &= {place.removesuffix(WEIGHT) for place in _parameters(base).values()}
     refuse_strays(str(file), sorted(unexpected), sorted(missing))
 
 

@@ -20,7 +20,7 @@ from zoo.gym.delta.container import Delta, tensor_parts
 from zoo.gym.delta.factors import decode_factors
 from zoo.gym.delta.identity import verify_base
 from zoo.gym.delta.kinds import LowRankTerm, TensorTerms
-from zoo.gym.delta.places import transposed
+from zoo.gym.delta.places import modules_of, transposed
 from zoo.gym.delta.weights import open_weights
 from zoo.gym.errors import GymWarning
 from zoo.gym.files import storage_errors
@@ -52,8 +52,6 @@ def delta_model(delta: Delta, base: Path, *, scaled: float = 1.0) -> Generator[L
         StorageError: the temporary folder cannot be written.
     """
     with tempfile.TemporaryDirectory(prefix="zoo-gym-") as scratch:
-        from zoo.backends.torch.load import module_prefix
-
         folder = Path(scratch)
         if delta.header.form == "dense":
             apply_delta(delta.path, base=base, out=folder / "model", scaled=scaled)
@@ -69,7 +67,7 @@ def delta_model(delta: Delta, base: Path, *, scaled: float = 1.0) -> Generator[L
                 ((t.name, *_factors(delta, t)) for t in delta.header.tensors if t.terms),
                 delta.header.base.id,
                 scaled,
-                prefix=module_prefix(base),
+                modules=modules_of(base),
                 transposed={t.name for t in delta.header.tensors if transposed(t.name, weights)},
             )
             yield Loadable(base, folder)

@@ -169,10 +169,17 @@ def own_tensors(weights: Weights, *, tied: bool) -> set[str]:
 
 
 def is_tied(weights: Weights) -> bool:
-    """Says whether the head is the embedding: by the config, else by equal bytes."""
+    """Says whether the head is the embedding, as transformers does.
+
+    A head that is stored with other values than the embedding stays what it is, whatever the config
+    says. Without one in the files, or with the same values, the config decides.
+    """
     config = read_config(weights.source) if weights.source.is_dir() else {}
+    copy = head_is_copy(weights)
+    if _HEAD in weights.tensors and not copy:
+        return False
     told = config.get("tie_word_embeddings")
-    return head_is_copy(weights) if told is None else bool(told)
+    return copy if told is None else bool(told)
 
 
 def head_is_copy(weights: Weights) -> bool:

@@ -9,6 +9,7 @@ from torch import nn
 from zoo.backends.base import LoraSpec
 from zoo.backends.torch.adapter import add_lora, load_adapter, tell_stray
 from zoo.backends.torch.load import load_model, tensor_names
+from zoo.backends.torch.names import parameter_names
 from zoo.backends.torch.older import checkpoint_activations
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.probe import check_adapter, check_gradient, check_model
@@ -52,7 +53,8 @@ class TorchBackend:
         else:  # in full training, what the model itself keeps frozen stays so
             model.requires_grad_(requires_grad=False)
         if isinstance(train, LoraSpec):
-            peft_model = add_lora(model, train, seed=seed, stored=tensor_names(folder))
+            stored = tensor_names(folder) | set(parameter_names(folder).values())
+            peft_model = add_lora(model, train, seed=seed, stored=stored)
         elif adapter is not None:
             peft_model = load_adapter(model, adapter)
         if gradient_checkpointing:

@@ -141,6 +141,11 @@ def _widen(folder: Path, model: nn.Module) -> None:
         )
 
 
+def tensor_names(folder: Path) -> set[str]:
+    """Returns the names of the tensors in a model folder's files."""
+    return {name for file in checkpoint_files(folder) for name in read_header(file).tensors}
+
+
 @dataclass(frozen=True)
 class DtypeChoice:
     """One of `DTYPES`, and why."""
