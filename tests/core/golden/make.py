@@ -33,7 +33,7 @@ def aggregators() -> dict[str, Make]:
     """Returns every aggregator by name, over one round; each takes `isa` and `threads`."""
     width = (COLUMNS + 7) // 8
     rows = list(numbers(ROWS * width, 1).reshape(ROWS, width))
-    scales, weights = (numbers(ROWS, seed).astype(np.float32) / 16 for seed in (2, 3))
+    scales, weights = ((numbers(ROWS, seed) / 16).astype(np.float32) for seed in (2, 3))
     scales[4] = 0
     floats = list((numbers(ROWS * COLUMNS, 4).astype(np.float32) - 128).reshape(ROWS, COLUMNS) / 16)
     return {
