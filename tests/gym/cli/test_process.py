@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from zoo.gym.cli import boundary
+
 PROGRAM = [sys.executable, "-m", "zoo.gym"]
 SHELL = ["sh", "-c", 'exec "$@" 2>&-', "sh"]
 """Runs the words behind it without a standard error."""
@@ -79,3 +81,14 @@ def test_ctrl_c_in_a_viewer_is_130(env: dict[str, str]) -> None:
     maker.kill()
     maker.wait()
     assert code == 130
+
+
+def test_memory_that_runs_out_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def exhausted() -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(boundary, "build_app", lambda: lambda _words: exhausted())
+    assert boundary.run(["doctor"]) == 3
+    assert capsys.readouterr().err == "zoo-gym: error: memory: an allocation was refused\n"

@@ -17,6 +17,7 @@ from zoo.gym.cli.usage import joined_switches, usage_error
 from zoo.gym.cli.verbs import GROUPS, VERBS
 from zoo.gym.errors import (
     EXIT_CTRL_C,
+    DoesNotFitError,
     GymError,
     GymWarning,
     InputError,
@@ -72,6 +73,8 @@ def run(words: Sequence[str]) -> int:
         failure = error
     except OSError as error:
         failure = system_error(error)
+    except MemoryError as error:
+        failure = DoesNotFitError(f"memory: {str(error) or 'an allocation was refused'}")
     return tell(failure, as_json=as_json, code=code)
 
 
