@@ -203,3 +203,11 @@ def test_a_stored_head_with_other_values_is_no_repetition(folder: Path) -> None:
     embedding = load_file(folder / WEIGHTS)["model.embed_tokens.weight"]
     rewrite(folder, "lm_head.weight", embedding + 1)
     assert not repeats_head([folder / WEIGHTS], read_config(folder))
+
+
+def test_a_config_of_several_text_models_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    from transformers import MusicgenConfig
+
+    MusicgenConfig().save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="Multiple valid text configs"):
+        read_config(tmp_path)

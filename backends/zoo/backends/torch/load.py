@@ -123,7 +123,8 @@ def read_config(folder: Path) -> Any:  # noqa: ANN401
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         raise InputError(f"{path}: model_type: expected a causal language model, got {kind!r}")
-    layers = getattr(config.get_text_config(), "num_hidden_layers", None)
+    with refusals(f"{path}: this config cannot be used"):
+        layers = getattr(config.get_text_config(), "num_hidden_layers", None)
     if isinstance(layers, int) and layers < 1:
         raise InputError(f"{path}: number of layers: expected at least 1, got {layers}")
     return config
