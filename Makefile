@@ -5,7 +5,7 @@ PYTEST = $(BIN)/pytest --quiet --numprocesses auto --maxprocesses 4 --dist loadf
 FUZZ_SECONDS ?= 20
 SOURCES = $(shell find core-rs/src -name "*.rs")
 
-.PHONY: demo test slow lint neon fuzz miri asan golden bench pico core matrix lock clean
+.PHONY: demo test slow lint neon fuzz miri asan golden bench nightly pico core matrix lock clean
 
 demo: .venv/ready ## install if need be, then run the main job on the built-in model
 	$(BIN)/zoo-gym demo
@@ -16,6 +16,9 @@ test: .venv/ready ## the default suite: the Rust core, then everything else
 
 slow: .venv/ready ## the tests that take minutes
 	$(PYTEST) -m slow --durations 20 $(PYTEST_ARGS)
+
+nightly: .venv/ready ## measure every causal family of transformers; writes docs/reference/models.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.breadth
 
 lint: .venv/ready ## format, linters, types, sizes
 	cargo fmt --check

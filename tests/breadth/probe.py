@@ -1,0 +1,418 @@
+"""Measures one family in every respect: what a user does with a model, beside plain libraries.
+
+Legend: B rows, T positions, V vocabulary. Everything is float32 on one thread of the CPU. A check
+that finds other numbers than transformers' or peft's own raises `Wrong`; what we refuse ourselves
+comes as `GymError`; anything else is a crash.
+"""
+
+import copy
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tests.breadth import families
+from zoo.backends import load_backend
+from zoo.backends.base import Batch, LoraSpec, Sampling, Stat
+from zoo.core.errors import GymError
+from zoo.gym.config.delta import DeltaConfig
+from zoo.gym.delta.apply import apply_delta
+from zoo.gym.delta.container import load_delta
+from zoo.gym.delta.create import create_delta
+from zoo.gym.delta.rebuilt import delta_model
+from zoo.gym.objectives.sft import WINDOW_TOKENS, SupervisedLoss
+
+COLUMNS = (
+    "loads",
+    "causal",
+    "loss",
+    "LoRA",
+    "peft",
+    "full",
+    "alone",
+    "batched",
+    "delta of LoRA",
+    "delta of full",
+)
+
+LOSS_TOLERANCE = 1e-6
+"""Relative, of a mean over tokens in float32."""
+
+LOGPROB_TOLERANCE = 2e-4
+"""Absolute, of one token's log-probability: weights are large, and layers add up."""
+
+GRADIENT_TOLERANCE = 2e-3
+"""Relative to the norm of all gradients."""
+
+NEW_TOKENS = 8
+ROWS = (6, 11, 17)
+PROMPTS = (4, 9, 14, 9)
+STEPS = 4
+
+
+class Wrong(Exception):  # noqa: N818
+    """The numbers are not those of the plain library."""
+
+
+class Cell:
+    """Turns what ends a check into the text of a cell."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.trace = ""
+
+    def __enter__(self) -> "Cell":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> bool:
+        import traceback
+
+        if error is None:
+            self.text = self.text or "ok"
+            return True
+        if not isinstance(error, Exception):
+            return False
+        self.trace = "".join(traceback.format_exception(kind, error, tb))
+        if isinstance(error, Wrong):
+            self.text = f"wrong: {error}"
+        elif isinstance(error, GymError):
+            self.text = f"refused: {error.message}"
+        else:
+            self.text = f"crash: {type(error).__name__}: {str(error).strip()[:200]}"
+        return True
+
+
+class Family:
+    """One family's tiny model in a folder of its own, and what the checks pass on to each other."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.folder = folder
+        self.base = folder / "base"
+        self.lora, self.full = folder / "lora", folder / "full"
+        generator = np.random.default_rng(7)
+        low, high = families.FIRST_ID, families.LAST_ID
+        self.rows = [generator.integers(low, high, n).tolist() for n in ROWS]
+        self.prompts = [generator.integers(low, high, n).tolist() for n in PROMPTS]
+        families.build(name, self.base)
+
+    def plain(self, folder: Path | None = None) -> Any:
+        """Returns what transformers alone loads from a folder."""
+        from transformers import AutoModelForCausalLM
+
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            folder or self.base, dtype=torch.float32, local_files_only=True
+        )
+        return model.eval()
+
+    def plain_peft(self, *, trainable: bool = False) -> Any:
+        """Returns what transformers and peft load from the trained adapter."""
+        from peft import PeftModel
+
+        return PeftModel.from_pretrained(
+            self.plain(), str(self.lora), is_trainable=trainable
+        ).eval()
+
+    # ---- the checks, in the order of `COLUMNS`
+
+    def loads(self) -> None:
+        policy: Any = load_backend("cpu").load(self.base)
+        ours, theirs = policy.parameter_count(), self.plain().num_parameters()
+        expect(ours == theirs, f"{ours} parameters, transformers has {theirs}")
+
+    def causal(self) -> None:
+        policy: Any = load_backend("cpu").load(self.base)
+        row = self.rows[-1]
+        other = [*row[:-1], families.FIRST_ID + (row[-1] + 1) % 100]
+        close(scores(policy, [row])[0][:-1], scores(policy, [other])[0][:-1], "earlier tokens")
+
+    def loss(self) -> None:
+        policy: Any = load_backend("cpu").load(self.base)
+        ours = np.concatenate(scores(policy, self.rows))
+        theirs = cross_entropy(self.plain(), self.rows)
+        difference = abs(-ours.mean() / theirs - 1)
+        expect(difference <= LOSS_TOLERANCE, f"the loss differs by {difference:.1e}")
+
+    def trains_lora(self) -> None:
+        spec = LoraSpec(rank=4, alpha=8.0)
+        policy: Any = load_backend("cpu").load(self.base, train=spec, seed=1)
+        frozen = {
+            name: value.detach().clone()
+            for name, value in policy.module.model.named_parameters()
+            if "lora_" not in name
+        }
+        train(policy, self.rows, lr=1e-2)
+        for name, value in policy.module.model.named_parameters():
+            if name in frozen:
+                expect(torch.equal(value, frozen[name]), f"{name} was trained too")
+        policy.save_result(self.lora, base=str(self.base))
+        self.after_lora = scores(policy, self.rows)
+        plain = self.plain_peft(trainable=True)
+        same_gradients(policy, plain, self.rows, ".default.")
+
+    def loads_in_peft(self) -> None:
+        close(self.after_lora, logprobs(self.plain_peft(), self.rows), "plain peft")
+
+    def trains_full(self) -> None:
+        policy: Any = load_backend("cpu").load(self.base, train="full", seed=1)
+        train(policy, self.rows, lr=1e-3)
+        policy.save_result(self.full, base=str(self.base))
+        after = scores(policy, self.rows)
+        close(after, logprobs(self.plain(self.full), self.rows), "the saved model")
+        same_gradients(policy, self.plain(self.full), self.rows)
+
+    def alone(self) -> None:
+        policy: Any = load_backend("cpu").load(self.base)
+        plain = self.plain()
+        for prompt in self.prompts:
+            sampling = Sampling(max_new_tokens=NEW_TOKENS)
+            (answer,) = policy.generate([prompt], sampling, keys=[0])
+            self.greedy(plain, prompt, answer.ids)
+
+    def batched(self) -> None:
+        policy: Any = load_backend("cpu").load(self.base)
+        sampling = Sampling(max_new_tokens=NEW_TOKENS)
+        together = policy.generate(self.prompts, sampling, keys=[0, 1, 2, 3])
+        plain = self.plain()
+        for prompt, answer in zip(self.prompts, together, strict=True):
+            (alone,) = policy.generate([prompt], sampling, keys=[0])
+            if alone.ids != answer.ids:
+                most_likely(plain, prompt, answer.ids, "not the answer alone")
+
+    def greedy(self, plain: Any, prompt: list[int], ids: list[int]) -> None:
+        """Compares with transformers' own greedy answer; a near tie may go either way."""
+        from transformers import GenerationConfig
+
+        kind: Any = GenerationConfig
+        settings = kind(do_sample=False, max_new_tokens=NEW_TOKENS, pad_token_id=0, use_cache=True)
+        config = copy.deepcopy(plain.generation_config)
+        plain.generation_config = settings
+        try:
+            with torch.no_grad():
+                theirs = plain.generate(torch.tensor([prompt]))[0, len(prompt) :].tolist()
+        except (RuntimeError, ValueError, TypeError, AttributeError, IndexError, KeyError):
+            theirs = None  # transformers cannot; ours must then be the most likely tokens
+        plain.generation_config = config
+        if ids != theirs:
+            most_likely(plain, prompt, ids, f"got {ids}, transformers {theirs}")
+
+    def delta_of_lora(self) -> None:
+        self.exact_delta(self.lora, "f32", logprobs(self.plain_peft(), self.rows))
+        self.coded_delta(self.lora)
+
+    def delta_of_full(self) -> None:
+        self.exact_delta(self.full, "sparse", logprobs(self.plain(self.full), self.rows))
+        self.coded_delta(self.full)
+
+    def exact_delta(self, tuned: Path, codec: Any, expected: list[Any]) -> None:
+        """A codec that loses nothing gives the fine-tune back, as a folder and for a chat."""
+        file = self.delta(tuned, DeltaConfig(codec=codec))
+        close(expected, self.applied(file), f"{codec}: applied")
+        close(expected, self.chatted(file), f"{codec}: in a chat")
+
+    def coded_delta(self, tuned: Path) -> None:
+        """The default codec gives the same model both ways."""
+        file = self.delta(tuned, DeltaConfig())
+        close(self.applied(file), self.chatted(file), "coded: applied and in a chat")
+
+    def delta(self, tuned: Path, config: DeltaConfig) -> Path:
+        file = self.folder / "delta.safetensors"
+        file.unlink(missing_ok=True)
+        create_delta(tuned, base=self.base, base_id="tiny", out=file, config=config)
+        return file
+
+    def applied(self, file: Path) -> list[Any]:
+        out = self.folder / "applied"
+        shutil.rmtree(out, ignore_errors=True)
+        apply_delta(file, base=self.base, out=out)
+        return logprobs(self.plain(out), self.rows)
+
+    def chatted(self, file: Path) -> list[Any]:
+        with delta_model(load_delta(file), self.base) as model:
+            policy: Any = load_backend("cpu").load(model.folder, adapter=model.adapter)
+        return scores(policy, self.rows)
+
+
+CHECKS: dict[str, Callable[[Family], None]] = {
+    "loads": Family.loads,
+    "causal": Family.causal,
+    "loss": Family.loss,
+    "LoRA": Family.trains_lora,
+    "peft": Family.loads_in_peft,
+    "full": Family.trains_full,
+    "alone": Family.alone,
+    "batched": Family.batched,
+    "delta of LoRA": Family.delta_of_lora,
+    "delta of full": Family.delta_of_full,
+}
+NEEDS = {
+    "peft": ("LoRA", "lora"),
+    "delta of LoRA": ("LoRA", "lora"),
+    "delta of full": ("full", "full"),
+}
+"""A check that works with what another one made."""
+
+
+def measure(name: str, folder: Path) -> tuple[dict[str, str], str]:
+    """Returns the cells of one family, and the tracebacks of what was not ok."""
+    cells: dict[str, str] = {}
+    traces: list[str] = []
+    with Cell() as made:
+        family = Family(name, folder)
+    if made.text != "ok":
+        return {"loads": made.text.replace("crash:", "crash in building it:")}, made.trace
+    for column, check in CHECKS.items():
+        made_by = NEEDS.get(column, ("loads", "base"))
+        if cells.get("loads", "ok") != "ok" or not (family.folder / made_by[1]).exists():
+            cells[column] = "-"
+            continue
+        with Cell() as cell:
+            check(family)
+        cells[column] = cell.text.replace(f"{folder}/", "").replace(str(folder), "")
+        if cell.trace:
+            traces.append(f"--- {name}, {column}\n{cell.trace}")
+    return cells, "".join(traces)
+
+
+# ---- numbers of both sides
+
+
+def expect(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise Wrong(otherwise)
+
+
+def close(ours: Any, theirs: Any, what: str) -> None:
+    first, second = (
+        np.concatenate([np.atleast_1d(row) for row in rows]) for rows in (ours, theirs)
+    )
+    difference = float(np.abs(first - second).max())
+    expect(difference <= LOGPROB_TOLERANCE, f"{what}: log-probabilities differ by {difference:.1e}")
+
+
+def batch_of(rows: list[list[int]]) -> Batch:
+    """Returns rows as a batch that learns every token but the first, padded on the right."""
+    width = max(map(len, rows))
+    ids = np.array([row + [0] * (width - len(row)) for row in rows], np.int64)
+    lengths = np.array([len(row) for row in rows], np.int64)
+    mask = np.arange(width)[None] < lengths[:, None]
+    mask[:, 0] = False
+    return Batch(ids, lengths, mask, constants={WINDOW_TOKENS: float(mask.sum())})
+
+
+def scores(policy: Any, rows: list[list[int]]) -> list[Any]:
+    """Returns our log-probability of each learned token, row by row, from one batch."""
+    batch = batch_of(rows)
+    found = policy.score(batch, frozenset({Stat.LOGPROBS}))[Stat.LOGPROBS]
+    return [found[i, 1 : len(row)] for i, row in enumerate(rows)]
+
+
+def train(policy: Any, rows: list[list[int]], *, lr: float) -> None:
+    losses = []
+    for step in range(STEPS):
+        losses.append(policy.accumulate(SupervisedLoss(), batch_of(rows), key=step)["loss"])
+        info = policy.optimizer_step(lr, 1e9)
+        expect(info.grad_norm > 0 and not info.skipped and info.changed, "nothing was learned")
+    losses.append(-float(np.concatenate(scores(policy, rows)).mean()))
+    expect(losses[-1] < losses[0], f"the loss went from {losses[0]:.3f} to {losses[-1]:.3f}")
+
+
+def same_gradients(policy: Any, model: Any, rows: list[list[int]], adapter: str = "") -> None:
+    """Compares the gradient of the mean loss: rows together, and with them each alone."""
+    try:
+        compare(gradients_of(policy, [rows]), plain_gradients(model, rows, adapter))
+    except Wrong:  # experts that are drawn at random draw the same for the same row and seed
+        rows_alone = [[row] for row in rows]
+        compare(gradients_of(policy, rows_alone), plain_gradients(model, rows, adapter))
+
+
+def gradients_of(policy: Any, parts: list[list[list[int]]]) -> dict[str, Any]:
+    """Returns the gradient of the mean loss over all parts, and leaves none behind."""
+    tokens = float(sum(len(row) - 1 for rows in parts for row in rows))
+    for key, rows in enumerate(parts):
+        batch = replace(batch_of(rows), constants={WINDOW_TOKENS: tokens})
+        policy.accumulate(SupervisedLoss(), batch, key=key)
+    found = dict(policy.gradients())
+    for parameter in policy.module.parameters():
+        parameter.grad = None
+    return found
+
+
+def plain_gradients(model: Any, rows: list[list[int]], adapter: str) -> dict[str, Any]:
+    """Returns the gradient of transformers' own cross-entropy, one row after the other."""
+    from transformers.loss.loss_utils import ForCausalLMLoss
+
+    tokens = sum(len(row) - 1 for row in rows)
+    model.train()  # nothing is dropped in tiny models; some train in this mode only
+    model.zero_grad(set_to_none=True)
+    for key, row in enumerate(rows):
+        torch.manual_seed(key)
+        ids = torch.tensor([row])
+        logits = model(input_ids=ids, use_cache=False).logits
+        loss: Any = ForCausalLMLoss(logits, ids, logits.shape[-1])
+        (loss * ((len(row) - 1) / tokens)).backward()
+    return {
+        name.removeprefix("base_model.model." if adapter else "").replace(adapter or "\0", "."): (
+            p.grad.numpy() if p.grad is not None else np.zeros(tuple(p.shape), np.float32)
+        )
+        for name, p in model.named_parameters()
+        if p.requires_grad
+    }
+
+
+def compare(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    odd = sorted(ours.keys() ^ theirs.keys())
+    expect(not odd, f"{odd[:1]} is trained on one side only")
+    norm = float(np.sqrt(sum(float((g.astype(np.float64) ** 2).sum()) for g in theirs.values())))
+    for name, gradient in ours.items():
+        difference = float(np.linalg.norm((gradient - theirs[name]).astype(np.float64)))
+        expect(
+            difference <= GRADIENT_TOLERANCE * norm,
+            f"the gradient of {name} differs by {difference / norm:.1e}",
+        )
+
+
+@torch.no_grad()
+def logits_of(model: Any, row: list[int]) -> Tensor:
+    """Returns the plain model's logits of one row alone, `[T, V]`."""
+    found: Tensor = model(input_ids=torch.tensor([row]), use_cache=False).logits[0].float()
+    return found
+
+
+def logprobs(model: Any, rows: list[list[int]]) -> list[Any]:
+    """Returns the plain model's log-probability of each token but the first, row by row."""
+    return [
+        logits_of(model, row)[:-1].log_softmax(-1)[range(len(row) - 1), row[1:]].numpy()
+        for row in rows
+    ]
+
+
+def cross_entropy(model: Any, rows: list[list[int]]) -> float:
+    """Returns transformers' own loss over all rows, each alone, in nats a token."""
+    from transformers.loss.loss_utils import ForCausalLMLoss
+
+    total = 0.0
+    for row in rows:
+        logits = logits_of(model, row)[None]
+        loss = ForCausalLMLoss(logits, torch.tensor([row]), logits.shape[-1])
+        total += float(loss) * (len(row) - 1)
+    return total / sum(len(row) - 1 for row in rows)
+
+
+def most_likely(model: Any, prompt: list[int], ids: list[int], otherwise: str) -> None:
+    """Takes an answer in which every token is the most likely one, ties within 1e-3 included."""
+    logits = logits_of(model, prompt + ids)[len(prompt) - 1 : -1]
+    short = (logits.amax(-1) - logits[range(len(ids)), ids]).max()
+    expect(
+        float(short) <= 1e-3 and len(ids) == NEW_TOKENS, f"{otherwise} ({float(short):.1e} short)"
+    )
