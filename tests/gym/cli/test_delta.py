@@ -146,6 +146,23 @@ def test_a_run_whose_data_is_gone_still_gives_a_delta(call: Call, base: Path, tu
     assert "the run's data is no longer where it was" in found.stderr
 
 
+def test_a_run_s_adapter_is_not_made_a_delta_of_another_base(
+    call: Call, base: Path, tuned: Path
+) -> None:
+    from zoo.gym.jobs import create_run
+    from zoo.gym.train.base import BASE_KEY, base_digests
+
+    env = {BASE_KEY: base_digests(base)}
+    run = create_run(f"model_name_or_path: {base}\ndataset: [gone.jsonl]\n", env)
+    tuned.rename(run.result)
+    content = bytearray((base / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (base / "model.safetensors").write_bytes(content)
+    found = call("delta", "create", run.id)
+    assert found.code == 2
+    assert "got changed files: weights" in found.stderr
+
+
 def test_a_run_without_a_result_gives_no_delta(call: Call) -> None:
     from zoo.gym.jobs import create_run
 

@@ -1,6 +1,7 @@
 """Which rows a finished run is measured on."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from zoo.gym.data import fingerprint, read_dataset
 from zoo.gym.errors import InputError
 from zoo.gym.train.measuring import rows_of_files, rows_of_run
 from zoo.gym.train.rows import prepare_rows
-from zoo.gym.train.stored_split import SPLIT_FILE, run_split, stored_split
+from zoo.gym.train.settings import read_env
+from zoo.gym.train.stored_split import SPLIT_FILE, SPLIT_KEY, run_split, stored_split
 from zoo.models import pico_folder
 
 TEN = [{"prompt": f"Say {n}.", "completion": str(n)} for n in range(10)]
@@ -59,19 +61,62 @@ def test_data_edited_after_the_run_is_not_measured_on(run: Path) -> None:
 
 
 def test_a_run_without_a_fingerprint_is_not_measured_on_its_data(run: Path) -> None:
-    (run / "env.json").write_text("{}")
     (run / SPLIT_FILE).unlink()
+    (run / "env.json").write_text("{}")
     found = rows_of_run(run, settings(run), pico_folder())
     assert (found.examples, "no fingerprint" in found.notes[0]) == ((), True)
 
 
 def test_a_run_from_before_splits_were_stored_is_measured_on_its_last_rows(run: Path) -> None:
     (run / SPLIT_FILE).unlink()
+    forget_split(run)
     last = [f"{run.parent}/rows.jsonl:{line}" for line in (9, 10)]
     assert sources(run, settings(run)) == last
     (run / "checkpoints").mkdir()
     records = read_dataset([run.parent / "rows.jsonl"]).records
     assert run_split(run, settings(run), records, "0").held_out == (8, 9)
+
+
+def remove_split(run: Path) -> None:
+    (run / SPLIT_FILE).unlink()
+
+
+def edit_split(run: Path) -> None:
+    content = json.loads((run / SPLIT_FILE).read_text())
+    content["split"]["held_out"] = [0, 1, 2]
+    (run / SPLIT_FILE).write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "got"),
+    [(remove_split, "no file"), (edit_split, "another one")],
+)
+def test_a_split_that_is_not_the_run_s_own_is_neither_trained_nor_measured_on(
+    run: Path, spoil: Callable[[Path], object], got: str
+) -> None:
+    spoil(run)
+    (run / "checkpoints").mkdir()
+    data = run.parent / "rows.jsonl"
+    told = f"the split that the run wrote at its start, got {got}"
+    with pytest.raises(InputError, match=told):
+        run_split(run, settings(run), read_dataset([data]).records, fingerprint([data]))
+    with pytest.raises(InputError, match=told):
+        rows_of_run(run, settings(run), pico_folder())
+
+
+def test_a_split_from_before_its_digest_was_stored_is_taken_and_held_to(run: Path) -> None:
+    before = forget_split(run)
+    data = run.parent / "rows.jsonl"
+    run_split(run, settings(run), read_dataset([data]).records, fingerprint([data]))
+    assert read_env(run / "env.json") == before
+
+
+def forget_split(run: Path) -> dict[str, object]:
+    """Takes the digest of the split out of `env.json`; returns what was there."""
+    env = read_env(run / "env.json")
+    kept = {key: value for key, value in env.items() if key != SPLIT_KEY}
+    (run / "env.json").write_text(json.dumps(kept))
+    return env
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"v": 1, "data": "", "split": {"rows": 1}}'])

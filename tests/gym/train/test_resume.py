@@ -1,6 +1,7 @@
 """A real run that is stopped, changed by name and resumed, in this process."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,18 +11,21 @@ from tests.gym.tui.fakes import rows_file
 from zoo.gym.config import TrainConfig, dump_config
 from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.jobs import Run, create_run, tail_events
+from zoo.gym.jobs.actions import resume
 from zoo.gym.train.schedule import learning_rate
 from zoo.gym.train.session import run_session
 from zoo.gym.train.settings import change_settings, stored_settings
 from zoo.gym.train.start import stored_device
+from zoo.models import pico_folder
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run that was stopped behind its second step of four."""
     monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    model = shutil.copytree(pico_folder(), tmp_path / "m1")
     config = TrainConfig(
-        model_name_or_path="zen-pico", dataset=(str(rows_file(tmp_path)),), max_steps=4
+        model_name_or_path=str(model), dataset=(str(rows_file(tmp_path)),), max_steps=4
     )
     run = create_run(dump_config(config), {"settings": config.model_dump(mode="json")})
     with pytest.raises(InterruptedRunError):
@@ -57,3 +61,26 @@ def test_a_run_of_another_device_says_how_to_go_on_here(run: Run) -> None:
     with pytest.raises(InputError, match="device: the run works on mps, which is not here") as told:
         stored_device(run.env_file)
     assert "zoo-gym runs resume r0001 --set device=" in str(told.value.hint)
+
+
+def test_a_run_does_not_go_on_with_other_weights(run: Run, tmp_path: Path) -> None:
+    weights = tmp_path / "m1" / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(InputError, match="what run r0001 began with, got changed files: weights\n"):
+        run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
+
+
+def test_a_run_without_a_whole_checkpoint_or_its_split_does_not_start_over(run: Run) -> None:
+    for manifest in run.checkpoints.glob("step-*/manifest.json"):
+        manifest.write_text("")
+    told = "r0001 cannot go on: expected a whole checkpoint, got only damaged ones: step-00000002"
+    with pytest.raises(InputError, match=told):
+        run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
+    run.events.emit("end", state="interrupted", exit_code=5)
+    with pytest.raises(InputError, match=told):
+        resume(run)
+    (run.folder / "split.json").unlink()
+    with pytest.raises(InputError, match="the split that the run wrote at its start, got no file"):
+        resume(run)

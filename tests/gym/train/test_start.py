@@ -1,13 +1,16 @@
 """What a session checks before it trains."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from zoo.gym.config import TrainConfig
 from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.train.base import BASE_KEY, check_same_base, refuse_other_base
 from zoo.gym.train.start import check_same_data, remembered
+from zoo.models import pico_folder
 
 
 @pytest.fixture
@@ -40,3 +43,42 @@ def test_a_resumed_run_whose_data_is_gone_says_so(env_file: Path, tmp_path: Path
     config = TrainConfig(model_name_or_path="zen-pico", dataset=(gone,))
     with pytest.raises(NotAvailableError, match="expected the data that the run began with"):
         check_same_data(env_file, config)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "part"),
+    [
+        ("model.safetensors", b"", b"0", "weights"),
+        ("config.json", b"{", b"{ ", "config"),
+        ("tokenizer.json", b"{", b"{ ", "tokenizer"),
+        ("special_tokens_map.json", b"", b"{}", "tokenizer"),
+        ("tokenizer_config.json", b"{", b'{"add_bos_token": true, ', "tokenizer"),
+        ("tokenizer_config.json", b"{", b'{"chat_template": "hi", ', "chat template"),
+        ("chat_template.jinja", b"", b"hi", "chat template"),
+        ("additional_chat_templates/tool_use.jinja", b"", b"hi", "chat template"),
+    ],
+)
+def test_a_base_of_which_one_part_changed_is_refused_by_that_part_s_name(
+    env_file: Path, tmp_path: Path, name: str, old: bytes, new: bytes, part: str
+) -> None:
+    folder = shutil.copytree(pico_folder(), tmp_path / "m1")
+    check_same_base(env_file, folder)
+    check_same_base(env_file, folder)
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    content = path.read_bytes() if path.exists() else b""
+    path.write_bytes(content.replace(old, new, 1))
+    with pytest.raises(InputError, match=f"got changed files: {part}\n"):
+        check_same_base(env_file, folder)
+
+
+def test_a_run_that_stored_no_base_takes_any_and_stores_it_when_it_goes_on(env_file: Path) -> None:
+    refuse_other_base(env_file, pico_folder())
+    assert json.loads(env_file.read_text()) == {}
+    check_same_base(env_file, pico_folder())
+    assert list(json.loads(env_file.read_text())) == [BASE_KEY]
+
+
+def test_a_copy_of_the_base_is_the_same_base(env_file: Path, tmp_path: Path) -> None:
+    check_same_base(env_file, pico_folder())
+    refuse_other_base(env_file, shutil.copytree(pico_folder(), tmp_path / "copy"))

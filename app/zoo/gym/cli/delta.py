@@ -74,11 +74,14 @@ def create(
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.delta import QualityInput, create_delta
+    from zoo.gym.train.base import refuse_other_base
 
     screen, found = Output(as_json), _source(source)
     target = output_path(out, f"{found.name}.delta.safetensors")
     check_new_file(target)
     model = resolve_base(base, found.base, "--base", yes=yes, offline=offline)
+    if found.run is not None and found.run.env_file.is_file():
+        refuse_other_base(found.run.env_file, model.folder)
     examples = _sample(_examples(found, data, model.folder, screen), model.folder, rows, screen)
     report = create_delta(
         found.path,

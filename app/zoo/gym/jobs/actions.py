@@ -124,6 +124,7 @@ def resume(
     if status.state == "done":
         raise GymError(f"run '{run.id}' is done: expected one that was paused or interrupted")
     if not status.live:
+        _check_found(run)
         _settle(run, changes)
         run.control.clear()
         launch(run, wait_s=wait_s, entry=entry)
@@ -140,6 +141,15 @@ def resume(
         return status
     doing = f"is about to {pending}" if pending else f"is {status.state}"
     raise GymError(f"run '{run.id}' {doing}: expected one that was paused or interrupted")
+
+
+def _check_found(run: Run) -> None:
+    """Refuses a run folder that lost what the worker would refuse, before it is said to go on."""
+    from zoo.gym.train.checkpoint import checkpoint_to_resume
+    from zoo.gym.train.stored_split import stored_split
+
+    stored_split(run.folder)
+    checkpoint_to_resume(run.checkpoints)
 
 
 def _settle(run: Run, changes: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from zoo.gym.errors import InputError
 from zoo.gym.files import sync_file, sync_folder, write_beside
 from zoo.gym.paths import PRIVATE_FILE, PRIVATE_FOLDER, ensure_folder, storage_error
 from zoo.gym.train.manifest import manifest_fault, write_manifest
@@ -117,6 +118,24 @@ def find_checkpoint(checkpoints: Path) -> Found:
             return Found(folder, step, tuple(warnings))
         warnings.append(f"checkpoint '{folder}' is damaged and passed over: it has {fault}")
     return Found(None, warnings=tuple(warnings))
+
+
+def checkpoint_to_resume(checkpoints: Path) -> Found:
+    """Looks as `find_checkpoint` does, for a run that must not start over in silence.
+
+    Raises:
+        InputError: there are checkpoints, and all of them are damaged.
+    """
+    found = find_checkpoint(checkpoints)
+    if found.folder is None and found.warnings:
+        names = ", ".join(folder.name for folder, _ in _candidates(checkpoints))
+        run = checkpoints.parent
+        raise InputError(
+            f"run {run.name} cannot go on: expected a whole checkpoint, got only damaged ones: "
+            f"{names}",
+            hint=f"put one back, or start a new run: zoo-gym train {run / 'config.yaml'}",
+        )
+    return found
 
 
 def _fill(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.paths import storage_error
-from zoo.gym.train.checkpoint import find_checkpoint, folder_name, write_checkpoint
+from zoo.gym.train.checkpoint import checkpoint_to_resume, folder_name, write_checkpoint
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
@@ -100,10 +100,13 @@ def restore(policy: "Policy", checkpoints: Path) -> tuple[Progress, tuple[str, .
 
     Returns:
         The counters, and a sentence for each damaged checkpoint that was passed over.
+
+    Raises:
+        InputError: there are checkpoints, and all of them are damaged.
     """
-    found = find_checkpoint(checkpoints)
+    found = checkpoint_to_resume(checkpoints)
     if found.folder is None:
-        return Progress(), found.warnings
+        return Progress(), ()
     policy.load_checkpoint(found.folder)
     stored = json.loads((found.folder / STATE_FILE).read_text(encoding="utf-8"))
     progress = Progress(**stored)

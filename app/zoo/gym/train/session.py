@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data.renderer import interruptible
+from zoo.gym.train.base import check_same_base
 from zoo.gym.train.dtype import slow_products, with_dtype, with_float32
 from zoo.gym.train.fit import (
     Fit,
@@ -71,6 +72,7 @@ def run_session(
         today = dt.datetime.now(tz=dt.UTC).date().isoformat()
         config = config.model_copy(update={"date": today})
     base = resolve(config.model_name_or_path, offline=True)
+    check_same_base(run.env_file, base.folder)
     data = check_same_data(run.env_file, config)
     if config.output_dir is not None and not run.checkpoints.exists():
         check_output(Path(config.output_dir))
@@ -106,6 +108,7 @@ def run_session(
                 run.events.emit("warn", message=warning)
         with told_as_events(run.events):
             policy = load_policy(plan.config, base.folder, threads=threads, device=device)
+        check_same_base(run.env_file, base.folder)  # the wait for the device may have been long
         held_out = spread(rows.held_out, plan.evaluation_rows)
         job = Job(policy, plan, rows.train, held_out, run.events.emit, leaving, run.checkpoints)
         progress = fit(job)

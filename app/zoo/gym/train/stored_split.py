@@ -1,9 +1,11 @@
 """The split of a run, stored beside its settings: what is measured later was never learned.
 
 `split.json` holds the places of the held-out rows and the fingerprint of the data they are places
-in. Runs from before it existed held out their last rows; for them that is what is found.
+in, and `env.json` holds its digest. Runs from before it existed held out their last rows; for them
+that is what is found.
 """
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -14,8 +16,12 @@ from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import Record, Split, split_at_end, split_records
 from zoo.gym.errors import InputError
 from zoo.gym.files import write_beside
+from zoo.gym.train.settings import read_env, update_env
 
 SPLIT_FILE = "split.json"
+SPLIT_KEY = "split_sha256"
+"""In `env.json` of a run: the digest of its `split.json`."""
+
 VERSION = 1
 
 
@@ -29,7 +35,7 @@ def run_split(folder: Path, config: TrainConfig, records: Sequence[Record], data
         data: their fingerprint.
 
     Raises:
-        InputError: the stored one is damaged or belongs to other data.
+        InputError: the stored one is damaged, gone or changed, or belongs to other data.
     """
     found = stored_split(folder)
     if found is None:
@@ -40,10 +46,16 @@ def run_split(folder: Path, config: TrainConfig, records: Sequence[Record], data
             else split_records(records, config.val_size, config.seed)
         )
         content = {"v": VERSION, "data": data, "split": asdict(split)}
-        write_beside(folder / SPLIT_FILE, json.dumps(content) + "\n")
+        text = json.dumps(content) + "\n"
+        write_beside(folder / SPLIT_FILE, text)
+        # behind the file: a kill between the two leaves a run that can go on
+        update_env(folder / "env.json", {SPLIT_KEY: _sha256(text.encode("utf-8"))})
         return split
     if found[0] != data:
         raise InputError(f"{folder / SPLIT_FILE}: it belongs to other data than the run has now")
+    if _recorded(folder) is None:
+        digest = _sha256((folder / SPLIT_FILE).read_bytes())
+        update_env(folder / "env.json", {SPLIT_KEY: digest})
     return found[1]
 
 
@@ -51,12 +63,15 @@ def stored_split(folder: Path) -> tuple[str, Split] | None:
     """Returns the fingerprint and the split that a run has stored, or None where it has not.
 
     Raises:
-        InputError: the file is damaged.
+        InputError: the file is damaged, or not the one that the run wrote.
     """
-    path = folder / SPLIT_FILE
+    path, recorded = folder / SPLIT_FILE, _recorded(folder)
     try:
-        found: object = json.loads(path.read_text(encoding="utf-8"))
+        stored = path.read_bytes()
+        found: object = json.loads(stored)
     except FileNotFoundError:
+        if recorded is not None:
+            raise _not_the_same(path, "no file") from None
         return None
     except (ValueError, RecursionError) as error:
         raise _damaged(path) from error
@@ -71,12 +86,32 @@ def stored_split(folder: Path) -> tuple[str, Split] | None:
     places = cast("list[object]", held_out)
     if not all(isinstance(place, int) and 0 <= place < rows for place in places):
         raise _damaged(path)
+    if recorded not in {None, _sha256(stored)}:
+        raise _not_the_same(path, "another one")
     duplicates = fields.get("duplicates")
     return data, Split(
         rows,
         tuple(sorted({place for place in places if isinstance(place, int)})),
         cut if isinstance(cut, int) else None,
         duplicates if isinstance(duplicates, int) else 0,
+    )
+
+
+def _recorded(folder: Path) -> str | None:
+    """Returns the digest of the split that a run has written, None where it stored none."""
+    env_file = folder / "env.json"
+    found = read_env(env_file).get(SPLIT_KEY) if env_file.is_file() else None
+    return None if found is None else str(found)
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _not_the_same(path: Path, got: str) -> InputError:
+    return InputError(
+        f"{path}: expected the split that the run wrote at its start, got {got}",
+        hint="put the file back, or start a new run",
     )
 
 

@@ -1,0 +1,119 @@
+"""The base that a run began with, in digests: its adapter belongs to no other."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, cast
+
+from zoo.gym.errors import InputError
+from zoo.gym.train.settings import read_env, update_env
+from zoo.models.checkpoint_files import checkpoint_files
+
+BASE_KEY = "base"
+"""In `env.json` of a run: a digest by part of the base."""
+
+_CONFIG = "tokenizer_config.json"
+_TEMPLATE = "chat_template"
+_PARTS = {
+    "config": ("config.json",),
+    "tokenizer": (
+        "tokenizer.json",
+        "tokenizer.model",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "vocab.json",
+        "merges.txt",
+    ),
+    "chat template": (
+        "chat_template.jinja",
+        "chat_template.json",
+        "additional_chat_templates/*.jinja",
+    ),
+}
+_Stamp = tuple[Path, int, int]
+_known: dict[_Stamp, str] = {}
+
+
+def base_digests(folder: Path) -> dict[str, str]:
+    """Returns a digest of each part of a model: weights, config, tokenizer and chat template.
+
+    Those of the weights are remembered for as long as the program runs, by path, size and time of
+    change of their files.
+
+    Raises:
+        GymError: the folder holds no weights.
+    """
+    found = {part: _digest(_contents(folder, names)) for part, names in _PARTS.items()}
+    settings, template = _tokenizer_config(folder / _CONFIG)
+    found["tokenizer"] = _digest([(_CONFIG, settings), ("", found["tokenizer"].encode())])
+    found["chat template"] = _digest([(_CONFIG, template), ("", found["chat template"].encode())])
+    weights = ((file.name, _file_digest(file).encode()) for file in checkpoint_files(folder))
+    return {"weights": _digest(weights), **found}
+
+
+def check_same_base(env_file: Path, folder: Path) -> None:
+    """Makes sure that a run works on the base it began with; at its start stores what that is.
+
+    Raises:
+        InputError: the base has changed since; says which part.
+    """
+    if BASE_KEY not in read_env(env_file):
+        update_env(env_file, {BASE_KEY: base_digests(folder)})
+    refuse_other_base(env_file, folder)
+
+
+def refuse_other_base(env_file: Path, folder: Path) -> None:
+    """Refuses a base that a run did not begin with; one that stored none takes any.
+
+    Raises:
+        InputError: says which part of the base has changed.
+    """
+    stored = read_env(env_file).get(BASE_KEY)
+    if stored is None:
+        return
+    if not isinstance(stored, dict):
+        raise InputError(f"{env_file}: {BASE_KEY}: expected digests, got a damaged value")
+    told, now = cast("dict[str, Any]", stored), base_digests(folder)
+    if changed := [part for part, digest in now.items() if told.get(part) != digest]:
+        raise InputError(
+            f"model '{folder}': expected what run {env_file.parent.name} began with, "
+            f"got changed files: {', '.join(changed)}",
+            hint="put the old files back, or start a new run",
+        )
+
+
+def _contents(folder: Path, patterns: Iterable[str]) -> list[tuple[str, bytes]]:
+    files = (file for pattern in patterns for file in sorted(folder.glob(pattern)))
+    return [(file.name, file.read_bytes()) for file in files if file.is_file()]
+
+
+def _tokenizer_config(file: Path) -> tuple[bytes, bytes]:
+    """Returns the settings of a tokenizer, and apart from them the template that they may hold."""
+    content = file.read_bytes() if file.is_file() else b""
+    try:
+        found: object = json.loads(content)
+    except (ValueError, RecursionError):
+        return content, b""
+    if not isinstance(found, dict):
+        return content, b""
+    settings = cast("dict[str, Any]", found)
+    template = settings.pop(_TEMPLATE, None)
+    return json.dumps(settings, sort_keys=True).encode(), json.dumps(template).encode()
+
+
+def _digest(contents: Iterable[tuple[str, bytes]]) -> str:
+    whole = hashlib.sha256()
+    for name, content in contents:
+        whole.update(f"{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
+    return whole.hexdigest()
+
+
+def _file_digest(file: Path) -> str:
+    from zoo.core import file_digest
+
+    status = file.stat()
+    stamp = (file.absolute(), status.st_size, status.st_mtime_ns)
+    if stamp not in _known:
+        _known[stamp] = file_digest(file, zero_at=0, zero_len=0)
+    return _known[stamp]
