@@ -9,6 +9,7 @@ from zoo.gym.data.encode import encode_records
 from zoo.gym.data.read import read_dataset
 from zoo.gym.data.rows import EncodeOptions, as_chat
 from zoo.gym.data.tokenizer import load_tokenizer
+from zoo.gym.errors import InputError
 from zoo.models import resolve
 
 Shared = Callable[[str], Path]
@@ -22,7 +23,6 @@ Shared = Callable[[str], Path]
         ("sft/oasst_en_100_tree.jsonl", 100, "OASST tree"),
         ("sft/seed_tasks.jsonl", 175, "self-instruct"),
         ("text/tinystories_0-499.json", 500, "text"),
-        ("preference/instruction-data-with-preference.json", 1100, "alpaca"),
     ],
 )
 def test_every_row_is_used(shared: Shared, name: str, rows: int, found: str) -> None:
@@ -30,6 +30,12 @@ def test_every_row_is_used(shared: Shared, name: str, rows: int, found: str) -> 
     data = read_dataset([path])
     assert (len(data.records), data.problems) == (rows, ())
     assert data.formats == {str(path): found}
+
+
+@pytest.mark.parametrize("name", ["instruction-data-with-preference.json", "v1_dpo_demo.jsonl"])
+def test_preference_data_is_refused_as_what_it_is(shared: Shared, name: str) -> None:
+    with pytest.raises(InputError, match="preference data, with 'chosen"):
+        read_dataset([shared(f"data/preference/{name}")])
 
 
 def test_the_one_empty_row_of_98_is_reported_by_its_line(shared: Shared) -> None:

@@ -6,6 +6,7 @@ from typing import cast
 
 from zoo.gym.data.records import Message
 from zoo.gym.data.thinking import split_thinking
+from zoo.gym.data.weights import FLAG_KEYS, WEIGHT_KEYS, learned_by_flags
 from zoo.gym.errors import InputError
 
 ROLES = {
@@ -22,12 +23,11 @@ ROLES = {
 }
 """A role as data files name it -> the role of `Message`."""
 
-_ROLE_KEYS = ("role", "from")
-_CONTENT_KEYS = ("content", "value", "text")
-_REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
-_WEIGHT_KEYS = ("weight", "loss_weight")
-_MEDIA_KEYS = ("images", "image", "image_url", "videos", "video", "audios", "audio")
-_TOOL_KEYS = ("tool_calls", "function_call")
+ROLE_KEYS = ("role", "from")
+CONTENT_KEYS = ("content", "value", "text")
+REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
+MEDIA_KEYS = ("images", "image", "image_url", "videos", "video", "audios", "audio")
+TOOL_KEYS = ("tool_calls", "function_call")
 _SHOWN_CHARACTERS = 60
 
 _NAMES: dict[type, str] = {
@@ -131,19 +131,20 @@ def _message(value: object, where: str) -> Message:
         raise InputError(f"{where}: expected a message, got {type_name(value)}")
     fields = cast("dict[str, object]", value)
     role = _role(fields, where)
-    if any(fields.get(key) for key in _TOOL_KEYS):
+    if any(fields.get(key) for key in TOOL_KEYS):
         raise InputError(f"{where}: tool calls are not supported: expected turns of text")
     refuse_media(fields, f"{where}.")
-    key = _key(fields, _CONTENT_KEYS, where)
+    key = _key(fields, CONTENT_KEYS, where)
     content = text_of(fields[key], f"{where}.{key}")
+    learned = _is_learned(fields, where)
     if role != "assistant":
         return Message(role, content)
-    given = next((fields[key] for key in _REASONING_KEYS if fields.get(key) is not None), None)
+    given = next((fields[key] for key in REASONING_KEYS if fields.get(key) is not None), None)
     if given is None:
         reasoning, content = split_thinking(content)
     else:
         reasoning = text_of(given, f"{where} reasoning").strip("\n")
-    return Message(role, content, reasoning, learned=_is_learned(fields, where))
+    return Message(role, content, reasoning, learned=learned)
 
 
 def refuse_media(fields: Mapping[str, object], where: str = "") -> None:
@@ -152,7 +153,7 @@ def refuse_media(fields: Mapping[str, object], where: str = "") -> None:
     Raises:
         InputError: it does; the key is named.
     """
-    for key in _MEDIA_KEYS:
+    for key in MEDIA_KEYS:
         if fields.get(key):
             raise InputError(
                 f"'{where}{key}': pictures, sound and video are not seen: expected text alone"
@@ -160,7 +161,7 @@ def refuse_media(fields: Mapping[str, object], where: str = "") -> None:
 
 
 def _role(fields: dict[str, object], where: str) -> str:
-    role = fields[_key(fields, _ROLE_KEYS, where)]
+    role = fields[_key(fields, ROLE_KEYS, where)]
     if not isinstance(role, str):
         raise InputError(f"{where}: expected a role in words, got {type_name(role)}")
     if role not in ROLES:
@@ -186,9 +187,15 @@ def _quoted(fields: dict[str, object]) -> str:
 
 
 def _is_learned(fields: dict[str, object], where: str) -> bool:
-    weight = next((fields[key] for key in _WEIGHT_KEYS if fields.get(key) is not None), 1)
-    if isinstance(weight, bool) or not isinstance(weight, int | float):
-        raise InputError(f"{where}: weight: expected 0 or 1, got {type_name(weight)}")
-    if weight not in {0, 1}:
-        raise InputError(f"{where}: weight: expected 0 or 1, got {weight:g}")
-    return weight == 1
+    flag = learned_by_flags(fields, where)
+    flagged = any(fields.get(key) is not None for key in FLAG_KEYS)
+    learned = {flag} if flagged else set[bool]()
+    for weight in (fields[key] for key in WEIGHT_KEYS if fields.get(key) is not None):
+        if isinstance(weight, bool) or not isinstance(weight, int | float):
+            raise InputError(f"{where}: weight: expected 0 or 1, got {type_name(weight)}")
+        if weight not in {0, 1}:
+            raise InputError(f"{where}: weight: expected 0 or 1, got {weight:g}")
+        learned.add(weight == 1)
+    if len(learned) > 1:
+        raise InputError(f"{where}: both learned and not learned: expected 'weight' alone, 0 or 1")
+    return learned != {False}

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import cast
 
 from zoo.gym.data.chat import (
+    MEDIA_KEYS,
     parse_chat,
     parse_turns,
     refuse_media,
@@ -13,6 +14,13 @@ from zoo.gym.data.chat import (
     shown,
     text_of,
     type_name,
+)
+from zoo.gym.data.keys import (
+    NEEDS_PREFERENCE,
+    SYSTEM_KEYS,
+    preference_keys,
+    refuse_unlearnable,
+    with_system,
 )
 from zoo.gym.data.oasst import best_path
 from zoo.gym.data.records import Message, Record
@@ -30,11 +38,18 @@ class Format:
         name: as it is told to the user.
         keys: a row that has all of them is of this format.
         parse: row, source -> records.
+        also: further keys that are read or refused.
     """
 
     name: str
     keys: tuple[str, ...]
     parse: Callable[[Fields, str], list[Record]]
+    also: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Every key that is read or refused."""
+        return frozenset((*self.keys, *self.also))
 
 
 def parse_row(value: object, source: str) -> tuple[str, list[Record]]:
@@ -52,16 +67,39 @@ def parse_row(value: object, source: str) -> tuple[str, list[Record]]:
     if not isinstance(value, dict):
         raise InputError(f"expected an object, got {type_name(value)}")
     row = cast("Fields", value)
-    for known in FORMATS:
-        if all(key in row for key in known.keys):
-            if known.name != "text":
-                refuse_media(row)
-            return known.name, known.parse(row, source)
-    raise InputError(_unknown(row))
+    known = _format_of(row)
+    refuse_unlearnable(row, is_text=known.name == "text")
+    if known.name != "text":
+        refuse_media(row)
+    return known.name, known.parse(row, source)
+
+
+def _format_of(row: Fields) -> Format:
+    """Returns the format of a row; a key whose value is null counts where no other format fits.
+
+    Raises:
+        InputError: no format fits, or two do.
+    """
+    fits = [known for known in FORMATS if all(row.get(key) is not None for key in known.keys)]
+    if not fits:
+        fits = [known for known in FORMATS if all(key in row for key in known.keys)][:1]
+    if not fits:
+        raise InputError(_unknown(row))
+    first, *others = fits
+    if first.name not in _CHATS:  # next to a pair stands the same in the words of a template
+        others = [known for known in others if known.name != "text"]
+    if others:
+        keys = " and ".join(
+            " with ".join(f"{key!r}" for key in known.keys) for known in (first, others[0])
+        )
+        raise InputError(f"two formats in one row: expected one, got {keys}")
+    return first
 
 
 def _unknown(row: Fields) -> str:
     """Says what the row has, which format is nearest, and what that one lacks."""
+    if preferred := preference_keys(row):
+        return f"preference data, with {preferred}: {NEEDS_PREFERENCE}"
     keys = ", ".join(shown(key) for key in list(row)[:8]) or "none"
     near = max(FORMATS, key=lambda known: _likeness(row, known))
     if not _likeness(row, near):
@@ -86,23 +124,19 @@ def _known_keys() -> str:
 
 def _messages(row: Fields, source: str) -> list[Record]:
     _refuse_tools(row)
-    return [Record(source, "chat", messages=parse_chat(row["messages"], "messages"))]
+    turns = parse_chat(row["messages"], "messages")
+    return [Record(source, "chat", messages=with_system(row, turns))]
 
 
 def _sharegpt(row: Fields, source: str) -> list[Record]:
     _refuse_tools(row)
     turns = parse_chat(row["conversations"], "conversations")
-    return [Record(source, "chat", messages=(*_system(row), *turns))]
+    return [Record(source, "chat", messages=with_system(row, turns))]
 
 
 def _refuse_tools(row: Fields) -> None:
     if row.get("tools") or row.get("functions"):
         raise InputError("'tools': tool calls are not supported: expected turns of text")
-
-
-def _system(row: Fields) -> tuple[Message, ...]:
-    system = _optional(row, "system")
-    return (Message("system", system),) if system.strip() else ()
 
 
 def _optional(row: Fields, key: str) -> str:
@@ -123,11 +157,19 @@ def _oasst(row: Fields, source: str) -> list[Record]:
 
 def _prompt_completion(row: Fields, source: str) -> list[Record]:
     if isinstance(row["prompt"], list) and isinstance(row["completion"], list):
-        return [Record(source, "chat", messages=_turns_apart(row))]
+        return [Record(source, "chat", messages=with_system(row, _turns_apart(row)))]
+    return [_pair(row, "completion", source)]
+
+
+def _prompt_response(row: Fields, source: str) -> list[Record]:
+    return [_pair(row, "response", source)]
+
+
+def _pair(row: Fields, answer: str, source: str) -> Record:
     prompt = text_of(row["prompt"], "prompt")
-    completion = text_of(row["completion"], "completion")
+    completion = text_of(row[answer], answer)
     _refuse_empty(prompt, completion)
-    return [Record(source, "completion", prompt=prompt, completion=completion)]
+    return Record(source, "completion", with_system(row, ()), prompt, completion)
 
 
 def _turns_apart(row: Fields) -> tuple[Message, ...]:
@@ -145,7 +187,13 @@ def _refuse_empty(prompt: str, completion: str) -> None:
 
 
 def _alpaca(row: Fields, source: str) -> list[Record]:
-    return [_instruction(row, row, source, (*_system(row), *_history(row)))]
+    before = with_system(row, _history(row))
+    return [_instruction(row, row, source, before)]
+
+
+def _dolly(row: Fields, source: str) -> list[Record]:
+    case: Fields = {"input": row.get("context"), "output": row["response"]}
+    return [_instruction(row, case, source, with_system(row, ()))]
 
 
 def _self_instruct(row: Fields, source: str) -> list[Record]:
@@ -155,7 +203,8 @@ def _self_instruct(row: Fields, source: str) -> list[Record]:
     known = cast("list[object]", instances)
     if not known or not all(isinstance(one, dict) and "output" in one for one in known):
         raise InputError("'instances': expected a list of objects with 'output'")
-    return [_instruction(row, one, source, ()) for one in cast("list[Fields]", known)]
+    before = with_system(row, ())
+    return [_instruction(row, one, source, before) for one in cast("list[Fields]", known)]
 
 
 def _instruction(row: Fields, case: Fields, source: str, before: tuple[Message, ...]) -> Record:
@@ -188,13 +237,22 @@ def _text(row: Fields, source: str) -> list[Record]:
     return [Record(source, "text", text=text)]
 
 
+_CHATS = ("OpenAI messages", "ShareGPT")
+_BESIDE = (*SYSTEM_KEYS, *MEDIA_KEYS, "label")
+_BESIDE_CHAT = (*_BESIDE, "tools", "functions")
+
 FORMATS = (
-    Format("OpenAI messages", ("messages",), _messages),
-    Format("ShareGPT", ("conversations",), _sharegpt),
-    Format("OASST tree", ("message_tree_id", "prompt"), _oasst),
-    Format("prompt/completion", ("prompt", "completion"), _prompt_completion),
-    Format("alpaca", ("instruction", "output"), _alpaca),
-    Format("self-instruct", ("instruction", "instances"), _self_instruct),
+    Format("OpenAI messages", ("messages",), _messages, _BESIDE_CHAT),
+    Format("ShareGPT", ("conversations",), _sharegpt, _BESIDE_CHAT),
+    Format("OASST tree", ("message_tree_id", "prompt"), _oasst, ("tree_state", *MEDIA_KEYS)),
+    Format("prompt/completion", ("prompt", "completion"), _prompt_completion, _BESIDE),
+    Format("alpaca", ("instruction", "output"), _alpaca, (*_BESIDE, "input", "history")),
+    Format("self-instruct", ("instruction", "instances"), _self_instruct, _BESIDE),
+    Format("dolly", ("instruction", "response"), _dolly, (*_BESIDE, "context")),
+    Format("prompt/response", ("prompt", "response"), _prompt_response, _BESIDE),
     Format("text", ("text",), _text),
 )
-"""Every known format; the first whose keys a row has is the row's."""
+"""Every known format; a row is of the one whose keys it has."""
+
+READS = {known.name: known.reads for known in FORMATS}
+"""A format's name -> every key that it reads."""

@@ -148,6 +148,7 @@ def inspect_dataset(
         think=options.think,
         date=options.date,
         warnings=(
+            *data.notes,
             *_nothing_real(encoder, whole, rows),
             *notes_of(data.records, encoder, truncated=truncated, unlearned=unlearned),
         ),

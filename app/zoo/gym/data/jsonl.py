@@ -5,6 +5,7 @@ by element; after an error in it nothing more can be told apart, so that is refu
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,22 @@ from zoo.gym.data.records import Problem
 from zoo.gym.errors import InputError
 
 _SPACE = " \t\r\n"
+
+
+class RepeatedKeyError(InputError):
+    """A row has one key twice: which of the two is meant cannot be told."""
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise RepeatedKeyError(f"the key {twice[:60]!r} stands twice: expected it once")
+    return fields
+
+
 _DECODER = json.JSONDecoder()
+_STRICT = json.JSONDecoder(object_pairs_hook=_unique)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +97,12 @@ def decode(raw: bytes) -> object:
     """Returns the one JSON value of a line.
 
     Raises:
-        InputError: it is not UTF-8, not JSON, cut, nested too deeply, or no Unicode text.
+        InputError: it is not UTF-8, not JSON, cut, nested too deeply, no Unicode text, or has a
+            key twice in one object.
     """
     try:
         text = raw.decode("utf-8")
-        value: object = json.loads(text)
+        value: object = _STRICT.decode(text)
     except UnicodeDecodeError as error:
         wrong, column = raw[error.start], error.start + 1
         raise InputError(f"not UTF-8 text: got byte 0x{wrong:02x} at column {column}") from None
@@ -123,6 +140,8 @@ def _object_rows(path: Path) -> Iterator[Row | Problem]:
     if path.suffix.lower() == ".json":
         try:
             yield Row(1, decode(path.read_bytes().removeprefix(BOM)))
+        except RepeatedKeyError as error:
+            yield Problem(f"{path}:1", error.message)
         except InputError:
             yield from _line_rows(path)
     else:
@@ -142,6 +161,7 @@ def _list_rows(path: Path) -> Iterator[Row | Problem]:
             number = error.lineno if isinstance(error, json.JSONDecodeError) else line
             raise InputError(f"{path}:{number}: {_reason(error)}") from None
         try:
+            _refuse_repeated_keys(text, seen)
             _refuse_lone_surrogates(value, text[seen:end])
             yield Row(line, value)
         except InputError as error:
@@ -149,6 +169,14 @@ def _list_rows(path: Path) -> Iterator[Row | Problem]:
     if text[at + 1 :].strip(_SPACE):
         line += text.count("\n", seen, at)
         raise InputError(f"{path}:{line}: not valid JSON: expected one list, got more after it")
+
+
+def _refuse_repeated_keys(text: str, at: int) -> None:
+    """Decodes a value a second time; the first had to find its end, repeated keys or not."""
+    try:
+        _STRICT.raw_decode(text, at)
+    except RecursionError:  # the check takes more of the stack
+        raise InputError("nested too deeply to be read") from None
 
 
 def _after_value(text: str, end: int) -> int:

@@ -1,19 +1,36 @@
 """Reads data files into records, whatever known format each row has."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from zoo.gym.data.files import check_file
-from zoo.gym.data.formats import parse_row
-from zoo.gym.data.jsonl import decode, read_rows
+from zoo.gym.data.formats import READS, parse_row
+from zoo.gym.data.jsonl import RepeatedKeyError, Row, decode, read_rows
+from zoo.gym.data.keys import NEEDS_PREFERENCE, unread_keys, unread_note
 from zoo.gym.data.records import Dataset, Problem, Record
 from zoo.gym.data.text import read_paragraphs
 from zoo.gym.errors import InputError
+from zoo.gym.terminal import visible
 
 _JSON = frozenset({".json", ".jsonl", ".ndjson"})
 _PROSE = frozenset({".txt", ".text", ".md", ".markdown", ".rst"})
 _PLAIN_TEXT = "plain text"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row with what its file is judged by; it has records, or a problem."""
+
+    source: str
+    format: str = ""
+    records: tuple[Record, ...] = ()
+    unread: frozenset[str] = frozenset()
+    label: bool | None = None
+    problem: Problem | None = None
 
 
 def read_dataset(paths: Sequence[Path]) -> Dataset:
@@ -29,19 +46,49 @@ def read_dataset(paths: Sequence[Path]) -> Dataset:
         NotAvailableError: a file is absent.
         InputError: a file is empty, not text, a list with a fault in it, or has no usable row.
     """
+    for path in paths:
+        check_file(path)
     records: list[Record] = []
     problems: list[Problem] = []
     formats: dict[str, str] = {}
+    notes = list(_repeated(paths))
     for path in paths:
-        rows = list(_read_file(path))
-        found = [record for _, row in rows if not isinstance(row, Problem) for record in row]
-        wrong = [row for _, row in rows if isinstance(row, Problem)]
+        rows = _refuse_labelled(list(_read_file(path)))
+        found = [record for row in rows for record in row.records]
+        wrong = [row.problem for row in rows if row.problem]
         if not found:
             raise _nothing_usable(path, wrong)
         records += found
         problems += wrong
-        formats[str(path)] = " + ".join(dict.fromkeys(name for name, _ in rows if name))
-    return Dataset(tuple(records), tuple(problems), formats)
+        formats[str(path)] = " + ".join(dict.fromkeys(row.format for row in rows if row.format))
+        if unread := Counter(key for row in rows for key in row.unread):
+            notes.append(unread_note(visible(str(path)), unread))
+    return Dataset(tuple(records), tuple(problems), formats, tuple(dict.fromkeys(notes)))
+
+
+def _repeated(paths: Sequence[Path]) -> Iterator[str]:
+    """Names files that are given more than once, by whatever names."""
+    same: dict[tuple[int, int], list[Path]] = {}
+    for path in paths:
+        found = path.stat()
+        same.setdefault((found.st_dev, found.st_ino), []).append(path)
+    for given in same.values():
+        if len(given) > 1:
+            names = " and ".join(dict.fromkeys(visible(str(path)) for path in given))
+            yield f"{names}: one file, given {len(given)} times: each time its rows are learned"
+
+
+def _refuse_labelled(rows: list[_Row]) -> list[_Row]:
+    """Takes out good answers too where a file has bad ones: both are for a preference method."""
+    if not any(row.label is False for row in rows):
+        return rows
+    reason = f"'label', and other rows have it false: {NEEDS_PREFERENCE}"
+    return [
+        replace(row, format="", records=(), unread=frozenset(), problem=Problem(row.source, reason))
+        if row.label and not row.problem
+        else row
+        for row in rows
+    ]
 
 
 def _nothing_usable(path: Path, problems: Sequence[Problem]) -> InputError:
@@ -51,21 +98,29 @@ def _nothing_usable(path: Path, problems: Sequence[Problem]) -> InputError:
     return InputError(str(problems[0]), hint=hint)
 
 
-def _read_file(path: Path) -> Iterator[tuple[str, list[Record] | Problem]]:
+def _read_file(path: Path) -> Iterator[_Row]:
     head = check_file(path)
     if not _holds_json(path, head):
         for record in read_paragraphs(path):
-            yield _PLAIN_TEXT, [record]
+            yield _Row(record.source, _PLAIN_TEXT, (record,))
         return
     for row in read_rows(path):
-        if isinstance(row, Problem):
-            yield "", row
-            continue
-        source = f"{path}:{row.line}"
-        try:
-            yield parse_row(row.value, source)
-        except InputError as error:
-            yield "", Problem(source, error.message)
+        yield _Row(row.where, problem=row) if isinstance(row, Problem) else _parsed(row, path)
+
+
+def _parsed(row: Row, path: Path) -> _Row:
+    source, value = f"{path}:{row.line}", row.value
+    try:
+        name, records = parse_row(value, source)
+    except InputError as error:
+        return _Row(source, problem=Problem(source, error.message), label=_label(value))
+    label = None if name == "text" else _label(value)
+    return _Row(source, name, tuple(records), unread_keys(value, READS[name]), label)
+
+
+def _label(value: object) -> bool | None:
+    label = cast("dict[str, object]", value).get("label") if isinstance(value, dict) else None
+    return label if isinstance(label, bool) else None
 
 
 def _holds_json(path: Path, head: bytes) -> bool:
@@ -76,6 +131,8 @@ def _holds_json(path: Path, head: bytes) -> bool:
     first = head.lstrip().split(b"\n", 1)[0]
     try:
         return isinstance(decode(first), dict)
+    except RepeatedKeyError:
+        return True
     except InputError:
         return False
 

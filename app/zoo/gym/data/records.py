@@ -75,8 +75,10 @@ class Dataset:
         records: the usable rows.
         problems: the rows that were kept out.
         formats: file -> the format that was found in it.
+        notes: a sentence for each file whose keys are not all read, or that is given twice.
     """
 
     records: tuple[Record, ...]
     problems: tuple[Problem, ...]
     formats: dict[str, str]
+    notes: tuple[str, ...] = ()

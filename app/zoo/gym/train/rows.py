@@ -85,11 +85,14 @@ def prepare_rows(
         problems=(*dataset.problems, *learned.problems, *kept.problems),
         truncated=truncated,
         unlearned=unlearned,
-        notes=notes_of(
-            dataset.records,
-            make_encoder(tokenizer, options),
-            truncated=truncated,
-            unlearned=unlearned,
+        notes=(
+            *dataset.notes,
+            *notes_of(
+                dataset.records,
+                make_encoder(tokenizer, options),
+                truncated=truncated,
+                unlearned=unlearned,
+            ),
         ),
         cutoff_len=options.cutoff_len,
         system=common_system(dataset.records),

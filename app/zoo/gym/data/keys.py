@@ -1,0 +1,165 @@
+"""Keys of a row beside its text: each is obeyed, refused or reported, none is passed over."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Set
+from typing import cast
+
+from zoo.gym.data.chat import (
+    CONTENT_KEYS,
+    MEDIA_KEYS,
+    REASONING_KEYS,
+    ROLE_KEYS,
+    ROLES,
+    TOOL_KEYS,
+    shown,
+    type_name,
+)
+from zoo.gym.data.records import Message
+from zoo.gym.data.weights import FLAG_KEYS, WEIGHT_KEYS, learned_by_flags
+from zoo.gym.errors import InputError
+
+Fields = dict[str, object]
+
+SYSTEM_KEYS = ("system", "system_prompt")
+"""A row's keys for a system prompt that is no turn."""
+
+NEEDS_PREFERENCE = "expected one answer to learn; better and worse answers need a preference method"
+"""Why supervised training takes no preference data."""
+
+_ROW_WEIGHTS = (*WEIGHT_KEYS, "sample_weight")
+_PREFERENCE_KEYS = ("chosen", "rejected", "chosen_messages", "rejected_messages")
+_TURN_KEYS = frozenset(
+    (*ROLE_KEYS, *CONTENT_KEYS, *REASONING_KEYS, *TOOL_KEYS, *MEDIA_KEYS, *WEIGHT_KEYS, *FLAG_KEYS)
+)
+_PART_KEYS = {
+    "messages": _TURN_KEYS,
+    "conversations": _TURN_KEYS,
+    "prompt": _TURN_KEYS,
+    "completion": _TURN_KEYS,
+    "instances": frozenset(("input", "output")),
+}
+_METADATA = frozenset(
+    [
+        "id",
+        "idx",
+        "index",
+        "uuid",
+        "source",
+        "dataset",
+        "category",
+        "url",
+        "license",
+        "lang",
+        "language",
+        "date",
+        "created",
+        "created_at",
+        "timestamp",
+    ]
+)
+"""What rows are filed under; nobody expects a model to learn it."""
+
+_MOST_NAMED = 8
+
+
+def preference_keys(row: Fields) -> str:
+    """Returns the keys by which a row is preference data, in words; empty for none."""
+    found = [key for key in _PREFERENCE_KEYS if isinstance(row.get(key), str | list | dict)]
+    return " and ".join(f"{key!r}" for key in found if row[key])
+
+
+def refuse_unlearnable(row: Fields, *, is_text: bool) -> None:
+    """Refuses a row that by its own keys is not to be learned, or not in full.
+
+    Args:
+        row: the decoded row.
+        is_text: the row has no answer that a label could be about.
+
+    Raises:
+        InputError: it holds better and worse answers, is labelled as a bad answer, or has a
+            weight other than 1.
+    """
+    if keys := preference_keys(row):
+        raise InputError(f"preference data, with {keys}: {NEEDS_PREFERENCE}")
+    if row.get("label") is False and not is_text:
+        raise InputError(f"'label' is false: {NEEDS_PREFERENCE}")
+    for key in _ROW_WEIGHTS:
+        weight = row.get(key)
+        if weight is None:
+            continue
+        if isinstance(weight, bool) or not isinstance(weight, int | float):
+            raise InputError(f"{key!r}: expected 0 or 1, got {type_name(weight)}")
+        if weight == 0:
+            raise InputError(f"{key!r} is 0: the row is left out")
+        if weight != 1:
+            raise InputError(f"{key!r}: expected 0 or 1, got {weight:g}")
+    if not learned_by_flags({key: row[key] for key in FLAG_KEYS if row.get(key) is False}, "row"):
+        raise InputError("the row is left out: it is marked as not to be trained on")
+
+
+def with_system(row: Fields, turns: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Returns turns behind the system prompt that the row has as a key of its own.
+
+    Raises:
+        InputError: the row has two system prompts, or one that is no text.
+    """
+    given: dict[str, str] = {}
+    for key in SYSTEM_KEYS:
+        value = row.get(key)
+        if value is not None and not isinstance(value, str):
+            raise InputError(f"{key!r}: expected text, got {type_name(value)}")
+        if value and value.strip():
+            given[value] = key
+    if turns and turns[0].role == "system":
+        if any(text != turns[0].content for text in given):
+            key = next(iter(given.values()))
+            raise InputError(f"two system prompts: expected {key!r} or a system turn, got both")
+        return turns
+    if len(given) > 1:
+        raise InputError("two system prompts: expected 'system' or 'system_prompt', got both")
+    return (*(Message("system", text) for text in given), *turns)
+
+
+def unread_keys(value: object, reads: frozenset[str]) -> frozenset[str]:
+    """Returns the keys of a row that say something and are not read, metadata left out.
+
+    Args:
+        value: the decoded row.
+        reads: the keys that its format reads.
+    """
+    if not isinstance(value, dict):
+        return frozenset()
+    row = cast("Fields", value)
+    known = {*reads, *_ROW_WEIGHTS, *(key for key in FLAG_KEYS if isinstance(row.get(key), bool))}
+    if not isinstance(row.get("label"), bool):  # a class of a text, not a verdict on an answer
+        known.discard("label")
+    return frozenset((*_unread(row, known), *_unread_parts(row, reads)))
+
+
+def _unread(fields: Fields, known: Set[str]) -> Iterator[str]:
+    for key, value in fields.items():
+        empty = value is None or value in ("", [], {})
+        if not (empty or key in known or key in _METADATA or key.endswith("_id")):
+            yield key
+
+
+def _unread_parts(row: Fields, reads: frozenset[str]) -> Iterator[str]:
+    for key, known in _PART_KEYS.items():
+        parts = row.get(key) if key in reads else None
+        for part in cast("list[object]", parts) if isinstance(parts, list) else ():
+            if not isinstance(part, dict):
+                continue
+            fields = cast("Fields", part)
+            yield from (f"{key}[].{name}" for name in _unread(fields, known))
+            role = fields.get("role", fields.get("from"))
+            if isinstance(role, str) and ROLES.get(role, "assistant") != "assistant":
+                marks = (name for name in (*WEIGHT_KEYS, *FLAG_KEYS) if fields.get(name))
+                yield from (f"{key}[].{name} of a {ROLES[role]} turn" for name in marks)
+
+
+def unread_note(path: str, counts: Mapping[str, int]) -> str:
+    """Returns the sentence that names the keys of a file that are not read."""
+    most = Counter(counts).most_common(_MOST_NAMED)
+    named = ", ".join(f"{shown(key)} ({count} rows)" for key, count in most)
+    more = f" and {len(counts) - len(most)} more" if len(counts) > len(most) else ""
+    return f"{path}: keys that are not read: {named}{more}"
