@@ -95,7 +95,7 @@ def test_windows_of_text_learn_every_token_but_the_first_once(
     tokenizer = byte_tokenizer(None, bos=bos)
     stream = ("<s>" if bos else "") + "\n\n".join(parts)
     ids = tokenizer(stream, add_special_tokens=False)["input_ids"]
-    if len(ids) < 2:
+    if not tokenizer.decode(ids[1:]).strip():  # blanks alone are refused
         return
     examples = encoded(tokenizer, *texts(*parts), cutoff_len=cutoff_len).examples
     assert [token for e in examples for token in e.ids[e.mask].tolist()] == ids[1:]
