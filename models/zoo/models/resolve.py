@@ -72,6 +72,28 @@ def resolve(
     return Resolved(name, parsed.id, folder.name, folder, parsed.notice)
 
 
+def model_of_folder(folder: Path) -> Name | None:
+    """Returns which known model a folder holds: zen-pico, or the hub's as its cache names it."""
+    if folder.resolve() == pico_folder().resolve():
+        return Name(PICO)
+    found = _SNAPSHOT.search(folder.absolute().as_posix())
+    return Name(f"{found['org']}/{found['name']}", found["revision"]) if found else None
+
+
+def model_of_text(text: object, revision: object = None) -> Name | None:
+    """Returns which known model a file's words mean; None for a folder without a known one."""
+    if not isinstance(text, str) or not text:
+        return None
+    if is_path(text):
+        return model_of_folder(Path(text).expanduser())
+    try:
+        name = parse_name(text)
+    except NotAvailableError:
+        return None
+    given = revision if isinstance(revision, str) and revision else None
+    return Name(name.id, name.revision or given)
+
+
 def is_path(name: str) -> bool:
     """Returns True when `name` is meant as a path: it looks like one, or a model is there."""
     separators = {"/", os.sep, os.altsep or os.sep}

@@ -116,13 +116,19 @@ def open_chat(
 
     Raises:
         InputError: the folder, adapter or delta cannot be used.
+
+    Warns:
+        GymWarning: the adapter names another base, or changes nothing.
     """
     from zoo.backends import load_backend
     from zoo.backends.base import Sampling
     from zoo.backends.threads import choose_threads, use_threads
+    from zoo.gym.delta.doubts import warn_of_no_effect, warn_of_other_base
     from zoo.gym.products import chosen_dtype
     from zoo.models.folder import count_parameters, model_positions, vocabulary_size
 
+    if adapter is not None:
+        warn_of_other_base(adapter, base)
     tokenizer = load_tokenizer(base)
     use_threads(choose_threads(count_parameters(base)))
     today = dt.datetime.now().astimezone().date().isoformat()
@@ -142,6 +148,8 @@ def open_chat(
         backend = load_backend()
         dtype = chosen_dtype(folder, backend.name)
         policy = backend.load(folder, adapter=on_top, dtype=dtype)
+        if adapter is not None and on_top is adapter:
+            warn_of_no_effect(adapter)
         known = vocabulary_size(base)
         options = EncodeOptions(cutoff_len=positions or 1 << 20, date=today, vocabulary=known)
         yield ChatSession(policy, tokenizer, options, sampling, positions, seed, system)

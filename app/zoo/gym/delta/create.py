@@ -18,6 +18,7 @@ from zoo.gym.delta.ahead import reading_ahead
 from zoo.gym.delta.codec import Encoded
 from zoo.gym.delta.coding import Coding, LowRank, choose_coding, form_of
 from zoo.gym.delta.container import Delta, is_delta, load_delta
+from zoo.gym.delta.doubts import warn_of_other_base
 from zoo.gym.delta.encode import adapter_names, encode_adapted, encode_weight, weight_names
 from zoo.gym.delta.header import Base, DeltaHeader, Form, Quality
 from zoo.gym.delta.identity import IdentityHasher
@@ -111,10 +112,15 @@ def create_delta(
         InputError: the two do not fit, a value is not finite, nothing changed, or the form cannot
             be made of this source.
         StorageError: the file cannot be written.
+
+    Warns:
+        GymWarning: the adapter names another base.
     """
     from_adapter = is_adapter(source)
     coding = choose_coding(config or DeltaConfig(), from_adapter=from_adapter)
     before = open_weights(base)
+    if from_adapter:
+        warn_of_other_base(source, base)
     adapter = read_adapter(source, before) if from_adapter else None
     after = adapter.weights if adapter else named_as(open_weights(source), before)
     _refuse_overwriting(out, before, after)

@@ -1,0 +1,56 @@
+"""What an adapter on disk makes its user doubt."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.gym.delta.lora import write_lora
+from zoo.gym.chat import open_chat
+from zoo.gym.delta import create_delta
+from zoo.gym.delta.doubts import warn_of_other_base
+from zoo.gym.errors import GymWarning
+from zoo.models import pico_folder
+
+OTHER = [
+    ("Qwen/Qwen3-0.6B", None, "'Qwen/Qwen3-0.6B', and is used on 'zen-pico'"),
+    ("zen-nano", None, "'Qwen/Qwen3-0.6B', and is used on 'zen-pico'"),
+    ("/old/models--Qwen--Qwen3-4B/snapshots/" + "0" * 40, None, "'Qwen/Qwen3-4B', and is used"),
+    ("zen-pico", "0123abc", "'zen-pico@0123abc', and is used on 'zen-pico'"),
+]
+
+
+@pytest.mark.parametrize(("base", "revision", "words"), OTHER)
+def test_an_adapter_that_names_another_base_is_used_with_a_warning(
+    tmp_path: Path, base: str, revision: str | None, words: str
+) -> None:
+    folder = write_lora(tmp_path / "a", base, revision=revision)
+    with pytest.warns(GymWarning, match=words):
+        warn_of_other_base(folder, pico_folder())
+
+
+@pytest.mark.parametrize("base", ["zen-pico", "/moved/away", "some-folder", str(pico_folder())])
+def test_an_adapter_that_names_no_other_known_base_is_used_without_a_word(
+    tmp_path: Path, base: str
+) -> None:
+    warn_of_other_base(write_lora(tmp_path / "a", base, revision="main"), pico_folder())
+
+
+def test_delta_create_and_chat_warn_of_another_base(tmp_path: Path) -> None:
+    write_lora(tmp_path / "a", "Qwen/Qwen3-0.6B")
+    with pytest.warns(GymWarning, match="made for 'Qwen/Qwen3-0.6B'"):
+        create_delta(tmp_path / "a", base=pico_folder(), base_id="zen-pico", out=tmp_path / "d")
+    with (
+        pytest.warns(GymWarning, match="made for 'Qwen/Qwen3-0.6B'"),
+        open_chat(pico_folder(), adapter=tmp_path / "a"),
+    ):
+        pass
+
+
+def test_an_adapter_without_effect_is_chatted_with_under_a_warning(tmp_path: Path) -> None:
+    with (
+        pytest.warns(GymWarning, match="this adapter changes nothing"),
+        open_chat(pico_folder(), adapter=write_lora(tmp_path / "zero", step=0.0)),
+    ):
+        pass
+    with open_chat(pico_folder(), adapter=write_lora(tmp_path / "some")):
+        pass
