@@ -146,6 +146,27 @@ def test_given_rows_that_the_run_has_all_learned_are_refused(run: Path) -> None:
         rows_of_files([path], settings(run), pico_folder(), run)
 
 
+def as_messages(row: dict[str, str]) -> dict[str, list[dict[str, str]]]:
+    pair = (("user", row["prompt"]), ("assistant", row["completion"]))
+    return {"messages": [{"role": role, "content": text} for role, text in pair]}
+
+
+def test_learned_rows_in_another_format_are_left_out(run: Path) -> None:
+    given = run.parent / "given.jsonl"
+    given.write_text("".join(json.dumps(as_messages(row)) + "\n" for row in TEN))
+    measured = rows_of_files([given], settings(run), pico_folder(), run)
+    assert (len(measured.examples), measured.held_out) == (2, True)
+    assert measured.notes == ("8 of 10 rows left out: the run has learned them",)
+
+
+def test_rows_are_held_out_only_of_a_run_whose_learned_rows_are_known(run: Path) -> None:
+    given = write(run.parent / "given.jsonl", [{"prompt": "Other?", "completion": "Yes."}])
+    assert rows_of_files([given], settings(run), pico_folder(), run).held_out is True
+    assert rows_of_files([given], settings(run), pico_folder(), None).held_out is None
+    write(run.parent / "rows.jsonl", TEN[1:])
+    assert rows_of_files([given], settings(run), pico_folder(), run).held_out is None
+
+
 def test_the_run_s_own_file_given_again_means_its_held_out_rows(run: Path) -> None:
     copy = write(run.parent / "copy.jsonl", TEN)
     measured = rows_of_files([copy], settings(run), pico_folder(), run)

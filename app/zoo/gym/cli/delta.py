@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +17,7 @@ from zoo.gym.cli.sources import (
     delta_base,
     resolve_base,
     result_of,
+    run_around,
     run_config,
     run_or_path,
 )
@@ -28,9 +29,9 @@ from zoo.gym.jobs import Run
 from zoo.gym.words import human_bytes
 
 if TYPE_CHECKING:
-    from zoo.gym.data import Example
-    from zoo.gym.delta import DeltaReport, Origin
+    from zoo.gym.delta import DeltaReport, Origin, QualityInput
     from zoo.gym.delta.zeros import Masked
+    from zoo.gym.train.measuring import Measuring
 
 BROKEN = 2
 """Exit code of a delta that fails a check."""
@@ -73,7 +74,7 @@ def create(
         offline: never use the network, not even after a question
         as_json: print one JSON object as stdout's last line
     """
-    from zoo.gym.delta import QualityInput, create_delta
+    from zoo.gym.delta import create_delta
     from zoo.gym.train.base import refuse_other_base
 
     screen, found = Output(as_json), _source(source)
@@ -82,7 +83,8 @@ def create(
     model = resolve_base(base, found.base, "--base", yes=yes, offline=offline)
     if found.run is not None and found.run.env_file.is_file():
         refuse_other_base(found.run.env_file, model.folder)
-    examples = _sample(_examples(found, data, model.folder, screen), model.folder, rows, screen)
+    measuring = _examples(found, data, model.folder, screen)
+    measuring = _sample(measuring, model.folder, rows, screen)
     report = create_delta(
         found.path,
         base=model.folder,
@@ -91,10 +93,10 @@ def create(
         out=target,
         config=DeltaConfig.model_validate(settings),
         origin=_origin(found),
-        quality=QualityInput(examples) if examples else None,
+        quality=_quality(measuring),
         watch=tell_pass(screen),
     )
-    _tell_report(report, screen)
+    _tell_report(report, data, screen)
     screen.result(report.as_json())
     return 0
 
@@ -182,29 +184,31 @@ def check(
         offline: never use the network, not even after a question
         as_json: print one JSON object as stdout's last line
     """
-    from zoo.gym.delta import QualityInput, check_delta
+    from zoo.gym.delta import check_delta
+    from zoo.gym.train.measuring import Measuring
 
     screen, path = Output(as_json), existing(file, "a delta file")
     told = delta_base(path) if data and base is None else None
     model = None
     if base or told:
         model = resolve_base(base, told, "--base", yes=yes, offline=offline)
-    examples: Sequence[Example] = ()
+    measuring = Measuring()
     if model:
         given = _Source(path, None, None, None, path.stem)
-        examples = _sample(_examples(given, data, model.folder, screen), model.folder, rows, screen)
+        measuring = _examples(given, data, model.folder, screen)
+        measuring = _sample(measuring, model.folder, rows, screen)
     checks = check_delta(
         path,
         base=model.folder if model else None,
         base_id=model.id if model else None,
-        quality=QualityInput(examples) if examples else None,
+        quality=_quality(measuring),
     )
     words = {True: "ok", False: "FAILED", None: "not made"}
     for item in checks:
         screen.answer(f"{item.name:<9} {words[item.ok]:<9} {item.detail}")
     broken = [item for item in checks if item.ok is False]
-    if examples and not broken:
-        _warn_of_learned(path, data, screen)
+    if measuring.held_out is False and not broken:
+        screen.say("warning: these files are what it was trained on: most rows are not held out")
     answer = {"checks": [item.as_json() for item in checks], "passed": not broken}
     if broken:
         message = f"check {broken[0].name} failed: {broken[0].detail}"
@@ -220,14 +224,17 @@ def _source(source: str) -> _Source:
     if isinstance(found, Run):
         config = run_config(found)
         return _Source(result_of(found), config.model_name_or_path, found, config, found.id)
+    run = run_around(found)
+    if run is not None:
+        config = run_config(run)
+        return _Source(found, config.model_name_or_path, run, config, run.id)
     told = adapter_base(found) if found.is_dir() and is_adapter(found) else None
     return _Source(found, told, None, None, found.stem)
 
 
-def _examples(
-    source: _Source, data: Sequence[str], folder: Path, screen: Output
-) -> "Sequence[Example]":
+def _examples(source: _Source, data: Sequence[str], folder: Path, screen: Output) -> "Measuring":
     """Returns the rows to measure on: those of the files, else the run's own held-out ones."""
+    from zoo.gym.data import fingerprint
     from zoo.gym.train.measuring import Measuring, rows_of_files, rows_of_run
 
     files = [existing(path) for path in data]
@@ -238,34 +245,49 @@ def _examples(
         new = TrainConfig(model_name_or_path=str(folder), dataset=names, date=today)
         run = source.run.folder if source.run else None
         found = rows_of_files(files, source.config or new, folder, run)
+        if run is None and _trained_on(source.path) == fingerprint(files):
+            found = replace(found, held_out=False)
     elif source.run and source.config:
         found = rows_of_run(source.run.folder, source.config, folder)
     for note in found.notes:
         screen.say(note)
-    return found.examples
+    return found
 
 
-def _warn_of_learned(file: Path, data: Sequence[str], screen: Output) -> None:
-    from zoo.gym.data import fingerprint
+def _trained_on(source: Path) -> str | None:
+    """Returns the fingerprint of the training data that a delta or a copied result carries."""
     from zoo.gym.delta import load_delta
+    from zoo.gym.delta.container import is_delta
+    from zoo.gym.train.origin import ORIGIN_FILE
+    from zoo.models.folder import read_object
 
-    if load_delta(file).header.data == fingerprint([existing(path) for path in data]):
-        screen.say("warning: these files are what it was trained on: most rows are not held out")
+    if source.is_file() and is_delta(source):
+        return load_delta(source).header.data
+    beside = (source if source.is_dir() else source.parent) / ORIGIN_FILE
+    data = read_object(beside).get("data") if beside.is_file() else None
+    return data if isinstance(data, str) else None
 
 
-def _sample(
-    examples: "Sequence[Example]", folder: Path, rows: int | None, screen: Output
-) -> "Sequence[Example]":
+def _quality(measuring: "Measuring") -> "QualityInput | None":
+    from zoo.gym.delta import QualityInput
+
+    if not measuring.examples:
+        return None
+    return QualityInput(measuring.examples, held_out=measuring.held_out)
+
+
+def _sample(measuring: "Measuring", folder: Path, rows: int | None, screen: Output) -> "Measuring":
     """Returns the rows that are measured on, and tells where they are not all."""
     from zoo.gym.delta.sample import sampled_rows
     from zoo.models.folder import count_parameters
 
     if rows is not None and rows < 1:
         raise InputError(f"--rows: expected at least 1, got {rows}")
-    chosen = sampled_rows(examples, count_parameters(folder), rows)
-    if len(chosen) < len(examples):
-        screen.say(f"measuring on {len(chosen)} of {len(examples)} held-out rows (--rows)")
-    return chosen
+    chosen = sampled_rows(measuring.examples, count_parameters(folder), rows)
+    if len(chosen) < len(measuring.examples):
+        kind = "held-out rows" if measuring.held_out else "rows"
+        screen.say(f"measuring on {len(chosen)} of {len(measuring.examples)} {kind} (--rows)")
+    return replace(measuring, examples=chosen)
 
 
 def _origin(source: _Source) -> "Origin | None":
@@ -285,7 +307,9 @@ def _origin(source: _Source) -> "Origin | None":
     return Origin(recipe, config.seed, stored_fingerprint(source.run.folder))
 
 
-def _tell_report(report: "DeltaReport", screen: Output) -> None:
+def _tell_report(report: "DeltaReport", data: Sequence[str], screen: Output) -> None:
+    from zoo.gym.delta.quality import rows_in_words
+
     quality = report.quality
     if quality is None:
         screen.say("quality was not measured: there are no held-out rows; give some with --data")
@@ -293,7 +317,9 @@ def _tell_report(report: "DeltaReport", screen: Output) -> None:
         tuned = "" if quality.tuned is None else f", tuned {quality.tuned:.4f}"
         kept = "" if quality.recovered is None else f": {quality.recovered:.1%} of the gain kept"
         losses = f"base {quality.base:.4f}{tuned}, delta {quality.delta:.4f}"
-        screen.say(f"loss per learned token on {quality.rows} held-out rows: {losses}{kept}")
+        rows, _, doubt = rows_in_words(quality.rows, report.held_out, data).partition("; ")
+        doubt = f"; {doubt}" if doubt else ""
+        screen.say(f"loss per learned token on {rows}: {losses}{kept}{doubt}")
     if report.masked is not None:
         _tell_mask(report.masked, screen)
     screen.answer(f"{report.file}  {report.form}  {human_bytes(report.file_bytes)}")

@@ -72,6 +72,16 @@ def result_of(run: Run) -> Path:
     return run.result
 
 
+def run_around(path: Path) -> Run | None:
+    """Returns the run whose result a path is, or is a file of; None for any other path."""
+    whole = path.resolve()
+    for result in (whole, whole.parent):
+        run = Run(result.parent)
+        if run.result == result and run.config_file.is_file() and run.env_file.is_file():
+            return run
+    return None
+
+
 def run_config(run: Run) -> TrainConfig:
     """Returns the settings that a run was made with."""
     return load_config([run.config_file], [], {}).config

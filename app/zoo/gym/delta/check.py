@@ -1,6 +1,6 @@
 """Is this delta sound, does it belong to this base, and is it worth what it says."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from zoo.gym.delta.container import (
 )
 from zoo.gym.delta.header import Quality
 from zoo.gym.delta.identity import verify_base
-from zoo.gym.delta.quality import QualityInput, measure_quality
+from zoo.gym.delta.quality import QualityInput, measure_quality, rows_in_words
 from zoo.gym.delta.weights import open_weights
 from zoo.gym.errors import InputError
 
@@ -77,7 +77,11 @@ def check_delta(
     if base is None or quality is None:
         return [*checks, Check("quality", ok=None, detail="no data was given")]
     measured = measure_quality(base, tuned, subject.delta, quality)
-    return [*checks, judge_quality(subject.delta.header.quality, measured)]
+    judged = judge_quality(subject.delta.header.quality, measured)
+    if not quality.held_out:
+        rows = rows_in_words(measured.rows, quality.held_out)
+        judged = replace(judged, detail=f"{judged.detail}; on {rows}")
+    return [*checks, judged]
 
 
 class _Subject:

@@ -20,7 +20,7 @@ from zoo.gym.delta.coding import Coding, LowRank, choose_coding, form_of
 from zoo.gym.delta.container import Delta, is_delta, load_delta
 from zoo.gym.delta.doubts import warn_of_other_base
 from zoo.gym.delta.encode import adapter_names, encode_adapted, encode_weight, weight_names
-from zoo.gym.delta.header import Base, DeltaHeader, Form, Quality
+from zoo.gym.delta.header import Base, DeltaHeader, Form, Quality, measured_header
 from zoo.gym.delta.identity import IdentityHasher
 from zoo.gym.delta.kinds import TensorTerms
 from zoo.gym.delta.passing import Watch, ignore, passing
@@ -59,6 +59,7 @@ class DeltaReport:
         tensors: how many base tensors it changes.
         quality: what it is worth on held-out examples, None where nothing was given to measure on.
         masked: the tensors whose zeros are kept under a mask, None where there is none.
+        held_out: whether the examples were held out; None where it is not known.
     """
 
     file: Path
@@ -68,10 +69,13 @@ class DeltaReport:
     tensors: int
     quality: Quality | None
     masked: Masked | None = None
+    held_out: bool | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Returns the report as the command prints it: file, bytes, form, quality."""
-        quality = None if self.quality is None else self.quality.model_dump(mode="json")
+        quality: dict[str, Any] | None = None
+        if self.quality is not None:
+            quality = self.quality.model_dump(mode="json") | {"held_out": self.held_out}
         return {
             "file": str(self.file),
             "bytes": self.file_bytes,
@@ -142,11 +146,11 @@ def create_delta(
     delta = load_delta(out)
     if quality is not None:
         measured = measure_quality(base, source, delta, quality)
-        delta = replace_header(delta, delta.header.model_copy(update={"quality": measured}))
-    return _report(delta)
+        delta = replace_header(delta, measured_header(delta.header, measured, quality.held_out))
+    return _report(delta, quality.held_out if quality else None)
 
 
-def _report(delta: Delta) -> DeltaReport:
+def _report(delta: Delta, held_out: bool | None) -> DeltaReport:
     return DeltaReport(
         file=delta.path,
         file_bytes=delta.file_bytes,
@@ -155,6 +159,7 @@ def _report(delta: Delta) -> DeltaReport:
         tensors=len(delta.header.tensors),
         quality=delta.header.quality,
         masked=masked(delta),
+        held_out=held_out,
     )
 
 

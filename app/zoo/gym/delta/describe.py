@@ -3,7 +3,8 @@
 from typing import Any
 
 from zoo.gym.delta.container import Delta
-from zoo.gym.delta.header import Quality
+from zoo.gym.delta.header import Quality, was_held_out
+from zoo.gym.delta.quality import rows_in_words
 
 
 def as_json(delta: Delta) -> dict[str, Any]:
@@ -29,14 +30,14 @@ def as_text(delta: Delta) -> str:
             f"form      {header.form}: {len(header.tensors)} tensors, {counts} terms",
             f"size      {delta.file_bytes:,} bytes, {delta.payload_bytes:,} of them payload",
             f"base      {header.base.id}{revision} ({header.base.identity[:12]})",
-            f"quality   {_quality(header.quality)}",
+            f"quality   {_quality(header.quality, was_held_out(header))}",
             f"recipe    {len(header.recipe)} settings, seed {header.seed}",
             f"written   by {header.tool}, digest {delta.digest[:12]}",
         )
     )
 
 
-def _quality(quality: Quality | None) -> str:
+def _quality(quality: Quality | None, held_out: bool | None) -> str:
     if quality is None:
         return "not measured"
     losses = [f"base {quality.base:.4f}"]
@@ -44,5 +45,6 @@ def _quality(quality: Quality | None) -> str:
         losses.append(f"tuned {quality.tuned:.4f}")
     losses.append(f"delta {quality.delta:.4f}")
     kept = "" if quality.recovered is None else f", {quality.recovered:.1%} of the gain kept"
-    where = f"on {quality.tokens:,} tokens of {quality.rows:,} held-out rows"
-    return f"{', '.join(losses)} nats a token {where}{kept}"
+    rows, _, doubt = rows_in_words(quality.rows, held_out).partition("; ")
+    where = f"on {quality.tokens:,} tokens of {rows}{kept}"
+    return f"{', '.join(losses)} nats a token {where}" + (f"; {doubt}" if doubt else "")

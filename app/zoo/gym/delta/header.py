@@ -38,6 +38,10 @@ class Quality(Model):
     kl: Finite | None = Field(description="KL(tuned || delta), nats per learned token")
 
 
+ROWS_KEY = "quality_rows"
+"""In the recipe, where the training data is known and the measured rows may be of it."""
+
+
 class DeltaHeader(Model):
     """Everything a delta file says about itself, but for its digest."""
 
@@ -67,3 +71,18 @@ class DeltaHeader(Model):
                 f"form: expected {form!r} for terms {sorted(kinds)}, got {self.form!r}"
             )
         return self
+
+
+def measured_header(header: DeltaHeader, quality: Quality, held_out: bool | None) -> DeltaHeader:
+    """Returns the header with its quality, and where that is in doubt with a word of it."""
+    recipe = header.recipe
+    if header.data is not None and not held_out:
+        recipe = recipe | {ROWS_KEY: "not known" if held_out is None else "learned"}
+    return header.model_copy(update={"quality": quality, "recipe": recipe})
+
+
+def was_held_out(header: DeltaHeader) -> bool | None:
+    """Says whether the measured rows were held out; None where the training data is not known."""
+    if header.data is None or header.recipe.get(ROWS_KEY) == "not known":
+        return None
+    return ROWS_KEY not in header.recipe

@@ -25,6 +25,8 @@ class QualityInput:
 
     Attributes:
         examples: rows that the fine-tune has not learned from, with their learned tokens marked.
+        held_out: True where that is so, None where it is not known whether they were learned,
+            False where the fine-tune was trained on their files.
         backend: the engine; None takes the one that `load_backend` picks.
         max_batch_tokens: tokens scored at once, padding included.
     """
@@ -32,6 +34,20 @@ class QualityInput:
     examples: "Sequence[Example]"
     backend: "Backend | None" = None
     max_batch_tokens: int = 4096
+    held_out: bool | None = True
+
+
+def rows_in_words(rows: int, held_out: bool | None, files: Sequence[str] = ()) -> str:
+    """Says whose rows a figure was measured on.
+
+    >>> rows_in_words(5, None, ["a.jsonl"])
+    '5 rows of a.jsonl; whether they were learned is not known'
+    """
+    if held_out:
+        return f"{rows:,} held-out rows"
+    of = f" of {', '.join(files)}" if files else ""
+    doubt = "; whether they were learned is not known"
+    return f"{rows:,} rows{of}{doubt if held_out is None else ', its training data'}"
 
 
 def measure_quality(

@@ -26,10 +26,17 @@ from zoo.models.folder import read_object
 
 @dataclass(frozen=True)
 class Measuring:
-    """Rows to measure on, and a sentence for each thing that a user should know of them."""
+    """Rows to measure on, and a sentence for each thing that a user should know of them.
+
+    Attributes:
+        examples: the rows.
+        notes: the sentences.
+        held_out: True where none of the rows was learned, None where that is not known.
+    """
 
     examples: Sequence[Example] = ()
     notes: tuple[str, ...] = ()
+    held_out: bool | None = None
 
 
 def stored_fingerprint(folder: Path) -> str | None:
@@ -52,13 +59,16 @@ def rows_of_run(folder: Path, config: TrainConfig, model_folder: Path) -> Measur
     if reason := _why_not(folder, config):
         return Measuring(notes=(reason,))
     rows = prepare_rows(config, model_folder, lambda records: _split(folder, config, records))
-    return Measuring(rows.held_out)
+    return Measuring(rows.held_out, held_out=True)
 
 
 def rows_of_files(
     files: Sequence[Path], config: TrainConfig, model_folder: Path, folder: Path | None
 ) -> Measuring:
     """Returns the rows of files, without those that a run has learned.
+
+    A row counts as learned if it becomes the tokens of a learned one, in whatever format it is
+    written; texts, whose windows may begin elsewhere, also if they are word for word the same.
 
     Args:
         files: what the user names as held-out examples.
@@ -73,23 +83,38 @@ def rows_of_files(
         here = config.model_copy(update={"dataset": tuple(map(str, files))})
         used = rows_of_run(folder, here, model_folder)
         note = "these files are the run's own data: only the rows that it held out are measured"
-        return Measuring(used.examples, (note, *used.notes))
+        return Measuring(used.examples, (note, *used.notes), used.held_out)
     records = read_dataset(files).records
     learned = _learned(folder, config) if folder is not None else None
-    notes: list[str] = []
-    if learned is None and folder is not None:
-        notes.append("whether the run has learned some of these rows cannot be told any more")
-    fresh = [record for record in records if _key(record) not in (learned or ())]
-    if not fresh:
+    if learned is None:
+        lost = "whether the run has learned some of these rows cannot be told any more"
+        encoded = _encode(records, config, model_folder)
+        return Measuring(encoded, (lost,) if folder is not None else ())
+    words = {_key(record) for record in learned}
+    fresh = [record for record in records if _key(record) not in words]
+    examples = _encode(fresh, config, model_folder) if fresh else ()
+    tokens = {_tokens(row) for row in _encode(learned, config, model_folder)} if fresh else set()
+    kept = tuple(row for row in examples if _tokens(row) not in tokens)
+    if not kept:
         raise InputError(
             "--data: expected rows that the run has not seen, got only rows that it has learned"
         )
-    if len(fresh) < len(records):
-        left = len(records) - len(fresh)
-        notes.append(f"{left} of {len(records)} rows left out: the run has learned them")
+    left = len(records) - len(fresh) + len(examples) - len(kept)
+    whole = max(len(records), left + len(kept))  # a text is many rows
+    note = f"{left} of {whole} rows left out: the run has learned them"
+    return Measuring(kept, (note,) if left else (), held_out=True)
+
+
+def _encode(
+    records: Sequence[Record], config: TrainConfig, model_folder: Path
+) -> tuple[Example, ...]:
     options = encode_options(config, model_folder)
-    encoded = encode_records(fresh, load_tokenizer(model_folder), options)
-    return Measuring(encoded.examples, tuple(notes))
+    return encode_records(records, load_tokenizer(model_folder), options).examples
+
+
+def _tokens(row: Example) -> tuple[bytes, bytes]:
+    """Returns what a model learns of a row: its token ids and which of them count."""
+    return row.ids.tobytes(), row.mask.tobytes()
 
 
 def _why_not(folder: Path, config: TrainConfig) -> str | None:
@@ -113,12 +138,12 @@ def _split(folder: Path, config: TrainConfig, records: Sequence[Record]) -> Spli
     return split_at_end(records, config.val_size) if found is None else found[1]
 
 
-def _learned(folder: Path, config: TrainConfig) -> set[Record] | None:
+def _learned(folder: Path, config: TrainConfig) -> tuple[Record, ...] | None:
     """Returns the rows that a run has learned, None where its data is not what it was."""
     if _why_not(folder, config):
         return None
     records = read_dataset([Path(name) for name in config.dataset]).records
-    return {_key(record) for record in _split(folder, config, records).apply(records)[0]}
+    return tuple(_split(folder, config, records).apply(records)[0])
 
 
 def _key(record: Record) -> Record:
