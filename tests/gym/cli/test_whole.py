@@ -20,7 +20,8 @@ pytestmark = [
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    rows = [{"prompt": f"say {word}", "completion": word} for word in ("one", "two", "three") * 20]
+    # no two rows are equal: equal ones are held out together
+    rows = [{"prompt": f"say {number}", "completion": f"{number}"} for number in range(60)]
     (tmp_path / "my.jsonl").write_text("\n".join(map(json.dumps, rows)))
     home = {"ZOO_GYM_HOME": str(tmp_path / "home"), "HF_HUB_CACHE": str(tmp_path / "hub")}
     return os.environ | home | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
@@ -59,6 +60,6 @@ def test_ctrl_c_saves_and_the_run_can_be_resumed(tmp_path: Path, env: dict[str, 
 def test_a_run_becomes_a_delta_that_talks(tmp_path: Path, env: dict[str, str]) -> None:
     run = answer(tmp_path, env, "train", "my.jsonl", "--model", "zen-pico", "--max_steps", "20")
     made = answer(tmp_path, env, "delta", "create", run["run"])
-    assert (made["form"], made["quality"]["rows"]) == ("lowrank", 6)  # the last tenth of 60 rows
+    assert (made["form"], made["quality"]["rows"]) == ("lowrank", 6)  # a tenth of 60 rows
     chat = answer(tmp_path, env, "chat", "--delta", made["file"], stdin="say one\n")
     assert [turn["prompt"] for turn in chat["turns"]] == ["say one"]
