@@ -7,40 +7,19 @@ tokenizer is Qwen3's, with each template's markers added as special tokens.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.gym.data.real_templates import FILES
 from zoo.gym.data import EncodeOptions, encode_prompt
 from zoo.gym.data.mask import learned_tokens, render_turns
 from zoo.gym.data.records import Message
 from zoo.gym.data.template import ChatTemplate, chat_template, render, render_all
-from zoo.gym.data.tokenizer import load_tokenizer
 from zoo.gym.errors import InputError
 
-FILES = {
-    "qwen3": "tokenizers/qwen3/chat_template.jinja",
-    "qwen2.5": "chat_templates/Qwen-Qwen2.5-7B-Instruct.jinja",
-    "llama3.2": "chat_templates/meta-llama-Llama-3.2-3B-Instruct.jinja",
-    "gemma2": "chat_templates/google-gemma-2-2b-it.jinja",
-    "phi3.5": "chat_templates/microsoft-Phi-3.5-mini-instruct.jinja",
-}
-MARKERS = [
-    "<|begin_of_text|>",
-    "<|start_header_id|>",
-    "<|end_header_id|>",
-    "<|eot_id|>",
-    "<bos>",
-    "<start_of_turn>",
-    "<end_of_turn>",
-    "<|system|>",
-    "<|user|>",
-    "<|assistant|>",
-    "<|end|>",
-]
 END = {
     "qwen3": "<|im_end|>",
     "qwen2.5": "<|im_end|>",
@@ -49,7 +28,6 @@ END = {
     "phi3.5": "<|end|>",
 }
 NO_SYSTEM = ("gemma2", True)
-BOS = {"llama3.2": "<|begin_of_text|>", "gemma2": "<bos>"}
 
 
 def turn_as_rendered(name: str, turn: Message, *, is_last: bool) -> str:
@@ -60,20 +38,6 @@ def turn_as_rendered(name: str, turn: Message, *, is_last: bool) -> str:
     block = "" if turn.reasoning is None else f"<think>\n{turn.reasoning}\n</think>\n\n"
     content = block + turn.content
     return (content.strip() if name in {"llama3.2", "gemma2"} else content) + END[name]
-
-
-@pytest.fixture(scope="module")
-def templates(shared: Callable[[str], Path]) -> dict[str, ChatTemplate]:
-    tokenizer: Any = load_tokenizer(shared("data/tokenizers/qwen3"))
-    tokenizer.add_special_tokens({"additional_special_tokens": MARKERS})
-    made: dict[str, ChatTemplate] = {}
-    for name, file in FILES.items():
-        tokenizer.chat_template = shared(f"data/{file}").read_text(encoding="utf-8")
-        template = chat_template(tokenizer, "2024-07-26")
-        assert template is not None
-        bos = "" if name not in BOS else "{%- set bos_token = '" + BOS[name] + "' %}\n"
-        made[name] = replace(template, source=bos + template.source)
-    return made
 
 
 def learned_turns(template: ChatTemplate, chat: Sequence[Message], **how: Any) -> list[str]:

@@ -25,6 +25,11 @@ def base(home: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def base32(home: Path) -> Path:
+    return disk.write_model(home / "base32", disk.random_arrays(SHAPES, 0))
+
+
+@pytest.fixture(scope="session")
 def tuned(home: Path) -> Path:
     """A full fine-tune in float32 of the bfloat16 base."""
     change = disk.random_arrays(SHAPES, 1, 0.01)

@@ -1,0 +1,14 @@
+"""Real chat templates for the tests that render chats."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.gym.data.real_templates import read_templates
+from zoo.gym.data.template import ChatTemplate
+
+
+@pytest.fixture(scope="module")
+def templates(shared: Callable[[str], Path]) -> dict[str, ChatTemplate]:
+    return read_templates(shared)
