@@ -8,7 +8,8 @@ use half::bf16;
 
 use super::{
     PIECE, STRIP, Word,
-    scalar::{LANES, ROWS},
+    dense::AHEAD,
+    scalar::{Inputs, LANES, ROWS},
     settle,
     tables::{Bytes, Step, Sums},
 };
@@ -216,31 +217,40 @@ fn interleaved(even: __m256i, odd: __m256i) -> [i32; STRIP] {
 
 /// See [`super::scalar::dense`]: a bf16 is the upper half of a float32.
 #[target_feature(enable = "avx2")]
-pub(super) fn dense(rows: [&[bf16]; ROWS], x: &[[f32; LANES]]) -> [[f32; LANES]; ROWS] {
-    rows.map(|row| dense_row(row, x))
+pub(super) fn dense(rows: [&[bf16]; ROWS], x: &[Inputs]) -> [[f32; LANES]; ROWS] {
+    let first = dense_pair([rows[0], rows[1]], x);
+    let second = dense_pair([rows[2], rows[3]], x);
+    [first[0], first[1], second[0], second[1]]
 }
 
+/// Two rows side by side: eight registers of sums.
 #[target_feature(enable = "avx2")]
-fn dense_row(row: &[bf16], x: &[[f32; LANES]]) -> [f32; LANES] {
+fn dense_pair(rows: [&[bf16]; 2], x: &[Inputs]) -> [[f32; LANES]; 2] {
     #[allow(clippy::cast_possible_wrap)]
     let upper = _mm256_set1_epi32(0xFFFF_0000_u32 as i32);
-    let mut lanes = [_mm256_setzero_ps(); 4];
-    for (weights, x) in row.as_chunks::<LANES>().0.iter().zip(x) {
-        let x: &[[f32; 8]] = x.as_chunks().0;
-        for (half, weights) in weights.as_chunks::<16>().0.iter().enumerate() {
-            // SAFETY: an array of 16 values of two bytes is read.
-            let both = unsafe { _mm256_loadu_si256(weights.as_ptr().cast()) };
-            let even = _mm256_castsi256_ps(_mm256_slli_epi32::<16>(both));
-            let odd = _mm256_castsi256_ps(_mm256_and_si256(both, upper));
-            let even = _mm256_mul_ps(even, load_floats(&x[half]));
-            let odd = _mm256_mul_ps(odd, load_floats(&x[half + 2]));
-            lanes[half] = _mm256_add_ps(lanes[half], even);
-            lanes[half + 2] = _mm256_add_ps(lanes[half + 2], odd);
+    let mut lanes = [[_mm256_setzero_ps(); 4]; 2];
+    for (at, x) in x.iter().enumerate() {
+        let x: &[[f32; 8]] = x.0.as_chunks().0;
+        for (row, lanes) in rows.iter().zip(&mut lanes) {
+            let weights = &row.as_chunks::<LANES>().0[at];
+            prefetch::behind(weights, AHEAD);
+            for (half, weights) in weights.as_chunks::<16>().0.iter().enumerate() {
+                // SAFETY: an array of 16 values of two bytes is read.
+                let both = unsafe { _mm256_loadu_si256(weights.as_ptr().cast()) };
+                let even = _mm256_castsi256_ps(_mm256_slli_epi32::<16>(both));
+                let odd = _mm256_castsi256_ps(_mm256_and_si256(both, upper));
+                let even = _mm256_mul_ps(even, load_floats(&x[half]));
+                let odd = _mm256_mul_ps(odd, load_floats(&x[half + 2]));
+                lanes[half] = _mm256_add_ps(lanes[half], even);
+                lanes[half + 2] = _mm256_add_ps(lanes[half + 2], odd);
+            }
         }
     }
-    let mut out = [0.0; LANES];
-    for (room, lane) in out.as_chunks_mut().0.iter_mut().zip(lanes) {
-        store_floats(room, lane);
+    let mut out = [[0.0; LANES]; 2];
+    for (out, lanes) in out.iter_mut().zip(lanes) {
+        for (room, lane) in out.as_chunks_mut().0.iter_mut().zip(lanes) {
+            store_floats(room, lane);
+        }
     }
     out
 }

@@ -9,7 +9,7 @@ use half::bf16;
 use super::{
     PIECE, STRIP, Word,
     dense::AHEAD,
-    scalar::{LANES, ROWS},
+    scalar::{Inputs, LANES, ROWS},
     settle,
     tables::{Bytes, Step, Sums},
 };
@@ -156,12 +156,12 @@ pub(super) fn int8(
 
 /// See [`super::scalar::dense`]: a bf16 is the upper half of a float32.
 #[target_feature(enable = "avx512f")]
-pub(super) fn dense(rows: [&[bf16]; ROWS], x: &[[f32; LANES]]) -> [[f32; LANES]; ROWS] {
+pub(super) fn dense(rows: [&[bf16]; ROWS], x: &[Inputs]) -> [[f32; LANES]; ROWS] {
     #[allow(clippy::cast_possible_wrap)]
     let upper = _mm512_set1_epi32(0xFFFF_0000_u32 as i32);
     let mut lanes = [[_mm512_setzero_ps(); 2]; ROWS];
     for (at, x) in x.iter().enumerate() {
-        let x = x.as_chunks().0;
+        let x = x.0.as_chunks().0;
         let (even_x, odd_x) = (load_floats(&x[0]), load_floats(&x[1]));
         for (row, lanes) in rows.iter().zip(&mut lanes) {
             let weights = &row.as_chunks::<LANES>().0[at];

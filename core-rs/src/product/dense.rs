@@ -13,7 +13,7 @@ use rayon::{
 
 #[cfg(target_arch = "aarch64")]
 use super::neon;
-use super::scalar::{self, LANES, ROWS};
+use super::scalar::{self, Inputs, LANES, ROWS};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
 use crate::{
@@ -22,8 +22,8 @@ use crate::{
     threads,
 };
 
-/// Rows that a thread takes at a time.
-const CHUNK: usize = 64;
+/// Rows that a thread takes at a time: enough that the places it reads from are long.
+const CHUNK: usize = 256;
 /// Bytes ahead in its row that memory is asked for.
 #[cfg(target_arch = "x86_64")]
 pub(super) const AHEAD: usize = 256;
@@ -44,7 +44,7 @@ pub fn multiply_dense(
         y.fill(0.0);
         return Ok(());
     }
-    let x: Vec<[f32; LANES]> = x.chunks(LANES).map(even_first).collect();
+    let x: Vec<Inputs> = x.chunks(LANES).map(even_first).collect();
     let chunks = y.par_chunks_mut(CHUNK);
     let chunks = chunks.zip(weights.par_chunks(CHUNK * cols));
     threads::for_each(chunks, 1, |(y, weights)| {
@@ -52,59 +52,67 @@ pub fn multiply_dense(
     })
 }
 
-/// Four rows at a time; where a kernel reads them side by side, from four places, each of which goes on with
-/// the next row: neighbouring rows side by side come from memory at half the rate.
-fn multiply_rows(isa: Isa, weights: &[bf16], cols: usize, x: &[[f32; LANES]], y: &mut [f32]) {
+/// Four rows at a time, from as many places as the kernel reads side by side, each of which goes on with the
+/// next row: neighbouring rows side by side come from memory at half the rate.
+fn multiply_rows(isa: Isa, weights: &[bf16], cols: usize, x: &[Inputs], y: &mut [f32]) {
     let quarter = y.len().div_ceil(ROWS);
+    let places = places(isa);
+    let of_place = ROWS / places;
     let row = |row: usize| weights.chunks_exact(cols).nth(row);
     for first in 0..quarter {
-        let numbers: [usize; ROWS] = std::array::from_fn(|part| {
-            if side_by_side(isa) {
-                first + part * quarter
-            } else {
-                ROWS * first + part
-            }
+        let numbers: [usize; ROWS] = std::array::from_fn(|at| {
+            let (step, place) = (at / places, at % places);
+            of_place * (first + place * quarter) + step
         });
         let rows = numbers.map(|number| row(number).unwrap_or(&weights[..cols]));
         let lanes = lanes_of_rows(isa, rows, x);
-        for (number, lanes) in numbers.into_iter().zip(&lanes) {
+        for (number, total) in numbers.into_iter().zip(totals(&lanes)) {
             if let Some(y) = y.get_mut(number) {
-                *y = total(lanes);
+                *y = total;
             }
         }
     }
 }
 
-/// Whether a kernel reads its rows side by side, and not one after the other.
-fn side_by_side(isa: Isa) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    if let Isa::Avx512(_) = isa {
-        return true;
+/// How many rows a kernel reads side by side: as many as its registers have room for sums.
+fn places(isa: Isa) -> usize {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512(_) => 4,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2(_) => 2,
+        _ => 1,
     }
-    let _ = isa;
-    false
 }
 
 /// Up to 32 inputs, those of even index first; zeros follow.
-fn even_first(x: &[f32]) -> [f32; LANES] {
-    std::array::from_fn(|lane| x.get(lane % 16 * 2 + lane / 16).copied().unwrap_or(0.0))
+fn even_first(x: &[f32]) -> Inputs {
+    let of_lane = |lane: usize| x.get(lane % 16 * 2 + lane / 16).copied();
+    Inputs(std::array::from_fn(|lane| of_lane(lane).unwrap_or(0.0)))
 }
 
-fn lanes_of_rows(isa: Isa, rows: [&[bf16]; ROWS], x: &[[f32; LANES]]) -> [[f32; LANES]; ROWS] {
+fn lanes_of_rows(isa: Isa, rows: [&[bf16]; ROWS], x: &[Inputs]) -> [[f32; LANES]; ROWS] {
     let whole = rows[0].len() / LANES;
     let mut lanes = dispatch!(isa, dense(rows, &x[..whole]));
     if let Some(x) = x.get(whole) {
         for (row, lanes) in rows.iter().zip(&mut lanes) {
             for (at, weight) in row[whole * LANES..].iter().enumerate() {
                 let lane = at % 2 * 16 + at / 2;
-                lanes[lane] += weight.to_f32() * x[lane];
+                lanes[lane] += weight.to_f32() * x.0[lane];
             }
         }
     }
     lanes
 }
 
+/// Adds each row's lanes in their order; the rows side by side, as every addition waits for the one before.
 #[allow(clippy::cast_possible_truncation)] // the one rounding
-fn total(lanes: &[f32; LANES]) -> f32 {
-    lanes.iter().map(|&lane| f64::from(lane)).sum::<f64>() as f32
+fn totals(lanes: &[[f32; LANES]; ROWS]) -> [f32; ROWS] {
+    let mut sums = [0.0; ROWS];
+    for lane in 0..LANES {
+        for (sum, lanes) in sums.iter_mut().zip(lanes) {
+            *sum += f64::from(lanes[lane]);
+        }
+    }
+    sums.map(|sum| sum as f32)
 }

@@ -8,7 +8,7 @@ use half::bf16;
 
 use super::{
     STRIP, Word,
-    scalar::{self, LANES, ROWS},
+    scalar::{self, Inputs, LANES, ROWS},
     settle,
     tables::{Bytes, Step, Sums},
 };
@@ -131,11 +131,11 @@ pub(super) fn int8(
 
 /// See [`super::scalar::dense`]: a bf16 is the upper half of a float32.
 #[target_feature(enable = "neon")]
-pub(super) fn dense(rows: [&[bf16]; ROWS], x: &[[f32; LANES]]) -> [[f32; LANES]; ROWS] {
+pub(super) fn dense(rows: [&[bf16]; ROWS], x: &[Inputs]) -> [[f32; LANES]; ROWS] {
     rows.map(|row| {
         let mut lanes = [vdupq_n_f32(0.0); 8];
         for (weights, x) in row.as_chunks::<LANES>().0.iter().zip(x) {
-            let x: &[[f32; 4]] = x.as_chunks().0;
+            let x: &[[f32; 4]] = x.0.as_chunks().0;
             for (part, weights) in weights.as_chunks::<8>().0.iter().enumerate() {
                 // SAFETY: an array of 8 values of two bytes is read.
                 let both = unsafe { vld1q_u32(weights.as_ptr().cast()) };

@@ -9,6 +9,9 @@ use super::{
 
 /// Accumulators of a row of weights.
 pub(super) const LANES: usize = 32;
+/// 32 inputs, those of even index first, where no load crosses a line of the cache.
+#[repr(align(64))]
+pub(super) struct Inputs(pub(super) [f32; LANES]);
 /// Rows of weights that are read side by side.
 pub(super) const ROWS: usize = 4;
 
@@ -71,13 +74,13 @@ pub(super) fn int8(
 ///
 /// Input `i` times its weight, rounded to float32, is added to lane `i mod 32` in the order of `i`,
 /// each lane starting from 0. `x` has the inputs 0, 2, 4 ... 30 of each 32 before 1, 3, 5 ... 31.
-pub(super) fn dense(rows: [&[bf16]; ROWS], x: &[[f32; LANES]]) -> [[f32; LANES]; ROWS] {
+pub(super) fn dense(rows: [&[bf16]; ROWS], x: &[Inputs]) -> [[f32; LANES]; ROWS] {
     rows.map(|row| {
         let mut lanes = [0.0; LANES];
         for (weights, x) in row.as_chunks::<LANES>().0.iter().zip(x) {
             for lane in 0..LANES {
                 let weight = weights[lane % 16 * 2 + lane / 16];
-                lanes[lane] += weight.to_f32() * x[lane];
+                lanes[lane] += weight.to_f32() * x.0[lane];
             }
         }
         lanes
