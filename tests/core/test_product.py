@@ -13,6 +13,8 @@ Method = Literal["exact", "int8"]
 METHODS: tuple[Method, ...] = ("exact", "int8")
 SHAPES = [(1, 1, 1), (1, 1, 9), (3, 70, 1), (2, 17, 31), (64, 5, 257), (1, 130, 2563)]
 """Tokens, rows and columns: single ones, odd ones, more than a block of 1,024."""
+SHARED = (4, 820, 2563)
+"""Enough that threads share the work."""
 
 
 def given(
@@ -77,7 +79,7 @@ def test_int8_is_exact_where_the_inputs_are_whole_numbers_of_steps() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", [*SHAPES, SHARED])
 def test_every_instruction_set_and_thread_count_gives_the_same_bytes(
     shape: tuple[int, int, int], method: Method
 ) -> None:
@@ -165,7 +167,7 @@ def test_an_output_that_shares_memory_with_the_tokens_is_refused() -> None:
         sign_product(x_TI, bits, scales, out=x_TI)
 
 
-@pytest.mark.parametrize(("rows", "cols"), [(1, 1), (7, 33), (130, 2560)])
+@pytest.mark.parametrize(("rows", "cols"), [(1, 1), (7, 33), (1030, 2560)])
 def test_the_dense_product_is_that_of_float64_in_the_same_bytes_everywhere(
     rows: int, cols: int
 ) -> None:

@@ -66,6 +66,18 @@ pub(super) fn run_on<T: Send>(
     }
 }
 
+/// The caller's thread alone for work on so few bytes that waking others takes longer than their help saves.
+pub(super) fn if_worth(
+    threads: Option<usize>,
+    bytes: usize,
+    at_least: usize,
+) -> PyResult<Option<usize>> {
+    if let Some(threads) = threads {
+        check(threads)?;
+    }
+    Ok(if bytes < at_least { Some(1) } else { threads })
+}
+
 fn check(threads: usize) -> PyResult<()> {
     let (what, expected) = match threads {
         0 => ("no threads", "at least 1"),
