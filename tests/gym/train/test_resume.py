@@ -72,6 +72,21 @@ def test_a_run_does_not_go_on_with_other_weights(run: Run, tmp_path: Path) -> No
         run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("m1/model.safetensors", "got changed files: weights"), ("my chats.jsonl", "changed since")],
+)
+def test_a_resume_looks_before_it_says_that_the_run_goes_on(
+    run: Run, tmp_path: Path, name: str, told: str
+) -> None:
+    run.events.emit("end", state="interrupted", exit_code=5)
+    events = run.events.path.read_bytes()
+    (tmp_path / name).write_bytes((tmp_path / name).read_bytes() + b"\n")
+    with pytest.raises(InputError, match=told):
+        resume(run)
+    assert run.events.path.read_bytes() == events
+
+
 def test_a_run_without_a_whole_checkpoint_or_its_split_does_not_start_over(run: Run) -> None:
     for manifest in run.checkpoints.glob("step-*/manifest.json"):
         manifest.write_text("")

@@ -144,12 +144,14 @@ def resume(
 
 
 def _check_found(run: Run) -> None:
-    """Refuses a run folder that lost what the worker would refuse, before it is said to go on."""
+    """Refuses what the worker would refuse, before a run is said to go on."""
     from zoo.gym.train.checkpoint import checkpoint_to_resume
+    from zoo.gym.train.start import check_as_began
     from zoo.gym.train.stored_split import stored_split
 
     stored_split(run.folder)
     checkpoint_to_resume(run.checkpoints)
+    check_as_began(run.env_file)
 
 
 def _settle(run: Run, changes: Sequence[str]) -> None:

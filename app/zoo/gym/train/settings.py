@@ -66,7 +66,7 @@ def stored_settings(config_file: Path, env_file: Path) -> TrainConfig:
         NotAvailableError: `config.yaml` is gone.
     """
     given = load_config([config_file], [], {}).config
-    stored = _stored(env_file)
+    stored = settings_in(env_file)
     if stored is None:
         return given
     _refuse_edits(config_file, edits(stored, given), env_file.parent.name)
@@ -106,7 +106,7 @@ def change_settings(
     """
     wanted = _wanted(items)
     given, env = load_config([config_file], [], {}).config, read_env(env_file)
-    stored = _stored(env_file) or given
+    stored = settings_in(env_file) or given
     others = {key: pair for key, pair in edits(stored, given).items() if key not in wanted}
     _refuse_edits(config_file, others, env_file.parent.name)
     device = wanted.pop("device", None)
@@ -128,6 +128,26 @@ def change_settings(
     update_env(env_file, {**found, "changes": _changes(env) + entries})
     store_settings(config_file, env_file, config)
     return changed
+
+
+def settings_in(env_file: Path) -> TrainConfig | None:
+    """Returns the settings in `env.json`, or None for a run that has stored none.
+
+    Raises:
+        InputError: they are damaged.
+    """
+    found = read_env(env_file).get("settings")
+    if found is None:
+        return None
+    settings = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    known = {key: settings[key] for key in TrainConfig.model_fields if key in settings}
+    try:
+        return TrainConfig.model_validate(known)
+    except ValidationError:
+        raise InputError(
+            f"{env_file}: settings: expected those that the run began with, got damaged ones",
+            hint="start a new run with the config.yaml beside it",
+        ) from None
 
 
 def _wanted(items: Sequence[str]) -> dict[str, Any]:
@@ -157,22 +177,6 @@ def _fixed(key: str) -> InputError:
         f"--set {key}: expected one of {', '.join(CHANGEABLE)}, which a resume may change{mean}",
         hint="any other setting needs a new run: zoo-gym train",
     )
-
-
-def _stored(env_file: Path) -> TrainConfig | None:
-    """Returns the settings in `env.json`, or None for a run that has stored none."""
-    found = read_env(env_file).get("settings")
-    if found is None:
-        return None
-    settings = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-    known = {key: settings[key] for key in TrainConfig.model_fields if key in settings}
-    try:
-        return TrainConfig.model_validate(known)
-    except ValidationError:
-        raise InputError(
-            f"{env_file}: settings: expected those that the run began with, got damaged ones",
-            hint="start a new run with the config.yaml beside it",
-        ) from None
 
 
 def _changes(env: Mapping[str, Any]) -> list[Any]:

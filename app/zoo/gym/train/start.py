@@ -7,8 +7,12 @@ from typing import Any
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import fingerprint
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.train.settings import read_env, update_env
+from zoo.gym.train.base import BASE_KEY, refuse_other_base
+from zoo.gym.train.settings import read_env, settings_in, update_env
 from zoo.models.folder import count_parameters
+
+DATA_KEY = "data"
+"""In `env.json` of a run: the fingerprint of its data."""
 
 
 def remembered(env_file: Path, key: str, first: Callable[[], Any]) -> Any:  # noqa: ANN401
@@ -79,9 +83,29 @@ def check_same_data(env_file: Path, config: TrainConfig) -> str:
                 hint="put the file back, or start a new run",
             )
     now = fingerprint([Path(name) for name in config.dataset])
-    if remembered(env_file, "data", lambda: now) != now:
+    if remembered(env_file, DATA_KEY, lambda: now) != now:
         raise InputError(
             f"dataset: {', '.join(config.dataset)} changed since the run began",
             hint="start a new run, or put the old file back",
         )
     return now
+
+
+def check_as_began(env_file: Path) -> None:
+    """Makes sure that data and base are those that a run began with, as far as it stored them.
+
+    The worker looks again; here the answer comes before a resume is said to go on.
+
+    Raises:
+        InputError: one has changed since, or `env.json` is damaged.
+        NotAvailableError: one is gone.
+    """
+    from zoo.models import resolve
+
+    env, config = read_env(env_file), settings_in(env_file)
+    if config is None:
+        return
+    if DATA_KEY in env:
+        check_same_data(env_file, config)
+    if BASE_KEY in env:
+        refuse_other_base(env_file, resolve(config.model_name_or_path, offline=True).folder)
