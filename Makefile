@@ -15,7 +15,7 @@ test: .venv/ready ## the default suite: the Rust core, then everything else
 	$(PYTEST) $(PYTEST_ARGS)
 
 slow: .venv/ready ## the tests that take minutes
-	$(PYTEST) -m slow --durations 20 $(PYTEST_ARGS)
+	$(PYTEST) --no-loadscope-reorder -m slow --durations 20 $(PYTEST_ARGS)
 
 nightly: .venv/ready ## measure every causal family of transformers; writes docs/reference/models.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.breadth

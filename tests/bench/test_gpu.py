@@ -60,6 +60,7 @@ def test_a_case_that_takes_too_long_counts_as_skipped() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)
 def test_the_dry_way_measures_every_case(tmp_path: Path) -> None:
     out, env = tmp_path / "gpu.json", os.environ | {"OMP_NUM_THREADS": "1"}
     argv = [sys.executable, "-m", "bench.gpu", "--dry", "--out", str(out)]

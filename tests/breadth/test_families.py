@@ -40,6 +40,7 @@ def measured() -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)
 @pytest.mark.skipif(sys.platform == "win32", reason="children are forked from a server")
 @pytest.mark.parametrize("name", FIFTEEN)
 def test_a_family_neither_crashes_nor_has_wrong_numbers(

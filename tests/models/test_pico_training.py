@@ -25,6 +25,7 @@ def build(folder: Path, steps: int) -> list[dict[str, float]]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)
 def test_a_shortened_training_follows_the_committed_curve(tmp_path: Path) -> None:
     curve = build(tmp_path, 100)
     log = json.loads((pico_folder() / "training_log.json").read_text(encoding="utf-8"))

@@ -52,6 +52,7 @@ def test_the_table_has_a_line_for_each_row() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)
 def test_the_whole_demo_keeps_its_promises(tmp_path: Path) -> None:
     program = Path(sys.executable).with_name("zoo-gym")
     environment = {**os.environ, "ZOO_GYM_HOME": str(tmp_path)}
