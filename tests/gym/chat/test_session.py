@@ -1,14 +1,13 @@
 """A conversation over a stand-in model of characters: what it is asked, and what is kept."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import pytest
 
 from zoo.backends.base import Rollout, Sampling
 from zoo.gym.chat import ChatSession
-from zoo.gym.data import EncodeOptions, stop_ids
+from zoo.gym.data import EncodeOptions
 from zoo.gym.errors import InputError
 
 END = 3
@@ -111,9 +110,3 @@ def test_an_empty_prompt_is_refused() -> None:
     with pytest.raises(InputError, match="expected some text"):
         chat.answer(" ")
     assert parrot.asked == []
-
-
-def test_answers_end_at_the_tokens_of_tokenizer_and_configs(tmp_path: Path) -> None:
-    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [7, 5]}')
-    (tmp_path / "config.json").write_text('{"eos_token_id": 9}')
-    assert stop_ids(tmp_path, cast("Any", Characters())) == (END, 5, 7, 9)

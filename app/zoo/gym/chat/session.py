@@ -15,10 +15,10 @@ from zoo.gym.data import (
     EncodeOptions,
     Message,
     Tokenizer,
+    chat_stops,
     encode_prompt,
     load_tokenizer,
     split_thinking,
-    stop_ids,
 )
 from zoo.gym.errors import InputError
 
@@ -133,10 +133,12 @@ def open_chat(
     use_threads(choose_threads(count_parameters(base)))
     today = dt.datetime.now().astimezone().date().isoformat()
     positions = model_positions(base)
+    known = vocabulary_size(base)
+    options = EncodeOptions(cutoff_len=positions or 1 << 20, date=today, vocabulary=known)
     sampling = Sampling(
         max_new_tokens=max_new_tokens,
         temperature=temperature,
-        stop_ids=stop_ids(base, tokenizer),
+        stop_ids=chat_stops(base, tokenizer, options),
     )
     with ExitStack() as stack:
         folder, on_top = base, adapter
@@ -150,6 +152,4 @@ def open_chat(
         policy = backend.load(folder, adapter=on_top, dtype=dtype)
         if adapter is not None and on_top is adapter:
             warn_of_no_effect(adapter)
-        known = vocabulary_size(base)
-        options = EncodeOptions(cutoff_len=positions or 1 << 20, date=today, vocabulary=known)
         yield ChatSession(policy, tokenizer, options, sampling, positions, seed, system)

@@ -6,8 +6,9 @@ from zoo.gym.data.read import fingerprint, read_dataset
 from zoo.gym.data.records import Dataset, Message, Problem, Record
 from zoo.gym.data.rows import EncodeOptions, Think, encode_prompt
 from zoo.gym.data.split import Split, split_at_end, split_records
+from zoo.gym.data.stops import chat_stops
 from zoo.gym.data.thinking import split_thinking
-from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer, stop_ids
+from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer
 
 __all__ = [
     "Dataset",
@@ -21,6 +22,7 @@ __all__ = [
     "Split",
     "Think",
     "Tokenizer",
+    "chat_stops",
     "encode_prompt",
     "encode_records",
     "fingerprint",
@@ -30,5 +32,4 @@ __all__ = [
     "split_at_end",
     "split_records",
     "split_thinking",
-    "stop_ids",
 ]
