@@ -21,9 +21,7 @@ FOUND = {
     "tokens": {"p50": 31, "longest": 3904},
     "truncated": 3,
     "cutoff_len": 2048,
-    "unlearned": 0,
-    "duplicates": 2,
-    "empty_answers": 0,
+    "warnings": ["2 of 200 rows name pictures, sound or video, which the model never sees"],
     "problems": [{"where": "my.jsonl:57", "reason": "no answer"}],
 }
 
@@ -55,7 +53,7 @@ def test_a_pasted_path_is_inspected_and_told_in_words(
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         app.action_start(f"file://{path}".replace(" ", "%20"))
-        await shows(pilot, "200 examples", "3 are cut at 2,048", "2 equal an earlier one")
+        await shows(pilot, "200 examples", "3 are cut at 2,048", "Mind: 2 of 200")
         await shows(pilot, "my.jsonl:57: no answer")
         assert asked == [["data", "inspect", str(path), "--model", "zen-pico", "--offline"]]
 

@@ -19,14 +19,7 @@ def inspection_words(found: Mapping[str, Any]) -> str:
         f"Half of them have up to {tokens['p50']:,} tokens, the longest {tokens['longest']:,}; "
         + _cut(found),
     ]
-    oddities = [
-        (found["unlearned"], "have nothing to learn"),
-        (found["duplicates"], "equal an earlier one"),
-        (found["empty_answers"], "have an empty answer"),
-    ]
-    told = [f"{count:,} {text}" for count, text in oddities if count]
-    if told:
-        lines.append("Mind: " + ", ".join(told))
+    lines += [f"Mind: {warning}" for warning in found["warnings"]]
     return "\n".join(lines + _problems(found["problems"]))
 
 
