@@ -18,6 +18,7 @@ from zoo.gym.jobs.listing import list_runs
 from zoo.gym.jobs.run import Run, create_run, run_folders
 from zoo.gym.jobs.state import has_worker
 from zoo.gym.paths import folders
+from zoo.gym.train.checkpoint import latest_checkpoint
 
 DEEP = b"[" * 100_000
 Spoil = Callable[[Path], object]
@@ -187,6 +188,20 @@ def test_a_run_that_lost_its_log_is_found_and_goes_on(
     assert reconcile(run).state == "interrupted"
     resume(run, entry="entries:five_more")
     assert follow(run).state == "done"
+
+
+def test_a_resume_says_behind_which_step_the_run_goes_on(
+    run: Run, until: Callable[[Callable[[], bool]], None]
+) -> None:
+    launch(run, entry="entries:three")
+    follow(run)
+    until(lambda: not has_worker(run))
+    run.events.emit("end", state="interrupted", exit_code=5)
+    newest = latest_checkpoint(run.checkpoints)
+    assert newest is not None
+    shutil.rmtree(newest)
+    assert resume(run, entry="entries:three").step == 2
+    assert follow(run).step == 3
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "env.json"])

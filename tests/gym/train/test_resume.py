@@ -96,6 +96,9 @@ def test_a_run_without_a_whole_checkpoint_or_its_split_does_not_start_over(run: 
     run.events.emit("end", state="interrupted", exit_code=5)
     with pytest.raises(InputError, match=told):
         resume(run)
+    shutil.rmtree(run.checkpoints)
+    with pytest.raises(InputError, match="expected the checkpoint of step 2, got none"):
+        resume(run)
     (run.folder / "split.json").unlink()
     with pytest.raises(InputError, match="the split that the run wrote at its start, got no file"):
         resume(run)

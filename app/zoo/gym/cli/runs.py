@@ -133,10 +133,12 @@ def resume(
         as_json: print one JSON object as stdout's last line
     """
     out, found = Output(as_json), jobs.open_run(run)
+    last = jobs.read_status(found).step
     before = jobs.resume(found, changes)
     for change in changes:
         out.say(f"from here on: {change}")
-    out.say(f"run {found.id} goes on behind step {before.step}")
+    again = f"; it does what followed, up to step {last}, again" if before.step < last else ""
+    out.say(f"run {found.id} goes on behind step {before.step}{again}")
     if not wait:
         return started(found, out)
     return finish(found, jobs.follow(found, Progress(out), offset=before.offset), out)

@@ -4,10 +4,11 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import psutil
 
-from zoo.gym.errors import GymError
+from zoo.gym.errors import GymError, InputError
 from zoo.gym.jobs.control import Request
 from zoo.gym.jobs.identity import is_alive, is_halted, read_identity
 from zoo.gym.jobs.launch import FIRST_EVENT_S, launch
@@ -114,7 +115,8 @@ def resume(
         entry: "module:function" that does the work, None for training.
 
     Returns:
-        The status as it was before, whose `offset` is where the new events begin.
+        The status as it was before, whose `offset` is where the new events begin; its `step` is
+        the one that the run goes on behind, which may lie before the last one that finished.
 
     Raises:
         GymError: the run is done, or running, or on its way out, or did not start.
@@ -124,11 +126,11 @@ def resume(
     if status.state == "done":
         raise GymError(f"run '{run.id}' is done: expected one that was paused or interrupted")
     if not status.live:
-        _check_found(run)
+        step = _step_found(run, status)
         _settle(run, changes)
         run.control.clear()
         launch(run, wait_s=wait_s, entry=entry)
-        return status
+        return replace(status, step=step)
     pending = run.control.pending()
     if pending == "pause":
         if changes:
@@ -143,15 +145,21 @@ def resume(
     raise GymError(f"run '{run.id}' {doing}: expected one that was paused or interrupted")
 
 
-def _check_found(run: Run) -> None:
-    """Refuses what the worker would refuse, before a run is said to go on."""
+def _step_found(run: Run, status: Status) -> int:
+    """Returns the step of the checkpoint to go on from; refuses what the worker would refuse."""
     from zoo.gym.train.checkpoint import checkpoint_to_resume
     from zoo.gym.train.start import check_as_began
     from zoo.gym.train.stored_split import stored_split
 
     stored_split(run.folder)
-    checkpoint_to_resume(run.checkpoints)
+    found = checkpoint_to_resume(run.checkpoints)
+    if found.folder is None and status.saved:
+        raise InputError(
+            f"run {run.id} cannot go on: expected the checkpoint of step {status.saved}, got none",
+            hint=f"put it back, or start a new run: zoo-gym train {run.config_file}",
+        )
     check_as_began(run.env_file)
+    return found.step
 
 
 def _settle(run: Run, changes: Sequence[str]) -> None:

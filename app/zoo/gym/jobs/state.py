@@ -37,6 +37,7 @@ class Status:
         hint: what mends that.
         model: the folder of the trained model.
         metrics: the figures of the end event.
+        saved: the step of the last checkpoint, 0 where none was written.
     """
 
     state: State = "queued"
@@ -50,6 +51,7 @@ class Status:
     hint: str | None = None
     model: str | None = None
     metrics: Mapping[str, Any] | None = None
+    saved: int = 0
 
     @property
     def live(self) -> bool:
@@ -60,7 +62,7 @@ class Status:
 def fold(status: Status, events: Iterable[Event]) -> Status:
     """Returns `status` brought forward by later events; kinds it does not know change nothing."""
     created, updated = status.created, status.updated
-    step, steps = status.step, status.steps
+    step, saved, steps = status.step, status.saved, status.steps
     for event in events:
         updated = _time(event.get("t"), updated)
         created = created or updated
@@ -68,11 +70,14 @@ def fold(status: Status, events: Iterable[Event]) -> Status:
         if kind == "step":
             step = _count(event.get("step"), step) or 0
             steps = _count(event.get("steps"), steps)
+        elif kind == "checkpoint":
+            saved = _count(event.get("step"), saved) or 0
         elif kind == "plan":
             steps = _count(event.get("steps"), steps)
         elif kind in _MOVES and event.get("state") in STATES:
             status = _moved(status, event)
-    return replace(status, created=created, updated=updated, step=step, steps=steps)
+    status = replace(status, created=created, updated=updated)
+    return replace(status, step=step, steps=steps, saved=saved)
 
 
 def read_status(run: Run) -> Status:
