@@ -137,8 +137,9 @@ def resume(
     before = jobs.resume(found, changes)
     for change in changes:
         out.say(f"from here on: {change}")
-    again = f"; it does what followed, up to step {last}, again" if before.step < last else ""
-    out.say(f"run {found.id} goes on behind step {before.step}{again}")
+    out.say(f"run {found.id} resumes from step {before.step}")
+    if before.step < last:
+        out.say(f"steps {before.step + 1} to {last} are trained again: they came after it")
     if not wait:
         return started(found, out)
     return finish(found, jobs.follow(found, Progress(out), offset=before.offset), out)
