@@ -41,8 +41,20 @@ def consent(*, yes: bool) -> Callable[[str, int], bool] | None:
     def ask(model_id: str, size_bytes: int) -> bool:
         if yes:
             return True
-        question = f"{model_id} is not on this machine. Download {human_bytes(size_bytes)}? [y/N] "
-        print(visible(question), end="", file=sys.stderr, flush=True)
-        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+        size = human_bytes(size_bytes)
+        return confirmed(f"{model_id} is not on this machine. Download {size}? [y/N] ", yes=False)
 
     return ask
+
+
+def confirmed(question: str, *, yes: bool) -> bool:
+    """Asks on a terminal and returns whether the answer is yes; without a terminal it is no.
+
+    Args:
+        question: what is asked, with `[y/N]` and a blank at its end.
+        yes: the answer was given with `--yes`.
+    """
+    if yes or not sys.stdin.isatty():
+        return yes
+    print(visible(question), end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}

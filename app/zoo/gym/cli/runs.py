@@ -9,12 +9,12 @@ from cyclopts import Parameter
 
 from zoo.gym import jobs
 from zoo.gym.cli.ending import fail, finish, started
-from zoo.gym.cli.options import Json, Switch
+from zoo.gym.cli.options import Json, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress, event_line
 from zoo.gym.errors import EXIT_CODES, GymError, InputError
 from zoo.gym.terminal import json_line
-from zoo.gym.words import figure
+from zoo.gym.words import figure, human_bytes
 
 _ANSWER_S = 1.0
 CHANGES = Parameter(name="--set", metavar="KEY=VALUE", negative=(), show_default=False)
@@ -143,6 +143,28 @@ def resume(
     if not wait:
         return started(found, out)
     return finish(found, jobs.follow(found, Progress(out), offset=before.offset), out)
+
+
+def remove(run: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
+    """Deletes a run with its settings, log, checkpoints and result, after a question.
+
+    Args:
+        run: a run's id such as r0001, or last
+        yes: delete without a question
+        as_json: print one JSON object as stdout's last line
+    """
+    out, found = Output(as_json), jobs.open_run(run)
+    freed = jobs.size_bytes(found.folder)
+    question = f"Delete run {found.id}, {human_bytes(freed)}, for good? [y/N] "
+    if not confirmed(question, yes=yes):
+        raise InputError(
+            f"run '{found.id}' is not deleted: expected a yes",
+            hint=f"without a question: zoo-gym runs remove {found.id} --yes",
+        )
+    jobs.remove(found)
+    out.answer(f"run {found.id} is deleted, {human_bytes(freed)} are free again")
+    out.result({"run": found.id, "freed_bytes": freed})
+    return 0
 
 
 def _await_rest(run: jobs.Run, out: Output, *, held: bool) -> int:
