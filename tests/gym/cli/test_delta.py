@@ -41,6 +41,18 @@ def test_a_delta_of_full_weights_is_dense_and_unmeasured(
     assert "quality was not measured" in found.stderr
 
 
+def test_a_file_that_exists_is_replaced_by_force_alone(
+    call: Call, base: Path, tuned: Path, made: Path
+) -> None:
+    before = made.read_bytes()
+    words = ("delta", "create", "tuned", "--base", "base", "--planes", "2")
+    found = call(*words)
+    assert (found.code, "--force to replace" in found.stderr) == (2, True)
+    assert made.read_bytes() == before
+    assert call(*words, "--force").code == 0
+    assert made.read_bytes() != before
+
+
 def test_applying_a_delta_gives_the_tuned_weights_back(
     call: Call, base: Path, tuned: Path, made: Path
 ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from zoo.gym.cli.ending import fail
 from zoo.gym.cli.flags import with_model_flags
 from zoo.gym.cli.items import existing
-from zoo.gym.cli.options import Files, Json, Offline, Yes, output_path
+from zoo.gym.cli.options import Files, Json, Offline, Switch, Yes, output_path
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import tell_pass
 from zoo.gym.cli.sources import (
@@ -57,6 +57,7 @@ def create(
     data: Files = (),
     rows: int | None = None,
     out: str | None = None,
+    force: Switch = False,
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,
@@ -70,6 +71,7 @@ def create(
         data: held-out examples to measure on; a run has its own
         rows: how many of them at most; by default as many as take a few minutes
         out: the file to write; by default in this folder, named after the source
+        force: replace a delta of that name
         yes: answer the question for a download with yes
         offline: never use the network, not even after a question
         as_json: print one JSON object as stdout's last line
@@ -80,6 +82,11 @@ def create(
     screen, found = Output(as_json), _source(source)
     target = output_path(out, f"{found.name}.delta.safetensors")
     check_new_file(target)
+    if target.exists() and not force:
+        raise InputError(
+            f"output {str(target)!r}: expected a new file, got one that exists",
+            hint="another name with --out, or --force to replace a delta",
+        )
     model = resolve_base(base, found.base, "--base", yes=yes, offline=offline)
     if found.run is not None and found.run.env_file.is_file():
         refuse_other_base(found.run.env_file, model.folder)
