@@ -34,8 +34,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def test_a_pipe_gives_one_prompt_a_line(call: Call, base: Path, opened: list[Any]) -> None:
-    found = call("chat", "--model", str(base), stdin="hello\n\nwell\n")
-    assert (found.code, found.stdout, found.stderr) == (0, "HELLO\nWELL\n", "")
+    found = call("chat", "--model", str(base), stdin="hello\n\n/new\n")
+    assert (found.code, found.stdout, found.stderr) == (0, "HELLO\n/NEW\n", "")
 
 
 def test_the_turns_are_told_as_json(call: Call, base: Path, opened: list[Any]) -> None:

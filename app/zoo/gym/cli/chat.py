@@ -1,11 +1,11 @@
 """`zoo-gym chat`: a conversation on a terminal, or one prompt a line from a pipe."""
 
 import sys
-from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from zoo.gym.cli.conversation import converse
 from zoo.gym.cli.options import Json, Model, Offline, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import Tuned, find_tuned, resolve_base
@@ -13,7 +13,8 @@ from zoo.gym.errors import InputError
 from zoo.gym.jobs import open_run
 from zoo.models.offline import go_offline
 
-HELP = "Ctrl-D ends, /new begins again"
+if TYPE_CHECKING:
+    from zoo.gym.chat import ChatSession
 
 MaxTokens = Annotated[int, Parameter(name="--max_new_tokens")]
 
@@ -68,15 +69,7 @@ def chat(
         seed=seed,
         system=system,
     ) as session:
-        on_terminal = sys.stdin.isatty()
-        ask = session.talk if on_terminal else session.answer
-        turns: list[dict[str, str]] = []
-        for prompt in _prompts(out, on_terminal=on_terminal):
-            if prompt == "/new":
-                session.messages = []
-                continue
-            turns.append({"prompt": prompt, "answer": ask(prompt)})
-            out.answer(turns[-1]["answer"])
+        turns = converse(session, out) if sys.stdin.isatty() else _piped(session, out)
     out.result({"turns": turns, "system": system})
     return 0
 
@@ -100,17 +93,15 @@ def _trained_system(tuned: Tuned, run: str | None, out: Output) -> str:
     return found.system
 
 
-def _prompts(out: Output, *, on_terminal: bool) -> Iterator[str]:
-    if on_terminal:
-        out.say(HELP)
-    while True:
-        if on_terminal:
-            print("> ", end="", file=sys.stderr, flush=True)
-        line = sys.stdin.readline()
-        if not line:
-            return
-        if line.strip():
-            yield line.rstrip("\r\n")
+def _piped(session: "ChatSession", out: Output) -> list[dict[str, str]]:
+    """Answers each line of standard input by itself, as it comes."""
+    turns: list[dict[str, str]] = []
+    for line in iter(sys.stdin.readline, ""):
+        prompt = line.rstrip("\r\n")
+        if prompt.strip():
+            turns.append({"prompt": prompt, "answer": session.answer(prompt)})
+            out.answer(turns[-1]["answer"])
+    return turns
 
 
 def _check_numbers(max_new_tokens: int, temperature: float) -> None:

@@ -1,0 +1,72 @@
+"""Talking on a terminal: commands, Ctrl-C and Ctrl-D; the model is a stand-in."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from zoo.gym.cli.conversation import HELP, converse
+from zoo.gym.cli.output import Output
+
+CTRL_C = object()
+
+
+class Parrot:
+    """Answers in capitals; some prompts take so long that the user has enough."""
+
+    def __init__(self) -> None:
+        self.messages = ["earlier"]
+
+    def talk(self, prompt: str) -> str:
+        if prompt.startswith("long"):
+            raise KeyboardInterrupt
+        return prompt.upper()
+
+
+class Keys:
+    """Standard input with a hand on Ctrl-C."""
+
+    def __init__(self, typed: Iterator[object]) -> None:
+        self.typed = typed
+
+    def readline(self) -> str:
+        line = next(self.typed, "")
+        if line is CTRL_C:
+            raise KeyboardInterrupt
+        return str(line)
+
+
+def talk(monkeypatch: pytest.MonkeyPatch, *typed: object) -> tuple[list[str], Parrot]:
+    monkeypatch.setattr(sys, "stdin", Keys(iter(typed)))
+    parrot = Parrot()
+    turns = converse(cast("Any", parrot), Output(as_json=False))
+    return [turn["answer"] for turn in turns], parrot
+
+
+def test_ctrl_d_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert talk(monkeypatch, "hello\n", "\n", "well\n")[0] == ["HELLO", "WELL"]
+
+
+def test_ctrl_c_stops_an_answer_and_the_conversation_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert talk(monkeypatch, "long story\n", "hello\n")[0] == ["HELLO"]
+    assert "\nstopped; Ctrl-C again leaves\n> " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("first", ["long story\n", CTRL_C])
+def test_ctrl_c_twice_leaves(monkeypatch: pytest.MonkeyPatch, first: object) -> None:
+    assert talk(monkeypatch, "hello\n", first, CTRL_C, "well\n")[0] == ["HELLO"]
+
+
+def test_ctrl_c_between_answers_does_not_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert talk(monkeypatch, CTRL_C, "hello\n", CTRL_C, "well\n")[0] == ["HELLO", "WELL"]
+
+
+def test_new_forgets_and_help_explains(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers, parrot = talk(monkeypatch, "/new\n", "/help\n")
+    assert (answers, parrot.messages) == ([], [])
+    assert capsys.readouterr().err.count(HELP) == 2
