@@ -100,3 +100,18 @@ def test_no_held_out_rows_means_no_evaluation() -> None:
 )
 def test_the_learning_rate_falls_with_the_size(parameters: int, lora: bool, rate: float) -> None:
     assert default_learning_rate(parameters, lora=lora) == rate
+
+
+@pytest.mark.parametrize(
+    ("ratio", "steps", "warmup"),
+    [(0.1, 30, 3), (0.03, 100, 3), (0.5, 1, 0), (0.99, 3, 2), (0, 9, 0)],
+)
+def test_a_warmup_is_a_share_of_the_steps(ratio: float, steps: int, warmup: int) -> None:
+    plan = make_plan(config(warmup_ratio=ratio, max_steps=steps), FACTS)
+    assert plan.config.warmup_steps == warmup
+    assert f"{ratio:g} of {steps} steps" in {choice.reason for choice in plan.choices}
+
+
+def test_warmup_steps_win_over_their_share() -> None:
+    plan = make_plan(config(warmup_ratio=0.5, warmup_steps=2, max_steps=10), FACTS)
+    assert plan.config.warmup_steps == 2

@@ -75,7 +75,6 @@ MISSING = {
     "train_on_prompt": "learning the prompts does not exist yet",
     "trust_remote_code": "code inside a model folder is never run",
     "use_dora": "DoRA does not exist yet",
-    "warmup_ratio": "a share of the steps does not exist yet: expected warmup_steps",
 }
 """Keys of published files for what does not exist here, with the sentence that refuses them."""
 

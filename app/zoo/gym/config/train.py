@@ -128,7 +128,13 @@ class TrainConfig(BaseModel):
     warmup_steps: Whole | None = Field(
         default=None,
         ge=0,
-        description="steps over which the learning rate rises",
+        description="steps over which the learning rate rises; wins over warmup_ratio",
+    )
+    warmup_ratio: Number | None = Field(
+        default=None,
+        ge=0,
+        lt=1,
+        description="the same as a share of all steps, rounded up",
     )
     weight_decay: Number = Field(
         default=0.0,

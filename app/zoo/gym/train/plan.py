@@ -133,15 +133,20 @@ def _steps(chooser: _Chooser, facts: Facts, rows_per_step: int) -> int:
     return int(chooser.pick("max_steps", total, f"{epochs:g} times {facts.rows} rows"))
 
 
+def _warmup(ratio: float | None, steps: int) -> tuple[int, str]:
+    if ratio is None:
+        return min(round(steps / 20), 100), "a twentieth of the steps, at most 100"
+    # 0.1 of 30 steps is 3, which floating point makes a little more of
+    return min(math.ceil(ratio * steps - 1e-9), steps - 1), f"{ratio:g} of {steps} steps"
+
+
 def _optimizer(chooser: _Chooser, facts: Facts, steps: int) -> None:
     lora = chooser.config.finetuning_type == "lora"
     rate = default_learning_rate(facts.parameters, lora=lora)
     reason = f"{chooser.config.finetuning_type} on {facts.parameters / 1e6:,.1f} M parameters"
     chooser.pick("learning_rate", rate, reason)
     chooser.pick("lr_scheduler_type", "cosine", "falls gently at both ends")
-    chooser.pick(
-        "warmup_steps", min(round(steps / 20), 100), "a twentieth of the steps, at most 100"
-    )
+    chooser.pick("warmup_steps", *_warmup(chooser.config.warmup_ratio, steps))
     if lora:
         chooser.pick("lora_alpha", 2.0 * chooser.config.lora_rank, "twice the rank")
     large = facts.parameters >= CHECKPOINTING_PARAMETERS
