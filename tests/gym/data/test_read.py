@@ -44,6 +44,14 @@ def test_a_bad_row_is_kept_out_and_the_rest_is_kept(write: Write) -> None:
     assert str(data.problems[0]).startswith(f"{path}:2: the JSON is cut")
 
 
+def test_the_first_rows_of_each_file_are_taken(write: Write) -> None:
+    many = write("many.jsonl", b'{"text": "a"}\n{"text": "b\n{"text": "c"}\n{"text": "d"}\n')
+    one = write("one.jsonl", b'{"text": "e"}\n')
+    data = read_dataset([many, one], 2)
+    assert [record.text for record in data.records] == ["a", "c", "e"]
+    assert data.notes == (f"{many}: the first 2 of 3 rows are used (max_samples)",)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [

@@ -172,3 +172,20 @@ def test_the_run_s_own_file_given_again_means_its_held_out_rows(run: Path) -> No
     measured = rows_of_files([copy], settings(run), pico_folder(), run)
     assert len(measured.examples) == 2
     assert "only the rows that it held out" in measured.notes[0]
+
+
+def test_a_run_on_the_first_rows_is_measured_on_some_of_those(tmp_path: Path) -> None:
+    data = write(tmp_path / "rows.jsonl", TEN)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "env.json").write_text(json.dumps({"data": fingerprint([data])}))
+    config = settings(folder, max_samples=6)
+    rows = prepare_rows(
+        config,
+        pico_folder(),
+        lambda records: run_split(folder, config, records, fingerprint([data])),
+    )
+    assert (len(rows.train), len(rows.held_out)) == (4, 2)
+    assert sources(folder, config) == [row.source for row in rows.held_out]
+    with pytest.raises(InputError, match="rows"):
+        rows_of_run(folder, settings(folder), pico_folder())

@@ -54,7 +54,6 @@ MISSING = {
     "fsdp": "training over several processes does not exist yet",
     "loraplus_lr_ratio": "LoRA+ does not exist yet",
     "mask_history": "learning the last answer alone does not exist yet",
-    "max_samples": "a limit of rows does not exist yet: expected a shorter file",
     "mix_strategy": "mixing data sets by share does not exist yet",
     "neat_packing": "packing rows does not exist yet",
     "neftune_noise_alpha": "NEFTune does not exist yet",

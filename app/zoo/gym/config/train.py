@@ -85,6 +85,11 @@ class TrainConfig(BaseModel):
         le=1_048_576,
         description="the longest row, in tokens; the rest is cut off",
     )
+    max_samples: Whole | None = Field(
+        default=None,
+        ge=1,
+        description="the rows of each file at most, its first ones; none: all",
+    )
     val_size: Number = Field(
         default=0.1,
         ge=0,

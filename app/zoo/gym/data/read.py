@@ -33,7 +33,7 @@ class _Row:
     problem: Problem | None = None
 
 
-def read_dataset(paths: Sequence[Path]) -> Dataset:
+def read_dataset(paths: Sequence[Path], max_samples: int | None = None) -> Dataset:
     """Reads files of json, jsonl or plain text; each row's format is found by itself.
 
     A row that cannot be used becomes a problem and the rest is kept. The rows of a plain text
@@ -41,6 +41,7 @@ def read_dataset(paths: Sequence[Path]) -> Dataset:
 
     Args:
         paths: the files, in the order in which they are learned.
+        max_samples: usable rows of each file at most, the first ones; None for all.
 
     Raises:
         NotAvailableError: a file is absent.
@@ -58,7 +59,12 @@ def read_dataset(paths: Sequence[Path]) -> Dataset:
         wrong = [row.problem for row in rows if row.problem]
         if not found:
             raise _nothing_usable(path, wrong)
-        records += found
+        if max_samples is not None and len(found) > max_samples:
+            name = visible(str(path))
+            notes.append(
+                f"{name}: the first {max_samples} of {len(found)} rows are used (max_samples)"
+            )
+        records += found[:max_samples]
         problems += wrong
         formats[str(path)] = " + ".join(dict.fromkeys(row.format for row in rows if row.format))
         if unread := Counter(key for row in rows for key in row.unread):

@@ -142,7 +142,7 @@ def _learned(folder: Path, config: TrainConfig) -> tuple[Record, ...] | None:
     """Returns the rows that a run has learned, None where its data is not what it was."""
     if _why_not(folder, config):
         return None
-    records = read_dataset([Path(name) for name in config.dataset]).records
+    records = read_dataset([Path(name) for name in config.dataset], config.max_samples).records
     return tuple(_split(folder, config, records).apply(records)[0])
 
 

@@ -66,7 +66,7 @@ def prepare_rows(
         NotAvailableError: a data file is absent.
         InputError: no row is usable.
     """
-    dataset = read_dataset([Path(name) for name in config.dataset])
+    dataset = read_dataset([Path(name) for name in config.dataset], config.max_samples)
     tokenizer = load_tokenizer(model_folder)
     options = encode_options(config, model_folder)
     split = (
