@@ -19,6 +19,7 @@ import sys
 from dataclasses import asdict
 from importlib import import_module, metadata
 from pathlib import Path
+from types import ModuleType
 
 from bench.measure import Case, Skipped, line
 
@@ -85,6 +86,19 @@ def narrow(isa: str = "") -> None:
         os.environ.update(isas.LESSER)
 
 
+def keep(
+    bench: ModuleType, name: str, cases: list[Case], skipped: list[Skipped], *, whole: bool
+) -> None:
+    """Writes what has been measured so far: some benches take an hour, and may be ended."""
+    result = machine() | {
+        "whole": whole,
+        "cases": [asdict(case) for case in cases],
+        "skipped": [asdict(case) for case in skipped],
+    }
+    kept = bench.result_name() if hasattr(bench, "result_name") else name
+    (RESULTS / f"{kept}.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
 def main(names: list[str]) -> int:
     """Runs the named benches, or all; returns 1 where a bar was missed."""
     missed = 0
@@ -104,16 +118,11 @@ def main(names: list[str]) -> int:
                 continue
             print(line(case), flush=True)
             cases.append(case)
+            keep(bench, name, cases, skipped, whole=False)
         if not cases:
             continue
         missed += sum(not case.keeps_its_bar() for case in cases)
-        result = machine() | {
-            "cases": [asdict(case) for case in cases],
-            "skipped": [asdict(case) for case in skipped],
-        }
-        text = json.dumps(result, indent=2) + "\n"
-        kept = bench.result_name() if hasattr(bench, "result_name") else name
-        (RESULTS / f"{kept}.json").write_text(text, encoding="utf-8")
+        keep(bench, name, cases, skipped, whole=True)
     return 1 if missed else 0
 
 
