@@ -95,14 +95,24 @@ def test_recomputing_activations_changes_no_gradient(engine: str, tied: Path) ->
     assert reference.relative_error(*gradients) < TOLERANCE
 
 
-def test_a_head_with_an_adapter_learns_as_full_logits_say(engine: str, untied: Path) -> None:
-    spec = LoraSpec(rank=4, alpha=8.0, targets=("q_proj", "lm_head"))
+@pytest.mark.parametrize("targets", [("q_proj", "lm_head"), ("lm_head",)], ids=str)
+def test_a_head_with_an_adapter_learns_as_full_logits_say(
+    engine: str, untied: Path, targets: tuple[str, ...]
+) -> None:
+    spec = LoraSpec(rank=4, alpha=8.0, targets=targets)
     mine, plain = policies(engine, untied, spec)
     batch = reference.example_batch()
     _, gradients = reference.loss_and_gradients(as_reference(plain), GRPO, batch)
     mine.accumulate(GRPO, batch, key=0)
     assert any("lm_head" in name for name in gradients)
     assert reference.relative_error(dict(mine.gradients()), gradients) < TOLERANCE
+
+
+@pytest.mark.parametrize("other", ["v_prj", "layers.9.self_attn.q_proj", "all", ""])
+def test_a_name_that_no_layer_has_is_refused(engine: str, untied: Path, other: str) -> None:
+    spec = LoraSpec(rank=4, alpha=8.0, targets=("q_proj", other))
+    with pytest.raises(InputError, match=f"names that layers end with, got '{other}'"):
+        load_backend(engine).load(untied, train=spec)
 
 
 def test_distillation_follows_the_teacher(engine: str, untied: Path, teacher_folder: Path) -> None:
@@ -139,7 +149,7 @@ def test_cutting_a_window_leaves_the_gradient_as_it_was(
     assert reference.relative_error(dict(mine.gradients()), gradients) < TOLERANCE
 
 
-@pytest.mark.parametrize("targets", [("all-linear",), ("q_proj", "lm_head")], ids=str)
+@pytest.mark.parametrize("targets", [("all-linear",), ("q_proj", "lm_head"), ("lm_head",)], ids=str)
 def test_a_coupled_objective_is_replayed_with_the_dropout_it_was_scored_with(
     engine: str, untied: Path, targets: tuple[str, ...]
 ) -> None:

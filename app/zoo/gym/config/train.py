@@ -161,6 +161,7 @@ class TrainConfig(BaseModel):
     lora_alpha: Number | None = Field(
         default=None,
         gt=0,
+        le=1e6,
         description="the adapter's scale is lora_alpha / lora_rank; none: 2 x lora_rank",
     )
     lora_dropout: Number = Field(
@@ -248,6 +249,9 @@ def _disagreements(config: TrainConfig) -> list[tuple[str, str]]:
         if config.dtype.startswith("bf16"):
             text = "has no effect with finetuning_type full: its weights are float32 masters"
             faults.append(("dtype", text))
+    targets = [part.strip() for part in config.lora_target.split(",")]
+    if "all" in targets and len(targets) > 1:
+        faults.append(("lora_target", f"expected all or names of layers, got {config.lora_target}"))
     if config.val_size >= 1 and config.val_size != int(config.val_size):
         text = f"expected a share below 1 or a whole number of rows, got {config.val_size:g}"
         faults.append(("val_size", text))

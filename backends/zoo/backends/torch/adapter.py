@@ -67,6 +67,8 @@ def add_lora(
     )
     named = ", ".join(map(repr, spec.targets))
     known = ", ".join(sorted({name.rpartition(".")[2] for name, _ in linear_layers(model)}))
+    if isinstance(targets, list):
+        _require_layers(model, targets, known)
     torch.manual_seed(seed)
     try:
         with refusals(f"lora_target: {named} cannot be used here"), quiet(), _peft_alone():
@@ -83,6 +85,17 @@ def add_lora(
         )
     _tell_no_delta(adapted, stored)
     return adapted
+
+
+def _require_layers(model: nn.Module, targets: list[str], known: str) -> None:
+    """Refuses a name that no layer has: peft passes over it as long as another one fits."""
+    names = [name for name, _ in model.named_modules()]
+    for target in targets:
+        if not target or not any(f".{name}".endswith(f".{target}") for name in names):
+            raise InputError(
+                f"lora_target: expected names that layers end with, got {target!r}",
+                hint=f"this model has layers that end with {known}",
+            )
 
 
 def _lost_when_saved(model: "PeftModel") -> list[str]:

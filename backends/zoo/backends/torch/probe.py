@@ -114,7 +114,7 @@ def check_adapter(source: str, adapted: Any, module: "LossModule") -> None:  # n
 
 
 def check_gradient(module: "LossModule") -> None:
-    """Makes sure that hidden states depend on what is trained, in the mode that is trained in.
+    """Makes sure that the logits depend on what is trained, in the mode that is trained in.
 
     Raises:
         InputError: no gradient can reach it (layers that run backwards twice, as Reformer's), or
@@ -124,11 +124,13 @@ def check_gradient(module: "LossModule") -> None:
     module.train()
     with refusals(f"{name} cannot be trained"), torch.enable_grad():
         hidden_BTD = module.hidden(probe_ids(module.model))
-        if hidden_BTD.requires_grad:
-            hidden_BTD.float().sum().backward()  # type: ignore[no-untyped-call]
+        # an adapter on the head alone leaves the hidden states as they are
+        reached = hidden_BTD if hidden_BTD.requires_grad else module.head().logits(hidden_BTD[0])
+        if reached.requires_grad:
+            reached.float().sum().backward()  # type: ignore[no-untyped-call]
     module.eval()
     module.zero_grad(set_to_none=True)
-    if not hidden_BTD.requires_grad:
+    if not reached.requires_grad:
         raise InputError(
             f"{name} cannot be trained so: expected a gradient in the trained weights, got none",
             hint="finetuning_type: full may train it",
