@@ -9,9 +9,10 @@ import pytest
 
 from tests.gym.tui.fakes import rows_file
 from zoo.gym.config import TrainConfig, dump_config
-from zoo.gym.errors import InputError, InterruptedRunError
+from zoo.gym.errors import GymError, InputError, InterruptedRunError
 from zoo.gym.jobs import Run, create_run, tail_events
 from zoo.gym.jobs.actions import resume
+from zoo.gym.jobs.lock import locked
 from zoo.gym.train.schedule import learning_rate
 from zoo.gym.train.session import run_session
 from zoo.gym.train.settings import change_settings, stored_settings
@@ -85,6 +86,14 @@ def test_a_resume_looks_before_it_says_that_the_run_goes_on(
     with pytest.raises(InputError, match=told):
         resume(run)
     assert run.events.path.read_bytes() == events
+
+
+def test_a_resume_that_comes_second_changes_no_settings(run: Run) -> None:
+    run.events.emit("end", state="interrupted", exit_code=5)
+    before = [file.read_bytes() for file in (run.config_file, run.env_file)]
+    with locked(run.lock_file), pytest.raises(GymError, match="has a worker already"):
+        resume(run, ["learning_rate=0.25"])
+    assert [file.read_bytes() for file in (run.config_file, run.env_file)] == before
 
 
 def test_a_run_without_a_whole_checkpoint_or_its_split_does_not_start_over(run: Run) -> None:

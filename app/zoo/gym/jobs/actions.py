@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import psutil
 
@@ -127,9 +128,7 @@ def resume(
         raise GymError(f"run '{run.id}' is done: expected one that was paused or interrupted")
     if not status.live:
         step = _step_found(run, status)
-        _settle(run, changes)
-        run.control.clear()
-        launch(run, wait_s=wait_s, entry=entry)
+        launch(run, before=partial(_prepare, run, changes), wait_s=wait_s, entry=entry)
         return replace(status, step=step)
     pending = run.control.pending()
     if pending == "pause":
@@ -160,6 +159,11 @@ def _step_found(run: Run, status: Status) -> int:
         )
     check_as_began(run.env_file)
     return found.step
+
+
+def _prepare(run: Run, changes: Sequence[str]) -> None:
+    _settle(run, changes)
+    run.control.clear()
 
 
 def _settle(run: Run, changes: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -40,11 +41,19 @@ memory, and a training step of zen-nano at 2,048 tokens takes twice the memory.
 """
 
 
-def launch(run: Run, *, wait_s: float = FIRST_EVENT_S, entry: str | None = None) -> int:
+def launch(
+    run: Run,
+    *,
+    before: Callable[[], object] | None = None,
+    wait_s: float = FIRST_EVENT_S,
+    entry: str | None = None,
+) -> int:
     """Starts the worker of a queued, failed or interrupted run and returns its process id.
 
     Args:
         run: the run; a resumed one goes on in the same folder.
+        before: what to do to the run once no other start can come between; if it raises, the run
+            stays as it was.
         wait_s: how long to wait for the worker's first event.
         entry: "module:function" that does the work, None for training.
 
@@ -54,7 +63,7 @@ def launch(run: Run, *, wait_s: float = FIRST_EVENT_S, entry: str | None = None)
         StorageError: the run folder cannot be written.
     """
     try:
-        _claim(run)
+        _claim(run, before)
         offset, log_bytes = log_end(run.events.path), _size_bytes(run.worker_log)
         process = _spawn(run, entry)
     except OSError as error:
@@ -68,13 +77,15 @@ def launch(run: Run, *, wait_s: float = FIRST_EVENT_S, entry: str | None = None)
     return process.pid if identity is None else identity.pid
 
 
-def _claim(run: Run) -> None:
+def _claim(run: Run, before: Callable[[], object] | None) -> None:
     """Makes this process the one that starts the run, so that two starts cannot cross."""
     _check_startable(run)
     with locked(run.lock_file, wait_s=_LOCK_S) as held:
         if not held:
             raise _has_worker(run)
         status = _check_startable(run)
+        if before is not None:
+            before()
         write_identity(run.identity_file, this_process())
         if status.state != "queued":
             run.events.emit("state", state="queued")
