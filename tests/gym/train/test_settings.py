@@ -66,6 +66,13 @@ def test_a_change_by_name_holds_and_is_recorded(files: tuple[Path, Path]) -> Non
     assert (config.max_steps, config.learning_rate) == (12, 0.001)
     [entry] = json.loads(files[1].read_text())["changes"]
     assert entry["changed"] == {"learning_rate": [0.25, 0.001], "max_steps": [9, 12]}
+    assert entry["step"] == 4
+
+
+def test_a_run_is_not_cut_within_its_warmup(files: tuple[Path, Path]) -> None:
+    store_settings(*files, BEGAN.model_copy(update={"warmup_steps": 5}))
+    with pytest.raises(InputError, match="max_steps: expected more than the 5 steps over which"):
+        change_settings(*files, ["max_steps=5"], 4)
 
 
 def test_another_device_chooses_anew_how_16_bits_are_multiplied(files: tuple[Path, Path]) -> None:

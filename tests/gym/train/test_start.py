@@ -9,8 +9,11 @@ import pytest
 from zoo.gym.config import TrainConfig
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.train.base import BASE_KEY, check_same_base, refuse_other_base
-from zoo.gym.train.start import check_same_data, remembered
-from zoo.models import pico_folder
+from zoo.gym.train.card import write_card
+from zoo.gym.train.settings import changes_of
+from zoo.gym.train.start import check_same_data, note_versions, remembered
+from zoo.gym.versions import versions
+from zoo.models import Resolved, pico_folder
 
 
 @pytest.fixture
@@ -36,6 +39,30 @@ def test_a_resumed_run_refuses_other_data(env_file: Path, tmp_path: Path) -> Non
     rows.write_text('{"text": "two"}\n')
     with pytest.raises(InputError, match="changed since the run began"):
         check_same_data(env_file, config)
+
+
+def test_other_libraries_are_named_once_and_recorded(env_file: Path) -> None:
+    env_file.write_text(json.dumps({"versions": versions()}))
+    assert note_versions(env_file, 3) is None
+    env_file.write_text(json.dumps({"versions": versions() | {"torch": "1.0"}}))
+    told = note_versions(env_file, 3)
+    assert told is not None
+    assert told.endswith(f"torch {versions()['torch']} (was 1.0)")
+    assert note_versions(env_file, 4) is None
+    [change] = changes_of(env_file)
+    assert (change["step"], change["versions"]) == (3, {"torch": ["1.0", versions()["torch"]]})
+
+
+def test_a_card_says_what_was_changed_on_the_way(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"text": "one"}\n')
+    config = TrainConfig(model_name_or_path="zen-pico", dataset=(str(rows),), learning_rate=0.5)
+    base = Resolved("zen-pico", "zen-pico", None, tmp_path)
+    write_card(tmp_path, config, base, {})
+    assert "resumed" not in (tmp_path / "README.md").read_text()
+    changes = [{"step": 20, "changed": {"learning_rate": [0.02, 0.5]}}]
+    write_card(tmp_path, config, base, {}, changes)
+    assert "- behind step 20: learning_rate 0.02 -> 0.5\n" in (tmp_path / "README.md").read_text()
 
 
 def test_a_resumed_run_whose_data_is_gone_says_so(env_file: Path, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from zoo.gym.cli.options import Json
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.versions import versions
+from zoo.gym.versions import versions
 
 FAILED = 1
 """Exit code when the self-test failed."""

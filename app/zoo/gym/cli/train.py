@@ -16,7 +16,6 @@ from zoo.gym.cli.options import Json, Switch, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress
 from zoo.gym.cli.sources import resolve_model
-from zoo.gym.cli.versions import versions
 from zoo.gym.config import Loaded, TrainConfig, dump_config, load_config
 from zoo.gym.config.train import CHOSEN
 from zoo.gym.errors import InterruptedRunError
@@ -142,7 +141,6 @@ def _environment(loaded: Loaded, model: Resolved) -> dict[str, object]:
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "versions": versions(),
         "model": {"id": model.id, "revision": model.revision, "folder": str(model.folder)},
         "origins": loaded.origins,
         "without_effect": [asdict(ignored) for ignored in loaded.ignored],

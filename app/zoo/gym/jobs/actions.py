@@ -128,7 +128,7 @@ def resume(
         raise GymError(f"run '{run.id}' is done: expected one that was paused or interrupted")
     if not status.live:
         step = _step_found(run, status)
-        launch(run, before=partial(_prepare, run, changes), wait_s=wait_s, entry=entry)
+        launch(run, before=partial(_prepare, run, changes, step), wait_s=wait_s, entry=entry)
         return replace(status, step=step)
     pending = run.control.pending()
     if pending == "pause":
@@ -161,9 +161,13 @@ def _step_found(run: Run, status: Status) -> int:
     return found.step
 
 
-def _prepare(run: Run, changes: Sequence[str]) -> None:
+def _prepare(run: Run, changes: Sequence[str], step: int) -> None:
+    from zoo.gym.train.start import note_versions
+
     _settle(run, changes)
     run.control.clear()
+    if (told := note_versions(run.env_file, step)) is not None:
+        run.events.emit("warn", message=told)
 
 
 def _settle(run: Run, changes: Sequence[str]) -> None:

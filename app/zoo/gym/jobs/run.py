@@ -18,6 +18,7 @@ from zoo.gym.jobs.control import Control
 from zoo.gym.jobs.events import EventLog
 from zoo.gym.jobs.identity import this_process, write_identity
 from zoo.gym.paths import PRIVATE_FOLDER, ensure_folder, folders, storage_error
+from zoo.gym.versions import versions
 
 _ID = re.compile(r"r(\d{4,})")
 _NUMBER = re.compile(r"r?0*(\d+)")
@@ -94,7 +95,7 @@ def create_run(config_yaml: str, env: Mapping[str, object]) -> Run:
 
     Args:
         config_yaml: the resolved settings, stored as they are.
-        env: versions and machine, stored as JSON beside `cwd` and `created`.
+        env: what else to store as JSON beside `cwd`, `created` and `versions`.
 
     Raises:
         StorageError: the folder of runs cannot be written.
@@ -102,7 +103,7 @@ def create_run(config_yaml: str, env: Mapping[str, object]) -> Run:
     parent = ensure_folder(folders().runs)
     try:
         run = Run(_claim_folder(parent))
-        stamp = {"cwd": str(Path.cwd()), "created": round(time.time(), 3)}
+        stamp = {"cwd": str(Path.cwd()), "created": round(time.time(), 3), "versions": versions()}
         write_beside(run.env_file, json.dumps(stamp | dict(env), indent=2) + "\n")
         write_beside(run.config_file, config_yaml)
         write_identity(run.identity_file, this_process())

@@ -1,8 +1,8 @@
 """The model card of a result: base, settings, data fingerprint; nothing from the data itself."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -18,9 +18,21 @@ PRIVATE = {"dataset", "output_dir", "offline", "model_name_or_path"}
 
 
 def write_card(
-    folder: Path, config: TrainConfig, base: "Resolved", metrics: Mapping[str, object]
+    folder: Path,
+    config: TrainConfig,
+    base: "Resolved",
+    metrics: Mapping[str, object],
+    changes: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Writes `README.md` with a YAML head that model hubs read."""
+    """Writes `README.md` with a YAML head that model hubs read.
+
+    Args:
+        folder: the result.
+        config: the settings that the run ended with.
+        base: the model that was trained.
+        metrics: what was measured.
+        changes: what was changed on the way, see `zoo.gym.train.settings.record_change`.
+    """
     adapter = config.finetuning_type == "lora"
     head = {"base_model": base.id, "library_name": "peft" if adapter else "transformers"}
     settings = config.model_dump(exclude_none=True, exclude=PRIVATE)
@@ -31,6 +43,19 @@ def write_card(
         f"Data fingerprint (SHA-256): `{fingerprint([Path(name) for name in config.dataset])}`.\n"
         "The base model's licence holds for this model too.\n\n"
         f"## Settings\n\n```yaml\n{yaml.safe_dump(settings, sort_keys=True)}```\n\n"
+        f"{''.join(_changed(changes))}"
         f"## Measured\n\n```yaml\n{yaml.safe_dump(dict(metrics), sort_keys=False)}```\n"
     )
     write_beside(folder / "README.md", text)
+
+
+def _changed(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yields the section on what the settings at the end do not tell: what held before."""
+    if not changes:
+        return
+    yield "The run was interrupted and resumed with changes; above is what held at its end.\n\n"
+    for change in changes:
+        for kind in ("changed", "versions"):
+            for key, (before, after) in dict(change.get(kind, {})).items():
+                yield f"- behind step {change.get('step', 'unknown')}: {key} {before} -> {after}\n"
+    yield "\n"

@@ -13,6 +13,7 @@ from zoo.gym.train.loop import Job
 from zoo.gym.train.origin import write_origin
 from zoo.gym.train.progress import Progress, full_disk_told, load_best
 from zoo.gym.train.reopened import check_result
+from zoo.gym.train.settings import changes_of
 from zoo.gym.train.workspace import Workspace
 from zoo.models.folder import TOKENIZER_FILES
 
@@ -56,7 +57,7 @@ def finish(run: Workspace, job: Job, progress: Progress, base: "Resolved") -> di
     config = job.plan.config
     write_result(job.policy, run.result, base)
     check_result(job.policy, run.result, job.rows[0].ids.tolist(), config)
-    write_card(run.result, config, base, metrics)
+    write_card(run.result, config, base, metrics, changes_of(run.env_file))
     write_origin(run.result, run.env_file)
     if config.output_dir is not None:
         copy_result(run.result, Path(config.output_dir))

@@ -110,6 +110,7 @@ def change_settings(
     others = {key: pair for key, pair in edits(stored, given).items() if key not in wanted}
     _refuse_edits(config_file, others, env_file.parent.name)
     device = wanted.pop("device", None)
+    _refuse_within_warmup(wanted, stored.warmup_steps or 0)
     config = extend_config(stored, wanted)
     if device not in {None, env.get("device")} and config.dtype.startswith("bf16"):
         config = extend_config(
@@ -123,11 +124,24 @@ def change_settings(
     before = stored.model_dump(mode="json") | {"device": env.get("device")}
     after = config.model_dump(mode="json") | {"device": device or env.get("device")}
     changed = {key: (before[key], after[key]) for key in after if before[key] != after[key]}
-    entries = [{"t": round(time.time(), 3), "changed": changed}] if changed else []
-    found = {"device": device} if device else {}
-    update_env(env_file, {**found, "changes": _changes(env) + entries})
+    update_env(env_file, {"device": device} if device else {})
+    if changed:
+        record_change(env_file, newest_step, {"changed": changed})
     store_settings(config_file, env_file, config)
     return changed
+
+
+def record_change(env_file: Path, step: int, change: Mapping[str, object]) -> None:
+    """Stores when and behind which step a run was changed, and how; its card says so."""
+    entry = {"t": round(time.time(), 3), "step": step, **change}
+    update_env(env_file, {"changes": [*changes_of(env_file), entry]})
+
+
+def changes_of(env_file: Path) -> list[dict[str, Any]]:
+    """Returns what was changed of a run on its way, as `record_change` has stored it."""
+    found: object = read_env(env_file).get("changes")
+    entries = cast("list[object]", found) if isinstance(found, list) else []
+    return [cast("dict[str, Any]", entry) for entry in entries if isinstance(entry, dict)]
 
 
 def settings_in(env_file: Path) -> TrainConfig | None:
@@ -148,6 +162,16 @@ def settings_in(env_file: Path) -> TrainConfig | None:
             f"{env_file}: settings: expected those that the run began with, got damaged ones",
             hint="start a new run with the config.yaml beside it",
         ) from None
+
+
+def _refuse_within_warmup(wanted: Mapping[str, Any], warmup: int) -> None:
+    steps = wanted.get("max_steps")
+    if isinstance(steps, int) and steps <= warmup:
+        raise InputError(
+            f"max_steps: expected more than the {warmup} steps over which the learning rate of "
+            f"this run rises, got {steps}",
+            hint="a run that is so much shorter is a new one: zoo-gym train",
+        )
 
 
 def _wanted(items: Sequence[str]) -> dict[str, Any]:
@@ -177,11 +201,6 @@ def _fixed(key: str) -> InputError:
         f"--set {key}: expected one of {', '.join(CHANGEABLE)}, which a resume may change{mean}",
         hint="any other setting needs a new run: zoo-gym train",
     )
-
-
-def _changes(env: Mapping[str, Any]) -> list[Any]:
-    found: Any = env.get("changes")
-    return [*found] if isinstance(found, list) else []
 
 
 def _refuse_edits(config_file: Path, differing: Mapping[str, tuple[Any, Any]], run_id: str) -> None:

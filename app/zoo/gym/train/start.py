@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import fingerprint
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.train.base import BASE_KEY, refuse_other_base
-from zoo.gym.train.settings import read_env, settings_in, update_env
+from zoo.gym.train.settings import read_env, record_change, settings_in, update_env
+from zoo.gym.versions import versions
 from zoo.models.folder import count_parameters
 
 DATA_KEY = "data"
@@ -89,6 +90,24 @@ def check_same_data(env_file: Path, config: TrainConfig) -> str:
             hint="start a new run, or put the old file back",
         )
     return now
+
+
+def note_versions(env_file: Path, step: int) -> str | None:
+    """Records the libraries that a run goes on with; returns a sentence where they are others.
+
+    Raises:
+        InputError: `env.json` is damaged.
+    """
+    found, now = read_env(env_file).get("versions"), versions()
+    began = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    pairs = {name: (version, now.get(name)) for name, version in began.items()}
+    differing = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    if not differing:
+        return None
+    record_change(env_file, step, {"versions": differing})
+    update_env(env_file, {"versions": now})
+    told = ", ".join(f"{name} {new} (was {old})" for name, (old, new) in differing.items())
+    return f"the run goes on with other libraries, so its weights may differ: {told}"
 
 
 def check_as_began(env_file: Path) -> None:
