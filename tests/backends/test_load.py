@@ -180,6 +180,15 @@ def test_an_adapter_in_a_model_folder_is_told_and_not_put_on(
     assert asked.parameter_count() == policy.parameter_count()
 
 
+def test_a_router_s_own_loss_is_told_in_training(untied: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(untied, tmp_path / "routed")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"output_router_logits": True}))
+    with pytest.warns(GymWarning, match="output_router_logits.: it is not part of this training"):
+        load_backend("cpu").load(folder, train="full", dtype="f32")
+    load_backend("cpu").load(folder, dtype="f32")  # warnings are errors here
+
+
 @pytest.mark.filterwarnings("ignore:.*is not used:zoo.core.errors.GymWarning")
 def test_full_training_beside_a_stray_adapter_keeps_its_weights(
     folder: Path, tmp_path: Path

@@ -57,7 +57,7 @@ MISSING = {
     "mix_strategy": "mixing data sets by share does not exist yet",
     "neat_packing": "packing rows does not exist yet",
     "neftune_noise_alpha": "NEFTune does not exist yet",
-    "optim": "another optimizer than AdamW does not exist yet",
+    "optim": "another optimizer than AdamW does not exist yet: expected adamw_torch",
     "packing": "packing rows does not exist yet",
     "pissa_init": "PiSSA does not exist yet",
     "pure_bf16": "training in bf16 alone does not exist: expected dtype bf16",
@@ -76,6 +76,13 @@ MISSING = {
     "use_dora": "DoRA does not exist yet",
 }
 """Keys of published files for what does not exist here, with the sentence that refuses them."""
+
+AS_HERE = {
+    ("optim", "adamw_torch"): "it is the optimizer here",
+    ("optim", "adamw_torch_fused"): "it is the optimizer here",
+    ("flash_attn", "auto"): "transformers chooses the attention",
+}
+"""Published values of such keys that name what is done here anyway, with the reason."""
 
 MISSING_PREFIXES = {
     "dpo_": "preference methods do not exist yet",

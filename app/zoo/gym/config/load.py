@@ -129,6 +129,8 @@ def _sort_out(
         text = foreign.refusal(key) or _refused_value(key, given.value)
         if key in foreign.WITHOUT_EFFECT:
             ignored.append(Ignored(key, given.origin, foreign.WITHOUT_EFFECT[key]))
+        elif isinstance(given.value, str) and (key, given.value) in foreign.AS_HERE:
+            ignored.append(Ignored(key, given.origin, foreign.AS_HERE[key, given.value]))
         elif (text or key == "bf16") and foreign.switched_off(given.value):
             ignored.append(Ignored(key, given.origin, "switched off"))
         elif text:

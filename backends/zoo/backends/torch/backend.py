@@ -1,5 +1,6 @@
 """Loading a model folder as a policy on CPU, CUDA or MPS."""
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from zoo.backends.torch.names import parameter_names
 from zoo.backends.torch.older import checkpoint_activations
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.probe import check_adapter, check_gradient, check_model
-from zoo.core.errors import GuardError, InputError
+from zoo.core.errors import GuardError, GymWarning, InputError
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -70,6 +71,8 @@ class TorchBackend:
             source = "lora_target" if adapter is None else str(adapter)
             check_adapter(source, peft_model, policy.module)
         _check_trained(policy, train)
+        if train is not None:
+            _tell_own_loss(folder, model)
         if isinstance(train, LoraSpec):
             check_gradient(policy.module)
         return policy
@@ -78,6 +81,17 @@ class TorchBackend:
 def mixes(device: str) -> bool:
     """Returns whether full training on a device runs its blocks in bf16, beside float32 weights."""
     return device == "cuda" and torch.cuda.is_bf16_supported()
+
+
+def _tell_own_loss(folder: Path, model: Any) -> None:  # noqa: ANN401
+    """Warns of a model that transformers trains with more than the loss of its tokens."""
+    if getattr(model.config, "output_router_logits", False):
+        warnings.warn(
+            f"{folder}: its config adds a loss of the router to that of the tokens "
+            "(output_router_logits): it is not part of this training",
+            GymWarning,
+            stacklevel=3,
+        )
 
 
 def _check_can_be_saved(folder: Path, model: Any) -> None:  # noqa: ANN401
