@@ -77,6 +77,12 @@ def test_two_are_kept_and_older_ones_go(tmp_path: Path) -> None:
     assert names(tmp_path) == ["latest", "step-00000006", "step-00000007"]
 
 
+def test_named_ones_stay_besides_whatever_their_step(tmp_path: Path) -> None:
+    for step in (5, 8, 6, 7):
+        write_checkpoint(tmp_path, step, write(str(step)), keep=1, also=(5, 8))
+    assert names(tmp_path) == ["latest", "step-00000005", "step-00000007", "step-00000008"]
+
+
 def test_checkpoints_of_a_course_that_was_given_up_go(tmp_path: Path) -> None:
     for step in (10, 20, 15):
         write_checkpoint(tmp_path, step, write(str(step)))

@@ -7,7 +7,7 @@ writer's business.
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +56,7 @@ def write_checkpoint(
     write: Callable[[Path], None],
     *,
     keep: int = 2,
+    also: Collection[int] = (),
     hook: Callable[[str], None] | None = None,
 ) -> Path:
     """Writes the checkpoint of one step and returns its folder, `step-` and eight digits.
@@ -68,6 +69,7 @@ def write_checkpoint(
         step: how many optimizer steps it holds.
         write: puts the files into the empty folder it is given.
         keep: how many checkpoints stay, this one included.
+        also: steps whose checkpoints stay besides.
         hook: told each of `STAGES` as it is reached; for tests of what a kill leaves.
 
     Raises:
@@ -87,7 +89,7 @@ def write_checkpoint(
         reached("fsynced-parent")
         write_beside(checkpoints / POINTER, folder.name + "\n", sync=True)
         reached("pointed")
-        _prune(checkpoints, step, keep)
+        _prune(checkpoints, step, keep, also)
     except OSError as error:
         raise storage_error(error, checkpoints) from error
     reached("pruned")
@@ -190,11 +192,11 @@ def _step_folders(checkpoints: Path) -> dict[str, int]:
     return {name: int(match[1]) for name in names if (match := _FOLDER.fullmatch(name))}
 
 
-def _prune(checkpoints: Path, step: int, keep: int) -> None:
+def _prune(checkpoints: Path, step: int, keep: int, also: Collection[int]) -> None:
     steps = _step_folders(checkpoints)
     kept = sorted({found for found in steps.values() if found <= step}, reverse=True)[:keep]
     for name, found in steps.items():
-        if found not in kept or "." in name:
+        if found not in {*kept, *also} or "." in name:
             shutil.rmtree(checkpoints / name, ignore_errors=True)  # the next one tries again
 
 
