@@ -15,8 +15,8 @@ from zoo.backends.base import LoraSpec, StepInfo
 from zoo.gym.errors import GuardError, InterruptedRunError
 from zoo.gym.evaluate import Score
 from zoo.gym.objectives.sft import SupervisedLoss
-from zoo.gym.train.loop import fit, window
-from zoo.gym.train.progress import load_best, restore
+from zoo.gym.train.loop import fit, take_best, window
+from zoo.gym.train.progress import BEST_FILE, best_folder
 
 
 def weights(job: object) -> dict[str, np.ndarray]:
@@ -71,7 +71,7 @@ def test_the_best_step_is_kept_when_later_ones_are_worse(tiny: Path, tmp_path: P
     with patch("zoo.gym.train.loop.held_out", scripted):
         progress = fit(job)
     assert (progress.base_loss, progress.best_step, progress.best_loss) == (3.0, 2, 1.0)
-    load_best(job.policy, progress.best_step, tmp_path)
+    take_best(job, progress)
     for name, value in weights(job).items():
         np.testing.assert_array_equal(value, at_step[2][name])
     assert any((value != at_step[4][name]).any() for name, value in weights(job).items())
@@ -85,13 +85,37 @@ def test_a_loss_that_is_no_number_is_never_the_best(tiny: Path, tmp_path: Path) 
     assert (progress.best_step, progress.best_loss) == (2, 2.0)
 
 
-def test_a_best_step_that_was_pushed_out_is_forgotten(tiny: Path, tmp_path: Path) -> None:
-    recorder = Recorder(script={3: "stop"})
-    with pytest.raises(InterruptedRunError):
-        fit(make_job(tiny, tmp_path, recorder, eval_steps=1))
-    shutil.rmtree(tmp_path / "best")
-    progress, _ = restore(make_job(tiny, tmp_path, Recorder()).policy, tmp_path)
-    assert (progress.step, progress.best_step, progress.best_loss) == (3, 0, None)
+def test_a_best_step_that_the_run_loses_is_not_what_the_last_weights_pass_for(
+    tiny: Path, tmp_path: Path
+) -> None:
+    losses = iter([3.0, 1.0, 2.0, 2.0])
+    recorder = Recorder()
+    job = make_job(tiny, tmp_path, recorder, max_steps=2, eval_steps=1, save_steps=9)
+    with patch("zoo.gym.train.loop.held_out", lambda *_, **__: Score(1, 1, next(losses))):
+        progress = fit(job)
+        assert (progress.best_step, progress.best_loss) == (1, 1.0)
+        last = weights(job)
+        (best_folder(tmp_path, 1) / BEST_FILE).unlink()
+        take_best(job, progress)
+    assert (progress.best_step, progress.best_loss) == (2, 2.0)
+    assert all((value == last[name]).all() for name, value in weights(job).items())
+    [warning] = recorder.of("warn")
+    assert "got no file 'trained.safetensors'; they are lost" in warning["message"]
+
+
+def test_a_run_that_lost_its_best_step_says_so_when_it_is_resumed(
+    tiny: Path, tmp_path: Path
+) -> None:
+    losses = iter([3.0, 1.0, 2.0, 2.5])
+    settings: dict[str, Any] = {"max_steps": 3, "eval_steps": 1, "save_steps": 9}
+    with patch("zoo.gym.train.loop.held_out", lambda *_, **__: Score(1, 1, next(losses))):
+        with pytest.raises(InterruptedRunError):
+            fit(make_job(tiny, tmp_path, Recorder(script={2: "stop"}), **settings))
+        shutil.rmtree(tmp_path / "best")
+        recorder = Recorder()
+        progress = fit(make_job(tiny, tmp_path, recorder, **settings))
+    assert [event["kind"] for event in recorder.events[:2]] == ["warn", "step"]
+    assert (progress.best_step, progress.best_loss) == (3, 2.5)
 
 
 def test_rows_without_a_label_stop_the_run(tiny: Path, tmp_path: Path) -> None:

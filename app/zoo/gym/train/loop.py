@@ -19,7 +19,15 @@ from zoo.gym.train.accumulate import accumulate_window
 from zoo.gym.train.guards import Divergence, check_first_step, check_labels
 from zoo.gym.train.order import key_of, rows_of_step
 from zoo.gym.train.plan import Plan, batch_tokens
-from zoo.gym.train.progress import Progress, Stopwatch, restore, save, save_best
+from zoo.gym.train.progress import (
+    Progress,
+    Stopwatch,
+    load_best,
+    restore,
+    save,
+    save_best,
+    secure_best,
+)
 from zoo.gym.train.schedule import learning_rate
 
 if TYPE_CHECKING:
@@ -174,6 +182,16 @@ def evaluate(job: Job, progress: Progress) -> None:
         progress.base_loss = score.loss
     if best:
         progress.best_step, progress.best_loss = progress.step, score.loss
-        save_best(job.policy, progress.step, job.checkpoints)
+        save_best(job.policy, progress, job.checkpoints)
     progress.evaluation_s += watch.lap()[0]
     job.emit("eval", step=progress.step, loss=score.loss, tokens=score.tokens, best=best)
+
+
+def take_best(job: Job, progress: Progress) -> None:
+    """Puts the best step's weights into the policy, or scores the last step's if none are kept."""
+    warning = secure_best(job.policy, progress, job.checkpoints)
+    if warning is not None:
+        job.emit("warn", message=warning)
+    if progress.best_step == 0 and job.held_out:
+        evaluate(job, progress)  # a lost best leaves weights whose loss is not known any more
+    load_best(job.policy, progress.best_step, job.checkpoints)

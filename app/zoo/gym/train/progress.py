@@ -4,14 +4,15 @@ import json
 import os
 import re
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zoo.gym.paths import storage_error
 from zoo.gym.train.checkpoint import checkpoint_to_resume, folder_name, write_checkpoint
+from zoo.gym.train.manifest import manifest_fault
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
@@ -66,8 +67,7 @@ def save(policy: "Policy", progress: Progress, checkpoints: Path) -> Path:
     def write(folder: Path) -> None:
         with full_disk_told(folder):
             policy.save_checkpoint(folder)
-        text = json.dumps(asdict(progress), indent=2)
-        (folder / STATE_FILE).write_text(text, encoding="utf-8")
+        _write_state(folder, progress)
 
     return write_checkpoint(checkpoints, progress.step, write)
 
@@ -99,33 +99,64 @@ def restore(policy: "Policy", checkpoints: Path) -> tuple[Progress, tuple[str, .
     """Loads the newest whole checkpoint into `policy`; a fresh `Progress` if there is none.
 
     Returns:
-        The counters, and a sentence for each damaged checkpoint that was passed over.
+        The counters, and a sentence for each damaged checkpoint that was passed over and for a
+        best step that was damaged.
 
     Raises:
         InputError: there are checkpoints, and all of them are damaged.
+        StorageError: a damaged best step cannot be written again.
     """
     found = checkpoint_to_resume(checkpoints)
     if found.folder is None:
         return Progress(), ()
-    policy.load_checkpoint(found.folder)
     stored = json.loads((found.folder / STATE_FILE).read_text(encoding="utf-8"))
     progress = Progress(**stored)
-    if not best_folder(checkpoints, progress.best_step).is_dir():
-        # Later bests of a course that a kill cut off have pushed it out: the next one counts.
-        progress.best_step, progress.best_loss = 0, None
-    return progress, found.warnings
+    warning = secure_best(policy, progress, checkpoints)
+    policy.load_checkpoint(found.folder)  # last: the line before may load another one
+    return progress, found.warnings + ((warning,) if warning else ())
 
 
-def save_best(policy: "Policy", step: int, checkpoints: Path) -> None:
-    """Keeps the trained values of the best step so far."""
+def save_best(policy: "Policy", progress: Progress, checkpoints: Path) -> None:
+    """Keeps the trained values of the best step so far, and those that a resume may need.
+
+    Raises:
+        StorageError: the disk is full or refuses; what was kept is as it was.
+    """
 
     def write(folder: Path) -> None:
         from safetensors.numpy import save_file
 
         with full_disk_told(folder):
             save_file(dict(policy.trained()), folder / BEST_FILE)
+        _write_state(folder, progress)
 
-    write_checkpoint(checkpoints / BEST_FOLDER, step, write, keep=2)
+    kept, step = checkpoints / BEST_FOLDER, progress.best_step
+    write_checkpoint(kept, step, write, keep=1, also=_bests_named(checkpoints))
+
+
+def secure_best(policy: "Policy", progress: Progress, checkpoints: Path) -> str | None:
+    """Makes sure that `load_best` can read the best step as it was saved.
+
+    A damaged one is written again from the checkpoint of the same step, whose values `policy` then
+    holds. Where there is none, `progress` forgets the step, so that the next evaluation counts.
+
+    Returns:
+        A sentence that says what was damaged, None where nothing was.
+
+    Raises:
+        StorageError: it cannot be written again.
+    """
+    step, copy = progress.best_step, checkpoints / folder_name(progress.best_step)
+    fault = _best_fault(best_folder(checkpoints, step), progress) if step else None
+    if fault is None:
+        return None
+    told = f"the best step, {step}, is damaged: expected its weights as saved, got {fault}"
+    if _best_fault(copy, progress) is None:
+        policy.load_checkpoint(copy)
+        save_best(policy, progress, checkpoints)
+        return f"{told}; they were written again from the checkpoint of that step"
+    progress.best_step, progress.best_loss = 0, None
+    return f"{told}; they are lost, and the best of the evaluations from here on is kept"
 
 
 def best_folder(checkpoints: Path, step: int) -> Path:
@@ -134,8 +165,40 @@ def best_folder(checkpoints: Path, step: int) -> Path:
 
 
 def load_best(policy: "Policy", step: int, checkpoints: Path) -> None:
-    """Puts the values of the best step into `policy`; step 0 (none was kept) leaves the last's."""
+    """Puts the values of the best step into `policy`; step 0 (none was kept) leaves the last's.
+
+    They are read as they are: `secure_best` comes first.
+    """
     from safetensors.numpy import load_file
 
     if step:
         policy.load_trained(load_file(best_folder(checkpoints, step) / BEST_FILE))
+
+
+def _write_state(folder: Path, progress: Progress) -> None:
+    text = json.dumps(asdict(progress), indent=2)
+    (folder / STATE_FILE).write_text(text, encoding="utf-8")
+
+
+def _bests_named(checkpoints: Path) -> set[int]:
+    """Returns the best steps of all checkpoints that are kept: a resume may go back to each."""
+    files = checkpoints.glob(f"step-*/{STATE_FILE}")
+    return {named[0] for file in files if (named := _best_named(file.parent)) is not None}
+
+
+def _best_named(folder: Path) -> tuple[int, float] | None:
+    """Returns the best step and its loss by the counters in a folder, None for damaged ones."""
+    try:
+        stored: Mapping[str, Any] = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))
+        return int(stored["best_step"]), float(stored["best_loss"])
+    except (FileNotFoundError, KeyError, RecursionError, TypeError, ValueError):
+        return None
+
+
+def _best_fault(folder: Path, progress: Progress) -> str | None:
+    """Says why a folder does not hold the best step that `progress` names, None where it does."""
+    fault = manifest_fault(folder, progress.best_step)
+    # a course that was given up may have had another best at the same step
+    if fault is None and _best_named(folder) != (progress.best_step, progress.best_loss):
+        return "those of another course of the run"
+    return fault

@@ -9,9 +9,9 @@ from zoo.gym.files import check_new_folder, new_file, new_folder, storage_errors
 from zoo.gym.paths import ensure_folder
 from zoo.gym.train.card import write_card
 from zoo.gym.train.guards import check_finite
-from zoo.gym.train.loop import Job
+from zoo.gym.train.loop import Job, take_best
 from zoo.gym.train.origin import write_origin
-from zoo.gym.train.progress import Progress, full_disk_told, load_best
+from zoo.gym.train.progress import Progress, full_disk_told
 from zoo.gym.train.reopened import check_result
 from zoo.gym.train.settings import changes_of
 from zoo.gym.train.workspace import Workspace
@@ -47,7 +47,7 @@ def finish(run: Workspace, job: Job, progress: Progress, base: "Resolved") -> di
     Raises:
         GuardError: the training ended in no numbers, or the folder holds another model.
     """
-    load_best(job.policy, progress.best_step, job.checkpoints)
+    take_best(job, progress)
     check_finite(job.policy)
     metrics = metrics_of(job, progress)
     base_loss, best_loss = progress.base_loss, progress.best_loss
