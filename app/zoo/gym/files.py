@@ -51,20 +51,22 @@ def write_beside(path: Path, content: str, *, sync: bool = False) -> None:
         sync: also reach the disk before the rename, and the folder after it.
 
     Raises:
-        OSError: the disk refused; `path` is as it was.
+        StorageError: the disk refused; `path` is as it was.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(beside, "w", encoding="utf-8", newline="\n", opener=private) as file:
-            file.write(content)
+    # what write, flush and fsync raise names no file
+    with storage_errors(path):
+        try:
+            with open(beside, "w", encoding="utf-8", newline="\n", opener=private) as file:
+                file.write(content)
+            if sync:
+                sync_file(beside)
+            move_over(beside, path)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
         if sync:
-            sync_file(beside)
-        move_over(beside, path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
-    if sync:
-        sync_folder(path.parent)
+            sync_folder(path.parent)
 
 
 def open_regular(path: Path) -> IO[bytes]:

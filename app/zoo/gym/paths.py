@@ -24,7 +24,8 @@ UNWRITABLE = frozenset(
 )
 """Error numbers that say that a disk or folder cannot be written."""
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Error numbers that say that a disk, or what one may have of it, is full."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def ensure_folder(path: Path) -> Path:
 def storage_error(error: OSError, path: Path, *, verb: str = "write") -> StorageError:
     """Returns the sentence for what the system refused to do with `path`."""
     reason = (error.strerror or str(error)).lower()
-    if error.errno in _FULL:
+    if error.errno in FULL:
         hint = "free some space on that disk"
     else:
         hint = "choose a folder that you may write"

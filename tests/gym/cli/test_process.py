@@ -54,6 +54,16 @@ def test_our_warnings_are_sentences_and_others_keep_their_place(env: dict[str, s
     assert (deaf.returncode, deaf.stdout) == (0, b"")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full")
+def test_a_full_disk_behind_stdout_is_a_sentence(env: dict[str, str]) -> None:
+    argv = [*PROGRAM, "paths", "--json"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(argv, env=env, stdout=full, stderr=-1, text=True, check=False)
+    told = "zoo-gym: error: cannot write 'standard output': no space left on device"
+    hint = "hint: free some space on that disk"
+    assert (done.returncode, done.stderr.splitlines()[-2:]) == (1, [told, hint])
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGPIPE")
 def test_a_reader_that_leaves_is_no_error(env: dict[str, str]) -> None:
     argv = [*PROGRAM, "paths"]

@@ -202,7 +202,7 @@ def test_a_file_that_could_not_be_replaced_is_as_it_was(
 
     (tmp_path / "latest").write_text("old")
     monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(PermissionError):
+    with pytest.raises(StorageError, match="latest"):
         files.write_beside(tmp_path / "latest", "new")
     assert names(tmp_path) == ["latest"]
     assert (tmp_path / "latest").read_text() == "old"

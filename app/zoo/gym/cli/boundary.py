@@ -7,6 +7,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
@@ -25,6 +26,7 @@ from zoo.gym.errors import (
     StorageError,
     exit_code,
 )
+from zoo.gym.paths import FULL, storage_error
 from zoo.gym.terminal import json_line, visible
 
 PROGRAM = "zoo-gym"
@@ -88,12 +90,18 @@ def tell(error: GymError, *, as_json: bool, code: int | None = None) -> int:
     sys.stderr.flush()
     if as_json:
         body = {"message": error.message, "hint": error.hint, "exit_code": code}
-        print(json_line({"error": body}), flush=True)
+        with suppress(OSError):  # a full disk behind stdout; stderr has it already
+            print(json_line({"error": body}), flush=True)
     return code
 
 
 def system_error(error: OSError) -> GymError:
-    """Returns what the system refused as one of our errors: absent, unreadable or unwritable."""
+    """Returns what the system refused as one of our errors: absent, unreadable or unwritable.
+
+    Our writers name their file; what is nameless and full is where the shell sends our output.
+    """
+    if error.errno in FULL and error.filename is None:
+        return storage_error(error, Path("standard output"))
     where = f"'{error.filename}': " if error.filename is not None else ""
     reason = (error.strerror or str(error)).lower()
     if isinstance(error, FileNotFoundError):
@@ -118,7 +126,7 @@ def report_bugs(
     try:
         make_folder(path.parent)
         write_beside(path, "".join(lines))
-    except OSError:
+    except (OSError, StorageError):
         sys.stderr.writelines(lines)
         return
     message = f"unexpected {lines[-1].strip()}"
