@@ -1,6 +1,8 @@
 """Where a new file or folder may stand, and what keeps a rename from Windows."""
 
+import errno
 import os
+import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +12,9 @@ import pytest
 
 from zoo.gym import files
 from zoo.gym.cli import main
-from zoo.gym.errors import InputError
-from zoo.gym.files import move_over, new_file, new_folder, remove_file, settle_inside
-from zoo.gym.train.result import check_output
+from zoo.gym.errors import InputError, StorageError
+from zoo.gym.files import move_over, new_file, new_folder, remove_file, settle_inside, write_beside
+from zoo.gym.train.output import check_output
 
 
 def link(folder: Path) -> Path:
@@ -58,6 +60,50 @@ def test_an_output_that_would_lose_something_is_refused_before_the_work(
     with pytest.raises(InputError, match=said), make(path):
         pytest.fail("the work began")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_comes_to_a_place_during_the_work_stays(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    work = new_folder(out)
+    work.__enter__()
+    out.mkdir()
+    (out / "mine").touch()
+    with pytest.raises(InputError, match="expected no folder or an empty one"):
+        work.__exit__(None, None, None)
+    assert sorted(tmp_path.rglob("*")) == [out, out / "mine"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
+def test_a_new_folder_has_the_mode_of_the_empty_one_in_its_place(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir(mode=0o700)
+    with new_folder(tmp_path / "out") as beside:
+        (beside / "a").touch()
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700
+    assert (tmp_path / "out" / "a").exists()
+
+
+@pytest.mark.parametrize("odd", [link, loose_end, pipe])
+def test_only_a_folder_is_replaced_by_one(tmp_path: Path, odd: Callable[[Path], Path]) -> None:
+    path = odd(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    with (
+        pytest.raises(InputError, match="expected a folder or nothing, got"),
+        new_folder(path, replace=True),
+    ):
+        pytest.fail("the work began")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    path = tmp_path / "env.json"
+    with pytest.raises(StorageError, match=f"cannot write '{path}': no space left") as caught:
+        write_beside(path, "{}", sync=True)
+    assert caught.value.hint == "free some space on that disk"
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_link_as_the_folder_of_a_result_is_refused(tmp_path: Path) -> None:

@@ -62,12 +62,17 @@ def run_training(config: TrainConfig) -> RunResult:
     """
     from zoo.gym.jobs.control import wait_while_paused
     from zoo.gym.jobs.lock import locked
+    from zoo.gym.jobs.outputs import check_unclaimed
     from zoo.gym.jobs.queue import turn_on_device
     from zoo.gym.jobs.run import create_run
     from zoo.gym.jobs.worker import work
+    from zoo.gym.train.output import output_folder
     from zoo.gym.train.session import run_session
     from zoo.models.offline import offline
 
+    if (output := output_folder(config)) is not None:
+        check_unclaimed(output)
+        config = config.model_copy(update={"output_dir": str(output)})  # resumed from any folder
     run = create_run(dump_config(config), {"settings": config.model_dump(mode="json")})
     leaving = partial(wait_while_paused, run.control, run.events)
     turn = partial(turn_on_device, run, wait=False)

@@ -11,7 +11,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -165,6 +165,20 @@ def check_new_folder(path: Path) -> None:
         raise InputError(f"output {str(path)!r}: expected no folder or an empty one", hint=hint)
 
 
+def check_replaceable_folder(path: Path) -> None:
+    """Refuses a path where a folder of ours cannot be replaced.
+
+    Raises:
+        InputError: something else than a folder stands there: a link, even to one, or a file.
+    """
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        kind = "a symbolic link" if path.is_symlink() else "no folder"
+        raise InputError(
+            f"'{path}': expected a folder or nothing, got {kind}",
+            hint=f"move it away: a new folder is made at '{path}'",
+        )
+
+
 def _refuse_link(path: Path) -> None:
     # following it would write where nobody said, replacing it would leave its target as it was
     if path.is_symlink():
@@ -207,28 +221,42 @@ def new_folder(path: Path, *, replace: bool = False) -> Generator[Path]:
         replace: a folder that stands there already gives way; otherwise it is refused.
 
     Raises:
-        InputError: `path` exists, is not an empty folder, and is not to be replaced.
+        InputError: `path` exists, at the start or by the end of the block, and is not an empty
+            folder or, with `replace`, no folder.
         StorageError: the folder cannot be written.
     """
-    if not replace:
-        check_new_folder(path)
+    (check_replaceable_folder if replace else check_new_folder)(path)
     temporary = private_path(path)
     with storage_errors(path):
         make_folder(temporary)
     try:
         yield temporary
         with storage_errors(path):
-            _settle(temporary, path)
+            settle_inside(temporary, keep_private=is_ours(path))
+            (_replace_folder if replace else _place_folder)(temporary, path)
+            sync_folder(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _settle(temporary: Path, path: Path) -> None:
-    settle_inside(temporary, keep_private=is_ours(path))
+def _replace_folder(temporary: Path, path: Path) -> None:
+    check_replaceable_folder(path)
     if path.exists():
         shutil.rmtree(path)  # a folder cannot be renamed onto another
     temporary.rename(path)
-    sync_folder(path.parent)
+
+
+def _place_folder(temporary: Path, path: Path) -> None:
+    """Renames a folder to a place that is free or an empty folder, whose mode it keeps."""
+    try:
+        with suppress(FileNotFoundError):
+            if not is_ours(path):
+                shutil.copymode(path, temporary, follow_symlinks=False)
+            path.rmdir()  # refuses what came meanwhile
+        temporary.rename(path)
+    except OSError:
+        check_new_folder(path)
+        raise
 
 
 def settle_inside(folder: Path, *, keep_private: bool) -> None:

@@ -19,7 +19,7 @@ from zoo.gym.cli.sources import resolve_model
 from zoo.gym.config import Loaded, TrainConfig, dump_config, load_config
 from zoo.gym.config.train import CHOSEN
 from zoo.gym.errors import InterruptedRunError
-from zoo.gym.jobs import Run, create_run, follow, launch
+from zoo.gym.jobs import Run, check_unclaimed, create_run, follow, launch
 from zoo.models import PICO, Resolved, pico_folder
 
 EARLY_BYTES = 32_000_000
@@ -63,8 +63,9 @@ def train(
     if model.notice:
         out.say(model.notice)
     if loaded.config.output_dir is not None:
-        from zoo.gym.train.result import check_output
+        from zoo.gym.train.output import check_output
 
+        check_unclaimed(Path(loaded.config.output_dir))
         check_output(Path(loaded.config.output_dir))
     fixed = pinned(loaded.config, model)
     env = _environment(loaded, model) | {"settings": fixed.model_dump(mode="json")}

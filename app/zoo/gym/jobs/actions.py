@@ -147,6 +147,8 @@ def resume(
 def _step_found(run: Run, status: Status) -> int:
     """Returns the step of the checkpoint to go on from; refuses what the worker would refuse."""
     from zoo.gym.train.checkpoint import checkpoint_to_resume
+    from zoo.gym.train.output import check_places
+    from zoo.gym.train.settings import settings_in
     from zoo.gym.train.start import check_as_began
     from zoo.gym.train.stored_split import stored_split
 
@@ -158,6 +160,9 @@ def _step_found(run: Run, status: Status) -> int:
             hint=f"put it back, or start a new run: zoo-gym train {run.config_file}",
         )
     check_as_began(run.env_file)
+    config = settings_in(run.env_file)
+    if config is not None:
+        check_places(run, config)
     return found.step
 
 

@@ -4,13 +4,12 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.gym.errors import InputError
-from zoo.gym.files import check_new_folder, new_file, new_folder, storage_errors
-from zoo.gym.paths import ensure_folder
+from zoo.gym.files import new_folder, storage_errors
 from zoo.gym.train.card import write_card
 from zoo.gym.train.guards import check_finite
 from zoo.gym.train.loop import Job, take_best
 from zoo.gym.train.origin import write_origin
+from zoo.gym.train.output import copy_to_output, remove_copy
 from zoo.gym.train.progress import Progress, full_disk_told
 from zoo.gym.train.reopened import check_result
 from zoo.gym.train.settings import changes_of
@@ -22,30 +21,18 @@ if TYPE_CHECKING:
     from zoo.models import Resolved
 
 
-def check_output(folder: Path) -> None:
-    """Refuses before the training what would lose something after it.
-
-    Raises:
-        InputError: the folder holds files, or is a link.
-        StorageError: it cannot be written.
-    """
-    folder = folder.expanduser()
-    if folder.is_symlink():
-        check_new_folder(folder)
-    if any(ensure_folder(folder).iterdir()):
-        raise InputError(
-            f"output_dir: expected no folder or an empty one, got files in '{folder}'",
-            hint="name a folder that does not exist yet",
-        )
-
-
 def finish(run: Workspace, job: Job, progress: Progress, base: "Resolved") -> dict[str, object]:
     """Writes the best step's weights as a folder that the field's libraries load.
 
     The folder is read back in the place of the job's policy, which learns no more afterwards.
 
+    Returns:
+        `model`, the folder in `output_dir` or else the run's own, and `metrics`.
+
     Raises:
         GuardError: the training ended in no numbers, or the folder holds another model.
+        InputError: something else than a folder stands in the place of the run's own.
+        StorageError: a folder cannot be written.
     """
     take_best(job, progress)
     check_finite(job.policy)
@@ -55,13 +42,12 @@ def finish(run: Workspace, job: Job, progress: Progress, base: "Resolved") -> di
         text = f"no gain on held-out rows: {base_loss:.4f} before, best {best_loss:.4f}"
         run.events.emit("warn", message=text)
     config = job.plan.config
+    remove_copy(run, config)
     write_result(job.policy, run.result, base)
     check_result(job.policy, run.result, job.rows[0].ids.tolist(), config)
     write_card(run.result, config, base, metrics, changes_of(run.env_file))
     write_origin(run.result, run.env_file)
-    if config.output_dir is not None:
-        copy_result(run.result, Path(config.output_dir))
-    return {"model": config.output_dir or str(run.result), "metrics": metrics}
+    return {"model": str(copy_to_output(run, config)), "metrics": metrics}
 
 
 def write_result(policy: "Policy", folder: Path, base: "Resolved") -> None:
@@ -72,17 +58,6 @@ def write_result(policy: "Policy", folder: Path, base: "Resolved") -> None:
             for name in TOKENIZER_FILES:
                 if (base.folder / name).is_file():
                     shutil.copyfile(base.folder / name, beside / name)
-
-
-def copy_result(result: Path, folder: Path) -> None:
-    """Copies the files of a result into another folder, each whole or not at all.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
-    for file in sorted(result.iterdir()):
-        with new_file(folder / file.name) as beside, storage_errors(folder):
-            shutil.copyfile(file, beside)
 
 
 def base_name(base: "Resolved") -> str:

@@ -22,9 +22,10 @@ from zoo.gym.train.loop import Job, fit
 from zoo.gym.train.need import circumstances, expected, footprints, need_of, peak_bytes
 from zoo.gym.train.order import spread
 from zoo.gym.train.origin import SYSTEM_KEY
+from zoo.gym.train.output import check_places
 from zoo.gym.train.plan import Facts, Plan, make_plan
 from zoo.gym.train.policy import load_policy, told_as_events
-from zoo.gym.train.result import check_output, finish
+from zoo.gym.train.result import finish
 from zoo.gym.train.rows import Rows, prepare_rows
 from zoo.gym.train.settings import store_settings
 from zoo.gym.train.start import (
@@ -74,8 +75,7 @@ def run_session(
     base = resolve(config.model_name_or_path, offline=True)
     check_same_base(run.env_file, base.folder)
     data = check_same_data(run.env_file, config)
-    if config.output_dir is not None and not run.checkpoints.exists():
-        check_output(Path(config.output_dir))
+    check_places(run, config)
     with interruptible(leaving):
         rows = prepare_rows(
             config,
@@ -109,6 +109,7 @@ def run_session(
         with told_as_events(run.events):
             policy = load_policy(plan.config, base.folder, threads=threads, device=device)
         check_same_base(run.env_file, base.folder)  # the wait for the device may have been long
+        check_places(run, config)
         held_out = spread(rows.held_out, plan.evaluation_rows)
         job = Job(policy, plan, rows.train, held_out, run.events.emit, leaving, run.checkpoints)
         progress = fit(job)

@@ -1,0 +1,36 @@
+"""Which `output_dir` belongs to a run that has yet to write it."""
+
+from pathlib import Path
+
+from zoo.gym.errors import InputError
+from zoo.gym.jobs.listing import list_runs
+from zoo.gym.jobs.run import Run
+from zoo.gym.jobs.state import LIVE
+
+
+def check_unclaimed(folder: Path) -> None:
+    """Refuses an `output_dir` that a live run has; one that only could be resumed claims none.
+
+    Raises:
+        InputError: names the run.
+    """
+    wanted = folder.expanduser().resolve()
+    for row in list_runs():
+        if row.state in LIVE and _output_of(Run(Path(row.folder))) == wanted:
+            raise InputError(
+                f"output_dir: expected a folder of its own, got '{folder}', "
+                f"which run '{row.id}' will write",
+                hint="name another folder",
+            )
+
+
+def _output_of(run: Run) -> Path | None:
+    from zoo.gym.train.output import output_folder
+    from zoo.gym.train.settings import settings_in
+
+    try:
+        config = settings_in(run.env_file)
+    except InputError:
+        return None  # damaged
+    output = output_folder(config) if config is not None else None
+    return output.resolve() if output is not None else None

@@ -1,0 +1,118 @@
+"""The folder of the user's choice that also gets a run's result: `output_dir`.
+
+Nothing in it is ever replaced. It is looked at before a run is made, before each training and at
+the end; the copy appears whole or not at all. A run that was killed behind its copy finds it again
+on its resume, and writes it anew.
+"""
+
+import filecmp
+import os
+import shutil
+from pathlib import Path
+
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.errors import InputError
+from zoo.gym.files import check_new_folder, check_replaceable_folder, new_folder, storage_errors
+from zoo.gym.paths import ensure_folder
+from zoo.gym.train.workspace import Workspace
+
+
+def check_output(folder: Path, result: Path | None = None) -> None:
+    """Refuses before the training what would lose something after it.
+
+    Args:
+        folder: the `output_dir`; it is made.
+        result: of the run, whose files may already be there from an end that was cut off.
+
+    Raises:
+        InputError: the folder holds other files, or is a link or a mount point.
+        StorageError: it, or the folder that it is in, cannot be written.
+    """
+    folder = folder.expanduser()
+    if folder.is_symlink():
+        check_new_folder(folder)
+    if not _holds_only_copies(ensure_folder(folder), result):
+        raise InputError(
+            f"output_dir: expected no folder or an empty one, got files in '{folder}'",
+            hint="name a folder that does not exist yet",
+        )
+    if os.path.ismount(folder):
+        raise InputError(
+            f"output_dir: expected a folder that can be renamed, got a mount point: '{folder}'",
+            hint=f"name a folder in it: '{folder / 'result'}'",
+        )
+    ensure_folder(folder.absolute().parent)
+
+
+def check_places(run: Workspace, config: TrainConfig) -> None:
+    """Refuses to train towards a result that would find no place.
+
+    Raises:
+        InputError: the run's `result` is no folder, or its `output_dir` is taken.
+        StorageError: the `output_dir` cannot be written.
+    """
+    check_replaceable_folder(run.result)
+    output = output_folder(config)
+    if output is None:
+        return
+    try:
+        check_output(output, run.result)
+    except InputError as error:
+        # a run cannot be given another name for it
+        hint = f"move it away, then: zoo-gym runs resume {run.result.parent.name}"
+        raise InputError(error.message, hint=hint) from None
+
+
+def output_folder(config: TrainConfig) -> Path | None:
+    """Returns the folder that `output_dir` names, absolute, or None."""
+    if config.output_dir is None:
+        return None
+    return Path(config.output_dir).expanduser().absolute()
+
+
+def remove_copy(run: Workspace, config: TrainConfig) -> None:
+    """Empties an `output_dir` that holds nothing but what this run copied there.
+
+    Raises:
+        StorageError: a file cannot be removed.
+    """
+    output = output_folder(config)
+    if output is None or not output.is_dir() or not _holds_only_copies(output, run.result):
+        return
+    with storage_errors(output):
+        for file in output.iterdir():
+            file.unlink()
+
+
+def copy_to_output(run: Workspace, config: TrainConfig) -> Path:
+    """Copies the result to `output_dir`, whole or not at all, and returns where the model is.
+
+    Where the place was taken while the run worked, it warns and returns the run's own folder.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    output = output_folder(config)
+    if output is None:
+        return run.result
+    try:
+        with new_folder(output) as beside, storage_errors(output):
+            for file in sorted(run.result.iterdir()):
+                shutil.copyfile(file, beside / file.name)
+    except InputError as error:
+        text = f"output_dir was taken while the run worked: the model is in '{run.result}' alone"
+        run.events.emit("warn", message=f"{text} ({error.message})")
+        return run.result
+    return output
+
+
+def _holds_only_copies(folder: Path, result: Path | None) -> bool:
+    """Says whether each entry of a folder is a copy of a file in `result`; of none, if empty."""
+    return not folder.is_symlink() and all(
+        result is not None and _is_copy(file, result / file.name) for file in folder.iterdir()
+    )
+
+
+def _is_copy(file: Path, original: Path) -> bool:
+    regular = not file.is_symlink() and file.is_file() and original.is_file()
+    return regular and filecmp.cmp(file, original, shallow=False)
