@@ -21,6 +21,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from types import ModuleType
 
+from bench.isas import LESSER, VARIABLE
 from bench.measure import Case, Skipped, line
 
 BENCHES = (
@@ -44,6 +45,7 @@ def machine() -> dict[str, object]:
     return {
         "machine": platform.machine(),
         "processor": processor(),
+        "limits": {name: os.environ[name] for name in (VARIABLE, *LESSER) if name in os.environ},
         "system": platform.platform(),
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in names},
