@@ -328,10 +328,25 @@ def test_a_row_is_sampled_alike_alone_and_among_others(engine: str, tied: Path) 
     np.testing.assert_allclose(together[1].logprobs, alone[0].logprobs, atol=1e-4)
 
 
-@pytest.mark.parametrize("wrong", [{"temperature": -1.0}, {"top_p": 0.0}, {"top_k": -1}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"temperature": heat} for heat in (-1.0, 1e-320, 9e-7, float("inf"), float("nan"))),
+        *({"top_p": share} for share in (0.0, 1.5, float("nan"))),
+        *({"top_k": count} for count in (-1, 1.5)),
+        *({"max_new_tokens": count} for count in (0, 1.5, True)),
+    ],
+)
 def test_sampling_that_could_draw_nothing_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="sampling: expected"):
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))}: expected"):
         Sampling(**wrong)
+
+
+def test_the_least_temperature_draws_the_likeliest_token(engine: str, tied: Path) -> None:
+    policy = load_backend(engine).load(tied)
+    cold, greedy = (Sampling(max_new_tokens=4, temperature=heat) for heat in (1e-6, 0.0))
+    answers = [policy.generate([[5, 6]], how, keys=[0])[0].ids for how in (cold, greedy)]
+    assert answers[0] == answers[1]
 
 
 def test_greedy_tokens_are_the_likeliest_and_a_stop_id_ends_them(engine: str, tied: Path) -> None:

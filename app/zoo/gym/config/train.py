@@ -43,6 +43,9 @@ CHOSEN = frozenset(
 )
 """The settings that are chosen when the run starts, unless they are given."""
 
+MOST_SEED = 2**63 - 1
+"""The largest seed that every generator of random numbers takes."""
+
 Whole = Annotated[int, BeforeValidator(_refuse_bool)]
 Number = Annotated[float, BeforeValidator(_refuse_bool)]
 
@@ -182,7 +185,7 @@ class TrainConfig(BaseModel):
     seed: Whole = Field(
         default=42,
         ge=0,
-        le=2**63 - 1,
+        le=MOST_SEED,
         description="the seed of everything random",
     )
     dtype: Literal["auto", "f32", "bf16", "bf16-widened"] = Field(
