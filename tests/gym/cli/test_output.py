@@ -5,6 +5,7 @@ from io import StringIO
 
 import pytest
 
+from zoo.gym.cli.ending import measured
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress, event_line
 from zoo.gym.words import duration, figure, human_bytes
@@ -109,3 +110,11 @@ def test_a_run_that_waits_for_a_device_says_so(capsys: pytest.CaptureFixture[str
     progress({"kind": "state", "state": "queued"})
     progress(told)
     assert capsys.readouterr().err == "waiting for cpu\nhint: stop it\n"
+
+
+def test_losses_without_held_out_rows_were_not_measured() -> None:
+    assert dict(measured({"base_loss": None, "evaluation_rows": 0})) == {
+        "base_loss": "not measured",
+        "evaluation_rows": "0",
+    }
+    assert dict(measured({"best_loss": None, "evaluation_rows": 2}))["best_loss"] == "not a number"

@@ -12,6 +12,7 @@ from tests.gym.delta.lora import write_lora
 from zoo.gym.data import fingerprint
 from zoo.gym.jobs import Run, create_run
 
+pytestmark = pytest.mark.filterwarnings("ignore:this delta is worse than its base")
 Call = Callable[..., Any]
 UNKNOWN = "whether they were learned is not known"
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.gym.delta.lora import write_lora
 from zoo.gym.chat import open_chat
-from zoo.gym.delta import create_delta
-from zoo.gym.delta.doubts import warn_of_other_base
+from zoo.gym.delta import Quality, create_delta
+from zoo.gym.delta.doubts import warn_of_other_base, warn_of_worse_delta
 from zoo.gym.errors import GymWarning
 from zoo.models import pico_folder
 
@@ -54,3 +54,12 @@ def test_an_adapter_without_effect_is_chatted_with_under_a_warning(tmp_path: Pat
         pass
     with open_chat(pico_folder(), adapter=write_lora(tmp_path / "some")):
         pass
+
+
+def test_a_delta_that_is_worse_than_its_base_is_warned_of() -> None:
+    worse = Quality(rows=1, tokens=2, base=2.0, tuned=1.9, delta=2.5, recovered=-5.0, kl=0.1)
+    with pytest.warns(GymWarning, match=r"worse than its base .* 2.5000 with it, 2.0000 without"):
+        warn_of_worse_delta(worse)
+    with pytest.warns(GymWarning, match=r"; so is the fine-tune, 2.4000"):
+        warn_of_worse_delta(worse.model_copy(update={"tuned": 2.4}))
+    warn_of_worse_delta(worse.model_copy(update={"delta": 2.0}))

@@ -21,12 +21,13 @@ from zoo.gym.delta import (
     recovered,
 )
 from zoo.gym.delta.check import judge_quality
-from zoo.gym.errors import InputError
+from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.evaluate import held_out
 
 if TYPE_CHECKING:
     from zoo.backends.base import Backend
 
+WORSE = pytest.mark.filterwarnings("ignore:this delta is worse than its base")
 SHAPES = disk.qwen3_shapes()
 
 
@@ -94,6 +95,7 @@ def test_the_losses_are_those_of_held_out(
         assert getattr(quality, name) == pytest.approx(score.nats / score.tokens, rel=1e-5)
 
 
+@WORSE
 def test_the_quality_of_a_lowrank_delta_is_in_its_file(
     folders: dict[str, Path], measured: QualityInput, tmp_path: Path
 ) -> None:
@@ -105,6 +107,7 @@ def test_the_quality_of_a_lowrank_delta_is_in_its_file(
     assert stored.kl > 0
 
 
+@WORSE
 def test_measuring_changes_the_header_alone(
     folders: dict[str, Path], measured: QualityInput, tmp_path: Path
 ) -> None:
@@ -117,7 +120,10 @@ def test_measuring_changes_the_header_alone(
 
 def test_no_gain_means_nothing_recovered(folders: dict[str, Path], tmp_path: Path) -> None:
     theirs = QualityInput(written_by(folders["base"]), backend=load_backend("cpu"))
-    quality = make(folders["tuned"], folders, tmp_path / "d.safetensors", theirs).quality
+    with pytest.warns(GymWarning, match="delta is worse than its base .* so is the fine-tune"):
+        quality = make(folders["tuned"], folders, tmp_path / "d.safetensors", theirs).quality
+    with pytest.warns(GymWarning, match="delta is worse than its base"):
+        check_delta(tmp_path / "d.safetensors", base=folders["base"], quality=theirs)
     assert quality.tuned > quality.base
     assert quality.recovered is None
     assert quality.kl is not None

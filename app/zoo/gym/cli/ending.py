@@ -1,7 +1,7 @@
 """How a command that follows a run ends: words for people, JSON, and the exit code."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import EXIT_CODES, GymError, InterruptedRunError
@@ -46,6 +46,13 @@ def started(run: Run, out: Output) -> int:
     return 0
 
 
+def measured(metrics: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yields what a run measured, in words; without held-out rows there are no losses to tell."""
+    has_rows = bool(metrics.get("evaluation_rows"))
+    for key, value in metrics.items():
+        yield key, figure(value) if has_rows or value is not None else "not measured"
+
+
 def _answer(run: Run, status: Status) -> dict[str, object]:
     return {
         "run": run.id,
@@ -57,8 +64,8 @@ def _answer(run: Run, status: Status) -> dict[str, object]:
 
 
 def _tell_result(run: Run, status: Status, out: Output) -> None:
-    for key, value in (status.metrics or {}).items():
-        out.say(f"  {key} = {figure(value)}")
+    for key, value in measured(status.metrics or {}):
+        out.say(f"  {key} = {value}")
     out.answer(f"run {run.id} is done: {status.model}")
     out.say("next:")
     out.say(f"  zoo-gym delta create {run.id}    makes a small file of what was learned")

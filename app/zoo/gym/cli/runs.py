@@ -8,13 +8,13 @@ import yaml
 from cyclopts import Parameter
 
 from zoo.gym import jobs
-from zoo.gym.cli.ending import fail, finish, started
+from zoo.gym.cli.ending import fail, finish, measured, started
 from zoo.gym.cli.options import Json, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress, event_line
 from zoo.gym.errors import EXIT_CODES, GymError, InputError
 from zoo.gym.terminal import json_line
-from zoo.gym.words import figure, human_bytes
+from zoo.gym.words import human_bytes
 
 _ANSWER_S = 1.0
 CHANGES = Parameter(name="--set", metavar="KEY=VALUE", negative=(), show_default=False)
@@ -58,8 +58,8 @@ def show(run: str, /, *, as_json: Json = False) -> int:
     for key, value in answer.items():
         if value is not None and key not in {"metrics", "created", "updated"}:
             out.answer(f"{key:<10} {value}")
-    for key, value in (status.metrics or {}).items():
-        out.answer(f"{key:<10} {figure(value)}")
+    for key, value in measured(status.metrics or {}):
+        out.answer(f"{key:<10} {value}")
     settings, fault = jobs.stored_yaml(found)
     if fault is not None:
         hint = f"put the file back: '{found.config_file}'"

@@ -12,6 +12,7 @@ from zoo.gym.delta.container import (
     verify_digest,
     verify_whole,
 )
+from zoo.gym.delta.doubts import warn_of_worse_delta
 from zoo.gym.delta.header import Quality
 from zoo.gym.delta.identity import verify_base
 from zoo.gym.delta.quality import QualityInput, measure_quality, rows_in_words
@@ -62,6 +63,9 @@ def check_delta(
 
     Raises:
         NotAvailableError: a file or folder is absent.
+
+    Warns:
+        GymWarning: the delta is measured to be worse than its base.
     """
     subject = _Subject(path, base, base_id)
     steps = [subject.format, subject.digest, subject.header, subject.finite]
@@ -77,6 +81,7 @@ def check_delta(
     if base is None or quality is None:
         return [*checks, Check("quality", ok=None, detail="no data was given")]
     measured = measure_quality(base, tuned, subject.delta, quality)
+    warn_of_worse_delta(measured)
     judged = judge_quality(subject.delta.header.quality, measured)
     if not quality.held_out:
         rows = rows_in_words(measured.rows, quality.held_out)

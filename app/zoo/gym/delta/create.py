@@ -18,7 +18,7 @@ from zoo.gym.delta.ahead import reading_ahead
 from zoo.gym.delta.codec import Encoded
 from zoo.gym.delta.coding import Coding, LowRank, choose_coding, form_of
 from zoo.gym.delta.container import Delta, is_delta, load_delta
-from zoo.gym.delta.doubts import warn_of_other_base
+from zoo.gym.delta.doubts import warn_of_other_base, warn_of_worse_delta
 from zoo.gym.delta.encode import adapter_names, encode_adapted, encode_weight, weight_names
 from zoo.gym.delta.header import Base, DeltaHeader, Form, Quality, measured_header
 from zoo.gym.delta.identity import IdentityHasher
@@ -118,7 +118,7 @@ def create_delta(
         StorageError: the file cannot be written.
 
     Warns:
-        GymWarning: the adapter names another base.
+        GymWarning: the adapter names another base, or the delta is measured to be worse than it.
     """
     from_adapter = is_adapter(source)
     coding = choose_coding(config or DeltaConfig(), from_adapter=from_adapter)
@@ -147,6 +147,7 @@ def create_delta(
     if quality is not None:
         measured = measure_quality(base, source, delta, quality)
         delta = replace_header(delta, measured_header(delta.header, measured, quality.held_out))
+        warn_of_worse_delta(measured)
     return _report(delta, quality.held_out if quality else None)
 
 

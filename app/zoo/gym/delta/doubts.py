@@ -1,10 +1,11 @@
-"""What an adapter on disk should make its user doubt: it is for another base, or does nothing."""
+"""What should make a user doubt an adapter (another base, no effect) or a delta (it does harm)."""
 
 import re
 import warnings
 from pathlib import Path
 from typing import Any
 
+from zoo.gym.delta.header import Quality
 from zoo.gym.delta.weights import FLOATS, open_weights, read_float32
 from zoo.gym.errors import GymWarning
 from zoo.models.adapters import CONFIG_FILE, WEIGHTS_FILE, read_adapter_config
@@ -62,6 +63,23 @@ def warn_of_no_effect(folder: Path) -> None:
     if config["peft_type"] == "LORA" and _changes_nothing(folder, config):
         warnings.warn(
             f"{folder}: this adapter changes nothing: the answers are those of the base alone",
+            GymWarning,
+            stacklevel=3,
+        )
+
+
+def warn_of_worse_delta(quality: Quality) -> None:
+    """Warns of a delta that predicts the measured rows worse than its base does.
+
+    Warns:
+        GymWarning: names both losses, and the fine-tune's where it is worse, too.
+    """
+    if quality.delta > quality.base:
+        is_lost = quality.tuned is None or quality.tuned <= quality.base
+        cause = "" if is_lost else f"; so is the fine-tune, {quality.tuned:.4f}"
+        warnings.warn(
+            f"this delta is worse than its base on the measured rows: loss {quality.delta:.4f} "
+            f"with it, {quality.base:.4f} without{cause}",
             GymWarning,
             stacklevel=3,
         )
