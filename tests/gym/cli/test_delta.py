@@ -85,6 +85,23 @@ def test_a_sound_delta_passes_its_checks(call: Call, base: Path, made: Path) -> 
     assert set(checks.values()) == {True}
 
 
+def test_rows_without_examples_to_take_them_of_are_refused(
+    call: Call, base: Path, tuned: Path, made: Path
+) -> None:
+    for words in (("create", "tuned", "--out", "d2"), ("check", str(made))):
+        found = call("delta", *words, "--base", "base", "--rows", "3")
+        assert (found.code, found.stdout) == (2, "")
+        assert "--rows: expected examples to take 3 of, got none" in found.stderr
+    assert not Path("d2").exists()
+
+
+def test_a_base_without_a_name_is_not_taken_for_none(call: Call, made: Path) -> None:
+    for verb in ("apply", "check"):
+        found = call("delta", verb, str(made), "--base", "")
+        assert found.code == 2
+        assert "--base: expected a model's name or folder, got nothing" in found.stderr
+
+
 def test_a_flipped_bit_fails_the_check(call: Call, made: Path) -> None:
     content = bytearray(made.read_bytes())
     content[-1] ^= 1

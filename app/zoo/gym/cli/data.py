@@ -47,7 +47,7 @@ def inspect(
     if not files:
         raise InputError("FILE: expected at least one file of examples, got none")
     paths = [existing(file) for file in files]
-    name = model or PICO
+    name = PICO if model is None else model
     today = dt.datetime.now().astimezone().date().isoformat()
     flags: dict[str, object] = {"model_name_or_path": name, "dataset": files, "date": today}
     flags |= {"cutoff_len": cutoff_len, "think": think}

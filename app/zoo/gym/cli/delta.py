@@ -136,7 +136,7 @@ def apply(
     name = path.name.removesuffix(".safetensors").removesuffix(".delta")
     folder = output_path(out, f"{name}-model")
     check_new_folder(folder)
-    told = None if base else delta_base(path)
+    told = delta_base(path) if base is None else None
     model = resolve_base(base, told, "--base", yes=yes, offline=offline)
     report = apply_delta(
         path,
@@ -195,9 +195,10 @@ def check(
     from zoo.gym.train.measuring import Measuring
 
     screen, path = Output(as_json), existing(file, "a delta file")
+    _check_rows(rows, data)
     told = delta_base(path) if data and base is None else None
     model = None
-    if base or told:
+    if base is not None or told is not None:
         model = resolve_base(base, told, "--base", yes=yes, offline=offline)
     measuring = Measuring()
     if model:
@@ -288,13 +289,21 @@ def _sample(measuring: "Measuring", folder: Path, rows: int | None, screen: Outp
     from zoo.gym.delta.sample import sampled_rows
     from zoo.models.folder import count_parameters
 
-    if rows is not None and rows < 1:
-        raise InputError(f"--rows: expected at least 1, got {rows}")
+    _check_rows(rows, measuring.examples)
     chosen = sampled_rows(measuring.examples, count_parameters(folder), rows)
     if len(chosen) < len(measuring.examples):
         kind = "held-out rows" if measuring.held_out else "rows"
         screen.say(f"measuring on {len(chosen)} of {len(measuring.examples)} {kind} (--rows)")
     return replace(measuring, examples=chosen)
+
+
+def _check_rows(rows: int | None, measured_on: Sequence[object]) -> None:
+    if rows is not None and rows < 1:
+        raise InputError(f"--rows: expected at least 1, got {rows}")
+    if rows is not None and not measured_on:
+        raise InputError(
+            f"--rows: expected examples to take {rows} of, got none", hint="give some with --data"
+        )
 
 
 def _origin(source: _Source) -> "Origin | None":

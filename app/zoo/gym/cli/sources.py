@@ -128,8 +128,8 @@ def resolve_base(
         InputError: nobody names a base.
         NotAvailableError: it is not here; for a told one with what to type.
     """
-    name = given or told
-    if name is None:
+    name = told if given is None else given
+    if name is None or not name.strip():
         raise InputError(
             f"{option}: expected a model's name or folder, got nothing",
             hint=f"{option} zen-nano, or zen-pico, which needs no download",
