@@ -1,12 +1,13 @@
 """A conversation over a stand-in model of characters: what it is asked, and what is kept."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import pytest
 
 from zoo.backends.base import Rollout, Sampling
-from zoo.gym.chat import ChatSession
+from zoo.gym.chat import ChatSession, open_chat
 from zoo.gym.data import EncodeOptions
 from zoo.gym.errors import InputError
 
@@ -110,3 +111,25 @@ def test_an_empty_prompt_is_refused() -> None:
     with pytest.raises(InputError, match="expected some text"):
         chat.answer(" ")
     assert parrot.asked == []
+
+
+@pytest.mark.parametrize("text", ["caf\udce9", "\ud83d"])
+def test_text_that_is_not_utf_8_is_refused(text: str) -> None:
+    chat, parrot = session()
+    for ask in (chat.answer, chat.talk):
+        with pytest.raises(InputError, match=r"^prompt: not UTF-8 text: got (the byte 0xe9|half)"):
+            ask(text)
+    chat.system = text
+    with pytest.raises(InputError, match="system prompt: not UTF-8 text"):
+        chat.talk("a")
+    assert (parrot.asked, chat.messages) == ([], [])
+
+
+def test_a_session_is_refused_before_its_model_is_loaded(tmp_path: Path) -> None:
+    with (
+        pytest.raises(InputError, match="system prompt: not"),
+        open_chat(tmp_path, system="\udcff"),
+    ):
+        pass
+    with pytest.raises(ValueError, match="seed: expected"), open_chat(tmp_path, seed=2**63):
+        pass

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,41 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def test_a_pipe_gives_one_prompt_a_line(call: Call, base: Path, opened: list[Any]) -> None:
-    found = call("chat", "--model", str(base), stdin="hello\n\n/new\n")
-    assert (found.code, found.stdout, found.stderr) == (0, "HELLO\n/NEW\n", "")
+    found = call("chat", "--model", str(base), stdin="\ufeffhello\n \n/new\n")
+    assert (found.code, found.stdout, found.stderr) == (0, "HELLO\n\n/NEW\n", "")
+
+
+def test_answer_n_belongs_to_line_n(call: Call, base: Path, opened: list[Any]) -> None:
+    found = call("chat", "--model", str(base), "--json", stdin="\na\n\n")
+    assert [turn["answer"] for turn in found.json["turns"]] == ["", "A", ""]
+
+
+def test_bytes_that_are_not_utf_8_reach_the_session_after_the_lines_before(
+    call: Call, base: Path, opened: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = TextIOWrapper(BytesIO(b"a\n\xff\n"), encoding="utf-8")
+    monkeypatch.setattr("tests.gym.cli.conftest.StringIO", lambda _: pipe)
+    found = call("chat", "--model", str(base), "--json")
+    assert [turn["prompt"] for turn in found.json["turns"]] == ["a", "\udcff"]
+
+
+NUMBERS = [
+    ("--temperature", "1e-38"),
+    ("--temperature", "nan"),
+    ("--temperature", "inf"),
+    ("--seed", "-1"),
+    ("--seed", str(2**63)),
+    ("--max_new_tokens", "0"),
+]
+
+
+@pytest.mark.parametrize(("option", "value"), NUMBERS)
+def test_a_number_out_of_its_range_is_refused_by_its_option(
+    call: Call, base: Path, opened: list[Any], option: str, value: str
+) -> None:
+    found = call("chat", "--model", str(base), f"{option}={value}")
+    assert (found.code, opened) == (2, [])
+    assert f"error: {option}: expected" in found.stderr
 
 
 def test_the_turns_are_told_as_json(call: Call, base: Path, opened: list[Any]) -> None:
@@ -84,6 +118,28 @@ def test_a_run_brings_its_result(call: Call, opened: list[Any]) -> None:
     run.result.mkdir()
     assert call("chat", "--run", "last").code == 0
     assert (opened[0]["base"], opened[0]["adapter"]) == (run.result, None)
+
+
+def test_a_run_of_a_whole_model_takes_no_other_model(
+    call: Call, base: Path, opened: list[Any]
+) -> None:
+    from zoo.gym.jobs import create_run
+
+    run = create_run("model_name_or_path: zen-pico\ndataset: [a]\n", {})
+    run.result.mkdir()
+    for other in (str(base), "/nonexistent", ""):
+        found = call("chat", "--run", "last", "--model", other)
+        assert (found.code, opened) == (2, [])
+        assert "--model: expected none beside a run that trained a whole model" in found.stderr
+    assert call("chat", "--run", "last", "--model", str(run.result)).code == 0
+
+
+def test_a_model_without_a_name_is_not_taken_for_none(call: Call, opened: list[Any]) -> None:
+    Path("adapter").mkdir()
+    Path("adapter/adapter_config.json").write_text('{"base_model_name_or_path": "zen-pico"}')
+    found = call("chat", "--adapter_name_or_path", "adapter", "--model", "")
+    assert (found.code, opened) == (2, [])
+    assert "--model: expected a model's name or folder, got nothing" in found.stderr
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.gym.config.train import MOST_SEED
 from zoo.gym.data import (
     EncodeOptions,
     Message,
@@ -18,6 +19,7 @@ from zoo.gym.data import (
     chat_stops,
     encode_prompt,
     load_tokenizer,
+    require_unicode,
     split_thinking,
 )
 from zoo.gym.errors import InputError
@@ -55,7 +57,7 @@ class ChatSession:
         """Answers one prompt by itself.
 
         Raises:
-            InputError: the prompt is empty or too long for the model.
+            InputError: the prompt is empty, not UTF-8, or too long for the model.
         """
         return self._generate([Message("user", prompt)])
 
@@ -63,7 +65,8 @@ class ChatSession:
         """Answers the next turn of the conversation and remembers both.
 
         Raises:
-            InputError: the prompt is empty or the conversation is too long for the model.
+            InputError: the prompt is empty or not UTF-8, or the conversation is too long for the
+                model.
         """
         turns = [*self.messages, Message("user", prompt)]
         answer = self._generate(turns)
@@ -92,6 +95,16 @@ class ChatSession:
         return self.tokenizer.decode(kept).strip("\n")
 
 
+def check_seed(seed: int) -> None:
+    """Refuses a seed that training refuses.
+
+    Raises:
+        ValueError: it is out of range.
+    """
+    if not 0 <= seed <= MOST_SEED:
+        raise ValueError(f"seed: expected a whole number from 0 to {MOST_SEED}, got {seed}")
+
+
 @contextmanager
 def open_chat(
     base: Path,
@@ -115,7 +128,8 @@ def open_chat(
         system: what the model is told first.
 
     Raises:
-        InputError: the folder, adapter or delta cannot be used.
+        InputError: the folder, adapter or delta cannot be used, or `system` is not UTF-8.
+        ValueError: a number is out of its range.
 
     Warns:
         GymWarning: the adapter names another base, or changes nothing.
@@ -127,6 +141,8 @@ def open_chat(
     from zoo.gym.products import chosen_dtype
     from zoo.models.folder import count_parameters, model_positions, vocabulary_size
 
+    check_seed(seed)
+    require_unicode(system, "system prompt")
     if adapter is not None:
         warn_of_other_base(adapter, base)
     tokenizer = load_tokenizer(base)

@@ -1,20 +1,18 @@
 """`zoo-gym chat`: a conversation on a terminal, or one prompt a line from a pipe."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from zoo.gym.cli.conversation import converse
+from zoo.gym.cli.conversation import answer_lines, converse, keep_odd_bytes
 from zoo.gym.cli.options import Json, Model, Offline, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import Tuned, find_tuned, resolve_base
 from zoo.gym.errors import InputError
 from zoo.gym.jobs import open_run
 from zoo.models.offline import go_offline
-
-if TYPE_CHECKING:
-    from zoo.gym.chat import ChatSession
 
 MaxTokens = Annotated[int, Parameter(name="--max_new_tokens")]
 
@@ -35,13 +33,17 @@ def chat(
 ) -> int:
     """Talks with a model; from a pipe, answers one prompt a line, each by itself.
 
+    A blank line is answered by nothing, so that answer n belongs to line n.
+
     Args:
-        model: the model's name or folder; not needed where the next three tell it
+        model: the model's name or folder; not needed where the next three tell it, and refused
+            beside a run that trained a whole model
         adapter: a peft folder to put on the model
         delta: a delta file to put on the model
         run: a run whose result to talk with
         max_new_tokens: tokens of an answer at most
-        temperature: 0 takes the most likely token; 1 draws as the model says
+        temperature: 0 takes the most likely token, and applies no penalty or ban that the model's
+            files set; 1 draws as the model says
         seed: the seed of the draws
         system: what the model reads before the first prompt; by default what it was trained
             with; '' for nothing
@@ -51,11 +53,14 @@ def chat(
     """
     from zoo.gym.chat import open_chat
 
-    _check_numbers(max_new_tokens, temperature)
+    keep_odd_bytes()
+    _check_numbers(max_new_tokens, temperature, seed)
     tuned = find_tuned(run=run, adapter=adapter, delta=delta)
-    base = (
-        tuned.folder or resolve_base(model, tuned.base, "--model", yes=yes, offline=offline).folder
-    )
+    base = tuned.folder
+    if base is None:
+        base = resolve_base(model, tuned.base, "--model", yes=yes, offline=offline).folder
+    elif model is not None:
+        _refuse_second_model(model, base)
     go_offline()  # a whole model of a run was not looked for
     out = Output(as_json)
     if system is None:
@@ -69,7 +74,7 @@ def chat(
         seed=seed,
         system=system,
     ) as session:
-        turns = converse(session, out) if sys.stdin.isatty() else _piped(session, out)
+        turns = (converse if sys.stdin.isatty() else answer_lines)(session, out)
     out.result({"turns": turns, "system": system})
     return 0
 
@@ -93,19 +98,22 @@ def _trained_system(tuned: Tuned, run: str | None, out: Output) -> str:
     return found.system
 
 
-def _piped(session: "ChatSession", out: Output) -> list[dict[str, str]]:
-    """Answers each line of standard input by itself, as it comes."""
-    turns: list[dict[str, str]] = []
-    for line in iter(sys.stdin.readline, ""):
-        prompt = line.rstrip("\r\n")
-        if prompt.strip():
-            turns.append({"prompt": prompt, "answer": session.answer(prompt)})
-            out.answer(turns[-1]["answer"])
-    return turns
+def _refuse_second_model(given: str, whole: Path) -> None:
+    """Refuses a base for a run that trained a whole model, unless it is that model."""
+    if Path(given).expanduser().resolve() != whole.resolve():
+        raise InputError(
+            f"--model: expected none beside a run that trained a whole model, got {given!r}",
+            hint="leave out --model, or leave out --run to talk with the other model",
+        )
 
 
-def _check_numbers(max_new_tokens: int, temperature: float) -> None:
-    if max_new_tokens < 1:
-        raise InputError(f"--max_new_tokens: expected at least 1, got {max_new_tokens}")
-    if not 0 <= temperature < float("inf"):
-        raise InputError(f"--temperature: expected at least 0, got {temperature:g}")
+def _check_numbers(max_new_tokens: int, temperature: float, seed: int) -> None:
+    """Refuses before the model is loaded what a session would refuse."""
+    from zoo.backends.base import Sampling
+    from zoo.gym.chat.session import check_seed
+
+    try:
+        Sampling(max_new_tokens=max_new_tokens, temperature=temperature)
+        check_seed(seed)
+    except ValueError as error:  # it names the setting first
+        raise InputError(f"--{error}") from None

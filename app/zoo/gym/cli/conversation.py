@@ -1,6 +1,7 @@
-"""A conversation on a terminal: prompts, commands, and Ctrl-C."""
+"""A conversation on a terminal (prompts, commands, Ctrl-C), and prompts from a pipe."""
 
 import sys
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from zoo.gym.cli.output import Output
@@ -8,6 +9,7 @@ from zoo.gym.cli.output import Output
 if TYPE_CHECKING:
     from zoo.gym.chat import ChatSession
 
+BYTE_ORDER_MARK = "\ufeff"
 HELP = "/new starts a new conversation, Ctrl-C stops an answer, Ctrl-D leaves; /help shows this"
 
 
@@ -39,6 +41,29 @@ def converse(session: "ChatSession", out: Output) -> list[dict[str, str]]:
                 return turns
             interrupted = True
             out.say("stopped; Ctrl-C again leaves")
+
+
+def answer_lines(session: "ChatSession", out: Output) -> list[dict[str, str]]:
+    """Answers each line of standard input by itself, as it comes; a blank line by nothing."""
+    turns: list[dict[str, str]] = []
+    for number, line in enumerate(iter(sys.stdin.readline, "")):
+        prompt = line.rstrip("\r\n")
+        if number == 0:
+            prompt = prompt.removeprefix(BYTE_ORDER_MARK)
+        answer = session.answer(prompt) if prompt.strip() else ""
+        turns.append({"prompt": prompt, "answer": answer})
+        out.answer(answer)
+    return turns
+
+
+def keep_odd_bytes() -> None:
+    """Makes standard input hand on bytes that are not UTF-8, for the session to refuse by name.
+
+    The interpreter would end on the first one, and with it the lines that came before. To be
+    called before the first line is read.
+    """
+    if isinstance(sys.stdin, TextIOWrapper) and sys.stdin.errors != "surrogateescape":
+        sys.stdin.reconfigure(errors="surrogateescape")
 
 
 def _typed() -> str | None:

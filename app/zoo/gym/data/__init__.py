@@ -4,7 +4,7 @@ from zoo.gym.data.encode import Encoded, Example, encode_records
 from zoo.gym.data.inspection import Inspection, inspect_dataset
 from zoo.gym.data.read import fingerprint, read_dataset
 from zoo.gym.data.records import Dataset, Message, Problem, Record
-from zoo.gym.data.rows import EncodeOptions, Think, encode_prompt
+from zoo.gym.data.rows import EncodeOptions, Think, encode_prompt, require_unicode
 from zoo.gym.data.split import Split, split_at_end, split_records
 from zoo.gym.data.stops import chat_stops
 from zoo.gym.data.thinking import split_thinking
@@ -29,6 +29,7 @@ __all__ = [
     "inspect_dataset",
     "load_tokenizer",
     "read_dataset",
+    "require_unicode",
     "split_at_end",
     "split_records",
     "split_thinking",

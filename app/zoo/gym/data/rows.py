@@ -190,6 +190,29 @@ def with_bos(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
     return ids if tokenizer.bos_token_id is None else [tokenizer.bos_token_id, *ids]
 
 
+PARTS = {"system": "system prompt", "user": "prompt"}
+"""What messages call the turns that people write."""
+
+
+def require_unicode(text: str, what: str) -> None:
+    """Refuses halves of characters, which stand for bytes that are not UTF-8.
+
+    Python reads such bytes from a pipe or a command line so; no tokenizer takes them.
+
+    Raises:
+        InputError: there is one; the byte is named.
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        lone = ord(text[error.start])
+        got = f"half of a character, \\u{lone:04x}"
+        if 0xDC80 <= lone <= 0xDCFF:
+            got = f"the byte 0x{lone - 0xDC00:02x}"
+        place = error.start + 1
+        raise InputError(f"{what}: not UTF-8 text: got {got} at character {place}") from None
+
+
 def encode_prompt(
     messages: Sequence[Message], tokenizer: Tokenizer, options: EncodeOptions
 ) -> list[int]:
@@ -202,8 +225,10 @@ def encode_prompt(
         options: reasoning and date.
 
     Raises:
-        InputError: the model's template refuses the chat.
+        InputError: a turn is no Unicode text, or the model's template refuses the chat.
     """
+    for message in messages:
+        require_unicode(message.content, PARTS.get(message.role, message.role))
     encoder = make_encoder(tokenizer, options)
     if encoder.template is None:
         text = BLANK_LINE.join(message.content for message in messages)
