@@ -1,5 +1,7 @@
 """A conversation over a stand-in model of characters: what it is asked, and what is kept."""
 
+import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -8,8 +10,10 @@ import pytest
 
 from zoo.backends.base import Rollout, Sampling
 from zoo.gym.chat import ChatSession, open_chat
+from zoo.gym.chat.greedy import warn_of_settings
 from zoo.gym.data import EncodeOptions
-from zoo.gym.errors import InputError
+from zoo.gym.errors import GymWarning, InputError
+from zoo.models import pico_folder
 
 END = 3
 
@@ -132,4 +136,22 @@ def test_a_session_is_refused_before_its_model_is_loaded(tmp_path: Path) -> None
     ):
         pass
     with pytest.raises(ValueError, match="seed: expected"), open_chat(tmp_path, seed=2**63):
+        pass
+
+
+def test_settings_that_a_chat_does_not_apply_are_named(tmp_path: Path) -> None:
+    settings = {"no_repeat_ngram_size": 3, "num_beams": 4, "forced_eos_token_id": 0}
+    idle = {"repetition_penalty": 1.0, "temperature": 0.6, "suppress_tokens": [], "min_length": 0}
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    named = "config.json: not applied: forced_eos_token_id, no_repeat_ngram_size, num_beams;"
+    with pytest.warns(GymWarning, match=named):
+        warn_of_settings(tmp_path)
+    (tmp_path / "generation_config.json").write_text(json.dumps(idle))
+    warn_of_settings(tmp_path)  # config.json counts no more, as in transformers
+
+
+def test_a_chat_warns_of_settings_that_it_does_not_apply(tmp_path: Path) -> None:
+    folder = shutil.copytree(pico_folder(), tmp_path / "pico")
+    (folder / "generation_config.json").write_text('{"repetition_penalty": 1.05}')
+    with pytest.warns(GymWarning, match="not applied: repetition_penalty"), open_chat(folder):
         pass

@@ -132,11 +132,13 @@ def open_chat(
         ValueError: a number is out of its range.
 
     Warns:
-        GymWarning: the adapter names another base, or changes nothing.
+        GymWarning: the adapter names another base, or changes nothing; or the model's files ask
+            for answers that are not plainly greedy.
     """
     from zoo.backends import load_backend
     from zoo.backends.base import Sampling
     from zoo.backends.threads import choose_threads, use_threads
+    from zoo.gym.chat.greedy import warn_of_settings
     from zoo.gym.delta.doubts import warn_of_no_effect, warn_of_other_base
     from zoo.gym.products import chosen_dtype
     from zoo.models.folder import count_parameters, model_positions, vocabulary_size
@@ -145,6 +147,7 @@ def open_chat(
     require_unicode(system, "system prompt")
     if adapter is not None:
         warn_of_other_base(adapter, base)
+    warn_of_settings(base)
     tokenizer = load_tokenizer(base)
     use_threads(choose_threads(count_parameters(base)))
     today = dt.datetime.now().astimezone().date().isoformat()

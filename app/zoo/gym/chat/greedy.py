@@ -1,0 +1,70 @@
+"""What a model's files ask of generation, and a chat does not do.
+
+Answers are plainly greedy, or drawn by temperature alone. Transformers also applies penalties, bans
+and forced tokens that `generation_config.json` sets; there answers may differ.
+"""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from zoo.gym.errors import GymWarning
+from zoo.models.folder import read_object
+
+FILES = ("generation_config.json", "config.json")
+"""Where transformers looks for them; in the second one only where the first is absent."""
+
+NEUTRAL: dict[str, int] = {
+    "bad_words_ids": 0,
+    "begin_suppress_tokens": 0,
+    "constraints": 0,
+    "encoder_no_repeat_ngram_size": 0,
+    "encoder_repetition_penalty": 1,
+    "exponential_decay_length_penalty": 0,
+    "force_words_ids": 0,
+    "guidance_scale": 1,
+    "min_length": 0,
+    "min_new_tokens": 0,
+    "no_repeat_ngram_size": 0,
+    "num_beams": 1,
+    "penalty_alpha": 0,
+    "repetition_penalty": 1,
+    "sequence_bias": 0,
+    "stop_strings": 0,
+    "suppress_tokens": 0,
+    "token_healing": 0,
+    "watermarking_config": 0,
+}
+"""Settings that change greedy answers of transformers, and the value that changes nothing."""
+
+FORCED = ("forced_bos_token_id", "forced_eos_token_id")
+"""Token ids, of which 0 is one like any other."""
+
+
+def warn_of_settings(folder: Path) -> None:
+    """Warns of settings in a model's files under which transformers would answer otherwise.
+
+    Raises:
+        InputError: the file is damaged.
+
+    Warns:
+        GymWarning: names them.
+    """
+    path = next((folder / name for name in FILES if (folder / name).is_file()), None)
+    found = unapplied(read_object(path)) if path else []
+    if found:
+        warnings.warn(
+            f"{path}: not applied: {', '.join(found)}; answers of transformers may differ",
+            GymWarning,
+            stacklevel=3,
+        )
+
+
+def unapplied(settings: dict[str, Any]) -> list[str]:
+    """Returns the names of the settings that would change a greedy answer.
+
+    >>> unapplied({"repetition_penalty": 1.05, "num_beams": 1, "suppress_tokens": []})
+    ['repetition_penalty']
+    """
+    found = [key for key, idle in NEUTRAL.items() if settings.get(key) and settings[key] != idle]
+    return sorted(found + [key for key in FORCED if settings.get(key) is not None])
