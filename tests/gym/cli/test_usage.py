@@ -45,8 +45,12 @@ MISTAKES = [
     ("data inspect absent.json", 4, "absent.json: no such file: expected a file of examples"),
     ("chat", 2, "--model: expected a model's name or folder, got nothing"),
     ("chat --model zen-nan", 4, "no such model: expected one of zen-pico, zen-nano, zen-eco"),
-    ("chat --model m --max_new_tokens 0", 2, "--max_new_tokens: expected at least 1, got 0"),
-    ("chat --model m --temperature -1", 2, "--temperature: expected at least 0, got -1"),
+    (
+        "chat --model m --max_new_tokens 0",
+        2,
+        "--max_new_tokens: expected a whole number of at least 1, got 0",
+    ),
+    ("chat --model m --temperature -1", 2, "--temperature: expected 0, or 1e-06 or more, got -1"),
     (
         "chat --run a --delta b",
         2,
