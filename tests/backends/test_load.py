@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
 
 from zoo.backends import load_backend
 from zoo.backends.base import LoraSpec
 from zoo.backends.torch.load import load_model, read_config
 from zoo.backends.torch.stored import repeats_head
 from zoo.core.errors import GymWarning, InputError, NotAvailableError
+from zoo.models import checkpoint_files
 
 WEIGHTS = "model.safetensors"
 Q_PROJ = "model.layers.0.self_attn.q_proj.weight"
@@ -220,3 +222,41 @@ def test_a_config_of_several_text_models_is_refused_in_a_sentence(tmp_path: Path
     MusicgenConfig().save_pretrained(tmp_path)
     with pytest.raises(InputError, match="Multiple valid text configs"):
         read_config(tmp_path)
+
+
+LAYOUTS = {
+    "one file": (["model.safetensors"], None),
+    "shards": (["index"], None),
+    "both": (["model.safetensors", "index"], None),
+    "a variant beside": (["model.safetensors", "model.fp16.safetensors"], None),
+    "a file of another name": (["model.safetensors", "index"], "other.safetensors"),
+    "an index of another name": (["model.safetensors"], "other.safetensors.index.json"),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.filterwarnings("ignore:.*two sets of weights")
+def test_the_files_of_a_folder_are_those_that_transformers_loads(folder: Path, layout: str) -> None:
+    names, explicit = LAYOUTS[layout]
+    tensors = load_file(folder / WEIGHTS)
+    (folder / WEIGHTS).unlink()
+    for count, name in enumerate([*names, *([explicit] if explicit else [])], 1):
+        stem, is_index = name.split(".", 1)[0], "index" in name
+        file = folder / (f"{stem}-00001-of-00001.safetensors" if is_index else name)
+        save_file({key: value * count for key, value in tensors.items()}, file, {"format": "pt"})
+        if is_index:
+            index = "model.safetensors.index.json" if name == "index" else name
+            content = {"metadata": {}, "weight_map": dict.fromkeys(tensors, file.name)}
+            (folder / index).write_text(json.dumps(content))
+    settings = json.loads((folder / "config.json").read_text())
+    settings["transformers_weights"] = explicit
+    (folder / "config.json").write_text(json.dumps(settings))
+    loaded = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).state_dict()
+    [file] = checkpoint_files(folder)
+    assert torch.equal(loaded[Q_PROJ], load_file(file)[Q_PROJ].float())
+
+
+def test_a_second_set_of_weights_is_told_as_the_model_is_loaded(folder: Path) -> None:
+    (folder / "model.safetensors.index.json").write_text("{}")
+    with pytest.warns(GymWarning, match="two sets of weights"):
+        load_model(folder, dtype="f32", full=False)

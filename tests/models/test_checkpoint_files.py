@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.core.errors import InputError, NotAvailableError
+from zoo.core.errors import GymWarning, InputError, NotAvailableError
 from zoo.models import checkpoint_files
+from zoo.models.checkpoint_files import warn_of_unused_weights
 
 INDEX = "model.safetensors.index.json"
 SHARDS = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
@@ -89,3 +90,44 @@ def test_an_empty_folder_has_no_weights(tmp_path: Path) -> None:
 def test_an_absent_folder_is_not_available(tmp_path: Path) -> None:
     with pytest.raises(NotAvailableError, match="no such model folder"):
         checkpoint_files(tmp_path / "absent")
+
+
+def test_an_index_beside_a_single_file_is_not_used_and_that_is_said(tmp_path: Path) -> None:
+    for name in ("model.safetensors", *SHARDS):
+        (tmp_path / name).write_bytes(EMPTY)
+    write_index(tmp_path, {"a": SHARDS[0], "b": SHARDS[1]})
+    assert checkpoint_files(tmp_path) == [tmp_path / "model.safetensors"]
+    with pytest.warns(GymWarning, match=rf"'model\.safetensors' is loaded.*'{INDEX}' is not used"):
+        warn_of_unused_weights(tmp_path)
+
+
+def test_an_index_of_the_single_file_itself_is_no_second_set(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(EMPTY)
+    write_index(tmp_path, {"a": "model.safetensors"})
+    warn_of_unused_weights(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        ({"transformers_weights": "../a.safetensors"}, "expected the name of a .safetensors file"),
+        ({"transformers_weights": "a.bin"}, "expected the name of a .safetensors file"),
+        ({"transformers_weights": "a.safetensors"}, "the config names 'a.safetensors', which is"),
+        ({"transformers_weights": "m.safetensors", "text_config": {}}, "none beside a text_config"),
+    ],
+)
+def test_a_file_that_the_config_names_is_in_the_folder(
+    tmp_path: Path, config: dict[str, object], sentence: str
+) -> None:
+    (tmp_path / "model.safetensors").write_bytes(EMPTY)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError) as caught:
+        checkpoint_files(tmp_path)
+    assert sentence in caught.value.message
+
+
+def test_parts_of_a_parallel_training_are_refused(tmp_path: Path) -> None:
+    for name in ("model.safetensors", "shard-00000-model-00001-of-00001.safetensors"):
+        (tmp_path / name).write_bytes(EMPTY)
+    with pytest.raises(InputError, match="got the parts of a parallel training: 'shard-00000"):
+        checkpoint_files(tmp_path)

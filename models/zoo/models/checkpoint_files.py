@@ -1,13 +1,16 @@
-"""Which files of a model folder hold its weights; only safetensors count.
+"""Which files of a model folder hold its weights: those that transformers loads, safetensors only.
 
 Looks at names, the shard index and the first bytes. What is inside a file is for the header reader
 of `zoo.core`.
 """
 
 import json
+import re
+import warnings
 from pathlib import Path
+from typing import Any
 
-from zoo.core.errors import InputError, NotAvailableError
+from zoo.core.errors import GymWarning, InputError, NotAvailableError
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -15,9 +18,18 @@ ADAPTER_FILE = "adapter_model.safetensors"
 PICKLE_SUFFIXES = frozenset({".bin", ".pt", ".pth", ".ckpt", ".pkl"})
 LFS_START = b"version https://git-lfs.github.com/spec/"
 
+EXPLICIT_KEY = "transformers_weights"
+"""In `config.json`: the file to load instead of those with the usual names."""
+
+_INDEX_SUFFIX = ".safetensors.index.json"
+_PARALLEL_SHARD = re.compile(r"shard-\d{5}-model-\d{5}-of-\d{5}\.safetensors")
+
 
 def checkpoint_files(folder: Path) -> list[Path]:
-    """Returns the safetensors files of a model folder, in the order of their names.
+    """Returns the safetensors files that transformers loads from a folder, sorted by name.
+
+    As there, a file that the config names comes first, then the single file, then the shards of
+    the index.
 
     Raises:
         NotAvailableError: the folder is absent.
@@ -27,15 +39,81 @@ def checkpoint_files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         msg = f"no such model folder: '{folder}'"
         raise NotAvailableError(msg)
-    if (folder / INDEX_FILE).is_file():
-        files = _indexed_files(folder / INDEX_FILE)
-    elif (folder / SINGLE_FILE).is_file():
-        files = [folder / SINGLE_FILE]
-    else:
+    _refuse_parallel(folder)
+    entry = _explicit_file(folder) or _usual_file(folder)
+    if entry is None:
         raise _no_weights(folder)
+    files = _indexed_files(entry) if entry.name.endswith(_INDEX_SUFFIX) else [entry]
     for file in files:
         _refuse_pointer(file)
     return files
+
+
+def warn_of_unused_weights(folder: Path) -> None:
+    """Warns of a folder that holds a second set of weights under a usual name.
+
+    Warns:
+        GymWarning: names what is loaded and what is not.
+    """
+    used = set(checkpoint_files(folder))
+    entry = _explicit_file(folder) or _usual_file(folder)
+    found = [folder / name for name in (SINGLE_FILE, INDEX_FILE) if (folder / name).is_file()]
+    unused = [file.name for file in found if file != entry and not _files_of(file) <= used]
+    if entry is not None and unused:
+        warnings.warn(
+            f"{folder}: two sets of weights: {entry.name!r} is loaded, as transformers does, and "
+            f"{' and '.join(map(repr, unused))} is not used (remove what is not meant)",
+            GymWarning,
+            stacklevel=3,
+        )
+
+
+def _files_of(entry: Path) -> set[Path]:
+    """Returns the files that a single file or an index stands for, as far as it can be read."""
+    if entry.name != INDEX_FILE:
+        return {entry}
+    try:
+        return {entry.parent / name for name in _weight_map(entry).values()}
+    except InputError:
+        return {entry}
+
+
+def _usual_file(folder: Path) -> Path | None:
+    found = (folder / name for name in (SINGLE_FILE, INDEX_FILE))
+    return next((file for file in found if file.is_file()), None)
+
+
+def _explicit_file(folder: Path) -> Path | None:
+    """Returns the file that the config names; what else is wrong in the config is for others."""
+    path = folder / "config.json"
+    try:
+        config: Any = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    name = config.get(EXPLICIT_KEY) if isinstance(config, dict) else None
+    if name is None:
+        return None
+    if "text_config" in config:  # transformers reads the key there or here, by architecture
+        msg = f"'{path}': {EXPLICIT_KEY}: expected none beside a text_config, got {name!r}"
+        raise InputError(msg)
+    shard = name.removesuffix(".index.json") if isinstance(name, str) else ""
+    if not _is_plain_shard(shard):
+        expected = "the name of a .safetensors file or its index in the folder"
+        raise InputError(f"'{path}': {EXPLICIT_KEY}: expected {expected}, got {name!r}")
+    if not (folder / name).is_file():
+        msg = f"incomplete model in '{folder}': the config names '{name}', which is absent"
+        raise InputError(msg, hint="copy or download the folder again")
+    return folder / str(name)
+
+
+def _refuse_parallel(folder: Path) -> None:
+    """Refuses the files of a parallel training, which transformers would load before all others."""
+    names = sorted(path.name for path in folder.iterdir() if _PARALLEL_SHARD.fullmatch(path.name))
+    if names:
+        msg = f"'{folder}': expected whole tensors, got the parts of a parallel training: "
+        raise InputError(
+            f"{msg}'{names[0]}'", hint="save the model whole, or move these files elsewhere"
+        )
 
 
 def _indexed_files(index: Path) -> list[Path]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from zoo.gym.errors import GymWarning
+
 Call = Callable[..., Any]
 
 
@@ -64,6 +66,14 @@ def test_applying_a_delta_gives_the_tuned_weights_back(
     [back] = load_file(next(Path("tuned-model").glob("*.safetensors"))).values()
     [wanted] = load_file(tuned / "model.safetensors").values()
     np.testing.assert_allclose(back, wanted, atol=1e-6)
+
+
+def test_a_second_set_of_weights_is_not_used_and_that_is_said(
+    call: Call, base: Path, made: Path
+) -> None:
+    (base / "model.safetensors.index.json").write_text('{"weight_map": {"a": "b.safetensors"}}')
+    with pytest.warns(GymWarning, match=r"two sets of weights: 'model\.safetensors' is loaded"):
+        assert call("delta", "apply", str(made), "--base", str(base)).code == 0
 
 
 def test_applying_in_bf16_tells_what_rounding_loses(call: Call, base: Path, made: Path) -> None:

@@ -5,9 +5,11 @@ from io import StringIO
 
 import pytest
 
+from zoo.gym.cli.boundary import show_warning
 from zoo.gym.cli.ending import measured
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress, event_line
+from zoo.gym.errors import GymWarning
 from zoo.gym.words import duration, figure, human_bytes
 
 
@@ -118,3 +120,10 @@ def test_losses_without_held_out_rows_were_not_measured() -> None:
         "evaluation_rows": "0",
     }
     assert dict(measured({"best_loss": None, "evaluation_rows": 2}))["best_loss"] == "not a number"
+
+
+def test_a_warning_of_ours_is_said_once() -> None:
+    stream = StringIO()
+    for text in ("one", "two", "one"):
+        show_warning(text, GymWarning, "a.py", 1, stream)
+    assert stream.getvalue() == "warning: one\nwarning: two\n"

@@ -56,6 +56,19 @@ def test_an_adapter_in_the_base_folder_does_not_come_along(
     assert not (folder / "adapter_config.json").exists()
 
 
+def test_a_base_whose_config_names_its_weights_gives_a_folder_that_loads(
+    dense: Path, base: Path, tmp_path: Path
+) -> None:
+    named = Path(shutil.copytree(base, tmp_path / "base"))
+    (named / "model.safetensors").rename(named / "own.safetensors")
+    config = json.loads((named / "config.json").read_text())
+    (named / "config.json").write_text(
+        json.dumps(config | {"transformers_weights": "own.safetensors"})
+    )
+    whole, out = (apply_delta(dense, base=b, out=tmp_path / b.parent.name) for b in (base, named))
+    assert read_all(out.folder).keys() == read_all(whole.folder).keys()
+
+
 def test_config_and_tokenizer_come_along_and_the_base_stays(
     dense: Path, base: Path, tmp_path: Path
 ) -> None:

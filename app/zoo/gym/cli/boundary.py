@@ -134,6 +134,9 @@ def report_bugs(
     tell(GymError(message, hint=hint), as_json="--json" in sys.argv)
 
 
+_shown: set[str] = set()
+
+
 def show_warning(
     message: Warning | str,
     category: type[Warning],
@@ -145,12 +148,17 @@ def show_warning(
     """Prints one of our warnings as a sentence, and a library's with the place it came from.
 
     The interpreter calls this for each warning. As its own, it is silent without a place to write.
+    It counts warnings anew whenever a library changes its filters, so repeats are left out here.
     """
     stream = file or sys.stderr
     if stream is None:
         return
     text = f"warning: {message}\n"
-    if not issubclass(category, GymWarning):
+    if issubclass(category, GymWarning):
+        if text in _shown:
+            return
+        _shown.add(text)
+    else:
         text = warnings.formatwarning(message, category, filename, lineno, line)
     with suppress(OSError):
         stream.write(visible(text))

@@ -20,6 +20,7 @@ from zoo.gym.delta.safetensors import ITEM_BYTES, Entry, write_safetensors
 from zoo.gym.delta.weights import is_tied, open_weights, own_tensors, read_config
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_folder, storage_errors
+from zoo.models.checkpoint_files import EXPLICIT_KEY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,6 +101,7 @@ def _new_config(base: Path, dtype: OutType) -> str:
     if config.get("quantization_config"):
         raise InputError(f"{base}: expected float weights, got a quantised model")
     config.pop("torch_dtype", None)
+    config.pop(EXPLICIT_KEY, None)  # the new weights have the usual names
     config["dtype"] = NAMES[dtype][1]
     return json.dumps(config, indent=2) + "\n"
 

@@ -4,6 +4,7 @@ A low-rank delta becomes a small adapter beside its base; a dense one a whole fl
 private folder, which is deleted afterwards.
 """
 
+import json
 import re
 import shutil
 import tempfile
@@ -21,9 +22,10 @@ from zoo.gym.delta.factors import decode_factors
 from zoo.gym.delta.identity import verify_base
 from zoo.gym.delta.kinds import LowRankTerm, TensorTerms
 from zoo.gym.delta.places import modules_of, transposed
-from zoo.gym.delta.weights import open_weights
+from zoo.gym.delta.weights import open_weights, read_config
 from zoo.gym.errors import GymWarning
 from zoo.gym.files import storage_errors
+from zoo.models.checkpoint_files import EXPLICIT_KEY, SINGLE_FILE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,10 +88,14 @@ def tuned_model(source: Path, base: Path) -> Generator[Loadable]:
     with tempfile.TemporaryDirectory(prefix="zoo-gym-") as scratch:
         folder = Path(scratch)
         adapter = is_adapter(source)
-        config = source.parent / CONFIG if adapter else base / "config.json"
         with storage_errors(folder):
-            shutil.copyfile(config, folder / config.name)
-            shutil.copyfile(source, folder / (FILE if adapter else "model.safetensors"))
+            shutil.copyfile(source, folder / (FILE if adapter else SINGLE_FILE))
+            if adapter:
+                shutil.copyfile(source.parent / CONFIG, folder / CONFIG)
+            else:  # the base's weights may have another name, these have the usual one
+                config = read_config(base)
+                config.pop(EXPLICIT_KEY, None)
+                (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
         yield Loadable(base, folder) if adapter else Loadable(folder, None)
 
 

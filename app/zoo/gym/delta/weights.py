@@ -73,13 +73,18 @@ def open_weights(source: Path, *, mapped: bool = True) -> Weights:
     Raises:
         NotAvailableError: there is nothing at `source`.
         InputError: no safetensors weights there, or a malformed file.
+
+    Warns:
+        GymWarning: the folder holds a second set of weights, which is not used.
     """
     from zoo.core import OpenFile, read_header
-    from zoo.models import checkpoint_files
+    from zoo.models.checkpoint_files import checkpoint_files, warn_of_unused_weights
 
     if not source.exists():
         raise NotAvailableError(f"no such file or folder: {str(source)!r}")
     files = (source,) if source.is_file() else tuple(checkpoint_files(source))
+    if source.is_dir():
+        warn_of_unused_weights(source)
     tensors: dict[str, tuple[Path, TensorInfo]] = {}
     opened = {} if mapped else {file: OpenFile(file) for file in files}
     for file in files:

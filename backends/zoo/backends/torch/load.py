@@ -17,6 +17,7 @@ from zoo.backends.torch.widened import computes, widen
 from zoo.core import read_header
 from zoo.core.errors import GymWarning, InputError, NotAvailableError
 from zoo.models import checkpoint_files
+from zoo.models.checkpoint_files import warn_of_unused_weights
 from zoo.models.folder import read_object
 from zoo.models.refusals import refusals
 
@@ -58,10 +59,12 @@ def load_model(folder: Path, *, dtype: str, full: bool, device: str = "cpu") -> 
         InputError: it has no config, an unknown architecture, or weights that do not fit it.
 
     Warns:
-        GymWarning: tensors of the files that the model has no place for; they stay unused.
+        GymWarning: tensors of the files that the model has no place for, or a second set of
+            weights in the folder; they stay unused.
     """
     config = read_config(folder)
     files = checkpoint_files(folder)
+    warn_of_unused_weights(folder)
     if getattr(config, "quantization_config", None) is None:
         _refuse_codes(folder, files)
     chosen = pick_dtype(files, dtype, full=full, device=device)
