@@ -1,5 +1,7 @@
 """What an adapter on disk makes its user doubt."""
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,8 @@ from zoo.gym.chat import open_chat
 from zoo.gym.delta import Quality, create_delta
 from zoo.gym.delta.doubts import warn_of_other_base, warn_of_worse_delta
 from zoo.gym.errors import GymWarning
+from zoo.gym.train.base import BASE_KEY, base_digests
+from zoo.gym.train.origin import write_origin
 from zoo.models import pico_folder
 
 OTHER = [
@@ -33,6 +37,65 @@ def test_an_adapter_that_names_no_other_known_base_is_used_without_a_word(
     tmp_path: Path, base: str
 ) -> None:
     warn_of_other_base(write_lora(tmp_path / "a", base, revision="main"), pico_folder())
+
+
+def other_base(folder: Path) -> Path:
+    """Copies zen-pico, one bit of its weights turned."""
+    shutil.copytree(pico_folder(), folder)
+    content = bytearray((folder / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (folder / "model.safetensors").write_bytes(content)
+    return folder
+
+
+@pytest.fixture(params=["a result of ours", "foreign"])
+def adapter(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """An adapter that was made on `tmp_path / "base"`, a folder like any other."""
+    base = Path(shutil.copytree(pico_folder(), tmp_path / "base"))
+    folder = write_lora(tmp_path / "adapter", str(base))
+    if request.param != "foreign":
+        env_file = tmp_path / "env.json"
+        env_file.write_text(json.dumps({BASE_KEY: base_digests(base)}))
+        write_origin(folder, env_file)
+    return folder
+
+
+def test_an_adapter_on_other_weights_than_it_was_made_on_is_used_with_a_warning(
+    adapter: Path, tmp_path: Path
+) -> None:
+    other = other_base(tmp_path / "other")
+    with pytest.warns(GymWarning, match=f"is used on '{other}', which holds other weight files"):
+        warn_of_other_base(adapter, other)
+
+
+def test_an_adapter_on_a_copy_of_its_base_is_used_without_a_word(
+    adapter: Path, tmp_path: Path
+) -> None:
+    warn_of_other_base(adapter, tmp_path / "base")
+    warn_of_other_base(adapter, pico_folder())
+
+
+def test_a_result_knows_its_weights_when_its_base_was_moved_or_changed(tmp_path: Path) -> None:
+    folder, env_file = write_lora(tmp_path / "a", str(tmp_path / "base")), tmp_path / "env.json"
+    env_file.write_text(json.dumps({BASE_KEY: base_digests(pico_folder())}))
+    write_origin(folder, env_file)
+    warn_of_other_base(folder, Path(shutil.copytree(pico_folder(), tmp_path / "moved")))
+    with pytest.warns(GymWarning, match="which holds other weight files"):
+        warn_of_other_base(folder, other_base(tmp_path / "base"))
+
+
+def test_an_adapter_for_zen_pico_on_an_unknown_folder_is_compared(tmp_path: Path) -> None:
+    with pytest.warns(GymWarning, match="for 'zen-pico', .* other weight files"):
+        warn_of_other_base(write_lora(tmp_path / "a"), other_base(tmp_path / "other"))
+
+
+def test_a_result_holds_its_base_in_digests_alone(tmp_path: Path) -> None:
+    digests = base_digests(pico_folder())
+    (tmp_path / "env.json").write_text(json.dumps({BASE_KEY: digests, "model": "secret-name"}))
+    write_origin(tmp_path, tmp_path / "env.json")
+    text = (tmp_path / "zoo-gym.json").read_text()
+    assert json.loads(text)[BASE_KEY] == {"weights": digests["weights"]}
+    assert "secret-name" not in text
 
 
 def test_delta_create_and_chat_warn_of_another_base(tmp_path: Path) -> None:

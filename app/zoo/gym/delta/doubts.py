@@ -7,43 +7,83 @@ from typing import Any
 
 from zoo.gym.delta.header import Quality
 from zoo.gym.delta.weights import FLOATS, open_weights, read_float32
-from zoo.gym.errors import GymWarning
+from zoo.gym.errors import GymError, GymWarning
+from zoo.gym.train.base import stored_weights_digest, weights_digest
+from zoo.gym.train.origin import ORIGIN_FILE
 from zoo.models.adapters import CONFIG_FILE, WEIGHTS_FILE, read_adapter_config
-from zoo.models.resolve import model_of_folder, model_of_text
+from zoo.models.folder import read_object
+from zoo.models.names import Name
+from zoo.models.registry import PICO
+from zoo.models.resolve import is_path, model_of_folder, model_of_text, pico_folder
 
 _FACTOR = re.compile(r"(?P<layer>.+)\.lora_(?:embedding_)?[AB](?:\.weight)?")
 
 
 def warn_of_other_base(source: Path, base: Path) -> None:
-    """Warns of an adapter whose config names another model than it is used on.
+    """Warns of an adapter that was made for another model than it is used on.
 
-    Only names that are known on both sides are compared: a folder that was moved, or a copy of
-    a model, has none.
+    A result of ours knows the weights that it was trained on. Of any other adapter the config
+    names a model: where both are known by name, names are compared, otherwise the weights of the
+    two, if the named one is on this machine.
 
     Args:
         source: a peft folder, or its safetensors file.
         base: the model folder that it is used on.
 
+    Raises:
+        InputError: the adapter's config or origin is damaged, or the base holds no weights.
+
     Warns:
         GymWarning: names both.
     """
-    path = (source if source.is_dir() else source.parent) / CONFIG_FILE
-    here = model_of_folder(base)
-    if here is None or not path.is_file():
-        return
-    config = read_adapter_config(path)
-    told = model_of_text(config.get("base_model_name_or_path"), config.get("revision"))
-    if told is None:
-        return
+    folder = source if source.is_dir() else source.parent
+    path = folder / CONFIG_FILE
+    config = read_adapter_config(path) if path.is_file() else {}
+    text = config.get("base_model_name_or_path")
+    told, here = model_of_text(text, config.get("revision")), model_of_folder(base)
+    made_for = _trained_on(folder)
+    if made_for is None and told is not None and here is not None:
+        doubt = _other_name(told, here)
+    else:
+        made_for = made_for or _weights_of(text, told, base)
+        doubt = _other_weights(made_for, text, base) if made_for else ""
+    if doubt:
+        warnings.warn(f"{path}: this adapter was made {doubt}", GymWarning, stacklevel=3)
+
+
+def _other_name(told: Name, here: Name) -> str:
     is_same = told.id.lower() == here.id.lower()
     if is_same and _is_revision(told.revision, here.revision):
-        return
+        return ""
     names = [f"{m.id}@{m.revision}" if is_same and m.revision else m.id for m in (told, here)]
-    warnings.warn(
-        f"{path}: this adapter was made for {names[0]!r}, and is used on {names[1]!r}",
-        GymWarning,
-        stacklevel=3,
-    )
+    return f"for {names[0]!r}, and is used on {names[1]!r}"
+
+
+def _other_weights(made_for: str, text: object, base: Path) -> str:
+    if weights_digest(base) == made_for:
+        return ""
+    named = repr(text) if text else "another model"
+    return f"for {named}, and is used on '{base}', which holds other weight files"
+
+
+def _trained_on(folder: Path) -> str | None:
+    """Returns the digest of the weights that a result of ours was trained on."""
+    path = folder / ORIGIN_FILE
+    return stored_weights_digest(read_object(path)) if path.is_file() else None
+
+
+def _weights_of(text: object, told: Name | None, base: Path) -> str | None:
+    """Returns the digest of the weights that an adapter names, where they are another folder."""
+    if told is not None and told.id == PICO:
+        folder = pico_folder()
+    elif isinstance(text, str) and text and is_path(text):
+        folder = Path(text).expanduser()
+    else:
+        return None
+    try:
+        return None if folder.samefile(base) else weights_digest(folder)
+    except (GymError, OSError, ValueError):  # gone, or no model any more: nothing to compare with
+        return None
 
 
 def _is_revision(told: str | None, here: str | None) -> bool:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,7 +11,10 @@ from zoo.gym.train.settings import read_env, update_env
 from zoo.models.checkpoint_files import checkpoint_files
 
 BASE_KEY = "base"
-"""In `env.json` of a run: a digest by part of the base."""
+"""In `env.json` of a run: a digest by part of the base; in a result: that of the weights."""
+
+WEIGHTS_PART = "weights"
+"""The part that an adapter is made for."""
 
 _CONFIG = "tokenizer_config.json"
 _TEMPLATE = "chat_template"
@@ -48,8 +51,23 @@ def base_digests(folder: Path) -> dict[str, str]:
     settings, template = _tokenizer_config(folder / _CONFIG)
     found["tokenizer"] = _digest([(_CONFIG, settings), ("", found["tokenizer"].encode())])
     found["chat template"] = _digest([(_CONFIG, template), ("", found["chat template"].encode())])
-    weights = ((file.name, _file_digest(file).encode()) for file in checkpoint_files(folder))
-    return {"weights": _digest(weights), **found}
+    return {WEIGHTS_PART: weights_digest(folder), **found}
+
+
+def weights_digest(folder: Path) -> str:
+    """Returns a digest of a model's weight files, remembered as in `base_digests`.
+
+    Raises:
+        GymError: the folder holds no weights.
+    """
+    return _digest((file.name, _file_digest(file).encode()) for file in checkpoint_files(folder))
+
+
+def stored_weights_digest(stored: Mapping[str, Any]) -> str | None:
+    """Returns the digest of the base's weights that `env.json` or a result holds, if it does."""
+    base: Any = stored.get(BASE_KEY)
+    found = base.get(WEIGHTS_PART) if isinstance(base, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def check_same_base(env_file: Path, folder: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.gym.files import write_beside
+from zoo.gym.train.base import BASE_KEY, WEIGHTS_PART, stored_weights_digest
 from zoo.gym.train.settings import read_env
 
 ORIGIN_FILE = "zoo-gym.json"
@@ -24,13 +25,14 @@ def digest_of(system: str) -> str:
 
 
 def write_origin(result: Path, env_file: Path) -> None:
-    """Writes beside a result the fingerprint of its data and the digest of its system prompt."""
+    """Writes beside a result the digests of its data, its system prompt and its base's weights."""
     env = read_env(env_file)
-    system = env.get(SYSTEM_KEY)
+    system, weights = env.get(SYSTEM_KEY), stored_weights_digest(env)
     content: dict[str, Any] = {
         "v": 1,
         "data": env.get("data"),
         DIGEST_KEY: digest_of(system) if isinstance(system, str) and system else None,
+        BASE_KEY: {WEIGHTS_PART: weights} if weights else None,
     }
     text = json.dumps(content, indent=2) + "\n"
     write_beside(result / ORIGIN_FILE, text)
