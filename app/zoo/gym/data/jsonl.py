@@ -5,6 +5,7 @@ by element; after an error in it nothing more can be told apart, so that is refu
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from zoo.gym.data.records import Problem
 from zoo.gym.errors import InputError
 
 _SPACE = " \t\r\n"
+_START_BYTES = 8192
+_LIST_START = re.compile(rb'\s*\[\s*\{\s*"(?:[^"\\]|\\.)*"\s*:')
 
 
 class RepeatedKeyError(InputError):
@@ -44,6 +47,26 @@ class Row:
 
     line: int
     value: object
+
+
+def holds_rows(path: Path) -> bool:
+    """Says whether a file is JSON rows by what it begins with, whatever its name.
+
+    It is where its first line is an object, where the whole file is one, or where it begins as a
+    list of objects does. Text that only begins with a bracket is not.
+    """
+    first = _first_line(path)
+    if first.startswith(b"["):
+        with path.open("rb") as file:
+            return _LIST_START.match(file.read(_START_BYTES).removeprefix(BOM)) is not None
+    return first.startswith(b"{") and (_is_object(first) or _is_object(path.read_bytes()))
+
+
+def _is_object(raw: bytes) -> bool:
+    try:
+        return isinstance(json.loads(raw.removeprefix(BOM)), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def read_rows(path: Path) -> Iterator[Row | Problem]:
@@ -137,14 +160,11 @@ def _refuse_lone_surrogates(value: object, source: str) -> None:
 
 def _object_rows(path: Path) -> Iterator[Row | Problem]:
     """Reads one object that is spread over lines, or else one row a line."""
-    if path.suffix.lower() == ".json":
-        try:
-            yield Row(1, decode(path.read_bytes().removeprefix(BOM)))
-        except RepeatedKeyError as error:
-            yield Problem(f"{path}:1", error.message)
-        except InputError:
-            yield from _line_rows(path)
-    else:
+    try:
+        yield Row(1, decode(path.read_bytes().removeprefix(BOM)))
+    except RepeatedKeyError as error:
+        yield Problem(f"{path}:1", error.message)
+    except InputError:
         yield from _line_rows(path)
 
 

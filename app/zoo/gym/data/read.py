@@ -9,7 +9,7 @@ from typing import cast
 
 from zoo.gym.data.files import check_file
 from zoo.gym.data.formats import READS, parse_row
-from zoo.gym.data.jsonl import RepeatedKeyError, Row, decode, read_rows
+from zoo.gym.data.jsonl import Row, holds_rows, read_rows
 from zoo.gym.data.keys import NEEDS_PREFERENCE, unread_keys, unread_note
 from zoo.gym.data.records import Dataset, Problem, Record
 from zoo.gym.data.text import read_paragraphs
@@ -17,7 +17,6 @@ from zoo.gym.errors import InputError
 from zoo.gym.terminal import visible
 
 _JSON = frozenset({".json", ".jsonl", ".ndjson"})
-_PROSE = frozenset({".txt", ".text", ".md", ".markdown", ".rst"})
 _PLAIN_TEXT = "plain text"
 
 
@@ -105,8 +104,8 @@ def _nothing_usable(path: Path, problems: Sequence[Problem]) -> InputError:
 
 
 def _read_file(path: Path) -> Iterator[_Row]:
-    head = check_file(path)
-    if not _holds_json(path, head):
+    check_file(path)
+    if path.suffix.lower() not in _JSON and not holds_rows(path):
         for record in read_paragraphs(path):
             yield _Row(record.source, _PLAIN_TEXT, (record,))
         return
@@ -127,20 +126,6 @@ def _parsed(row: Row, path: Path) -> _Row:
 def _label(value: object) -> bool | None:
     label = cast("dict[str, object]", value).get("label") if isinstance(value, dict) else None
     return label if isinstance(label, bool) else None
-
-
-def _holds_json(path: Path, head: bytes) -> bool:
-    """Says whether a file is JSON: by its name, or for an unknown name by its first line."""
-    suffix = path.suffix.lower()
-    if suffix in _JSON or suffix in _PROSE:
-        return suffix in _JSON
-    first = head.lstrip().split(b"\n", 1)[0]
-    try:
-        return isinstance(decode(first), dict)
-    except RepeatedKeyError:
-        return True
-    except InputError:
-        return False
 
 
 def fingerprint(paths: Sequence[Path]) -> str:
