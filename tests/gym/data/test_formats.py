@@ -122,6 +122,30 @@ def test_a_turn_of_weight_zero_is_not_learned() -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "row"),
+    [
+        ("data", {"text": "a"}),
+        ("rows", {"prompt": "a", "completion": "b"}),
+        ("conversations", {"messages": [USER, GPT]}),
+        ("messages", {"conversations": [USER, GPT]}),
+    ],
+)
+def test_rows_in_a_list_under_a_key_are_named(key: str, row: Any) -> None:
+    with pytest.raises(InputError, match=f"the rows are in a list under the key '{key}'"):
+        parse_row({"version": 1, key: [row, row]}, "f:1")
+
+
+@pytest.mark.parametrize("row", [{"mesages": [{"role": "user", "text": "a"}]}, {"x": [{"y": 1}]}])
+def test_turns_and_other_lists_are_not_called_rows(row: Any) -> None:
+    with pytest.raises(InputError, match="no known format"):
+        parse_row(row, "f:1")
+
+
+def test_a_row_may_hold_a_list_of_what_could_be_rows() -> None:
+    assert parse_row({"text": "a", "examples": [{"text": "b"}]}, "f:1")[0] == "text"
+
+
+@pytest.mark.parametrize(
     ("row", "reason"),
     [
         (["a"], "expected an object, got a list"),

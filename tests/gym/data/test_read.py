@@ -135,12 +135,48 @@ def test_a_file_in_memory_is_a_file() -> None:
         assert len(read_dataset([Path(file.name)]).records) == 1
 
 
-@pytest.mark.parametrize(("name", "kind"), [("rows.data", "text"), ("rows.md", "plain text")])
-def test_json_rows_are_found_under_an_unknown_name_but_not_in_prose(
-    write: Write, name: str, kind: str
-) -> None:
-    path = write(name, b'{"text": "a"}\n{"text": "b"}\n')
-    assert read_dataset([path]).formats == {str(path): kind}
+LONG = json.dumps({"text": "a" * 9000})
+
+
+@pytest.mark.parametrize("name", ["rows", "rows.data", "rows.txt", "rows.md"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"text": "a"}\n{"text": "b"}\n',
+        f"\ufeff\n{LONG}\n{LONG}",
+        '[{"text": "a"}, {"text": "b"}]',
+        '\ufeff\n[\n  {\n    "text": "a"\n  },\n  {"text": "b"}\n]\n',
+        '{\n  "text": "a"\n}\n',
+    ],
+)
+def test_json_rows_are_found_under_any_name(write: Write, name: str, content: str) -> None:
+    path = write(name, content.encode())
+    assert read_dataset([path]).formats == {str(path): "text"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[1] See the notes.\n",
+        "[{curly}] and more\n",
+        "[link](https://example.org)\n",
+        '["one", "two"]\n',
+        "{% raw %}\ntext\n",
+        '{\n"title": "front matter"\n}\n\nThe text.\n',
+        "12\n",
+    ],
+)
+@pytest.mark.parametrize("name", ["rows", "rows.txt"])
+def test_prose_that_begins_with_a_bracket_is_prose(write: Write, name: str, content: str) -> None:
+    path = write(name, content.encode())
+    assert read_dataset([path]).formats == {str(path): "plain text"}
+
+
+@pytest.mark.parametrize("start", ["", '[{"text": "a"},\n'])
+def test_a_zero_byte_is_found_wherever_it_is(write: Write, start: str) -> None:
+    path = write("rows.txt", (start + "a" * 9000).encode() + b"\0")
+    with pytest.raises(InputError, match=f"got a zero byte at offset {9000 + len(start)}"):
+        read_dataset([path])
 
 
 @given(st.text(alphabet="a\n"))

@@ -68,8 +68,12 @@ def _refuse_other_than_text(path: Path, head: bytes) -> None:
         )
     if head.startswith(_UTF16_BOMS):
         raise InputError(f"{path}: expected UTF-8 text, got UTF-16", hint="save it as UTF-8")
-    if b"\0" in head:
-        at = head.index(b"\0")
+    _refuse_zero_bytes(path, head)
+
+
+def _refuse_zero_bytes(path: Path, raw: bytes) -> None:
+    at = raw.find(b"\0")
+    if at >= 0:
         raise InputError(f"{path}: not text: expected {_READ}, got a zero byte at offset {at}")
 
 
@@ -77,9 +81,11 @@ def read_text(path: Path) -> str:
     """Returns a whole file as text, its line ends as newlines, without a byte order mark.
 
     Raises:
-        InputError: the file is not UTF-8; line and byte are named.
+        InputError: the file holds a zero byte, or is not UTF-8; line and byte are named.
     """
-    raw = path.read_bytes().removeprefix(BOM)
+    raw = path.read_bytes()
+    _refuse_zero_bytes(path, raw)
+    raw = raw.removeprefix(BOM)
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -7,6 +7,7 @@ from typing import cast
 
 from zoo.gym.data.chat import (
     MEDIA_KEYS,
+    ROLE_KEYS,
     parse_chat,
     parse_turns,
     refuse_media,
@@ -67,11 +68,40 @@ def parse_row(value: object, source: str) -> tuple[str, list[Record]]:
     if not isinstance(value, dict):
         raise InputError(f"expected an object, got {type_name(value)}")
     row = cast("Fields", value)
+    try:
+        return _parse(row, source)
+    except InputError:
+        if key := _rows_within(row):
+            raise InputError(
+                f"the rows are in a list under the key {shown(key)}: expected that list alone, "
+                "or one row a line"
+            ) from None
+        raise
+
+
+def _parse(row: Fields, source: str) -> tuple[str, list[Record]]:
     known = _format_of(row)
     refuse_unlearnable(row, is_text=known.name == "text")
     if known.name != "text":
         refuse_media(row)
     return known.name, known.parse(row, source)
+
+
+def _rows_within(row: Fields) -> str | None:
+    """Returns the key of a list of rows, where a whole file of them was wrapped in an object.
+
+    A turn may have a text as well: that alone makes no row of it.
+    """
+    for key, value in row.items():
+        listed = cast("list[object]", value) if isinstance(value, list) else []
+        first = cast("Fields", listed[0]) if listed and isinstance(listed[0], dict) else {}
+        turn = any(key in known.reads for known in FORMATS) or not first.keys().isdisjoint(
+            ROLE_KEYS
+        )
+        fits = (known for known in FORMATS if all(name in first for name in known.keys))
+        if any(known.name != "text" or not turn for known in fits):
+            return key
+    return None
 
 
 def _format_of(row: Fields) -> Format:
