@@ -49,8 +49,10 @@ class ProductSpeeds:
 
     def describe(self) -> str:
         """Returns the comparison that decides, in words."""
-        times = f"{self.bf16_s / self.f32_s:.2g}"
-        return f"bf16 products take {times} times as long as float32 ones here"
+        times = self.bf16_s / self.f32_s
+        if times < 1:
+            return f"bf16 products are {1 / times:.3g} times as fast as float32 ones here"
+        return f"bf16 products take {times:.3g} times as long as float32 ones here"
 
     def widening_share(self, tokens: int) -> float:
         """Returns what widening adds to float32 products of `tokens` tokens, as a share."""
