@@ -148,7 +148,7 @@ INSIDE: dict[str, Callable[[], None]] = {
 
 BESIDE: dict[str, Callable[[], None]] = {
     "the_best_step_renamed": lambda: at_stage("renamed", folder="best"),
-    "the_result_half_written": lambda: before(files, "_settle", always),
+    "the_result_half_written": lambda: before(files, "_replace_folder", always),
 }
 """Moments in the writing of other things that a run leaves."""
 
