@@ -35,6 +35,19 @@ def test_a_step_that_comes_moves_the_list_and_not_the_cursor(drive: Drive) -> No
     drive(visit)
 
 
+def test_a_number_that_grows_by_a_digit_is_shown_whole(drive: Drive) -> None:
+    run = fakes.new_run(15)
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        await shows(pilot, f"{run.id}  running  0 of 15")
+        run.events.emit("step", step=170, steps=1500, loss=1.0, lr=1.0)
+        await pilot.press("1", "2")
+        await shows(pilot, f"{run.id}  running  170 of 1500")
+
+    drive(visit)
+
+
 def test_what_a_run_says_steers_no_terminal(drive: Drive) -> None:
     run = create_run(f"model_name_or_path: {json.dumps(EVIL)}\ndataset: [a]\n", {})
     run.events.emit("warn", message=EVIL)

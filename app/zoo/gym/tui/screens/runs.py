@@ -155,7 +155,7 @@ A failed run was ended by an error: open it to read which.
         else:
             for row in self.rows:
                 for column, cell in zip(COLUMNS, _cells(row), strict=True):
-                    table.update_cell(row.id, column, cell)
+                    table.update_cell(row.id, column, cell, update_width=True)
         table.display = bool(rows)
         self.refresh_bindings()
 
