@@ -11,7 +11,7 @@ from tests.gym.tui.fakes import rows_file
 from zoo.gym.config import TrainConfig, dump_config
 from zoo.gym.errors import GymError, InputError, InterruptedRunError
 from zoo.gym.jobs import Run, create_run, tail_events
-from zoo.gym.jobs.actions import resume
+from zoo.gym.jobs.actions import finish, resume
 from zoo.gym.jobs.lock import locked
 from zoo.gym.train.schedule import learning_rate
 from zoo.gym.train.session import run_session
@@ -54,6 +54,23 @@ def test_a_resume_takes_the_steps_and_the_rate_that_were_named(run: Run) -> None
     plans = [e for e in tail_events(run.events.path)[0] if e["kind"] == "plan"]
     assert plans[0]["evaluation_rows"] == plans[1]["evaluation_rows"]
     assert [plan["device"] for plan in plans] == ["cpu", "cpu"]
+
+
+def test_a_run_that_is_finished_early_publishes_its_best_step(run: Run) -> None:
+    change_settings(run.config_file, run.env_file, ["max_steps=2"], 2)
+    offset = run.events.path.stat().st_size
+    found = run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
+    kinds = [event["kind"] for event in tail_events(run.events.path, offset)[0]]
+    assert "step" not in kinds
+    assert (run.result / "adapter_model.safetensors").is_file()
+    assert found["metrics"]["steps"] == 2  # type: ignore[index]
+
+
+def test_a_run_without_a_checkpoint_has_nothing_to_finish(run: Run) -> None:
+    run.events.emit("end", state="interrupted", exit_code=5)
+    shutil.rmtree(run.checkpoints)
+    with pytest.raises(InputError, match="has nothing to keep: expected a checkpoint, got none"):
+        finish(run)
 
 
 def test_a_run_of_another_device_says_how_to_go_on_here(run: Run) -> None:

@@ -75,6 +75,13 @@ def test_a_run_is_not_cut_within_its_warmup(files: tuple[Path, Path]) -> None:
         change_settings(*files, ["max_steps=5"], 4)
 
 
+def test_a_run_that_is_finished_early_may_end_within_its_warmup(files: tuple[Path, Path]) -> None:
+    store_settings(*files, BEGAN.model_copy(update={"warmup_steps": 5}))
+    change_settings(*files, ["max_steps=4"], 4)
+    config = stored_settings(*files)
+    assert (config.max_steps, config.warmup_steps) == (4, 3)
+
+
 def test_another_device_chooses_anew_how_16_bits_are_multiplied(files: tuple[Path, Path]) -> None:
     began = BEGAN.model_copy(update={"dtype": "bf16-widened"})
     store_settings(*files, began)

@@ -145,6 +145,21 @@ def resume(
     return finish(found, jobs.follow(found, Progress(out), offset=before.offset), out)
 
 
+def finish_run(run: str, /, *, as_json: Json = False) -> int:
+    """Ends a run before its last step: its best step so far becomes the result.
+
+    Args:
+        run: a run's id such as r0001, or last
+        as_json: print one JSON object as stdout's last line
+    """
+    out, found = Output(as_json), jobs.open_run(run)
+    if jobs.reconcile(found).live:
+        jobs.stop(found)
+        _wait_for_rest(found, held=False)
+    before = jobs.finish(found)
+    return finish(found, jobs.follow(found, Progress(out), offset=before.offset), out)
+
+
 def remove(run: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
     """Deletes a run with its settings, log, checkpoints and result, after a question.
 
@@ -169,6 +184,16 @@ def remove(run: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
 
 def _await_rest(run: jobs.Run, out: Output, *, held: bool) -> int:
     """Waits until a run has left, or where `held` has paused, and says which."""
+    status = _wait_for_rest(run, held=held)
+    out.answer(f"run {run.id} is {status.state} at step {status.step}")
+    if status.state == "interrupted":
+        out.say(f"  zoo-gym runs resume {run.id}    goes on with it")
+        out.say(f"  zoo-gym runs finish {run.id}    makes a result of its best step")
+    out.result({"run": run.id, "state": status.state, "step": status.step})
+    return 0
+
+
+def _wait_for_rest(run: jobs.Run, *, held: bool) -> jobs.Status:
     began = time.monotonic()
     deadline, checked = began + WAIT_S, began
     status = jobs.Status()
@@ -180,6 +205,4 @@ def _await_rest(run: jobs.Run, out: Output, *, held: bool) -> int:
         if status.live and time.monotonic() - checked > _ANSWER_S:
             jobs.check_answers(run)
             checked = time.monotonic()
-    out.answer(f"run {run.id} is {status.state} at step {status.step}")
-    out.result({"run": run.id, "state": status.state, "step": status.step})
-    return 0
+    return status

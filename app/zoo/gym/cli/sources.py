@@ -65,9 +65,11 @@ def result_of(run: Run) -> Path:
     """
     if not run.result.is_dir():
         state = reconcile(run).state
+        words = "makes one of its best step so far" if state != "done" else "shows more"
+        verb = "finish" if state != "done" else "show"
         raise GymError(
             f"run '{run.id}' has no result yet: expected a run that is done, got {state}",
-            hint=f"zoo-gym runs show {run.id}",
+            hint=f"zoo-gym runs {verb} {run.id} {words}",
         )
     return run.result
 

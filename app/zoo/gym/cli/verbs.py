@@ -30,6 +30,7 @@ VERBS = (
     Verb("runs pause", "runs:pause", "RUN", "Holds a run, or with --park saves it and leaves."),
     Verb("runs resume", "runs:resume", "RUN", "Goes on with a paused or interrupted run."),
     Verb("runs stop", "runs:stop", "RUN", "Saves a run and ends its process."),
+    Verb("runs finish", "runs:finish_run", "RUN", "Ends a run early and keeps its best step."),
     Verb("runs remove", "runs:remove", "RUN", "Deletes a run with all that it has made."),
     Verb("delta create", "delta:create", "SOURCE", "Compresses a fine-tune to a small file."),
     Verb("delta apply", "delta:apply", "FILE", "Rebuilds the tuned model from base and delta."),

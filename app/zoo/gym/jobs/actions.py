@@ -144,6 +144,31 @@ def resume(
     raise GymError(f"run '{run.id}' {doing}: expected one that was paused or interrupted")
 
 
+def finish(run: Run, *, wait_s: float = FIRST_EVENT_S) -> Status:
+    """Starts a worker that makes a result of a run's best step so far, without further training.
+
+    Args:
+        run: one that was stopped, parked or killed, or has failed.
+        wait_s: how long the worker may take to its first event.
+
+    Returns:
+        See `resume`.
+
+    Raises:
+        GymError: the run is done or has a worker, or did not start.
+        InputError: it has no checkpoint yet, or see `resume`.
+    """
+    from zoo.gym.train.checkpoint import newest_step
+
+    status, step = reconcile(run), newest_step(run.checkpoints)
+    if not status.live and status.state != "done" and not step:
+        raise InputError(
+            f"run '{run.id}' has nothing to keep: expected a checkpoint, got none",
+            hint=f"zoo-gym runs resume {run.id}, or zoo-gym runs remove {run.id}",
+        )
+    return resume(run, [f"max_steps={step}"], wait_s=wait_s)
+
+
 def _step_found(run: Run, status: Status) -> int:
     """Returns the step of the checkpoint to go on from; refuses what the worker would refuse."""
     from zoo.gym.train.checkpoint import checkpoint_to_resume

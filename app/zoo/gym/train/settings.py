@@ -110,7 +110,7 @@ def change_settings(
     others = {key: pair for key, pair in edits(stored, given).items() if key not in wanted}
     _refuse_edits(config_file, others, env_file.parent.name)
     device = wanted.pop("device", None)
-    _refuse_within_warmup(wanted, stored.warmup_steps or 0)
+    wanted |= _shorter_warmup(wanted, stored.warmup_steps or 0, newest_step)
     config = extend_config(stored, wanted)
     if device not in {None, env.get("device")} and config.dtype.startswith("bf16"):
         config = extend_config(
@@ -164,14 +164,18 @@ def settings_in(env_file: Path) -> TrainConfig | None:
         ) from None
 
 
-def _refuse_within_warmup(wanted: Mapping[str, Any], warmup: int) -> None:
+def _shorter_warmup(wanted: Mapping[str, Any], warmup: int, newest_step: int) -> dict[str, Any]:
+    """Returns the warm-up of a run that ends within it: where no step follows, any will do."""
     steps = wanted.get("max_steps")
-    if isinstance(steps, int) and steps <= warmup:
+    if not isinstance(steps, int) or steps > warmup:
+        return {}
+    if steps != newest_step:
         raise InputError(
             f"max_steps: expected more than the {warmup} steps over which the learning rate of "
             f"this run rises, got {steps}",
             hint="a run that is so much shorter is a new one: zoo-gym train",
         )
+    return {"warmup_steps": max(0, steps - 1)}
 
 
 def _wanted(items: Sequence[str]) -> dict[str, Any]:
