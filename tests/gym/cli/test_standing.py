@@ -75,3 +75,16 @@ def test_the_file_tells_that_a_run_s_learned_rows_were_lost(call: Call, run: Run
     found = call("delta", "create", run.id, "--data", "given.jsonl", "--out", "d", "--json")
     assert (found.code, found.json["quality"]["held_out"]) == (0, None)
     assert UNKNOWN in call("delta", "info", "d").stdout
+
+
+def test_rows_are_not_called_new_to_a_base_that_is_itself_a_result(call: Call, run: Run) -> None:
+    from zoo.models import pico_folder
+
+    base = Path(shutil.copytree(pico_folder(), "base")).absolute()
+    (base / "zoo-gym.json").write_text(json.dumps({"v": 1, "data": "0" * 64}))
+    settings = run.config_file.read_text().replace("zen-pico", str(base))
+    run.config_file.write_text(settings)
+    write("given.jsonl", range(2, 6))
+    found = call("delta", "create", run.id, "--data", "given.jsonl", "--out", "d", "--json")
+    assert (found.code, found.json["quality"]["held_out"]) == (0, None)
+    assert "the base is itself the result of a run" in found.stderr

@@ -1,6 +1,7 @@
 """Settings that were left open: what is chosen, and that it is told."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -115,3 +116,15 @@ def test_a_warmup_is_a_share_of_the_steps(ratio: float, steps: int, warmup: int)
 def test_warmup_steps_win_over_their_share() -> None:
     plan = make_plan(config(warmup_ratio=0.5, warmup_steps=2, max_steps=10), FACTS)
     assert plan.config.warmup_steps == 2
+
+
+@pytest.mark.parametrize(
+    ("batch", "told"),
+    [(10, "1 times 10 rows"), (64, "1 times 10 rows, rounded up to whole steps: 6.4 times")],
+)
+def test_rows_that_are_seen_more_often_than_was_wanted_are_told(batch: int, told: str) -> None:
+    given = config(
+        num_train_epochs=1, per_device_train_batch_size=batch, gradient_accumulation_steps=1
+    )
+    plan = make_plan(given, replace(FACTS, rows=10, tokens=300))
+    assert told in {choice.reason for choice in plan.choices}

@@ -244,6 +244,7 @@ def _examples(source: _Source, data: Sequence[str], folder: Path, screen: Output
     """Returns the rows to measure on: those of the files, else the run's own held-out ones."""
     from zoo.gym.data import fingerprint
     from zoo.gym.train.measuring import Measuring, rows_of_files, rows_of_run
+    from zoo.gym.train.origin import doubt_of_base
 
     files = [existing(path) for path in data]
     found = Measuring()
@@ -257,9 +258,10 @@ def _examples(source: _Source, data: Sequence[str], folder: Path, screen: Output
             found = replace(found, held_out=False)
     elif source.run and source.config:
         found = rows_of_run(source.run.folder, source.config, folder)
-    for note in found.notes:
+    doubt = doubt_of_base(folder) if found.held_out else None
+    for note in filter(None, (*found.notes, doubt)):
         screen.say(note)
-    return found
+    return replace(found, held_out=None) if doubt else found
 
 
 def _trained_on(source: Path) -> str | None:

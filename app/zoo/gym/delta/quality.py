@@ -34,7 +34,7 @@ class QualityInput:
     examples: "Sequence[Example]"
     backend: "Backend | None" = None
     max_batch_tokens: int = 4096
-    held_out: bool | None = True
+    held_out: bool | None = None
 
 
 def rows_in_words(rows: int, held_out: bool | None, files: Sequence[str] = ()) -> str:

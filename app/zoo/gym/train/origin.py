@@ -19,6 +19,16 @@ DIGEST_KEY = "system_prompt_sha256"
 """In a result and in a delta's recipe: their digest."""
 
 
+def doubt_of_base(folder: Path) -> str | None:
+    """Returns why rows held out of a training on this model may not be new to it, or None."""
+    if (folder / ORIGIN_FILE).is_file():
+        return (
+            "the base is itself the result of a run: whether it has learned some of the held-out "
+            "rows is not known"
+        )
+    return None
+
+
 def digest_of(system: str) -> str:
     """Returns the SHA-256 of a system prompt, 64 hex characters."""
     return hashlib.sha256(system.encode("utf-8")).hexdigest()

@@ -130,7 +130,17 @@ def _steps(chooser: _Chooser, facts: Facts, rows_per_step: int) -> int:
         "3, more for little data until there are 100 steps, at most 10",
     )
     total = max(1, math.ceil(epochs * per_epoch))
-    return int(chooser.pick("max_steps", total, f"{epochs:g} times {facts.rows} rows"))
+    return int(
+        chooser.pick("max_steps", total, _rows_seen(epochs, total * rows_per_step, facts.rows))
+    )
+
+
+def _rows_seen(epochs: float, seen: int, rows: int) -> str:
+    """Says how often the rows are seen: whole steps may be more than was wanted."""
+    wanted = f"{epochs:g} times {rows} rows"
+    if seen <= 1.05 * epochs * rows:
+        return wanted
+    return f"{wanted}, rounded up to whole steps: {seen / rows:.3g} times"
 
 
 def _warmup(ratio: float | None, steps: int) -> tuple[int, str]:

@@ -22,6 +22,7 @@ from zoo.gym.data import (
 from zoo.gym.data.notes import notes_of
 from zoo.gym.data.rows import make_encoder
 from zoo.gym.errors import InputError
+from zoo.gym.train.origin import doubt_of_base
 from zoo.models.folder import model_positions, vocabulary_size
 
 
@@ -86,6 +87,7 @@ def prepare_rows(
         truncated=truncated,
         unlearned=unlearned,
         notes=(
+            *filter(None, [doubt_of_base(model_folder)]),
             *dataset.notes,
             *notes_of(
                 dataset.records,
