@@ -234,6 +234,13 @@ def test_files_in_a_row_and_by_flag_are_read_in_that_order(call: Call, rows: Pat
     assert config["dataset"] == ["b.jsonl", "my.jsonl", "c.jsonl"]
 
 
+@pytest.mark.parametrize("key", ["dataset", "data"])
+def test_data_under_a_key_beside_files_is_refused(call: Call, rows: Path, key: str) -> None:
+    found = call("train", str(rows), "model=zen-pico", f"{key}=missing.jsonl", "--print-config")
+    assert found.code == 2
+    assert f"{key}=missing.jsonl: already given as '{rows}'" in found.stderr
+
+
 def test_an_item_near_a_file_names_that_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -168,6 +168,41 @@ def test_the_same_setting_under_two_names_is_refused() -> None:
         load_config([], ["model=m", "dataset=a", "data=b"], {})
 
 
+@pytest.mark.parametrize(
+    ("file", "item", "key"),
+    [
+        ("max_steps: 30\nnum_train_epochs: 3\n", "num_train_epochs=1", "max_steps"),
+        ("warmup_steps: 2\n", "warmup_ratio=0.9", "warmup_steps"),
+        ("bf16: true\n", "bf16=false", "dtype"),
+    ],
+)
+def test_what_a_stronger_layer_asks_for_under_another_key_wins(
+    tmp_path: Path, file: str, item: str, key: str
+) -> None:
+    path = write(tmp_path, file)
+    loaded = load_config([path], [*NEEDED, item], {})
+    assert getattr(loaded.config, key) == getattr(load_config([], NEEDED, {}).config, key)
+    assert (loaded.origins[key], loaded.ignored) == ("default", ())
+
+
+@pytest.mark.parametrize(
+    ("items", "key"),
+    [
+        (["max_steps=30", "num_train_epochs=1"], "num_train_epochs"),
+        (["warmup_steps=2", "warmup_ratio=0.9"], "warmup_ratio"),
+    ],
+)
+def test_a_setting_that_another_overrules_is_told(items: list[str], key: str) -> None:
+    [ignored] = load_config([], [*NEEDED, *items], {}).ignored
+    assert (ignored.key, ignored.reason.endswith("wins over it")) == (key, True)
+
+
+@pytest.mark.parametrize("value", ["n", "1", "on and off", "2"])
+def test_bf16_is_true_or_false(value: str) -> None:
+    with pytest.raises(InputError, match=f"bf16={value}: expected true or false, got "):
+        load_config([], [*NEEDED, f"bf16={value}"], {})
+
+
 def test_a_flag_may_give_what_a_file_gave_under_another_name(tmp_path: Path) -> None:
     path = write(tmp_path, "base_model: a\n")
     loaded = load_config([path], ["data=d"], {"model_name_or_path": "b"})

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from zoo.gym.config.foreign import MISSING_VALUES
+from zoo.gym.config.foreign import ALIASES, MISSING_VALUES
 from zoo.gym.config.report import nearest
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import GymError, InputError, NotAvailableError
@@ -43,7 +43,18 @@ def sort_items(words: Sequence[str]) -> Items:
             items.overrides.append(f"stage={word}")
         else:
             raise _unknown_item(word)
+    _refuse_data_twice(items)
     return items
+
+
+def _refuse_data_twice(items: Items) -> None:
+    keys = {"dataset", *(name for name, key in ALIASES.items() if key == "dataset")}
+    for override in items.overrides:
+        if items.data and override.partition("=")[0] in keys:
+            raise InputError(
+                f"{override}: already given as '{items.data[0]}'",
+                hint="name all files of examples one after the other",
+            )
 
 
 def existing(word: str, what: str = "a file of examples") -> Path:

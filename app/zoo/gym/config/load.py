@@ -15,6 +15,12 @@ from zoo.gym.config.train import TrainConfig
 from zoo.gym.config.yaml_file import parse_value, read_entries
 from zoo.gym.errors import InputError
 
+PAIRS = (("max_steps", "num_train_epochs"), ("warmup_steps", "warmup_ratio"))
+"""Two settings of one thing, of which the first wins where both are in force."""
+
+_OFF = object()
+"""bf16 that is switched off: no value of dtype, but one of a weaker layer goes."""
+
 
 @dataclass(frozen=True)
 class Given:
@@ -76,7 +82,10 @@ def load_config(
     for layer in layers:
         known = _sort_out(layer, faults, ignored)
         faults |= _given_twice(known)
-        merged |= {given.key: given for given in known}
+        _drop_overruled(merged, known)
+        ignored += _switch_off(merged, known)
+        merged |= {given.key: given for given in known if given.value is not _OFF}
+    ignored += _overruled(merged)
     config = _check(merged, faults)
     if config is None or faults:
         order = [given.label for layer in layers for given in layer]
@@ -131,17 +140,47 @@ def _sort_out(
             ignored.append(Ignored(key, given.origin, foreign.WITHOUT_EFFECT[key]))
         elif isinstance(given.value, str) and (key, given.value) in foreign.AS_HERE:
             ignored.append(Ignored(key, given.origin, foreign.AS_HERE[key, given.value]))
-        elif (text or key == "bf16") and foreign.switched_off(given.value):
+        elif text and foreign.switched_off(given.value):
             ignored.append(Ignored(key, given.origin, "switched off"))
         elif text:
             faults[given.label] = text
+        elif key == "bf16" and (foreign.switched_off(given.value) or given.value is True):
+            dtype = "bf16" if given.value is True else _OFF
+            known.append(Given("dtype", dtype, given.label, given.origin))
         elif key == "bf16":
-            known.append(Given("dtype", "bf16", given.label, given.origin))
+            faults[given.label] = f"expected true or false, got {report.shown(given.value)}"
         elif key in TrainConfig.model_fields:
             known.append(Given(key, given.value, given.label, given.origin))
         else:
             faults[given.label] = report.unknown("setting", key, TrainConfig.model_fields)
     return known
+
+
+def _drop_overruled(merged: dict[str, Given], layer: Iterable[Given]) -> None:
+    """Takes out what a stronger layer asks otherwise for, under another key."""
+    given = {one.key: one.value for one in layer if one.value is not None}
+    for winner, loser in PAIRS:
+        if loser in given and winner not in given:
+            merged.pop(winner, None)
+
+
+def _switch_off(merged: dict[str, Given], layer: Iterable[Given]) -> list[Ignored]:
+    """Takes out a weaker layer's bf16 where this one switches it off; returns what was idle."""
+    off = [one for one in layer if one.value is _OFF]
+    if off and "dtype" in merged and merged["dtype"].value == "bf16":
+        del merged["dtype"]
+        return []
+    return [Ignored("bf16", one.origin, "switched off") for one in off]
+
+
+def _overruled(merged: Mapping[str, Given]) -> list[Ignored]:
+    """Returns the settings that others in force make of no effect."""
+    given = {key for key, one in merged.items() if one.value is not None}
+    return [
+        Ignored(loser, merged[loser].origin, f"{winner} wins over it")
+        for winner, loser in PAIRS
+        if {winner, loser} <= given
+    ]
 
 
 def _refused_value(key: str, value: object) -> str | None:
