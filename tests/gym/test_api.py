@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from zoo.backends.detect import detect, device_key
 from zoo.gym import TrainConfig, run_training
+from zoo.gym.config import load_config
 from zoo.gym.data import inspect_dataset, read_dataset, split_records
 from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
 from zoo.gym.jobs import create_run, open_run, read_status
@@ -169,3 +170,17 @@ def test_plain_libraries_load_the_result_and_find_the_same_loss(rows: Path, meth
     loss = model.eval()(input_ids=torch.from_numpy(batch.ids_BT), labels=labels).loss.item()
     assert result.metrics["evaluation_rows"] == len(held_out)
     assert loss == pytest.approx(result.metrics["best_loss"], rel=1e-5)
+
+
+def test_a_run_is_the_same_from_every_folder(
+    rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(shutil.copytree(pico_folder(), tmp_path / "m" / "x"))
+    monkeypatch.chdir(tmp_path)
+    result = run_training(config(Path(rows.name), model_name_or_path="m/x", output_dir="out"))
+    stored = load_config([open_run(result.run).config_file], [], {}).config
+    assert Path(stored.model_name_or_path).is_absolute()
+    assert stored.dataset == (str(rows),)
+    assert stored.date is not None
+    adapter = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
+    assert adapter["base_model_name_or_path"] == str(folder.resolve())

@@ -66,13 +66,14 @@ def run_training(config: TrainConfig) -> RunResult:
     from zoo.gym.jobs.queue import turn_on_device
     from zoo.gym.jobs.run import create_run
     from zoo.gym.jobs.worker import work
-    from zoo.gym.train.output import output_folder
+    from zoo.gym.train.pinned import pinned
     from zoo.gym.train.session import run_session
+    from zoo.models import resolve
     from zoo.models.offline import offline
 
-    if (output := output_folder(config)) is not None:
-        check_unclaimed(output)
-        config = config.model_copy(update={"output_dir": str(output)})  # resumed from any folder
+    config = pinned(config, resolve(config.model_name_or_path, offline=True))
+    if config.output_dir is not None:
+        check_unclaimed(Path(config.output_dir))
     run = create_run(dump_config(config), {"settings": config.model_dump(mode="json")})
     leaving = partial(wait_while_paused, run.control, run.events)
     turn = partial(turn_on_device, run, wait=False)

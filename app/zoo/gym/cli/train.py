@@ -1,6 +1,5 @@
 """`zoo-gym train`: settings, model and data are checked, then a detached worker trains."""
 
-import datetime as dt
 import platform
 from dataclasses import asdict
 from pathlib import Path
@@ -16,11 +15,12 @@ from zoo.gym.cli.options import Json, Switch, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress
 from zoo.gym.cli.sources import resolve_model
-from zoo.gym.config import Loaded, TrainConfig, dump_config, load_config
+from zoo.gym.config import Loaded, dump_config, load_config
 from zoo.gym.config.train import CHOSEN
 from zoo.gym.errors import InterruptedRunError
 from zoo.gym.jobs import Run, check_unclaimed, create_run, follow, launch
-from zoo.models import PICO, Resolved, pico_folder
+from zoo.gym.train.pinned import pinned
+from zoo.models import Resolved
 
 EARLY_BYTES = 32_000_000
 """Data up to this size is read before the run exists; the worker reads it again."""
@@ -84,28 +84,6 @@ def _check_data(paths: list[Path]) -> None:
         from zoo.gym.data import read_dataset
 
         read_dataset(paths)
-
-
-def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
-    """Returns the settings with everything fixed that another day or folder would change."""
-    update: dict[str, object] = {
-        "model_name_or_path": _pinned_name(model),
-        "dataset": tuple(_absolute(path) for path in config.dataset),
-        "date": config.date or dt.datetime.now().astimezone().date().isoformat(),
-    }
-    if config.output_dir is not None:
-        update["output_dir"] = _absolute(config.output_dir)
-    return config.model_copy(update=update)
-
-
-def _pinned_name(model: Resolved) -> str:
-    if model.id == PICO and model.folder == pico_folder():
-        return PICO
-    return f"{model.id}@{model.revision}" if model.revision else _absolute(str(model.folder))
-
-
-def _absolute(path: str) -> str:
-    return str(Path(path).expanduser().absolute())
 
 
 def _load(items: tuple[str, ...], config: tuple[str, ...], settings: dict[str, object]) -> Loaded:

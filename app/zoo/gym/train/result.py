@@ -10,6 +10,7 @@ from zoo.gym.train.guards import check_finite
 from zoo.gym.train.loop import Job, take_best
 from zoo.gym.train.origin import write_origin
 from zoo.gym.train.output import copy_to_output, remove_copy
+from zoo.gym.train.pinned import base_name
 from zoo.gym.train.progress import Progress, full_disk_told
 from zoo.gym.train.reopened import check_result
 from zoo.gym.train.settings import changes_of
@@ -58,13 +59,6 @@ def write_result(policy: "Policy", folder: Path, base: "Resolved") -> None:
             for name in TOKENIZER_FILES:
                 if (base.folder / name).is_file():
                     shutil.copyfile(base.folder / name, beside / name)
-
-
-def base_name(base: "Resolved") -> str:
-    """Returns what an adapter records as its base: a name, or the folder of a local model."""
-    from zoo.models import PICO
-
-    return base.id if base.revision or base.id == PICO else str(base.folder)
 
 
 def metrics_of(job: Job, progress: Progress) -> dict[str, object]:

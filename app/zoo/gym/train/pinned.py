@@ -1,0 +1,39 @@
+"""The settings of a run, fixed: whoever reads them on another day or in another folder gets it."""
+
+import datetime as dt
+from pathlib import Path
+
+from zoo.gym.config.train import TrainConfig
+from zoo.models import PICO, Resolved, pico_folder
+
+
+def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
+    """Returns the settings with everything fixed that another day or folder would change.
+
+    Args:
+        config: the settings as they were given.
+        model: what its `model_name_or_path` was resolved to.
+    """
+    update: dict[str, object] = {
+        "model_name_or_path": _pinned_name(model),
+        "dataset": tuple(_absolute(path) for path in config.dataset),
+        "date": config.date or dt.datetime.now().astimezone().date().isoformat(),
+    }
+    if config.output_dir is not None:
+        update["output_dir"] = _absolute(config.output_dir)
+    return config.model_copy(update=update)
+
+
+def base_name(base: Resolved) -> str:
+    """Returns what an adapter records as its base: a name, or the folder of a local model."""
+    return base.id if base.revision or base.id == PICO else str(base.folder.resolve())
+
+
+def _pinned_name(model: Resolved) -> str:
+    if model.id == PICO and model.folder == pico_folder():
+        return PICO
+    return f"{model.id}@{model.revision}" if model.revision else _absolute(str(model.folder))
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().absolute())
