@@ -2,15 +2,16 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
-from zoo.core.errors import GymError, InputError
+from zoo.core.errors import GymError, InputError, NotAvailableError
 
 MOST_CHARACTERS = 400
 """Some libraries list everything they know."""
 
 
 @contextmanager
-def refusals(what: str) -> Generator[None]:
+def refusals(what: str, folder: Path | None = None) -> Generator[None]:
     """Turns whatever a library raises in the block into our error.
 
     The libraries check little beforehand: a wrong value in a file ends in any exception, wherever
@@ -20,8 +21,11 @@ def refusals(what: str) -> Generator[None]:
 
     Args:
         what: the file or folder, and what failed; it stands in front of the reason.
+        folder: what the block reads. Libraries take a folder that is deleted meanwhile for a name
+            on the hub, so its absence is the reason, whatever they say.
 
     Raises:
+        NotAvailableError: the block raised, and the folder is gone.
         InputError: the block raised.
     """
     try:
@@ -31,6 +35,8 @@ def refusals(what: str) -> Generator[None]:
     except Exception as error:
         if type(error).__name__ == "OutOfMemoryError":  # torch's, which is no MemoryError
             raise
+        if folder is not None and not folder.is_dir():
+            raise NotAvailableError(f"{what}: no such folder: '{folder}'") from error
         raise InputError(f"{what}: {_reason(error)}") from error
 
 

@@ -49,3 +49,18 @@ def test_what_a_link_leads_to_stays(call: Call, run: Run, tmp_path: Path) -> Non
     assert call("runs", "remove", run.id, "--yes").code == 0
     assert not run.folder.is_symlink()
     assert (elsewhere / "events.jsonl").exists()
+
+
+@pytest.mark.parametrize("state", ["running", "interrupted", "failed"])
+def test_the_base_of_a_run_that_is_not_done_stays(call: Call, run: Run, state: str) -> None:
+    other = create_run(f"model_name_or_path: {run.result}\n", {})
+    other.events.emit("state", state=state)
+    found = call("runs", "remove", run.id, "--yes")
+    assert (found.code, "run 'r0002' is" in found.stderr) == (1, True)
+    assert run.events.path.exists()
+
+
+def test_the_base_of_a_run_that_is_done_is_removed(call: Call, run: Run) -> None:
+    other = create_run(f"model_name_or_path: {run.result}\n", {})
+    other.events.emit("end", state="done")
+    assert call("runs", "remove", run.id, "--yes").code == 0

@@ -1,5 +1,6 @@
 """Loading a tokenizer, and tokens that know their characters."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,17 @@ def test_a_folder_without_a_good_tokenizer_is_refused(
 def test_an_absent_folder_is_not_available(tmp_path: Path) -> None:
     with pytest.raises(NotAvailableError, match="no such model folder"):
         load_tokenizer(tmp_path / "absent")
+
+
+def test_a_folder_that_is_deleted_while_it_is_read_is_said_to_be_gone(
+    tmp_path: Path, byte_tokenizer: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "model"
+    byte_tokenizer().save_pretrained(folder)
+    # the last thing that is done before the library reads the folder
+    monkeypatch.setattr("zoo.gym.data.tokenizer._refuse_damaged", shutil.rmtree)
+    with pytest.raises(NotAvailableError, match="cannot be loaded: no such folder: "):
+        load_tokenizer(folder)
 
 
 @given(st.text(), st.lists(st.integers(0, 20)))

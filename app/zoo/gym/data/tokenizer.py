@@ -73,7 +73,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     _refuse_damaged(folder)
     from transformers import AutoTokenizer
 
-    with refusals(f"{folder}: the tokenizer cannot be loaded"):
+    with refusals(f"{folder}: the tokenizer cannot be loaded", folder):
         tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )

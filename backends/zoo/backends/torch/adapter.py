@@ -232,7 +232,7 @@ def load_adapter(model: nn.Module, folder: Path) -> "PeftModel":
         raise InputError(f"{told}: peft_type: unknown kind of adapter {kind!r}")
     read_header(file)
     guard_patterns(settings, _names(model), str(told))
-    with refusals(f"{folder}: adapter does not fit this model"), quiet(), _peft_alone():
+    with refusals(f"{folder}: adapter does not fit this model", folder), quiet(), _peft_alone():
         config = PEFT_TYPE_TO_CONFIG_MAPPING[kind].from_pretrained(str(folder))
         _refuse_kind(told, config)
         adapted = PeftModel.from_pretrained(model, str(folder), config=config)

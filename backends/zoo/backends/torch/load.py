@@ -68,7 +68,7 @@ def load_model(folder: Path, *, dtype: str, full: bool, device: str = "cpu") -> 
     if getattr(config, "quantization_config", None) is None:
         _refuse_codes(folder, files)
     chosen = pick_dtype(files, dtype, full=full, device=device)
-    with refusals(f"{folder}: this model cannot be loaded"), quiet():
+    with refusals(f"{folder}: this model cannot be loaded", folder), quiet():
         loaded = _from_pretrained(folder, config, files, _held_in(chosen, files))
     model: nn.Module = loaded[0]
     _refuse_holes(folder, loaded[1])
@@ -122,7 +122,7 @@ def read_config(folder: Path) -> Any:  # noqa: ANN401
             f"{path}: model_type: unknown architecture {kind!r}",
             hint="it needs a newer transformers, or code of its own, which is never run",
         )
-    with refusals(f"{path}: this config cannot be used"):
+    with refusals(f"{path}: this config cannot be used", folder):
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         raise InputError(f"{path}: model_type: expected a causal language model, got {kind!r}")
