@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from zoo.gym.api import RunResult as RunResult
     from zoo.gym.api import run_training as run_training
     from zoo.gym.config import TrainConfig as TrainConfig
+    from zoo.gym.config.delta import DeltaConfig as DeltaConfig
     from zoo.gym.delta import apply_delta as apply_delta
     from zoo.gym.delta import check_delta as check_delta
     from zoo.gym.delta import create_delta as create_delta
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from zoo.models import resolve as resolve
 
 _HOMES = {
+    "DeltaConfig": "zoo.gym.config.delta",
     "GymError": "zoo.gym.errors",
     "RunResult": "zoo.gym.api",
     "TrainConfig": "zoo.gym.config",
@@ -32,6 +34,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "DeltaConfig",
     "GymError",
     "RunResult",
     "TrainConfig",

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from zoo.gym.arguments import instance_of
 from zoo.gym.config import TrainConfig, dump_config
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def run_training(config: TrainConfig) -> RunResult:
     `zoo-gym runs list` and can be paused and stopped from there. Other runs wait until it ends.
 
     Raises:
+        InputError: `config` is no `TrainConfig`.
         NotAvailableError: another run has the device; a call that waits in silence helps nobody.
         GymError: the run cannot start, learns nothing, or was stopped: Ctrl-C saves first.
     """
@@ -71,6 +73,9 @@ def run_training(config: TrainConfig) -> RunResult:
     from zoo.models import resolve
     from zoo.models.offline import offline
 
+    instance_of(
+        "config", config, TrainConfig, hint="TrainConfig(model_name_or_path=..., dataset=...)"
+    )
     config = pinned(config, resolve(config.model_name_or_path, offline=True))
     if config.output_dir is not None:
         check_unclaimed(Path(config.output_dir))

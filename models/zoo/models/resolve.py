@@ -39,7 +39,7 @@ class Resolved:
 
 
 def resolve(
-    name: str,
+    name: str | os.PathLike[str],
     *,
     offline: bool = False,
     confirm: Confirm | None = None,
@@ -48,16 +48,21 @@ def resolve(
     """Finds the model that `name` means, fetching it only after a yes.
 
     Args:
-        name: an alias, a published name, `org/name`, each with an `@revision` or not, or a folder.
+        name: an alias, a published name, `org/name`, each with an `@revision` or not, or a folder;
+            a path of Python's is always a folder.
         offline: never ask the hub; the environment's `HF_HUB_OFFLINE` says the same.
         confirm: asked with the id and the bytes to download; None is a no.
         token: access token of the hub; by default the saved one.
 
     Raises:
         NotAvailableError: unknown, absent while offline, refused by the user, or gated.
-        InputError: a folder without loadable weights, or with a damaged config.
+        InputError: neither text nor a path, a folder without loadable weights, or one with
+            a damaged config.
         DoesNotFitError: the disk is too small for the download.
     """
+    if isinstance(name, os.PathLike):
+        return _resolve_folder(os.fspath(name))
+    _require_text(name)
     if is_path(name):
         return _resolve_folder(name)
     parsed = parse_name(name, hub.cached_ids())
@@ -105,6 +110,12 @@ def is_path(name: str) -> bool:
 def pico_folder() -> Path:
     """Returns the folder of the built-in model."""
     return Path(__file__).parent / "pico"
+
+
+def _require_text(name: object) -> None:
+    if not isinstance(name, str):
+        kind = type(name).__name__
+        raise InputError(f"model: expected a name or a folder, got a value of type {kind}")
 
 
 def _resolve_folder(name: str) -> Resolved:

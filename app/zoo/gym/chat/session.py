@@ -8,9 +8,9 @@ import datetime as dt
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.gym.arguments import StrPath, number_of, path_of, path_or_none, text_of, whole_of
 from zoo.gym.config.train import MOST_SEED
 from zoo.gym.data import (
     EncodeOptions,
@@ -59,7 +59,7 @@ class ChatSession:
         Raises:
             InputError: the prompt is empty, not UTF-8, or too long for the model.
         """
-        return self._generate([Message("user", prompt)])
+        return self._generate([Message("user", text_of("prompt", prompt))])
 
     def talk(self, prompt: str) -> str:
         """Answers the next turn of the conversation and remembers both.
@@ -68,7 +68,7 @@ class ChatSession:
             InputError: the prompt is empty or not UTF-8, or the conversation is too long for the
                 model.
         """
-        turns = [*self.messages, Message("user", prompt)]
+        turns = [*self.messages, Message("user", text_of("prompt", prompt))]
         answer = self._generate(turns)
         reasoning, content = split_thinking(answer)
         self.messages = [*turns, Message("assistant", content, reasoning)]
@@ -99,18 +99,19 @@ def check_seed(seed: int) -> None:
     """Refuses a seed that training refuses.
 
     Raises:
+        InputError: it is no whole number.
         ValueError: it is out of range.
     """
-    if not 0 <= seed <= MOST_SEED:
+    if not 0 <= whole_of("seed", seed) <= MOST_SEED:
         raise ValueError(f"seed: expected a whole number from 0 to {MOST_SEED}, got {seed}")
 
 
 @contextmanager
 def open_chat(
-    base: Path,
+    base: StrPath,
     *,
-    adapter: Path | None = None,
-    delta: Path | None = None,
+    adapter: StrPath | None = None,
+    delta: StrPath | None = None,
     max_new_tokens: int = 256,
     temperature: float = 0.0,
     seed: int = 0,
@@ -121,14 +122,15 @@ def open_chat(
     Args:
         base: a model folder.
         adapter: a peft folder to put on it.
-        delta: a delta file to put on it instead.
+        delta: a delta file to put on it instead; not both.
         max_new_tokens: tokens of an answer at most.
         temperature: 0 takes the most likely token each time.
         seed: of the draws.
         system: what the model is told first.
 
     Raises:
-        InputError: the folder, adapter or delta cannot be used, or `system` is not UTF-8.
+        InputError: an argument is of another type, both an adapter and a delta are given, the
+            folder, adapter or delta cannot be used, or `system` is not UTF-8.
         ValueError: a number is out of its range.
 
     Warns:
@@ -143,8 +145,14 @@ def open_chat(
     from zoo.gym.products import chosen_dtype
     from zoo.models.folder import count_parameters, model_positions, vocabulary_size
 
+    base = path_of("base", base)
+    adapter, delta = path_or_none("adapter", adapter), path_or_none("delta", delta)
+    if adapter is not None and delta is not None:
+        raise InputError("delta: expected one of adapter and delta, got both")
+    temperature = number_of("temperature", temperature)
+    max_new_tokens = whole_of("max_new_tokens", max_new_tokens)
     check_seed(seed)
-    require_unicode(system, "system prompt")
+    require_unicode(text_of("system", system), "system prompt")
     if adapter is not None:
         warn_of_other_base(adapter, base)
     warn_of_settings(base)

@@ -6,6 +6,8 @@ read from files and flags before it gets here: `load.py`.
 """
 
 import datetime as dt
+import os
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -19,11 +21,25 @@ def _refuse_bool(value: object) -> object:
     return value
 
 
+def _path_text(value: object) -> object:
+    """Reads a path of Python's as its text."""
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def _folder_text(value: object) -> object:
+    """Reads a path of Python's so that its text is no name on the hub: `./org/name`."""
+    text = _path_text(value)
+    if text is value or not isinstance(text, str) or Path(text).is_absolute():
+        return text
+    return f"{os.curdir}{os.sep}{text}"
+
+
 def _split_paths(value: object) -> object:
     """Reads one path, or several with commas between, as LLaMA-Factory writes them."""
-    if not isinstance(value, str):
-        return value
-    return tuple(part.strip() for part in value.split(",") if part.strip())
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    paths = [value] if isinstance(value, os.PathLike) else value
+    return tuple(map(_path_text, paths)) if isinstance(paths, list | tuple) else paths
 
 
 def _iso_date(value: object) -> object:
@@ -61,7 +77,7 @@ class TrainConfig(BaseModel):
         protected_namespaces=(),
     )
 
-    model_name_or_path: str = Field(
+    model_name_or_path: Annotated[str, BeforeValidator(_folder_text)] = Field(
         min_length=1,
         description="the base model: zen-nano, org/name, org/name@revision, a folder",
     )
@@ -77,7 +93,7 @@ class TrainConfig(BaseModel):
         default="lora",
         description="lora trains a small adapter, full trains all weights",
     )
-    output_dir: str | None = Field(
+    output_dir: Annotated[str, BeforeValidator(_path_text)] | None = Field(
         default=None,
         min_length=1,
         description="a folder that also gets the trained model; none: the run folder only",
@@ -231,7 +247,8 @@ class TrainConfig(BaseModel):
     def _settings_agree(self) -> "TrainConfig":
         """Refuses settings that would be ignored or that contradict each other."""
         if faults := dict(_disagreements(self)):
-            raise PydanticCustomError("disagree", "settings disagree", {"faults": faults})
+            text = "\n".join(f"{key}: {sentence}" for key, sentence in faults.items())
+            raise PydanticCustomError("disagree", "{text}", {"text": text, "faults": faults})
         return self
 
 

@@ -4,6 +4,7 @@ Codecs live in zoo.core; here are the file format, its makers and readers, and w
 worth. `docs/reference/delta-format.md` specifies the file for other readers.
 """
 
+from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta.apply import AppliedReport, apply_delta
 from zoo.gym.delta.check import Check, check_delta
 from zoo.gym.delta.container import Delta, load_delta
@@ -21,6 +22,7 @@ __all__ = [
     "AppliedReport",
     "Check",
     "Delta",
+    "DeltaConfig",
     "DeltaHeader",
     "DeltaReport",
     "Loadable",

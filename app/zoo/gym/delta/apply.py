@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zoo.gym.arguments import StrPath, number_of, path_of, text_of, whole_of
 from zoo.gym.delta.adapter import CONFIG
 from zoo.gym.delta.container import load_delta
 from zoo.gym.delta.identity import verify_base
@@ -55,10 +56,10 @@ class AppliedReport:
 
 
 def apply_delta(
-    path: Path,
+    path: StrPath,
     *,
-    base: Path,
-    out: Path,
+    base: StrPath,
+    out: StrPath,
     dtype: OutType = "f32",
     base_id: str | None = None,
     scaled: float = 1.0,
@@ -79,10 +80,14 @@ def apply_delta(
 
     Raises:
         NotAvailableError: delta or base are absent.
-        InputError: the delta is damaged or belongs to another base; `out` is not empty.
+        InputError: an argument is of another type; the delta is damaged or belongs to
+            another base; `out` is not empty.
         StorageError: the folder cannot be written.
     """
-    if dtype not in NAMES:
+    path, base, out = path_of("path", path), path_of("base", base), path_of("out", out)
+    base_id = None if base_id is None else text_of("base_id", base_id)
+    scaled, shard_bytes = number_of("scaled", scaled), whole_of("shard_bytes", shard_bytes)
+    if text_of("dtype", dtype) not in NAMES:
         raise InputError(f"dtype: expected 'f32' or 'bf16', got {dtype!r}")
     delta, weights = load_delta(path), open_weights(base)
     verify_base(delta, weights, base_id)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.gym.arguments import StrPath, instance_of, path_of, path_or_none, text_of
 from zoo.gym.delta.container import (
     Delta,
     open_delta,
@@ -43,11 +44,11 @@ class Check:
 
 
 def check_delta(
-    path: Path,
+    path: StrPath,
     *,
-    base: Path | None = None,
+    base: StrPath | None = None,
     base_id: str | None = None,
-    tuned: Path | None = None,
+    tuned: StrPath | None = None,
     quality: QualityInput | None = None,
 ) -> list[Check]:
     """Checks format, digest, header, finite values, identity and quality, in this order.
@@ -62,11 +63,19 @@ def check_delta(
         quality: held-out examples; None leaves quality unchecked.
 
     Raises:
+        InputError: an argument is of another type.
         NotAvailableError: a file or folder is absent.
 
     Warns:
         GymWarning: the delta is measured to be worse than its base.
     """
+    path, base, tuned = (
+        path_of("path", path),
+        path_or_none("base", base),
+        path_or_none("tuned", tuned),
+    )
+    base_id = None if base_id is None else text_of("base_id", base_id)
+    quality = None if quality is None else instance_of("quality", quality, QualityInput)
     subject = _Subject(path, base, base_id)
     steps = [subject.format, subject.digest, subject.header, subject.finite]
     steps += [subject.identity] if base else []

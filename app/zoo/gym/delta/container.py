@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from zoo.gym.arguments import StrPath, path_of
 from zoo.gym.delta.header import FORMAT, VERSION, DeltaHeader
 from zoo.gym.delta.kinds import TensorTerms, term_parts
 from zoo.gym.errors import InputError, NotAvailableError
@@ -53,13 +54,14 @@ class Delta:
         return next((tensor for tensor in self.header.tensors if tensor.name == name), None)
 
 
-def load_delta(path: Path) -> Delta:
+def load_delta(path: StrPath) -> Delta:
     """Reads and checks a delta file: format, digest, header, parts, finite values.
 
     Raises:
         NotAvailableError: there is no such file.
         InputError: the file is no delta, damaged, of another version, or contradicts itself.
     """
+    path = path_of("path", path)
     file = open_delta(path)
     container = read_container(path, file)
     verify_digest(path, file, container)

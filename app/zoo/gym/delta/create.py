@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from zoo.gym.arguments import StrPath, instance_of, path_of, text_of
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta.adapter import Adapter, is_adapter, read_adapter
 from zoo.gym.delta.ahead import reading_ahead
@@ -85,12 +86,12 @@ class DeltaReport:
 
 
 def create_delta(
-    source: Path,
+    source: StrPath,
     *,
-    base: Path,
+    base: StrPath,
     base_id: str,
     base_revision: str | None = None,
-    out: Path,
+    out: StrPath,
     config: DeltaConfig | None = None,
     origin: Origin | None = None,
     quality: QualityInput | None = None,
@@ -113,15 +114,21 @@ def create_delta(
 
     Raises:
         NotAvailableError: source or base are absent.
-        InputError: the two do not fit, a value is not finite, nothing changed, or the form cannot
-            be made of this source.
+        InputError: an argument is of another type, the two do not fit, a value is not
+            finite, nothing changed, or the form cannot be made of this source.
         StorageError: the file cannot be written.
 
     Warns:
         GymWarning: the adapter names another base, or the delta is measured to be worse than it.
     """
+    source, base, out = path_of("source", source), path_of("base", base), path_of("out", out)
+    base_id = text_of("base_id", base_id)
+    base_revision = None if base_revision is None else text_of("base_revision", base_revision)
+    config = instance_of("config", DeltaConfig() if config is None else config, DeltaConfig)
+    origin = instance_of("origin", Origin() if origin is None else origin, Origin)
+    quality = None if quality is None else instance_of("quality", quality, QualityInput)
     from_adapter = is_adapter(source)
-    coding = choose_coding(config or DeltaConfig(), from_adapter=from_adapter)
+    coding = choose_coding(config, from_adapter=from_adapter)
     before = open_weights(base)
     if from_adapter:
         warn_of_other_base(source, base)
@@ -142,7 +149,7 @@ def create_delta(
         if not tensors:
             raise InputError(f"{source} changes nothing: expected a fine-tune, got the base {base}")
         told = Base(identity=hasher.finish(), id=base_id, revision=base_revision)
-        write_delta(out, _header(form_of(coding), told, tuple(tensors), origin or Origin()), spool)
+        write_delta(out, _header(form_of(coding), told, tuple(tensors), origin), spool)
     delta = load_delta(out)
     if quality is not None:
         measured = measure_quality(base, source, delta, quality)

@@ -1,0 +1,90 @@
+"""What is checked of the arguments of the public Python functions: their types, in a sentence.
+
+A command line gives text, which is checked where it is read. A caller in Python can give anything,
+and without a check meets it as an AttributeError deep inside, or as an argument that is ignored.
+"""
+
+import os
+from numbers import Integral, Real
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from zoo.gym.config.report import shown
+from zoo.gym.errors import InputError
+
+StrPath: TypeAlias = str | os.PathLike[str]
+"""Where a path is meant, text is taken too."""
+
+T = TypeVar("T")
+
+
+def path_of(name: str, value: object) -> Path:
+    """Returns an argument as a path.
+
+    Raises:
+        InputError: it is neither a path nor text.
+    """
+    given = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(given, str) or not given:
+        raise _other(name, "a path", value)
+    return Path(given)
+
+
+def path_or_none(name: str, value: object) -> Path | None:
+    """Returns an argument as a path; None stays None.
+
+    Raises:
+        InputError: it is neither None, nor a path, nor text.
+    """
+    return None if value is None else path_of(name, value)
+
+
+def text_of(name: str, value: object) -> str:
+    """Returns an argument that is text.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not isinstance(value, str):
+        raise _other(name, "text", value)
+    return value
+
+
+def whole_of(name: str, value: object) -> int:
+    """Returns an argument that is a whole number, of NumPy's too; True is none.
+
+    Raises:
+        InputError: it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise _other(name, "a whole number", value)
+    return int(value)
+
+
+def number_of(name: str, value: object) -> float:
+    """Returns an argument that is a number, of NumPy's too; True is none.
+
+    Raises:
+        InputError: it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise _other(name, "a number", value)
+    return float(value)
+
+
+def instance_of(name: str, value: object, kind: type[T], *, hint: str | None = None) -> T:
+    """Returns an argument that is of a class of ours.
+
+    Raises:
+        InputError: it is not.
+    """
+    if not isinstance(value, kind):
+        raise _other(name, kind.__name__, value, hint)
+    return value
+
+
+def _other(name: str, expected: str, value: object, hint: str | None = None) -> InputError:
+    got = shown(value)
+    if not isinstance(value, str | int | float | dict | list | tuple | None):
+        got = f"a value of type {type(value).__name__}"
+    return InputError(f"{name}: expected {expected}, got {got}", hint=hint)
