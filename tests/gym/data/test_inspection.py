@@ -51,8 +51,9 @@ def test_shares_tell_what_the_cutoff_costs(inspect: Inspect) -> None:
 
 
 def test_duplicates_and_empty_answers_are_counted(inspect: Inspect) -> None:
-    found = inspect(pair("a", "b"), pair("a", "b"), pair("a", "c"), pair("a", " "), pair("a", "b"))
+    found = inspect(pair("a", "b"), pair("a", "b"), pair("a", "c"), pair("a", " "), pair("a ", "b"))
     assert (found.duplicates, found.empty_answers) == (2, 1)
+    assert any("2 rows equal an earlier one" in note for note in found.warnings)
 
 
 def test_reasoning_and_its_policy_are_told(inspect: Inspect) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoo.gym.data.formats import parse_row
 from zoo.gym.data.records import Record
 from zoo.gym.data.split import split_at_end, split_records
 from zoo.gym.errors import InputError
@@ -110,3 +111,42 @@ def test_a_lone_text_is_cut_at_the_end_of_a_line() -> None:
 def test_a_split_of_other_rows_is_refused() -> None:
     with pytest.raises(InputError, match="expected the 10 rows that were split, got 9"):
         split_records(rows(10), 0.1, 0).apply(rows(9))
+
+
+ONE = {"prompt": "What is 2 + 2?", "completion": "Four."}
+TURNS = [{"role": "user", "content": "What is 2 + 2?"}, {"role": "assistant", "content": "Four."}]
+MORE = [{"role": "user", "content": "And 3 + 3?"}, {"role": "assistant", "content": "Six."}]
+ALIKE: dict[str, object] = {
+    "messages": {"messages": TURNS},
+    "alpaca": {"instruction": "What is 2 + 2?", "input": "", "output": "Four."},
+    "blanks": {"prompt": " What is\n2 +  2? ", "completion": "Four.\n"},
+    "flag": {
+        "messages": [TURNS[0], {**TURNS[1], "weight": 1}, *MORE[:1], {**MORE[1], "weight": 0}]
+    },
+    "grown": {"messages": [*TURNS, *MORE]},
+    "grown elsewhere": {"messages": [*TURNS, TURNS[0], MORE[1]]},
+}
+
+
+@pytest.mark.parametrize("alike", ALIKE.values(), ids=ALIKE.keys())
+@pytest.mark.parametrize("first", [True, False])
+def test_rows_that_say_the_same_or_grow_stay_on_one_side(alike: object, first: bool) -> None:
+    given = [ONE, alike] if first else [alike, ONE]
+    records = [record for one in given for record in parse_row(one, "f:1")[1]]
+    records += rows(2)
+    for seed in range(8):
+        held_out = split_records(records, 2, seed).held_out
+        assert held_out in {(0, 1), (2, 3)}
+
+
+def test_rows_that_only_begin_alike_are_not_the_same() -> None:
+    other = {"messages": [TURNS[0], MORE[1]]}
+    records = [record for one in (ONE, other) for record in parse_row(one, "f:1")[1]]
+    split = split_records(records, 1, 0)
+    assert (len(split.held_out), split.duplicates) == (1, 0)
+
+
+def test_a_chat_that_grows_is_no_duplicate() -> None:
+    given = ({"messages": TURNS}, ALIKE["grown"], ALIKE["blanks"])
+    records = [record for one in given for record in parse_row(one, "f:1")[1]]
+    assert split_records(records, 0, 0).duplicates == 1

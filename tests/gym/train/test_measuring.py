@@ -159,6 +159,19 @@ def test_learned_rows_in_another_format_are_left_out(run: Path) -> None:
     assert measured.notes == ("8 of 10 rows left out: the run has learned them",)
 
 
+@pytest.mark.parametrize("change", ["blanks", "grown"])
+def test_learned_rows_with_other_blanks_or_more_turns_are_left_out(run: Path, change: str) -> None:
+    given = run.parent / "given.jsonl"
+    rows: list[object] = [{**row, "prompt": row["prompt"] + " "} for row in TEN]
+    if change == "grown":
+        more = [{"role": "user", "content": "And?"}, {"role": "assistant", "content": "No."}]
+        rows = [{"messages": [*as_messages(row)["messages"], *more]} for row in TEN]
+    given.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    measured = rows_of_files([given], settings(run), pico_folder(), run)
+    assert len(measured.examples) == 2
+    assert measured.notes == ("8 of 10 rows left out: the run has learned them",)
+
+
 def test_rows_are_held_out_only_of_a_run_whose_learned_rows_are_known(run: Path) -> None:
     given = write(run.parent / "given.jsonl", [{"prompt": "Other?", "completion": "Yes."}])
     assert rows_of_files([given], settings(run), pico_folder(), run).held_out is True

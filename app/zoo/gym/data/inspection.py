@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from math import ceil
 from operator import itemgetter
 from pathlib import Path
 
 from zoo.gym.data.encode import Example, cut_row, encode_rows
+from zoo.gym.data.equality import count_equal
 from zoo.gym.data.notes import has_empty_answer, notes_of, require_words
 from zoo.gym.data.read import read_dataset
 from zoo.gym.data.records import Message, Problem, Record
@@ -142,7 +143,7 @@ def inspect_dataset(
         truncated_share=truncated / len(rows),
         unlearned=unlearned,
         unlearned_share=unlearned / len(rows),
-        duplicates=len(rows) - len({replace(record, source="") for record in records}),
+        duplicates=count_equal(records),
         empty_answers=sum(map(has_empty_answer, records)),
         with_reasoning=sum(any(turn.reasoning for turn in _turns(record)) for record in records),
         think=options.think,

@@ -1,9 +1,9 @@
 """What a user should know of data before it is learned; inspection and training say the same."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from zoo.gym.data.equality import count_equal
 from zoo.gym.data.records import Message, Record
 from zoo.gym.data.rows import Encoder, as_chat
 from zoo.gym.errors import InputError
@@ -45,7 +45,7 @@ def _notes(
         yield f"{unlearned} rows are left out: nothing to learn within cutoff_len {cutoff}"
     if truncated - unlearned > 0:
         yield f"{truncated - unlearned} of {total} rows lose their end at cutoff_len {cutoff}"
-    if equal := total - len({replace(record, source="") for record in records}):
+    if equal := count_equal(records):
         yield f"{equal} rows equal an earlier one: they stay on one side of the split"
 
 

@@ -1,14 +1,15 @@
 """Sets rows aside, to measure on what was not learned.
 
 Chats and pairs are drawn by a seeded shuffle, because files are sorted more often than not; texts
-are cut at their end, because a text goes on from one row to the next. Rows that are equal stay on
-one side.
+are cut at their end, because a text goes on from one row to the next. Rows that say
+the same, and chats that go on from one another, stay on one side.
 """
 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from zoo.gym.data.equality import count_equal, related_rows
 from zoo.gym.data.records import Record
 from zoo.gym.errors import InputError
 
@@ -24,7 +25,7 @@ class Split:
         held_out: the places of the rows held out, in rising order.
         cut: characters of a lone text that are learned; the rest of it is held out. None where
             no row is cut.
-        duplicates: rows that equal an earlier one.
+        duplicates: rows that say the same as an earlier one.
     """
 
     rows: int
@@ -74,7 +75,7 @@ def split_records(records: Sequence[Record], val_size: float, seed: int) -> Spli
     if 0 < val_size < 1 and len(rows) == 1 and rows[0].kind == "text":
         cut = _text_cut(rows[0].text, val_size)
         return Split(1, () if cut is None else (0,), cut)
-    groups = _equal_rows(rows)
+    groups = related_rows(rows)
     count = _held_out_count(len(rows), val_size)
     texts = [group for group in groups if rows[group[0]].kind == "text"]
     others = [group for group in groups if rows[group[0]].kind != "text"]
@@ -85,7 +86,7 @@ def split_records(records: Sequence[Record], val_size: float, seed: int) -> Spli
     if not chosen and count and len(groups) > 1:
         chosen = [min(others or texts, key=len)]
     held_out = tuple(sorted(place for group in chosen for place in group))
-    return Split(len(rows), held_out, duplicates=len(rows) - len(groups))
+    return Split(len(rows), held_out, duplicates=count_equal(rows))
 
 
 def split_at_end(records: Sequence[Record], val_size: float) -> Split:
@@ -104,14 +105,6 @@ def _check_size(val_size: float) -> None:
             f"val_size: expected a share from 0 to below 1 or a whole number of rows, "
             f"got {val_size!r}"
         )
-
-
-def _equal_rows(rows: Sequence[Record]) -> list[list[int]]:
-    """Returns the places of equal rows together, by their first place."""
-    groups: dict[Record, list[int]] = {}
-    for place, row in enumerate(rows):
-        groups.setdefault(replace(row, source=""), []).append(place)
-    return list(groups.values())
 
 
 def _shuffle(groups: list[list[int]], seed: int) -> None:

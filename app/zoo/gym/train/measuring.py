@@ -4,7 +4,7 @@ A run's own held-out rows are used only while its data is byte for byte what it 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from zoo.gym.config.train import TrainConfig
@@ -18,6 +18,7 @@ from zoo.gym.data import (
     read_dataset,
     split_at_end,
 )
+from zoo.gym.data.equality import related_rows
 from zoo.gym.errors import InputError
 from zoo.gym.train.rows import encode_options, prepare_rows
 from zoo.gym.train.stored_split import stored_split
@@ -67,8 +68,8 @@ def rows_of_files(
 ) -> Measuring:
     """Returns the rows of files, without those that a run has learned.
 
-    A row counts as learned if it becomes the tokens of a learned one, in whatever format it is
-    written; texts, whose windows may begin elsewhere, also if they are word for word the same.
+    A row counts as learned if the split would keep it beside a learned one, in whatever format it
+    is written, or if it becomes the same tokens, as parts of a text may.
 
     Args:
         files: what the user names as held-out examples.
@@ -90,8 +91,7 @@ def rows_of_files(
         lost = "whether the run has learned some of these rows cannot be told any more"
         encoded = _encode(records, config, model_folder)
         return Measuring(encoded, (lost,) if folder is not None else ())
-    words = {_key(record) for record in learned}
-    fresh = [record for record in records if _key(record) not in words]
+    fresh = _unrelated(records, learned)
     examples = _encode(fresh, config, model_folder) if fresh else ()
     tokens = {_tokens(row) for row in _encode(learned, config, model_folder)} if fresh else set()
     kept = tuple(row for row in examples if _tokens(row) not in tokens)
@@ -146,5 +146,8 @@ def _learned(folder: Path, config: TrainConfig) -> tuple[Record, ...] | None:
     return tuple(_split(folder, config, records).apply(records)[0])
 
 
-def _key(record: Record) -> Record:
-    return replace(record, source="")
+def _unrelated(records: Sequence[Record], learned: Sequence[Record]) -> list[Record]:
+    """Returns the rows that neither say the same as a learned one nor go on from it."""
+    together = (*learned, *records)
+    groups = [group for group in related_rows(together) if group[0] >= len(learned)]
+    return [together[place] for place in sorted(place for group in groups for place in group)]
