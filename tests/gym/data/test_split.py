@@ -61,15 +61,17 @@ def test_a_share_leaves_a_row_on_each_side(count: int, val_size: float, seed: in
     ("count", "val_size", "held_out"),
     [(168, 0.1, 17), (100, 0.1, 10), (5, 0.1, 1), (10, 3, 3), (10, 0, 0), (1, 0.1, 0)],
 )
-@pytest.mark.parametrize("kind", ["completion", "text"])
-def test_the_share_is_counted_in_rows(
-    count: int, val_size: float, held_out: int, kind: str
-) -> None:
-    assert len(parts(rows(count, kind), val_size)[1]) == held_out
+def test_the_share_is_counted_in_rows(count: int, val_size: float, held_out: int) -> None:
+    assert len(parts(rows(count), val_size)[1]) == held_out
+
+
+@pytest.mark.parametrize(("val_size", "held_out"), [(0.1, 1), (0.4, 2), (0.999, 4), (3, 3), (0, 0)])
+def test_texts_that_cannot_be_cut_are_held_out_whole(val_size: float, held_out: int) -> None:
+    assert len(parts(rows(5, "text"), val_size)[1]) == held_out
 
 
 def test_texts_are_held_out_at_their_end_and_pairs_are_not() -> None:
-    assert parts(rows(40, "text"), 0.1)[1] == ["36", "37", "38", "39"]
+    assert parts(rows(40, "text"), 0.1)[1] == ["37", "38", "39"]  # 7 of 70 characters
     drawn = [int(name) for name in parts(rows(1000), 0.1)[1]]
     # 100 of 1000 drawn at random: the mean is 500 within 4 times 289 / sqrt(100)
     assert abs(sum(drawn) / 100 - 500) < 116
@@ -111,6 +113,34 @@ def test_a_lone_text_is_cut_at_the_end_of_a_line() -> None:
 def test_a_split_of_other_rows_is_refused() -> None:
     with pytest.raises(InputError, match="expected the 10 rows that were split, got 9"):
         split_records(rows(10), 0.1, 0).apply(rows(9))
+
+
+def lines(count: int) -> str:
+    return "".join(f"line {n:3}\n" for n in range(count))  # of nine characters
+
+
+def test_a_large_text_is_cut_and_never_held_out_whole() -> None:
+    small, big = row("ab", "text", 0), row(lines(100), "text", 1)
+    # 9 of the 902 characters of both are 1 %
+    learned, held_out = parts([small, big], 0.01)
+    assert (learned, held_out) == (["ab", lines(99)], ["line  99\n"])
+    # "ab" is the end of the texts now, and 7 characters more are within the last line
+    learned, held_out = parts([big, small], 0.01)
+    assert (learned, held_out) == ([lines(99)], ["line  99\n", "ab"])
+
+
+def test_each_kind_of_a_mix_gives_its_share() -> None:
+    mix = [*rows(20), row(lines(100), "text"), *rows(20)]
+    learned, held_out = split_records(mix, 0.1, 0).apply(mix)
+    assert [record.text for record in held_out if record.kind == "text"] == [lines(100)[-90:]]
+    assert [record.text for record in learned if record.kind == "text"] == [lines(90)]
+    assert sum(record.kind == "completion" for record in held_out) == 4
+
+
+def test_a_title_above_one_long_line_is_not_all_that_is_learned() -> None:
+    text = "Title\n" + "word " * 100
+    learned, held_out = parts([row(text, "text")], 0.1)
+    assert (len(learned[0]), "".join(learned + held_out)) == (451, text)
 
 
 ONE = {"prompt": "What is 2 + 2?", "completion": "Four."}

@@ -119,7 +119,14 @@ def forget_split(run: Path) -> dict[str, object]:
     return env
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"v": 1, "data": "", "split": {"rows": 1}}'])
+CUT_ELSEWHERE = (
+    '{"v": 1, "data": "", "split": {"rows": 2, "held_out": [1], "cut": 3, "cut_row": 0}}'
+)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"v": 1, "data": "", "split": {"rows": 1}}', CUT_ELSEWHERE]
+)
 def test_a_damaged_split_is_refused(run: Path, content: str) -> None:
     (run / SPLIT_FILE).write_text(content)
     with pytest.raises(InputError, match="got a damaged file"):
@@ -170,6 +177,22 @@ def test_learned_rows_with_other_blanks_or_more_turns_are_left_out(run: Path, ch
     measured = rows_of_files([given], settings(run), pico_folder(), run)
     assert len(measured.examples) == 2
     assert measured.notes == ("8 of 10 rows left out: the run has learned them",)
+
+
+def test_a_cut_text_is_stored_and_a_lone_one_of_an_earlier_run_is_read(tmp_path: Path) -> None:
+    texts = ["one two", "".join(f"line {n}\n" for n in range(10))]
+    data = write(tmp_path / "rows.jsonl", [{"text": text} for text in texts])
+    config, records = settings(tmp_path / "run", val_size=0.09), read_dataset([data]).records
+    (tmp_path / "env.json").write_text("{}")
+    stored = run_split(tmp_path, config, records, "0")
+    assert stored_split(tmp_path) == ("0", stored)
+    assert [row.text for row in stored.apply(records)[1]] == ["line 9\n"]
+    forget_split(tmp_path)
+    earlier = {"rows": 1, "held_out": [0], "cut": 63, "duplicates": 0}
+    (tmp_path / SPLIT_FILE).write_text(json.dumps({"v": 1, "data": "0", "split": earlier}))
+    found = stored_split(tmp_path)
+    assert found is not None
+    assert [row.text for row in found[1].apply(records[1:])[1]] == ["line 9\n"]
 
 
 def test_rows_are_held_out_only_of_a_run_whose_learned_rows_are_known(run: Path) -> None:

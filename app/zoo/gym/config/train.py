@@ -113,7 +113,7 @@ class TrainConfig(BaseModel):
         default=0.1,
         ge=0,
         description="rows held out: a share below 1, or a number of rows; chats and pairs are drawn"
-        " by the seed, texts are held out at their end",
+        " by the seed, texts are held out at their end, a share of them in characters",
     )
     per_device_train_batch_size: Whole | None = Field(
         default=None,

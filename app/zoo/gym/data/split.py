@@ -1,7 +1,7 @@
 """Sets rows aside, to measure on what was not learned.
 
-Chats and pairs are drawn by a seeded shuffle, because files are sorted more often than not; texts
-are cut at their end, because a text goes on from one row to the next. Rows that say
+Chats and pairs are drawn by a seeded shuffle, because files are sorted more often than not; the end
+of the texts is held out, because a text goes on from one row to the next. Rows that say
 the same, and chats that go on from one another, stay on one side.
 """
 
@@ -22,16 +22,18 @@ class Split:
 
     Attributes:
         rows: of all data.
-        held_out: the places of the rows held out, in rising order.
-        cut: characters of a lone text that are learned; the rest of it is held out. None where
-            no row is cut.
+        held_out: the places of the rows held out, wholly or in part, in rising order.
+        cut: characters learned of the text in which the held-out part begins. None where no row
+            is cut.
         duplicates: rows that say the same as an earlier one.
+        cut_row: the place of that text among the rows; it is one of `held_out`.
     """
 
     rows: int
     held_out: tuple[int, ...]
     cut: int | None = None
     duplicates: int = 0
+    cut_row: int = 0
 
     def apply(self, records: Sequence[Record]) -> tuple[_Rows, _Rows]:
         """Returns the rows to learn and the rows held out, each in their order.
@@ -43,28 +45,28 @@ class Split:
             raise InputError(
                 f"dataset: expected the {self.rows} rows that were split, got {len(records)}"
             )
-        if self.cut is not None:
-            text = records[0].text
-            parts = (
-                replace(records[0], text=part) for part in (text[: self.cut], text[self.cut :])
-            )
-            learned, kept = parts
-            return (learned,), (kept,)
         apart = set(self.held_out)
-        learned_rows = tuple(row for place, row in enumerate(records) if place not in apart)
-        return learned_rows, tuple(records[place] for place in self.held_out)
+        learned: list[Record] = []
+        kept: list[Record] = []
+        for place, row in enumerate(records):
+            if self.cut is not None and place == self.cut_row:
+                learned.append(replace(row, text=row.text[: self.cut]))
+                kept.append(replace(row, text=row.text[self.cut :]))
+            else:
+                (kept if place in apart else learned).append(row)
+        return tuple(learned), tuple(kept)
 
 
 def split_records(records: Sequence[Record], val_size: float, seed: int) -> Split:
     """Splits rows into those that are learned and those held out.
 
-    A lone row of text is cut at the end of a line (or of a word) instead.
-
     Args:
         records: all rows.
-        val_size: below 1 the share of rows to hold out, at least one row; from 1 on their number;
-            0 holds out none. Chats and pairs give their share, texts theirs. Fewer rows are held
-            out where equal ones, which stay together, are too many for the room that is left.
+        val_size: below 1 the share to hold out, at least one row; from 1 on the number of rows; 0
+            holds out none. A share of chats and pairs is counted in rows. A share of texts is
+            counted in characters: the end of the texts is held out, and the first text of it is
+            cut at the end of a line (or of a word). Less is held out where rows that stay together
+            are too many for the room that is left.
         seed: of the shuffle.
 
     Raises:
@@ -72,21 +74,24 @@ def split_records(records: Sequence[Record], val_size: float, seed: int) -> Spli
     """
     rows = tuple(records)
     _check_size(val_size)
-    if 0 < val_size < 1 and len(rows) == 1 and rows[0].kind == "text":
-        cut = _text_cut(rows[0].text, val_size)
-        return Split(1, () if cut is None else (0,), cut)
     groups = related_rows(rows)
-    count = _held_out_count(len(rows), val_size)
     texts = [group for group in groups if rows[group[0]].kind == "text"]
     others = [group for group in groups if rows[group[0]].kind != "text"]
     texts.sort(key=lambda group: -group[-1])
     _shuffle(others, seed)
+    count = _held_out_count(len(rows), val_size)
     of_texts = round(count * sum(map(len, texts)) / max(1, len(rows)))
-    chosen = [*_take(texts, of_texts), *_take(others, count - of_texts)]
+    cut, cut_row = None, 0
+    if 0 < val_size < 1:
+        chosen, cut = _text_end(rows, texts, val_size)
+        cut_row = chosen[-1][0] if cut is not None else 0
+    else:
+        chosen = _take(texts, of_texts)
+    chosen += _take(others, count - of_texts)
     if not chosen and count and len(groups) > 1:
-        chosen = [min(others or texts, key=len)]
+        chosen = [min(others or texts, key=lambda group: (len(group), _characters(rows, group)))]
     held_out = tuple(sorted(place for group in chosen for place in group))
-    return Split(len(rows), held_out, duplicates=count_equal(rows))
+    return Split(len(rows), held_out, cut, count_equal(rows), cut_row)
 
 
 def split_at_end(records: Sequence[Record], val_size: float) -> Split:
@@ -94,7 +99,10 @@ def split_at_end(records: Sequence[Record], val_size: float) -> Split:
     rows = tuple(records)
     _check_size(val_size)
     if 0 < val_size < 1 and len(rows) == 1 and rows[0].kind == "text":
-        return split_records(rows, val_size, 0)
+        text = rows[0].text
+        learned = round(len(text) * (1 - val_size))
+        cut = _checked(text, _behind("\n", text, learned) or _behind(" ", text, learned))
+        return Split(1, () if cut is None else (0,), cut)
     count = _held_out_count(len(rows), val_size)
     return Split(len(rows), tuple(range(len(rows) - count, len(rows))))
 
@@ -134,7 +142,50 @@ def _held_out_count(rows: int, val_size: float) -> int:
     return int(val_size)
 
 
-def _text_cut(text: str, val_size: float) -> int | None:
-    wanted = round(len(text) * (1 - val_size))
-    at = text.rfind("\n", 0, wanted) + 1 or text.rfind(" ", 0, wanted) + 1
-    return at if text[:at].strip() and text[at:].strip() else None
+def _characters(rows: Sequence[Record], group: Sequence[int]) -> int:
+    return sum(len(rows[place].text) for place in group)
+
+
+def _text_end(
+    rows: Sequence[Record], texts: Sequence[list[int]], val_size: float
+) -> tuple[list[list[int]], int | None]:
+    """Returns groups of texts at the end, counted in characters.
+
+    Args:
+        rows: all rows.
+        texts: groups of equal texts, the last one first.
+        val_size: the share to hold out.
+
+    Returns:
+        The groups, and the characters to learn of the last of them; None where it is not cut.
+    """
+    sizes = [_characters(rows, group) for group in texts]
+    left = sum(sizes) - max(1, round(sum(sizes) * (1 - val_size)))
+    chosen: list[list[int]] = []
+    for group, size in zip(texts, sizes, strict=True):
+        if size <= left:
+            chosen.append(group)
+            left -= size
+        elif left and len(group) == 1:
+            cut = _text_cut(rows[group[0]].text, size - left)
+            if cut is not None:
+                return [*chosen, group], cut
+            if chosen:
+                break
+    return chosen, None
+
+
+def _text_cut(text: str, learned: int) -> int | None:
+    """Returns where to cut a text of which about `learned` characters are to be learned."""
+    line, word = _behind("\n", text, learned), _behind(" ", text, learned)
+    # the line may begin far back: a title above one long line
+    near = len(text) - line <= 2 * (len(text) - learned)
+    return _checked(text, line if near else max(line, word))
+
+
+def _behind(mark: str, text: str, end: int) -> int:
+    return text.rfind(mark, 0, end) + 1
+
+
+def _checked(text: str, cut: int) -> int | None:
+    return cut if text[:cut].strip() and text[cut:].strip() else None

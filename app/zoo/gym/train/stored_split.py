@@ -86,14 +86,18 @@ def stored_split(folder: Path) -> tuple[str, Split] | None:
     places = cast("list[object]", held_out)
     if not all(isinstance(place, int) and 0 <= place < rows for place in places):
         raise _damaged(path)
+    # runs from before long texts were cut among others name no row: theirs was the only one
+    duplicates, cut_row = fields.get("duplicates"), fields.get("cut_row", 0)
+    if isinstance(cut, int) and cut_row not in places:
+        raise _damaged(path)
     if recorded not in {None, _sha256(stored)}:
         raise _not_the_same(path, "another one")
-    duplicates = fields.get("duplicates")
     return data, Split(
         rows,
         tuple(sorted({place for place in places if isinstance(place, int)})),
         cut if isinstance(cut, int) else None,
         duplicates if isinstance(duplicates, int) else 0,
+        cut_row if isinstance(cut_row, int) else 0,
     )
 
 
