@@ -127,6 +127,8 @@ def resume(
     if status.state == "done":
         raise GymError(f"run '{run.id}' is done: expected one that was paused or interrupted")
     if not status.live:
+        if not changes:
+            _settle(run, ())  # an edit explains more than what follows from it
         step = _step_found(run, status)
         launch(run, before=partial(_prepare, run, changes, step), wait_s=wait_s, entry=entry)
         return replace(status, step=step)
