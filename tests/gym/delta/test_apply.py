@@ -11,6 +11,7 @@ import pytest
 from safetensors.torch import load_file
 
 from tests.gym.delta import models_on_disk as disk
+from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta import apply_delta, create_delta, difference, load_delta
 from zoo.gym.delta.identity import identity, verify_base
 from zoo.gym.delta.weights import open_weights, read_float32
@@ -176,6 +177,28 @@ def test_weights_beyond_float32_are_refused(tmp_path: Path) -> None:
     ):
         apply_delta(file, base=base, out=tmp_path / "out", scaled=-1.0)
     assert not (tmp_path / "out").exists()
+
+
+def test_weights_beyond_bfloat16_are_refused(tmp_path: Path) -> None:
+    """3.4e38 is finite in float32; the largest bfloat16 is 3.39e38, and half a step above it."""
+    base = disk.write_model(tmp_path / "base", {"w": np.full(4, 1e38, np.float32)})
+    tuned = disk.write_model(tmp_path / "tuned", {"w": np.full(4, 3.4e38, np.float32)})
+    file = create_delta(
+        tuned, base=base, base_id="b", out=tmp_path / "d", config=DeltaConfig(codec="sparse")
+    ).file
+    assert apply_delta(file, base=base, out=tmp_path / "f32").rounding_loss is None
+    with pytest.raises(InputError, match=r"'w': .* got base plus delta beyond bfloat16"):
+        apply_delta(file, base=base, out=tmp_path / "out", dtype="bf16")
+    assert not (tmp_path / "out").exists()
+
+
+def test_unchanged_weights_beyond_bfloat16_are_refused(tmp_path: Path) -> None:
+    kept = {"kept": np.full(4, 3.4e38, np.float32)}
+    base = disk.write_model(tmp_path / "base", {**kept, "w": np.zeros(4, np.float32)})
+    tuned = disk.write_model(tmp_path / "tuned", {**kept, "w": np.ones(4, np.float32)})
+    file = create_delta(tuned, base=base, base_id="b", out=tmp_path / "d").file
+    with pytest.raises(InputError, match=r"base: tensor 'kept': .* got values beyond bfloat16"):
+        apply_delta(file, base=base, out=tmp_path / "out", dtype="bf16")
 
 
 def test_a_quantised_base_is_refused(dense: Path, base: Path, tmp_path: Path) -> None:

@@ -158,6 +158,10 @@ def write_adapter(
         scaled: what the product of the factors is multiplied by.
         modules: the loaded model's layer by the base's tensor; by default its name.
         transposed: the base tensors that are stored as [in, out].
+
+    Raises:
+        InputError: a value is not finite.
+        StorageError: the folder cannot be written.
     """
     import numpy as np
 
@@ -172,6 +176,7 @@ def write_adapter(
         ranks[module] = len(A)
         for side, array in (("A", A), ("B", np.ascontiguousarray(B.T))):
             key = f"base_model.model.{module}.lora_{side}.weight"
+            refuse_not_finite(array, f"{folder}: tensor {key!r}")
             entries.append(Entry(key, "F32", array.shape))
             arrays.append(np.ascontiguousarray(array))
     write_safetensors(folder / FILE, entries, {"format": "pt"}, arrays)

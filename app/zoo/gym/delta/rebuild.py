@@ -14,6 +14,7 @@ from zoo.gym.delta.weights import (
     FLOATS,
     Weights,
     blocks,
+    finite_bf16,
     from_bf16,
     stored_bytes,
     to_bf16,
@@ -76,7 +77,7 @@ class Rebuild:
             values = before.float32(slice(block.start * columns, block.stop * columns))
             values = values.reshape(block.stop - block.start, columns)
             if tensor is None:
-                yield values if self.dtype == "f32" else to_bf16(values)
+                yield self._in_type(name, values)
             else:
                 yield self._changed(tensor, parts, block, values)
 
@@ -87,34 +88,45 @@ class Rebuild:
 
         after = values if self.dtype == "f32" else values.copy()
         apply_rows(tensor, parts, rows, after, scaled=self.scaled)
-        if not np.isfinite(after).all():
-            where = f"{self.delta.path}: tensor {tensor.name!r}"
-            raise InputError(
-                f"{where}: expected finite weights, got base plus delta beyond float32"
-            )
-        if self.dtype == "f32":
-            return after
-        change = decode_rows(tensor, parts, rows, values)
-        change *= np.float32(self.scaled)
-        return self._round(values.reshape(-1), after.reshape(-1), change.reshape(-1))
+        written = self._in_type(tensor.name, after)
+        if self.dtype == "bf16":
+            change = decode_rows(tensor, parts, rows, values)
+            change *= np.float32(self.scaled)
+            self._add_loss(values.reshape(-1), written.reshape(-1), change.reshape(-1))
+        return written
 
-    def _round(
-        self,
-        values: "NDArray[np.float32]",
-        after: "NDArray[np.float32]",
-        change: "NDArray[np.float32]",
-    ) -> "NDArray[np.uint16]":
+    def _in_type(self, name: str, values: "NDArray[np.float32]") -> "NDArray[Any]":
+        """Returns what is written of a tensor's new values; all of it passes through here."""
         import numpy as np
 
-        rounded = np.empty(values.shape, np.uint16)
+        if not np.isfinite(values).all():
+            self._refuse(name, "float32")
+        if self.dtype == "f32":
+            return values
+        rounded = to_bf16(values)
+        if not finite_bf16(rounded):
+            self._refuse(name, "bfloat16", hint="--dtype f32 has room for them")
+        return rounded
+
+    def _refuse(self, name: str, dtype: str, hint: str | None = None) -> None:
+        source, got = self.delta.path, "base plus delta"
+        if name not in self.terms or not self.terms[name].terms:
+            source, got = self.base.source, "values"
+        message = f"tensor {name!r}: expected finite weights, got {got} beyond {dtype}"
+        raise InputError(f"{source}: {message}", hint=hint)
+
+    def _add_loss(
+        self,
+        values: "NDArray[np.float32]",
+        rounded: "NDArray[np.uint16]",
+        change: "NDArray[np.float32]",
+    ) -> None:
         for block in blocks(values.size):
-            rounded[block] = to_bf16(after[block])
             kept = from_bf16(rounded[block]) - from_bf16(to_bf16(values[block]))
-            lost = (kept - change[block]).astype(np.float64)
-            wanted = change[block].astype(np.float64)
+            lost = (kept - change[block]).astype("f8")
+            wanted = change[block].astype("f8")
             self.lost_squares += float(lost @ lost)
             self.delta_squares += float(wanted @ wanted)
-        return rounded
 
     def rounding_loss(self) -> float | None:
         """Returns what the finished pass found; None for float32."""

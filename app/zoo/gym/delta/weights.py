@@ -145,6 +145,11 @@ def to_bf16(values: "NDArray[np.float32]") -> "NDArray[np.uint16]":
     return rounded
 
 
+def finite_bf16(values: "NDArray[np.uint16]") -> bool:
+    """Says whether bfloat16 values, which travel as uint16, hold neither infinity nor NaN."""
+    return bool(((values & 0x7F80) != 0x7F80).all())
+
+
 def from_bf16(values: "NDArray[np.uint16]") -> "NDArray[np.float32]":
     """Widens bfloat16 values, which travel as uint16, to float32; exact."""
     import numpy as np
