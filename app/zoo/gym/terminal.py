@@ -29,6 +29,16 @@ def visible(text: str) -> str:
     return _STEERING.sub(_escape, text.replace("\r\n", "\n"))
 
 
+def one_line(text: str) -> str:
+    r"""Returns text for a single line: `visible`, and line ends and tabs are escaped as well.
+
+    Example:
+        >>> one_line("tuned\tby me\nchecked")
+        'tuned\\x09by me\\x0achecked'
+    """
+    return visible(re.sub("[\t\n\r]", _escape, text))
+
+
 def json_line(value: object) -> str:
     r"""Returns JSON on one line, which reads back as the same value; NaN and infinities as null.
 

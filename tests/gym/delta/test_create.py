@@ -233,3 +233,14 @@ def test_a_base_of_a_type_that_no_delta_is_taken_of_is_refused(
     base = disk.write_model(tmp_path / "base", BASE, "float64")
     with pytest.raises(InputError, match="expected a type of F32, F16, BF16 in the base, got"):
         make(adapter, base, tmp_path)
+
+
+def test_a_delta_is_no_fine_tune(dense: Path, base: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected a fine-tune, got a delta") as caught:
+        make(dense, base, tmp_path)
+    assert "delta apply" in str(caught.value.hint)
+
+
+def test_a_base_s_name_is_one_line(adapter: Path, base: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"base: .* got 'a\\nb'"):
+        create_delta(adapter, base=base, base_id="a\nb", out=tmp_path / "d.safetensors")

@@ -192,6 +192,68 @@ def test_a_rightly_sealed_contradiction_is_refused(
         load_delta(forge(lowrank, tmp_path / "forged.safetensors", edit))
 
 
+FIGURES: dict[str, Any] = {
+    "rows": 2,
+    "tokens": 9,
+    "base": 2.0,
+    "tuned": 1.0,
+    "delta": 1.25,
+    "recovered": 0.75,
+    "kl": 0.1,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"delta": 2.0}, "recovered: expected 0.0 by the three losses, got 0.75"),
+        ({"tuned": 2.5}, "recovered: expected none by the three losses, got 0.75"),
+        ({"recovered": None}, "recovered: expected 0.75 by the three losses, got none"),
+        ({"tuned": None, "recovered": None}, "kl: expected one with the loss of a fine-tune"),
+        ({"base": -1.0}, "quality.base: input should be greater"),
+        ({"kl": -9.0}, "quality.kl: input should be greater"),
+        ({"rows": 10**15}, "tokens: expected at least 1000000000000000, the rows, got 9"),
+    ],
+)
+def test_figures_that_cannot_be_are_refused(
+    change: dict[str, Any], message: str, lowrank: Path, tmp_path: Path
+) -> None:
+    def edit(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> None:
+        header["quality"] = FIGURES | change
+
+    with pytest.raises(InputError, match=message):
+        load_delta(forge(lowrank, tmp_path / "forged.safetensors", edit))
+
+
+def test_figures_that_agree_within_rounding_are_read(lowrank: Path, tmp_path: Path) -> None:
+    def edit(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> None:
+        header["quality"] = FIGURES | {"recovered": 0.75 + 1e-7, "kl": -1e-6}
+
+    assert load_delta(forge(lowrank, tmp_path / "forged.safetensors", edit)).header.quality
+
+
+@pytest.mark.parametrize("mark", ["\n", "\t", "\r\n", "\x1b[2J", "\u202e", "\u2028"])
+@pytest.mark.parametrize("place", ["id", "revision", "tool"])
+def test_a_name_that_steers_the_terminal_is_refused(
+    mark: str, place: str, lowrank: Path, tmp_path: Path
+) -> None:
+    def edit(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> None:
+        (header if place == "tool" else header["base"])[place] = f"x{mark}checked   ok"
+
+    with pytest.raises(InputError, match="expected text without control characters") as caught:
+        load_delta(forge(lowrank, tmp_path / "forged.safetensors", edit))
+    assert mark not in caught.value.message
+
+
+def test_an_unknown_field_writes_no_line_of_its_own(lowrank: Path, tmp_path: Path) -> None:
+    def edit(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> None:
+        header["x\nzoo-gym: all is well"] = 1
+
+    with pytest.raises(InputError) as caught:
+        load_delta(forge(lowrank, tmp_path / "forged.safetensors", edit))
+    assert "\n" not in caught.value.message
+
+
 def test_an_unedited_forgery_loads(lowrank: Path, tmp_path: Path) -> None:
     forged = forge(lowrank, tmp_path / "forged.safetensors", lambda *_: None)
     assert load_delta(forged).header == load_delta(lowrank).header

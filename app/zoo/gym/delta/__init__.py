@@ -12,9 +12,9 @@ from zoo.gym.delta.control import random_signs
 from zoo.gym.delta.create import DeltaReport, Origin, create_delta
 from zoo.gym.delta.describe import as_json, as_text
 from zoo.gym.delta.difference import difference
-from zoo.gym.delta.header import DeltaHeader, Quality
+from zoo.gym.delta.header import DeltaHeader, Quality, recovered
 from zoo.gym.delta.passing import Passed, Watch
-from zoo.gym.delta.quality import QualityInput, measure_quality, recovered
+from zoo.gym.delta.quality import QualityInput, measure_quality
 from zoo.gym.delta.rebuilt import Loadable, delta_model, tuned_model
 from zoo.gym.delta.sizes import dense_bytes, lowrank_bytes
 

@@ -15,6 +15,7 @@ from zoo.gym.arguments import StrPath, path_of
 from zoo.gym.delta.header import FORMAT, VERSION, DeltaHeader
 from zoo.gym.delta.kinds import TensorTerms, term_parts
 from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.terminal import one_line
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,6 +80,17 @@ def is_delta(path: Path) -> bool:
     return True
 
 
+def refuse_delta(source: Path) -> None:
+    """Refuses a delta where a fine-tune is wanted.
+
+    Raises:
+        InputError: `source` is a delta.
+    """
+    if source.is_file() and is_delta(source):
+        hint = "rebuild the fine-tune first: zoo-gym delta apply"
+        raise InputError(f"{source}: expected a fine-tune, got a delta", hint=hint)
+
+
 def open_delta(path: Path) -> "OpenFile":
     """Opens a delta file, once for all that is read of it.
 
@@ -113,7 +125,7 @@ def read_container(path: Path, file: "OpenFile") -> "Header":
         got = repr(metadata.get("version"))
         raise InputError(f"{path}: delta version: expected {VERSION!r}, got {got}", hint=hint)
     if set(metadata) != {"format", "version", "digest", "header"}:
-        got = ", ".join(sorted(metadata))
+        got = one_line(", ".join(sorted(metadata)))
         raise InputError(f"{path}: metadata: expected digest, format, header, version, got {got}")
     return container
 
@@ -146,7 +158,8 @@ def parse(path: Path, file: "OpenFile", container: "Header") -> Delta:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(key) for key in first["loc"])
-        raise InputError(f"{path}: header: {where}: {first['msg'].lower()}") from error
+        told = one_line(f"{where}: {first['msg'].lower()}")
+        raise InputError(f"{path}: header: {told}") from error
     expected = {part.name: part for tensor in header.tensors for part in term_parts(tensor)}
     if set(expected) != set(container.tensors):
         name = min(set(expected) ^ set(container.tensors))

@@ -18,7 +18,7 @@ from zoo.gym.delta.adapter import Adapter, is_adapter, read_adapter
 from zoo.gym.delta.ahead import reading_ahead
 from zoo.gym.delta.codec import Encoded
 from zoo.gym.delta.coding import Coding, LowRank, choose_coding, form_of
-from zoo.gym.delta.container import Delta, is_delta, load_delta
+from zoo.gym.delta.container import Delta, is_delta, load_delta, refuse_delta
 from zoo.gym.delta.doubts import warn_of_other_base, warn_of_worse_delta
 from zoo.gym.delta.encode import adapter_names, encode_adapted, encode_weight, weight_names
 from zoo.gym.delta.header import Base, DeltaHeader, Form, Quality, measured_header
@@ -31,6 +31,7 @@ from zoo.gym.delta.weights import Weights, open_weights
 from zoo.gym.delta.writer import Spool, replace_header, write_delta
 from zoo.gym.delta.zeros import Masked, masked
 from zoo.gym.errors import InputError
+from zoo.gym.terminal import one_line
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,9 @@ def create_delta(
 
     Raises:
         NotAvailableError: source or base are absent.
-        InputError: an argument is of another type, the two do not fit, a value is not
-            finite, nothing changed, or the form cannot be made of this source.
+        InputError: an argument is of another type, the source is a delta, the base's name holds
+            control characters, the two do not fit, a value is not finite, nothing changed, or the
+            form cannot be made of this source.
         StorageError: the file cannot be written.
 
     Warns:
@@ -127,6 +129,8 @@ def create_delta(
     config = instance_of("config", DeltaConfig() if config is None else config, DeltaConfig)
     origin = instance_of("origin", Origin() if origin is None else origin, Origin)
     quality = None if quality is None else instance_of("quality", quality, QualityInput)
+    refuse_delta(source)
+    _refuse_name(base_id, base_revision)
     from_adapter = is_adapter(source)
     coding = choose_coding(config, from_adapter=from_adapter)
     before = open_weights(base)
@@ -184,6 +188,12 @@ def _tuned_bytes(adapter: Adapter | None, after: Weights, name: str) -> int:
     if adapter is None:
         return after.nbytes(name)
     return sum(after.nbytes(factor) for factor in adapter.factors[name])
+
+
+def _refuse_name(*names: str | None) -> None:
+    for name in names:
+        if name is not None and one_line(name) != name:
+            raise InputError(f"base: expected a name without control characters, got {name!r}")
 
 
 def _refuse_overwriting(out: Path, *inputs: Weights) -> None:

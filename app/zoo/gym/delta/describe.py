@@ -47,4 +47,5 @@ def _quality(quality: Quality | None, held_out: bool | None) -> str:
     kept = "" if quality.recovered is None else f", {quality.recovered:.1%} of the gain kept"
     rows, _, doubt = rows_in_words(quality.rows, held_out).partition("; ")
     where = f"on {quality.tokens:,} tokens of {rows}{kept}"
-    return f"{', '.join(losses)} nats a token {where}" + (f"; {doubt}" if doubt else "")
+    told = f"{', '.join(losses)} nats a token {where}" + (f"; {doubt}" if doubt else "")
+    return f"measured by its maker: {told}"

@@ -3,13 +3,14 @@
 Models are loaded one after the other, and two at once only for the divergence between them.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.delta.container import Delta
-from zoo.gym.delta.header import Quality
+from zoo.gym.delta.header import Quality, recovered
 from zoo.gym.delta.rebuilt import Loadable, delta_model, tuned_model
 from zoo.gym.errors import InputError
 
@@ -66,7 +67,8 @@ def measure_quality(
         scaled: what the delta is multiplied by.
 
     Raises:
-        InputError: the examples hold no learned token, or a model cannot be loaded.
+        InputError: the examples hold no learned token, a model cannot be loaded, or its answers
+            are not numbers.
         StorageError: the disk is too small for a rebuilt model.
     """
     if not any(bool(example.mask.any()) for example in measure.examples):
@@ -80,8 +82,9 @@ def measure_quality(
         else:
             with tuned_model(tuned, base) as original:
                 tuned_loss, after, divergence = _compare(original, rebuilt, measure, dtype)
+    _refuse_no_number(delta, before.loss, tuned_loss, after.loss, divergence)
     return Quality(
-        rows=before.rows,
+        rows=sum(bool(example.mask.any()) for example in measure.examples),
         tokens=before.tokens,
         base=before.loss,
         tuned=tuned_loss,
@@ -91,17 +94,13 @@ def measure_quality(
     )
 
 
-def recovered(base: float, tuned: float | None, delta: float) -> float | None:
-    """Returns the share of the fine-tune's gain that the delta keeps.
-
-    None where there is no fine-tune, or where it is no better than the base.
-
-    >>> recovered(2.0, 1.0, 1.25)
-    0.75
-    """
-    if tuned is None or not tuned < base:
-        return None
-    return (base - delta) / (base - tuned)
+def _refuse_no_number(
+    delta: Delta, base: float, tuned: float | None, after: float, kl: float | None
+) -> None:
+    found = {"base": base, "tuned": tuned, "delta": after, "kl": kl}
+    for name, value in found.items():
+        if value is not None and not math.isfinite(value):
+            raise InputError(f"{delta.path}: quality: {name}: expected a number, got {value}")
 
 
 def _score(model: Loadable, measure: QualityInput, dtype: str) -> "Score":
