@@ -209,3 +209,19 @@ def test_a_run_without_a_result_gives_no_delta(call: Call) -> None:
     run.events.emit("end", state="failed", exit_code=1)
     found = call("delta", "create", "last")
     assert (found.code, "has no result yet" in found.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("planes", ["0", "9"])
+def test_planes_out_of_range_are_refused_by_their_flag(
+    call: Call, base: Path, tuned: Path, planes: str
+) -> None:
+    found = call("delta", "create", "tuned", "--base", "base", "--planes", planes)
+    assert found.code == 2
+    assert f"--planes: expected 1 to 8, got {planes}" in found.stderr
+
+
+def test_a_delta_of_a_delta_is_refused_before_its_base_is_wanted(call: Call, made: Path) -> None:
+    found = call("delta", "create", str(made))
+    assert found.code == 2
+    assert "expected a fine-tune, got a delta" in found.stderr
+    assert "zoo-gym delta apply" in found.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from zoo.gym.cli.ending import fail
-from zoo.gym.cli.flags import with_model_flags
+from zoo.gym.cli.flags import read_flags, with_model_flags
 from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import Files, Json, Offline, Switch, Yes, output_path
 from zoo.gym.cli.output import Output
@@ -79,6 +79,7 @@ def create(
     from zoo.gym.delta import create_delta
     from zoo.gym.train.base import refuse_other_base
 
+    config = read_flags(DeltaConfig, settings)
     screen, found = Output(as_json), _source(source)
     target = output_path(out, f"{found.name}.delta.safetensors")
     check_new_file(target)
@@ -98,7 +99,7 @@ def create(
         base_id=model.id,
         base_revision=model.revision,
         out=target,
-        config=DeltaConfig.model_validate(settings),
+        config=config,
         origin=_origin(found),
         quality=_quality(measuring),
         watch=tell_pass(screen),
@@ -227,11 +228,13 @@ def check(
 
 def _source(source: str) -> _Source:
     from zoo.gym.delta.adapter import is_adapter
+    from zoo.gym.delta.container import refuse_delta
 
     found = run_or_path(source)
     if isinstance(found, Run):
         config = run_config(found)
         return _Source(result_of(found), config.model_name_or_path, found, config, found.id)
+    refuse_delta(found)
     run = run_around(found)
     if run is not None:
         config = run_config(run)

@@ -4,22 +4,25 @@ A flag's text goes through the same check as a key of a file, so that both give 
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import getitem
 from typing import Annotated, TypeVar, cast
 
 from cyclopts import Group, Parameter
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from zoo.gym.config import report
 from zoo.gym.config.describe import describe_settings, is_switch
 from zoo.gym.config.foreign import ALIASES, SWITCHES, WITHOUT_EFFECT
+from zoo.gym.errors import InputError
 
 SETTINGS = Group("Settings, also as KEY=VALUE or in a file", sort_key=10)
 SHORT = {"model_name_or_path": ("model", "base_model"), "dataset": ("data",)}
 """Spellings that are shown in the help, too."""
 
 Command = TypeVar("Command", bound=Callable[..., object])
+Settings = TypeVar("Settings", bound=BaseModel)
 
 
 def with_setting_flags(command: Command) -> Command:
@@ -46,6 +49,19 @@ def with_model_flags(model: type[BaseModel]) -> Callable[[Command], Command]:
         return command
 
     return decorate
+
+
+def read_flags(model: type[Settings], settings: Mapping[str, object]) -> Settings:
+    """Returns the model that the flags of `with_model_flags` make.
+
+    Raises:
+        InputError: a line for each flag whose value is out of its range.
+    """
+    try:
+        return model.model_validate(settings)
+    except ValidationError as error:
+        found = report.sentences(error, model)
+        raise InputError("\n".join(f"--{key}: {text}" for key, text in found)) from error
 
 
 def _field_flag(key: str, field: FieldInfo) -> inspect.Parameter:

@@ -36,5 +36,5 @@ class DeltaConfig(BaseModel):
         " by one more bit a weight; auto masks a tensor where many are zero",
     )
     planes: Annotated[int, Field(ge=1, le=8)] = Field(
-        default=1, description="planes of signs, each coding what the ones before left over"
+        default=1, description="planes of signs, 1 to 8, each coding what the ones before left over"
     )

@@ -106,6 +106,9 @@ def _expected(kind: str, context: Mapping[str, object], key: str, model: "type[B
         "less_than_equal": "at most {le:g}",
     }
     if kind in bounds:
+        limits = {type(item).__name__: item for item in model.model_fields[key].metadata}
+        if limits.keys() >= {"Ge", "Le"}:
+            return f"{limits['Ge'].ge:g} to {limits['Le'].le:g}"
         return bounds[kind].format(**context)
     if kind in ("too_short", "string_too_short"):
         return "at least one file" if kind == "too_short" else "text"
