@@ -9,12 +9,14 @@ import pytest
 
 from tests.gym.delta import models_on_disk as disk
 from zoo.backends import load_backend
+from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.data.encode import Example
 from zoo.gym.delta import (
     Quality,
     QualityInput,
     check_delta,
     create_delta,
+    delta_model,
     load_delta,
     measure_quality,
     random_signs,
@@ -204,3 +206,28 @@ def test_a_loss_may_differ_on_other_examples_only(
     check = judge_quality(STORED, STORED.model_copy(update=change))
     assert check.ok is ok
     assert words in check.detail
+
+
+@pytest.mark.parametrize("kind", ["dense", "lowrank"])
+def test_a_delta_whose_answers_are_no_numbers_is_named(
+    kind: str, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """1e30 * 1e30 is beyond float32, though every weight is finite."""
+    if kind == "dense":
+        weights = disk.random_arrays(SHAPES, 0, 0.4)
+        for side in ("gate", "up"):
+            weights[f"model.layers.0.mlp.{side}_proj.weight"][:] = 1e30
+        source = disk.write_model(tmp_path / "tuned", weights)
+    else:
+        factors = disk.lora_arrays(SHAPES, 4, 3)
+        huge = {n: np.full_like(values, 1e30) for n, values in factors.items()}
+        source = disk.write_adapter(tmp_path / "lora", huge, 4)
+    form = DeltaConfig(codec="sign" if kind == "dense" else "f32")
+    out = tmp_path / "d.safetensors"
+    file = create_delta(source, base=folders["base"], base_id="b", out=out, config=form).file
+    with (
+        pytest.raises(InputError, match="answers of this model are not numbers") as caught,
+        delta_model(load_delta(file), folders["base"]) as model,
+    ):
+        load_backend("cpu").load(model.folder, adapter=model.adapter, dtype="f32")
+    assert caught.value.message.startswith(f"{file}: ")

@@ -23,7 +23,7 @@ from zoo.gym.delta.identity import verify_base
 from zoo.gym.delta.kinds import LowRankTerm, TensorTerms
 from zoo.gym.delta.places import modules_of, transposed
 from zoo.gym.delta.weights import open_weights, read_config
-from zoo.gym.errors import GymWarning
+from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.files import storage_errors
 from zoo.models.checkpoint_files import EXPLICIT_KEY, SINGLE_FILE
 
@@ -57,7 +57,7 @@ def delta_model(delta: Delta, base: Path, *, scaled: float = 1.0) -> Generator[L
         folder = Path(scratch)
         if delta.header.form == "dense":
             apply_delta(delta.path, base=base, out=folder / "model", scaled=scaled)
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _named(folder / "model", delta.path):
                 # What the base holds in vain is told where the base lies, not of this copy.
                 warnings.filterwarnings("ignore", re.escape(scratch), GymWarning)
                 yield Loadable(folder / "model", None)
@@ -72,7 +72,8 @@ def delta_model(delta: Delta, base: Path, *, scaled: float = 1.0) -> Generator[L
                 modules=modules_of(base),
                 transposed={t.name for t in delta.header.tensors if transposed(t.name, weights)},
             )
-            yield Loadable(base, folder)
+            with _named(folder, delta.path):
+                yield Loadable(base, folder)
 
 
 @contextmanager
@@ -96,7 +97,20 @@ def tuned_model(source: Path, base: Path) -> Generator[Loadable]:
                 config = read_config(base)
                 config.pop(EXPLICIT_KEY, None)
                 (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-        yield Loadable(base, folder) if adapter else Loadable(folder, None)
+        with _named(folder, source):
+            yield Loadable(base, folder) if adapter else Loadable(folder, None)
+
+
+@contextmanager
+def _named(copy: Path, source: Path) -> Generator[None]:
+    """Lets what is wrong with a private copy be told of the file that it was made of."""
+    try:
+        yield
+    except InputError as error:
+        if str(copy) not in error.message:
+            raise
+        message = error.message.replace(str(copy), str(source))
+        raise InputError(message, hint=error.hint) from error
 
 
 def _factors(

@@ -1,6 +1,6 @@
 """What a loaded model has to show on a few tokens before anything is trained or said with it.
 
-Legend: B rows, T positions, D hidden size, V vocabulary.
+Legend: B rows, N values, T positions, D hidden size, V vocabulary.
 
 Scoring runs the layers by themselves and forms the logits in chunks, without an attention mask
 (see `loss`). A model that does more than that would be trained on another loss than its own.
@@ -76,6 +76,7 @@ def check_model(folder: Path, model: Any) -> None:  # noqa: ANN401
             f"{folder}: the output layer of {type(model).__name__} is unknown: expected logits for "
             f"{ours_TV.shape[-1]} tokens, got {theirs_TV.shape[-1]}"
         )
+    _refuse_no_numbers(folder, theirs_TV)
     if not same_logits(ours_TV, theirs_TV, hidden_TD.dtype):
         difference = float((ours_TV - theirs_TV).abs().max())
         raise InputError(
@@ -105,11 +106,22 @@ def check_adapter(source: str, adapted: Any, module: "LossModule") -> None:  # n
         theirs_TV = adapted(input_ids=ids_BT, use_cache=False).logits[0].float()
         hidden_TD = module.hidden(ids_BT)[0]
         ours_TV = module.head().logits(hidden_TD)
+        _refuse_no_numbers(source, theirs_TV)
         same = ours_TV.shape == theirs_TV.shape and same_logits(ours_TV, theirs_TV, hidden_TD.dtype)
     if not same:
         raise InputError(
             f"{source}: expected an adapter that acts inside the layers, got one whose logits "
             "are others with plain peft"
+        )
+
+
+def _refuse_no_numbers(source: Path | str, logits_TV: Tensor) -> None:
+    bad_N = logits_TV[~(logits_TV < torch.inf)]  # some models rule tokens out by -inf
+    if bad_N.numel():
+        raise InputError(
+            f"{source}: the answers of this model are not numbers: expected finite logits, got "
+            f"{float(bad_N[0])}",
+            hint="its weights are damaged, or too large for the type it computes in",
         )
 
 
