@@ -49,7 +49,7 @@ WORDS = {
     "flag": (["--learning_rte", "3"], "--learning_rte: no such option. Did you mean '--learning_r"),
     "override": (["learning_rte=3"], "learning_rte=3: no such setting. Did you mean 'learning_r"),
     "flag type": (["--lora_rank", "1.5"], '--lora_rank: expected a whole number, got "1.5"'),
-    "flag range": (["--cutoff_len", "2"], '--cutoff_len: expected at least 8, got "2"'),
+    "flag range": (["--cutoff_len", "2"], '--cutoff_len: expected 8 to 1,048,576, got "2"'),
 }
 
 

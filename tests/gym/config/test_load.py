@@ -244,7 +244,7 @@ TOGETHER = [
     (["finetuning_type=full", "use_rslora=true"], "use_rslora=true: has no effect"),
     (["val_size=0", "eval_steps=5"], "eval_steps=5: has no effect without held-out rows"),
     (["lora_target=all,q_proj"], "lora_target=all,q_proj: expected all or names of layers, got"),
-    (["lora_alpha=1e300"], "lora_alpha=1e300: expected at most 1e+06, got"),
+    (["lora_alpha=1e300"], "lora_alpha=1e300: expected at most 1,000,000, got"),
     (["max_steps=5", "warmup_steps=5"], "warmup_steps=5: expected less than max_steps 5, got 5"),
 ]
 

@@ -97,19 +97,27 @@ def _sentence(details: "ErrorDetails", key: str, model: "type[BaseModel]") -> st
     return f"expected {_expected(kind, context, key, model)}, got {got}"
 
 
+def _bound(value: object) -> str:
+    """Returns a number as people write it: `1,048,576`, `0.5`."""
+    if isinstance(value, int | float) and value == int(value):
+        return f"{int(value):,}"
+    return str(value)
+
+
 def _expected(kind: str, context: Mapping[str, object], key: str, model: "type[BaseModel]") -> str:
     """Returns what was wanted: a bound, or the words for a type."""
     bounds = {
-        "greater_than": "more than {gt:g}",
-        "greater_than_equal": "at least {ge:g}",
-        "less_than": "less than {lt:g}",
-        "less_than_equal": "at most {le:g}",
+        "greater_than": ("more than", "gt"),
+        "greater_than_equal": ("at least", "ge"),
+        "less_than": ("less than", "lt"),
+        "less_than_equal": ("at most", "le"),
     }
     if kind in bounds:
         limits = {type(item).__name__: item for item in model.model_fields[key].metadata}
         if limits.keys() >= {"Ge", "Le"}:
-            return f"{limits['Ge'].ge:g} to {limits['Le'].le:g}"
-        return bounds[kind].format(**context)
+            return f"{_bound(limits['Ge'].ge)} to {_bound(limits['Le'].le)}"
+        words, name = bounds[kind]
+        return f"{words} {_bound(context[name])}"
     if kind in ("too_short", "string_too_short"):
         return "at least one file" if kind == "too_short" else "text"
     if kind == "not_a_number" and "int" in str(model.model_fields[key].annotation):
