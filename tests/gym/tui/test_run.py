@@ -112,7 +112,7 @@ def test_a_halted_process_is_offered_to_be_killed(
     drive: Drive, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed: list[str] = []
-    monkeypatch.setattr("zoo.gym.tui.steer.has_halted_worker", lambda _: True)
+    monkeypatch.setattr("zoo.gym.tui.run_actions.has_halted_worker", lambda _: True)
     monkeypatch.setattr("zoo.gym.jobs.kill", lambda run: killed.append(run.id))
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:

@@ -1,10 +1,11 @@
 """The app itself: its places, the keys that work everywhere, and nothing else."""
 
 import os
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
 from textual.screen import Screen
 
 from zoo.gym.tui.theme import ZOO
@@ -30,6 +31,11 @@ def runs() -> Screen[None]:
 def over_ssh() -> bool:
     """Says whether the terminal is at the other end of a network."""
     return bool(os.environ.get("SSH_CONNECTION") or os.environ.get("SSH_TTY"))
+
+
+def app_of(node: DOMNode) -> "GymApp":
+    """Returns the app that a screen or widget is in, by its own type."""
+    return cast("GymApp", node.app)
 
 
 class GymApp(App[None]):

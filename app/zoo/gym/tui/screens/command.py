@@ -11,7 +11,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Log, Static
 
 from zoo.gym.terminal import visible
-from zoo.gym.tui.child import Command, end_command, start_command
+from zoo.gym.tui.cli_process import Command, end_command, start_command
 from zoo.gym.tui.dialogs.confirm import ConfirmDialog
 from zoo.gym.tui.widgets.bar import Bar
 

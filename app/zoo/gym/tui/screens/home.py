@@ -14,9 +14,9 @@ from textual.widgets.option_list import Option
 from zoo.gym.errors import GymError
 from zoo.gym.jobs import RunRow, list_runs
 from zoo.gym.terminal import visible
-from zoo.gym.tui.dropped import dropped_path
-from zoo.gym.tui.here import app_of
+from zoo.gym.tui.app import app_of
 from zoo.gym.tui.machine import machine_line, models_elsewhere, models_here
+from zoo.gym.tui.paste import pasted_path
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.lists import Choices
 
@@ -69,7 +69,7 @@ Training goes on when this app is closed.
 
     def on_paste(self, event: Paste) -> None:
         """Takes a file that is dropped on the terminal as one to train on."""
-        app_of(self).action_start(dropped_path(event.text))
+        app_of(self).action_start(pasted_path(event.text))
 
     async def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Does what was chosen."""

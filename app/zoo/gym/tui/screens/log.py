@@ -11,7 +11,7 @@ from textual.widgets import Footer, Log
 
 from zoo.gym.jobs import Run
 from zoo.gym.terminal import visible
-from zoo.gym.tui.here import app_of
+from zoo.gym.tui.app import app_of
 from zoo.gym.tui.widgets.bar import Bar
 
 MOST_LINES = 2000

@@ -17,10 +17,10 @@ from zoo.gym.jobs.listing import stored_yaml
 from zoo.gym.jobs.state import has_worker
 from zoo.gym.paths import folders
 from zoo.gym.terminal import visible
-from zoo.gym.tui import steer
-from zoo.gym.tui.here import app_of
+from zoo.gym.tui import run_actions
+from zoo.gym.tui.app import app_of
 from zoo.gym.tui.history import History, meaning
-from zoo.gym.tui.telling import headline, last_notes, meters, what_next
+from zoo.gym.tui.run_text import headline, last_notes, meters, what_next
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.chart import LossChart
 from zoo.gym.tui.widgets.meters import Meters, bar
@@ -108,23 +108,23 @@ The run does not need this window: close it, and open the run again later.
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offers only what can be done now."""
         del parameters
-        return steer.is_offered(action, self.history.status.state)
+        return run_actions.is_offered(action, self.history.status.state)
 
     def action_pause(self) -> None:
         """Has the run hold."""
-        steer.pause(self, self.run)
+        run_actions.pause(self, self.run)
 
     def action_resume(self) -> None:
         """Lets the run go on."""
-        steer.resume(self, self.run)
+        run_actions.resume(self, self.run)
 
     def action_park(self) -> None:
         """Parks the run."""
-        steer.park(self, self.run)
+        run_actions.park(self, self.run)
 
     def action_stop(self) -> None:
         """Stops the run after a question."""
-        steer.stop(self, self.run)
+        run_actions.stop(self, self.run)
 
     def action_log(self) -> None:
         """Shows what the worker printed."""

@@ -15,9 +15,9 @@ from textual.widgets import Footer, Static
 from zoo.gym.errors import GymError
 from zoo.gym.jobs import Run, RunRow, State, list_runs
 from zoo.gym.terminal import visible
-from zoo.gym.tui import steer
-from zoo.gym.tui.dropped import dropped_path
-from zoo.gym.tui.here import app_of
+from zoo.gym.tui import run_actions
+from zoo.gym.tui.app import app_of
+from zoo.gym.tui.paste import pasted_path
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.lists import RowTable
 
@@ -86,7 +86,7 @@ A failed run was ended by an error: open it to read which.
         """Offers only what can be done to the run under the cursor."""
         del parameters
         row = self._current
-        return steer.is_offered(action, cast("State", row.state) if row else None)
+        return run_actions.is_offered(action, cast("State", row.state) if row else None)
 
     def on_data_table_row_highlighted(self) -> None:
         """Offers what the new row can do."""
@@ -94,27 +94,27 @@ A failed run was ended by an error: open it to read which.
 
     def on_paste(self, event: Paste) -> None:
         """Takes a file that is dropped on the terminal as one to train on."""
-        app_of(self).action_start(dropped_path(event.text))
+        app_of(self).action_start(pasted_path(event.text))
 
     def action_pause(self) -> None:
         """Pauses the run under the cursor."""
         if row := self._current:
-            steer.pause(self, _run(row))
+            run_actions.pause(self, _run(row))
 
     def action_resume(self) -> None:
         """Lets the run under the cursor go on."""
         if row := self._current:
-            steer.resume(self, _run(row))
+            run_actions.resume(self, _run(row))
 
     def action_park(self) -> None:
         """Parks the run under the cursor."""
         if row := self._current:
-            steer.park(self, _run(row))
+            run_actions.park(self, _run(row))
 
     def action_stop(self) -> None:
         """Stops the run under the cursor, after a question."""
         if row := self._current:
-            steer.stop(self, _run(row))
+            run_actions.stop(self, _run(row))
 
     @property
     def _table(self) -> RowTable:

@@ -14,10 +14,10 @@ from textual.widgets import Button, Footer, Input, RadioButton, RadioSet, Static
 
 from zoo.gym.errors import GymError
 from zoo.gym.terminal import visible
-from zoo.gym.tui.child import ask_command
-from zoo.gym.tui.dropped import dropped_path
-from zoo.gym.tui.here import app_of
+from zoo.gym.tui.app import app_of
+from zoo.gym.tui.cli_process import ask_command
 from zoo.gym.tui.machine import models_elsewhere, models_here
+from zoo.gym.tui.paste import pasted_path
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.inspection import inspection_words
 
@@ -141,7 +141,7 @@ class StartScreen(Screen[None]):
 
     def words(self) -> list[str]:
         """Returns the command that does the same, behind `zoo-gym`."""
-        path = dropped_path(self.query_one("#path", Input).value)
+        path = pasted_path(self.query_one("#path", Input).value)
         settings = self.query_one("#settings", Input).value.split()
         return ["train", _full(path), "--model", self.model, *settings]
 
@@ -151,11 +151,11 @@ class StartScreen(Screen[None]):
         return self.models[max(0, self.query_one(RadioSet).pressed_index)][0]
 
     def _take_path(self, text: str) -> None:
-        self.query_one("#path", Input).value = dropped_path(text)
+        self.query_one("#path", Input).value = pasted_path(text)
         self._inspect()
 
     def _inspect(self) -> None:
-        path = _full(dropped_path(self.query_one("#path", Input).value))
+        path = _full(pasted_path(self.query_one("#path", Input).value))
         self._problem(None)
         if path and (path, self.model) != self._asked:
             self._asked = path, self.model

@@ -9,7 +9,7 @@ from urllib.request import url2pathname
 _IS_WINDOWS = os.name == "nt"
 
 
-def dropped_path(text: str) -> str:
+def pasted_path(text: str) -> str:
     """Returns the path that `text` means: quotes, backslashes and `file://` taken off.
 
     A path that is there as it stands is left alone. Of several dropped files the first counts.

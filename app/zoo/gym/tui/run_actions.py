@@ -81,4 +81,4 @@ def _ask(screen: Screen[None], run: Run, act: Callable[[Run], object], done: str
             screen.app.notify(done, markup=False)
 
     # the app's own worker: leaving the screen must not leave the request half-way
-    screen.app.run_worker(work(), group="steer")
+    screen.app.run_worker(work(), group="requests")

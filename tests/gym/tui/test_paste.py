@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from zoo.gym.tui import dropped
-from zoo.gym.tui.dropped import dropped_path
+from zoo.gym.tui import paste
+from zoo.gym.tui.paste import pasted_path
 
 
 @pytest.fixture
@@ -25,18 +25,18 @@ def ways(path: str) -> list[str]:
 
 
 def test_every_way_to_paste_a_path_gives_the_path(file: Path) -> None:
-    assert {dropped_path(text) for text in ways(str(file))} == {str(file)}
+    assert {pasted_path(text) for text in ways(str(file))} == {str(file)}
 
 
 def test_of_several_dropped_files_the_first_counts(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).touch()
-    assert dropped_path(f"{tmp_path}/a {tmp_path}/b") == f"{tmp_path}/a"
+    assert pasted_path(f"{tmp_path}/a {tmp_path}/b") == f"{tmp_path}/a"
 
 
 @pytest.mark.parametrize("text", ["", " \n", "~nobody/x", "a'b", "x" * 5000, "~", "no such file"])
 def test_what_is_no_path_is_left_as_it_is(text: str) -> None:
-    assert dropped_path(text) == text.strip()
+    assert pasted_path(text) == text.strip()
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_what_is_no_path_is_left_as_it_is(text: str) -> None:
     ],
 )
 def test_a_url_of_windows_is_its_path(monkeypatch: pytest.MonkeyPatch, url: str, path: str) -> None:
-    monkeypatch.setattr(dropped, "_IS_WINDOWS", True)
+    monkeypatch.setattr(paste, "_IS_WINDOWS", True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of the module, from Python 3.14 on
         windows = pytest.importorskip("nturl2path")
-    monkeypatch.setattr(dropped, "url2pathname", windows.url2pathname)
-    assert dropped.dropped_path(url) == path
+    monkeypatch.setattr(paste, "url2pathname", windows.url2pathname)
+    assert paste.pasted_path(url) == path
