@@ -256,3 +256,21 @@ def test_an_existing_file_with_an_equals_sign_is_data(
     monkeypatch.chdir(tmp_path)
     Path("a=b").touch()
     assert sort_items(["a=b", "c=d"]).data == ["a=b"]
+
+
+def test_names_of_data_are_read_from_dataset_dir(call: Call, worker: Call, base: Path) -> None:
+    worker(**DONE)
+    Path("data").mkdir()
+    Path("data/a.jsonl").write_text('{"prompt": "a", "completion": "b"}\n')
+    words = ["--dataset", "a.jsonl", "--dataset_dir", "data", "--model", str(base)]
+    assert call("train", *words).code == 0
+    [run] = run_folders()
+    stored = yaml.safe_load(run.config_file.read_text())
+    assert stored["dataset"] == [str(Path("data/a.jsonl").absolute())]
+    assert stored["dataset_dir"] == str(Path("data").absolute())
+
+
+def test_a_file_among_the_items_is_where_the_shell_found_it(call: Call, rows: Path) -> None:
+    words = ["my.jsonl", "--dataset", "b.jsonl", "dataset_dir=data", "--model", "m"]
+    config = call("train", *words, "--print-config", "--json").json["config"]
+    assert config["dataset"] == [str(rows), "b.jsonl"]

@@ -1,7 +1,7 @@
 """`zoo-gym train`: settings, model and data are checked, then a detached worker trains."""
 
 import platform
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +19,7 @@ from zoo.gym.config import Loaded, dump_config, load_config
 from zoo.gym.config.train import CHOSEN
 from zoo.gym.errors import InterruptedRunError
 from zoo.gym.jobs import Run, check_unclaimed, create_run, follow, launch
-from zoo.gym.train.pinned import pinned
+from zoo.gym.train.pinned import dataset_files, pinned
 from zoo.models import Resolved
 
 EARLY_BYTES = 32_000_000
@@ -58,7 +58,7 @@ def train(
         return _print_config(loaded, out)
     for ignored in loaded.ignored:
         out.say(f"without effect: {ignored.key} ({ignored.origin}): {ignored.reason}")
-    _check_data([existing(path) for path in loaded.config.dataset])
+    _check_data([existing(str(path)) for path in dataset_files(loaded.config)])
     model = resolve_model(loaded.config.model_name_or_path, yes=yes, offline=loaded.config.offline)
     if model.notice:
         out.say(model.notice)
@@ -94,7 +94,13 @@ def _load(items: tuple[str, ...], config: tuple[str, ...], settings: dict[str, o
         given = flags.get("dataset", [])
         assert isinstance(given, list)
         flags["dataset"] = [*found.data, *given]
-    return load_config(files, found.overrides, flags)
+    loaded = load_config(files, found.overrides, flags)
+    if loaded.config.dataset_dir is None:
+        return loaded
+    # a shell completes an item from the working folder, whatever dataset_dir says
+    from_items = tuple(str(Path(path).absolute()) for path in found.data)
+    dataset = (*from_items, *loaded.config.dataset[len(from_items) :])
+    return replace(loaded, config=loaded.config.model_copy(update={"dataset": dataset}))
 
 
 def _print_config(loaded: Loaded, out: Output) -> int:

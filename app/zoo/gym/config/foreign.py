@@ -44,7 +44,6 @@ MISSING = {
     "adapter_name_or_path": "training on top of an adapter does not exist yet",
     "additional_target": "modules beside the adapter cannot be trained yet",
     "create_new_adapter": "training on top of an adapter does not exist yet",
-    "dataset_dir": "named data sets do not exist yet: expected file paths in dataset",
     "deepspeed": "training over several processes does not exist yet",
     "distributed": "training over several processes does not exist yet",
     "eval_dataset": "a second file for evaluation does not exist yet: val_size holds rows out",

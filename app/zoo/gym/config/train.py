@@ -85,6 +85,12 @@ class TrainConfig(BaseModel):
         min_length=1,
         description="the files of examples, read in this order",
     )
+    dataset_dir: Annotated[str, BeforeValidator(_path_text)] | None = Field(
+        default=None,
+        min_length=1,
+        description="the folder that relative names in dataset are read from; none: the working"
+        " folder",
+    )
     stage: Literal["sft"] = Field(
         default="sft",
         description="the method; sft learns the answers",

@@ -16,12 +16,18 @@ def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
     """
     update: dict[str, object] = {
         "model_name_or_path": _pinned_name(model),
-        "dataset": tuple(_absolute(path) for path in config.dataset),
+        "dataset": tuple(_absolute(str(path)) for path in dataset_files(config)),
         "date": config.date or dt.datetime.now().astimezone().date().isoformat(),
     }
-    if config.output_dir is not None:
-        update["output_dir"] = _absolute(config.output_dir)
+    folders = {"output_dir": config.output_dir, "dataset_dir": config.dataset_dir}
+    update |= {key: _absolute(folder) for key, folder in folders.items() if folder is not None}
     return config.model_copy(update=update)
+
+
+def dataset_files(config: TrainConfig) -> list[Path]:
+    """Returns the files of examples; relative names are read from `dataset_dir`."""
+    folder = Path(config.dataset_dir or "").expanduser()
+    return [folder / Path(name).expanduser() for name in config.dataset]
 
 
 def base_name(base: Resolved) -> str:
