@@ -178,7 +178,7 @@ def test_nothing_of_a_checkpoint_stays_mapped_behind_a_resume(
 ) -> None:
     from tests.gym.tui.fakes import rows_file
     from zoo.gym import TrainConfig, run_training
-    from zoo.gym.train.policy import load_policy
+    from zoo.gym.train.loading import load_policy
     from zoo.gym.train.progress import restore
     from zoo.models import pico_folder
 

@@ -9,7 +9,7 @@ from zoo.backends.torch.products import ProductSpeeds
 from zoo.gym.config import TrainConfig
 from zoo.gym.train import dtype
 from zoo.gym.train.dtype import slow_products, widening, with_dtype, with_float32
-from zoo.gym.train.fit import Need, estimate
+from zoo.gym.train.memory import Need, estimate
 from zoo.gym.train.plan import Facts, Plan, make_plan
 from zoo.models import resolve
 from zoo.models.registry import Geometry

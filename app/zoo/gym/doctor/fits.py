@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from zoo.gym.errors import DoesNotFitError
-from zoo.gym.train.fit import Need, check_fit, estimate
+from zoo.gym.train.memory import Need, check_fit, estimate
 from zoo.models import PICO, Geometry, registry
 
 TOKENS = 2048

@@ -67,7 +67,7 @@ def tell_devices(emit: Emit) -> None:
     import torch
 
     from zoo.backends.detect import detect
-    from zoo.gym.train.fit import available_bytes
+    from zoo.gym.train.memory import available_bytes
 
     found = detect()
     devices = [{"name": found.name, "used": True, "reason": found.reason}]

@@ -174,9 +174,9 @@ def finish(run: Run, *, wait_s: float = FIRST_EVENT_S) -> Status:
 def _step_found(run: Run, status: Status) -> int:
     """Returns the step of the checkpoint to go on from; refuses what the worker would refuse."""
     from zoo.gym.train.checkpoint import checkpoint_to_resume
+    from zoo.gym.train.env import check_as_began
     from zoo.gym.train.output import check_places
     from zoo.gym.train.settings import settings_in
-    from zoo.gym.train.start import check_as_began
     from zoo.gym.train.stored_split import stored_split
 
     stored_split(run.folder)
@@ -194,7 +194,7 @@ def _step_found(run: Run, status: Status) -> int:
 
 
 def _prepare(run: Run, changes: Sequence[str], step: int) -> None:
-    from zoo.gym.train.start import note_versions
+    from zoo.gym.train.env import note_versions
 
     _settle(run, changes)
     run.control.clear()

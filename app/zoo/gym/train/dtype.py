@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.config import extend_config
 from zoo.gym.products import product_speeds
-from zoo.gym.train.fit import Need, estimate
+from zoo.gym.train.memory import Need, estimate
 from zoo.gym.train.plan import Choice, Facts, Plan
 
 if TYPE_CHECKING:

@@ -11,30 +11,32 @@ from zoo.gym.config.train import TrainConfig
 from zoo.gym.data.renderer import interruptible
 from zoo.gym.train.base import check_same_base
 from zoo.gym.train.dtype import slow_products, with_dtype, with_float32
-from zoo.gym.train.fit import (
-    Fit,
-    available_bytes,
-    check_fit,
-    footprint_key,
-    remember_peak,
-)
-from zoo.gym.train.loop import Job, fit
-from zoo.gym.train.need import circumstances, expected, footprints, need_of, peak_bytes
-from zoo.gym.train.order import spread
-from zoo.gym.train.origin import SYSTEM_KEY
-from zoo.gym.train.output import check_places
-from zoo.gym.train.plan import Facts, Plan, make_plan
-from zoo.gym.train.policy import load_policy, told_as_events
-from zoo.gym.train.result import finish
-from zoo.gym.train.rows import Rows, prepare_rows
-from zoo.gym.train.settings import store_settings
-from zoo.gym.train.start import (
+from zoo.gym.train.env import (
     check_same_data,
     remembered,
     remembered_count,
     stored_device,
     stored_threads,
 )
+from zoo.gym.train.footprints import (
+    circumstances,
+    expected,
+    footprint_key,
+    footprints,
+    need_of,
+    peak_bytes,
+    remember_peak,
+)
+from zoo.gym.train.loading import load_policy, told_as_events
+from zoo.gym.train.loop import Job, fit
+from zoo.gym.train.memory import Fit, available_bytes, check_fit
+from zoo.gym.train.order import spread
+from zoo.gym.train.origin import SYSTEM_KEY
+from zoo.gym.train.output import check_places
+from zoo.gym.train.plan import Facts, Plan, make_plan
+from zoo.gym.train.result import finish
+from zoo.gym.train.rows import Rows, prepare_rows
+from zoo.gym.train.settings import store_settings
 from zoo.gym.train.stored_split import run_split
 from zoo.gym.train.workspace import Workspace
 from zoo.models.folder import count_parameters

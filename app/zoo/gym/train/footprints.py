@@ -1,19 +1,21 @@
-"""What a run will need of the memory, from its plan and from what earlier runs took."""
+"""Expected memory of a planned run: the measured peak of an earlier run like it, or the formula's.
 
+A peak is kept in one file of the cache under a hash of everything known to change it. The formula
+and the refusal of a run that does not fit are in `zoo.gym.train.memory`.
+"""
+
+import hashlib
+import json
+import platform
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.config.train import TrainConfig
-from zoo.gym.paths import folders
-from zoo.gym.train.fit import (
-    Fit,
-    Need,
-    estimate,
-    footprint_key,
-    known_peak,
-)
+from zoo.gym.files import write_beside
+from zoo.gym.paths import ensure_folder, folders
+from zoo.gym.train.memory import Fit, Need, estimate
 from zoo.gym.train.plan import Plan, batch_tokens
 from zoo.gym.train.rows import Rows
 from zoo.models.folder import count_parameters, model_geometry
@@ -85,6 +87,37 @@ def expected(need: Need | None, told: Mapping[str, object]) -> Fit | None:
 def footprints() -> Path:
     """Returns the file of measured peaks."""
     return folders().cache / "footprints.json"
+
+
+def footprint_key(need: Need, circumstances: Mapping[str, object]) -> str:
+    """Returns the name under which a peak is kept.
+
+    Args:
+        need: what the formula knows.
+        circumstances: whatever else changes the peak: model, device, threads, libraries.
+    """
+    machine = f"{platform.node()} {platform.machine()} {platform.system()}"
+    facts = asdict(need) | dict(circumstances) | {"machine": machine}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def known_peak(file: Path, key: str) -> int | None:
+    """Returns the peak of an earlier run in bytes, or None; a damaged file knows nothing."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8")).get(key)
+    except (OSError, ValueError, AttributeError):
+        return None
+    return found if isinstance(found, int) and found > 0 else None
+
+
+def remember_peak(file: Path, key: str, peak_bytes: int) -> None:
+    """Keeps a measured peak for the next estimate."""
+    try:
+        kept = dict(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        kept = {}
+    ensure_folder(file.parent)
+    write_beside(file, json.dumps(kept | {key: peak_bytes}, indent=2, sort_keys=True) + "\n")
 
 
 def peak_bytes(policy: "Policy") -> int:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from zoo.gym.errors import GymWarning
-from zoo.gym.train.policy import told_as_events
+from zoo.gym.train.loading import told_as_events
 
 
 class Kept:

@@ -1,4 +1,8 @@
-"""What a run chose and saw at its start, and must find again when it goes on."""
+"""Stores what a run chose and saw at its start in `env.json`, and checks it again on resume.
+
+Threads, device, data fingerprint, base and versions of libraries. The settings are in
+`zoo.gym.train.settings`.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

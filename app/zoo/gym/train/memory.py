@@ -1,22 +1,14 @@
-"""How much memory a run will need, before it starts: arithmetic over the model's shape.
+"""Estimates the memory of a run before it starts, from the model's shape, and checks that it fits.
 
-The peak of an earlier run like this one is told in its place, but alone refuses nothing: what was
-measured once may have had another cause. The formula's factors were fitted to measured peaks of a
-0.6 B model on a CPU; its shares are told with the plan. Generation needs nothing in supervised
-training.
+The factors were fitted to measured peaks of a 0.6 B model on a CPU; the shares are reported with
+the plan. Generation needs nothing in supervised training. Measured peaks of earlier runs are in
+`zoo.gym.train.footprints`; such a peak alone refuses no run, because it may have had another cause.
 """
 
-import hashlib
-import json
-import platform
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.errors import DoesNotFitError
-from zoo.gym.files import write_beside
-from zoo.gym.paths import ensure_folder
 
 if TYPE_CHECKING:
     from zoo.models.registry import Geometry
@@ -25,7 +17,7 @@ RESERVE_BYTES = 800_000_000
 """The interpreter and the libraries, before any weight."""
 
 TILE_BYTES = 4 * 512 * 4096
-"""A tile of logits; see `zoo.backends.torch.normalise`."""
+"""A tile of logits; see `zoo.backends.torch.tiled_softmax`."""
 
 WIDTHS_A_TOKEN = 8
 """Float32 copies of each inner width that one block keeps while its gradient is formed."""
@@ -174,34 +166,3 @@ def check_fit(fit: Fit, device: str, free_bytes: int) -> str | None:
             f"{free_bytes / 1e9:.2f} GB are free on {device}: it may end for lack of memory"
         )
     return None
-
-
-def footprint_key(need: Need, circumstances: Mapping[str, object]) -> str:
-    """Returns the name under which a peak is kept.
-
-    Args:
-        need: what the formula knows.
-        circumstances: whatever else changes the peak: model, device, threads, libraries.
-    """
-    machine = f"{platform.node()} {platform.machine()} {platform.system()}"
-    facts = asdict(need) | dict(circumstances) | {"machine": machine}
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def known_peak(file: Path, key: str) -> int | None:
-    """Returns the peak of an earlier run in bytes, or None; a damaged file knows nothing."""
-    try:
-        found = json.loads(file.read_text(encoding="utf-8")).get(key)
-    except (OSError, ValueError, AttributeError):
-        return None
-    return found if isinstance(found, int) and found > 0 else None
-
-
-def remember_peak(file: Path, key: str, peak_bytes: int) -> None:
-    """Keeps a measured peak for the next estimate."""
-    try:
-        kept = dict(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        kept = {}
-    ensure_folder(file.parent)
-    write_beside(file, json.dumps(kept | {key: peak_bytes}, indent=2, sort_keys=True) + "\n")

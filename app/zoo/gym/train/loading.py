@@ -1,4 +1,4 @@
-"""The base model as a policy that learns."""
+"""Loads the base model as a policy to train, and records warnings as events of the run."""
 
 import warnings
 from collections.abc import Generator

@@ -1,23 +1,17 @@
-"""The estimate of memory: shares by hand, the refusal, and peaks that were measured."""
+"""The estimate of memory: shares by hand, and the refusal."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from zoo.gym.config import TrainConfig
 from zoo.gym.errors import DoesNotFitError
-from zoo.gym.train.fit import (
+from zoo.gym.train.memory import (
     RESERVE_BYTES,
     Need,
     adapter_parameters,
     check_fit,
     estimate,
-    footprint_key,
-    known_peak,
-    remember_peak,
 )
-from zoo.gym.train.need import circumstances
 from zoo.models.registry import Geometry, registry
 
 SMALL = Geometry(hidden=4, layers=2, heads=2, kv_heads=1, head_dim=3, ffn=5, vocab=10, tied=True)
@@ -86,16 +80,6 @@ def test_a_run_that_does_not_fit_is_refused_with_three_ways_out() -> None:
         assert lever in hint
 
 
-def test_a_measured_peak_is_found_by_the_same_need_alone(tmp_path: Path) -> None:
-    file = tmp_path / "cache" / "footprints.json"
-    key = footprint_key(LORA, {"device": "cpu"})
-    assert known_peak(file, key) is None
-    remember_peak(file, key, 123)
-    remember_peak(file, footprint_key(replace(LORA, tokens=7), {"device": "cpu"}), 456)
-    remember_peak(file, footprint_key(LORA, {"device": "cuda"}), 789)
-    assert known_peak(file, key) == 123
-
-
 def test_a_measured_peak_alone_refuses_nothing() -> None:
     fit = estimate(LORA)
     measured = replace(fit, total=9 * fit.total, source="measured", calculated=fit.total)
@@ -103,20 +87,3 @@ def test_a_measured_peak_alone_refuses_nothing() -> None:
     with pytest.raises(DoesNotFitError):
         check_fit(measured, "cpu", fit.total - 1)
     assert check_fit(replace(measured, total=5), "cpu", 5) is None
-
-
-@pytest.mark.parametrize("changed", ["device", "threads", "torch", "model", "revision", "dtype"])
-def test_a_peak_holds_for_its_circumstances_alone(changed: str) -> None:
-    from zoo.models import resolve
-
-    config = TrainConfig(model_name_or_path="zen-pico", dataset=("a",))
-    told = circumstances(config, resolve("zen-pico", offline=True), "cpu", 1, 9)
-    assert footprint_key(LORA, told) != footprint_key(LORA, told | {changed: "another"})
-
-
-def test_a_damaged_table_of_peaks_knows_nothing_and_is_replaced(tmp_path: Path) -> None:
-    file = tmp_path / "footprints.json"
-    file.write_text("[not json")
-    assert known_peak(file, "a") is None
-    remember_peak(file, "a", 5)
-    assert known_peak(file, "a") == 5
