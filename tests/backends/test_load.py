@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 from zoo.backends import load_backend
 from zoo.backends.base import LoraSpec
 from zoo.backends.torch.load import load_model, read_config
-from zoo.backends.torch.stored import repeats_head
+from zoo.backends.torch.tied_head import repeats_head
 from zoo.core.errors import GymWarning, InputError, NotAvailableError
 from zoo.models import checkpoint_files
 

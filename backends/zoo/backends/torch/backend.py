@@ -9,9 +9,9 @@ from torch import nn
 
 from zoo.backends.base import LoraSpec
 from zoo.backends.torch.adapter import add_lora, load_adapter, tell_stray
+from zoo.backends.torch.compat import checkpoint_activations
 from zoo.backends.torch.load import load_model, tensor_names
 from zoo.backends.torch.names import parameter_names
-from zoo.backends.torch.older import checkpoint_activations
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.probe import check_adapter, check_gradient, check_model
 from zoo.core.errors import GuardError, GymWarning, InputError

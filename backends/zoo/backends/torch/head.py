@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from zoo.backends.torch.older import MIXED_PRODUCTS
+from zoo.backends.torch.compat import MIXED_PRODUCTS
 
 SOFTCAPS = ("final_logit_softcapping", "logits_soft_cap", "output_logit_soft_cap")
 """What configs call the cap on logits: Gemma 2, RecurrentGemma, xLSTM."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from zoo.backends.torch.products import ProductSpeeds, measure_products
 from zoo.backends.torch.quiet import quiet
-from zoo.backends.torch.stored import repeats_head, without_head
+from zoo.backends.torch.tied_head import repeats_head, without_head
 from zoo.backends.torch.widened import computes, widen
 from zoo.core import read_header
 from zoo.core.errors import GymWarning, InputError, NotAvailableError

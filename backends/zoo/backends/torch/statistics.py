@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from zoo.backends.base import Stat
 from zoo.backends.torch.head import CHUNK_TOKENS, Head
-from zoo.backends.torch.normalise import normalise, weighted_gradients
+from zoo.backends.torch.tiled_softmax import normalise, weighted_gradients
 
 FROM_VOCABULARY = frozenset(Stat) - {Stat.VALUES}
 FROM_TEACHER = frozenset({Stat.FORWARD_KL, Stat.REVERSE_KL})

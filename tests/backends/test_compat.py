@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from zoo.backends.torch import precision
-from zoo.backends.torch.older import checkpoint_activations, reads_slices
+from zoo.backends.torch.compat import checkpoint_activations, reads_slices
 
 
 class Older(nn.Module):

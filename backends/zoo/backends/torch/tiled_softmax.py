@@ -1,11 +1,12 @@
-"""The softmax over the vocabulary, one tile of tokens and words at a time.
+"""Softmax over the vocabulary and its gradients, one tile of tokens and words at a time.
 
 Legend: N scored tokens, C tokens of a tile, W words of a tile, D hidden size, V vocabulary.
 
 The running maximum and sum of online softmax (arXiv:1805.02867) make one pass over the head
 enough: each block of words is widened to float32 once for all tokens, and the largest buffer is a
-tile that a processor's cache holds. Kept is a log-normaliser per token, and where a gradient is
-wanted the mean row of the head under the predicted probabilities.
+tile that fits into a processor's cache. The results are a log-normaliser per token and, for
+gradients, the mean row of the head under the predicted probabilities; the full matrix of logits
+is never formed.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from zoo.backends.torch.older import MIXED_PRODUCTS
+from zoo.backends.torch.compat import MIXED_PRODUCTS
 from zoo.backends.torch.precision import exact_products
 
 CPU_TILE = (512, 4096)

@@ -1,6 +1,7 @@
-"""What older torch and transformers lack, for machines whose versions are not ours to choose.
+"""Compatibility with torch and transformers older than those that zoo-gym requires.
 
-The GPU command was written for those; an installed zoo-gym has the versions that it asks for.
+The GPU command runs on machines whose versions are not ours to choose; an installed zoo-gym has
+the required ones.
 """
 
 from typing import Any

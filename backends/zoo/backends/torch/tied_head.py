@@ -1,7 +1,7 @@
-"""The tensors of a checkpoint as they lie on the disk, a tied head that is stored twice left out.
+"""Reads a checkpoint without the copy of a tied head that some files store beside the embedding.
 
-Some checkpoints repeat the embedding as `lm_head.weight`. Reading the copy would bring it into
-memory for nothing: 311 MB of zen-nano's 1.5 GB.
+Such files repeat the embedding as `lm_head.weight`, bit for bit. Reading it would cost memory for
+nothing: 311 MB of zen-nano's 1.5 GB. A head that differs from the embedding is not left out.
 """
 
 from collections.abc import Generator
@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from zoo.backends.torch.older import reads_slices
+from zoo.backends.torch.compat import reads_slices
 from zoo.core import TensorInfo, read_header
 
 HEAD = "lm_head.weight"
