@@ -10,7 +10,7 @@ from zoo.gym.cli.ending import measured
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress, event_line
 from zoo.gym.errors import GymWarning
-from zoo.gym.words import duration, figure, human_bytes
+from zoo.gym.humanize import duration, figure, human_bytes
 
 
 class Terminal(StringIO):

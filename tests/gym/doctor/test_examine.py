@@ -3,8 +3,8 @@
 import pytest
 
 from tests.gym.doctor.conftest import ALL_WELL, DEVICES, Examined, python
-from zoo.gym.doctor.examine import Report, run_patient
-from zoo.gym.doctor.patient import CHECKS
+from zoo.gym.doctor.examine import Report, run_self_test
+from zoo.gym.doctor.self_test import CHECKS
 
 
 def states(report: Report) -> list[str]:
@@ -36,7 +36,7 @@ def test_a_library_that_is_broken_is_told_in_its_own_words(examined: Examined) -
 
 
 def test_a_process_that_hangs_is_ended() -> None:
-    told = run_patient(lambda _: None, python("import time; time.sleep(600)"), limit_s=0.5)
+    told = run_self_test(lambda _: None, python("import time; time.sleep(600)"), limit_s=0.5)
     assert told.checks[0].said == "no answer in 0.5 s"
 
 

@@ -69,11 +69,11 @@ def test_the_real_report_tells_no_path_and_no_token(home: Path, words: tuple[str
     assert max(map(len, done.stdout.splitlines())) <= 80 or "--json" in words
 
 
-def whole_output(home: Path, patient: tuple[str, ...]) -> str:
+def whole_output(home: Path, argv: tuple[str, ...]) -> str:
     """Returns text and JSON of a report, as the command prints them."""
     from zoo.gym.doctor import as_json, as_lines, examine
 
-    report = examine(lambda _: None, patient)
+    report = examine(lambda _: None, argv)
     return "\n".join([*as_lines(report, {}), json.dumps(as_json(report, {}))])
 
 

@@ -33,7 +33,7 @@ def test_the_json_has_what_the_text_has(examined: Examined) -> None:
 
 def test_a_failed_self_test_ends_with_a_code(monkeypatch: pytest.MonkeyPatch) -> None:
     argv = (sys.executable, "-c", "raise SystemExit(3)")
-    monkeypatch.setattr(sys.modules["zoo.gym.doctor.examine"], "PATIENT", argv)
+    monkeypatch.setattr(sys.modules["zoo.gym.doctor.examine"], "SELF_TEST", argv)
     assert command.doctor() == EXIT_CODES[GymError]
 
 

@@ -25,8 +25,8 @@ from zoo.gym.config import TrainConfig
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.errors import InputError
 from zoo.gym.files import check_new_file, check_new_folder
+from zoo.gym.humanize import human_bytes
 from zoo.gym.jobs import Run
-from zoo.gym.words import human_bytes
 
 if TYPE_CHECKING:
     from zoo.gym.delta import DeltaReport, Origin, QualityInput

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import EXIT_CODES, GymError, InterruptedRunError
+from zoo.gym.humanize import figure
 from zoo.gym.jobs import Run, Status, read_status
-from zoo.gym.words import figure
 
 
 def finish(run: Run, status: Status, out: Output) -> int:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from zoo.gym.cli.options import Json
 from zoo.gym.cli.output import Output
-from zoo.gym.words import human_bytes
+from zoo.gym.humanize import human_bytes
 from zoo.models import PICO, Entry, cache_folder, cached_ids, pico_folder, registry
 
 

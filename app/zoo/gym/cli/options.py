@@ -8,8 +8,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from zoo.gym.errors import InputError
+from zoo.gym.humanize import human_bytes
 from zoo.gym.terminal import visible
-from zoo.gym.words import human_bytes
 
 Switch = Annotated[bool, Parameter(negative=(), show_default=False)]
 Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zoo.gym.cli.options import Json
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import InputError
-from zoo.gym.words import human_bytes
+from zoo.gym.humanize import human_bytes
 from zoo.models import Entry, family_entry
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from zoo.gym.cli.output import Output
+from zoo.gym.humanize import duration, figure, human_bytes
 from zoo.gym.jobs import Event
-from zoo.gym.words import duration, figure, human_bytes
 
 if TYPE_CHECKING:
     from zoo.gym.delta import Passed, Watch

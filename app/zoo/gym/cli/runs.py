@@ -13,8 +13,8 @@ from zoo.gym.cli.options import Json, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress, event_line
 from zoo.gym.errors import EXIT_CODES, GymError, InputError
+from zoo.gym.humanize import human_bytes
 from zoo.gym.terminal import json_line
-from zoo.gym.words import human_bytes
 
 _ANSWER_S = 1.0
 CHANGES = Parameter(name="--set", metavar="KEY=VALUE", negative=(), show_default=False)

@@ -1,8 +1,8 @@
-"""What this machine can do, told to a person or for a report of a mistake.
+"""Reports what this machine can do, for its user and for bug reports.
 
-Each file examines one thing; `examine` puts them together. Arithmetic happens in a process of its
-own (`patient.py`), so that a library that crashes is a finding and not the end of the doctor. What
-leaves here went through `privacy.py`: no path below the home folder, no token.
+Each file examines one thing; `examine` collects the results. The self-test runs in a process of its
+own (`self_test.py`), so that a library that crashes is reported and does not end the doctor. Every
+report goes through `privacy.py`: it has no path below the home folder, and no token.
 """
 
 from zoo.gym.doctor.examine import Report, examine

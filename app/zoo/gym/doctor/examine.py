@@ -1,4 +1,8 @@
-"""Puts the findings together; starts the process that is examined and reads what it tells."""
+"""Collects everything that the doctor reports, and runs the self-test in a process of its own.
+
+A self-test that crashes or hangs is a finding too. The parts of the report come from the modules
+beside this one.
+"""
 
 import json
 import signal
@@ -10,17 +14,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any, cast
 
+from zoo.gym.doctor.capacity import Job, jobs
 from zoo.gym.doctor.disk import Place, places
 from zoo.gym.doctor.extras import Missing, missing_extras, missing_torch
-from zoo.gym.doctor.family import Model, models
-from zoo.gym.doctor.fits import Job, jobs
 from zoo.gym.doctor.kernels import Kernels, kernels
 from zoo.gym.doctor.machine import Machine, machine
-from zoo.gym.doctor.patient import CHECKS
+from zoo.gym.doctor.models import Model, models
 from zoo.gym.doctor.privacy import scrub
-from zoo.gym.words import human_bytes
+from zoo.gym.doctor.self_test import CHECKS
+from zoo.gym.humanize import human_bytes
 
-PATIENT = (sys.executable, "-P", "-m", "zoo.gym.doctor.patient")
+SELF_TEST = (sys.executable, "-P", "-m", "zoo.gym.doctor.self_test")
 
 LIMIT_S = 600.0
 """How long the self-test may take: a card that hangs must not hang the doctor."""
@@ -46,8 +50,8 @@ class Check:
 
 
 @dataclass
-class Told:
-    """What the examined process has told so far; `current` is the check that it is at."""
+class Findings:
+    """What the self-test has reported so far; `current` is the check in progress."""
 
     devices: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     products: str | None = None
@@ -84,21 +88,21 @@ def examine(progress: Progress, argv: Sequence[str] | None = None) -> Report:
     """Looks at the machine and runs the self-test, offline.
 
     Args:
-        progress: told what is tried next.
-        argv: starts the process that is examined; None takes `PATIENT`.
+        progress: called with the name of each check.
+        argv: starts the self-test; None takes `SELF_TEST`.
     """
-    found, told = machine(), run_patient(progress, argv or PATIENT)
-    device = told.devices[0]["name"] if told.devices else "cpu"
-    free_bytes = found.available_bytes if told.free_bytes is None else told.free_bytes
-    torch = missing_torch(gpu=found.gpu, cuda_built=told.cuda_built, device=device)
+    found, findings = machine(), run_self_test(progress, argv or SELF_TEST)
+    device = findings.devices[0]["name"] if findings.devices else "cpu"
+    free_bytes = found.available_bytes if findings.free_bytes is None else findings.free_bytes
+    torch = missing_torch(gpu=found.gpu, cuda_built=findings.cuda_built, device=device)
     report = Report(
-        ok=all(check.state == "ok" for check in told.checks),
+        ok=all(check.state == "ok" for check in findings.checks),
         machine=found,
         kernels=kernels(),
-        products=told.products,
-        devices=tuple(told.devices),
+        products=findings.products,
+        devices=tuple(findings.devices),
         jobs=jobs(device, free_bytes),
-        checks=tuple(told.checks),
+        checks=tuple(findings.checks),
         disk=places(),
         models=models(),
         missing=(*torch, *missing_extras()),
@@ -106,23 +110,25 @@ def examine(progress: Progress, argv: Sequence[str] | None = None) -> Report:
     return scrub(report)
 
 
-def run_patient(progress: Progress, argv: Sequence[str], limit_s: float = LIMIT_S) -> Told:
-    """Runs the examined process to its end, and returns what it told."""
-    told = Told()
+def run_self_test(progress: Progress, argv: Sequence[str], limit_s: float = LIMIT_S) -> Findings:
+    """Runs the self-test to its end, and returns what it reported."""
+    findings = Findings()
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
-        code, late = listen(told, progress, argv, log, limit_s)
+        code, late = listen(findings, progress, argv, log, limit_s)
         log.seek(0)
         lines = [line.strip() for line in log if line.strip()]
     if code:
-        said = told.failed or (f"no answer in {limit_s:g} s" if late else how_ended(code, lines))
-        told.checks.append(Check(told.current, "failed", said, None))
-    tried = {check.name for check in told.checks}
-    told.checks += [Check(name, "not tried", "", None) for name in CHECKS if name not in tried]
-    return told
+        said = findings.failed or (
+            f"no answer in {limit_s:g} s" if late else how_ended(code, lines)
+        )
+        findings.checks.append(Check(findings.current, "failed", said, None))
+    tried = {check.name for check in findings.checks}
+    findings.checks += [Check(name, "not tried", "", None) for name in CHECKS if name not in tried]
+    return findings
 
 
 def listen(
-    told: Told, progress: Progress, argv: Sequence[str], log: IO[str], limit_s: float
+    findings: Findings, progress: Progress, argv: Sequence[str], log: IO[str], limit_s: float
 ) -> tuple[int, bool]:
     """Reads what a process writes until it ends; returns its code and whether it took too long."""
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, text=True) as process:
@@ -130,29 +136,29 @@ def listen(
         timer.start()
         try:
             for line in cast("IO[str]", process.stdout):
-                hear(told, json.loads(line), progress)
+                record(findings, json.loads(line), progress)
             return process.wait(), timer.finished.is_set()
         finally:
             timer.cancel()
             process.kill()
 
 
-def hear(told: Told, fields: dict[str, Any], progress: Progress) -> None:
-    """Takes one object that the examined process wrote."""
+def record(findings: Findings, fields: dict[str, Any], progress: Progress) -> None:
+    """Records one object that the self-test wrote."""
     if "begin" in fields:
-        told.current = str(fields["begin"])
-        progress(f"self-test: {told.current}")
+        findings.current = str(fields["begin"])
+        progress(f"self-test: {findings.current}")
     elif "done" in fields:
-        told.checks.append(Check(fields["done"], "ok", fields["said"], fields["seconds"]))
+        findings.checks.append(Check(fields["done"], "ok", fields["said"], fields["seconds"]))
     elif "failed" in fields:
-        told.failed = str(fields["failed"])
+        findings.failed = str(fields["failed"])
     else:
-        told.devices, told.products = fields["devices"], fields.get("products")
-        told.cuda_built, told.free_bytes = fields["cuda_built"], fields["free_bytes"]
+        findings.devices, findings.products = fields["devices"], fields.get("products")
+        findings.cuda_built, findings.free_bytes = fields["cuda_built"], fields["free_bytes"]
 
 
 def how_ended(code: int, log: Sequence[str]) -> str:
-    """Returns how a process that told nothing itself came to its end."""
+    """Returns how a process ended that reported no failure itself."""
     if code < 0:
         names = {number.value: number.name for number in signal.Signals}
         return f"the process was ended by {names.get(-code, f'signal {-code}')}"

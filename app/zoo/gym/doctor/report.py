@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from zoo.gym.doctor.capacity import RANK, TOKENS, Job
 from zoo.gym.doctor.examine import Check, Report, short
 from zoo.gym.doctor.extras import Missing
-from zoo.gym.doctor.family import Model
-from zoo.gym.doctor.fits import RANK, TOKENS, Job
+from zoo.gym.doctor.models import Model
 
 WIDTH = 80
 NAME = 14

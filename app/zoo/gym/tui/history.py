@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from zoo.gym.humanize import figure
 from zoo.gym.jobs import Event, Status
 from zoo.gym.jobs.state import fold
-from zoo.gym.words import figure
 
 Point: TypeAlias = tuple[int, float]
 """A step and a loss in nats per learned token."""

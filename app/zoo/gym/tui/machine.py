@@ -5,8 +5,8 @@ import platform
 import shutil
 from pathlib import Path
 
+from zoo.gym.humanize import human_bytes
 from zoo.gym.paths import folders
-from zoo.gym.words import human_bytes
 from zoo.models import PICO, cached_ids, registry
 
 

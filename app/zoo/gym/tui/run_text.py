@@ -1,9 +1,9 @@
 """What the screen of a run says, in words; no widget in here."""
 
+from zoo.gym.humanize import duration, figure
 from zoo.gym.jobs import Run, State
 from zoo.gym.tui.history import History
 from zoo.gym.tui.widgets.meters import Meter
-from zoo.gym.words import duration, figure
 
 _ASKED = {
     "pause": "pausing after this step",

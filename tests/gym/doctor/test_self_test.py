@@ -11,7 +11,7 @@ import torch
 from zoo.backends.base import Rollout
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.core.selftest import Verdict
-from zoo.gym.doctor import patient
+from zoo.gym.doctor import self_test
 from zoo.gym.errors import GymError
 from zoo.models import pico_folder
 
@@ -19,20 +19,20 @@ from zoo.models import pico_folder
 def test_the_stored_score_is_what_plain_transformers_finds() -> None:
     from transformers import AutoModelForCausalLM
 
-    batch = patient.rows()
+    batch = self_test.rows()
     model: Any = AutoModelForCausalLM.from_pretrained(pico_folder(), dtype=torch.float32)
     with torch.no_grad():
         logits_BTV = model(torch.from_numpy(batch.ids_BT)).logits
     ids_BT1 = torch.from_numpy(batch.ids_BT)[:, 1:, None]
     logprobs_BT = logits_BTV[:, :-1].log_softmax(-1).gather(-1, ids_BT1)[..., 0].numpy()
     found = -logprobs_BT[batch.loss_mask_BT[:, 1:]].mean()
-    assert abs(found - patient.SCORE_NATS) < 1e-4
+    assert abs(found - self_test.SCORE_NATS) < 1e-4
 
 
 def test_every_check_goes_well_here() -> None:
     told: list[Mapping[str, object]] = []
-    patient.self_test(told.append)
-    assert [line["done"] for line in told if "done" in line] == list(patient.CHECKS)
+    self_test.run_checks(told.append)
+    assert [line["done"] for line in told if "done" in line] == list(self_test.CHECKS)
 
 
 def test_an_instruction_set_that_gives_other_bytes_is_found(
@@ -41,19 +41,19 @@ def test_an_instruction_set_that_gives_other_bytes_is_found(
     wrong = Verdict("avx2", 3, "signs: bits at (0, 1): expected 1, got 2")
     monkeypatch.setattr("zoo.core.selftest.self_test", lambda: (wrong,))
     with pytest.raises(GymError, match=r"avx2: signs: bits at \(0, 1\): expected 1, got 2"):
-        patient.self_test(lambda _: None)
+        self_test.run_checks(lambda _: None)
 
 
 def test_a_machine_that_scores_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patient, "loss", lambda *_: patient.SCORE_NATS + 0.01)
+    monkeypatch.setattr(self_test, "loss", lambda *_: self_test.SCORE_NATS + 0.01)
     with pytest.raises(GymError, match=r"expected 10\.6966 nats a token, got 10\.7066"):
-        patient.self_test(lambda _: None)
+        self_test.run_checks(lambda _: None)
 
 
 def test_a_step_that_moves_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TorchPolicy, "optimizer_step", lambda *_: None)
     with pytest.raises(GymError, match="expected a step to change weights"):
-        patient.self_test(lambda _: None)
+        self_test.run_checks(lambda _: None)
 
 
 def test_a_draw_that_scores_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +65,7 @@ def test_a_draw_that_scores_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(TorchPolicy, "generate", otherwise)
     with pytest.raises(GymError, match=r"scores as drawn, got 0\.0100 apart"):
-        patient.self_test(lambda _: None)
+        self_test.run_checks(lambda _: None)
 
 
 def test_a_reader_that_takes_damaged_deltas_is_found(
@@ -74,5 +74,5 @@ def test_a_reader_that_takes_damaged_deltas_is_found(
     file = tmp_path / "d"
     file.write_bytes(b"ab")
     monkeypatch.setattr("zoo.gym.delta.load_delta", lambda _: None)
-    assert not patient.refuses_flipped_bit(file)
+    assert not self_test.refuses_flipped_bit(file)
     assert file.read_bytes() == b"ac"  # b is 0x62, c is 0x63

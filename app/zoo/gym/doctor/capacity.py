@@ -1,4 +1,4 @@
-"""Which trainings fit into the memory that is free now, as the estimate before a run says."""
+"""Says which trainings fit into the free memory, by the estimate of `zoo.gym.train.memory`."""
 
 from dataclasses import dataclass
 

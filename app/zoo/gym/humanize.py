@@ -1,4 +1,4 @@
-"""Figures as people read them; commands and app say them alike."""
+"""Formats sizes, numbers and times for people, the same in commands and app."""
 
 
 def human_bytes(count: int) -> str:

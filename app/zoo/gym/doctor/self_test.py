@@ -1,7 +1,8 @@
-"""The process that is examined: `python -m zoo.gym.doctor.patient`, one JSON object a line.
+"""Tests this installation with zen-pico: kernels, loading, scoring, training, generation, a delta.
 
-It trains, answers and codes a delta with zen-pico for real. What goes wrong ends it: a finding of
-ours with a sentence, anything else as it would end any program; `examine.py` tells both.
+Runs as `python -m zoo.gym.doctor.self_test`, a process of its own, and writes one JSON object a
+line. A failed check ends it with a sentence; a crash ends it as it would any program, and
+`examine.py` reports either.
 """
 
 import json
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from zoo.backends.base import Backend, Batch, Policy
 
 Emit = Callable[[Mapping[str, object]], None]
-Tell = Callable[[str], None]
+Log = Callable[[str], None]
 
 CHECKS = ("kernels", "load", "score", "train", "generate", "delta")
 """What is tried, in this order."""
@@ -43,7 +44,7 @@ KEPT = 0.75
 
 
 def main() -> int:
-    """Tells devices and checks on stdout; returns 1 after a check that failed."""
+    """Reports devices and checks on stdout; returns 1 after a check that failed."""
     stream = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     # What a library prints must not be taken for a line of ours.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -54,16 +55,16 @@ def main() -> int:
     go_offline()
     try:
         with no_network():
-            tell_devices(emit)
-            self_test(emit)
+            report_devices(emit)
+            run_checks(emit)
     except GymError as error:
         emit({"failed": error.message})
         return 1
     return 0
 
 
-def tell_devices(emit: Emit) -> None:
-    """Tells which device is used and why, the others and why not, and its free memory."""
+def report_devices(emit: Emit) -> None:
+    """Reports which device is used and why, the others and why not, and its free memory."""
     import torch
 
     from zoo.backends.detect import detect
@@ -91,33 +92,33 @@ def products() -> str:
     return f"{found.describe()}: 16-bit weights are multiplied {way}"
 
 
-def self_test(emit: Emit) -> None:
+def run_checks(emit: Emit) -> None:
     """Runs every check on the device that training takes.
 
     Raises:
         GymError: a check found something wrong.
     """
-    with check(emit, "kernels") as tell:
-        kernels(tell)
-    with check(emit, "load") as tell:
+    with check(emit, "kernels") as log:
+        kernels(log)
+    with check(emit, "load") as log:
         from zoo.backends import load_backend
 
         backend = load_backend()
-        policy = load(backend, tell)
+        policy = load(backend, log)
         batch = rows()
-    with check(emit, "score") as tell:
-        score(policy, batch, tell)
-    with check(emit, "train") as tell:
-        train(policy, batch, tell)
-    with check(emit, "generate") as tell:
-        generate(policy, tell)
-    with check(emit, "delta") as tell, tempfile.TemporaryDirectory(prefix="zoo-gym-") as scratch:
-        round_trip(backend, policy, batch, Path(scratch), tell)
+    with check(emit, "score") as log:
+        score(policy, batch, log)
+    with check(emit, "train") as log:
+        train(policy, batch, log)
+    with check(emit, "generate") as log:
+        generate(policy, log)
+    with check(emit, "delta") as log, tempfile.TemporaryDirectory(prefix="zoo-gym-") as scratch:
+        round_trip(backend, policy, batch, Path(scratch), log)
 
 
 @contextmanager
-def check(emit: Emit, name: str) -> Generator[Tell]:
-    """Tells that a check begins and how it ended; the block gives the sentence."""
+def check(emit: Emit, name: str) -> Generator[Log]:
+    """Reports that a check begins and how it ended; the block logs its sentence."""
     sentence: list[str] = []
     emit({"begin": name})
     since = time.monotonic()
@@ -125,7 +126,7 @@ def check(emit: Emit, name: str) -> Generator[Tell]:
     emit({"done": name, "said": sentence[0], "seconds": round(time.monotonic() - since, 2)})
 
 
-def kernels(tell: Tell) -> None:
+def kernels(log: Log) -> None:
     """Compares every instruction set of the core with its plain definition."""
     from zoo.core import self_test as test_kernels
 
@@ -134,10 +135,10 @@ def kernels(tell: Tell) -> None:
         expect(verdict.ok, f"{verdict.isa}: {verdict.difference}")
     names = ", ".join(verdict.isa for verdict in verdicts if verdict.isa != "scalar")
     compared = f"{verdicts[0].checked} results"
-    tell(f"{names}: the bytes of scalar in {compared}" if names else f"scalar alone, {compared}")
+    log(f"{names}: the bytes of scalar in {compared}" if names else f"scalar alone, {compared}")
 
 
-def load(backend: "Backend", tell: Tell) -> "Policy":
+def load(backend: "Backend", log: Log) -> "Policy":
     """Loads zen-pico with a new adapter."""
     from zoo.backends.base import LoraSpec
 
@@ -145,7 +146,7 @@ def load(backend: "Backend", tell: Tell) -> "Policy":
     known = next(entry.parameters for entry in registry() if entry.alias == PICO)
     count = policy.parameter_count()
     expect(count == known, f"expected {known} parameters, got {count}")
-    tell(f"{count:,} parameters on {backend.name}")
+    log(f"{count:,} parameters on {backend.name}")
     return policy
 
 
@@ -161,15 +162,15 @@ def rows() -> "Batch":
     return collate(examples, {WINDOW_TOKENS: sum(int(row.mask.sum()) for row in examples)})
 
 
-def score(policy: "Policy", batch: "Batch", tell: Tell) -> None:
+def score(policy: "Policy", batch: "Batch", log: Log) -> None:
     """Compares a loss with the stored one."""
     found = loss(policy, batch)
     near = abs(found - SCORE_NATS) <= TOLERANCE
     expect(near, f"expected {SCORE_NATS:.4f} nats a token, got {found:.4f}")
-    tell(f"{found:.4f} nats a token, as stored")
+    log(f"{found:.4f} nats a token, as stored")
 
 
-def train(policy: "Policy", batch: "Batch", tell: Tell) -> None:
+def train(policy: "Policy", batch: "Batch", log: Log) -> None:
     """Takes one step and looks at the weights before and after, and at the base."""
     from zoo.gym.objectives.sft import SupervisedLoss
 
@@ -183,11 +184,11 @@ def train(policy: "Policy", batch: "Batch", tell: Tell) -> None:
     with policy.reference() as reference:
         kept = loss(reference, batch)
     expect(abs(kept - base) <= TOLERANCE, f"expected an untouched base, got {base} -> {kept}")
-    tell(f"one step moved {moved:,} weights, loss {base:.2f} -> {after:.2f}, base untouched")
+    log(f"one step moved {moved:,} weights, loss {base:.2f} -> {after:.2f}, base untouched")
 
 
-def generate(policy: "Policy", tell: Tell) -> None:
-    """Answers a prompt, and scores the answer: both must say the same of each token."""
+def generate(policy: "Policy", log: Log) -> None:
+    """Answers a prompt, and scores the answer: the log-probabilities of each token must agree."""
     import numpy as np
 
     from zoo.backends.base import Batch, Sampling, Stat
@@ -202,11 +203,11 @@ def generate(policy: "Policy", tell: Tell) -> None:
     scored = policy.score(whole, frozenset({Stat.LOGPROBS}))[Stat.LOGPROBS][0, len(prompt) :]
     apart = float(np.abs(scored - np.array(answer.logprobs)).max())
     expect(apart <= TOLERANCE, f"expected an answer that scores as drawn, got {apart:.4f} apart")
-    tell(f"{len(answer.ids)} tokens, each scored as it was drawn")
+    log(f"{len(answer.ids)} tokens, each scored as it was drawn")
 
 
 def round_trip(
-    backend: "Backend", policy: "Policy", batch: "Batch", folder: Path, tell: Tell
+    backend: "Backend", policy: "Policy", batch: "Batch", folder: Path, log: Log
 ) -> None:
     """Makes a delta of the step, loads it again, and offers it with one bit flipped."""
     from zoo.gym.delta import create_delta, delta_model, load_delta
@@ -221,11 +222,11 @@ def round_trip(
     kept = (before - found) / (before - loss(policy, batch))
     expect(kept >= KEPT, f"expected at least {KEPT:.0%} of the step kept, got {kept:.0%}")
     expect(refuses_flipped_bit(file), "expected a damaged delta to be refused, got it loaded")
-    tell(f"2-bit file of {report.file_bytes:,} bytes keeps {kept:.0%} of the step")
+    log(f"2-bit file of {report.file_bytes:,} bytes keeps {kept:.0%} of the step")
 
 
 def refuses_flipped_bit(file: Path) -> bool:
-    """Flips the last bit of a delta file and says whether it is refused."""
+    """Flips the last bit of a delta file and returns whether it is refused."""
     from zoo.gym.delta import load_delta
     from zoo.gym.errors import InputError
 

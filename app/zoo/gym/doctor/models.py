@@ -1,4 +1,4 @@
-"""Which models of the zen family are on this machine, and how to get the others."""
+"""Lists the models of the zen family that are on this machine, and how to get the others."""
 
 from dataclasses import dataclass
 
