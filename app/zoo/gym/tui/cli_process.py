@@ -3,9 +3,11 @@
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias, cast
 
 from zoo.gym.errors import GymError
@@ -26,8 +28,8 @@ def start_command(words: Sequence[str], *, stderr: int) -> Command:
 
 
 def end_command(process: Command) -> None:
-    """Ends a command that still runs; a run's worker is no part of it and goes on."""
-    process.kill()
+    """Ends a command and what it started; a run's worker has a session of its own and stays."""
+    _kill(process)
     process.wait()
     if process.stdout is not None:
         process.stdout.close()
@@ -48,7 +50,7 @@ async def ask_command(words: Sequence[str], *, finish: bool = False) -> dict[str
         output, noise = await asyncio.to_thread(process.communicate)
     except asyncio.CancelledError:
         if not finish:
-            process.kill()  # the thread that waits for it takes what is left and its exit code
+            _kill(process)  # the thread that waits for it takes what is left and its exit code
         raise
     lines = output.decode("utf-8", "replace").splitlines()
     try:
@@ -60,3 +62,14 @@ async def ask_command(words: Sequence[str], *, finish: bool = False) -> dict[str
     if error := answer.get("error"):
         raise GymError(error["message"], hint=error["hint"])
     return answer
+
+
+def _kill(process: Command) -> None:
+    """Kills a command with its children, which would keep the pipe open and a reader waiting."""
+    if process.poll() is not None:
+        return
+    if sys.platform == "win32":
+        process.kill()
+    else:
+        with suppress(ProcessLookupError, PermissionError):  # it ended in between
+            os.killpg(process.pid, signal.SIGKILL)

@@ -7,16 +7,16 @@ from typing import ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 from textual.widgets import Footer, Log, Static
 
 from zoo.gym.terminal import visible
 from zoo.gym.tui.cli_process import Command, end_command, start_command
 from zoo.gym.tui.dialogs.confirm import ConfirmDialog
+from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.widgets.bar import Bar
 
 
-class CommandScreen(Screen[None]):
+class CommandScreen(GymScreen):
     """Runs a command to its end; leaving earlier asks first.
 
     Args:

@@ -7,7 +7,6 @@ from typing import ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.events import Paste
-from textual.screen import Screen
 from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -17,6 +16,7 @@ from zoo.gym.terminal import visible
 from zoo.gym.tui.app import app_of
 from zoo.gym.tui.machine import machine_line, models_elsewhere, models_here
 from zoo.gym.tui.paste import pasted_path
+from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.lists import Choices
 
@@ -27,7 +27,7 @@ MOST_RUNS = 3
 SILENCE = "Nothing leaves this machine; nothing is fetched here without your yes."
 
 
-class HomeScreen(Screen[None]):
+class HomeScreen(GymScreen):
     """Tells what is here and offers the next steps as a list."""
 
     HELP = """

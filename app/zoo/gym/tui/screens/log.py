@@ -4,14 +4,15 @@ import asyncio
 from pathlib import Path
 from typing import ClassVar
 
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 from textual.widgets import Footer, Log
 
 from zoo.gym.jobs import Run
 from zoo.gym.terminal import visible
 from zoo.gym.tui.app import app_of
+from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.widgets.bar import Bar
 
 MOST_LINES = 2000
@@ -19,7 +20,7 @@ _TAIL_BYTES = 400_000
 EMPTY = "The worker has printed nothing, which is the usual thing: it prints only what goes wrong."
 
 
-class LogScreen(Screen[None]):
+class LogScreen(GymScreen):
     """Shows the end of `worker.log` and what is added to it.
 
     Args:
@@ -47,17 +48,23 @@ class LogScreen(Screen[None]):
         yield Log(max_lines=MOST_LINES, id="log")
         yield Footer(show_command_palette=False)
 
-    async def on_mount(self) -> None:
+    def on_mount(self) -> None:
         """Shows what is there and looks again from time to time."""
-        await self._look()
-        if not self._offset:
-            self.query_one(Log).write_line(EMPTY)
-        self.set_interval(app_of(self).redraw_s, self._look)
+        self._follow()
 
     def action_copy(self) -> None:
         """Puts the shown text on the clipboard."""
         self.app.copy_to_clipboard("\n".join(self.query_one(Log).lines))
         self.notify("copied")
+
+    @work
+    async def _follow(self) -> None:
+        await self._look()
+        if not self._offset:
+            self.query_one(Log).write_line(EMPTY)
+        while True:
+            await asyncio.sleep(app_of(self).redraw_s)
+            await self._look()
 
     async def _look(self) -> None:
         text, offset = await asyncio.to_thread(read_behind, self.run.worker_log, self._offset)

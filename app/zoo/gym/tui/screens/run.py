@@ -8,7 +8,6 @@ from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from zoo.gym.errors import GymError
@@ -21,6 +20,7 @@ from zoo.gym.tui import run_actions
 from zoo.gym.tui.app import app_of
 from zoo.gym.tui.history import History, meaning
 from zoo.gym.tui.run_text import headline, last_notes, meters, what_next
+from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.chart import LossChart
 from zoo.gym.tui.widgets.meters import Meters, bar
@@ -28,7 +28,7 @@ from zoo.gym.tui.widgets.meters import Meters, bar
 _CHECK_EVERY = 4  # looks at the process once in so many looks at the log
 
 
-class RunScreen(Screen[None]):
+class RunScreen(GymScreen):
     """Follows a run by its event log, from its first step on, whoever started it and when.
 
     Args:
@@ -145,7 +145,7 @@ The run does not need this window: close it, and open the run again later.
         self._show()
         while True:
             await asyncio.sleep(app_of(self).redraw_s)
-            if await self._look() and self.is_attached:
+            if await self._look():
                 self._show()
 
     async def _look(self) -> bool:

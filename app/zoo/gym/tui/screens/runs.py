@@ -9,7 +9,6 @@ from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Paste
-from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from zoo.gym.errors import GymError
@@ -18,6 +17,7 @@ from zoo.gym.terminal import visible
 from zoo.gym.tui import run_actions
 from zoo.gym.tui.app import app_of
 from zoo.gym.tui.paste import pasted_path
+from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.lists import RowTable
 
@@ -29,7 +29,7 @@ LOADING = "Reading the runs ..."
 EMPTY = "No runs yet. Press n to start one from a file of examples, or drop the file here."
 
 
-class RunsScreen(Screen[None]):
+class RunsScreen(GymScreen):
     """Lists the runs and steers the one under the cursor."""
 
     HELP = """

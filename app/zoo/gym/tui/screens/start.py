@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.events import Paste
-from textual.screen import Screen
 from textual.widgets import Button, Footer, Input, RadioButton, RadioSet, Static
 
 from zoo.gym.errors import GymError
@@ -18,6 +17,7 @@ from zoo.gym.tui.app import app_of
 from zoo.gym.tui.cli_process import ask_command
 from zoo.gym.tui.machine import models_elsewhere, models_here
 from zoo.gym.tui.paste import pasted_path
+from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.inspection import inspection_words
 
@@ -36,7 +36,7 @@ class PathInput(Input):
         event.prevent_default()
 
 
-class StartScreen(Screen[None]):
+class StartScreen(GymScreen):
     """Four short parts from the top: examples, model, settings, start.
 
     Args:
@@ -186,7 +186,7 @@ class StartScreen(Screen[None]):
             answer = await ask_command([*self.words(), "--offline", "--detach"], finish=True)
         except GymError as error:
             self._starting = False
-            if self.is_attached:
+            if self.is_running:
                 button.label, button.disabled = "Start training", False
                 self._problem(error)
             else:

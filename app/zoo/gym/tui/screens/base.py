@@ -1,0 +1,14 @@
+"""The screen that every other one is."""
+
+from textual.screen import Screen
+
+
+class GymScreen(Screen[None]):
+    """A screen whose workers end before its widgets do.
+
+    Textual cancels a screen's workers only after it has removed the widgets. A worker that was
+    waiting for a thread could continue in between, find no widget to write to, and end the app.
+    """
+
+    def _on_prune(self) -> None:
+        self.workers.cancel_node(self)
