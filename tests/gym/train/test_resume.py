@@ -11,7 +11,7 @@ from tests.gym.tui.fakes import rows_file
 from zoo.gym.config import TrainConfig, dump_config
 from zoo.gym.errors import GymError, InputError, InterruptedRunError
 from zoo.gym.jobs import Run, create_run, tail_events
-from zoo.gym.jobs.actions import finish, resume
+from zoo.gym.jobs.actions import finish, park, resume
 from zoo.gym.jobs.lock import locked
 from zoo.gym.train.env import stored_device
 from zoo.gym.train.schedule import learning_rate
@@ -128,3 +128,29 @@ def test_a_run_without_a_whole_checkpoint_or_its_split_does_not_start_over(run: 
     (run.folder / "split.json").unlink()
     with pytest.raises(InputError, match="the split that the run wrote at its start, got no file"):
         resume(run)
+
+
+def test_checkpoints_of_the_model_alone_are_finished_and_not_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    rows = (str(rows_file(tmp_path)),)
+    config = TrainConfig(
+        model_name_or_path="zen-pico", dataset=rows, max_steps=4, save_only_model=True
+    )
+    run = create_run(dump_config(config), {"settings": config.model_dump(mode="json")})
+    with pytest.raises(InterruptedRunError):
+        run_session(config, run, leave_behind(run, 2))
+    *_, checkpoint = sorted(run.checkpoints.glob("step-*"))
+    names = {file.name for file in checkpoint.iterdir()}
+    assert names == {"manifest.json", "model-only.safetensors", "progress.json"}
+    run.events.emit("end", state="interrupted", exit_code=5)
+    for act in (resume, park):
+        with pytest.raises(InputError, match="save_only_model") as told:
+            act(run)
+        assert "zoo-gym runs finish r0001" in str(told.value.hint)
+    with pytest.raises(InputError, match="got the model alone: save_only_model is true"):
+        run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
+    change_settings(run.config_file, run.env_file, ["max_steps=2"], 2)
+    found = run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
+    assert found["metrics"]["best_step"] == 2  # type: ignore[index]

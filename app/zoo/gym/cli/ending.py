@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import EXIT_CODES, GymError, InterruptedRunError
 from zoo.gym.humanize import figure
-from zoo.gym.jobs import Run, Status, read_status
+from zoo.gym.jobs import Run, Status, keeps_only_model, read_status
 
 
 def finish(run: Run, status: Status, out: Output) -> int:
@@ -22,8 +22,15 @@ def finish(run: Run, status: Status, out: Output) -> int:
     hint = status.hint
     if resumable:
         message = f"run '{run.id}' was interrupted: {message}"
-        hint = hint or f"go on with it: zoo-gym runs resume {run.id}"
+        hint = hint or how_to_go_on(run, status)
     return fail(out, answer, message, hint, code)
+
+
+def how_to_go_on(run: Run, status: Status) -> str:
+    """Returns the hint for a run that was interrupted."""
+    if status.saved and keeps_only_model(run):
+        return f"make a result of its best step: zoo-gym runs finish {run.id}"
+    return f"go on with it: zoo-gym runs resume {run.id}"
 
 
 def fail(

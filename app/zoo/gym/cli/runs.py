@@ -187,7 +187,8 @@ def _await_rest(run: jobs.Run, out: Output, *, held: bool) -> int:
     status = _wait_for_rest(run, held=held)
     out.answer(f"run {run.id} is {status.state} at step {status.step}")
     if status.state == "interrupted":
-        out.say(f"  zoo-gym runs resume {run.id}    goes on with it")
+        if not (status.saved and jobs.keeps_only_model(run)):
+            out.say(f"  zoo-gym runs resume {run.id}    goes on with it")
         out.say(f"  zoo-gym runs finish {run.id}    makes a result of its best step")
     out.result({"run": run.id, "state": status.state, "step": status.step})
     return 0

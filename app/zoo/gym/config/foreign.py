@@ -67,7 +67,6 @@ MISSING = {
     "reward": "reinforcement learning does not exist yet",
     "reward_model": "reinforcement learning does not exist yet",
     "rope_scaling": "stretching the context does not exist yet",
-    "save_only_model": "a checkpoint holds all that a resume needs",
     "save_total_limit": "the number of kept checkpoints cannot be set yet",
     "streaming": "streamed data does not exist yet",
     "system": "a system prompt for all rows does not exist yet: expected it in the rows",

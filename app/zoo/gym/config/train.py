@@ -236,6 +236,11 @@ class TrainConfig(BaseModel):
         ge=1,
         description="steps between two checkpoints",
     )
+    save_only_model: bool = Field(
+        default=False,
+        description="checkpoints hold the model without the optimizer's state: they are smaller,"
+        " and a run cannot be resumed from them, only finished",
+    )
     report_to: Literal["none"] = Field(
         default="none",
         description="trackers told of the run",

@@ -6,6 +6,7 @@ pause or stop it. The layout, the events and the states are in docs/reference/ru
 
 from zoo.gym.jobs.actions import check_answers as check_answers
 from zoo.gym.jobs.actions import finish as finish
+from zoo.gym.jobs.actions import keeps_only_model as keeps_only_model
 from zoo.gym.jobs.actions import kill as kill
 from zoo.gym.jobs.actions import park as park
 from zoo.gym.jobs.actions import pause as pause

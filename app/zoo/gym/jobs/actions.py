@@ -42,8 +42,16 @@ def park(run: Run) -> None:
 
     Raises:
         GymError: the run has no worker, or one that is stopped from outside.
+        InputError: its checkpoints hold the model alone, so it could not be resumed.
         StorageError: the run folder cannot be written.
     """
+    if keeps_only_model(run):
+        raise InputError(
+            f"cannot park run '{run.id}': expected one that can be resumed, got one with "
+            "save_only_model, whose checkpoints hold no optimizer state",
+            hint=f"zoo-gym runs pause {run.id} keeps its process, zoo-gym runs finish {run.id} "
+            "ends it",
+        )
     _ask(run, "park")
 
 
@@ -129,7 +137,7 @@ def resume(
     if not status.live:
         if not changes:
             _settle(run, ())  # an edit explains more than what follows from it
-        step = _step_found(run, status)
+        step = _step_found(run, status, changes)
         launch(run, before=partial(_prepare, run, changes, step), wait_s=wait_s, entry=entry)
         return replace(status, step=step)
     pending = run.control.pending()
@@ -171,11 +179,23 @@ def finish(run: Run, *, wait_s: float = FIRST_EVENT_S) -> Status:
     return resume(run, [f"max_steps={step}"], wait_s=wait_s)
 
 
-def _step_found(run: Run, status: Status) -> int:
+def keeps_only_model(run: Run) -> bool:
+    """Says whether a run's checkpoints hold the model alone: it can be finished, not resumed."""
+    from zoo.gym.train.settings import settings_in
+
+    try:
+        config = settings_in(run.env_file)
+    except InputError:  # damaged: what needs the settings says so
+        return False
+    return config is not None and config.save_only_model
+
+
+def _step_found(run: Run, status: Status, changes: Sequence[str]) -> int:
     """Returns the step of the checkpoint to go on from; refuses what the worker would refuse."""
     from zoo.gym.train.checkpoint import checkpoint_to_resume
     from zoo.gym.train.env import check_as_began
     from zoo.gym.train.output import check_places
+    from zoo.gym.train.progress import check_resumable
     from zoo.gym.train.settings import settings_in
     from zoo.gym.train.stored_split import stored_split
 
@@ -190,6 +210,9 @@ def _step_found(run: Run, status: Status) -> int:
     config = settings_in(run.env_file)
     if config is not None:
         check_places(run, config)
+    if found.folder is not None and config is not None:
+        last = found.step if f"max_steps={found.step}" in changes else config.max_steps
+        check_resumable(found.folder, found.step, last)
     return found.step
 
 

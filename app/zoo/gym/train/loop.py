@@ -81,7 +81,7 @@ def fit(job: Job) -> Progress:
     """
     config, steps = job.plan.config, job.plan.steps
     objective, divergence = SupervisedLoss(), Divergence()
-    progress, warnings = restore(job.policy, job.checkpoints)
+    progress, warnings = restore(job.policy, job.checkpoints, steps)
     for warning in warnings:
         job.emit("warn", message=warning)
     last_save_s, watch = time.monotonic(), Stopwatch()
@@ -128,7 +128,8 @@ def fit(job: Job) -> Progress:
         leaving = job.leaving()
         overdue = time.monotonic() - last_save_s > CHECKPOINT_EVERY_S
         if leaving or overdue or is_due(step, config.save_steps, steps):
-            folder = save(job.policy, progress, job.checkpoints)
+            only = config.save_only_model
+            folder = save(job.policy, progress, job.checkpoints, only_model=only)
             last_save_s = time.monotonic()
             job.emit("checkpoint", step=step, folder=folder.name)
         if leaving and step < steps:

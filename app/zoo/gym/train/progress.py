@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zoo.gym.errors import InputError
 from zoo.gym.paths import storage_error
 from zoo.gym.train.checkpoint import checkpoint_to_resume, folder_name, write_checkpoint
 from zoo.gym.train.manifest import manifest_fault
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 STATE_FILE = "progress.json"
 BEST_FOLDER = "best"
 BEST_FILE = "trained.safetensors"
+MODEL_FILE = "model-only.safetensors"
+"""In a checkpoint of a run with save_only_model: the trained values, in the policy's place."""
 
 
 @dataclass
@@ -61,12 +64,17 @@ class Stopwatch:
         return passed
 
 
-def save(policy: "Policy", progress: Progress, checkpoints: Path) -> Path:
-    """Writes policy, optimizer and counters as one checkpoint."""
+def save(
+    policy: "Policy", progress: Progress, checkpoints: Path, *, only_model: bool = False
+) -> Path:
+    """Writes policy, optimizer and counters as one checkpoint; `only_model`, no optimizer."""
 
     def write(folder: Path) -> None:
         with full_disk_told(folder):
-            policy.save_checkpoint(folder)
+            if only_model:
+                _save_trained(policy, folder / MODEL_FILE)
+            else:
+                policy.save_checkpoint(folder)
         _write_state(folder, progress)
 
     return write_checkpoint(checkpoints, progress.step, write)
@@ -95,15 +103,23 @@ def _system_error(told: str) -> OSError:
     return OSError(int(number[1]), os.strerror(int(number[1])))
 
 
-def restore(policy: "Policy", checkpoints: Path) -> tuple[Progress, tuple[str, ...]]:
+def restore(
+    policy: "Policy", checkpoints: Path, steps: int | None = None
+) -> tuple[Progress, tuple[str, ...]]:
     """Loads the newest whole checkpoint into `policy`; a fresh `Progress` if there is none.
+
+    Args:
+        policy: as it was loaded.
+        checkpoints: of the run.
+        steps: the run's last step; a checkpoint of the model alone is taken where none follows.
 
     Returns:
         The counters, and a sentence for each damaged checkpoint that was passed over and for a
         best step that was damaged.
 
     Raises:
-        InputError: there are checkpoints, and all of them are damaged.
+        InputError: there are checkpoints, and all of them are damaged, or the newest holds the
+            model alone and steps follow it.
         StorageError: a damaged best step cannot be written again.
     """
     found = checkpoint_to_resume(checkpoints)
@@ -111,9 +127,30 @@ def restore(policy: "Policy", checkpoints: Path) -> tuple[Progress, tuple[str, .
         return Progress(), ()
     stored = json.loads((found.folder / STATE_FILE).read_text(encoding="utf-8"))
     progress = Progress(**stored)
+    check_resumable(found.folder, found.step, steps)
     warning = secure_best(policy, progress, checkpoints)
-    policy.load_checkpoint(found.folder)  # last: the line before may load another one
+    _load(policy, found.folder)  # last: the line before may load another one
     return progress, found.warnings + ((warning,) if warning else ())
+
+
+def check_resumable(checkpoint: Path, step: int, steps: int | None) -> None:
+    """Refuses to train on from a checkpoint that lacks the optimizer's state.
+
+    Args:
+        checkpoint: its folder.
+        step: its step.
+        steps: the run's last step, None for one that is not known yet.
+
+    Raises:
+        InputError: steps follow, and the checkpoint holds the model alone.
+    """
+    if (checkpoint / MODEL_FILE).is_file() and (steps is None or step < steps):
+        run = checkpoint.parent.parent.name
+        raise InputError(
+            f"run {run} cannot be resumed: expected a checkpoint with the optimizer's state, "
+            "got the model alone: save_only_model is true",
+            hint=f"make a result of its best step: zoo-gym runs finish {run}",
+        )
 
 
 def save_best(policy: "Policy", progress: Progress, checkpoints: Path) -> None:
@@ -124,10 +161,8 @@ def save_best(policy: "Policy", progress: Progress, checkpoints: Path) -> None:
     """
 
     def write(folder: Path) -> None:
-        from safetensors.numpy import save_file
-
         with full_disk_told(folder):
-            save_file(dict(policy.trained()), folder / BEST_FILE)
+            _save_trained(policy, folder / BEST_FILE)
         _write_state(folder, progress)
 
     kept, step = checkpoints / BEST_FOLDER, progress.best_step
@@ -152,7 +187,7 @@ def secure_best(policy: "Policy", progress: Progress, checkpoints: Path) -> str 
         return None
     told = f"the best step, {step}, is damaged: expected its weights as saved, got {fault}"
     if _best_fault(copy, progress) is None:
-        policy.load_checkpoint(copy)
+        _load(policy, copy)
         save_best(policy, progress, checkpoints)
         return f"{told}; they were written again from the checkpoint of that step"
     progress.best_step, progress.best_loss = 0, None
@@ -173,6 +208,21 @@ def load_best(policy: "Policy", step: int, checkpoints: Path) -> None:
 
     if step:
         policy.load_trained(load_file(best_folder(checkpoints, step) / BEST_FILE))
+
+
+def _save_trained(policy: "Policy", file: Path) -> None:
+    from safetensors.numpy import save_file
+
+    save_file(dict(policy.trained()), file)
+
+
+def _load(policy: "Policy", checkpoint: Path) -> None:
+    from safetensors.numpy import load_file
+
+    if (checkpoint / MODEL_FILE).is_file():
+        policy.load_trained(load_file(checkpoint / MODEL_FILE))
+    else:
+        policy.load_checkpoint(checkpoint)
 
 
 def _write_state(folder: Path, progress: Progress) -> None:
