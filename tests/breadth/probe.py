@@ -33,9 +33,9 @@ from zoo.backends.base import LoraSpec, Sampling
 from zoo.core.errors import GymError
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta.apply import apply_delta
-from zoo.gym.delta.container import load_delta
 from zoo.gym.delta.create import create_delta
-from zoo.gym.delta.rebuilt import delta_model
+from zoo.gym.delta.file.reader import load_delta
+from zoo.gym.delta.loadable import delta_model
 
 COLUMNS = (
     "loads",

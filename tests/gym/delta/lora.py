@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from zoo.gym.delta.adapter import write_adapter
-from zoo.gym.delta.weights import open_weights
+from zoo.gym.delta.reading.adapter import write_adapter
+from zoo.gym.delta.reading.weights import open_weights
 from zoo.models import pico_folder
 
 

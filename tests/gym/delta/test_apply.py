@@ -13,8 +13,8 @@ from safetensors.torch import load_file
 from tests.gym.delta import models_on_disk as disk
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta import apply_delta, create_delta, difference, load_delta
-from zoo.gym.delta.identity import identity, verify_base
-from zoo.gym.delta.weights import open_weights, read_float32
+from zoo.gym.delta.reading.identity import identity, verify_base
+from zoo.gym.delta.reading.weights import open_weights, read_float32
 from zoo.gym.errors import InputError, StorageError
 
 Q = "model.layers.0.self_attn.q_proj.weight"

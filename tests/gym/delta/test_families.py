@@ -12,12 +12,12 @@ from zoo.backends import load_backend
 from zoo.backends.base import Batch, LoraSpec, Stat
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta.apply import apply_delta
-from zoo.gym.delta.coding import Dense
-from zoo.gym.delta.container import load_delta
+from zoo.gym.delta.changes import encode_weight
+from zoo.gym.delta.codecs.options import Dense
 from zoo.gym.delta.create import create_delta
-from zoo.gym.delta.encode import encode_weight
-from zoo.gym.delta.rebuilt import delta_model
-from zoo.gym.delta.weights import is_tied, open_weights
+from zoo.gym.delta.file.reader import load_delta
+from zoo.gym.delta.loadable import delta_model
+from zoo.gym.delta.reading.weights import is_tied, open_weights
 
 
 def scores(folder: Path, adapter: Path | None = None) -> Any:

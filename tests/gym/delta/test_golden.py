@@ -8,9 +8,9 @@ import pytest
 from tests.gym.delta.golden.make import NAMES, SHAPES, make_all, values
 from tests.gym.delta.reference_reader import read_differences
 from zoo.gym.delta import difference, load_delta
-from zoo.gym.delta.codec import apply_rows
-from zoo.gym.delta.container import tensor_parts
-from zoo.gym.delta.kinds import rows_and_columns
+from zoo.gym.delta.codecs.tensor import apply_rows
+from zoo.gym.delta.file.reader import tensor_parts
+from zoo.gym.delta.file.terms import rows_and_columns
 
 GOLDEN = Path(__file__).parent / "golden"
 

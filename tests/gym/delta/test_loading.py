@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tests.gym.delta import models_on_disk as disk
 from zoo.gym.delta import apply_delta, create_delta, delta_model, difference, load_delta
-from zoo.gym.delta.rebuilt import tuned_model
+from zoo.gym.delta.loadable import tuned_model
 from zoo.gym.errors import GymWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
@@ -81,8 +81,8 @@ def test_an_applied_dense_delta_of_what_moved_by_one_size_is_the_tuned_model(
 
 
 def test_peft_factors_are_folded_as_peft_merges_them(base32: Path, peft_folder: Path) -> None:
-    from zoo.gym.delta.adapter import read_adapter, read_factors
-    from zoo.gym.delta.weights import open_weights, read_float32
+    from zoo.gym.delta.reading.adapter import read_adapter, read_factors
+    from zoo.gym.delta.reading.weights import open_weights, read_float32
 
     before = open_weights(base32)
     adapter = read_adapter(peft_folder, before)

@@ -8,15 +8,16 @@ import pytest
 
 from tests.gym.delta import models_on_disk as disk
 from zoo.gym.delta import Passed, apply_delta, create_delta, load_delta, rebuild
-from zoo.gym.delta.identity import identity
-from zoo.gym.delta.weights import open_weights
+from zoo.gym.delta.reading.identity import identity
+from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import InputError
 
 _CREATE = """
 import os, signal, sys
 from pathlib import Path
 from zoo.gym import files
-from zoo.gym.delta import apply_delta, create_delta, writer
+from zoo.gym.delta.file import writer
+from zoo.gym.delta import apply_delta, create_delta
 
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -141,7 +141,7 @@ def open_chat(
     from zoo.backends.base import Sampling
     from zoo.backends.threads import choose_threads, use_threads
     from zoo.gym.chat.greedy import warn_of_settings
-    from zoo.gym.delta.doubts import warn_of_no_effect, warn_of_other_base
+    from zoo.gym.delta.sanity import warn_of_no_effect, warn_of_other_base
     from zoo.gym.products import chosen_dtype
     from zoo.models.folder import count_parameters, model_positions, vocabulary_size
 

@@ -227,8 +227,8 @@ def check(
 
 
 def _source(source: str) -> _Source:
-    from zoo.gym.delta.adapter import is_adapter
-    from zoo.gym.delta.container import refuse_delta
+    from zoo.gym.delta.file.reader import refuse_delta
+    from zoo.gym.delta.reading.adapter import is_adapter
 
     found = run_or_path(source)
     if isinstance(found, Run):
@@ -270,7 +270,7 @@ def _examples(source: _Source, data: Sequence[str], folder: Path, screen: Output
 def _trained_on(source: Path) -> str | None:
     """Returns the fingerprint of the training data that a delta or a copied result carries."""
     from zoo.gym.delta import load_delta
-    from zoo.gym.delta.container import is_delta
+    from zoo.gym.delta.file.reader import is_delta
     from zoo.gym.train.origin import ORIGIN_FILE
     from zoo.models.folder import read_object
 

@@ -11,8 +11,8 @@ from zoo.gym.humanize import human_bytes
 from zoo.models import Entry, family_entry
 
 if TYPE_CHECKING:
-    from zoo.gym.delta.plan import Planned
-    from zoo.gym.delta.trial import Trial
+    from zoo.gym.delta.planning.plan import Planned
+    from zoo.gym.delta.planning.synthetic import Trial
 
 _BF16_BYTES = 2
 
@@ -35,7 +35,7 @@ def plan(
             shape, read back and applied, and removed; zen-eco takes minutes and 10 GB
         as_json: print one JSON object as stdout's last line
     """
-    from zoo.gym.delta.plan import plan_deltas
+    from zoo.gym.delta.planning.plan import plan_deltas
 
     out, entry = Output(as_json), family_entry(base)
     for key, value in (("users", users), ("rank", rank)):
@@ -82,7 +82,7 @@ def _row(item: "Planned", users: int, base_bytes: int) -> str:
 
 
 def _trials(planned: "list[Planned]", folder: Path, out: Output) -> "dict[str, Trial]":
-    from zoo.gym.delta.trial import try_plan
+    from zoo.gym.delta.planning.synthetic import try_plan
 
     found = try_plan(planned, folder, tell=out.progress)
     out.answer("")

@@ -7,16 +7,16 @@ worth. `docs/reference/delta-format.md` specifies the file for other readers.
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta.apply import AppliedReport, apply_delta
 from zoo.gym.delta.check import Check, check_delta
-from zoo.gym.delta.container import Delta, load_delta
-from zoo.gym.delta.control import random_signs
 from zoo.gym.delta.create import DeltaReport, Origin, create_delta
-from zoo.gym.delta.describe import as_json, as_text
 from zoo.gym.delta.difference import difference
-from zoo.gym.delta.header import DeltaHeader, Quality, recovered
-from zoo.gym.delta.passing import Passed, Watch
+from zoo.gym.delta.file.header import DeltaHeader, Quality, recovered
+from zoo.gym.delta.file.reader import Delta, load_delta
+from zoo.gym.delta.loadable import Loadable, delta_model, tuned_model
+from zoo.gym.delta.planning.sizes import dense_bytes, lowrank_bytes
+from zoo.gym.delta.progress import Passed, Watch
 from zoo.gym.delta.quality import QualityInput, measure_quality
-from zoo.gym.delta.rebuilt import Loadable, delta_model, tuned_model
-from zoo.gym.delta.sizes import dense_bytes, lowrank_bytes
+from zoo.gym.delta.random_control import random_signs
+from zoo.gym.delta.summary import as_json, as_text
 
 __all__ = [
     "AppliedReport",

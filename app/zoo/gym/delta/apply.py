@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.gym.arguments import StrPath, number_of, path_of, text_of, whole_of
-from zoo.gym.delta.adapter import CONFIG
-from zoo.gym.delta.container import load_delta
-from zoo.gym.delta.identity import verify_base
-from zoo.gym.delta.passing import Watch, ignore, passing
+from zoo.gym.delta.file.reader import load_delta
+from zoo.gym.delta.file.safetensors import ITEM_BYTES, Entry, write_safetensors
+from zoo.gym.delta.progress import Watch, ignore, passing
+from zoo.gym.delta.reading.adapter import CONFIG
+from zoo.gym.delta.reading.identity import verify_base
+from zoo.gym.delta.reading.weights import is_tied, open_weights, own_tensors, read_config
 from zoo.gym.delta.rebuild import NAMES, OutType, Rebuild
-from zoo.gym.delta.safetensors import ITEM_BYTES, Entry, write_safetensors
-from zoo.gym.delta.weights import is_tied, open_weights, own_tensors, read_config
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_folder, storage_errors
 from zoo.models.checkpoint_files import EXPLICIT_KEY

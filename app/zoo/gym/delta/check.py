@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.arguments import StrPath, instance_of, path_of, path_or_none, text_of
-from zoo.gym.delta.container import (
+from zoo.gym.delta.file.header import Quality
+from zoo.gym.delta.file.reader import (
     Delta,
     open_delta,
     parse,
@@ -13,11 +14,10 @@ from zoo.gym.delta.container import (
     verify_digest,
     verify_whole,
 )
-from zoo.gym.delta.doubts import warn_of_worse_delta
-from zoo.gym.delta.header import Quality
-from zoo.gym.delta.identity import verify_base
 from zoo.gym.delta.quality import QualityInput, measure_quality, rows_in_words
-from zoo.gym.delta.weights import open_weights
+from zoo.gym.delta.reading.identity import verify_base
+from zoo.gym.delta.reading.weights import open_weights
+from zoo.gym.delta.sanity import warn_of_worse_delta
 from zoo.gym.errors import InputError
 
 if TYPE_CHECKING:

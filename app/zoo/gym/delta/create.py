@@ -14,21 +14,21 @@ from pydantic import JsonValue
 
 from zoo.gym.arguments import StrPath, instance_of, path_of, text_of
 from zoo.gym.config.delta import DeltaConfig
-from zoo.gym.delta.adapter import Adapter, is_adapter, read_adapter
-from zoo.gym.delta.ahead import reading_ahead
-from zoo.gym.delta.codec import Encoded
-from zoo.gym.delta.coding import Coding, LowRank, choose_coding, form_of
-from zoo.gym.delta.container import Delta, is_delta, load_delta, refuse_delta
-from zoo.gym.delta.doubts import warn_of_other_base, warn_of_worse_delta
-from zoo.gym.delta.encode import adapter_names, encode_adapted, encode_weight, weight_names
-from zoo.gym.delta.header import Base, DeltaHeader, Form, Quality, measured_header
-from zoo.gym.delta.identity import IdentityHasher
-from zoo.gym.delta.kinds import TensorTerms
-from zoo.gym.delta.passing import Watch, ignore, passing
-from zoo.gym.delta.places import named_as
+from zoo.gym.delta.changes import adapter_names, encode_adapted, encode_weight, weight_names
+from zoo.gym.delta.codecs.options import Coding, LowRank, choose_coding, form_of
+from zoo.gym.delta.codecs.tensor import Encoded
+from zoo.gym.delta.file.header import Base, DeltaHeader, Form, Quality, measured_header
+from zoo.gym.delta.file.reader import Delta, is_delta, load_delta, refuse_delta
+from zoo.gym.delta.file.terms import TensorTerms
+from zoo.gym.delta.file.writer import Spool, replace_header, write_delta
+from zoo.gym.delta.progress import Watch, ignore, passing
 from zoo.gym.delta.quality import QualityInput, measure_quality
-from zoo.gym.delta.weights import Weights, open_weights
-from zoo.gym.delta.writer import Spool, replace_header, write_delta
+from zoo.gym.delta.reading.adapter import Adapter, is_adapter, read_adapter
+from zoo.gym.delta.reading.identity import IdentityHasher
+from zoo.gym.delta.reading.layers import named_as
+from zoo.gym.delta.reading.prefetch import reading_ahead
+from zoo.gym.delta.reading.weights import Weights, open_weights
+from zoo.gym.delta.sanity import warn_of_other_base, warn_of_worse_delta
 from zoo.gym.delta.zeros import Masked, masked
 from zoo.gym.errors import InputError
 from zoo.gym.terminal import one_line

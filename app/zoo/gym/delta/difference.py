@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from zoo.gym.delta.codec import decode_rows
-from zoo.gym.delta.container import Delta, tensor_parts
-from zoo.gym.delta.kinds import TensorTerms, rows_and_columns
+from zoo.gym.delta.codecs.tensor import decode_rows
+from zoo.gym.delta.file.reader import Delta, tensor_parts
+from zoo.gym.delta.file.terms import TensorTerms, rows_and_columns
 
 if TYPE_CHECKING:
     import numpy as np

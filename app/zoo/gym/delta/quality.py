@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.gym.delta.container import Delta
-from zoo.gym.delta.header import Quality, recovered
-from zoo.gym.delta.rebuilt import Loadable, delta_model, tuned_model
+from zoo.gym.delta.file.header import Quality, recovered
+from zoo.gym.delta.file.reader import Delta
+from zoo.gym.delta.loadable import Loadable, delta_model, tuned_model
 from zoo.gym.errors import InputError
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from zoo.gym.delta.codec import Parts, apply_rows, decode_rows
-from zoo.gym.delta.container import Delta, tensor_parts
-from zoo.gym.delta.kinds import TensorTerms, rows_and_columns
-from zoo.gym.delta.safetensors import ITEM_BYTES, Entry
-from zoo.gym.delta.stored import stored
-from zoo.gym.delta.weights import (
+from zoo.gym.delta.codecs.tensor import Parts, apply_rows, decode_rows
+from zoo.gym.delta.codecs.values import stored
+from zoo.gym.delta.file.reader import Delta, tensor_parts
+from zoo.gym.delta.file.safetensors import ITEM_BYTES, Entry
+from zoo.gym.delta.file.terms import TensorTerms, rows_and_columns
+from zoo.gym.delta.reading.weights import (
     FLOATS,
     Weights,
     blocks,

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from zoo.gym.delta.container import Delta, read_part
-from zoo.gym.delta.kinds import SignTerm, rows_and_columns
+from zoo.gym.delta.file.reader import Delta, read_part
+from zoo.gym.delta.file.terms import SignTerm, rows_and_columns
 
 FEW = 0.3
 """Share of changed weights below which a sparse delta is worth a thought: it loses nothing."""

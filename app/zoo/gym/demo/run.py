@@ -103,7 +103,7 @@ def write_rows(path: Path, words: Sequence[str]) -> Path:
 def measure(base: Path, data: Path, words: Words, folder: Path, say: Say) -> tuple[Row, ...]:
     """Runs every step, leaves the deltas in `folder`, and returns the table's rows in order."""
     from zoo.gym.delta import delta_model, load_delta, random_signs, tuned_model
-    from zoo.gym.delta.rebuilt import Loadable
+    from zoo.gym.delta.loadable import Loadable
 
     weights = base / "model.safetensors"
     rows = [_row("base", Loadable(base, None), words, weights.stat().st_size, None)]

@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from zoo.core import DType
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta import Origin, create_delta, load_delta, random_signs
-from zoo.gym.delta.codec import Encoded, encode_tensor
-from zoo.gym.delta.coding import Dense
-from zoo.gym.delta.container import tensor_parts
-from zoo.gym.delta.factors import code_factor
-from zoo.gym.delta.header import Quality
-from zoo.gym.delta.kinds import LowRankTerm, TensorTerms
-from zoo.gym.delta.safetensors import Entry, write_safetensors
-from zoo.gym.delta.stored import Stored
-from zoo.gym.delta.weights import to_bf16
-from zoo.gym.delta.writer import Spool, replace_header, write_delta
+from zoo.gym.delta.codecs.lowrank import code_factor
+from zoo.gym.delta.codecs.options import Dense
+from zoo.gym.delta.codecs.tensor import Encoded, encode_tensor
+from zoo.gym.delta.codecs.values import Stored
+from zoo.gym.delta.file.header import Quality
+from zoo.gym.delta.file.reader import tensor_parts
+from zoo.gym.delta.file.safetensors import Entry, write_safetensors
+from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
+from zoo.gym.delta.file.writer import Spool, replace_header, write_delta
+from zoo.gym.delta.reading.weights import to_bf16
 
 SHAPES = {"layers.0.up.weight": (5, 11), "layers.0.down.weight": (3, 130), "norm.weight": (4,)}
 RANK = 2

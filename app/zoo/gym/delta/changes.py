@@ -1,0 +1,117 @@
+"""Compares a fine-tune with its base, tensor by tensor, and codes what changed."""
+
+from typing import TYPE_CHECKING
+
+from zoo.gym.delta.codecs.lowrank import code_factors
+from zoo.gym.delta.codecs.options import Dense, LowRank
+from zoo.gym.delta.codecs.tensor import Encoded, encode_tensor
+from zoo.gym.delta.codecs.values import stored
+from zoo.gym.delta.file.terms import TensorTerms
+from zoo.gym.delta.reading.adapter import Adapter, read_factors
+from zoo.gym.delta.reading.weights import (
+    CONSTANTS,
+    FLOATS,
+    Weights,
+    head_is_copy,
+    is_tied,
+    own_tensors,
+    same_values,
+    stored_bytes,
+)
+from zoo.gym.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def adapter_names(adapter: Adapter, base: Weights) -> list[str]:
+    """Returns the linear layers that an adapter touches, in order.
+
+    Raises:
+        InputError: the adapter does not fit the base, or changes what is tied.
+    """
+    tied = is_tied(base)
+    for name in sorted(adapter.factors):
+        _check_target(adapter, base, name, tied=tied)
+    return sorted(adapter.factors)
+
+
+def encode_adapted(adapter: Adapter, name: str, coding: LowRank) -> Encoded | None:
+    """Codes what an adapter changes in a linear layer; None where that is zero.
+
+    Raises:
+        InputError: a value is not finite, or a group's values overflow float16.
+    """
+    return encode_factors(name, *read_factors(adapter, name), coding)
+
+
+def encode_factors(
+    name: str, A: "NDArray[np.float32]", B: "NDArray[np.float32]", coding: LowRank
+) -> Encoded | None:
+    """Codes the factors A [r, in] and B [r, out]; None where their product is zero.
+
+    Raises:
+        InputError: names the tensor where a group's values overflow float16.
+    """
+    if not (A.any() and B.any()):
+        return None
+    term, arrays = code_factors(name, A, B, coding)
+    tensor = TensorTerms(name=name, shape=(B.shape[1], A.shape[1]), terms=(term,))
+    return Encoded(tensor, arrays)
+
+
+def _check_target(adapter: Adapter, base: Weights, name: str, *, tied: bool) -> None:
+    where = f"{adapter.weights.source}: {name!r}"
+    if tied and name == "lm_head.weight":
+        raise InputError(f"{where} is tied to the embedding: a delta cannot change it alone")
+    if name not in base.tensors:
+        raise InputError(f"{where}: the base {base.source} has no such tensor")
+    A_name, B_name = adapter.factors[name]
+    product = (adapter.weights.shape(B_name)[0], adapter.weights.shape(A_name)[1])
+    product = product[::-1] if name in adapter.transposed else product
+    if product != base.shape(name):
+        expected, got = list(base.shape(name)), list(product)
+        raise InputError(f"{where}: expected shape {expected} as in the base, got {got}")
+    if base.dtype(name) not in FLOATS:
+        expected_types = f"expected a type of {', '.join(FLOATS)} in the base"
+        raise InputError(f"{where}: {expected_types}, got {base.dtype(name)!r}")
+
+
+def encode_weight(base: Weights, tuned: Weights, name: str, coding: Dense) -> Encoded | None:
+    """Codes what a full fine-tune changed in a tensor; None where there is no change.
+
+    Raises:
+        InputError: a value is not finite, or too large for a scale.
+    """
+    if _same_bytes(base, tuned, name):  # constants, too, which may be codes or infinite
+        return None
+    return encode_tensor(name, stored(base, name), stored(tuned, name), coding)
+
+
+def _same_bytes(base: Weights, tuned: Weights, name: str) -> bool:
+    same_type = base.dtype(name) == tuned.dtype(name)
+    return same_type and same_values(stored_bytes(base, name), stored_bytes(tuned, name))
+
+
+def weight_names(base: Weights, tuned: Weights) -> list[str]:
+    """Returns the tensors to compare, in order.
+
+    Raises:
+        InputError: a tensor is in one of both only, or of another shape.
+    """
+    tied = is_tied(base)
+    if tied and "lm_head.weight" in tuned.tensors and not head_is_copy(tuned):
+        where = f"{tuned.source}: tensor 'lm_head.weight'"
+        raise InputError(f"{where}: expected the embedding, to which the base ties it")
+    before, after = own_tensors(base, tied=tied), own_tensors(tuned, tied=tied)
+    before = {name for name in before if name in after or not name.endswith(CONSTANTS)}
+    for name in sorted(before ^ after):
+        only, other = (base, tuned) if name in before else (tuned, base)
+        raise InputError(f"tensor {name!r} is in {only.source} but not in {other.source}")
+    for name in sorted(before):
+        if base.shape(name) != tuned.shape(name):
+            expected, got = list(base.shape(name)), list(tuned.shape(name))
+            where = f"{tuned.source}: tensor {name!r}"
+            raise InputError(f"{where}: expected shape {expected} as in the base, got {got}")
+    return sorted(name for name in before if 0 not in base.shape(name))

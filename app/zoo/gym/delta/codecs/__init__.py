@@ -1,0 +1,1 @@
+"""How the tensors of a delta are coded: signs, integers, sparse values and low-rank factors."""

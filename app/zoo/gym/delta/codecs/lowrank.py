@@ -1,0 +1,104 @@
+"""The two factors of a low-rank term: their codecs, and the product that they stand for.
+
+Legend: A is [rank, in], B is [rank, out]; F is either of them.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from zoo.gym.delta.codecs.options import LowRank
+from zoo.gym.delta.file.terms import FACTOR_FLOATS, GROUP, FactorCodec, LowRankTerm
+from zoo.gym.delta.reading.weights import refuse_not_finite, to_bf16, widened
+from zoo.gym.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from zoo.core import GroupCodec
+
+Parts: TypeAlias = "Mapping[str, NDArray[Any]]"
+
+
+def code_factors(
+    name: str, A: "NDArray[np.float32]", B: "NDArray[np.float32]", coding: LowRank
+) -> "tuple[LowRankTerm, dict[str, NDArray[Any]]]":
+    """Codes both factors of a tensor.
+
+    Raises:
+        InputError: names the tensor where a group's values overflow float16.
+    """
+    term = LowRankTerm(rank=len(A), A=coding.codec, B=coding.codec)
+    return term, {**code_factor(name, "A", A, term.A), **code_factor(name, "B", B, term.B)}
+
+
+def code_factor(
+    name: str, side: str, F: "NDArray[np.float32]", codec: FactorCodec
+) -> "dict[str, NDArray[Any]]":
+    """Returns the parts of one factor.
+
+    Raises:
+        InputError: names the tensor where a group's values overflow float16.
+    """
+    from zoo.core import pack_codes2, pack_groups
+
+    coded: dict[str, NDArray[Any]]
+    try:
+        if codec in FACTOR_FLOATS:
+            coded = {"values": _narrow(F, codec)}
+        elif codec == "codes2":
+            coded = dict(zip(("codes", "scale", "zero"), pack_codes2(F, group=GROUP), strict=True))
+        else:
+            group_codec = cast("GroupCodec", codec)
+            name_of = ("sign" if codec == "sign" else "codes", "scale")
+            coded = dict(zip(name_of, pack_groups(group_codec, F), strict=True))
+    except InputError as error:
+        raise InputError(f"tensor {name!r}: factors: {error.message}") from error
+    return {f"{side}.{part}": array for part, array in coded.items()}
+
+
+def _narrow(F: "NDArray[np.float32]", codec: FactorCodec) -> "NDArray[Any]":
+    import numpy as np
+
+    if codec == "f32":
+        return F
+    with np.errstate(over="ignore"):
+        narrow: NDArray[Any] = F.astype(np.float16) if codec == "f16" else to_bf16(F)
+    refuse_not_finite(widened(narrow), f"rounded to {codec}")
+    return narrow
+
+
+def decode_factors(
+    term: LowRankTerm, parts: Parts, shape: tuple[int, ...]
+) -> "tuple[NDArray[np.float32], NDArray[np.float32]]":
+    """Returns the factors A [r, in] and B [r, out] of a tensor of this shape."""
+    rows, columns = shape
+    return _decode(parts, "A", term.A, columns), _decode(parts, "B", term.B, rows)
+
+
+def _decode(parts: Parts, side: str, codec: FactorCodec, length: int) -> "NDArray[np.float32]":
+    from zoo.core import unpack_codes2, unpack_groups
+
+    if codec in FACTOR_FLOATS:
+        return widened(parts[f"{side}.values"])
+    scales = parts[f"{side}.scale"]
+    if codec == "codes2":
+        codes, zeros = parts[f"{side}.codes"], parts[f"{side}.zero"]
+        return unpack_codes2(codes, scales, zeros, cols=length, group=GROUP)
+    codes = parts[f"{side}.sign" if codec == "sign" else f"{side}.codes"]
+    return unpack_groups(cast("GroupCodec", codec), codes, scales, cols=length)
+
+
+def add_product(
+    term: LowRankTerm,
+    parts: Parts,
+    shape: tuple[int, ...],
+    total: "NDArray[np.float32]",
+    rows: slice,
+) -> None:
+    """Adds some rows of B^T A, summed over the rank in float64, in order, and rounded once."""
+    from zoo.core import add_product as add_matrix
+
+    A, B = decode_factors(term, parts, shape)
+    own = B if rows == slice(0, shape[0]) else B[:, rows].copy()
+    add_matrix(A, own, total)

@@ -1,0 +1,183 @@
+"""One tensor at a time: from base and fine-tune to the parts of its term, and back.
+
+No file is known here: arrays go in and come out, so that a caller may hand over views of files and
+take the result back in blocks of rows. Legend: a tensor counts as a matrix [rows, columns], its
+last dimension against all others.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from zoo.gym.delta.codecs.dense import add_ints, add_signs, add_ternary, code_matrix
+from zoo.gym.delta.codecs.lowrank import add_product
+from zoo.gym.delta.codecs.options import Dense
+from zoo.gym.delta.codecs.values import Stored, change_of, changed_values
+from zoo.gym.delta.file.terms import (
+    IntTerm,
+    LowRankTerm,
+    RawTerm,
+    SignTerm,
+    SparseTerm,
+    TensorTerms,
+    Term,
+    TernaryTerm,
+    rows_and_columns,
+)
+from zoo.gym.delta.reading.weights import widened
+from zoo.gym.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Parts: TypeAlias = "Mapping[str, NDArray[Any]]"
+"""The parts of a tensor's terms, by what follows the tensor's name: `sign`, `A.codes` ..."""
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The coded change of a tensor: its terms, and the arrays of their parts."""
+
+    tensor: TensorTerms
+    arrays: Parts
+
+
+def encode_tensor(name: str, base: Stored, tuned: Stored, coding: Dense) -> Encoded | None:
+    """Codes what a full fine-tune changed in a tensor; None where there is no change.
+
+    Matrices, and tensors of more dimensions, get the coding; vectors and scalars stay the
+    difference that they are, unless everything is kept to the bit (`sparse`).
+
+    Args:
+        name: the tensor's name.
+        base: its values before.
+        tuned: its values after, in the same shape.
+        coding: of matrices.
+
+    Raises:
+        InputError: a value is not finite, or too large for a scale.
+    """
+    shape = tuple(base.values.shape)
+    try:
+        coded: tuple[Term, Parts] | None
+        if coding.codec == "sparse":
+            coded = _code_sparse(base, tuned)
+        elif len(shape) < 2:
+            coded = _code_raw(base, tuned)
+        else:
+            matrix = rows_and_columns(shape)
+            coded = code_matrix(base.reshape(matrix), tuned.reshape(matrix), coding)
+    except InputError as error:
+        raise InputError(f"tensor {name!r}: {error.message}") from error
+    if coded is None:
+        return None
+    term, arrays = coded
+    return Encoded(TensorTerms(name=name, shape=shape, terms=(term,)), arrays)
+
+
+def _code_raw(base: Stored, tuned: Stored) -> "tuple[RawTerm, Parts] | None":
+    change = change_of(base, tuned)
+    return (RawTerm(), {"raw": change}) if change.any() else None
+
+
+def _code_sparse(base: Stored, tuned: Stored) -> "tuple[SparseTerm, Parts] | None":
+    steps, values, kind = changed_values(base, tuned)
+    if not values.size:
+        return None
+    term = SparseTerm(count=values.size, index=steps.kind, steps=steps.index.size, values=kind)
+    return term, {"sparse.value": values, "sparse.index": steps.index}
+
+
+def decode_rows(
+    tensor: TensorTerms,
+    parts: Parts,
+    rows: slice,
+    base: "NDArray[np.float32] | None" = None,
+) -> "NDArray[np.float32]":
+    """Returns some rows of what a delta adds to a tensor: the sum of its terms, in their order.
+
+    Args:
+        tensor: the tensor and its terms.
+        parts: their parts, whole; views of a file will do.
+        rows: start and stop, within the tensor as a matrix.
+        base: these rows of the base; only a sparse term asks for them.
+
+    Raises:
+        ValueError: a sparse term without the base.
+    """
+    import numpy as np
+
+    columns = rows_and_columns(tensor.shape)[1]
+    total = np.zeros((rows.stop - rows.start, columns), np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):  # who writes weights refuses infinite ones
+        for term in tensor.terms:
+            if isinstance(term, RawTerm):
+                total += parts["raw"].reshape(-1, columns)[rows]
+            elif isinstance(term, SparseTerm):
+                if base is None:
+                    where = f"{tensor.name}: a sparse term"
+                    raise ValueError(f"{where} needs the base's values, got none")
+                total += base
+                _put_values(parts, total, rows)
+                total -= base
+            else:
+                _add_term(tensor, term, parts, total, rows)
+    return total
+
+
+def _add_term(
+    tensor: TensorTerms,
+    term: SignTerm | TernaryTerm | IntTerm | LowRankTerm,
+    parts: Parts,
+    total: "NDArray[np.float32]",
+    rows: slice,
+) -> None:
+    match term:
+        case SignTerm():
+            add_signs(term, parts, total, rows)
+        case TernaryTerm():
+            add_ternary(parts, total, rows)
+        case IntTerm():
+            add_ints(term, parts, total, rows)
+        case LowRankTerm():
+            add_product(term, parts, tensor.shape, total, rows)
+
+
+def apply_rows(
+    tensor: TensorTerms,
+    parts: Parts,
+    rows: slice,
+    values: "NDArray[np.float32]",
+    *,
+    scaled: float = 1.0,
+) -> None:
+    """Turns some rows of the base, in float32, into those of the fine-tune, in place.
+
+    Args:
+        tensor: the tensor and its terms.
+        parts: their parts, whole.
+        rows: start and stop, within the tensor as a matrix.
+        values: these rows of the base; changed.
+        scaled: what the delta is multiplied by; with 1 a sparse term gives the exact fine-tune.
+    """
+    import numpy as np
+
+    if not tensor.terms:
+        return  # a sum of nothing would still make 0.0 of -0.0
+    if scaled == 1.0 and any(isinstance(term, SparseTerm) for term in tensor.terms):
+        _put_values(parts, values, rows)
+        return
+    change = decode_rows(tensor, parts, rows, values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if scaled != 1.0:
+            change *= np.float32(scaled)
+        values += change
+
+
+def _put_values(parts: Parts, values: "NDArray[np.float32]", rows: slice) -> None:
+    from zoo.gym.delta.codecs.sparse import within
+
+    columns = values.shape[1]
+    which, places = within(parts["sparse.index"], rows.start * columns, rows.stop * columns)
+    values.reshape(-1)[places] = widened(parts["sparse.value"][which])

@@ -1,0 +1,100 @@
+"""Values as a model's file holds them, and how those of a fine-tune differ from the base's."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from zoo.gym.delta.codecs.sparse import Steps, steps_to
+from zoo.gym.delta.reading.weights import (
+    FLOATS,
+    Weights,
+    blocks,
+    from_bf16,
+    read_stored,
+    refuse_not_finite,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from zoo.core import DType
+
+_KINDS: "dict[str, Literal['F32', 'F16', 'BF16']]" = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tensor's values; bfloat16 travels as uint16.
+
+    Attributes:
+        values: contiguous; a view of a file will do.
+        dtype: their type as zoo.core names it.
+        name: what messages call them.
+    """
+
+    values: "NDArray[Any]"
+    dtype: "DType"
+    name: str
+
+    def reshape(self, shape: tuple[int, ...]) -> "Stored":
+        """Returns the same values in another shape."""
+        return Stored(self.values.reshape(shape), self.dtype, self.name)
+
+    def float32(self, part: slice) -> "NDArray[np.float32]":
+        """Returns a part of the values in their order as a float32 copy; exact."""
+        import numpy as np
+
+        flat = self.values.reshape(-1)[part]
+        return from_bf16(flat) if self.dtype == "bf16" else flat.astype(np.float32)
+
+
+def stored(weights: Weights, name: str) -> Stored:
+    """Returns a float tensor of a model without reading it yet.
+
+    Raises:
+        InputError: the tensor is of another type than float32, float16 or bfloat16.
+    """
+    return Stored(read_stored(weights, name), FLOATS[weights.dtype(name)], str(weights.source))
+
+
+def change_of(base: Stored, tuned: Stored) -> "NDArray[np.float32]":
+    """Returns tuned - base in float32, in their shape.
+
+    Raises:
+        InputError: a value is not finite.
+    """
+    everything = slice(0, base.values.size)
+    shape = base.values.shape
+    before, after = (side.float32(everything).reshape(shape) for side in (base, tuned))
+    for values, side in ((before, base), (after, tuned)):
+        refuse_not_finite(values, side.name)
+    change = after - before
+    refuse_not_finite(change, "difference")
+    return change
+
+
+def changed_values(
+    base: Stored, tuned: Stored
+) -> "tuple[Steps, NDArray[Any], Literal['F32', 'F16', 'BF16']]":
+    """Returns where the fine-tune's values differ in any bit, and these values, as stored.
+
+    Raises:
+        InputError: a value is not finite.
+    """
+    import numpy as np
+
+    flat = tuned.values.reshape(-1)
+    values: list[NDArray[Any]] = [flat[:0]]
+
+    def places() -> "Iterator[NDArray[np.int64]]":
+        for part in blocks(flat.size):
+            before, after = base.float32(part), tuned.float32(part)
+            for side, read in ((base, before), (tuned, after)):
+                refuse_not_finite(read, f"{side.name}: from value {part.start} on")
+            found = np.flatnonzero(before.view(np.uint32) != after.view(np.uint32))
+            values.append(flat[part][found])
+            yield found + part.start
+
+    steps = steps_to(places())
+    return steps, np.concatenate(values), _KINDS[tuned.dtype]

@@ -1,0 +1,138 @@
+"""What a delta file says about itself: the JSON header, version 1."""
+
+import math
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import AfterValidator, Field, JsonValue, PositiveInt, model_validator
+
+from zoo.gym.delta.file.terms import Model, TensorTerms
+from zoo.gym.terminal import one_line
+
+FORMAT = "zoo-gym-delta"
+VERSION = "1"
+
+Form: TypeAlias = Literal["lowrank", "dense"]
+Hex64: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Finite: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
+
+ROUNDING = 1e-4
+"""Nats by which a figure that cannot be negative may lie below 0: sums of float32."""
+
+SAME_SHARE = 1e-6
+"""How far `recovered` may be from what its losses give, relative to it or, below 1, at all."""
+
+Nats: TypeAlias = Annotated[Finite, Field(ge=-ROUNDING)]
+
+
+def _on_one_line(text: str) -> str:
+    if one_line(text) != text:
+        raise ValueError(f"expected text without control characters, got {text!r:.80}")
+    return text
+
+
+Line: TypeAlias = Annotated[str, AfterValidator(_on_one_line)]
+"""Text that is printed among lines of ours, which it must not look like."""
+
+
+class Base(Model):
+    """The model that the delta belongs to."""
+
+    identity: Hex64 = Field(description="hash over the base tensors that are listed")
+    id: Line = Field(description="the name under which the base was used")
+    revision: Line | None = Field(description="its revision, where it has one")
+
+
+class Quality(Model):
+    """What the delta is worth on held-out examples; losses in nats per learned token.
+
+    `recovered` = (base - delta) / (base - tuned), None where tuned is no better than base;
+    `kl` = KL(tuned || delta). Without a tuned model, `tuned`, `recovered` and `kl` are None.
+    """
+
+    rows: PositiveInt = Field(description="held-out examples")
+    tokens: PositiveInt = Field(description="learned tokens in them")
+    base: Nats = Field(description="loss of the base")
+    tuned: Nats | None = Field(description="loss of the fine-tune")
+    delta: Nats = Field(description="loss of base plus delta")
+    recovered: Finite | None = Field(description="share of the fine-tune's gain that is kept")
+    kl: Nats | None = Field(description="KL(tuned || delta), nats per learned token")
+
+    @model_validator(mode="after")
+    def _figures_agree(self) -> Self:
+        if self.tokens < self.rows:
+            raise ValueError(f"tokens: expected at least {self.rows}, the rows, got {self.tokens}")
+        if (self.kl is None) != (self.tuned is None):
+            raise ValueError(f"kl: expected one with the loss of a fine-tune only, got {self.kl}")
+        share = recovered(self.base, self.tuned, self.delta)
+        got = self.recovered
+        agree = share is got if share is None or got is None else _same_share(share, got)
+        if not agree:
+            raise ValueError(f"recovered: expected {share} by the three losses, got {got}")
+        return self
+
+
+def recovered(base: float, tuned: float | None, delta: float) -> float | None:
+    """Returns the share of the fine-tune's gain that the delta keeps.
+
+    None where there is no fine-tune, or where it is no better than the base.
+
+    >>> recovered(2.0, 1.0, 1.25)
+    0.75
+    """
+    if tuned is None or not tuned < base:
+        return None
+    return (base - delta) / (base - tuned)
+
+
+def _same_share(expected: float, got: float) -> bool:
+    return math.isclose(expected, got, rel_tol=SAME_SHARE, abs_tol=SAME_SHARE)
+
+
+ROWS_KEY = "quality_rows"
+"""In the recipe, where the training data is known and the measured rows may be of it."""
+
+
+class DeltaHeader(Model):
+    """Everything a delta file says about itself, but for its digest."""
+
+    form: Form = Field(description="lowrank: all terms are; dense: any others too")
+    base: Base
+    tensors: tuple[TensorTerms, ...] = Field(min_length=1, description="sorted by name")
+    recipe: dict[str, JsonValue] = Field(description="the settings that made the fine-tune")
+    seed: int | None = Field(
+        ge=-(2**63), lt=2**63, description="the seed of the run, or of a control's random signs"
+    )
+    data: Hex64 | None = Field(description="fingerprint of the training data")
+    privacy: None = Field(description="privacy record; none in version 1")
+    tool: Line = Field(description="the program that wrote the file, and its version")
+    quality: Quality | None = Field(description="measured, never typed")
+
+    @model_validator(mode="after")
+    def _tensors_fit(self) -> Self:
+        names = [tensor.name for tensor in self.tensors]
+        if names != sorted(set(names)):
+            raise ValueError("tensors: expected each name once, in sorted order")
+        if not any(tensor.terms for tensor in self.tensors):
+            raise ValueError("tensors: expected at least one term, got none")
+        kinds = {term.kind for tensor in self.tensors for term in tensor.terms}
+        form = "lowrank" if kinds == {"lowrank"} else "dense"
+        if self.form != form:
+            raise ValueError(
+                f"form: expected {form!r} for terms {sorted(kinds)}, got {self.form!r}"
+            )
+        return self
+
+
+def measured_header(header: DeltaHeader, quality: Quality, held_out: bool | None) -> DeltaHeader:
+    """Returns the header with its quality, and where that is in doubt with a word of it."""
+    recipe = header.recipe
+    if header.data is not None and not held_out:
+        recipe = recipe | {ROWS_KEY: "not known" if held_out is None else "learned"}
+    return header.model_copy(update={"quality": quality, "recipe": recipe})
+
+
+def was_held_out(header: DeltaHeader) -> bool | None:
+    """Says whether the measured rows were held out; None where the training data is not known."""
+    if header.data is None or header.recipe.get(ROWS_KEY) == "not known":
+        return None
+    return ROWS_KEY not in header.recipe

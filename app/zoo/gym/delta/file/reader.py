@@ -1,0 +1,207 @@
+"""Reads a delta file, version 1: whole and sound, or not at all.
+
+The metadata come first in the header, the digest first in the metadata, so that its 64 characters
+always lie at bytes 35 to 99. It is the BLAKE3 hash of the whole file with those read as ASCII '0'.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from zoo.gym.arguments import StrPath, path_of
+from zoo.gym.delta.file.header import FORMAT, VERSION, DeltaHeader
+from zoo.gym.delta.file.terms import TensorTerms, term_parts
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.terminal import one_line
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from zoo.core import Header, OpenFile, TensorInfo
+
+DIGEST_AT = 8 + len(b'{"__metadata__":{"digest":"')
+DIGEST_LENGTH = 64
+PART_TYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "U16": "<u2", "U8": "|u1"}
+"""The types of parts, as safetensors and as NumPy name them; bfloat16 travels as uint16."""
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A delta file whose digest, header and parts were found right.
+
+    Attributes:
+        path: where the file was.
+        file: the one that was checked, whatever stands at its path by now.
+        header: what it says about itself.
+        digest: its digest, 64 hex characters.
+        parts: every part by name, and where in the file it lies.
+        file_bytes: size of the file.
+        payload_bytes: size of all parts, the file without its header.
+    """
+
+    path: Path
+    file: "OpenFile"
+    header: DeltaHeader
+    digest: str
+    parts: "Mapping[str, TensorInfo]"
+    file_bytes: int
+    payload_bytes: int
+
+    def tensor(self, name: str) -> TensorTerms | None:
+        """Returns the terms of a base tensor, None where the delta does not know it."""
+        return next((tensor for tensor in self.header.tensors if tensor.name == name), None)
+
+
+def load_delta(path: StrPath) -> Delta:
+    """Reads and checks a delta file: format, digest, header, parts, finite values.
+
+    Raises:
+        NotAvailableError: there is no such file.
+        InputError: the file is no delta, damaged, of another version, or contradicts itself.
+    """
+    path = path_of("path", path)
+    file = open_delta(path)
+    container = read_container(path, file)
+    verify_digest(path, file, container)
+    delta = parse(path, file, container)
+    verify_whole(file)
+    return delta
+
+
+def is_delta(path: Path) -> bool:
+    """Returns whether a file says of itself that it is a delta of this version."""
+    try:
+        read_container(path, open_delta(path))
+    except InputError:
+        return False
+    return True
+
+
+def refuse_delta(source: Path) -> None:
+    """Refuses a delta where a fine-tune is wanted.
+
+    Raises:
+        InputError: `source` is a delta.
+    """
+    if source.is_file() and is_delta(source):
+        hint = "rebuild the fine-tune first: zoo-gym delta apply"
+        raise InputError(f"{source}: expected a fine-tune, got a delta", hint=hint)
+
+
+def open_delta(path: Path) -> "OpenFile":
+    """Opens a delta file, once for all that is read of it.
+
+    Raises:
+        NotAvailableError: there is no such file.
+        InputError: a folder.
+    """
+    from zoo.core import OpenFile
+
+    if not path.is_file():
+        if path.is_dir():
+            raise InputError(f"{path}: expected a delta file, got a folder")
+        raise NotAvailableError(f"no such delta file: {str(path)!r}")
+    return OpenFile(path)
+
+
+def read_container(path: Path, file: "OpenFile") -> "Header":
+    """Reads the safetensors header of a version 1 delta file.
+
+    Raises:
+        InputError: the file is no delta of this version.
+    """
+    from zoo.core import read_header
+
+    container = read_header(file)
+    metadata = container.metadata
+    if metadata.get("format") != FORMAT:
+        got = repr(metadata["format"]) if "format" in metadata else "none"
+        raise InputError(f"{path} is no delta: metadata format: expected {FORMAT!r}, got {got}")
+    if metadata.get("version") != VERSION:
+        hint = "a newer zoo-gym may read it"
+        got = repr(metadata.get("version"))
+        raise InputError(f"{path}: delta version: expected {VERSION!r}, got {got}", hint=hint)
+    if set(metadata) != {"format", "version", "digest", "header"}:
+        got = one_line(", ".join(sorted(metadata)))
+        raise InputError(f"{path}: metadata: expected digest, format, header, version, got {got}")
+    return container
+
+
+def verify_digest(path: Path, file: "OpenFile", container: "Header") -> None:
+    """Refuses a file in which any bit is another than when it was written.
+
+    Raises:
+        InputError: the digest is not the file's. One that stands at another place never is: it
+            would be part of what it digests.
+    """
+    from zoo.core import file_digest
+
+    told = container.metadata["digest"]
+    digest = file_digest(file, zero_at=DIGEST_AT, zero_len=DIGEST_LENGTH)
+    if told != digest:
+        hint = "copy the file again from where it came"
+        message = f"{path} is damaged: digest: expected {told[:12]!r}..., got {digest[:12]!r}..."
+        raise InputError(message, hint=hint)
+
+
+def parse(path: Path, file: "OpenFile", container: "Header") -> Delta:
+    """Parses the header of a delta and checks that it fits the parts.
+
+    Raises:
+        InputError: a field is absent, unknown or wrong, or a part has another type or shape.
+    """
+    try:
+        header = DeltaHeader.model_validate_json(container.metadata["header"])
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(key) for key in first["loc"])
+        told = one_line(f"{where}: {first['msg'].lower()}")
+        raise InputError(f"{path}: header: {told}") from error
+    expected = {part.name: part for tensor in header.tensors for part in term_parts(tensor)}
+    if set(expected) != set(container.tensors):
+        name = min(set(expected) ^ set(container.tensors))
+        where = "the header's terms" if name in container.tensors else "the file"
+        raise InputError(f"{path}: part {name!r}: not in {where}")
+    for name, part in expected.items():
+        info = container.tensors[name]
+        if (info.dtype, tuple(info.shape)) != (part.dtype, part.shape):
+            got = f"{info.dtype} {list(info.shape)}"
+            message = f"expected {part.dtype} {list(part.shape)} by its term, got {got}"
+            raise InputError(f"{path}: part {name!r}: {message}")
+    payload = sum(part.nbytes for part in expected.values())
+    digest, size = container.metadata["digest"], file.length()
+    return Delta(path, file, header, digest, container.tensors, size, payload)
+
+
+def verify_whole(file: "OpenFile") -> None:
+    """Refuses a file of which anything is wrong: digest, header, parts, values or codes.
+
+    The core's reader takes no file on trust, so it checks once more what was found right before;
+    values and codes it alone looks at.
+
+    Raises:
+        InputError: names what is wrong.
+    """
+    from zoo.core import read_delta
+
+    read_delta(file)
+
+
+def read_part(delta: Delta, name: str) -> "NDArray[Any]":
+    """Returns a part as an array of its own; bfloat16 as uint16.
+
+    Raises:
+        InputError: the file has become shorter.
+    """
+    part = delta.parts[name]
+    flat = delta.file.read(part.start, part.stop)
+    return flat.view(PART_TYPES[part.dtype]).reshape(part.shape)
+
+
+def tensor_parts(delta: Delta, tensor: TensorTerms) -> "dict[str, NDArray[Any]]":
+    """Returns a tensor's parts, by what follows the tensor's name: `sign`, `A.codes`."""
+    names = [part.name for part in term_parts(tensor)]
+    return {name[len(tensor.name) + 1 :]: read_part(delta, name) for name in names}

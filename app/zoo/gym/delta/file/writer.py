@@ -1,0 +1,127 @@
+"""Writes a delta file, version 1: beside its place, then renamed; same input, same bytes."""
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, Self
+
+from zoo.gym.delta.codecs.tensor import Encoded
+from zoo.gym.delta.file.header import FORMAT, VERSION, DeltaHeader
+from zoo.gym.delta.file.reader import DIGEST_AT, DIGEST_LENGTH, PART_TYPES, Delta, load_delta
+from zoo.gym.delta.file.safetensors import Entry, header_bytes
+from zoo.gym.delta.file.terms import PART_BYTES, Part, PartType, term_parts
+from zoo.gym.errors import InputError
+from zoo.gym.files import new_file, storage_errors
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_ORDER: tuple[PartType, ...] = tuple(PART_BYTES)  # widest first keeps every part aligned
+
+
+class Spool:
+    """Parts on their way into a file: spilled to disk, a stream per type, in order of arrival."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._streams: dict[PartType, IO[bytes]] = {}
+        self.parts: dict[PartType, list[Part]] = {dtype: [] for dtype in _ORDER}
+
+    def __enter__(self) -> Self:
+        with storage_errors(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for dtype in _ORDER:
+                self._streams[dtype] = tempfile.TemporaryFile(dir=self._folder)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for stream in self._streams.values():
+            stream.close()
+
+    def add(self, part: Part, array: "NDArray[Any]") -> None:
+        """Appends a part; the array must have the part's shape and type."""
+        values = array.astype(PART_TYPES[part.dtype], copy=False)
+        if values.shape != part.shape or values.dtype != array.dtype:
+            got = f"{array.dtype} {array.shape}"
+            raise ValueError(f"{part.name}: expected {part.dtype} {part.shape}, got {got}")
+        self.parts[part.dtype].append(part)
+        with storage_errors(self._folder):
+            self._streams[part.dtype].write(values.data)
+
+    def add_tensor(self, encoded: Encoded) -> None:
+        """Appends all parts of a tensor's terms."""
+        own = len(encoded.tensor.name) + 1
+        for part in term_parts(encoded.tensor):
+            self.add(part, encoded.arrays[part.name[own:]])
+
+    def copy_to(self, file: IO[bytes]) -> None:
+        """Writes all parts, widest type first."""
+        for dtype in _ORDER:
+            self._streams[dtype].seek(0)
+            shutil.copyfileobj(self._streams[dtype], file, 1 << 20)
+
+
+def write_delta(path: Path, header: DeltaHeader, spool: Spool) -> None:
+    """Writes a delta file; the same header and parts give the same bytes.
+
+    Raises:
+        StorageError: the file cannot be written.
+        InputError: two parts have the same name, or a setting in the recipe is no JSON.
+    """
+    entries = [Entry(p.name, p.dtype, p.shape) for dtype in _ORDER for p in spool.parts[dtype]]
+    if len({entry.name for entry in entries}) != len(entries):
+        raise InputError(f"{path}: the base's tensor names make two parts of the same name")
+    with new_file(path) as temporary:
+        with storage_errors(path), temporary.open("wb") as file:
+            file.write(header_bytes(entries, _metadata(header)))
+            spool.copy_to(file)
+        _seal(temporary)
+
+
+def file_bytes(header: DeltaHeader) -> int:
+    """Returns the size of the file that a header and its parts make, without writing it."""
+    parts = [part for tensor in header.tensors for part in term_parts(tensor)]
+    ordered = [part for dtype in _ORDER for part in parts if part.dtype == dtype]
+    entries = [Entry(part.name, part.dtype, part.shape) for part in ordered]
+    return len(header_bytes(entries, _metadata(header))) + sum(part.nbytes for part in parts)
+
+
+def replace_header(delta: Delta, header: DeltaHeader) -> Delta:
+    """Rewrites a delta file with another header for the same parts, and loads it again."""
+    in_order = sorted(delta.parts.items(), key=lambda item: item[1].start)
+    entries = [Entry(name, info.dtype, tuple(info.shape)) for name, info in in_order]
+    with new_file(delta.path) as temporary:
+        with storage_errors(delta.path), temporary.open("wb") as file:
+            file.write(header_bytes(entries, _metadata(header)))
+            for start in range(delta.file_bytes - delta.payload_bytes, delta.file_bytes, 1 << 20):
+                piece = delta.file.read(start, min(delta.file_bytes, start + (1 << 20)))
+                file.write(piece.data)
+        _seal(temporary)
+    return load_delta(delta.path)
+
+
+def _metadata(header: DeltaHeader) -> dict[str, str]:
+    content = header.model_dump(mode="json")
+    try:
+        text = json.dumps(content, separators=(",", ":"), sort_keys=True, allow_nan=False)
+    except ValueError as error:
+        raise InputError("delta header: expected finite numbers in the recipe") from error
+    zeros = "0" * DIGEST_LENGTH
+    return {"digest": zeros, "format": FORMAT, "version": VERSION, "header": text}
+
+
+def _seal(path: Path) -> None:
+    """Puts the digest of the file, in which its place still holds zeros, where it belongs."""
+    from zoo.core import file_digest
+
+    digest = file_digest(path, zero_at=DIGEST_AT, zero_len=DIGEST_LENGTH)
+    with storage_errors(path), path.open("r+b") as file:
+        file.seek(DIGEST_AT)
+        file.write(digest.encode())

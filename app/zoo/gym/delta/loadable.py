@@ -1,0 +1,121 @@
+"""Models for the time of a measurement or a chat: what a backend loads for a delta or a fine-tune.
+
+A low-rank delta becomes a small adapter beside its base; a dense one a whole float32 model in a
+private folder, which is deleted afterwards.
+"""
+
+import json
+import re
+import shutil
+import tempfile
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.gym.delta.apply import apply_delta
+from zoo.gym.delta.codecs.lowrank import decode_factors
+from zoo.gym.delta.file.reader import Delta, tensor_parts
+from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
+from zoo.gym.delta.reading.adapter import CONFIG, FILE, is_adapter, write_adapter
+from zoo.gym.delta.reading.identity import verify_base
+from zoo.gym.delta.reading.layers import modules_of, transposed
+from zoo.gym.delta.reading.weights import open_weights, read_config
+from zoo.gym.errors import GymWarning, InputError
+from zoo.gym.files import storage_errors
+from zoo.models.checkpoint_files import EXPLICIT_KEY, SINGLE_FILE
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Loadable:
+    """What `Backend.load` is given: a model folder, and the adapter on it or None."""
+
+    folder: Path
+    adapter: Path | None
+
+
+@contextmanager
+def delta_model(delta: Delta, base: Path, *, scaled: float = 1.0) -> Generator[Loadable]:
+    """Yields base plus delta as something to load, for as long as the block lasts.
+
+    Args:
+        delta: the delta.
+        base: the model folder it was made from.
+        scaled: what the delta is multiplied by.
+
+    Raises:
+        InputError: the delta belongs to another base.
+        StorageError: the temporary folder cannot be written.
+    """
+    with tempfile.TemporaryDirectory(prefix="zoo-gym-") as scratch:
+        folder = Path(scratch)
+        if delta.header.form == "dense":
+            apply_delta(delta.path, base=base, out=folder / "model", scaled=scaled)
+            with warnings.catch_warnings(), _named(folder / "model", delta.path):
+                # What the base holds in vain is told where the base lies, not of this copy.
+                warnings.filterwarnings("ignore", re.escape(scratch), GymWarning)
+                yield Loadable(folder / "model", None)
+        else:
+            weights = open_weights(base)
+            verify_base(delta, weights)
+            write_adapter(
+                folder,
+                ((t.name, *_factors(delta, t)) for t in delta.header.tensors if t.terms),
+                delta.header.base.id,
+                scaled,
+                modules=modules_of(base),
+                transposed={t.name for t in delta.header.tensors if transposed(t.name, weights)},
+            )
+            with _named(folder, delta.path):
+                yield Loadable(base, folder)
+
+
+@contextmanager
+def tuned_model(source: Path, base: Path) -> Generator[Loadable]:
+    """Yields a fine-tune, in any form that `create_delta` takes, as something to load.
+
+    Raises:
+        StorageError: the temporary folder cannot be written.
+    """
+    if source.is_dir():
+        yield Loadable(base, source) if is_adapter(source) else Loadable(source, None)
+        return
+    with tempfile.TemporaryDirectory(prefix="zoo-gym-") as scratch:
+        folder = Path(scratch)
+        adapter = is_adapter(source)
+        with storage_errors(folder):
+            shutil.copyfile(source, folder / (FILE if adapter else SINGLE_FILE))
+            if adapter:
+                shutil.copyfile(source.parent / CONFIG, folder / CONFIG)
+            else:  # the base's weights may have another name, these have the usual one
+                config = read_config(base)
+                config.pop(EXPLICIT_KEY, None)
+                (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        with _named(folder, source):
+            yield Loadable(base, folder) if adapter else Loadable(folder, None)
+
+
+@contextmanager
+def _named(copy: Path, source: Path) -> Generator[None]:
+    """Lets what is wrong with a private copy be told of the file that it was made of."""
+    try:
+        yield
+    except InputError as error:
+        if str(copy) not in error.message:
+            raise
+        message = error.message.replace(str(copy), str(source))
+        raise InputError(message, hint=error.hint) from error
+
+
+def _factors(
+    delta: Delta, tensor: TensorTerms
+) -> "tuple[NDArray[np.float32], NDArray[np.float32]]":
+    (term,) = tensor.terms
+    assert isinstance(term, LowRankTerm)
+    return decode_factors(term, tensor_parts(delta, tensor), tensor.shape)

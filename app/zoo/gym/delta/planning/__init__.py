@@ -1,0 +1,1 @@
+"""Sizes of deltas before they exist, by formula, and a trial of them on synthetic weights."""

@@ -1,0 +1,137 @@
+"""What deltas of a zen model will weigh, for one user and for many, before there is one.
+
+Payloads follow from the format's formulas. The file's size is that of its real header beside them,
+with no recipe and no quality in it.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zoo.gym.delta.codecs.options import Coding, Dense, LowRank, form_of
+from zoo.gym.delta.file.header import Base, DeltaHeader
+from zoo.gym.delta.file.terms import (
+    IntTerm,
+    LowRankTerm,
+    RawTerm,
+    SignTerm,
+    TensorTerms,
+    Term,
+    TernaryTerm,
+)
+from zoo.gym.delta.file.writer import file_bytes
+from zoo.gym.delta.planning.sizes import linear_shapes, norm_shapes, payload_bytes
+
+if TYPE_CHECKING:
+    from zoo.models import Geometry
+
+RANK = 16
+
+FORMS: dict[str, tuple[Coding, str]] = {
+    "1 bit": (Dense("sign"), ""),
+    "int4": (Dense("int", bits=4), "--bits 4"),
+    "int2": (Dense("int", bits=2), "--bits 2"),
+    "ternary": (Dense("ternary"), "--codec ternary"),
+    "lowrank 2 bit": (LowRank("codes2"), ""),
+    "lowrank 1 bit": (LowRank("sign"), "--bits 1"),
+}
+"""Codings of all linear layers by name, and what `delta create` is told to make them."""
+
+WHOLE = "1 bit, all tensors"
+"""The dense delta with the embedding as signs and the norms as they are."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What one kind of delta weighs.
+
+    Attributes:
+        name: one of `FORMS`, or `WHOLE`.
+        options: what `zoo-gym delta create` is told.
+        header: the header of such a file, without recipe and quality.
+        payload_bytes: all parts, by the format's formulas.
+        file_bytes: the file.
+    """
+
+    name: str
+    options: str
+    header: DeltaHeader
+    payload_bytes: int
+    file_bytes: int
+
+
+def plan_deltas(geometry: "Geometry", base_id: str, *, rank: int = RANK) -> list[Planned]:
+    """Returns what each kind of delta weighs, the largest first.
+
+    Args:
+        geometry: the base's shape.
+        base_id: its name, which stands in the header.
+        rank: of low-rank deltas.
+    """
+    linear = linear_shapes(geometry)
+    planned = [
+        _planned(
+            name,
+            options,
+            base_id,
+            coding,
+            [
+                TensorTerms(name=tensor, shape=shape, terms=(term_of(coding, rank),))
+                for tensor, shape in linear.items()
+            ],
+        )
+        for name, (coding, options) in FORMS.items()
+    ]
+    planned.append(_planned(WHOLE, "", base_id, Dense("sign"), _whole(geometry)))
+    return sorted(planned, key=lambda plan: -plan.payload_bytes)
+
+
+def term_of(coding: Coding, rank: int) -> Term:
+    """Returns the term that a coding makes of a matrix.
+
+    Raises:
+        ValueError: a sparse coding, whose size depends on the values.
+    """
+    if isinstance(coding, LowRank):
+        return LowRankTerm(rank=rank, A=coding.codec, B=coding.codec)
+    match coding.codec:
+        case "sign":
+            return SignTerm(scale=coding.scale)
+        case "int":
+            return IntTerm(bits=coding.bits)
+        case "ternary":
+            return TernaryTerm()
+        case "sparse":
+            raise ValueError("the size of a sparse delta depends on its values")
+
+
+def _whole(geometry: "Geometry") -> list[TensorTerms]:
+    matrices = dict(linear_shapes(geometry))
+    embeddings = ["model.embed_tokens.weight"] + ([] if geometry.tied else ["lm_head.weight"])
+    matrices |= dict.fromkeys(embeddings, (geometry.vocab, geometry.hidden))
+    tensors = [TensorTerms(name=n, shape=s, terms=(SignTerm(),)) for n, s in matrices.items()]
+    norms = norm_shapes(geometry).items()
+    return tensors + [TensorTerms(name=n, shape=s, terms=(RawTerm(),)) for n, s in norms]
+
+
+def _planned(
+    name: str, options: str, base_id: str, coding: Coding, tensors: list[TensorTerms]
+) -> Planned:
+    header = header_for(base_id, coding, tensors)
+    return Planned(name, options, header, payload_bytes(header.tensors), file_bytes(header))
+
+
+def header_for(base_id: str, coding: Coding, tensors: list[TensorTerms]) -> DeltaHeader:
+    """Returns the header of a delta that no training made."""
+    from zoo.core import __version__
+
+    return DeltaHeader(
+        form=form_of(coding),
+        base=Base(identity="0" * 64, id=base_id, revision=None),
+        tensors=tuple(sorted(tensors, key=lambda tensor: tensor.name)),
+        recipe={},
+        seed=None,
+        data=None,
+        privacy=None,
+        tool=f"zoo-gym {__version__}",
+        quality=None,
+    )

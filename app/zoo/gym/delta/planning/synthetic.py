@@ -1,0 +1,192 @@
+"""Tries a plan: writes its deltas from random weights of the true shape, reads and applies them.
+
+One tensor is in memory at a time, and no model is written: base, fine-tune and factors are drawn
+anew from the tensor's name wherever they are needed.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.gym.delta.codecs.lowrank import code_factors
+from zoo.gym.delta.codecs.options import Coding, Dense, LowRank
+from zoo.gym.delta.codecs.tensor import Encoded, apply_rows, encode_tensor
+from zoo.gym.delta.codecs.values import Stored
+from zoo.gym.delta.file.reader import Delta, load_delta, tensor_parts
+from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
+from zoo.gym.delta.file.writer import Spool, write_delta
+from zoo.gym.delta.planning.plan import FORMS, WHOLE, Planned, header_for
+from zoo.gym.delta.reading.weights import from_bf16, to_bf16
+from zoo.gym.files import storage_errors
+from zoo.gym.leftovers import private_path
+from zoo.gym.paths import make_folder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+Tell = Callable[[str], None]
+
+_ROWS_AT_ONCE = 1024
+_SIGN_AND_MANTISSA = 0x807F
+_EXPONENT_BIT = 7
+_WEIGHTS, _CHANGES = 121, 117  # biased exponents: 2^-6 to 2^-5, and a sixteenth of that
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one kind of delta really was.
+
+    Attributes:
+        name: the plan's name.
+        payload_bytes: of the file as it was read.
+        file_bytes: of the file as it was read.
+        as_planned: whether both are what the plan says.
+        kept: 1 - |applied - tuned|^2 / |tuned - base|^2, over all weights.
+    """
+
+    name: str
+    payload_bytes: int
+    file_bytes: int
+    as_planned: bool
+    kept: float
+
+
+def try_plan(planned: list[Planned], folder: Path, *, tell: Tell = lambda _: None) -> list[Trial]:
+    """Writes each delta of a plan into a private folder, reads and applies it, and removes it.
+
+    Args:
+        planned: from `plan_deltas`; the one over all tensors is left out.
+        folder: where there is room for twice the files' size.
+        tell: hears how far it is.
+
+    Raises:
+        StorageError: the disk is full, or the folder cannot be written.
+    """
+    plans = [plan for plan in planned if plan.name != WHOLE]
+    with _private_folder(folder) as private:
+        files = {plan.name: private / f"{at}.safetensors" for at, plan in enumerate(plans)}
+        _write(plans, files, tell)
+        return [_read(plan, files[plan.name], tell) for plan in plans]
+
+
+@contextmanager
+def _private_folder(folder: Path) -> Generator[Path]:
+    private = private_path(folder / "plan")
+    with storage_errors(folder):
+        make_folder(private)
+    try:
+        yield private
+    finally:
+        shutil.rmtree(private, ignore_errors=True)
+
+
+def _write(plans: list[Planned], files: dict[str, Path], tell: Tell) -> None:
+    """Codes each tensor in every way while it is there, and writes the files."""
+    tensors = plans[0].header.tensors
+    coded: dict[str, list[TensorTerms]] = {plan.name: [] for plan in plans}
+    with ExitStack() as stack:
+        spools = {name: stack.enter_context(Spool(file.parent)) for name, file in files.items()}
+        for at, tensor in enumerate(tensors, 1):
+            tell(f"coding tensor {at} of {len(tensors)}")
+            pair = _pair(tensor)
+            for plan in plans:
+                encoded = _encode(tensor, FORMS[plan.name][0], plan, pair)
+                spools[plan.name].add_tensor(encoded)
+                coded[plan.name].append(encoded.tensor)
+        for plan in plans:
+            header = header_for(plan.header.base.id, FORMS[plan.name][0], coded[plan.name])
+            write_delta(files[plan.name], header, spools[plan.name])
+
+
+def _encode(
+    tensor: TensorTerms, coding: Coding, plan: Planned, pair: tuple[Stored, Stored]
+) -> Encoded:
+    if isinstance(coding, Dense):
+        encoded = encode_tensor(tensor.name, *pair, coding)
+        assert encoded is not None  # a fine-tune drawn at random differs
+        return encoded
+    A, B = _factors(tensor, _rank(plan))
+    term, arrays = code_factors(tensor.name, A, B, coding)
+    return Encoded(TensorTerms(name=tensor.name, shape=tensor.shape, terms=(term,)), arrays)
+
+
+def _read(plan: Planned, file: Path, tell: Tell) -> Trial:
+    delta = load_delta(file)
+    error = energy = 0.0
+    for at, tensor in enumerate(delta.header.tensors, 1):
+        tell(f"{plan.name}: applying tensor {at} of {len(delta.header.tensors)}")
+        lost, wanted = _apply(plan, delta, tensor)
+        error, energy = error + lost, energy + wanted
+    sizes = (delta.payload_bytes, delta.file_bytes)
+    as_planned = sizes == (plan.payload_bytes, plan.file_bytes)
+    return Trial(plan.name, *sizes, as_planned, kept=1 - error / energy)
+
+
+def _apply(plan: Planned, delta: Delta, tensor: TensorTerms) -> tuple[float, float]:
+    """Applies a tensor's terms block by block; returns the energies of error and difference."""
+    import numpy as np
+
+    base, tuned = _pair(tensor)
+    parts, factors = tensor_parts(delta, tensor), None
+    if isinstance(FORMS[plan.name][0], LowRank):
+        factors = _factors(tensor, _rank(plan))
+    error = energy = 0.0
+    for start in range(0, tensor.shape[0], _ROWS_AT_ONCE):
+        rows = slice(start, min(start + _ROWS_AT_ONCE, tensor.shape[0]))
+        before = from_bf16(base.values[rows])
+        after = before.copy()
+        apply_rows(tensor, parts, rows, after)
+        if factors is None:
+            wanted = from_bf16(tuned.values[rows]) - before
+        else:
+            wanted = factors[1][:, rows].T @ factors[0]
+        lost = (after - before - wanted).reshape(-1)
+        flat = wanted.reshape(-1)
+        error += float(np.dot(lost, lost))
+        energy += float(np.dot(flat, flat))
+    return error, energy
+
+
+def _pair(tensor: TensorTerms) -> tuple[Stored, Stored]:
+    """Draws a tensor's bf16 weights, and those of a fine-tune."""
+    base, change = (_draw(tensor, exponent) for exponent in (_WEIGHTS, _CHANGES))
+    tuned = from_bf16(base)
+    tuned += from_bf16(change)
+    return Stored(base, "bf16", "base"), Stored(to_bf16(tuned), "bf16", "tuned")
+
+
+def _draw(tensor: TensorTerms, exponent: int) -> "NDArray[np.uint16]":
+    """Draws bf16 values of either sign whose size is within a power of two."""
+    import numpy as np
+
+    bits = _generator(tensor, exponent).integers(0, 1 << 16, tensor.shape, np.uint16)
+    bits &= np.uint16(_SIGN_AND_MANTISSA)
+    bits |= np.uint16(exponent << _EXPONENT_BIT)
+    return bits
+
+
+def _factors(tensor: TensorTerms, rank: int) -> "tuple[NDArray[np.float32], NDArray[np.float32]]":
+    """Draws the factors A [rank, in] and B [rank, out] of an adapter."""
+    import numpy as np
+
+    rows, columns = tensor.shape
+    generator = _generator(tensor, rank)
+    A, B = (generator.standard_normal((rank, n), np.float32) for n in (columns, rows))
+    return A, B * np.float32(0.01)
+
+
+def _generator(tensor: TensorTerms, salt: int) -> "np.random.Generator":
+    import numpy as np
+
+    key = hashlib.sha256(f"{tensor.name} {salt}".encode()).digest()
+    return np.random.Generator(np.random.SFC64(int.from_bytes(key[:8], "little")))
+
+
+def _rank(plan: Planned) -> int:
+    (term,) = plan.header.tensors[0].terms
+    assert isinstance(term, LowRankTerm)
+    return term.rank

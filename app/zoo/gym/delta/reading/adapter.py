@@ -1,0 +1,272 @@
+"""Reads and writes LoRA adapters as peft stores them.
+
+Read: linear layers only, alpha/r folded into B (alpha/sqrt r for rsLoRA, arXiv:2312.03732).
+Whatever else an adapter may hold (DoRA, biases, whole modules, embeddings) is refused in a
+sentence, because a delta that left it out would be another model.
+"""
+
+import json
+import math
+import re
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zoo.gym.delta.file.safetensors import Entry, write_safetensors
+from zoo.gym.delta.reading.layers import check_places, tensors_of, transposed
+from zoo.gym.delta.reading.weights import Weights, open_weights, read_float32, refuse_not_finite
+from zoo.gym.errors import InputError
+from zoo.gym.files import storage_errors
+from zoo.models.adapters import CONFIG_FILE, WEIGHTS_FILE, pattern_values, read_adapter_config
+from zoo.models.checkpoint_files import SINGLE_FILE
+from zoo.models.folder import IN_BY_OUT, holds_model
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+CONFIG, FILE = CONFIG_FILE, WEIGHTS_FILE
+
+_FACTOR = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.weight")
+_REFUSED = {
+    "use_dora": "DoRA's magnitudes",
+    "modules_to_save": "whole modules",
+    "trainable_token_indices": "trained token rows",
+    "target_parameters": "parameters that are no module's weight",
+    "layer_replication": "replicated layers",
+    "lora_bias": "a bias in B",
+    "use_qalora": "QALoRA",
+    "use_bdlora": "block-diagonal LoRA",
+    "alora_invocation_tokens": "activated LoRA",
+    "arrow_config": "Arrow routing",
+    "kasa_config": "KaSA",
+    "monteclora_config": "MonteCLoRA",
+}
+_CHANGES_BASE = ("pissa", "olora", "loftq", "corda", "lora_ga")  # starts that alter the base
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A LoRA adapter on disk.
+
+    Attributes:
+        weights: its tensors.
+        scales: by base tensor name, what B is multiplied by.
+        factors: by base tensor name, the names of A and B in `weights`.
+        transposed: the base tensors that are stored as [in, out], by name.
+    """
+
+    weights: Weights
+    scales: Mapping[str, float]
+    factors: Mapping[str, tuple[str, str]]
+    transposed: frozenset[str] = frozenset()
+
+
+def is_adapter(source: Path) -> bool:
+    """Says whether `source` is a peft folder or a file of LoRA factors.
+
+    Raises:
+        InputError: a folder holds a whole model and an adapter.
+    """
+    if source.is_dir():
+        if not holds_model(source):
+            return (source / CONFIG).is_file()
+        if (source / CONFIG).is_file() and (source / FILE).is_file():
+            raise InputError(
+                f"{source}: expected a model or an adapter, got both",
+                hint=f"name the file that is meant: {source / FILE} or {source / SINGLE_FILE}",
+            )
+        return False
+    return source.is_file() and any(".lora_" in name for name in open_weights(source).tensors)
+
+
+def read_adapter(source: Path, base: Weights) -> Adapter:
+    """Reads the config and the tensor headers of an adapter.
+
+    Args:
+        source: a peft folder, or its safetensors file with adapter_config.json beside.
+        base: the model that it belongs to.
+
+    Raises:
+        InputError: a part is absent, the tensors are not those that the config is for, or the
+            adapter holds what a delta cannot carry.
+    """
+    file = source / FILE if source.is_dir() else source
+    told = file.parent / CONFIG
+    config = _read_config(told)
+    if not file.is_file():
+        pickled = (source / "adapter_model.bin").is_file()
+        got = "pickled weights only, which can run any program" if pickled else "none"
+        raise InputError(f"{source}: expected {FILE!r} beside {CONFIG!r}, got {got}")
+    weights = open_weights(file, mapped=False)
+    modules = _modules(weights)
+    check_places(config, modules, base, file, told)
+    ranks = {module: weights.shape(pair[0])[0] for module, pair in modules.items()}
+    scales = _scales(config, ranks, file, told)
+    names = tensors_of(modules, base)
+    turned = frozenset(name for name in names.values() if transposed(name, base))
+    if config.get("fan_in_fan_out") and not turned:
+        raise InputError(
+            f"{told}: fan_in_fan_out: a low-rank delta of weights stored as [in, out] is known for "
+            f"{', '.join(sorted(IN_BY_OUT))} only"
+        )
+    return Adapter(
+        weights,
+        {names[module]: scale for module, scale in scales.items()},
+        {names[module]: modules[module] for module in sorted(modules)},
+        turned,
+    )
+
+
+def read_factors(adapter: Adapter, name: str) -> "tuple[NDArray[np.float32], NDArray[np.float32]]":
+    """Returns A as [r, in] and the folded B, transposed, as [r, out].
+
+    The two change places where the base stores [in, out]: A always goes with the columns.
+
+    Raises:
+        InputError: the shapes do not fit each other, or a value is not finite.
+    """
+    import numpy as np
+
+    A_name, B_name = adapter.factors[name]
+    A = read_float32(adapter.weights, A_name)
+    B = read_float32(adapter.weights, B_name)
+    where = f"{adapter.weights.source}: tensor"
+    refuse_not_finite(A, f"{where} {A_name!r}")
+    refuse_not_finite(B, f"{where} {B_name!r}")
+    folded = np.ascontiguousarray(B.T) * np.float32(adapter.scales[name])
+    refuse_not_finite(folded, f"{where} {B_name!r} times {adapter.scales[name]}, transposed")
+    return (folded, A) if name in adapter.transposed else (A, folded)
+
+
+def write_adapter(
+    folder: Path,
+    factors: "Iterator[tuple[str, NDArray[np.float32], NDArray[np.float32]]]",
+    base_id: str,
+    scaled: float,
+    *,
+    modules: Mapping[str, str] | None = None,
+    transposed: Container[str] = (),
+) -> None:
+    """Writes factors as a peft folder in float32, with alpha = `scaled` times the rank.
+
+    Args:
+        folder: an existing folder.
+        factors: base tensor name, A as [r, columns], B transposed as [r, rows].
+        base_id: what the config names as the base.
+        scaled: what the product of the factors is multiplied by.
+        modules: the loaded model's layer by the base's tensor; by default its name.
+        transposed: the base tensors that are stored as [in, out].
+
+    Raises:
+        InputError: a value is not finite.
+        StorageError: the folder cannot be written.
+    """
+    import numpy as np
+
+    entries: list[Entry] = []
+    arrays: list[NDArray[Any]] = []
+    ranks: dict[str, int] = {}
+    turned = False
+    for name, first, second in factors:
+        A, B = (second, first) if name in transposed else (first, second)
+        turned |= name in transposed
+        module = (modules or {}).get(name, name.removesuffix(".weight"))
+        ranks[module] = len(A)
+        for side, array in (("A", A), ("B", np.ascontiguousarray(B.T))):
+            key = f"base_model.model.{module}.lora_{side}.weight"
+            refuse_not_finite(array, f"{folder}: tensor {key!r}")
+            entries.append(Entry(key, "F32", array.shape))
+            arrays.append(np.ascontiguousarray(array))
+    write_safetensors(folder / FILE, entries, {"format": "pt"}, arrays)
+    with storage_errors(folder):
+        settings = _peft_config(ranks, base_id, scaled) | {"fan_in_fan_out": turned}
+        text = json.dumps(settings, indent=2) + "\n"
+        (folder / CONFIG).write_text(text, encoding="utf-8")
+
+
+def _peft_config(ranks: Mapping[str, int], base_id: str, scaled: float) -> dict[str, Any]:
+    largest = max(ranks.values())
+    smaller = {f"^{re.escape(name)}": rank for name, rank in ranks.items() if rank < largest}
+    return {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": base_id,
+        "r": largest,
+        "lora_alpha": scaled * largest,
+        "rank_pattern": smaller,
+        "alpha_pattern": {pattern: scaled * rank for pattern, rank in smaller.items()},
+        "target_modules": sorted(ranks),
+        "inference_mode": True,
+    }
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = read_adapter_config(path)
+    except FileNotFoundError as error:
+        raise InputError(f"{path.parent}: LoRA factors need {CONFIG!r} beside, got none") from error
+    if config["peft_type"] != "LORA":
+        raise InputError(f"{path}: peft_type: expected 'LORA', got {config['peft_type']!r}")
+    _refuse_unsupported(config, path)
+    return config
+
+
+def _refuse_unsupported(config: Mapping[str, Any], path: Path) -> None:
+    for key, what in _REFUSED.items():
+        if config.get(key):
+            raise InputError(f"{path}: {key}: a low-rank delta cannot carry {what}")
+    if config.get("bias", "none") != "none":
+        raise InputError(f"{path}: bias: expected 'none', got {config['bias']!r}")
+    start = config.get("init_lora_weights")
+    if isinstance(start, str) and start.lower().startswith(_CHANGES_BASE):
+        hint = "save the adapter with peft's path_initial_model_for_weight_conversion"
+        message = f"{path}: init_lora_weights: {start!r} changes the base, so the adapter alone"
+        raise InputError(f"{message} is not the fine-tune", hint=hint)
+
+
+def _modules(weights: Weights) -> dict[str, tuple[str, str]]:
+    sides: dict[str, dict[str, str]] = {}
+    for name in weights.tensors:
+        match = _FACTOR.fullmatch(name)
+        if match is None:
+            where = f"{weights.source}: tensor {name!r}"
+            if ".lora_embedding_" in name:
+                raise InputError(f"{where} is on an embedding: a delta carries linear layers only")
+            raise InputError(f"{where}: expected the lora_A or lora_B of a linear layer")
+        sides.setdefault(match["module"], {})[match["side"]] = name
+    for module, pair in sides.items():
+        if len(pair) != 2:
+            raise InputError(f"{weights.source}: {module!r}: expected lora_A and lora_B, got one")
+        _check_ranks(weights, pair["A"], pair["B"])
+    return {module: (pair["A"], pair["B"]) for module, pair in sides.items()}
+
+
+def _check_ranks(weights: Weights, A_name: str, B_name: str) -> None:
+    A, B = weights.shape(A_name), weights.shape(B_name)
+    if len(A) != 2 or len(B) != 2 or A[0] != B[1]:
+        message = f"expected [r, in] and [out, r], got {list(A)} and {list(B)}"
+        raise InputError(f"{weights.source}: tensors {A_name!r} and {B_name!r}: {message}")
+
+
+def _scales(
+    config: Mapping[str, Any], ranks: Mapping[str, int], file: Path, told: Path
+) -> dict[str, float]:
+    """Returns what each module's B is multiplied by."""
+    modules = sorted(ranks)
+    values = (
+        pattern_values(config.get(key) or {}, modules, config.get(default, 8), str(told))
+        for key, default in (("alpha_pattern", "lora_alpha"), ("rank_pattern", "r"))
+    )
+    alphas, expected = values
+    for module in modules:
+        if expected[module] != ranks[module]:
+            raise InputError(
+                f"{file}: {module!r}: expected rank {expected[module]!r} by {CONFIG!r}, "
+                f"got {ranks[module]}"
+            )
+        if not isinstance(alphas[module], int | float):
+            raise InputError(f"{told}: lora_alpha: expected a number, got {alphas[module]!r:.80}")
+    roots = config.get("use_rslora")
+    return {m: float(alphas[m]) / (math.sqrt(ranks[m]) if roots else ranks[m]) for m in modules}

@@ -1,0 +1,108 @@
+"""Reads tensors in order before their turn: work on a mapped file would read it here and there.
+
+Threads that fault in the pages of a mapped tensor from several ends leave a cold disk at a fraction
+of its rate, so one thread reads, and whoever works waits until a tensor is in the page cache.
+"""
+
+import threading
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING
+
+from zoo.gym.delta.reading.weights import Weights
+
+if TYPE_CHECKING:
+    from io import FileIO
+
+    from zoo.core import TensorInfo
+
+AHEAD_BYTES = 128 << 20
+"""No tensor is begun while so much is read and not used."""
+
+_PIECE_BYTES = 1 << 20
+
+
+def reading_ahead(names: Iterable[str], *models: Weights) -> Generator[str]:
+    """Yields each name as soon as the tensors of that name are read, while the next ones are.
+
+    To be closed by whoever does not take all names: the reader ends then.
+    """
+    waiting, pace = list(names), Pace()
+    reader = threading.Thread(target=_read_all, args=(waiting, models, pace), daemon=True)
+    reader.start()
+    try:
+        for number, name in enumerate(waiting, 1):
+            pace.await_read(number)
+            yield name
+            pace.use(sum(model.nbytes(name) for model in models if name in model.tensors))
+    finally:
+        pace.stop()
+        reader.join()
+
+
+class Pace:
+    """Keeps the reader ahead of the user of what it reads, but not too far.
+
+    Attributes:
+        stopped: nobody waits any more: either of the two has ended.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._tensors = 0
+        self._ahead_bytes = 0
+        self.stopped = False
+
+    def begin(self) -> bool:
+        """Waits while too much is ahead, and says whether to read the next tensor."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.stopped or self._ahead_bytes < AHEAD_BYTES)
+            return not self.stopped
+
+    def read(self, size: int) -> None:
+        """Counts a tensor of so many bytes as read."""
+        with self._changed:
+            self._tensors += 1
+            self._ahead_bytes += size
+            self._changed.notify_all()
+
+    def await_read(self, tensors: int) -> None:
+        """Waits until so many tensors are read, or the reader has ended."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.stopped or self._tensors >= tensors)
+
+    def use(self, size: int) -> None:
+        """Counts bytes as used."""
+        with self._changed:
+            self._ahead_bytes -= size
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Ends all waiting."""
+        with self._changed:
+            self.stopped = True
+            self._changed.notify_all()
+
+
+def _read_all(names: Sequence[str], models: Sequence[Weights], pace: Pace) -> None:
+    room = memoryview(bytearray(_PIECE_BYTES))
+    with suppress(OSError), ExitStack() as stack:  # the one who uses a file finds the same
+        stack.callback(pace.stop)
+        # open throughout: the system reads further ahead the longer a file is read in order
+        paths = {path for model in models for path in model.files}
+        files = {path: stack.enter_context(path.open("rb", buffering=0)) for path in paths}
+        for name in names:
+            if not pace.begin():
+                return
+            found = [model.tensors[name] for model in models if name in model.tensors]
+            pace.read(sum(_read(files[path], info, room, pace) for path, info in found))
+
+
+def _read(file: "FileIO", info: "TensorInfo", room: memoryview, pace: Pace) -> int:
+    """Reads a tensor, unless nobody waits for it any more, and returns its bytes."""
+    if file.tell() != info.start:
+        file.seek(info.start)
+    for start in range(info.start, info.stop, len(room)):
+        if pace.stopped or not file.readinto(room[: info.stop - start]):
+            break
+    return info.stop - info.start
