@@ -15,7 +15,7 @@ from typing import Self
 
 from zoo.gym.paths import PRIVATE_FILE, folders, make_folder
 
-SCHEMA = 2
+SCHEMA = 3
 """Raised by every change of the columns."""
 
 _BUSY_S = 2.0
@@ -39,6 +39,7 @@ class RunRow:
         updated: Unix seconds of the last event.
         folder: the run folder.
         fault: what of the run cannot be read, in words; None for a sound one.
+        request: "stop" or "park", whichever ended an interrupted run; None for a killed one.
         offset: bytes of the event log that this row knows.
         stamp: time of change of the run's settings in nanoseconds; another one, another run.
     """
@@ -53,6 +54,7 @@ class RunRow:
     updated: float
     folder: str
     fault: str | None
+    request: str | None
     offset: int
     stamp: int
 
@@ -65,7 +67,7 @@ class RunRow:
 _COLUMNS = [field.name for field in fields(RunRow)]
 _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("id", "state", "folder"), (str,)),
-    **dict.fromkeys(("model", "fault"), (str, NoneType)),
+    **dict.fromkeys(("model", "fault", "request"), (str, NoneType)),
     **dict.fromkeys(("steps", "pid"), (int, NoneType)),
     **dict.fromkeys(("step", "offset", "stamp"), (int,)),
     **dict.fromkeys(("created", "updated"), (float,)),

@@ -29,6 +29,7 @@ def test_a_list_names_state_steps_process_and_model(run: Run) -> None:
         "model": "zen-pico",
         "folder": str(run.folder),
         "fault": None,
+        "request": None,
     }
 
 
@@ -44,6 +45,11 @@ def test_a_dead_run_is_listed_as_interrupted_without_a_process(run: Run) -> None
     write_identity(run.identity_file, Identity(2**22 + 1, 1.0))
     (row,) = list_runs()
     assert (row.state, row.pid) == ("interrupted", None)
+
+
+def test_a_list_says_which_request_ended_a_run_at_the_second_look_too(run: Run) -> None:
+    run.events.emit("end", state="interrupted", exit_code=5, request="park")
+    assert [row.request for row in list_runs() + list_runs()] == ["park", "park"]
 
 
 def test_a_second_list_reads_only_what_was_added(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

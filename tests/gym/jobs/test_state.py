@@ -10,7 +10,7 @@ from zoo.gym.jobs.events import tail_events
 from zoo.gym.jobs.identity import Identity, is_alive, read_identity, this_process, write_identity
 from zoo.gym.jobs.lock import locked
 from zoo.gym.jobs.run import Run
-from zoo.gym.jobs.state import Status, fold, read_status, reconcile
+from zoo.gym.jobs.state import Status, fold, read_status, reconcile, state_name
 
 GONE = Identity(pid=2**22 + 1, create_time=1.0)  # above the largest pid of Linux
 JUNK = st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.lists(st.integers())
@@ -93,6 +93,29 @@ def test_the_end_event_gives_code_message_model_and_metrics(run: Run) -> None:
     status = read_status(run)
     assert (status.state, status.steps, status.exit_code) == ("done", 4, 0)
     assert (status.model, status.metrics) == ("/m", {"loss": 1.5})
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"request": "stop", "message": "stop at step 3 of 9"}, "stopped"),
+        ({"request": "park"}, "parked"),
+        ({"message": "park at step 3 of 9"}, "parked"),  # as older versions wrote it
+        ({"message": "the worker is gone at step 3"}, "interrupted"),
+        ({"request": ["stop"]}, "interrupted"),
+    ],
+)
+def test_an_interrupted_run_is_called_by_the_request_that_ended_it(
+    run: Run, fields: dict[str, object], name: str
+) -> None:
+    run.events.emit("end", state="interrupted", exit_code=5, **fields)
+    status = read_status(run)
+    assert state_name(status.state, status.request) == name
+
+
+def test_a_failed_run_has_no_request(run: Run) -> None:
+    run.events.emit("end", state="failed", exit_code=1, message="stop it")
+    assert read_status(run).request is None
 
 
 def test_going_on_forgets_the_old_end(run: Run) -> None:

@@ -115,7 +115,8 @@ def test_a_paused_run_can_be_parked(run: Run, until: Until) -> None:
     until(lambda: read_status(run).state == "paused")
     actions.park(run)
     status = follow(run)
-    assert (status.state, str(status.message)[:7]) == ("interrupted", "park at")
+    assert (status.state, status.request) == ("interrupted", "park")
+    assert tail_events(run.events.path)[0][-1]["request"] == "park"
 
 
 @posix
@@ -157,7 +158,8 @@ def test_sigterm_is_a_stop_and_a_closed_terminal_is_nothing(run: Run, until: Unt
     at = read_status(run).step
     until(lambda: read_status(run).step > at + 2)
     os.kill(pid, signal.SIGTERM)
-    assert follow(run).exit_code == 5
+    status = follow(run)
+    assert (status.exit_code, status.request) == (5, "stop")
     assert kinds(run)[-1] == "end"
 
 
@@ -166,7 +168,7 @@ def test_a_killed_run_is_interrupted_and_can_be_resumed(run: Run, until: Until) 
     until(lambda: len(steps(run)) >= 2)
     psutil.Process(pid).kill()
     status = follow(run)
-    assert (status.state, status.exit_code) == ("interrupted", 5)
+    assert (status.state, status.exit_code, status.request) == ("interrupted", 5, None)
     resume(run, entry="entries:five_more")
     assert follow(run).state == "done"
     assert [e["seq"] for e in tail_events(run.events.path)[0]] == list(range(len(kinds(run))))

@@ -36,4 +36,5 @@ from zoo.gym.jobs.state import State as State
 from zoo.gym.jobs.state import Status as Status
 from zoo.gym.jobs.state import read_status as read_status
 from zoo.gym.jobs.state import reconcile as reconcile
+from zoo.gym.jobs.state import state_name as state_name
 from zoo.gym.store import RunRow as RunRow

@@ -82,6 +82,7 @@ def _read_row(run: Run, known: RunRow | None) -> RunRow:
         pid=identity.pid if identity else None,
         created=status.created,
         updated=status.updated,
+        request=status.request,
         offset=status.offset,
     )
 
@@ -100,6 +101,7 @@ def _new_row(
         updated=0.0,
         folder=str(run.folder),
         fault=fault,
+        request=None,
         offset=0,
         stamp=stamp,
     )
@@ -107,7 +109,9 @@ def _new_row(
 
 def _status(row: RunRow) -> Status:
     state = row.state if row.state in STATES else "queued"
-    return Status(cast("State", state), row.step, row.steps, row.created, row.updated)
+    return Status(
+        cast("State", state), row.step, row.steps, row.created, row.updated, request=row.request
+    )
 
 
 def _stamp(run: Run) -> int:

@@ -17,6 +17,7 @@ LIVE: frozenset[State] = frozenset({"queued", "running", "paused"})
 """States that need a process; without one the run is interrupted."""
 
 _MOVES = frozenset({"state", "end"})
+_PAST = {"stop": "stopped", "park": "parked"}
 _HUGE = 2**63  # what the index can hold
 _LATEST = 32_503_680_000.0  # the year 3000, the last that every system can name
 
@@ -38,6 +39,7 @@ class Status:
         model: the folder of the trained model.
         metrics: the figures of the end event.
         saved: the step of the last checkpoint, 0 where none was written.
+        request: "stop" or "park", whichever ended an interrupted run; None for a killed one.
     """
 
     state: State = "queued"
@@ -52,11 +54,17 @@ class Status:
     model: str | None = None
     metrics: Mapping[str, Any] | None = None
     saved: int = 0
+    request: str | None = None
 
     @property
     def live(self) -> bool:
         """Whether this state needs a process."""
         return self.state in LIVE
+
+
+def state_name(state: str, request: str | None) -> str:
+    """Returns a state as people call it: an interrupted run was stopped, parked or interrupted."""
+    return _PAST.get(request or "", state) if state == "interrupted" else state
 
 
 def fold(status: Status, events: Iterable[Event]) -> Status:
@@ -134,7 +142,15 @@ def _moved(status: Status, event: Event) -> Status:
         hint=_text(event.get("hint")),
         model=_text(event.get("model")),
         metrics=cast("Mapping[str, Any]", metrics) if isinstance(metrics, dict) else None,
+        request=_request(event) if state == "interrupted" else None,
     )
+
+
+def _request(event: Event) -> str | None:
+    """Returns what ended a run; the message of older logs begins with it."""
+    message = _text(event.get("message")) or ""
+    request = _text(event.get("request")) or message.partition(" ")[0]
+    return request if request in _PAST else None
 
 
 def _time(value: object, otherwise: float) -> float:

@@ -109,6 +109,8 @@ def tell_failure(run: Run, error: Exception) -> None:
     with suppress(StorageError):
         if state == "failed":
             run.events.emit("error", **told)
+        elif request := run.control.pending():
+            told["request"] = request
         run.events.emit("end", state=state, exit_code=code, **told)
 
 
