@@ -38,6 +38,7 @@ def test_what_is_chosen_at_the_start_has_no_default() -> None:
 def test_only_settings_that_are_true_or_false_are_switches() -> None:
     switches = {key for key in KEYS if is_switch(key)}
     assert switches == {
+        "overwrite_output_dir",
         "save_only_model",
         "use_rslora",
         "gradient_checkpointing",

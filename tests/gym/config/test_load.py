@@ -276,3 +276,10 @@ def test_a_config_cannot_be_changed() -> None:
     config = TrainConfig(model_name_or_path="m", dataset=("d",))
     with pytest.raises(ValueError, match="frozen"):
         config.seed = 1
+
+
+def test_overwriting_without_an_output_dir_is_told_to_have_no_effect() -> None:
+    items = ["model=m", "dataset=d.jsonl", "overwrite_output_dir=true"]
+    loaded = load_config([], items, {})
+    assert [one.key for one in loaded.ignored] == ["overwrite_output_dir"]
+    assert load_config([], [*items, "output_dir=o"], {}).ignored == ()

@@ -11,7 +11,7 @@ from tests.gym.tui.fakes import rows_file
 from zoo.gym.config import TrainConfig, dump_config
 from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.jobs import Run, check_unclaimed, create_run, resume, tail_events
-from zoo.gym.train.output import check_output
+from zoo.gym.train.output import check_chosen_output, check_output
 from zoo.gym.train.session import run_session
 
 
@@ -123,3 +123,32 @@ def test_a_mount_point_which_nothing_can_be_renamed_to_is_refused(
     with pytest.raises(InputError, match="got a mount point") as caught:
         check_output(tmp_path / "out")
     assert caught.value.hint == f"name a folder in it: '{tmp_path / 'out' / 'result'}'"
+
+
+def test_an_overwritten_place_gets_the_new_result_and_keeps_other_files(
+    config: TrainConfig, run: Run, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    run_session(config, run, lambda: None)
+    put_file(out)
+    (out / "notes.txt").write_text("mine")
+    (out / "model.safetensors").write_text("of an earlier full training")
+    config = config.model_copy(update={"overwrite_output_dir": True})
+    assert run_session(config, run, lambda: None)["model"] == str(out)
+    copies = {path.name: path.read_bytes() for path in out.iterdir()}
+    result = {path.name: path.read_bytes() for path in run.result.iterdir()}
+    assert copies == result | {"notes.txt": b"mine"}
+
+
+def test_a_whole_model_of_somebody_else_is_never_overwritten(
+    config: TrainConfig, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "model.safetensors").write_text("precious")
+    given = config.model_copy(update={"overwrite_output_dir": True})
+    with pytest.raises(InputError, match="expected no model or one that a run wrote"):
+        check_chosen_output(given)
+    itself = given.model_copy(update={"model_name_or_path": str(out)})
+    with pytest.raises(InputError, match="expected another folder than the base model's"):
+        check_chosen_output(itself)

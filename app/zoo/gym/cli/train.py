@@ -63,10 +63,10 @@ def train(
     if model.notice:
         out.say(model.notice)
     if loaded.config.output_dir is not None:
-        from zoo.gym.train.output import check_output
+        from zoo.gym.train.output import check_chosen_output
 
         check_unclaimed(Path(loaded.config.output_dir))
-        check_output(Path(loaded.config.output_dir))
+        check_chosen_output(loaded.config)
     fixed = pinned(loaded.config, model)
     env = _environment(loaded, model) | {"settings": fixed.model_dump(mode="json")}
     run = create_run(dump_config(fixed), env)

@@ -24,7 +24,6 @@ WITHOUT_EFFECT = {
     "load_best_model_at_end": "the best step is always the one that is kept",
     "logging_steps": "every step is logged",
     "overwrite_cache": "there is no cache of encoded rows",
-    "overwrite_output_dir": "every run has a folder of its own",
     "per_device_eval_batch_size": "chosen by the length of the rows",
     "plot_loss": "the losses are in the run's events",
     "preprocessing_num_workers": "rows are encoded by one process",
@@ -35,7 +34,7 @@ WITHOUT_EFFECT = {
 """Keys of published files that change nothing here, with the reason."""
 
 SWITCHES = frozenset(
-    {"bf16", "do_eval", "do_train", "overwrite_cache", "overwrite_output_dir", "plot_loss"}
+    {"bf16", "do_eval", "do_train", "overwrite_cache", "plot_loss"}
     | {"sequence_parallel", "use_unsloth"}
 )
 """Those of them that are flags without a value."""

@@ -176,11 +176,16 @@ def _switch_off(merged: dict[str, Given], layer: Iterable[Given]) -> list[Ignore
 def _overruled(merged: Mapping[str, Given]) -> list[Ignored]:
     """Returns the settings that others in force make of no effect."""
     given = {key for key, one in merged.items() if one.value is not None}
-    return [
+    overruled = [
         Ignored(loser, merged[loser].origin, f"{winner} wins over it")
         for winner, loser in PAIRS
         if {winner, loser} <= given
     ]
+    if "overwrite_output_dir" in given and "output_dir" not in given:
+        origin = merged["overwrite_output_dir"].origin
+        reason = "no output_dir is given, and every run has a folder of its own"
+        overruled.append(Ignored("overwrite_output_dir", origin, reason))
+    return overruled
 
 
 def _refused_value(key: str, value: object) -> str | None:

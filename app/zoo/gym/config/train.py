@@ -104,6 +104,10 @@ class TrainConfig(BaseModel):
         min_length=1,
         description="a folder that also gets the trained model; none: the run folder only",
     )
+    overwrite_output_dir: bool = Field(
+        default=False,
+        description="replace files of the same names in output_dir; other files there stay",
+    )
     cutoff_len: Whole = Field(
         default=2048,
         ge=8,

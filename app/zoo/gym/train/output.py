@@ -1,40 +1,80 @@
 """The folder of the user's choice that also gets a run's result: `output_dir`.
 
-Nothing in it is ever replaced. It is looked at before a run is made, before each training and at
-the end; the copy appears whole or not at all. A run that was killed behind its copy finds it again
-on its resume, and writes it anew.
+Nothing in it is replaced, unless `overwrite_output_dir` allows it: then files of the same names
+are. It is checked before a run is made, before each training and at the end; the copy appears whole
+or not at all, and when overwriting, file by file. A run that was killed behind its copy finds it
+again on its resume, and writes it anew.
 """
 
 import filecmp
 import os
+import re
 import shutil
 from pathlib import Path
 
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import InputError
-from zoo.gym.files import check_new_folder, check_replaceable_folder, new_folder, storage_errors
-from zoo.gym.paths import ensure_folder
+from zoo.gym.files import (
+    check_new_folder,
+    check_replaceable_folder,
+    move_over,
+    new_folder,
+    settle_inside,
+    storage_errors,
+    sync_folder,
+)
+from zoo.gym.leftovers import private_path
+from zoo.gym.paths import ensure_folder, is_ours
+from zoo.gym.train.origin import ORIGIN_FILE
 from zoo.gym.train.workspace import Workspace
 
+_WHOLE_MODEL = re.compile(r"(pytorch_)?model(-\d+-of-\d+)?\.(safetensors|bin)")
+_WEIGHTS = re.compile(rf"{_WHOLE_MODEL.pattern}(\.index\.json)?|adapter_(model|config)\.\w+")
 
-def check_output(folder: Path, result: Path | None = None) -> None:
+
+def check_chosen_output(config: TrainConfig, result: Path | None = None) -> None:
+    """Refuses the `output_dir` of settings as `check_output` does; none is always right.
+
+    Raises:
+        InputError: see `check_output`, or it is the folder of the base model.
+        StorageError: see `check_output`.
+    """
+    output = output_folder(config)
+    if output is None:
+        return
+    base = Path(config.model_name_or_path).expanduser()
+    if config.overwrite_output_dir and output.resolve() == base.resolve():
+        raise InputError(
+            f"output_dir: expected another folder than the base model's, got '{output}'",
+            hint="name another folder",
+        )
+    check_output(output, result, overwrite=config.overwrite_output_dir)
+
+
+def check_output(folder: Path, result: Path | None = None, *, overwrite: bool = False) -> None:
     """Refuses before the training what would lose something after it.
 
     Args:
         folder: the `output_dir`; it is made.
         result: of the run, whose files may already be there from an end that was cut off.
+        overwrite: files of the result's names may be replaced.
 
     Raises:
-        InputError: the folder holds other files, or is a link or a mount point.
+        InputError: the folder holds other files, or is a link or a mount point; or, to overwrite,
+            it holds a whole model that no run wrote.
         StorageError: it, or the folder that it is in, cannot be written.
     """
     folder = folder.expanduser()
     if folder.is_symlink():
         check_new_folder(folder)
+    if overwrite:
+        _check_overwritable(ensure_folder(folder))
+        return
     if not _holds_only_copies(ensure_folder(folder), result):
         raise InputError(
             f"output_dir: expected no folder or an empty one, got files in '{folder}'",
-            hint="name a folder that does not exist yet",
+            hint="name a folder that does not exist yet, or replace the model in it: "
+            "overwrite_output_dir=true",
         )
     if os.path.ismount(folder):
         raise InputError(
@@ -52,11 +92,8 @@ def check_places(run: Workspace, config: TrainConfig) -> None:
         StorageError: the `output_dir` cannot be written.
     """
     check_replaceable_folder(run.result)
-    output = output_folder(config)
-    if output is None:
-        return
     try:
-        check_output(output, run.result)
+        check_chosen_output(config, run.result)
     except InputError as error:
         # a run cannot be given another name for it
         hint = f"move it away, then: zoo-gym runs resume {run.result.parent.name}"
@@ -95,6 +132,9 @@ def copy_to_output(run: Workspace, config: TrainConfig) -> Path:
     output = output_folder(config)
     if output is None:
         return run.result
+    if config.overwrite_output_dir:
+        _overwrite(run.result, output)
+        return output
     try:
         with new_folder(output) as beside, storage_errors(output):
             for file in sorted(run.result.iterdir()):
@@ -104,6 +144,36 @@ def copy_to_output(run: Workspace, config: TrainConfig) -> Path:
         run.events.emit("warn", message=f"{text} ({error.message})")
         return run.result
     return output
+
+
+def _check_overwritable(folder: Path) -> None:
+    """Refuses to mix a result with a whole model that no run of ours wrote."""
+    found = sorted(path.name for path in folder.iterdir() if _WHOLE_MODEL.fullmatch(path.name))
+    if found and not (folder / ORIGIN_FILE).is_file():
+        raise InputError(
+            f"output_dir: expected no model or one that a run wrote, got '{folder / found[0]}'",
+            hint="name another folder, or move that model away",
+        )
+
+
+def _overwrite(result: Path, output: Path) -> None:
+    """Replaces the files of an earlier result in a folder; files of other kinds stay."""
+    check_output(output, overwrite=True)
+    beside = private_path(output / result.name)
+    with storage_errors(output):
+        ours = (output / ORIGIN_FILE).is_file()
+        try:
+            shutil.copytree(result, beside, copy_function=shutil.copyfile)
+            settle_inside(beside, keep_private=is_ours(output))
+            names = {file.name for file in beside.iterdir()}
+            for name in sorted(names):
+                move_over(beside / name, output / name)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+        for path in output.iterdir():
+            if ours and path.name not in names and _WEIGHTS.fullmatch(path.name):
+                path.unlink()  # of the earlier result: they would be taken for this one's
+        sync_folder(output)
 
 
 def _holds_only_copies(folder: Path, result: Path | None) -> bool:
