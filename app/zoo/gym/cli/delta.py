@@ -291,7 +291,7 @@ def _quality(measuring: "Measuring") -> "QualityInput | None":
 
 def _sample(measuring: "Measuring", folder: Path, rows: int | None, screen: Output) -> "Measuring":
     """Returns the rows that are measured on, and tells where they are not all."""
-    from zoo.gym.delta.sample import sampled_rows
+    from zoo.gym.delta.quality import sampled_rows
     from zoo.models.folder import count_parameters
 
     _check_rows(rows, measuring.examples)

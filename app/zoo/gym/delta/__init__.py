@@ -1,14 +1,15 @@
-"""Small files that turn a base model into somebody's fine-tune of it.
+"""Small files that turn a base model into a fine-tune of it.
 
-Codecs live in zoo.core; here are the file format, its makers and readers, and what a delta is
-worth. `docs/reference/delta-format.md` specifies the file for other readers.
+The bit-level codecs are in zoo.core. Here are the file format (`file`), the coding of tensors
+(`codecs`), the reading of models and adapters (`reading`), sizes in advance (`planning`), and
+beside them the verbs: create, apply, check, measure. `docs/reference/delta-format.md` specifies
+the file for other readers.
 """
 
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta.apply import AppliedReport, apply_delta
 from zoo.gym.delta.check import Check, check_delta
 from zoo.gym.delta.create import DeltaReport, Origin, create_delta
-from zoo.gym.delta.difference import difference
 from zoo.gym.delta.file.header import DeltaHeader, Quality, recovered
 from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.delta.loadable import Loadable, delta_model, tuned_model
@@ -16,6 +17,7 @@ from zoo.gym.delta.planning.sizes import dense_bytes, lowrank_bytes
 from zoo.gym.delta.progress import Passed, Watch
 from zoo.gym.delta.quality import QualityInput, measure_quality
 from zoo.gym.delta.random_control import random_signs
+from zoo.gym.delta.rebuild import difference
 from zoo.gym.delta.summary import as_json, as_text
 
 __all__ = [

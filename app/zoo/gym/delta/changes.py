@@ -1,11 +1,13 @@
-"""Compares a fine-tune with its base, tensor by tensor, and codes what changed."""
+"""Compares a fine-tune with its base, tensor by tensor, and encodes what changed.
+
+Checks that names and shapes fit. How one tensor is encoded is in `zoo.gym.delta.codecs`.
+"""
 
 from typing import TYPE_CHECKING
 
 from zoo.gym.delta.codecs.lowrank import code_factors
 from zoo.gym.delta.codecs.options import Dense, LowRank
 from zoo.gym.delta.codecs.tensor import Encoded, encode_tensor
-from zoo.gym.delta.codecs.values import stored
 from zoo.gym.delta.file.terms import TensorTerms
 from zoo.gym.delta.reading.adapter import Adapter, read_factors
 from zoo.gym.delta.reading.weights import (
@@ -15,6 +17,7 @@ from zoo.gym.delta.reading.weights import (
     head_is_copy,
     is_tied,
     own_tensors,
+    read_values,
     same_values,
     stored_bytes,
 )
@@ -86,7 +89,7 @@ def encode_weight(base: Weights, tuned: Weights, name: str, coding: Dense) -> En
     """
     if _same_bytes(base, tuned, name):  # constants, too, which may be codes or infinite
         return None
-    return encode_tensor(name, stored(base, name), stored(tuned, name), coding)
+    return encode_tensor(name, read_values(base, name), read_values(tuned, name), coding)
 
 
 def _same_bytes(base: Weights, tuned: Weights, name: str) -> bool:

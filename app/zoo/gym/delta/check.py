@@ -1,4 +1,4 @@
-"""Is this delta sound, does it belong to this base, and is it worth what it says."""
+"""Checks a delta: the file is intact, belongs to this base, and has the quality that it states."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Models for the time of a measurement or a chat: what a backend loads for a delta or a fine-tune.
+"""Prepares a delta or a fine-tune as something that a backend loads, for a measurement or a chat.
 
-A low-rank delta becomes a small adapter beside its base; a dense one a whole float32 model in a
-private folder, which is deleted afterwards.
+A low-rank delta becomes a small adapter beside its base; a dense one becomes a whole float32 model
+in a private folder, which is deleted afterwards.
 """
 
 import json

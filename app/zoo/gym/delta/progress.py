@@ -1,4 +1,4 @@
-"""One pass over the tensors of a model, and how far it is."""
+"""Iterates over the tensors of a model and reports progress: bytes done, in total, time left."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -1,11 +1,12 @@
-"""The control that every delta must beat: the same scales under random signs."""
+"""Writes the control that every delta must beat: the same scales with random signs."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.gym.delta.codecs.lowrank import code_factor, decode_factors
-from zoo.gym.delta.codecs.tensor import Encoded, Parts
+from zoo.gym.delta.codecs.tensor import Encoded
+from zoo.gym.delta.codecs.values import Parts
 from zoo.gym.delta.file.reader import Delta, load_delta, tensor_parts
 from zoo.gym.delta.file.terms import (
     IntTerm,

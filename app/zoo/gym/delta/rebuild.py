@@ -1,24 +1,21 @@
-"""The tensors of base plus delta, piece by piece, and what rounding them to bfloat16 costs."""
+"""Computes the tensors of base plus delta, and what rounding them to bfloat16 costs.
+
+In pieces of rows, so that no whole matrix is in memory as float32. Writing them as a model folder
+is `apply`.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from zoo.gym.delta.codecs.tensor import Parts, apply_rows, decode_rows
-from zoo.gym.delta.codecs.values import stored
+from zoo.gym.delta.codecs.floats import blocks, finite_bf16, from_bf16, to_bf16
+from zoo.gym.delta.codecs.tensor import apply_rows, decode_rows
+from zoo.gym.delta.codecs.values import Parts
 from zoo.gym.delta.file.reader import Delta, tensor_parts
 from zoo.gym.delta.file.safetensors import ITEM_BYTES, Entry
 from zoo.gym.delta.file.terms import TensorTerms, rows_and_columns
-from zoo.gym.delta.reading.weights import (
-    FLOATS,
-    Weights,
-    blocks,
-    finite_bf16,
-    from_bf16,
-    stored_bytes,
-    to_bf16,
-)
+from zoo.gym.delta.reading.weights import FLOATS, Weights, read_values, stored_bytes
 from zoo.gym.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,7 +64,7 @@ class Rebuild:
         if self.base.dtype(name) not in FLOATS:
             yield stored_bytes(self.base, name)
             return
-        before = stored(self.base, name).reshape(rows_and_columns(self.base.shape(name)))
+        before = read_values(self.base, name).reshape(rows_and_columns(self.base.shape(name)))
         rows, columns = before.values.shape
         tensor = self.terms.get(name)
         parts = tensor_parts(self.delta, tensor) if tensor else {}
@@ -133,3 +130,31 @@ class Rebuild:
         if self.dtype == "f32":
             return None
         return sqrt(self.lost_squares / self.delta_squares) if self.delta_squares else 0.0
+
+
+def difference(
+    delta: Delta,
+    tensor: TensorTerms,
+    *,
+    scaled: float = 1.0,
+    base: "NDArray[np.float32] | None" = None,
+) -> "NDArray[np.float32]":
+    """Returns what the delta adds to a tensor, float32 in the tensor's shape.
+
+    Args:
+        delta: the file.
+        tensor: one of `delta.header.tensors`.
+        scaled: what the whole difference is multiplied by, in float32.
+        base: the base's tensor; only a sparse term, which holds the fine-tune's own values, asks
+            for it.
+
+    Raises:
+        ValueError: a sparse term without the base.
+    """
+    import numpy as np
+
+    rows, columns = rows_and_columns(tensor.shape)
+    matrix = None if base is None else base.reshape(rows, columns)
+    total = decode_rows(tensor, tensor_parts(delta, tensor), slice(0, rows), matrix)
+    total = total.reshape(tensor.shape)
+    return total if scaled == 1.0 else total * np.float32(scaled)

@@ -1,4 +1,7 @@
-"""What should make a user doubt an adapter (another base, no effect) or a delta (it does harm)."""
+"""Warns of an adapter made for another base or without effect, and of a delta that does harm.
+
+Warnings only: what makes a delta unusable is refused where it is read.
+"""
 
 import re
 import warnings

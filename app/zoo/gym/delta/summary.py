@@ -1,4 +1,4 @@
-"""A delta's header for programs and for people."""
+"""Formats a delta's header as JSON for programs and as a few lines for people."""
 
 from typing import Any
 

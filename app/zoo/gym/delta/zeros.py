@@ -1,4 +1,4 @@
-"""How much of a fine-tune's change is exactly zero, as the masks of its delta tell."""
+"""Counts the weights that a fine-tune left unchanged, from the masks in its delta."""
 
 from dataclasses import dataclass
 

@@ -10,17 +10,18 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 
 from tests.gym.delta import models_on_disk as disk
+from zoo.gym.delta import difference
 from zoo.gym.delta.changes import encode_factors
+from zoo.gym.delta.codecs.floats import from_bf16, to_bf16
 from zoo.gym.delta.codecs.lowrank import decode_factors
 from zoo.gym.delta.codecs.options import Dense, LowRank
 from zoo.gym.delta.codecs.tensor import Encoded, encode_tensor
-from zoo.gym.delta.codecs.values import Stored
-from zoo.gym.delta.difference import difference
+from zoo.gym.delta.codecs.values import Values
 from zoo.gym.delta.file.header import Base, DeltaHeader
 from zoo.gym.delta.file.reader import load_delta, tensor_parts
 from zoo.gym.delta.file.terms import LowRankTerm
 from zoo.gym.delta.file.writer import Spool, write_delta
-from zoo.gym.delta.reading.weights import from_bf16, open_weights, read_float32, to_bf16
+from zoo.gym.delta.reading.weights import open_weights, read_float32
 
 SIXTEENTHS = st.integers(-1000, 1000).map(lambda number: number / 16)
 
@@ -52,7 +53,7 @@ def test_every_sign_survives_and_the_size_is_the_row_mean(data: st.DataObject) -
     shape = data.draw(array_shapes(min_dims=2, max_dims=3, max_side=9))
     before, after = (data.draw(arrays(np.float32, shape, elements=SIXTEENTHS)) for _ in range(2))
     with tempfile.TemporaryDirectory() as name:
-        sides = (Stored(before, "f32", "base"), Stored(after, "f32", "tuned"))
+        sides = (Values(before, "f32", "base"), Values(after, "f32", "tuned"))
         encoded = encode_tensor("w", *sides, Dense(zero="minus"))
         d = after - before
         assert (encoded is None) == (not d.any())

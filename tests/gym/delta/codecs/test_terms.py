@@ -20,7 +20,7 @@ from zoo.gym.delta import create_delta, difference, load_delta, random_signs
 from zoo.gym.delta.codecs.options import Dense
 from zoo.gym.delta.codecs.sparse import places_of, steps_to, within
 from zoo.gym.delta.codecs.tensor import Encoded, apply_rows, decode_rows, encode_tensor
-from zoo.gym.delta.codecs.values import Stored
+from zoo.gym.delta.codecs.values import Values
 from zoo.gym.delta.file.terms import (
     LowRankTerm,
     Scale,
@@ -47,7 +47,7 @@ Pair = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 def coded(pair: Pair, coding: Dense) -> Encoded | None:
-    return encode_tensor("w", Stored(pair[0], "f32", "b"), Stored(pair[1], "f32", "t"), coding)
+    return encode_tensor("w", Values(pair[0], "f32", "b"), Values(pair[1], "f32", "t"), coding)
 
 
 def whole(encoded: Encoded, base: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -118,7 +118,7 @@ def test_a_sparse_delta_gives_bfloat16_back_to_the_bit(density: float) -> None:
     tuned = np.where(changed, other, base)
     tuned[0, 0] = 0x8000  # -0.0
     encoded = encode_tensor(
-        "w", Stored(base, "bf16", "b"), Stored(tuned, "bf16", "t"), Dense("sparse")
+        "w", Values(base, "bf16", "b"), Values(tuned, "bf16", "t"), Dense("sparse")
     )
     assert encoded is not None
     rebuilt = (base.astype(np.uint32) << 16).view(np.float32)

@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from zoo.core import DType
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta import Origin, create_delta, load_delta, random_signs
+from zoo.gym.delta.codecs.floats import to_bf16
 from zoo.gym.delta.codecs.lowrank import code_factor
 from zoo.gym.delta.codecs.options import Dense
 from zoo.gym.delta.codecs.tensor import Encoded, encode_tensor
-from zoo.gym.delta.codecs.values import Stored
+from zoo.gym.delta.codecs.values import Values
 from zoo.gym.delta.file.header import Quality
 from zoo.gym.delta.file.reader import tensor_parts
 from zoo.gym.delta.file.safetensors import Entry, write_safetensors
 from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
 from zoo.gym.delta.file.writer import Spool, replace_header, write_delta
-from zoo.gym.delta.reading.weights import to_bf16
 
 SHAPES = {"layers.0.up.weight": (5, 11), "layers.0.down.weight": (3, 130), "norm.weight": (4,)}
 RANK = 2
@@ -127,9 +127,9 @@ def _changed(
     tuned.reshape(-1)[list(places)] += 0.25
     narrow = {"f32": np.float32, "f16": np.float16}
 
-    def stored(array: NDArray[np.float32]) -> Stored:
+    def stored(array: NDArray[np.float32]) -> Values:
         kept = to_bf16(array) if dtype == "bf16" else array.astype(narrow[dtype])
-        return Stored(kept, dtype, name)
+        return Values(kept, dtype, name)
 
     encoded = encode_tensor(name, stored(base), stored(tuned), coding)
     assert encoded is not None

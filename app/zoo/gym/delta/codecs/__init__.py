@@ -1,1 +1,1 @@
-"""How the tensors of a delta are coded: signs, integers, sparse values and low-rank factors."""
+"""Codecs of a delta's tensors: signs, integers, sparse values, low-rank factors."""

@@ -1,14 +1,16 @@
-"""Signs, ternary digits and small integers: a matrix of differences as few bits."""
+"""Codes a matrix's differences in few bits: planes of signs, ternary digits or small integers.
 
-from collections.abc import Mapping
+A plane of signs with one scale is BitDelta (arXiv:2402.10193); the packing itself is in zoo.core.
+"""
+
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from zoo.gym.delta.codecs.options import Dense
-from zoo.gym.delta.codecs.planes import add_plane, pack_plane
-from zoo.gym.delta.codecs.values import Stored
+from zoo.gym.delta.codecs.values import Parts, Values
 from zoo.gym.delta.file.terms import (
     GROUP,
     IntTerm,
+    Scale,
     SignTerm,
     TernaryTerm,
     plane_names,
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
     from zoo.core import GroupCodec
 
-Parts: TypeAlias = "Mapping[str, NDArray[Any]]"
 Coded: TypeAlias = "tuple[SignTerm | TernaryTerm | IntTerm, Parts]"
 
 MANY_ZEROS = 0.25
@@ -30,7 +31,7 @@ weight stays what it is."""
 _SAMPLED_ROWS = 64
 
 
-def code_matrix(base: Stored, tuned: Stored, coding: Dense) -> "Coded | None":
+def code_matrix(base: Values, tuned: Values, coding: Dense) -> "Coded | None":
     """Codes a matrix's difference; None where there is none.
 
     Raises:
@@ -70,7 +71,7 @@ def dense_term(coding: Dense, *, masked: bool = False) -> SignTerm | TernaryTerm
     )
 
 
-def zero_share(base: Stored, tuned: Stored) -> float:
+def zero_share(base: Values, tuned: Values) -> float:
     """Returns the share of differences that are zero, in at most 64 rows spread over the matrix."""
     import numpy as np
 
@@ -83,29 +84,51 @@ def zero_share(base: Stored, tuned: Stored) -> float:
     return float(zeros / (len(picked) * columns))
 
 
-def _code_signs(base: Stored, tuned: Stored, coding: Dense) -> "Coded | None":
+def _code_signs(base: Values, tuned: Values, coding: Dense) -> "Coded | None":
     import numpy as np
 
     many = coding.zero == "auto" and MANY_ZEROS < zero_share(base, tuned) < 1
     masked = coding.zero == "mask" or many
-    bits, scales, mask = pack_plane(base, tuned, coding.scale, mask=masked)
+    bits, scales, mask = _pack_plane(base, tuned, coding.scale, mask=masked)
     if not scales.any():
         return None
     term = dense_term(coding, masked=masked)
     assert isinstance(term, SignTerm)
     arrays: dict[str, NDArray[Any]] = {"sign": bits, "scale": scales}
-    rest = _difference(base, tuned) if coding.planes > 1 else None
+    rest = _change(base, tuned) if coding.planes > 1 else None
     for before, plane in zip(plane_names(term), plane_names(term)[1:], strict=False):
         assert rest is not None
-        add_plane(rest, arrays[f"sign{before}"], -arrays[f"scale{before}"], coding.scale, mask)
-        nothing = Stored(np.zeros_like(rest), "f32", "base")
-        left = Stored(rest, "f32", "what is left over")
-        more, sizes, _ = pack_plane(nothing, left, coding.scale, mask=masked)
+        _add_plane(rest, arrays[f"sign{before}"], -arrays[f"scale{before}"], coding.scale, mask)
+        nothing = Values(np.zeros_like(rest), "f32", "base")
+        left = Values(rest, "f32", "what is left over")
+        more, sizes, _ = _pack_plane(nothing, left, coding.scale, mask=masked)
         arrays |= {f"sign{plane}": more, f"scale{plane}": sizes}
     return term, arrays if mask is None else {**arrays, "mask": mask}
 
 
-def _difference(base: Stored, tuned: Stored) -> "NDArray[np.float32]":
+def _pack_plane(
+    base: Values, tuned: Values, scale: Scale, *, mask: bool
+) -> "tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.uint8] | None]":
+    """Returns bits, scales and, where asked for, the mask of a matrix's difference.
+
+    Raises:
+        InputError: a value is not finite, or the mean difference overflows float32.
+    """
+    from zoo.core import pack_signs
+
+    packed = pack_signs(
+        base.values,
+        tuned.values,
+        scale=scale,
+        group=GROUP,
+        zeros="mask" if mask else "minus",
+        base_dtype=base.dtype,
+        tuned_dtype=tuned.dtype,
+    )
+    return packed[0], packed[1], packed[2] if len(packed) == 3 else None
+
+
+def _change(base: Values, tuned: Values) -> "NDArray[np.float32]":
     everything = slice(0, base.values.size)
     return (tuned.float32(everything) - base.float32(everything)).reshape(base.values.shape)
 
@@ -116,7 +139,20 @@ def add_signs(term: SignTerm, parts: Parts, total: "NDArray[np.float32]", rows: 
     for plane in plane_names(term):
         scales = parts[f"scale{plane}"]
         own = scales[rows] if term.scale in {"row", "group"} else scales
-        add_plane(total, parts[f"sign{plane}"][rows], own, term.scale, mask)
+        _add_plane(total, parts[f"sign{plane}"][rows], own, term.scale, mask)
+
+
+def _add_plane(
+    total: "NDArray[np.float32]",
+    bits: "NDArray[np.uint8]",
+    scales: "NDArray[np.float32]",
+    scale: Scale,
+    mask: "NDArray[np.uint8] | None",
+) -> None:
+    """Adds plus or minus the scales to some rows, in place; nothing where the mask is 0."""
+    from zoo.core import apply_signs
+
+    apply_signs(total, bits, scales, scale=scale, group=GROUP, mask=mask)
 
 
 def add_ternary(parts: Parts, total: "NDArray[np.float32]", rows: slice) -> None:

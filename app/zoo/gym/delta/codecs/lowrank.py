@@ -1,14 +1,14 @@
-"""The two factors of a low-rank term: their codecs, and the product that they stand for.
+"""Codes the two factors of a low-rank term, decodes them, and adds their product.
 
 Legend: A is [rank, in], B is [rank, out]; F is either of them.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from zoo.gym.delta.codecs.floats import refuse_not_finite, to_bf16, widened
 from zoo.gym.delta.codecs.options import LowRank
+from zoo.gym.delta.codecs.values import Parts
 from zoo.gym.delta.file.terms import FACTOR_FLOATS, GROUP, FactorCodec, LowRankTerm
-from zoo.gym.delta.reading.weights import refuse_not_finite, to_bf16, widened
 from zoo.gym.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zoo.core import GroupCodec
-
-Parts: TypeAlias = "Mapping[str, NDArray[Any]]"
 
 
 def code_factors(

@@ -1,4 +1,4 @@
-"""From the settings to the coding of each tensor; what does not go together is refused."""
+"""Chooses the coding of each tensor from the settings, and refuses settings that contradict."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar

@@ -1,7 +1,7 @@
-"""The few weights that a fine-tune changed: their places as steps, and their own values.
+"""Codes the places of the few weights that a fine-tune changed, as steps of one or two bytes.
 
-A step of `largest` (255 or 65535) goes on without a value; any other e goes e + 1 places on to the
-next one. Memory is bounded by what changed; places are worked out in pieces.
+A step of `largest` (255 or 65535) moves on without a value; any other e moves e + 1 places to the
+next value. Memory is bounded by what changed; places are computed in pieces.
 """
 
 from collections.abc import Iterator

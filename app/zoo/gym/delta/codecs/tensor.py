@@ -1,18 +1,17 @@
-"""One tensor at a time: from base and fine-tune to the parts of its term, and back.
+"""Encodes one tensor of base and fine-tune as the parts of its term, and decodes and applies them.
 
-No file is known here: arrays go in and come out, so that a caller may hand over views of files and
-take the result back in blocks of rows. Legend: a tensor counts as a matrix [rows, columns], its
-last dimension against all others.
+Arrays only, no files: a caller may pass views of files and take the result in blocks of rows.
+Legend: a tensor counts as a matrix [rows, columns], its last dimension against all others.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from zoo.gym.delta.codecs.dense import add_ints, add_signs, add_ternary, code_matrix
+from zoo.gym.delta.codecs.floats import widened
 from zoo.gym.delta.codecs.lowrank import add_product
 from zoo.gym.delta.codecs.options import Dense
-from zoo.gym.delta.codecs.values import Stored, change_of, changed_values
+from zoo.gym.delta.codecs.values import Parts, Values, change_of, changed_values
 from zoo.gym.delta.file.terms import (
     IntTerm,
     LowRankTerm,
@@ -24,15 +23,11 @@ from zoo.gym.delta.file.terms import (
     TernaryTerm,
     rows_and_columns,
 )
-from zoo.gym.delta.reading.weights import widened
 from zoo.gym.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-Parts: TypeAlias = "Mapping[str, NDArray[Any]]"
-"""The parts of a tensor's terms, by what follows the tensor's name: `sign`, `A.codes` ..."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +38,7 @@ class Encoded:
     arrays: Parts
 
 
-def encode_tensor(name: str, base: Stored, tuned: Stored, coding: Dense) -> Encoded | None:
+def encode_tensor(name: str, base: Values, tuned: Values, coding: Dense) -> Encoded | None:
     """Codes what a full fine-tune changed in a tensor; None where there is no change.
 
     Matrices, and tensors of more dimensions, get the coding; vectors and scalars stay the
@@ -76,12 +71,12 @@ def encode_tensor(name: str, base: Stored, tuned: Stored, coding: Dense) -> Enco
     return Encoded(TensorTerms(name=name, shape=shape, terms=(term,)), arrays)
 
 
-def _code_raw(base: Stored, tuned: Stored) -> "tuple[RawTerm, Parts] | None":
+def _code_raw(base: Values, tuned: Values) -> "tuple[RawTerm, Parts] | None":
     change = change_of(base, tuned)
     return (RawTerm(), {"raw": change}) if change.any() else None
 
 
-def _code_sparse(base: Stored, tuned: Stored) -> "tuple[SparseTerm, Parts] | None":
+def _code_sparse(base: Values, tuned: Values) -> "tuple[SparseTerm, Parts] | None":
     steps, values, kind = changed_values(base, tuned)
     if not values.size:
         return None

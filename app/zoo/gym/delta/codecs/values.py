@@ -1,18 +1,14 @@
-"""Values as a model's file holds them, and how those of a fine-tune differ from the base's."""
+"""A tensor's values in the type of its file, and where those of a fine-tune differ from the base's.
 
-from collections.abc import Iterator
+No file is opened here: `zoo.gym.delta.reading.weights.read_values` does that.
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from zoo.gym.delta.codecs.floats import blocks, from_bf16, refuse_not_finite
 from zoo.gym.delta.codecs.sparse import Steps, steps_to
-from zoo.gym.delta.reading.weights import (
-    FLOATS,
-    Weights,
-    blocks,
-    from_bf16,
-    read_stored,
-    refuse_not_finite,
-)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,11 +16,14 @@ if TYPE_CHECKING:
 
     from zoo.core import DType
 
+Parts: TypeAlias = "Mapping[str, NDArray[Any]]"
+"""The parts of a tensor's terms, by what follows the tensor's name: `sign`, `A.codes` ..."""
+
 _KINDS: "dict[str, Literal['F32', 'F16', 'BF16']]" = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
 
 
 @dataclass(frozen=True)
-class Stored:
+class Values:
     """A tensor's values; bfloat16 travels as uint16.
 
     Attributes:
@@ -37,9 +36,9 @@ class Stored:
     dtype: "DType"
     name: str
 
-    def reshape(self, shape: tuple[int, ...]) -> "Stored":
+    def reshape(self, shape: tuple[int, ...]) -> "Values":
         """Returns the same values in another shape."""
-        return Stored(self.values.reshape(shape), self.dtype, self.name)
+        return Values(self.values.reshape(shape), self.dtype, self.name)
 
     def float32(self, part: slice) -> "NDArray[np.float32]":
         """Returns a part of the values in their order as a float32 copy; exact."""
@@ -49,16 +48,7 @@ class Stored:
         return from_bf16(flat) if self.dtype == "bf16" else flat.astype(np.float32)
 
 
-def stored(weights: Weights, name: str) -> Stored:
-    """Returns a float tensor of a model without reading it yet.
-
-    Raises:
-        InputError: the tensor is of another type than float32, float16 or bfloat16.
-    """
-    return Stored(read_stored(weights, name), FLOATS[weights.dtype(name)], str(weights.source))
-
-
-def change_of(base: Stored, tuned: Stored) -> "NDArray[np.float32]":
+def change_of(base: Values, tuned: Values) -> "NDArray[np.float32]":
     """Returns tuned - base in float32, in their shape.
 
     Raises:
@@ -75,7 +65,7 @@ def change_of(base: Stored, tuned: Stored) -> "NDArray[np.float32]":
 
 
 def changed_values(
-    base: Stored, tuned: Stored
+    base: Values, tuned: Values
 ) -> "tuple[Steps, NDArray[Any], Literal['F32', 'F16', 'BF16']]":
     """Returns where the fine-tune's values differ in any bit, and these values, as stored.
 

@@ -1,4 +1,4 @@
-"""What a delta file says about itself: the JSON header, version 1."""
+"""The JSON header of a delta file, version 1: base, terms, recipe, quality, and their checks."""
 
 import math
 from typing import Annotated, Literal, Self, TypeAlias

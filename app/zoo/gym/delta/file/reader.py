@@ -1,4 +1,4 @@
-"""Reads a delta file, version 1: whole and sound, or not at all.
+"""Reads a delta file, version 1, and checks all of it: digest, header, parts, finite values.
 
 The metadata come first in the header, the digest first in the metadata, so that its 64 characters
 always lie at bytes 35 to 99. It is the BLAKE3 hash of the whole file with those read as ASCII '0'.

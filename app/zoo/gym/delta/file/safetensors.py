@@ -1,6 +1,6 @@
-"""A safetensors writer whose bytes depend on nothing but its input.
+"""Writes safetensors files whose bytes depend on nothing but their content.
 
-The library's own writer orders the metadata by a random hash, and wants every tensor in memory.
+The library's own writer orders the metadata by a random hash, and needs every tensor in memory.
 """
 
 import json

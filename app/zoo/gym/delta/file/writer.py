@@ -1,4 +1,7 @@
-"""Writes a delta file, version 1: beside its place, then renamed; same input, same bytes."""
+"""Writes a delta file, version 1, beside its place, then renames it; same input, same bytes.
+
+Parts are spooled to disk until the header is known, so memory does not grow with the file.
+"""
 
 import json
 import shutil

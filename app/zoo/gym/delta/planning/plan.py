@@ -1,4 +1,4 @@
-"""What deltas of a zen model will weigh, for one user and for many, before there is one.
+"""Plans the sizes of deltas of a zen model, for one user and for many.
 
 Payloads follow from the format's formulas. The file's size is that of its real header beside them,
 with no recipe and no quality in it.
@@ -7,19 +7,12 @@ with no recipe and no quality in it.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zoo.gym.delta.codecs.dense import dense_term
 from zoo.gym.delta.codecs.options import Coding, Dense, LowRank, form_of
 from zoo.gym.delta.file.header import Base, DeltaHeader
-from zoo.gym.delta.file.terms import (
-    IntTerm,
-    LowRankTerm,
-    RawTerm,
-    SignTerm,
-    TensorTerms,
-    Term,
-    TernaryTerm,
-)
+from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms, Term
 from zoo.gym.delta.file.writer import file_bytes
-from zoo.gym.delta.planning.sizes import linear_shapes, norm_shapes, payload_bytes
+from zoo.gym.delta.planning.sizes import dense_terms, linear_shapes, payload_bytes
 
 if TYPE_CHECKING:
     from zoo.models import Geometry
@@ -81,7 +74,9 @@ def plan_deltas(geometry: "Geometry", base_id: str, *, rank: int = RANK) -> list
         )
         for name, (coding, options) in FORMS.items()
     ]
-    planned.append(_planned(WHOLE, "", base_id, Dense("sign"), _whole(geometry)))
+    planned.append(
+        _planned(WHOLE, "", base_id, Dense("sign"), dense_terms(geometry, Dense("sign")))
+    )
     return sorted(planned, key=lambda plan: -plan.payload_bytes)
 
 
@@ -93,24 +88,7 @@ def term_of(coding: Coding, rank: int) -> Term:
     """
     if isinstance(coding, LowRank):
         return LowRankTerm(rank=rank, A=coding.codec, B=coding.codec)
-    match coding.codec:
-        case "sign":
-            return SignTerm(scale=coding.scale)
-        case "int":
-            return IntTerm(bits=coding.bits)
-        case "ternary":
-            return TernaryTerm()
-        case "sparse":
-            raise ValueError("the size of a sparse delta depends on its values")
-
-
-def _whole(geometry: "Geometry") -> list[TensorTerms]:
-    matrices = dict(linear_shapes(geometry))
-    embeddings = ["model.embed_tokens.weight"] + ([] if geometry.tied else ["lm_head.weight"])
-    matrices |= dict.fromkeys(embeddings, (geometry.vocab, geometry.hidden))
-    tensors = [TensorTerms(name=n, shape=s, terms=(SignTerm(),)) for n, s in matrices.items()]
-    norms = norm_shapes(geometry).items()
-    return tensors + [TensorTerms(name=n, shape=s, terms=(RawTerm(),)) for n, s in norms]
+    return dense_term(coding)
 
 
 def _planned(

@@ -1,4 +1,4 @@
-"""How many payload bytes a delta of a Qwen3 model will take, before there is one."""
+"""Computes the payload bytes of a delta of a Qwen3 model from the model's shape."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
@@ -37,7 +37,18 @@ def dense_bytes(
     Raises:
         ValueError: a sparse coding, whose size depends on what changed.
     """
-    term = dense_term(coding or Dense())
+    return payload_bytes(dense_terms(geometry, coding or Dense(), linear_only=linear_only))
+
+
+def dense_terms(
+    geometry: "Geometry", coding: Dense, *, linear_only: bool = False
+) -> list[TensorTerms]:
+    """Returns the terms of a full fine-tune's difference: matrices coded, norms raw.
+
+    Raises:
+        ValueError: a sparse coding, whose size depends on what changed.
+    """
+    term = dense_term(coding)
     matrices = dict(linear_shapes(geometry))
     vectors: dict[str, tuple[int, ...]] = {}
     if not linear_only:
@@ -47,8 +58,9 @@ def dense_bytes(
             matrices["lm_head.weight"] = embedding
         vectors = norm_shapes(geometry)
     terms = [TensorTerms(name=name, shape=s, terms=(term,)) for name, s in matrices.items()]
-    terms += [TensorTerms(name=name, shape=s, terms=(RawTerm(),)) for name, s in vectors.items()]
-    return payload_bytes(terms)
+    return terms + [
+        TensorTerms(name=name, shape=s, terms=(RawTerm(),)) for name, s in vectors.items()
+    ]
 
 
 def payload_bytes(tensors: Iterable[TensorTerms]) -> int:

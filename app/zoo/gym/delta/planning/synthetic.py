@@ -1,4 +1,4 @@
-"""Tries a plan: writes its deltas from random weights of the true shape, reads and applies them.
+"""Checks a plan: writes its deltas of synthetic weights in the true shapes, reads and applies them.
 
 One tensor is in memory at a time, and no model is written: base, fine-tune and factors are drawn
 anew from the tensor's name wherever they are needed.
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.gym.delta.codecs.floats import from_bf16, to_bf16
 from zoo.gym.delta.codecs.lowrank import code_factors
 from zoo.gym.delta.codecs.options import Coding, Dense, LowRank
 from zoo.gym.delta.codecs.tensor import Encoded, apply_rows, encode_tensor
-from zoo.gym.delta.codecs.values import Stored
+from zoo.gym.delta.codecs.values import Values
 from zoo.gym.delta.file.reader import Delta, load_delta, tensor_parts
 from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
 from zoo.gym.delta.file.writer import Spool, write_delta
 from zoo.gym.delta.planning.plan import FORMS, WHOLE, Planned, header_for
-from zoo.gym.delta.reading.weights import from_bf16, to_bf16
 from zoo.gym.files import storage_errors
 from zoo.gym.leftovers import private_path
 from zoo.gym.paths import make_folder
@@ -28,6 +28,7 @@ from zoo.gym.paths import make_folder
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 Tell = Callable[[str], None]
 
 _ROWS_AT_ONCE = 1024
@@ -103,7 +104,7 @@ def _write(plans: list[Planned], files: dict[str, Path], tell: Tell) -> None:
 
 
 def _encode(
-    tensor: TensorTerms, coding: Coding, plan: Planned, pair: tuple[Stored, Stored]
+    tensor: TensorTerms, coding: Coding, plan: Planned, pair: tuple[Values, Values]
 ) -> Encoded:
     if isinstance(coding, Dense):
         encoded = encode_tensor(tensor.name, *pair, coding)
@@ -151,12 +152,12 @@ def _apply(plan: Planned, delta: Delta, tensor: TensorTerms) -> tuple[float, flo
     return error, energy
 
 
-def _pair(tensor: TensorTerms) -> tuple[Stored, Stored]:
+def _pair(tensor: TensorTerms) -> tuple[Values, Values]:
     """Draws a tensor's bf16 weights, and those of a fine-tune."""
     base, change = (_draw(tensor, exponent) for exponent in (_WEIGHTS, _CHANGES))
     tuned = from_bf16(base)
     tuned += from_bf16(change)
-    return Stored(base, "bf16", "base"), Stored(to_bf16(tuned), "bf16", "tuned")
+    return Values(base, "bf16", "base"), Values(to_bf16(tuned), "bf16", "tuned")
 
 
 def _draw(tensor: TensorTerms, exponent: int) -> "NDArray[np.uint16]":

@@ -1,4 +1,4 @@
-"""Does this base belong to this delta: one hash over the tensors that the delta touches."""
+"""Verifies that a base belongs to a delta, by one hash over the tensors that the delta touches."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Where the layers of an adapter lie in the files of its base.
+"""Finds the layers of an adapter in the files of its base.
 
-An adapter names layers as the loaded model does. Files may leave out the name of the part below the
+An adapter names layers as the loaded model does. Files may omit the name of the part below the
 head (those of GPT-2 and Bloom), and GPT-2 stores its layers as [in, out].
 """
 

@@ -1,7 +1,7 @@
-"""Reads tensors in order before their turn: work on a mapped file would read it here and there.
+"""Prefetches mapped tensors into the page cache in the order of the file, in one thread.
 
-Threads that fault in the pages of a mapped tensor from several ends leave a cold disk at a fraction
-of its rate, so one thread reads, and whoever works waits until a tensor is in the page cache.
+Threads that fault in the pages of a mapped tensor from several ends read a cold disk at a fraction
+of its rate; here the caller waits until one sequential reader has read the next tensor.
 """
 
 import threading

@@ -1,16 +1,18 @@
-"""Reads a model's tensors one by one: a folder, sharded or not, or a single safetensors file.
+"""Reads a model's tensors one by one from a folder, sharded or not, or one safetensors file.
 
-Arrays are views of the file until they are used, and a whole model is never in memory: a file of it
-must not become shorter meanwhile, which would end the process. What is small and comes from
-strangers, an adapter, is opened once and read instead. bf16 travels as uint16.
+Arrays are views of the file until they are used, so a whole model is never in memory. A mapped file
+must not become shorter meanwhile, which would end the process: adapters, small and from strangers,
+are opened once and read instead. bfloat16 travels as uint16.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from zoo.gym.delta.codecs.floats import blocks, from_bf16
+from zoo.gym.delta.codecs.values import Values
 from zoo.gym.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 FLOATS: "Mapping[str, Literal['f32', 'f16', 'bf16']]" = {"F32": "f32", "F16": "f16", "BF16": "bf16"}
 """The types that a delta can be taken of, as safetensors and as zoo.core name them."""
 
-_BLOCK = 1 << 15
 _NUMPY = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 _EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "embed_in.weight")
 _HEAD = "lm_head.weight"
@@ -123,6 +124,15 @@ def read_stored(weights: Weights, name: str) -> "NDArray[Any]":
     return np.require(array, requirements=["C", "A"])
 
 
+def read_values(weights: Weights, name: str) -> Values:
+    """Returns a float tensor of a model without reading it yet.
+
+    Raises:
+        InputError: the tensor is of another type than float32, float16 or bfloat16.
+    """
+    return Values(read_stored(weights, name), FLOATS[weights.dtype(name)], str(weights.source))
+
+
 def read_float32(weights: Weights, name: str) -> "NDArray[np.float32]":
     """Returns a float tensor as a float32 copy; exact for every type that it reads."""
     import numpy as np
@@ -131,45 +141,6 @@ def read_float32(weights: Weights, name: str) -> "NDArray[np.float32]":
     if weights.dtype(name) == "BF16":
         return from_bf16(stored)
     return np.array(stored, np.float32)
-
-
-def to_bf16(values: "NDArray[np.float32]") -> "NDArray[np.uint16]":
-    """Rounds finite float32 values to bfloat16, to nearest even."""
-    import numpy as np
-
-    rounded = np.empty(values.shape, np.uint16)
-    bits, flat = values.view(np.uint32).reshape(-1), rounded.reshape(-1)
-    for block in blocks(flat.size):
-        part = bits[block]
-        flat[block] = (part + (0x7FFF + (part >> 16 & 1))) >> 16
-    return rounded
-
-
-def finite_bf16(values: "NDArray[np.uint16]") -> bool:
-    """Says whether bfloat16 values, which travel as uint16, hold neither infinity nor NaN."""
-    return bool(((values & 0x7F80) != 0x7F80).all())
-
-
-def from_bf16(values: "NDArray[np.uint16]") -> "NDArray[np.float32]":
-    """Widens bfloat16 values, which travel as uint16, to float32; exact."""
-    import numpy as np
-
-    widened = values.astype(np.uint32)
-    widened <<= 16
-    return widened.view(np.float32)
-
-
-def widened(values: "NDArray[Any]") -> "NDArray[np.float32]":
-    """Returns floats of a file, where uint16 stands for bfloat16, as float32; exact."""
-    import numpy as np
-
-    return from_bf16(values) if values.dtype == np.uint16 else values.astype(np.float32)
-
-
-def blocks(size: int) -> Iterator[slice]:
-    """Cuts a long array into pieces that stay in a core's cache."""
-    for start in range(0, size, _BLOCK):
-        yield slice(start, start + _BLOCK)
 
 
 def own_tensors(weights: Weights, *, tied: bool) -> set[str]:
@@ -226,18 +197,3 @@ def read_config(folder: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise InputError(f"{path}: expected an object, got {type(config).__name__}")
     return config
-
-
-def refuse_not_finite(values: "NDArray[np.float32]", where: str) -> None:
-    """Refuses an array with a NaN or an infinity.
-
-    Raises:
-        InputError: names `where` and the index of the first one.
-    """
-    import numpy as np
-
-    finite = np.isfinite(values)
-    if finite.all():
-        return
-    index = tuple(int(i) for i in np.argwhere(~finite)[0])
-    raise InputError(f"{where}: expected finite values, got {values[index]} at {list(index)}")

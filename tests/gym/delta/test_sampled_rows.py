@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from zoo.gym.data import Example
-from zoo.gym.delta.sample import sampled_rows
+from zoo.gym.delta.quality import sampled_rows
 
 
 def rows(count: int, tokens: int) -> list[Example]:
