@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from zoo.backends.base import ArrayNamespace, Stat
+from zoo.backends.base import ArrayNamespace, LossAndMetrics, Stat
 
 Stats = Mapping[Stat, Any]
 Arrays = Mapping[str, Any]
@@ -18,8 +18,10 @@ class TestObjective:
     loss: Callable[[Any, Stats, Arrays], Any]
     coupled: bool = False
 
-    def __call__(self, xp: ArrayNamespace, stats: Stats, batch: Arrays) -> Any:
-        return self.loss(xp, stats, batch)
+    metrics: Callable[[Any, Stats, Arrays], dict[str, Any]] = lambda xp, stats, batch: {}  # noqa: ARG005
+
+    def __call__(self, xp: ArrayNamespace, stats: Stats, batch: Arrays) -> LossAndMetrics:
+        return self.loss(xp, stats, batch), self.metrics(xp, stats, batch)
 
 
 def _sft(xp: Any, s: Stats, b: Arrays) -> Any:
@@ -51,6 +53,16 @@ def _distill(xp: Any, s: Stats, b: Arrays) -> Any:
     return xp.sum(token * b["mask"]) / b["window_tokens"]
 
 
+def _pair_metrics(xp: Any, s: Stats, b: Arrays) -> dict[str, Any]:
+    d = xp.sum((s[Stat.LOGPROBS] - b["ref"]) * b["mask"], axis=-1)
+    margins = d[0::2] - d[1::2]
+    won = xp.where(margins > 0, xp.ones_like(margins), xp.zeros_like(margins))
+    return {
+        "accuracy": xp.sum(won) / b["window_rows"],
+        "margin": xp.sum(margins) / b["window_rows"],
+    }
+
+
 def _sorted_pairs(xp: Any, s: Stats, b: Arrays) -> Any:
     z = xp.sum(s[Stat.LOGPROBS] * b["mask"], axis=-1)
     r = xp.sum(b["ref"] * b["mask"], axis=-1)
@@ -59,10 +71,12 @@ def _sorted_pairs(xp: Any, s: Stats, b: Arrays) -> Any:
 
 
 SFT = TestObjective("sft", frozenset({Stat.LOGPROBS}), _sft)
-DPO = TestObjective("dpo", frozenset({Stat.LOGPROBS}), _dpo)
+DPO = TestObjective("dpo", frozenset({Stat.LOGPROBS}), _dpo, metrics=_pair_metrics)
 GRPO = TestObjective("grpo", frozenset({Stat.LOGPROBS, Stat.ENTROPY}), _grpo)
 CRITIC = TestObjective("critic", frozenset({Stat.LOGPROBS, Stat.ENTROPY, Stat.VALUES}), _critic)
 DISTILL = TestObjective(
     "distill", frozenset({Stat.FORWARD_KL, Stat.REVERSE_KL, Stat.LOG_SUM_SQ_PROBS}), _distill
 )
-SORTED = TestObjective("sorted pairs", frozenset({Stat.LOGPROBS}), _sorted_pairs, coupled=True)
+SORTED = TestObjective(
+    "sorted pairs", frozenset({Stat.LOGPROBS}), _sorted_pairs, coupled=True, metrics=_pair_metrics
+)

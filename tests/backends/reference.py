@@ -67,7 +67,7 @@ def loss_and_gradients(
     stats = statistics(policy, objective.needs, batch, teacher)
     arrays: dict[str, Any] = {k: torch.from_numpy(v) for k, v in batch.extras.items()}
     arrays |= {"mask": torch.from_numpy(batch.loss_mask_BT).float(), **batch.constants}
-    loss = objective(TorchNamespace(), stats, arrays)
+    loss, _ = objective(TorchNamespace(), stats, arrays)
     loss.backward()
     gradients = dict(policy.gradients())
     policy.optimizer.adamw.zero_grad()

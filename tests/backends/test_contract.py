@@ -4,6 +4,7 @@ An engine joins by appearing in `ENGINES`; nothing else here changes.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,25 @@ def test_cutting_a_window_leaves_the_gradient_as_it_was(
     _, gradients = reference.loss_and_gradients(as_reference(plain), objective, batch)
     accumulate_window(mine, objective, pairs_of(batch), keys=[0, 1, 2, 3])
     assert reference.relative_error(dict(mine.gradients()), gradients) < TOLERANCE
+
+
+@pytest.mark.parametrize("objective", [DPO, SORTED], ids=lambda o: o.name)
+def test_metrics_of_a_window_do_not_depend_on_how_it_is_cut(
+    engine: str, tied: Path, objective: TestObjective
+) -> None:
+    mine, _ = policies(engine, tied, LORA)
+    batch = reference.example_batch(rows=8)
+    whole = mine.accumulate(objective, batch, key=0)
+    cut = accumulate_window(mine, objective, pairs_of(batch), keys=[0, 1, 2, 3])
+    assert whole.keys() == {"loss", "accuracy", "margin"}
+    assert cut == pytest.approx(whole, rel=1e-5)
+
+
+def test_a_metric_with_the_name_of_the_loss_is_refused(engine: str, tied: Path) -> None:
+    named = replace(SFT, metrics=lambda xp, stats, _: {"loss": xp.sum(stats[Stat.LOGPROBS])})
+    mine, _ = policies(engine, tied, LORA)
+    with pytest.raises(ValueError, match="expected other names than that of the loss"):
+        mine.accumulate(named, reference.example_batch(), key=0)
 
 
 @pytest.mark.parametrize("targets", [("all-linear",), ("q_proj", "lm_head"), ("lm_head",)], ids=str)

@@ -103,8 +103,15 @@ class ArrayNamespace(Protocol):
         ...
 
 
+LossAndMetrics = tuple[Array, Mapping[str, Array]]
+"""A loss, and numbers to report beside it by name. None of them is differentiated."""
+
+
 class Objective(Protocol):
     """A loss: the sum over the rows of a batch, divided by the window's constants.
+
+    Its metrics are sums of the same form (clipped tokens / the window's tokens), so that they add
+    up over the micro-batches of a window as the loss does.
 
     `coupled` says that rows depend on each other (a sort, a mean over the batch). Such an
     objective is scored over the whole window first and replayed linearly, so that cutting a
@@ -123,8 +130,14 @@ class Objective(Protocol):
 
     def __call__(
         self, xp: ArrayNamespace, stats: Mapping[Stat, Array], batch: Mapping[str, Array]
-    ) -> Array:
-        """Returns the loss; `batch` holds `mask`, `lengths`, the extras and the constants."""
+    ) -> LossAndMetrics:
+        """Returns the loss and its metrics, scalars all.
+
+        Args:
+            xp: the functions that may be used.
+            stats: each needed statistic, `[B, T]`.
+            batch: `mask` and `lengths`, the batch's extras and the window's constants.
+        """
         ...
 
 
@@ -262,10 +275,28 @@ class Policy(Protocol):
     def accumulate(
         self, objective: Objective, batch: Batch, *, key: int, teacher: "Policy | None" = None
     ) -> dict[str, float]:
-        """Adds the gradient of `objective` on `batch`; returns `{"loss": ...}`. Collective.
+        """Adds the gradient of `objective` on `batch`; returns `loss` and metrics. Collective.
 
         Args:
+            objective: what is minimised.
+            batch: a micro-batch of the window.
             key: seed of everything random in this pass (dropout), so that a resumed run repeats it.
+            teacher: whose distribution the teacher's statistics are taken against.
+        """
+        ...
+
+    def differentiate(
+        self,
+        objective: Objective,
+        stats: "Mapping[Stat, NDArray[np.float32]]",
+        arrays: Mapping[str, Any],
+    ) -> "tuple[dict[str, float], dict[Stat, NDArray[np.float32]]]":
+        """Returns `loss` and metrics of a whole window, and the loss's derivative by each statistic.
+
+        Args:
+            objective: a coupled one.
+            stats: the statistics of the window's rows, float32 `[B, T]`.
+            arrays: `mask` and `lengths`, the window's extras and constants.
         """
         ...
 

@@ -36,9 +36,8 @@ class Problem:
 
     def ours(self) -> Tensor:
         batch = {"mask": self.mask_BT.double(), WINDOW_TOKENS: self.window_tokens}
-        loss: Tensor = SupervisedLoss()(
-            TorchNamespace(), {Stat.LOGPROBS: self.logprobs_BT()}, batch
-        )
+        stats = {Stat.LOGPROBS: self.logprobs_BT()}
+        loss: Tensor = SupervisedLoss()(TorchNamespace(), stats, batch)[0]
         return loss
 
     def cross_entropy(self) -> Tensor:
@@ -106,7 +105,7 @@ def test_micro_batches_add_up_to_the_window() -> None:
             TorchNamespace(),
             {Stat.LOGPROBS: logprobs[rows]},
             {"mask": mask[rows], WINDOW_TOKENS: problem.window_tokens},
-        )
+        )[0]
         for rows in (slice(0, 2), slice(2, 3), slice(3, 5))
     ]
     assert abs(float(sum(parts) - problem.ours().detach())) <= EPSILON
@@ -128,6 +127,7 @@ def test_it_needs_no_more_than_the_array_api_standard() -> None:
     logprobs, mask = problem.logprobs_BT().detach().numpy(), problem.mask_BT.double().numpy()
     stats = {Stat.LOGPROBS: array_api_strict.asarray(logprobs)}
     batch = {"mask": array_api_strict.asarray(mask), WINDOW_TOKENS: problem.window_tokens}
-    loss: Any = SupervisedLoss()(StrictNamespace(), stats, batch)
+    loss, metrics = SupervisedLoss()(StrictNamespace(), stats, batch)
     expected = -np.sum(logprobs * mask) / problem.window_tokens
     assert abs(float(loss) - float(expected)) <= EPSILON
+    assert not metrics

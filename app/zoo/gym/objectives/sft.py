@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from zoo.backends.base import Array, ArrayNamespace, Stat
+    from zoo.backends.base import Array, ArrayNamespace, LossAndMetrics, Stat
 
 WINDOW_TOKENS = "window_tokens"
 """The constant that the loss is divided by: learned tokens of the whole optimizer step."""
@@ -28,8 +28,8 @@ class SupervisedLoss:
 
     def __call__(
         self, xp: "ArrayNamespace", stats: "Mapping[Stat, Array]", batch: "Mapping[str, Array]"
-    ) -> "Array":
+    ) -> "LossAndMetrics":
         """Returns the loss in nats per token: `-sum(logprobs * mask) / window_tokens`."""
         from zoo.backends.base import Stat
 
-        return -xp.sum(stats[Stat.LOGPROBS] * batch["mask"]) / batch[WINDOW_TOKENS]
+        return -xp.sum(stats[Stat.LOGPROBS] * batch["mask"]) / batch[WINDOW_TOKENS], {}

@@ -97,7 +97,8 @@ def fit(job: Job) -> Progress:
         check_labels(learned_tokens, step)
 
         keys = [key_of(config.seed, step, place) for place in range(len(batches))]
-        loss = accumulate_window(job.policy, objective, batches, keys)
+        metrics = accumulate_window(job.policy, objective, batches, keys)
+        loss = metrics.pop("loss")
 
         lr = step_rate(job.plan, step)
         info = job.policy.optimizer_step(lr, config.max_grad_norm)
@@ -114,6 +115,7 @@ def fit(job: Job) -> Progress:
             step=step,
             steps=steps,
             loss=loss,
+            metrics=metrics,
             lr=lr,
             grad_norm=info.grad_norm,
             skipped=info.skipped,

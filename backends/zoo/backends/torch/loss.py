@@ -7,7 +7,7 @@ above the backbone are formed inside it, so the `[B, T, V]` logits never exist; 
 carries the hidden states' gradient through the backbone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -124,17 +124,18 @@ class LossModule(nn.Module):
 
     def forward(
         self, objective: Objective, batch: DeviceBatch, teacher: "Teacher | None" = None
-    ) -> Tensor:
-        """Returns the loss; its backward gives every gradient."""
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Returns the loss, whose backward gives every gradient, and the metrics."""
         scored = self.scored(batch, teacher)
         parameters: list[nn.Parameter] = []
         if objective.needs & statistics.FROM_VOCABULARY:
             parameters += scored.head.trained_parameters()
         if Stat.VALUES in objective.needs and self.value_head is not None:
             parameters += list(self.value_head.parameters())
-        spec = (objective, batch, scored, parameters)
+        metrics: dict[str, Tensor] = {}
+        spec = (objective, batch, scored, parameters, metrics)
         loss: Tensor = _GradientInForward.apply(spec, scored.hidden_ND, *parameters)  # type: ignore[no-untyped-call]
-        return loss
+        return loss, metrics
 
 
 def _state(out: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -155,12 +156,13 @@ class _GradientInForward(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, spec: Any, hidden_ND: Tensor, *parameters: Tensor) -> Tensor:  # noqa: ANN401
-        objective, batch, scored, trained = spec
+        objective, batch, scored, trained, metrics = spec
         losses: list[Tensor] = []
 
         def cotangents(stats: Stats) -> dict[Stat, Tensor]:
-            loss, slopes = _differentiate(objective, batch, stats)
+            loss, found, slopes = differentiate(objective, stats, batch.arrays, batch.scatter)
             losses.append(loss)
+            metrics.update(found)
             return slopes
 
         dhidden_ND, grads = statistics.gradients(scored, objective.needs, cotangents, trained)
@@ -173,16 +175,36 @@ class _GradientInForward(torch.autograd.Function):
         return (None, *[saved.mul_(grads[0].to(saved.dtype)) for saved in ctx.saved_tensors])
 
 
-def _differentiate(
-    objective: Objective, batch: DeviceBatch, stats: Stats
-) -> tuple[Tensor, dict[Stat, Tensor]]:
-    """Returns the loss and its derivative by each statistic."""
+def differentiate(
+    objective: Objective,
+    stats: Stats,
+    arrays: Mapping[str, Any],
+    place: Callable[[Tensor], Tensor] = lambda values: values,
+) -> tuple[Tensor, dict[str, Tensor], dict[Stat, Tensor]]:
+    """Returns the loss, its metrics, and its derivative by each statistic.
+
+    Args:
+        objective: what is differentiated.
+        stats: the statistics, in any shape.
+        arrays: what the objective reads beside them.
+        place: brings a statistic into the shape that the objective reads, `[B, T]`.
+
+    Raises:
+        ValueError: a metric has the name of the loss.
+    """
     with torch.enable_grad():
         leaves = {stat: value.detach().requires_grad_() for stat, value in stats.items()}
-        placed = {stat: batch.scatter(leaf) for stat, leaf in leaves.items()}
-        loss = objective(TorchNamespace(), placed, batch.arrays)
+        placed = {stat: place(leaf) for stat, leaf in leaves.items()}
+        loss, found = objective(TorchNamespace(), placed, arrays)
         slopes = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
-    return loss.detach(), {
-        stat: torch.zeros_like(leaf) if slope is None else slope
-        for (stat, leaf), slope in zip(leaves.items(), slopes, strict=True)
-    }
+    if "loss" in found:
+        raise ValueError("metrics: expected other names than that of the loss, got 'loss'")
+    metrics = {name: torch.as_tensor(value).detach() for name, value in found.items()}
+    return (
+        loss.detach(),
+        metrics,
+        {
+            stat: torch.zeros_like(leaf) if slope is None else slope
+            for (stat, leaf), slope in zip(leaves.items(), slopes, strict=True)
+        },
+    )

@@ -25,7 +25,7 @@ from zoo.backends.base import (
 from zoo.backends.torch import adapter, memory, statistics
 from zoo.backends.torch.generate import generate
 from zoo.backends.torch.load import load_model
-from zoo.backends.torch.loss import DeviceBatch, LossModule, Teacher, to_device
+from zoo.backends.torch.loss import DeviceBatch, LossModule, Teacher, differentiate, to_device
 from zoo.backends.torch.optimizer import NamedAdamW
 from zoo.backends.torch.probe import find_backbone
 from zoo.backends.torch.quiet import quiet
@@ -111,14 +111,27 @@ class TorchPolicy:
     def accumulate(
         self, objective: Objective, batch: Batch, *, key: int, teacher: Policy | None = None
     ) -> dict[str, float]:
-        """Adds the gradient of `objective` on `batch` and returns `{"loss": ...}`."""
+        """Adds the gradient of `objective` on `batch` and returns `loss` and metrics."""
         moved = to_device(batch, self.device)
         frozen = self._teacher(teacher, moved)
         with self._learning(key):
-            loss = self._wrapped(objective, moved, frozen)
+            loss, metrics = self._wrapped(objective, moved, frozen)
             # A distributed wrapper averages; the objective has divided by the whole window already.
             (loss * self._processes).backward()
-        return {"loss": loss.item()}
+        return {"loss": loss.item(), **{name: float(value) for name, value in metrics.items()}}
+
+    def differentiate(
+        self,
+        objective: Objective,
+        stats: "Mapping[Stat, NDArray[np.float32]]",
+        arrays: Mapping[str, Any],
+    ) -> "tuple[dict[str, float], dict[Stat, NDArray[np.float32]]]":
+        """Differentiates on the host: there are a few numbers a token."""
+        leaves = {stat: torch.from_numpy(value) for stat, value in stats.items()}
+        moved = {k: torch.from_numpy(v) if hasattr(v, "dtype") else v for k, v in arrays.items()}
+        loss, metrics, slopes = differentiate(objective, leaves, moved)
+        found = {name: float(value) for name, value in metrics.items()}
+        return {"loss": float(loss), **found}, {s: slope.numpy() for s, slope in slopes.items()}
 
     def optimizer_step(self, lr: float, max_grad_norm: float) -> StepInfo:
         """Clips the gathered gradient, steps AdamW, and clears the gradient."""
