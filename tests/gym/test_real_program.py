@@ -123,7 +123,7 @@ def test_ctrl_c_in_training_saves_and_the_run_goes_on_to_its_end(
     assert (contents(tmp_path), strays(tmp_path)) == (before, [])
     stopped = json.loads(run(env, "runs", "list", "--json").stdout)["runs"][0]
     assert (stopped["state"], 0 < stopped["step"] < 150) == ("interrupted", True)
-    done = run(env, "runs", "resume", "last", "--wait", "--json")
+    done = run(env, "runs", "resume", "last", "--json")
     answer = json.loads(done.stdout.splitlines()[-1])
     assert (done.returncode, answer["state"], answer["metrics"]["steps"]) == (0, "done", 150)
 
@@ -135,7 +135,7 @@ head -c 15500000 /dev/zero > home/ballast
 echo $? > first.code
 find home > first.files
 rm home/ballast
-"$@" runs resume last --wait --json > second.out
+"$@" runs resume last --json > second.out
 echo $? > second.code
 """
 """A disk of 16 MB, which holds a run, and all but half of one is taken."""

@@ -95,7 +95,7 @@ def train(place: Path, *options: str, interrupted: bool) -> str:
     if interrupted:
         wait_for(place, run, "step", "loss")
         assert answer(place, "runs", "stop", run)["state"] == "interrupted"
-        answer(place, "runs", "resume", run)
+        answer(place, "runs", "resume", run, "--detach")
     wait_for(place, run, "end", "metrics")
     return run
 

@@ -8,7 +8,7 @@ import pytest
 from zoo.gym.cli.boundary import show_warning
 from zoo.gym.cli.ending import measured
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.progress import Progress, event_line
+from zoo.gym.cli.progress import Progress, step_line
 from zoo.gym.errors import GymWarning
 from zoo.gym.humanize import duration, figure, human_bytes
 
@@ -78,7 +78,7 @@ def test_a_pipe_gets_about_twenty_of_a_thousand_steps(capsys: pytest.CaptureFixt
 
 
 def test_a_loss_that_is_no_number_is_told_so() -> None:
-    assert event_line({"kind": "step", "step": 1, "loss": None}) == "step 1/?  loss not a number"
+    assert step_line({"kind": "step", "step": 1, "loss": None}) == "step 1/?  loss not a number"
 
 
 @pytest.mark.parametrize(
@@ -127,3 +127,13 @@ def test_a_warning_of_ours_is_said_once() -> None:
     for text in ("one", "two", "one"):
         show_warning(text, GymWarning, "a.py", 1, stream)
     assert stream.getvalue() == "warning: one\nwarning: two\n"
+
+
+def test_metrics_follow_the_loss(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(Output())
+    progress({"kind": "eval", "step": 0, "loss": 0.5, "metrics": {"accuracy": 0.25, "odd": "x"}})
+    progress({"kind": "step", "step": 1, "steps": 1, "loss": 2.0, "metrics": {"margin": 0.125}})
+    assert capsys.readouterr().err.splitlines() == [
+        "held-out loss before training: 0.5  accuracy 0.25",
+        "step 1/1  loss 2  margin 0.125  held-out 0.5  accuracy 0.25 at step 0",
+    ]

@@ -73,9 +73,19 @@ def test_the_tail_of_a_run_is_its_events(call: Call, done: Run) -> None:
     assert json.loads(lines[-1]) == {"run": "r0001", "state": "done", "model": "/m"}
 
 
-def test_the_tail_for_people_is_a_line_for_each_event(call: Call, done: Run) -> None:
+def test_the_tail_for_people_has_the_lines_of_train(call: Call, done: Run) -> None:
     lines = call("runs", "tail", "last").stdout.splitlines()
-    assert lines[:2] == ["state  state queued", "step 3/3  loss 0.25"]
+    assert lines == ["queued", "step 3/3  loss 0.25", "done: /m"]
+
+
+def test_the_tail_says_why_a_run_failed(call: Call) -> None:
+    run = create_run("model_name_or_path: b\n", {})
+    run.events.emit("plan", steps=1, rows=3, choices=[{"key": "a", "value": 1, "reason": "b"}])
+    run.events.emit("end", state="failed", exit_code=1, message="no rows", hint="give some")
+    out = call("runs", "tail", "last").stdout
+    assert "3 rows to learn" in out
+    assert "  a = 1: b\n" in out
+    assert out.endswith("failed: no rows\nhint: give some\n")
 
 
 @pytest.mark.parametrize("verb", ["pause", "stop"])
@@ -130,7 +140,10 @@ def obey(run: Run) -> None:
     run.events.emit("state", state="paused" if request == "pause" else "interrupted")
 
 
-def test_resuming_with_wait_ends_as_train_does(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("words", "end"), [([], "run r0001 is done: /m"), (["--detach"], "")])
+def test_resuming_waits_as_train_does(
+    call: Call, monkeypatch: pytest.MonkeyPatch, words: list[str], end: str
+) -> None:
     run = create_run("model_name_or_path: b\ndataset: [a.jsonl]\n", {})
     run.events.emit("state", state="paused")
     run.control.request("pause")
@@ -143,8 +156,9 @@ def test_resuming_with_wait_ends_as_train_does(call: Call, monkeypatch: pytest.M
     from zoo.gym.jobs import resume as jobs_resume
 
     monkeypatch.setattr("zoo.gym.jobs.resume", clears)
-    found = call("runs", "resume", "last", "--wait", "--json")
-    assert (found.code, found.json["state"], found.json["model"]) == (0, "done", "/m")
+    found = call("runs", "resume", "last", *words)
+    assert (found.code, found.stdout.strip()) == (0, end)
+    assert ("follow it with: zoo-gym runs tail r0001" in found.stderr) is bool(words)
 
 
 def test_a_run_whose_settings_were_edited_is_not_resumed(call: Call) -> None:
@@ -181,7 +195,9 @@ def test_a_run_with_damaged_settings_is_shown_as_far_as_it_goes(
     assert "config.yaml: " in found.stderr
 
 
-@pytest.mark.parametrize("words", [["show"], ["tail"], ["stop"], ["resume"], ["pause", "--park"]])
+@pytest.mark.parametrize(
+    "words", [["show"], ["tail"], ["stop"], ["resume", "--detach"], ["pause", "--park"]]
+)
 @pytest.mark.parametrize("name", ["events.jsonl", "config.yaml", "env.json", "worker.json"])
 @pytest.mark.parametrize("how", ["folder", "pipe", "deep"])
 def test_no_damaged_file_ends_a_command_in_a_traceback(

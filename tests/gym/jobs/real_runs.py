@@ -134,7 +134,7 @@ class Place:
         events = tail_events(self.run.events.path)[0]
         [row] = self.call("runs", "list")["runs"]
         torn = [] if pruning else self.torn()
-        end = self.call("runs", "resume", "last", "--wait")
+        end = self.call("runs", "resume", "last")
         home = self.run.folder
         return Outcome(
             listed=row["state"],

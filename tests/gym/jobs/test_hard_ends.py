@@ -37,7 +37,7 @@ shift
 "$@" --json > first.out
 find home -name "step-*" > first.folders
 mount -o remount,size=64m home || exit 77
-"$1" -m zoo.gym runs resume last --wait --json > second.out
+"$1" -m zoo.gym runs resume last --json > second.out
 cp home/data/runs/r0001/result/adapter_model.safetensors home/data/runs/r0001/events.jsonl .
 """
 

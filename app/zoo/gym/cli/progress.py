@@ -1,6 +1,6 @@
 """Tells people how a run goes on: a line that rewrites itself, or now and then a plain one."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from zoo.gym.cli.output import Output
@@ -15,47 +15,75 @@ PLAIN_LINES = 20
 
 
 class Progress:
-    """Prints a run's events; the instance is called once for each, in order."""
+    """Prints a run's events; the instance is called once for each, in order.
 
-    def __init__(self, out: Output) -> None:
-        self.out = out
+    Args:
+        out: the streams of the command.
+        as_log: print every step, and each change of state, as a line on stdout.
+    """
+
+    def __init__(self, out: Output, *, as_log: bool = False) -> None:
+        self.out, self.as_log = out, as_log
         self._held_out = ""
 
     def __call__(self, event: Event) -> None:
         """Prints an event, or nothing when it says nothing new to people."""
+        say = self.out.answer if self.as_log else self.out.say
         match event["kind"]:
-            case "plan":
-                self._plan(event)
             case "step" if is_step(event):
-                self.out.progress(step_line(event) + self._held_out, keep=self._is_kept(event))
+                self._step(event)
             case "eval":
-                step = event.get("step")
-                self._held_out = f"  held-out {figure(event.get('loss'))} at step {step}"
+                loss = "  ".join([figure(event.get("loss")), *metric_words(event)])
+                self._held_out = f"  held-out {loss} at step {event.get('step')}"
                 if not event.get("step"):
-                    self.out.say(f"held-out loss before training: {figure(event.get('loss'))}")
+                    say(f"held-out loss before training: {loss}")
+            case "state" | "end" if self.as_log:
+                say(state_line(event))
             case "state" if event.get("state") == "queued" and event.get("message"):
-                self.out.say(f"{event['message']}\nhint: {event.get('hint')}")
-            case "warn":
-                self.out.say(f"warning: {event.get('message')}")
+                say(state_line(event))
+            case "plan" | "warn":
+                for line in note_lines(event):
+                    say(line)
             case _:
                 pass
 
-    def _plan(self, event: Event) -> None:
-        self.out.say(
-            f"{event.get('rows')} rows to learn, {event.get('held_out_rows')} held out; "
-            f"{event.get('truncated_rows')} cut at {event.get('cutoff_len')} tokens"
-        )
-        for choice in _objects(event.get("choices")):
-            value = choice.get("value")
-            shown = f"{value:g}" if isinstance(value, float) else value
-            self.out.say(f"  {choice.get('key')} = {shown}: {choice.get('reason')}")
-        for memory in _objects([event.get("memory")]):
-            self.out.say(memory_line(memory))
-        self.out.say(f"{event.get('steps')} steps; closing this window would not stop them")
+    def _step(self, event: Event) -> None:
+        line = step_line(event) + self._held_out
+        if self.as_log:
+            self.out.answer(line)
+        else:
+            self.out.progress(line, keep=self._is_kept(event))
 
     def _is_kept(self, event: Event) -> bool:
         step, steps = event["step"], _number(event, "steps") or 0
         return step in (1, steps) or step % max(1, int(-(-steps // PLAIN_LINES))) == 0
+
+
+def note_lines(event: Event) -> Iterator[str]:
+    """Yields what a plan or a warning says, a line each."""
+    if event["kind"] == "warn":
+        yield f"warning: {event.get('message')}"
+        return
+    yield (
+        f"{event.get('rows')} rows to learn, {event.get('held_out_rows')} held out; "
+        f"{event.get('truncated_rows')} cut at {event.get('cutoff_len')} tokens"
+    )
+    for choice in _objects(event.get("choices")):
+        value = choice.get("value")
+        shown = f"{value:g}" if isinstance(value, float) else value
+        yield f"  {choice.get('key')} = {shown}: {choice.get('reason')}"
+    for memory in _objects([event.get("memory")]):
+        yield memory_line(memory)
+    yield f"{event.get('steps')} steps; closing this window would not stop them"
+
+
+def state_line(event: Event) -> str:
+    """Returns a change of state with its reason: `failed: no such file`, the hint below."""
+    message, hint, model = (event.get(key) for key in ("message", "hint", "model"))
+    told = message if event.get("state") == "queued" and message else event.get("state")
+    reason = model if model is not None else message
+    line = f"{told}" if reason in {None, told} else f"{told}: {reason}"
+    return f"{line}\nhint: {hint}" if hint else line
 
 
 def tell_pass(out: Output) -> "Watch":
@@ -89,6 +117,7 @@ def is_step(event: Event) -> bool:
 def step_line(event: Event) -> str:
     """Returns a step in one line: `step 120/330  loss 0.412  12,300 tokens/s  8 s left`."""
     parts = [f"step {event['step']}/{event.get('steps', '?')}", f"loss {figure(event.get('loss'))}"]
+    parts += metric_words(event)
     if (speed := _number(event, "tokens_per_s")) is not None:
         parts.append(f"{speed:,.0f} tokens/s")
     if left_s := _number(event, "eta_s"):
@@ -96,15 +125,11 @@ def step_line(event: Event) -> str:
     return "  ".join(parts)
 
 
-def event_line(event: Event) -> str:
-    """Returns any event in one line, for following a run as a log."""
-    if is_step(event):
-        return step_line(event)
-    fields = {key: value for key, value in event.items() if key not in {"v", "seq", "t", "kind"}}
-    if event["kind"] == "plan":
-        fields = {"steps": event.get("steps")}
-    words = [f"{key} {figure(value)}" for key, value in fields.items() if value is not None]
-    return "  ".join([event["kind"], *words])
+def metric_words(event: Event) -> list[str]:
+    """Returns the further figures of a step or an evaluation: `accuracy 0.75`, ..."""
+    found = event.get("metrics")
+    metrics: dict[str, Any] = found if isinstance(found, dict) else {}
+    return [f"{name} {figure(value)}" for name, value in metrics.items() if _is_figure(value)]
 
 
 def _number(fields: Mapping[str, Any], key: str) -> float | None:
@@ -113,6 +138,10 @@ def _number(fields: Mapping[str, Any], key: str) -> float | None:
     if type(value) is not int and type(value) is not float:
         return None
     return value if abs(value) < 2**63 else None
+
+
+def _is_figure(value: object) -> bool:
+    return value is None or type(value) is int or type(value) is float
 
 
 def _objects(value: object) -> list[dict[str, Any]]:

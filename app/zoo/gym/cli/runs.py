@@ -11,7 +11,7 @@ from zoo.gym import jobs
 from zoo.gym.cli.ending import fail, finish, measured, started
 from zoo.gym.cli.options import Json, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.progress import Progress, event_line
+from zoo.gym.cli.progress import Progress
 from zoo.gym.errors import EXIT_CODES, GymError, InputError
 from zoo.gym.humanize import human_bytes
 from zoo.gym.terminal import json_line
@@ -71,21 +71,21 @@ def show(run: str, /, *, as_json: Json = False) -> int:
 
 
 def tail(run: str, /, *, as_json: Json = False) -> int:
-    """Prints a run's events as they come, until it ends; Ctrl-C ends the watching alone.
+    """Prints a run's progress as `train` does, until it ends; Ctrl-C ends the watching alone.
 
     Args:
         run: a run's id such as r0001, or last
         as_json: print one JSON object as stdout's last line
     """
     out, found = Output(as_json), jobs.open_run(run)
-    status = jobs.Status()
+    status, progress = jobs.Status(), Progress(out, as_log=True)
     for events, now in jobs.watch(found):
         status = now
         for event in events:
             if as_json:
                 print(json_line(event), flush=True)
             else:
-                out.answer(event_line(event))
+                progress(event)
     out.result({"run": found.id, "state": status.state, "model": status.model})
     return 0
 
@@ -121,15 +121,17 @@ def resume(
     /,
     *,
     changes: Annotated[tuple[str, ...], CHANGES] = (),
-    wait: Switch = False,
+    detach: Switch = False,
     as_json: Json = False,
 ) -> int:
-    """Goes on with a paused or interrupted run, with the settings that it began with.
+    """Resumes a paused or interrupted run with the settings that it began with.
+
+    It follows the run until it ends, as `train` does; Ctrl-C saves and stops it.
 
     Args:
         run: a run's id such as r0001, or last
         changes: change max_steps, learning_rate, save_steps, eval_steps or device
-        wait: follow the run until it ends, as train does
+        detach: return as soon as the run goes on
         as_json: print one JSON object as stdout's last line
     """
     out, found = Output(as_json), jobs.open_run(run)
@@ -140,7 +142,7 @@ def resume(
     out.say(f"run {found.id} resumes from step {before.step}")
     if before.step < last:
         out.say(f"steps {before.step + 1} to {last} are trained again: they came after it")
-    if not wait:
+    if detach:
         return started(found, out)
     return finish(found, jobs.follow(found, Progress(out), offset=before.offset), out)
 
