@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.gym.data.real_templates import read_templates
-from zoo.gym.data.template import ChatTemplate
+from zoo.gym.data.rendering.template import ChatTemplate
 
 
 @pytest.fixture(scope="module")

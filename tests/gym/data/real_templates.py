@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from zoo.gym.data.template import ChatTemplate, chat_template
+from zoo.gym.data.rendering.template import ChatTemplate, chat_template
 from zoo.gym.data.tokenizer import load_tokenizer
 
 FILES = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from zoo.gym.data.encode import encode_records
-from zoo.gym.data.read import read_dataset
+from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.rows import EncodeOptions, as_chat
 from zoo.gym.data.tokenizer import load_tokenizer
 from zoo.gym.errors import InputError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.gym.data.formats import parse_row
+from zoo.gym.data.reading.formats import parse_row
 from zoo.gym.data.records import Record
 from zoo.gym.data.split import split_at_end, split_records
 from zoo.gym.errors import InputError

@@ -82,7 +82,7 @@ def chat(
 def _trained_system(tuned: Tuned, run: str | None, out: Output) -> str:
     """Returns the system prompt of the training, and says that it is used or not to be had."""
     from zoo.gym.chat.trained import Trained, of_delta, of_result, of_run
-    from zoo.gym.data.chat import shown
+    from zoo.gym.data.reading.chat import shown
 
     place = tuned.adapter or tuned.folder
     if run is not None:

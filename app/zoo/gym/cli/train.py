@@ -76,7 +76,7 @@ def train(
 
 def _check_data(paths: list[Path]) -> None:
     """Refuses unusable data at once, where reading it twice costs nothing."""
-    from zoo.gym.data.files import check_file
+    from zoo.gym.data.reading.files import check_file
 
     for path in paths:
         check_file(path)

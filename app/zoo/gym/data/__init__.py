@@ -1,13 +1,17 @@
-"""Data: files of any known format -> rows -> tokens and the mask of what is learned."""
+"""Turns files of any known format into rows, tokens, and the mask of tokens to learn.
+
+Reading is in `reading`, chat templates and loss masks in `rendering`; beside them are encoding,
+batches, splits and inspection.
+"""
 
 from zoo.gym.data.encode import Encoded, Example, encode_records
 from zoo.gym.data.inspection import Inspection, inspect_dataset
-from zoo.gym.data.read import fingerprint, read_dataset
+from zoo.gym.data.reading.dataset import fingerprint, read_dataset
 from zoo.gym.data.records import Dataset, Message, Problem, Record
+from zoo.gym.data.rendering.stops import chat_stops
+from zoo.gym.data.rendering.thinking import split_thinking
 from zoo.gym.data.rows import EncodeOptions, Think, encode_prompt, require_unicode
 from zoo.gym.data.split import Split, split_at_end, split_records
-from zoo.gym.data.stops import chat_stops
-from zoo.gym.data.thinking import split_thinking
 from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer
 
 __all__ = [

@@ -7,8 +7,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from zoo.gym.data.notes import require_words
+from zoo.gym.data.reading.text import BLANK_LINE
 from zoo.gym.data.records import Problem, Record
-from zoo.gym.data.renderer import RenderLimitError, check_leaving
+from zoo.gym.data.rendering.renderer import RenderLimitError, check_leaving
 from zoo.gym.data.rows import (
     EncodedRow,
     EncodeOptions,
@@ -20,7 +21,6 @@ from zoo.gym.data.rows import (
     tokenise_text,
     with_bos,
 )
-from zoo.gym.data.text import BLANK_LINE
 from zoo.gym.data.tokenizer import Tokenizer
 from zoo.gym.data.windows import windows
 from zoo.gym.errors import InputError

@@ -11,7 +11,7 @@ from pathlib import Path
 from zoo.gym.data.encode import Example, cut_row, encode_rows
 from zoo.gym.data.equality import count_equal
 from zoo.gym.data.notes import has_empty_answer, notes_of, require_words
-from zoo.gym.data.read import read_dataset
+from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.records import Message, Problem, Record
 from zoo.gym.data.rows import EncodedRow, EncodeOptions, Encoder, as_chat, make_encoder
 from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer

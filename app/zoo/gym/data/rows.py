@@ -5,13 +5,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from zoo.gym.data.marked import render_marked
-from zoo.gym.data.mask import Rendered, dropped_blocks, learned_tokens, render_turns, tokenise_chat
+from zoo.gym.data.reading.text import BLANK_LINE
 from zoo.gym.data.records import Message, Record
-from zoo.gym.data.special import SpecialTokens, special_tokens
-from zoo.gym.data.template import ChatTemplate, chat_template
-from zoo.gym.data.text import BLANK_LINE
-from zoo.gym.data.thinking import split_thinking
+from zoo.gym.data.rendering.marked import render_marked
+from zoo.gym.data.rendering.mask import (
+    Rendered,
+    dropped_blocks,
+    learned_tokens,
+    render_turns,
+    tokenise_chat,
+)
+from zoo.gym.data.rendering.special import SpecialTokens, special_tokens
+from zoo.gym.data.rendering.template import ChatTemplate, chat_template
+from zoo.gym.data.rendering.thinking import split_thinking
 from zoo.gym.data.tokenizer import Tokenizer, Tokens, tokenise
 from zoo.gym.errors import InputError
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.config.train import TrainConfig
-from zoo.gym.data.renderer import interruptible
+from zoo.gym.data.rendering.renderer import interruptible
 from zoo.gym.train.base import check_same_base
 from zoo.gym.train.dtype import slow_products, with_dtype, with_float32
 from zoo.gym.train.env import (

@@ -1,11 +1,11 @@
-"""The formats that are found by themselves, row by row, and what each row means."""
+"""Detects the format of each row and parses it; a row of no known format is refused by its keys."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import cast
 
-from zoo.gym.data.chat import (
+from zoo.gym.data.reading.chat import (
     MEDIA_KEYS,
     ROLE_KEYS,
     parse_chat,
@@ -16,16 +16,16 @@ from zoo.gym.data.chat import (
     text_of,
     type_name,
 )
-from zoo.gym.data.keys import (
+from zoo.gym.data.reading.keys import (
     NEEDS_PREFERENCE,
     SYSTEM_KEYS,
     preference_keys,
     refuse_unlearnable,
     with_system,
 )
-from zoo.gym.data.oasst import best_path
+from zoo.gym.data.reading.oasst import best_path
+from zoo.gym.data.reading.text import BLANK_LINE
 from zoo.gym.data.records import Message, Record
-from zoo.gym.data.text import BLANK_LINE
 from zoo.gym.errors import InputError
 
 Fields = dict[str, object]

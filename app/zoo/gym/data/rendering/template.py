@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import cast
 
 from zoo.gym.data.records import Message
-from zoo.gym.data.renderer import Render, renderer
-from zoo.gym.data.special import SpecialTokens, special_tokens
-from zoo.gym.data.thinking import think_block
+from zoo.gym.data.rendering.renderer import Render, renderer
+from zoo.gym.data.rendering.special import SpecialTokens, special_tokens
+from zoo.gym.data.rendering.thinking import think_block
 from zoo.gym.data.tokenizer import Tokenizer, stop_ids
 from zoo.gym.errors import InputError
 

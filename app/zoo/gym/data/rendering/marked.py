@@ -1,7 +1,7 @@
-"""A chat rendered with marks around the text of every turn, which tell where each turn is.
+"""Renders a chat with marks around the text of every turn, which show where each turn is.
 
-Marks are characters of private use that the data does not hold. They stand inside the outer
-whitespace of a text, so that a template that trims does the same with and without them. Special
+Marks are characters of private use that the data does not contain. They stand inside the outer
+whitespace of a text, so that a template that trims gives the same with and without them. Special
 tokens in what people wrote are replaced by further such characters until the chat is rendered:
 then every special token that is found is the template's own.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from zoo.gym.data.records import Message
-from zoo.gym.data.template import ChatTemplate, render, render_all
+from zoo.gym.data.rendering.template import ChatTemplate, render, render_all
 from zoo.gym.errors import InputError
 
 _PRIVATE_USE = range(0xF0000, 0x10E000)

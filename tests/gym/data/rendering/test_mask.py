@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from tests.gym.data.real_templates import FILES
 from zoo.gym.data import EncodeOptions, encode_prompt
-from zoo.gym.data.mask import learned_tokens, render_turns
 from zoo.gym.data.records import Message
-from zoo.gym.data.template import ChatTemplate, chat_template, render, render_all
+from zoo.gym.data.rendering.mask import learned_tokens, render_turns
+from zoo.gym.data.rendering.template import ChatTemplate, chat_template, render, render_all
 from zoo.gym.errors import InputError
 
 END = {
@@ -350,8 +350,8 @@ def test_a_chat_of_very_many_turns_is_rendered_a_few_times(
         times.extend(turns for _, turns, _ in wanted)
         return render_all(template, chats, wanted)
 
-    monkeypatch.setattr("zoo.gym.data.template.render_all", counting)
-    monkeypatch.setattr("zoo.gym.data.marked.render_all", counting)
+    monkeypatch.setattr("zoo.gym.data.rendering.template.render_all", counting)
+    monkeypatch.setattr("zoo.gym.data.rendering.marked.render_all", counting)
     chat = [Message("user", "Q"), Message("assistant", "A")] * 500
     assert learned_turns(template, chat) == ["A<|im_end|>"] * 500
     assert sum(times) < 5 * len(chat)

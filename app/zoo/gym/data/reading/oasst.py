@@ -1,4 +1,4 @@
-"""OpenAssistant message trees: one root prompt, ranked replies, replies to those, and so on."""
+"""Parses OpenAssistant message trees: the best-ranked path from the root prompt to a reply."""
 
 from collections.abc import Mapping
 from typing import cast

@@ -1,10 +1,10 @@
-"""Plain text files: paragraphs, which joined by a blank line are the file again."""
+"""Reads plain text files as paragraphs, which joined by a blank line are the file again."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from zoo.gym.data.files import read_text
+from zoo.gym.data.reading.files import read_text
 from zoo.gym.data.records import Record
 
 BLANK_LINE = "\n\n"

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.gym.data.thinking import split_thinking, think_block
+from zoo.gym.data.rendering.thinking import split_thinking, think_block
 
 words = st.text(st.characters(exclude_characters="<>\n"), max_size=20)
 

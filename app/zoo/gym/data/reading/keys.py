@@ -1,10 +1,10 @@
-"""Keys of a row beside its text: each is obeyed, refused or reported, none is passed over."""
+"""Handles the keys of a row beside its text: each is obeyed, refused or reported, none ignored."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 from typing import cast
 
-from zoo.gym.data.chat import (
+from zoo.gym.data.reading.chat import (
     CONTENT_KEYS,
     MEDIA_KEYS,
     REASONING_KEYS,
@@ -14,8 +14,8 @@ from zoo.gym.data.chat import (
     shown,
     type_name,
 )
+from zoo.gym.data.reading.flags import FLAG_KEYS, WEIGHT_KEYS, learned_by_flags
 from zoo.gym.data.records import Message
-from zoo.gym.data.weights import FLAG_KEYS, WEIGHT_KEYS, learned_by_flags
 from zoo.gym.errors import InputError
 
 Fields = dict[str, object]

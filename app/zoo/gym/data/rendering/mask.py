@@ -12,10 +12,10 @@ places. A turn starts where the generation prompt, rendered for the turns before
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from zoo.gym.data.marked import EAGER_TURNS, Marked, outer_space, render_marked
 from zoo.gym.data.records import Message
-from zoo.gym.data.template import ChatTemplate
-from zoo.gym.data.thinking import think_block
+from zoo.gym.data.rendering.marked import EAGER_TURNS, Marked, outer_space, render_marked
+from zoo.gym.data.rendering.template import ChatTemplate
+from zoo.gym.data.rendering.thinking import think_block
 from zoo.gym.data.tokenizer import Tokens, tokenise
 from zoo.gym.errors import InputError
 

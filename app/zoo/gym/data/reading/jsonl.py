@@ -1,7 +1,7 @@
-"""A reader for JSON rows that knows its line numbers: one row a line, or one list of rows.
+"""Reads JSON rows with their line numbers: one row a line, or one list of rows.
 
 Rows a line are streamed; a bad line is reported and the rest is read. A list is decoded element
-by element; after an error in it nothing more can be told apart, so that is refused.
+by element; after an error in it the end of that element is unknown, so the file is refused.
 """
 
 import json
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoo.gym.data.files import BOM, read_text
+from zoo.gym.data.reading.files import BOM, read_text
 from zoo.gym.data.records import Problem
 from zoo.gym.errors import InputError
 

@@ -1,12 +1,12 @@
-"""Chat rows: the turns of OpenAI `messages`, ShareGPT `conversations` and their relatives."""
+"""Parses chat rows: the turns of OpenAI `messages`, ShareGPT `conversations` and their variants."""
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import cast
 
+from zoo.gym.data.reading.flags import FLAG_KEYS, WEIGHT_KEYS, learned_by_flags
 from zoo.gym.data.records import Message
-from zoo.gym.data.thinking import split_thinking
-from zoo.gym.data.weights import FLAG_KEYS, WEIGHT_KEYS, learned_by_flags
+from zoo.gym.data.rendering.thinking import split_thinking
 from zoo.gym.errors import InputError
 
 ROLES = {

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from zoo.gym.data.files import check_file
-from zoo.gym.data.formats import READS, parse_row
-from zoo.gym.data.jsonl import Row, holds_rows, read_rows
-from zoo.gym.data.keys import NEEDS_PREFERENCE, unread_keys, unread_note
+from zoo.gym.data.reading.files import check_file
+from zoo.gym.data.reading.formats import READS, parse_row
+from zoo.gym.data.reading.jsonl import Row, holds_rows, read_rows
+from zoo.gym.data.reading.keys import NEEDS_PREFERENCE, unread_keys, unread_note
+from zoo.gym.data.reading.text import read_paragraphs
 from zoo.gym.data.records import Dataset, Problem, Record
-from zoo.gym.data.text import read_paragraphs
 from zoo.gym.errors import InputError
 from zoo.gym.terminal import visible
 

@@ -1,4 +1,4 @@
-"""Opens what the user names as data: refuses what is no text, and says what it is instead."""
+"""Checks and reads a data file: refuses what is not text, and says what it is instead."""
 
 import os
 import stat

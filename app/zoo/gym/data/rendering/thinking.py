@@ -1,4 +1,4 @@
-"""Reasoning in an assistant's turn: found in the data, written back as one form of block."""
+"""Splits the reasoning from an assistant's turn, and writes it back as one form of block."""
 
 import re
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.gym.data.jsonl import Row, read_rows
+from zoo.gym.data.reading.jsonl import Row, read_rows
 from zoo.gym.data.records import Problem
 from zoo.gym.errors import InputError
 

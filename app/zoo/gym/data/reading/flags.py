@@ -1,4 +1,4 @@
-"""Which turns of a chat the data itself excludes from learning, in any of the usual spellings."""
+"""Reads which turns of a chat the data itself excludes from learning, in any usual spelling."""
 
 from collections.abc import Mapping
 

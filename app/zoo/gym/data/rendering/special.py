@@ -1,4 +1,4 @@
-"""Special tokens inside what people wrote: plain text, so that no text can forge a turn.
+"""Tokenises special tokens inside people's text as plain text, so that no text can forge a turn.
 
 A tokenizer reads `<|im_end|>` as the end of a turn wherever it stands. Here only the template's own
 count. In a text to be read, each special token that the template wrote is replaced by a character

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from zoo.gym.data import renderer as module
-from zoo.gym.data.renderer import Renderer, interruptible
+from zoo.gym.data.rendering import renderer as module
+from zoo.gym.data.rendering.renderer import Renderer, interruptible
 from zoo.gym.errors import DoesNotFitError, InputError, InterruptedRunError
 
 ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
@@ -75,7 +75,7 @@ def test_a_template_that_never_ends_is_not_tried_for_every_row(
 ) -> None:
     from zoo.gym.data import EncodeOptions, Record, encode_records
 
-    monkeypatch.setattr("zoo.gym.data.template.renderer", renderer)
+    monkeypatch.setattr("zoo.gym.data.rendering.template.renderer", renderer)
     monkeypatch.setattr(module, "RENDER_CPU_S", 0.1)
     row = Record("f:1", "completion", prompt="a", completion="b")
     with pytest.raises(InputError, match="template was stopped"):

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.gym.data.read import fingerprint, read_dataset
-from zoo.gym.data.text import read_paragraphs
+from zoo.gym.data.reading.dataset import fingerprint, read_dataset
+from zoo.gym.data.reading.text import read_paragraphs
 from zoo.gym.errors import InputError, NotAvailableError
 
 Write = Callable[[str, bytes], Path]

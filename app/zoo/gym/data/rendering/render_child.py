@@ -1,4 +1,4 @@
-"""The process that renders chat templates: they come from strangers, so it may be killed.
+"""The child process that renders chat templates: they come from strangers, so it may be killed.
 
 Run by `renderer.py` as a file of its own, with nothing of zoo-gym in it. It reads requests from
 stdin and writes replies to stdout, each a length of 4 bytes and JSON. The environment is the one

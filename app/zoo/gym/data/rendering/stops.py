@@ -1,11 +1,11 @@
-"""The tokens that end an answer in a chat."""
+"""Finds the tokens that end an answer in a chat."""
 
 from pathlib import Path
 
-from zoo.gym.data.mask import learned_tokens, render_turns
 from zoo.gym.data.records import Message
+from zoo.gym.data.rendering.mask import learned_tokens, render_turns
+from zoo.gym.data.rendering.template import ChatTemplate
 from zoo.gym.data.rows import EncodeOptions, make_encoder
-from zoo.gym.data.template import ChatTemplate
 from zoo.gym.data.tokenizer import Tokenizer, stop_ids
 from zoo.gym.errors import InputError
 

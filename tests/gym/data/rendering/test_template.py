@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from zoo.gym.data.records import Message
-from zoo.gym.data.template import chat_template, render
+from zoo.gym.data.rendering.template import chat_template, render
 from zoo.gym.errors import InputError
 
 CHAT = [Message("user", "Hi")]

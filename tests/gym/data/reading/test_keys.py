@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from zoo.gym.data.formats import parse_row
 from zoo.gym.data.inspection import inspect_dataset
-from zoo.gym.data.jsonl import Row, read_rows
-from zoo.gym.data.read import read_dataset
+from zoo.gym.data.reading.dataset import read_dataset
+from zoo.gym.data.reading.formats import parse_row
+from zoo.gym.data.reading.jsonl import Row, read_rows
 from zoo.gym.data.records import Dataset, Message
 from zoo.gym.data.rows import EncodeOptions
 from zoo.gym.errors import InputError

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from zoo.gym.data.formats import parse_row
+from zoo.gym.data.reading.formats import parse_row
 from zoo.gym.data.records import Message, Record
 from zoo.gym.errors import InputError
 

@@ -1,0 +1,1 @@
+"""Renders chats with the template of the model, and finds the tokens that are learned."""
