@@ -218,3 +218,12 @@ def test_no_damaged_file_ends_a_command_in_a_traceback(
     found = call("runs", *words, "last")
     assert found.code in {0, 1, 2, 4}
     assert "Traceback" not in found.stderr + found.stdout
+
+
+def test_a_renamed_run_is_shown_by_both(call: Call, done: Run) -> None:
+    assert call("runs", "rename", "last", "chats", "--json").json == {
+        "run": "r0001",
+        "name": "chats",
+    }
+    assert call("runs", "list").stdout.split()[-1] == "chats"
+    assert call("runs", "show", "chats", "--json").json["name"] == "chats"

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import yaml
@@ -33,13 +34,20 @@ def list_runs(*, as_json: Json = False) -> int:
     """
     out = Output(as_json)
     rows = jobs.list_runs()
+    names = {row.id: jobs.Run(Path(row.folder)).name for row in rows}
     for row in rows:
         step = f"{row.step}/{row.steps}" if row.steps else str(row.step)
         fault = f"damaged: {row.fault}" if row.fault else ""
-        out.answer(f"{row.id}  {row.state:<11}  step {step:<11}  {row.model or fault}".rstrip())
+        name = f"  {names[row.id]}" if names[row.id] else ""
+        line = f"{row.id}  {row.state:<11}  step {step:<11}  {row.model or fault}{name}"
+        out.answer(line.rstrip())
     if not rows:
         out.say("no runs yet; start one with: zoo-gym train FILE --model zen-nano")
-    plain = [{k: v for k, v in asdict(row).items() if k not in _HIDDEN} for row in rows]
+    plain = [
+        {"id": row.id, "name": names[row.id]}
+        | {k: v for k, v in asdict(row).items() if k not in _HIDDEN}
+        for row in rows
+    ]
     out.result({"runs": plain})
     return 0
 
@@ -48,12 +56,12 @@ def show(run: str, /, *, as_json: Json = False) -> int:
     """Shows one run: its state, settings and result.
 
     Args:
-        run: a run's id such as r0001, or last
+        run: a run's id such as r0001, its name, or last
         as_json: print one JSON object as stdout's last line
     """
     out, found = Output(as_json), jobs.open_run(run)
     status = jobs.reconcile(found)
-    answer = {"id": found.id, "folder": str(found.folder)} | asdict(status)
+    answer = {"id": found.id, "name": found.name, "folder": str(found.folder)} | asdict(status)
     del answer["offset"]
     for key, value in answer.items():
         if value is not None and key not in {"metrics", "created", "updated"}:
@@ -74,7 +82,7 @@ def tail(run: str, /, *, as_json: Json = False) -> int:
     """Prints a run's progress as `train` does, until it ends; Ctrl-C ends the watching alone.
 
     Args:
-        run: a run's id such as r0001, or last
+        run: a run's id such as r0001, its name, or last
         as_json: print one JSON object as stdout's last line
     """
     out, found = Output(as_json), jobs.open_run(run)
@@ -94,7 +102,7 @@ def pause(run: str, /, *, park: Switch = False, as_json: Json = False) -> int:
     """Holds a run: its process stays and the model stays loaded.
 
     Args:
-        run: a run's id such as r0001, or last
+        run: a run's id such as r0001, its name, or last
         park: save and end the process instead, which frees the device
         as_json: print one JSON object as stdout's last line
     """
@@ -107,7 +115,7 @@ def stop(run: str, /, *, kill: Switch = False, as_json: Json = False) -> int:
     """Saves a run and ends its process; it can be resumed.
 
     Args:
-        run: a run's id such as r0001, or last
+        run: a run's id such as r0001, its name, or last
         kill: end the process at once, without saving; for one that does not answer
         as_json: print one JSON object as stdout's last line
     """
@@ -129,7 +137,7 @@ def resume(
     It follows the run until it ends, as `train` does; Ctrl-C saves and stops it.
 
     Args:
-        run: a run's id such as r0001, or last
+        run: a run's id such as r0001, its name, or last
         changes: change max_steps, learning_rate, save_steps, eval_steps or device
         detach: return as soon as the run goes on
         as_json: print one JSON object as stdout's last line
@@ -151,7 +159,7 @@ def finish_run(run: str, /, *, as_json: Json = False) -> int:
     """Ends a run before its last step: its best step so far becomes the result.
 
     Args:
-        run: a run's id such as r0001, or last
+        run: a run's id such as r0001, its name, or last
         as_json: print one JSON object as stdout's last line
     """
     out, found = Output(as_json), jobs.open_run(run)
@@ -162,11 +170,26 @@ def finish_run(run: str, /, *, as_json: Json = False) -> int:
     return finish(found, jobs.follow(found, Progress(out), offset=before.offset), out)
 
 
+def rename(run: str, name: str, /, *, as_json: Json = False) -> int:
+    """Gives a run a name, which every command then takes in place of the id.
+
+    Args:
+        run: a run's id such as r0001, its name, or last
+        name: the new name; the run's own id takes its name away
+        as_json: print one JSON object as stdout's last line
+    """
+    out, found = Output(as_json), jobs.open_run(run)
+    jobs.rename(found, name)
+    out.answer(f"run {found.id} is named {found.name}" if found.name else f"run {found.id}")
+    out.result({"run": found.id, "name": found.name})
+    return 0
+
+
 def remove(run: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
     """Deletes a run with its settings, log, checkpoints and result, after a question.
 
     Args:
-        run: a run's id such as r0001, or last
+        run: a run's id such as r0001, its name, or last
         yes: delete without a question
         as_json: print one JSON object as stdout's last line
     """

@@ -31,6 +31,7 @@ VERBS = (
     Verb("runs resume", "runs:resume", "RUN", "Goes on with a paused or interrupted run."),
     Verb("runs stop", "runs:stop", "RUN", "Saves a run and ends its process."),
     Verb("runs finish", "runs:finish_run", "RUN", "Ends a run early and keeps its best step."),
+    Verb("runs rename", "runs:rename", "RUN NAME", "Gives a run a name to call it by."),
     Verb("runs remove", "runs:remove", "RUN", "Deletes a run with all that it has made."),
     Verb("delta create", "delta:create", "SOURCE", "Compresses a fine-tune to a small file."),
     Verb("delta apply", "delta:apply", "FILE", "Rebuilds the tuned model from base and delta."),

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.files import write_beside
+from zoo.gym.files import read_small, write_beside
 from zoo.gym.jobs.control import Control
 from zoo.gym.jobs.events import EventLog
 from zoo.gym.jobs.identity import this_process, write_identity
@@ -48,6 +48,20 @@ class Run:
     def id(self) -> str:
         """The run's id, which is the folder's name."""
         return self.folder.name
+
+    @property
+    def name_file(self) -> Path:
+        """The name that the user gave the run; absent for most."""
+        return self.folder / "name.txt"
+
+    @property
+    def name(self) -> str | None:
+        """The name that the user gave the run, None for none; see `zoo.gym.jobs.names`."""
+        try:
+            text = read_small(self.name_file, most_bytes=1000).decode()
+        except (OSError, UnicodeDecodeError):
+            return None
+        return text.strip() or None
 
     @property
     def config_file(self) -> Path:
@@ -114,7 +128,7 @@ def create_run(config_yaml: str, env: Mapping[str, object]) -> Run:
 
 
 def open_run(wanted: str) -> Run:
-    """Finds a run by its id, its number, the start of its id, or the word `last`.
+    """Finds a run by its id, its name, its number, the start of its id, or the word `last`.
 
     Raises:
         NotAvailableError: there is no such run.
@@ -132,10 +146,13 @@ def open_run(wanted: str) -> Run:
     exact = runs.get(wanted) or (runs.get(f"r{int(number[1]):04d}") if number else None)
     if exact is not None:
         return exact
+    names = {name: run for run in runs.values() if (name := run.name) is not None}
+    if wanted in names:
+        return names[wanted]
     found = [run for name, run in runs.items() if wanted and name.startswith(wanted)]
     if len(found) == 1:
         return found[0]
-    raise _ambiguous(wanted, found) if found else _unknown(wanted, list(runs))
+    raise _ambiguous(wanted, found) if found else _unknown(wanted, [*names, *runs])
 
 
 def run_folders() -> list[Run]:
