@@ -70,7 +70,7 @@ def test_ctrl_c_saves_before_it_stops(rows: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
     timer = Timer(3.0, signal.raise_signal, [signal.SIGINT])
     timer.start()
-    with pytest.raises(InterruptedRunError, match="stop at step"):
+    with pytest.raises(InterruptedRunError, match="stopped at step"):
         run_training(config(rows, max_steps=5000, val_size=0))
     timer.cancel()
     run = open_run("last")

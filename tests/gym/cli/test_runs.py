@@ -51,7 +51,7 @@ def test_a_run_whose_worker_died_is_listed_as_interrupted(call: Call) -> None:
     run.events.emit("state", state="running")
     run.identity_file.write_text('{"pid": 4194305, "create_time": 1.0}')
     assert call("runs", "list", "--json").json["runs"][0]["state"] == "interrupted"
-    assert "goes on from a checkpoint" in str(call("runs", "show", "last").stdout)
+    assert "a resume continues from a checkpoint" in str(call("runs", "show", "last").stdout)
 
 
 def test_a_run_is_listed_in_a_line(call: Call, done: Run) -> None:

@@ -68,7 +68,11 @@ def test_only_the_result_goes_to_stdout(call: Call, worker: Call, base: Path, ro
 ENDS = [
     ({"state": "failed", "exit_code": 2, "message": "my.jsonl: empty"}, 2, "my.jsonl: empty"),
     ({"state": "failed", "exit_code": 3, "message": "too big"}, 3, "too big"),
-    ({"state": "interrupted", "exit_code": 5, "message": "stop at step 1"}, 5, "run 'r0001' was"),
+    (
+        {"state": "interrupted", "exit_code": 5, "message": "stopped at step 1"},
+        5,
+        "run 'r0001' was",
+    ),
 ]
 
 

@@ -68,14 +68,24 @@ def test_a_step_without_a_request_emits_nothing(control: Control, tmp_path: Path
 
 def test_a_stop_is_returned_at_once(control: Control, tmp_path: Path) -> None:
     control.request("stop")
-    assert wait_while_paused(control, EventLog(tmp_path / "e")) == "stop"
+    assert wait_while_paused(control, EventLog(tmp_path / "e")) == "stopped"
 
 
 @pytest.mark.parametrize(
-    ("then", "told"), [(None, ["paused", "running"]), ("park", ["paused"]), ("stop", ["paused"])]
+    ("then", "ended", "logged"),
+    [
+        (None, None, ["paused", "running"]),
+        ("park", "parked", ["paused"]),
+        ("stop", "stopped", ["paused"]),
+    ],
 )
-def test_a_held_run_goes_on_or_leaves(
-    control: Control, tmp_path: Path, until: Until, then: Request | None, told: list[str]
+def test_a_paused_run_continues_or_ends(
+    control: Control,
+    tmp_path: Path,
+    until: Until,
+    then: Request | None,
+    ended: str | None,
+    logged: list[str],
 ) -> None:
     log, returned = EventLog(tmp_path / "e"), list[str | None]()
     control.request("pause")
@@ -84,4 +94,4 @@ def test_a_held_run_goes_on_or_leaves(
     until(lambda: states(log) == ["paused"])
     control.request(then) if then else control.clear("pause")
     worker.join(10)
-    assert (returned, states(log)) == ([then], told)
+    assert (returned, states(log)) == ([ended], logged)

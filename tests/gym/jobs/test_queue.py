@@ -46,7 +46,7 @@ def two(until: Until) -> tuple[Run, Run]:
 
 def test_the_second_run_says_whom_it_waits_for_and_what_to_do(two: tuple[Run, Run]) -> None:
     status = read_status(two[1])
-    assert status.message == "waiting for cpu behind r0001: starts by itself when it is free"
+    assert status.message == "waiting for cpu behind r0001: starts automatically when it is free"
     assert "zoo-gym runs pause r0001 --park" in str(status.hint)
     assert "zoo-gym runs stop r0002" in str(status.hint)
     assert read_status(two[1]).step == 0
@@ -65,13 +65,13 @@ def test_a_killed_run_frees_the_device(two: tuple[Run, Run]) -> None:
     assert follow(two[1]).state == "done"
 
 
-@pytest.mark.parametrize(("ask", "word"), [(actions.stop, "stop"), (actions.park, "park")])
-def test_a_run_can_be_told_to_leave_while_it_waits(
-    two: tuple[Run, Run], ask: Callable[[Run], None], word: str
+@pytest.mark.parametrize(("end", "ended"), [(actions.stop, "stopped"), (actions.park, "parked")])
+def test_a_waiting_run_can_be_stopped_and_parked(
+    two: tuple[Run, Run], end: Callable[[Run], None], ended: str
 ) -> None:
-    ask(two[1])
+    end(two[1])
     status = follow(two[1])
-    assert (status.state, status.message) == ("interrupted", f"{word} while waiting for cpu")
+    assert (status.state, status.message) == ("interrupted", f"{ended} while waiting for cpu")
     assert read_status(two[0]).state == "running"
 
 
@@ -108,7 +108,7 @@ def test_a_run_in_the_caller_s_process_is_refused_in_a_sentence(run: Run) -> Non
     second = create_run(CONFIG, {})
     with (
         turn_on_device(run, "cuda-GPU-1"),
-        pytest.raises(NotAvailableError, match=r"cuda is taken: .* got run 'r0001' on it"),
+        pytest.raises(NotAvailableError, match=r"cuda is in use: .* got run 'r0001' on it"),
         turn_on_device(second, "cuda-GPU-1", wait=False),
     ):
         pass

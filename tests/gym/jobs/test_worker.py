@@ -69,7 +69,7 @@ def test_the_worker_is_detached_offline_and_reads_nothing(
     [
         ("bad_input", 2, "data.jsonl:3: no assistant turn"),
         ("full_disk", 1, "cannot use '/data/step.bin': no space left on device"),
-        ("no_memory", 3, "the run does not fit into memory: an allocation was refused"),
+        ("no_memory", 3, "the run does not fit in memory: an allocation was refused"),
         ("a_bug", 1, "the worker failed: ZeroDivisionError: secret"),
     ],
 )
@@ -128,7 +128,7 @@ def test_a_halted_worker_is_said_at_once_and_can_be_killed_and_resumed(
     os.kill(pid, signal.SIGSTOP)
     until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     for ask in (actions.stop, actions.park, actions.pause):
-        with pytest.raises(GymError, match="is stopped from outside") as caught:
+        with pytest.raises(GymError, match="suspended from outside") as caught:
             ask(run)
         assert f"zoo-gym runs stop {run.id} --kill" in str(caught.value.hint)
     assert actions.kill(run).state == "interrupted"
@@ -142,7 +142,7 @@ def test_following_a_halted_worker_does_not_wait_for_its_stop(run: Run, until: U
     pid = launch(run, entry="entries:forever")
     os.kill(pid, signal.SIGSTOP)
     until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
-    with pytest.raises(GymError, match="is stopped from outside"):
+    with pytest.raises(GymError, match="suspended from outside"):
         follow(run, should_stop=lambda: True)
 
 
@@ -212,7 +212,9 @@ def test_a_running_run_is_not_started_twice(run: Run) -> None:
     launch(run, entry="entries:forever")
     with pytest.raises(GymError, match="'r0001' has a worker already"):
         launch(run, entry="entries:forever")
-    with pytest.raises(GymError, match="'r0001' is running: expected one that was paused"):
+    with pytest.raises(
+        GymError, match="'r0001' is running: expected a paused, stopped or failed run"
+    ):
         resume(run)
 
 

@@ -1,7 +1,7 @@
-"""Runs: folders, detached workers, and files as the only contract between them and their readers.
+"""Runs: folders, detached workers, and files as the only interface between workers and readers.
 
-There is no server. Whoever can read the folder can follow a run, and whoever can write to it can
-pause or stop it. The layout, the events and the states are in docs/reference/runs.md.
+There is no server. Any process that can read the folder can follow a run, and any process that can
+write to it can pause or stop it. docs/reference/runs.md documents the layout, events and states.
 """
 
 from zoo.gym.jobs.actions import check_answers as check_answers

@@ -17,7 +17,7 @@ from zoo.gym.jobs.run import Run
 from zoo.gym.jobs.state import State, Status, reconcile
 
 KILL_S = 5.0
-"""How long a killed process may take to be gone."""
+"""How long to wait for a killed process to exit."""
 
 _POLL_S = 0.02
 _WHY_NOT: dict[State, str] = {
@@ -28,48 +28,48 @@ _WHY_NOT: dict[State, str] = {
 
 
 def pause(run: Run) -> None:
-    """Asks a live run to hold: the process stays, the model stays loaded.
+    """Requests a pause of a live run: the process and the loaded model stay.
 
     Raises:
-        GymError: the run has no worker, or one that is stopped from outside.
+        GymError: the run has no worker, or one that is suspended from outside.
         StorageError: the run folder cannot be written.
     """
-    _ask(run, "pause")
+    _request(run, "pause")
 
 
 def park(run: Run) -> None:
-    """Asks a live run to save and leave, which frees the device; `resume` goes on.
+    """Requests a live run to save and exit, which frees the device; `resume` continues it.
 
     Raises:
-        GymError: the run has no worker, or one that is stopped from outside.
-        InputError: its checkpoints hold the model alone, so it could not be resumed.
+        GymError: the run has no worker, or one that is suspended from outside.
+        InputError: its checkpoints contain only the model, so it could not be resumed.
         StorageError: the run folder cannot be written.
     """
     if keeps_only_model(run):
         raise InputError(
             f"cannot park run '{run.id}': expected one that can be resumed, got one with "
-            "save_only_model, whose checkpoints hold no optimizer state",
-            hint=f"zoo-gym runs pause {run.id} keeps its process, zoo-gym runs finish {run.id} "
-            "ends it",
+            "save_only_model, whose checkpoints lack the optimizer state",
+            hint=f"to keep its process: zoo-gym runs pause {run.id}; to end it: "
+            f"zoo-gym runs finish {run.id}",
         )
-    _ask(run, "park")
+    _request(run, "park")
 
 
 def stop(run: Run) -> None:
-    """Asks a live run, held or not, to save and leave; `resume` goes on.
+    """Requests a live run, paused or not, to save and exit; `resume` continues it.
 
     Raises:
-        GymError: the run has no worker, or one that is stopped from outside.
+        GymError: the run has no worker, or one that is suspended from outside.
         StorageError: the run folder cannot be written.
     """
-    _ask(run, "stop")
+    _request(run, "stop")
 
 
 def kill(run: Run) -> Status:
-    """Ends a run's process at once, without saving; `resume` goes on from the last checkpoint.
+    """Ends a run's process at once, without saving; `resume` continues from the last checkpoint.
 
     Raises:
-        GymError: the run has no worker, or its process is unknown, this one, or does not end.
+        GymError: the run has no worker, or its process is unknown, the caller, or does not exit.
         StorageError: the run folder cannot be written.
     """
     status = reconcile(run)
@@ -86,7 +86,7 @@ def kill(run: Run) -> Status:
     while is_alive(identity):
         if time.monotonic() > deadline:
             raise GymError(
-                f"process {identity.pid} of run '{run.id}' did not end: expected it gone"
+                f"process {identity.pid} of run '{run.id}' did not exit: expected that after a kill"
             )
         time.sleep(_POLL_S)
     return reconcile(run)
@@ -96,14 +96,14 @@ def check_answers(run: Run) -> None:
     """Makes sure that a run's process can answer a request.
 
     Raises:
-        GymError: it is stopped from outside; says how to let it go on, and how to end it.
+        GymError: it is suspended from outside; the hint tells how to continue it and how to end it.
     """
     identity = read_identity(run.identity_file)
     if identity is not None and is_halted(identity):
         raise GymError(
-            f"run '{run.id}' answers nothing: its process {identity.pid} is stopped from outside "
-            "(SIGSTOP): expected one that runs",
-            hint=f"let it go on: kill -CONT {identity.pid}; or end it without saving: "
+            f"run '{run.id}' does not respond: expected a running process, "
+            f"got process {identity.pid} suspended from outside (SIGSTOP)",
+            hint=f"continue it: kill -CONT {identity.pid}; or end it without saving: "
             f"zoo-gym runs stop {run.id} --kill",
         )
 
@@ -115,28 +115,28 @@ def resume(
     wait_s: float = FIRST_EVENT_S,
     entry: str | None = None,
 ) -> Status:
-    """Lets a held run go on, or starts a new worker for one that was interrupted or failed.
+    """Continues a paused run, or starts a new worker for one that was interrupted or failed.
 
     Args:
-        run: the run; it goes on from its last checkpoint, with the settings that it began with.
-        changes: `KEY=VALUE` of settings to change, see `zoo.gym.train.settings`.
+        run: the run; it continues from its last checkpoint with its original settings.
+        changes: settings to change as `KEY=VALUE`, see `zoo.gym.train.settings`.
         wait_s: how long a new worker may take to its first event.
         entry: "module:function" that does the work, None for training.
 
     Returns:
-        The status as it was before, whose `offset` is where the new events begin; its `step` is
-        the one that the run goes on behind, which may lie before the last one that finished.
+        The status before the resume; new events start at its `offset`. Its `step` is the step that
+        the run continues after, which may be earlier than the last finished one.
 
     Raises:
-        GymError: the run is done, or running, or on its way out, or did not start.
+        GymError: the run is done, running or about to exit, or it did not start.
         InputError: its settings were edited, a setting cannot change, or a file is damaged.
     """
     status = reconcile(run)
     if status.state == "done":
-        raise GymError(f"run '{run.id}' is done: expected one that was paused or interrupted")
+        raise GymError(f"run '{run.id}' is done: expected a paused, stopped or failed run")
     if not status.live:
         if not changes:
-            _settle(run, ())  # an edit explains more than what follows from it
+            _apply_changes(run, ())  # reports an edit itself, not an error that follows from it
         step = _step_found(run, status, changes)
         launch(run, before=partial(_prepare, run, changes, step), wait_s=wait_s, entry=entry)
         return replace(status, step=step)
@@ -144,18 +144,19 @@ def resume(
     if pending == "pause":
         if changes:
             raise GymError(
-                f"run '{run.id}' has a process, whose settings cannot change: expected one without",
-                hint=f"end it first, it saves: zoo-gym runs pause {run.id} --park",
+                f"cannot change settings of run '{run.id}': expected one without a process, "
+                "got a paused one",
+                hint=f"park it first, which saves it: zoo-gym runs pause {run.id} --park",
             )
-        _settle(run, ())
+        _apply_changes(run, ())
         run.control.clear("pause")
         return status
     doing = f"is about to {pending}" if pending else f"is {status.state}"
-    raise GymError(f"run '{run.id}' {doing}: expected one that was paused or interrupted")
+    raise GymError(f"run '{run.id}' {doing}: expected a paused, stopped or failed run")
 
 
 def finish(run: Run, *, wait_s: float = FIRST_EVENT_S) -> Status:
-    """Starts a worker that makes a result of a run's best step so far, without further training.
+    """Starts a worker that creates a result from a run's best step, without further training.
 
     Args:
         run: one that was stopped, parked or killed, or has failed.
@@ -180,18 +181,18 @@ def finish(run: Run, *, wait_s: float = FIRST_EVENT_S) -> Status:
 
 
 def keeps_only_model(run: Run) -> bool:
-    """Says whether a run's checkpoints hold the model alone: it can be finished, not resumed."""
+    """Returns whether a run's checkpoints lack optimizer state: it can be finished, not resumed."""
     from zoo.gym.train.settings import settings_in
 
     try:
         config = settings_in(run.env_file)
-    except InputError:  # damaged: what needs the settings says so
+    except InputError:  # damaged: reported where they are needed
         return False
     return config is not None and config.save_only_model
 
 
 def _step_found(run: Run, status: Status, changes: Sequence[str]) -> int:
-    """Returns the step of the checkpoint to go on from; refuses what the worker would refuse."""
+    """Returns the step of the checkpoint to resume; refuses what the worker would refuse."""
     from zoo.gym.train.checkpoint import checkpoint_to_resume
     from zoo.gym.train.env import check_as_began
     from zoo.gym.train.output import check_places
@@ -203,8 +204,9 @@ def _step_found(run: Run, status: Status, changes: Sequence[str]) -> int:
     found = checkpoint_to_resume(run.checkpoints)
     if found.folder is None and status.saved:
         raise InputError(
-            f"run {run.id} cannot go on: expected the checkpoint of step {status.saved}, got none",
-            hint=f"put it back, or start a new run: zoo-gym train {run.config_file}",
+            f"run '{run.id}' cannot be resumed: expected the checkpoint of step {status.saved}, "
+            "got none",
+            hint=f"restore it, or start a new run: zoo-gym train {run.config_file}",
         )
     check_as_began(run.env_file)
     config = settings_in(run.env_file)
@@ -219,14 +221,14 @@ def _step_found(run: Run, status: Status, changes: Sequence[str]) -> int:
 def _prepare(run: Run, changes: Sequence[str], step: int) -> None:
     from zoo.gym.train.env import note_versions
 
-    _settle(run, changes)
+    _apply_changes(run, changes)
     run.control.clear()
-    if (told := note_versions(run.env_file, step)) is not None:
-        run.events.emit("warn", message=told)
+    if (warning := note_versions(run.env_file, step)) is not None:
+        run.events.emit("warn", message=warning)
 
 
-def _settle(run: Run, changes: Sequence[str]) -> None:
-    """Makes the changes of settings that were asked for by name and refuses any other."""
+def _apply_changes(run: Run, changes: Sequence[str]) -> None:
+    """Applies the requested changes of settings and refuses any other change."""
     from zoo.gym.train.checkpoint import newest_step
     from zoo.gym.train.settings import change_settings, stored_settings
 
@@ -237,7 +239,7 @@ def _settle(run: Run, changes: Sequence[str]) -> None:
         stored_settings(run.config_file, run.env_file)
 
 
-def _ask(run: Run, request: Request) -> None:
+def _request(run: Run, request: Request) -> None:
     status = reconcile(run)
     if not status.live:
         raise _not_live(request, run, status)
@@ -248,5 +250,5 @@ def _ask(run: Run, request: Request) -> None:
 def _not_live(verb: str, run: Run, status: Status) -> GymError:
     return GymError(
         f"cannot {verb} run '{run.id}': expected a live run, got one that {_WHY_NOT[status.state]}",
-        hint="see all runs with: zoo-gym runs list",
+        hint="list all runs: zoo-gym runs list",
     )

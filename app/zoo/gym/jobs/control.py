@@ -1,7 +1,7 @@
-"""What a user asks of a running worker, as empty files in the run's `control` folder.
+"""Requests to a running worker, as empty files in the run's `control` folder.
 
-`pause` holds: the process stays with the model loaded. `park` and `stop` save and leave. Files
-work over SSH and need neither socket nor port.
+`pause` keeps the process with the model loaded. `park` and `stop` save and exit. Files work over
+SSH and need neither a socket nor a port.
 """
 
 import time
@@ -15,16 +15,18 @@ from zoo.gym.paths import PRIVATE_FILE, ensure_folder, storage_error
 Request: TypeAlias = Literal["pause", "park", "stop"]
 
 REQUESTS: tuple[Request, ...] = ("stop", "park", "pause")
-"""Every request, the one that wins first."""
+"""All requests, in order of precedence."""
 
 HOLD_POLL_S = 0.1
+
+_ENDS: dict[str, Literal["parked", "stopped"]] = {"park": "parked", "stop": "stopped"}
 
 
 class Control:
     """The control folder of one run.
 
     Args:
-        folder: the run's `control` folder; the first request makes it.
+        folder: the run's `control` folder; created by the first request.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -32,7 +34,7 @@ class Control:
         self._leaving = False
 
     def request(self, kind: Request) -> None:
-        """Asks the worker to pause, park or stop; asking twice is asking once.
+        """Requests the worker to pause, park or stop; repeating a request has no effect.
 
         Raises:
             StorageError: the folder cannot be written.
@@ -44,7 +46,7 @@ class Control:
             raise storage_error(error, self.folder / kind) from error
 
     def clear(self, *kinds: Request) -> None:
-        """Takes requests back: the named ones, or all when none is named.
+        """Withdraws the given requests, or all of them if none is given.
 
         Raises:
             StorageError: the folder cannot be written.
@@ -56,23 +58,23 @@ class Control:
                 raise storage_error(error, self.folder / kind) from error
 
     def leave(self) -> None:
-        """Asks this very process to stop, without touching the disk: for signal handlers."""
+        """Requests this process to stop, without touching the disk: for signal handlers."""
         self._leaving = True
 
     def pending(self) -> Request | None:
-        """Returns the strongest open request; three looks at the file system."""
+        """Returns the pending request with the highest precedence; up to three `stat` calls."""
         if self._leaving:
             return "stop"
         return next((kind for kind in REQUESTS if (self.folder / kind).exists()), None)
 
 
-def wait_while_paused(control: Control, events: EventLog) -> Literal["park", "stop"] | None:
-    """Holds while a pause is asked for, and says whether to leave; the worker calls it each step.
+def wait_while_paused(control: Control, events: EventLog) -> Literal["parked", "stopped"] | None:
+    """Blocks while a pause is requested; the worker calls it after each step.
 
-    Emits `state paused` when the hold begins and `state running` when it is taken back.
+    Emits `state paused` when the pause begins and `state running` when it is withdrawn.
 
     Returns:
-        "park" or "stop" when the worker should save and leave, else None.
+        "parked" or "stopped" if the worker should save and exit, otherwise None.
     """
     request = control.pending()
     if request == "pause":
@@ -81,4 +83,4 @@ def wait_while_paused(control: Control, events: EventLog) -> Literal["park", "st
             time.sleep(HOLD_POLL_S)
         if request is None:
             events.emit("state", state="running")
-    return request
+    return None if request is None else _ENDS[request]

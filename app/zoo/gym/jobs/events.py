@@ -1,4 +1,4 @@
-"""The event log of a run: one JSON object per line, the contract between a run and its readers.
+"""The event log of a run: one JSON object per line, the interface between a run and its readers.
 
 A line is `{"v": 1, "seq": n, "t": unix seconds, "kind": ..., ...}`. The kinds and their fields are
 in docs/reference/runs.md. One process at a time writes; any number read, by byte offset.
@@ -28,10 +28,10 @@ _DECODER = json.JSONDecoder()
 
 
 class EventLog:
-    """Appends events to a file. Not for two threads at once.
+    """Appends events to a file. Not thread-safe.
 
     Args:
-        path: `events.jsonl`; it is made by the first event.
+        path: `events.jsonl`; created by the first event.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,18 +40,18 @@ class EventLog:
         self._end_bytes = -1
 
     def emit(self, kind: Kind, /, **fields: object) -> Event:
-        """Appends one event and returns it; readers see the whole line or nothing of it.
+        """Appends one event and returns it; readers see the complete line or none of it.
 
-        Numbers that JSON lacks (NaN, infinities) become null. A line that an earlier writer left
-        unfinished is cut off first, and the numbering goes on behind the last whole one.
+        Numbers that JSON cannot represent (NaN, infinities) become null. A partial line left by an
+        earlier writer is removed first, and numbering continues after the last complete line.
 
         Raises:
-            StorageError: the disk is full or refuses; the log ends with a whole line.
-            ValueError: a field has the name of one that every event has.
+            StorageError: the disk is full or not writable; the log still ends with a complete line.
+            ValueError: a field has a reserved name.
         """
         taken = {"v", "seq", "t", "kind"} & fields.keys()
         if taken:
-            raise ValueError(f"event fields {sorted(taken)} are the log's own")
+            raise ValueError(f"event fields {sorted(taken)} are reserved: expected other names")
         try:
             with open(self.path, "a+b", buffering=0, opener=private) as file:
                 self._heal(file)
@@ -63,7 +63,7 @@ class EventLog:
         return event
 
     def _heal(self, file: FileIO) -> None:
-        """Cuts off a torn last line and finds the next number, once or after another's write."""
+        """Removes a partial last line and finds the next number, once or after another's write."""
         size_bytes = file.seek(0, os.SEEK_END)
         if size_bytes == self._end_bytes:
             return
@@ -84,16 +84,16 @@ class EventLog:
 
 
 class EventReader:
-    """Reads a log on from where it was; each call of `read` returns what is new.
+    """Reads a log incrementally; each call of `read` returns the new events.
 
     Args:
-        path: the log; one that is absent has no events.
-        offset: bytes to pass over: 0, or the `offset` of an earlier reader.
+        path: the log; a missing file has no events.
+        offset: bytes to skip: 0, or the `offset` of an earlier reader.
 
     Attributes:
-        offset: bytes read, behind a whole line.
-        restarted: whether the last `read` found another log in this place, one that is shorter or
-            has no line end at the offset, and began at its start.
+        offset: bytes read so far, at the end of a line.
+        restarted: whether the last `read` found a different log (shorter than the offset, or
+            without a line end there) and read it from its start.
     """
 
     def __init__(self, path: Path, offset: int = 0) -> None:
@@ -102,10 +102,10 @@ class EventReader:
         self.restarted = False
 
     def read(self) -> list[Event]:
-        """Returns the whole lines behind the offset; a line that is still being written stays.
+        """Returns the complete lines after the offset; skips a line that is still being written.
 
         Raises:
-            OSError: the log cannot be read, or is no regular file.
+            OSError: the log cannot be read, or is not a regular file.
         """
         self.restarted = False
         try:
@@ -129,24 +129,24 @@ class EventReader:
 
 
 def tail_events(path: Path, offset: int = 0) -> tuple[list[Event], int]:
-    """Reads the whole lines behind a byte offset; a line that is still being written stays.
+    """Reads the complete lines after a byte offset; skips a line that is still being written.
 
     Args:
-        path: the log; one that is absent has no events.
-        offset: 0, or what the last call returned.
+        path: the log; a missing file has no events.
+        offset: 0, or the offset that the last call returned.
 
     Returns:
         The events, and the offset for the next call.
 
     Raises:
-        OSError: the log cannot be read, or is no regular file.
+        OSError: the log cannot be read, or is not a regular file.
     """
     reader = EventReader(path, offset)
     return reader.read(), reader.offset
 
 
 def log_end(path: Path) -> int:
-    """Returns the offset behind the last event, from where `tail_events` reads only new ones."""
+    """Returns the offset after the last event, from which `tail_events` reads only new ones."""
     try:
         with open_regular(path) as file:
             return file.read().rfind(b"\n") + 1
@@ -155,7 +155,7 @@ def log_end(path: Path) -> int:
 
 
 def _events(content: bytes) -> list[Event]:
-    """Returns the events of whole lines; what a broken disk left must not stop a reader."""
+    """Returns the events of complete lines; skips lines damaged on disk."""
     try:
         lines: Sequence[str | bytes] = content.decode("utf-8").split("\n")
     except UnicodeDecodeError:
@@ -185,7 +185,7 @@ def _last_seq(content: bytes) -> int:
 
 
 def _parse(line: str | bytes) -> object:
-    """Returns what a line holds, or None where it holds no JSON."""
+    """Returns the value of a line, or None if it is not JSON."""
     try:
         return json.loads(line) if line else None
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Watching a run from the foreground until it ends; Ctrl-C here means: save and stop there."""
+"""Follows a run in the foreground until it ends; Ctrl-C requests the worker to save and stop."""
 
 import signal
 import threading
@@ -33,23 +33,23 @@ def follow(
     offset: int = 0,
     should_stop: Callable[[], bool] | None = None,
 ) -> Status:
-    """Hands over the events of a run as they come, until it ends, and returns how it ended.
+    """Passes on the events of a run as they arrive, until it ends, and returns its last status.
 
-    The first Ctrl-C or SIGTERM asks the worker to save and stop, and the waiting goes on; a second
-    one gives up waiting. A worker that dies without a word ends the watch as interrupted.
+    The first Ctrl-C or SIGTERM requests the worker to save and stop, and the call keeps waiting;
+    a second one stops waiting. If the worker dies silently, the status is interrupted.
 
     Args:
         run: a run that was launched or resumed.
         on_event: called once per event, in order.
-        offset: bytes of the log to pass over; 0 begins with the run's first event.
-        should_stop: asked between events; the first true answer stops the run like Ctrl-C.
+        offset: bytes of the log to skip; 0 starts with the run's first event.
+        should_stop: polled between events; the first true result stops the run like Ctrl-C.
 
     Raises:
-        GymError: the worker is stopped from outside and cannot save and stop.
+        GymError: the worker is suspended from outside and cannot save and stop.
         InterruptedRunError: a second Ctrl-C; the worker still saves and stops.
         StorageError: the request to stop could not be written.
     """
-    asked = False
+    requested = False
     with _caught_presses() as presses:
         for events, status in watch(run, offset):
             for event in events:
@@ -59,21 +59,21 @@ def follow(
                 return status
             if presses.count > 1:
                 raise InterruptedRunError(f"not waiting for run '{run.id}': it saves and stops")
-            if not asked and (presses.count or (should_stop is not None and should_stop())):
+            if not requested and (presses.count or (should_stop is not None and should_stop())):
                 run.control.request("stop")
                 check_answers(run)
-                asked = True
-    raise AssertionError("a watch ends with a run that is not live")
+                requested = True
+    raise AssertionError("watch ends only when the run is not live")
 
 
 def watch(run: Run, offset: int = 0) -> Generator[tuple[list[Event], Status]]:
     """Yields the new events of a run with its status, a tenth of a second apart, until it ends.
 
-    Each byte of the log is read once. A log that another one replaced is read from its start.
+    Each byte of the log is read once. A log that was replaced is read from its start.
 
     Args:
         run: any run.
-        offset: bytes of the log to pass over; 0 begins with the run's first event.
+        offset: bytes of the log to skip; 0 starts with the run's first event.
 
     Raises:
         OSError: the log cannot be read.
@@ -87,7 +87,7 @@ def watch(run: Run, offset: int = 0) -> Generator[tuple[list[Event], Status]]:
         if status.live and not events and time.monotonic() - checked > _CHECK_S:
             status = reconcile(run, status)
             checked = time.monotonic()
-            events = reader.read()  # what it was marked with
+            events = reader.read()  # the event that marks it interrupted
         yield events, status
         if not status.live:
             return
@@ -96,7 +96,7 @@ def watch(run: Run, offset: int = 0) -> Generator[tuple[list[Event], Status]]:
 
 @contextmanager
 def _caught_presses() -> Generator[_Presses]:
-    """Counts Ctrl-C and SIGTERM instead of raising; only the main thread gets signals."""
+    """Counts Ctrl-C and SIGTERM instead of raising; only the main thread receives signals."""
     presses = _Presses()
     if threading.current_thread() is not threading.main_thread():
         yield presses

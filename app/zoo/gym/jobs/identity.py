@@ -1,6 +1,6 @@
-"""Who works on a run: a process id together with the time that this process was made.
+"""Identifies the process that works on a run by its process id and creation time.
 
-A pid alone is not enough: the system gives it to another process later.
+A pid alone is not enough: the operating system reuses it later.
 """
 
 import json
@@ -14,16 +14,16 @@ import psutil
 from zoo.gym.files import read_small, write_beside
 
 TOLERANCE_S = 2.0
-"""A clock that is set while a worker lives moves the time that the system reports for it."""
+"""Setting the clock while a worker runs shifts the creation time that the system reports."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """One process, for all time.
+    """One process, never confused with a later one.
 
     Attributes:
         pid: the process id.
-        create_time: when the process was made, in Unix seconds.
+        create_time: when the process was created, in Unix seconds.
     """
 
     pid: int
@@ -36,12 +36,12 @@ def this_process() -> Identity:
 
 
 def write_identity(path: Path, identity: Identity) -> None:
-    """Writes `worker.json` at once: a reader sees the old identity or the new one."""
+    """Writes `worker.json` atomically: a reader sees the old identity or the new one."""
     write_beside(path, json.dumps(asdict(identity)) + "\n")
 
 
 def read_identity(path: Path) -> Identity | None:
-    """Returns the identity in `worker.json`, or None where there is none that can be read."""
+    """Returns the identity in `worker.json`, or None if it is missing or cannot be read."""
     try:
         found: object = json.loads(read_small(path))
     except (OSError, ValueError, RecursionError):
@@ -56,7 +56,7 @@ def read_identity(path: Path) -> Identity | None:
 
 
 def is_alive(identity: Identity | None) -> bool:
-    """Says whether that very process lives; nothing is ever signalled to find out."""
+    """Returns whether exactly this process is alive; sends it no signal."""
     if identity is None or identity.pid < 1:
         return False
     try:
@@ -71,7 +71,7 @@ def is_alive(identity: Identity | None) -> bool:
 
 
 def is_halted(identity: Identity | None) -> bool:
-    """Says whether that very process lives, but is stopped from outside: SIGSTOP or a debugger."""
+    """Returns whether exactly this process is alive but suspended: by SIGSTOP or a debugger."""
     if identity is None or not is_alive(identity):
         return False
     try:

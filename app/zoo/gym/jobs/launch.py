@@ -1,7 +1,7 @@
-"""Starting a worker that outlives whoever started it.
+"""Starts a worker that outlives the process that started it.
 
-The worker is a process of its own session, reads nothing and prints to `worker.log`; it is never
-given a pipe, which stops a worker as soon as nobody empties it.
+The worker runs in its own session, reads nothing and prints to `worker.log`; it never gets a pipe,
+which would block it as soon as nobody reads from the other end.
 """
 
 import json
@@ -25,7 +25,7 @@ from zoo.gym.jobs.state import Status, read_status
 from zoo.gym.paths import storage_error
 
 FIRST_EVENT_S = 60.0
-"""How long a worker may take to its first event: a cold disk loads Python slowly."""
+"""How long a worker may take until its first event: Python loads slowly from a cold disk."""
 
 _POLL_S = 0.02
 _LOCK_S = 2.0
@@ -34,10 +34,10 @@ _TAIL_BYTES = 8192
 
 
 ALLOCATOR = "glibc.malloc.tcache_count=0:glibc.malloc.mxfast=0"
-"""How glibc's allocator is set in a worker: freed memory joins its neighbours at once.
+"""Settings of glibc's allocator in a worker: freed blocks are coalesced at once.
 
-Aligned blocks, which tensors are, leave splinters; kept for small objects they part the free
-memory, and a training step of zen-nano at 2,048 tokens takes twice the memory.
+Aligned blocks, such as tensors, leave small remainders. If these are cached for small objects, they
+fragment the free memory, and a training step of zen-nano at 2,048 tokens takes twice the memory.
 """
 
 
@@ -51,15 +51,14 @@ def launch(
     """Starts the worker of a queued, failed or interrupted run and returns its process id.
 
     Args:
-        run: the run; a resumed one goes on in the same folder.
-        before: what to do to the run once no other start can come between; if it raises, the run
-            stays as it was.
+        run: the run; a resumed one continues in the same folder.
+        before: called once no other start can interfere; if it raises, the run is unchanged.
         wait_s: how long to wait for the worker's first event.
         entry: "module:function" that does the work, None for training.
 
     Raises:
-        GymError: the run has a worker, or is done, or the worker ended or hung before any event;
-            then the message ends with the tail of its log and the run is failed.
+        GymError: the run has a worker or is done, or the worker exited or hung before its first
+            event; then the message ends with the tail of its log and the run is marked failed.
         StorageError: the run folder cannot be written.
     """
     try:
@@ -71,14 +70,14 @@ def launch(
     got = _await_first_event(process, run.events.path, offset, wait_s)
     if got is not None:
         raise _not_started(run, got, log_bytes)
-    # takes the exit code when it comes: no zombie where the starter lives on
+    # collects the exit code: no zombie if this process keeps running
     threading.Thread(target=process.wait, daemon=True).start()
     identity = read_identity(run.identity_file)
     return process.pid if identity is None else identity.pid
 
 
 def _claim(run: Run, before: Callable[[], object] | None) -> None:
-    """Makes this process the one that starts the run, so that two starts cannot cross."""
+    """Claims the run for this process, so that two starts cannot race."""
     _check_startable(run)
     with locked(run.lock_file, wait_s=_LOCK_S) as held:
         if not held:
@@ -94,7 +93,7 @@ def _claim(run: Run, before: Callable[[], object] | None) -> None:
 def _check_startable(run: Run) -> Status:
     status = read_status(run)
     if status.state == "done":
-        raise GymError(f"run '{run.id}' is done: expected one that can go on")
+        raise GymError(f"run '{run.id}' is done: expected one that can be resumed")
     identity = read_identity(run.identity_file)
     ours = identity is not None and identity.pid == os.getpid()
     if status.live and not ours and is_alive(identity):
@@ -107,14 +106,14 @@ def _has_worker(run: Run) -> GymError:
 
 
 def _spawn(run: Run, entry: str | None) -> "subprocess.Popen[bytes]":
-    # -P keeps the user's folder out of the module path: a torch.py there is not ours to load
+    # -P keeps the user's folder out of the module path: a torch.py there must not be imported
     argv = [sys.executable, "-P", "-X", "faulthandler", "-m", "zoo.gym.jobs.worker"]
     argv += [str(run.folder.absolute()), *(["--entry", entry] if entry else [])]
     env = os.environ | {"PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1"}
     if sys.platform == "linux":
         env["GLIBC_TUNABLES"] = ":".join(filter(None, [env.get("GLIBC_TUNABLES"), ALLOCATOR]))
     if sys.platform == "darwin":
-        # Metal's watchdog otherwise ends long kernels while the display is on
+        # otherwise Metal's watchdog kills long kernels while the display is on
         env["AGX_RELAX_CDM_CTXSTORE_TIMEOUT"] = "1"
     *preferred, last = _ways_to_detach()
     with open(run.worker_log, "ab", opener=private) as log:
@@ -129,14 +128,14 @@ def _spawn(run: Run, entry: str | None) -> "subprocess.Popen[bytes]":
 def _ways_to_detach() -> list[dict[str, Any]]:
     if sys.platform == "win32":
         apart = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
-        # a job object may forbid its processes to leave it
+        # a job object may forbid its processes to break away
         breakaway = apart | subprocess.CREATE_BREAKAWAY_FROM_JOB
         return [{"creationflags": breakaway}, {"creationflags": apart}]
     return [{"start_new_session": True}]
 
 
 def _cwd(run: Run) -> Path:
-    """Returns the folder the run was made in: paths in its settings may be relative to it."""
+    """Returns the folder the run was created in: paths in its settings may be relative to it."""
     try:
         cwd = Path(json.loads(read_small(run.env_file))["cwd"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -147,7 +146,7 @@ def _cwd(run: Run) -> Path:
 def _await_first_event(
     process: "subprocess.Popen[bytes]", events: Path, offset: int, wait_s: float
 ) -> str | None:
-    """Returns None as soon as there is an event, else what there was instead of it."""
+    """Returns None as soon as there is an event, otherwise what happened instead."""
     deadline = time.monotonic() + wait_s
     while time.monotonic() < deadline:
         ended = process.poll()
@@ -162,7 +161,7 @@ def _await_first_event(
 
 
 def _not_started(run: Run, got: str, log_bytes: int) -> GymError:
-    """Marks a run failed whose worker never spoke, and returns what to raise."""
+    """Marks a run failed whose worker never emitted an event, and returns the error to raise."""
     message = f"run '{run.id}' did not start: expected a first event, got {got}"
     hint = f"the worker's output is in '{run.worker_log}'"
     with locked(run.lock_file, wait_s=_LOCK_S) as held:

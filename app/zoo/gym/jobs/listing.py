@@ -1,4 +1,4 @@
-"""All runs with what each is doing now, read from their folders with the help of the index."""
+"""Lists all runs with their current state, read from their folders with the help of the index."""
 
 import errno
 import sqlite3
@@ -17,7 +17,7 @@ from zoo.gym.store import RunIndex, RunRow
 EVENTS, CONFIG = "events.jsonl", "config.yaml"
 
 MOST_BYTES = 1_000_000
-"""Larger settings are no settings."""
+"""A larger settings file is not read."""
 
 
 def list_runs() -> list[RunRow]:
@@ -26,7 +26,7 @@ def list_runs() -> list[RunRow]:
 
 
 def reindex() -> list[RunRow]:
-    """Makes the index anew from the run folders alone, and returns every run, newest first."""
+    """Rebuilds the index from the run folders alone and returns every run, newest first."""
     return _refreshed(reuse=False)
 
 
@@ -37,19 +37,19 @@ def _refreshed(*, reuse: bool) -> list[RunRow]:
         changed = [row for row in rows if row != known.get(row.id)]
         gone = known.keys() - {row.id for row in rows}
         if changed or gone:
-            # another process may hold it, the disk be full: the next list stores it
+            # it may be locked or the disk full: the next listing stores it
             with suppress(sqlite3.Error, UnicodeError, OverflowError):
                 index.update(changed, gone)
     return rows
 
 
 def _row(run: Run, known: RunRow | None) -> RunRow:
-    """Returns a run's row; nothing in one folder keeps the others from the list."""
+    """Returns a run's row; a damaged folder does not keep the others off the list."""
     try:
         return _read_row(run, known)
     except (OSError, GymError) as error:
-        said = error.message if isinstance(error, GymError) else _reason(error)
-        return _new_row(run, "damaged", fault=f"{EVENTS}: {said}")
+        reason = error.message if isinstance(error, GymError) else _reason(error)
+        return _new_row(run, "damaged", fault=f"{EVENTS}: {reason}")
 
 
 def _read_row(run: Run, known: RunRow | None) -> RunRow:
@@ -65,7 +65,7 @@ def _read_row(run: Run, known: RunRow | None) -> RunRow:
     size_bytes = run.events.path.stat().st_size
     reader = EventReader(run.events.path, known.offset)
     events = reader.read()
-    if reader.restarted:  # another log than the row knows
+    if reader.restarted:  # not the log that the row was made from
         return _read_row(run, None)
     status = replace(fold(_status(known), events), offset=reader.offset)
     if not reader.offset and size_bytes:
@@ -118,18 +118,18 @@ def _stamp(run: Run) -> int:
     try:
         return max(0, run.config_file.stat().st_mtime_ns)
     except OSError:
-        return 0  # absent: the folder is being deleted, or damaged
+        return 0  # missing: the folder is being deleted, or damaged
 
 
 def stored_yaml(run: Run) -> tuple[dict[str, object], str | None]:
-    """Returns what `config.yaml` holds, unchecked, and why it cannot be read where it cannot."""
+    """Returns the content of `config.yaml`, unchecked, and the reason if it cannot be read."""
     import yaml
 
     try:
         found: object = yaml.safe_load(read_small(run.config_file, most_bytes=MOST_BYTES))
     except OSError as error:
         return {}, f"{CONFIG}: {_reason(error)}"
-    # PyYAML's constructors let some of their own mistakes out
+    # PyYAML's constructors leak some of their own errors
     except (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, OverflowError):
         return {}, f"{CONFIG}: broken YAML"
     except RecursionError:
@@ -138,13 +138,13 @@ def stored_yaml(run: Run) -> tuple[dict[str, object], str | None]:
 
 
 def _model(run: Run) -> tuple[str | None, str | None]:
-    """Returns the base model that the settings name, under either of its keys, or their fault."""
+    """Returns the base model in the settings, under either of its keys, or why there is none."""
     settings, fault = stored_yaml(run)
     if fault is not None:
         return None, fault
     model = settings.get("model_name_or_path") or settings.get("model")
     if not isinstance(model, str):
-        return None, f"{CONFIG}: names no model"
+        return None, f"{CONFIG}: no model"
     return model.encode("utf-8", "replace").decode(), None
 
 

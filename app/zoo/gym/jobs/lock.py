@@ -1,7 +1,7 @@
-"""A lock on a file that the system releases when its holder dies, however it dies.
+"""A file lock that the operating system releases when its holder dies, however it dies.
 
-The worker of a run holds the run's lock for its whole life; whoever changes the state of a run
-that has no worker holds it for that moment. So one run never has two writers, whatever the clock
+The worker of a run holds the run's lock for its whole lifetime; a process that changes the state of
+a run without a worker holds it for that moment. So a run never has two writers, whatever the clock
 or the process table say.
 """
 
@@ -20,14 +20,14 @@ _POLL_S = 0.02
 
 @contextmanager
 def locked(path: Path, *, wait_s: float = 0.0) -> Generator[bool]:
-    """Tries to hold a lock for the time of a `with` block, and says whether it does.
+    """Tries to hold a lock for the duration of a `with` block and yields whether it succeeded.
 
     Args:
-        path: the lock's file; it is made when absent and never deleted.
+        path: the lock file; created if missing and never deleted.
         wait_s: how long to wait for another holder.
 
     Raises:
-        StorageError: the file cannot be made.
+        StorageError: the file cannot be created.
     """
     try:
         file = open(path, "ab", opener=private)  # noqa: SIM115

@@ -1,4 +1,4 @@
-"""Which `output_dir` belongs to a run that has yet to write it."""
+"""Checks that no live run is going to write to an `output_dir`."""
 
 from pathlib import Path
 
@@ -9,18 +9,18 @@ from zoo.gym.jobs.state import LIVE
 
 
 def check_unclaimed(folder: Path) -> None:
-    """Refuses an `output_dir` that a live run has; one that only could be resumed claims none.
+    """Refuses an `output_dir` claimed by a live run; a run without a process claims none.
 
     Raises:
-        InputError: names the run.
+        InputError: another run will write there.
     """
     wanted = folder.expanduser().resolve()
     for row in list_runs():
         if row.state in LIVE and _output_of(Run(Path(row.folder))) == wanted:
             raise InputError(
-                f"output_dir: expected a folder of its own, got '{folder}', "
+                f"output_dir: expected a folder that no other run uses, got '{folder}', "
                 f"which run '{row.id}' will write",
-                hint="name another folder",
+                hint="choose another folder",
             )
 
 

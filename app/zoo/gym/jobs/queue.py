@@ -1,8 +1,8 @@
-"""One run at a time on a device: who comes later waits, in the order of coming.
+"""One run at a time on a device: later runs wait, first come, first served.
 
 A run that wants a device takes a numbered place: a file in the device's folder that it keeps
-locked. The system lets go of it when the process ends, however it ends, and the lowest place that
-is still locked has the device. So nothing has to be cleaned up after a kill or a power cut.
+locked. The operating system releases the lock when the process ends, however it ends, and the
+lowest place that is still locked has the device. A kill or power cut leaves nothing to clean up.
 """
 
 import re
@@ -26,34 +26,34 @@ _PLACE = re.compile(r"(\d{8,})-(r\d+)\.lock")
 
 @contextmanager
 def turn_on_device(run: Run, device: str, *, wait: bool = True) -> Generator[None]:
-    """Holds a device for the time of a `with` block, after waiting for every earlier run.
+    """Holds a device for the duration of a `with` block, after waiting for every earlier run.
 
-    A wait is told by `state queued` with the runs ahead, its end by `state running`. A pause in
-    the wait gives the place up, and the run queues anew behind the others.
+    Emits `state queued` with the runs ahead when the wait begins and `state running` when it
+    ends. A pause during the wait gives up the place, and the run queues again at the end.
 
     Args:
-        run: who wants it.
+        run: the run that needs the device.
         device: its key, from `zoo.backends.detect.device_key`.
-        wait: False refuses where the device is taken.
+        wait: False raises if the device is in use.
 
     Raises:
         InterruptedRunError: a stop or park came during the wait.
-        NotAvailableError: the device is taken and `wait` is False.
+        NotAvailableError: the device is in use and `wait` is False.
         StorageError: the folder of places cannot be written.
     """
     name = device.partition("-")[0]
     while True:
         with place_in_line(folders().devices / device, run.id) as place:
-            told: list[str] = []
+            reported: list[str] = []
             while (ahead := runs_ahead(place)) and run.control.pending() is None:
                 if not wait:
                     raise _taken(name, ahead[0])
-                if ahead != told:
+                if ahead != reported:
                     run.events.emit("state", state="queued", **_waiting(run, name, ahead))
-                    told = ahead
+                    reported = ahead
                 time.sleep(POLL_S)
             if not ahead:
-                if told:
+                if reported:
                     run.events.emit("state", state="running")
                 yield
                 return
@@ -64,15 +64,15 @@ def turn_on_device(run: Run, device: str, *, wait: bool = True) -> Generator[Non
 
 @contextmanager
 def place_in_line(folder: Path, run_id: str) -> Generator[Path]:
-    """Takes the last place in a device's folder, and gives it up when the block ends.
+    """Takes the last place in a device's queue, and gives it up when the block ends.
 
     Raises:
-        GymError: the gate does not open.
+        GymError: the lock of the queue is not released in time.
         StorageError: the folder cannot be written.
     """
     ensure_folder(folder)
     with ExitStack() as mine:
-        # not locked yet, a new place would look like one whose process is gone
+        # until it is locked, a new place looks like one whose process is gone
         with locked(folder / _GATE, wait_s=_GATE_S) as alone:
             if not alone:
                 raise GymError(f"'{folder / _GATE}' was locked for {_GATE_S:g} s: expected it free")
@@ -82,20 +82,20 @@ def place_in_line(folder: Path, run_id: str) -> Generator[Path]:
 
 
 def runs_ahead(place: Path) -> list[str]:
-    """Returns the runs whose places come earlier and whose processes live, the first one first."""
+    """Returns the live runs ahead of a place, in order."""
     places = _places(place.parent)
     mine = next(number for number, _, path in places if path == place)
     return [run_id for number, run_id, path in places if number < mine and _is_taken(path)]
 
 
 def _sweep(folder: Path) -> int:
-    """Removes places whose processes are gone and returns the last number; needs the gate."""
+    """Removes places whose processes are gone and returns the last number; hold the gate."""
     last = 0
     for number, _, path in _places(folder):
         if _is_taken(path):
             last = number
         else:
-            with suppress(PermissionError):  # Windows, while one that waits looks at it
+            with suppress(PermissionError):  # Windows, while a waiting run has it open
                 path.unlink(missing_ok=True)
     return last
 
@@ -113,14 +113,14 @@ def _places(folder: Path) -> list[tuple[int, str, Path]]:
 def _waiting(run: Run, device: str, ahead: list[str]) -> dict[str, object]:
     behind = ", ".join(ahead)
     return {
-        "message": f"waiting for {device} behind {behind}: starts by itself when it is free",
-        "hint": f"sooner: zoo-gym runs pause {ahead[0]} --park; "
-        f"not at all: zoo-gym runs stop {run.id}",
+        "message": f"waiting for {device} behind {behind}: starts automatically when it is free",
+        "hint": f"to start sooner: zoo-gym runs pause {ahead[0]} --park; "
+        f"to cancel: zoo-gym runs stop {run.id}",
     }
 
 
 def _taken(device: str, run_id: str) -> NotAvailableError:
     return NotAvailableError(
-        f"{device} is taken: expected a free device, got run '{run_id}' on it",
-        hint=f"wait for its end, or park it: zoo-gym runs pause {run_id} --park",
+        f"{device} is in use: expected a free device, got run '{run_id}' on it",
+        hint=f"wait until it ends, or park it: zoo-gym runs pause {run_id} --park",
     )

@@ -1,4 +1,4 @@
-"""Deletes runs: first out of sight under a private name, then from the disk."""
+"""Deletes runs: renames the folder to a hidden name, then deletes it."""
 
 import shutil
 from pathlib import Path
@@ -12,25 +12,25 @@ from zoo.gym.paths import storage_error
 
 
 def size_bytes(folder: Path) -> int:
-    """Returns the bytes of all files in a folder; a link counts as itself."""
+    """Returns the bytes of all files in a folder; a symbolic link counts as itself."""
     return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
 
 
 def remove(run: Run) -> None:
-    """Deletes a run's folder; of one that is killed on the way the next removal takes the rest.
+    """Deletes a run's folder; if killed midway, the next removal deletes the rest.
 
     Raises:
-        GymError: a process works on the run, or another run that is not done needs its result.
+        GymError: the run has a live process, or another run that is not done needs its result.
         StorageError: the folder cannot be deleted.
     """
     if has_worker(run):
         raise GymError(
-            f"cannot remove run '{run.id}': expected one without a process, got one that has it",
+            f"cannot remove run '{run.id}': expected one without a process, got a live one",
             hint=f"stop it first: zoo-gym runs stop {run.id}",
         )
     _refuse_needed(run)
     try:
-        if run.folder.is_symlink():  # what it leads to belongs to somebody else
+        if run.folder.is_symlink():  # the target is not ours to delete
             run.folder.unlink()
             return
         out_of_sight = private_path(run.folder)
@@ -41,18 +41,18 @@ def remove(run: Run) -> None:
 
 
 def _refuse_needed(run: Run) -> None:
-    """Refuses to delete the base model of a run that works, or that could go on."""
+    """Refuses to delete the base model of a run that is live or could be resumed."""
     for row in list_runs():
         if row.id == run.id or row.state == "done" or not _is_inside(row.model, run.folder):
             continue
         raise GymError(
-            f"cannot remove run '{run.id}': run '{row.id}' is {row.state} and is trained on its "
-            f"result: expected that run done, or removed",
+            f"cannot remove run '{run.id}': run '{row.id}' is {row.state} and trains on its "
+            "result: expected that run to be done or removed",
             hint=f"end it first: zoo-gym runs finish {row.id}, or zoo-gym runs remove {row.id}",
         )
 
 
 def _is_inside(model: str | None, folder: Path) -> bool:
-    """Says whether a base model is in a folder; a name of the hub or a built-in one is in none."""
+    """Says whether a base model is in a folder; a hub or built-in name is in no folder."""
     path = Path(model or "").expanduser()
     return path.is_absolute() and path.resolve().is_relative_to(folder.resolve())

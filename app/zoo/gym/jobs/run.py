@@ -1,8 +1,8 @@
-"""A run is a folder: its layout, its id, and how to make and find one.
+"""A run is a folder: its layout, its id, and how to create and find one.
 
 Ids are `r0001`, `r0002` ...: short to type, and in the order of creation. A number is claimed by
-making its folder, so two runs that start at once get two ids; it is not given out again while the
-folder or a later one exists.
+creating its folder, so two runs that start at once get two ids; it is not reused while the folder
+or a later one exists.
 """
 
 import difflib
@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"r?0*(\d+)")
 
 
 class Run:
-    """The folder of one run, with a name for everything in it.
+    """The folder of one run, with a property for everything in it.
 
     Args:
         folder: the run folder.
@@ -33,7 +33,7 @@ class Run:
     Attributes:
         folder: the same.
         events: the event log; only the worker writes to it while there is one.
-        control: what the user asks of the worker.
+        control: the user's requests to the worker.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -70,12 +70,12 @@ class Run:
 
     @property
     def env_file(self) -> Path:
-        """The versions, the machine and the working folder that the run was made with."""
+        """The versions, machine and working folder of the run."""
         return self.folder / "env.json"
 
     @property
     def worker_log(self) -> Path:
-        """Whatever the worker prints, tracebacks too."""
+        """Everything the worker prints, including tracebacks."""
         return self.folder / "worker.log"
 
     @property
@@ -85,12 +85,12 @@ class Run:
 
     @property
     def lock_file(self) -> Path:
-        """The lock that the worker holds for its life."""
+        """The lock that the worker holds for its whole lifetime."""
         return self.folder / "worker.lock"
 
     @property
     def checkpoints(self) -> Path:
-        """One folder per kept step."""
+        """One folder per saved step."""
         return self.folder / "checkpoints"
 
     @property
@@ -100,16 +100,16 @@ class Run:
 
     @property
     def samples(self) -> Path:
-        """Answers that were sampled on the way, one JSON object per line."""
+        """Answers sampled during training, one JSON object per line."""
         return self.folder / "samples.jsonl"
 
 
 def create_run(config_yaml: str, env: Mapping[str, object]) -> Run:
-    """Makes a new run folder in state queued, which `launch` starts.
+    """Creates a run folder in state queued; `launch` starts the run.
 
     Args:
-        config_yaml: the resolved settings, stored as they are.
-        env: what else to store as JSON beside `cwd`, `created` and `versions`.
+        config_yaml: the resolved settings, stored unchanged.
+        env: stored as JSON in addition to `cwd`, `created` and `versions`.
 
     Raises:
         StorageError: the folder of runs cannot be written.
@@ -132,7 +132,7 @@ def open_run(wanted: str) -> Run:
 
     Raises:
         NotAvailableError: there is no such run.
-        InputError: several ids start so.
+        InputError: several ids start with it.
     """
     runs = {run.id: run for run in run_folders()}
     if not runs:
@@ -169,7 +169,7 @@ def run_folders() -> list[Run]:
 
 
 def _was_begun(folder: Path) -> bool:
-    """Says whether a folder is a run's; a creation that was killed half-way leaves less."""
+    """Returns whether a folder is a complete run; a killed creation leaves fewer files."""
     try:
         inside = {path.name for path in folder.iterdir()}
     except PermissionError:
@@ -202,5 +202,5 @@ def _unknown(wanted: str, names: Sequence[str]) -> NotAvailableError:
     return NotAvailableError(
         f"no run '{wanted}': expected a run id or 'last', got an unknown one. "
         f"Did you mean '{nearest}'?",
-        hint="see them with: zoo-gym runs list",
+        hint="list them: zoo-gym runs list",
     )

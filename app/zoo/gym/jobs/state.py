@@ -1,4 +1,4 @@
-"""What a run is doing, derived from its files alone: the events, and whether its process lives."""
+"""The state of a run, derived from its events and from whether its process is alive."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -18,28 +18,28 @@ LIVE: frozenset[State] = frozenset({"queued", "running", "paused"})
 
 _MOVES = frozenset({"state", "end"})
 _PAST = {"stop": "stopped", "park": "parked"}
-_HUGE = 2**63  # what the index can hold
-_LATEST = 32_503_680_000.0  # the year 3000, the last that every system can name
+_HUGE = 2**63  # the index stores 64-bit integers
+_LATEST = 32_503_680_000.0  # the year 3000, the last that every system can format
 
 
 @dataclass(frozen=True)
 class Status:
-    """A run as its events tell it.
+    """The status of a run according to its events.
 
     Attributes:
-        state: the last state told.
+        state: the last reported state.
         step: the last step that finished.
-        steps: how many are planned, None before the plan is known.
+        steps: the planned number of steps, None before the plan is known.
         created: Unix seconds of the first event.
-        updated: Unix seconds of the last one.
-        offset: bytes of the log that went into this.
-        exit_code: how the worker ended, as `zoo.gym.errors` numbers it; None while it lives.
+        updated: Unix seconds of the last event.
+        offset: bytes of the log read so far.
+        exit_code: the worker's exit code, see `zoo.gym.errors`; None while it is alive.
         message: why it failed or was interrupted.
-        hint: what mends that.
+        hint: how to fix that.
         model: the folder of the trained model.
         metrics: the figures of the end event.
-        saved: the step of the last checkpoint, 0 where none was written.
-        request: "stop" or "park", whichever ended an interrupted run; None for a killed one.
+        saved: the step of the last checkpoint, 0 if there is none.
+        request: "stop" or "park" if that ended an interrupted run, None for a killed run.
     """
 
     state: State = "queued"
@@ -63,12 +63,12 @@ class Status:
 
 
 def state_name(state: str, request: str | None) -> str:
-    """Returns a state as people call it: an interrupted run was stopped, parked or interrupted."""
+    """Returns the displayed state: stopped, parked or interrupted for an interrupted run."""
     return _PAST.get(request or "", state) if state == "interrupted" else state
 
 
 def fold(status: Status, events: Iterable[Event]) -> Status:
-    """Returns `status` brought forward by later events; kinds it does not know change nothing."""
+    """Returns `status` updated with later events; unknown kinds change nothing."""
     created, updated = status.created, status.updated
     step, saved, steps = status.step, status.saved, status.steps
     for event in events:
@@ -89,18 +89,18 @@ def fold(status: Status, events: Iterable[Event]) -> Status:
 
 
 def read_status(run: Run) -> Status:
-    """Returns the status that the whole log tells; whether a process lives is not looked at."""
+    """Returns the status according to the whole log; does not check for a live process."""
     events, offset = tail_events(run.events.path)
     return replace(fold(Status(), events), offset=offset)
 
 
 def has_worker(run: Run) -> bool:
-    """Says whether the process that works on a run, or starts it, lives."""
+    """Returns whether the process that works on a run, or starts it, is alive."""
     return is_alive(read_identity(run.identity_file))
 
 
 def has_halted_worker(run: Run) -> bool:
-    """Says whether the process that works on a run is stopped from outside."""
+    """Returns whether the process that works on a run is suspended from outside."""
     return is_halted(read_identity(run.identity_file))
 
 
@@ -109,24 +109,24 @@ def reconcile(run: Run, status: Status | None = None) -> Status:
 
     Args:
         run: any run.
-        status: what is known of it; None reads the log.
+        status: its last known status; None reads the log.
     """
     known = status or read_status(run)
     if not known.live or has_worker(run):
         return known
     try:
         with locked(run.lock_file) as held:
-            # a worker that ended in between has told so by now, and one that starts has the lock
+            # a worker that ended meanwhile has logged it by now, and one that starts has the lock
             known = read_status(run)
             if not held or not known.live or has_worker(run):
                 return known
             return fold(known, [run.events.emit("state", **_gone(known))])
     except StorageError:
-        return fold(known, [{"kind": "state"} | _gone(known)])  # true even if it cannot be written
+        return fold(known, [{"kind": "state"} | _gone(known)])  # true even if not written
 
 
 def _gone(status: Status) -> dict[str, object]:
-    message = f"the worker is gone at step {status.step}: a resume goes on from a checkpoint"
+    message = f"the worker is gone at step {status.step}: a resume continues from a checkpoint"
     return {"state": "interrupted", "message": message}
 
 
@@ -147,7 +147,7 @@ def _moved(status: Status, event: Event) -> Status:
 
 
 def _request(event: Event) -> str | None:
-    """Returns what ended a run; the message of older logs begins with it."""
+    """Returns the request that ended a run; in older logs it is the first word of the message."""
     message = _text(event.get("message")) or ""
     request = _text(event.get("request")) or message.partition(" ")[0]
     return request if request in _PAST else None

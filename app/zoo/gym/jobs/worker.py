@@ -1,8 +1,8 @@
 """The process that works on one run: `python -m zoo.gym.jobs.worker FOLDER`.
 
-It claims the folder, says that it runs, hands over to the training session and tells how that
-ended. Every end but a kill is an `end` event; tracebacks go to the process's stderr, which is
-`worker.log`, and nowhere else.
+It locks the folder, emits `running`, runs the training session and reports how that ended. Every
+end except a kill is an `end` event; tracebacks go only to the process's stderr, which is
+`worker.log`.
 """
 
 import argparse
@@ -32,13 +32,13 @@ from zoo.gym.paths import UNWRITABLE, storage_error
 from zoo.models.offline import go_offline
 
 Entry: TypeAlias = Callable[[Run], Mapping[str, object] | None]
-"""Does the work of a run; what it returns goes into the end event (`model`, `metrics`)."""
+"""Does the work of a run; its result goes into the end event (`model`, `metrics`)."""
 
 _LOCK_S = 5.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Works on the run folder named in `argv` and returns the exit code."""
+    """Works on the run folder in `argv` and returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m zoo.gym.jobs.worker")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--entry", default="", help="module:function, for tests")
@@ -65,13 +65,13 @@ def work(run: Run, entry: Entry) -> None:
 
     Raises:
         GymError: the work failed or was interrupted, and the log says so.
-        Exception: whatever else `entry` raised, told in the log as an `error` event.
+        Exception: anything else that `entry` raised, logged as an `error` event.
     """
     try:
         fields = entry(run)
-    except Exception as error:  # every way to fail is told to the readers, then raised on
+    except Exception as error:  # every failure is logged for the readers, then re-raised
         known = as_gym_error(error, run)
-        tell_failure(run, known or error)
+        log_failure(run, known or error)
         if known is not None and known is not error:
             raise known from error
         raise
@@ -79,43 +79,43 @@ def work(run: Run, entry: Entry) -> None:
 
 
 def as_gym_error(error: Exception, run: Run) -> GymError | None:
-    """Returns the sentence for an error that a user can do something about, or None."""
+    """Returns the message for an error that a user can act on, or None."""
     if isinstance(error, GymError):
         return error
     if isinstance(error, OSError) and error.errno in UNWRITABLE:
         path = error.filename
         return storage_error(error, Path(path) if isinstance(path, str) else run.folder, verb="use")
-    # torch's own error is no MemoryError, and torch is not imported to ask for its class
+    # torch's own error is not a MemoryError, and torch is not imported just for its class
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        said = next(iter(str(error).splitlines()), "an allocation was refused")
+        reason = next(iter(str(error).splitlines()), "an allocation was refused")
         return DoesNotFitError(
-            f"the run does not fit into memory: {said}",
-            hint="smaller steps: per_device_train_batch_size=1 or a smaller cutoff_len",
+            f"the run does not fit in memory: {reason}",
+            hint="use smaller steps: per_device_train_batch_size=1 or a smaller cutoff_len",
         )
     return None
 
 
-def tell_failure(run: Run, error: Exception) -> None:
-    """Writes how a run failed; a disk that takes no more events must not hide the traceback."""
+def log_failure(run: Run, error: Exception) -> None:
+    """Logs how a run failed; a full disk must not hide the traceback."""
     if isinstance(error, GymError):
         state = "interrupted" if isinstance(error, InterruptedRunError) else "failed"
         code, message, hint = exit_code(error), error.message, error.hint
     else:
         state, code = "failed", 1
-        said = next(iter(str(error).splitlines()), "")
-        message = f"the worker failed: {type(error).__name__}: {said}".removesuffix(": ")
+        reason = next(iter(str(error).splitlines()), "")
+        message = f"the worker failed: {type(error).__name__}: {reason}".removesuffix(": ")
         hint = f"the traceback is in '{run.worker_log}'"
-    told = {"message": message} | ({"hint": hint} if hint else {})
+    fields = {"message": message} | ({"hint": hint} if hint else {})
     with suppress(StorageError):
         if state == "failed":
-            run.events.emit("error", **told)
+            run.events.emit("error", **fields)
         elif request := run.control.pending():
-            told["request"] = request
-        run.events.emit("end", state=state, exit_code=code, **told)
+            fields["request"] = request
+        run.events.emit("end", state=state, exit_code=code, **fields)
 
 
 def stop_on_signals(control: Control) -> None:
-    """Makes SIGTERM and Ctrl-C a request to save and leave, and a closed terminal nothing."""
+    """Turns SIGTERM and Ctrl-C into a request to save and exit; ignores a closed terminal."""
 
     def leave(signum: int, frame: FrameType | None) -> None:
         control.leave()
