@@ -5,11 +5,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 import zoo.gym
 import zoo.gym.delta
-from zoo.gym import TrainConfig, apply_delta, check_delta, create_delta, load_delta, resolve
+from zoo.gym import (
+    DeltaConfig,
+    TrainConfig,
+    apply_delta,
+    check_delta,
+    create_delta,
+    load_delta,
+    resolve,
+)
 from zoo.gym.api import run_training
 from zoo.gym.arguments import number_of, path_of, whole_of
 from zoo.gym.chat import open_chat
@@ -91,7 +98,7 @@ def test_a_path_is_taken_where_settings_mean_one() -> None:
 
 
 def test_settings_that_contradict_each_other_are_told_in_sentences() -> None:
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(InputError) as caught:
         TrainConfig(
             model_name_or_path="m",
             dataset=("a",),
@@ -101,6 +108,33 @@ def test_settings_that_contradict_each_other_are_told_in_sentences() -> None:
         )
     assert "dtype: has no effect with finetuning_type full: its weights" in str(caught.value)
     assert "val_size: expected a share below 1 or a whole number of rows" in str(caught.value)
+
+
+WRONG = [
+    (DeltaConfig, {"planes": 9}, "planes: expected 1 to 8, got 9"),
+    (DeltaConfig, {"codecs": "sign"}, "codecs: no such setting. Did you mean 'codec'?"),
+    (DeltaConfig, {"bits": "2"}, 'bits: expected 1, 2, 4 or 8, got "2"'),
+    (TrainConfig, {"learningrate": 1}, "learningrate: no such setting. Did you mean 'learning_r"),
+    (TrainConfig, {"model": "m"}, "model: no such setting. Did you mean 'model_name_or_path'?"),
+    (TrainConfig, {"max_steps": "many"}, 'max_steps: expected a whole number, got "many"'),
+    (TrainConfig, {}, "model_name_or_path: not given"),
+]
+
+
+@pytest.mark.parametrize(("model", "values", "sentence"), WRONG)
+def test_wrong_settings_are_refused_in_sentences(
+    model: Any, values: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        model(**values)
+    assert sentence in caught.value.message
+
+
+def test_a_setting_is_not_changed_in_place() -> None:
+    config = DeltaConfig()
+    with pytest.raises(InputError, match="planes: settings cannot be changed") as caught:
+        config.planes = 2
+    assert caught.value.hint == "DeltaConfig(**(settings.model_dump() | {'planes': 2}))"
 
 
 def test_what_create_delta_takes_is_exported_beside_it() -> None:

@@ -272,12 +272,6 @@ def test_a_chosen_value_that_contradicts_a_given_one_is_told() -> None:
         extend_config(config, {"max_steps": 5})
 
 
-def test_a_config_cannot_be_changed() -> None:
-    config = TrainConfig(model_name_or_path="m", dataset=("d",))
-    with pytest.raises(ValueError, match="frozen"):
-        config.seed = 1
-
-
 def test_overwriting_without_an_output_dir_is_told_to_have_no_effect() -> None:
     items = ["model=m", "dataset=d.jsonl", "overwrite_output_dir=true"]
     loaded = load_config([], items, {})

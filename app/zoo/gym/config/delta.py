@@ -2,14 +2,16 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from zoo.gym.config.settings import Settings
 
 Codec: TypeAlias = Literal[
     "auto", "sign", "ternary", "int", "sparse", "codes2", "f16", "bf16", "f32"
 ]
 
 
-class DeltaConfig(BaseModel):
+class DeltaConfig(Settings):
     """How a delta is coded; what does not go together is refused once the source is known."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from zoo.gym.config.foreign import ALIASES
+
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
@@ -44,7 +46,7 @@ _EXPECTED = {
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Returns the known name that `name` was probably meant to be, or None."""
     names = list(known)
-    if (common := COMMON_NAMES.get(name)) in names:
+    if (common := COMMON_NAMES.get(name, ALIASES.get(name))) in names:
         return common
     close = difflib.get_close_matches(name.lower().replace("-", "_"), names, n=1, cutoff=0.6)
     return close[0] if close else None

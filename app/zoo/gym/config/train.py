@@ -10,8 +10,10 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
+
+from zoo.gym.config.settings import Settings
 
 
 def _refuse_bool(value: object) -> object:
@@ -66,7 +68,7 @@ Whole = Annotated[int, BeforeValidator(_refuse_bool)]
 Number = Annotated[float, BeforeValidator(_refuse_bool)]
 
 
-class TrainConfig(BaseModel):
+class TrainConfig(Settings):
     """Every setting of a training run, checked."""
 
     model_config = ConfigDict(

@@ -1,0 +1,44 @@
+"""What all settings have in common: a frozen model whose faults are our sentences."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from zoo.gym.config import report
+from zoo.gym.errors import InputError
+
+
+class Settings(BaseModel):
+    """Settings that are checked when they are made and never change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __init__(self, /, **values: Any) -> None:  # noqa: ANN401 - each field has its own type
+        """Checks the values.
+
+        Raises:
+            InputError: a key is unknown or a value will not do; a line for each.
+        """
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            lines = (f"{key}: {text}" for key, text in report.sentences(error, type(self)))
+            raise InputError("\n".join(lines)) from error
+
+    # as in pydantic's own subclasses: `model_validate` does not call it, and raises pydantic's
+    # error, from which `load.py` and `cli/flags.py` make sentences with file and line
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuses to change a setting: what was checked together stays together.
+
+        Raises:
+            InputError: `name` is a setting.
+        """
+        if name in type(self).model_fields:
+            kind = type(self).__name__
+            raise InputError(
+                f"{name}: settings cannot be changed: expected new ones",
+                hint=f"{kind}(**(settings.model_dump() | {{{name!r}: {value!r}}}))",
+            )
+        super().__setattr__(name, value)
