@@ -18,7 +18,7 @@ class TestObjective:
     loss: Callable[[Any, Stats, Arrays], Any]
     coupled: bool = False
 
-    metrics: Callable[[Any, Stats, Arrays], dict[str, Any]] = lambda xp, stats, batch: {}  # noqa: ARG005
+    metrics: Callable[[Any, Stats, Arrays], dict[str, Any]] = lambda xp, stats, batch: {}
 
     def __call__(self, xp: ArrayNamespace, stats: Stats, batch: Arrays) -> LossAndMetrics:
         return self.loss(xp, stats, batch), self.metrics(xp, stats, batch)

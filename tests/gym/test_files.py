@@ -10,10 +10,17 @@ from typing import Any
 
 import pytest
 
-from zoo.gym import files
 from zoo.gym.cli import main
 from zoo.gym.errors import InputError, StorageError
-from zoo.gym.files import move_over, new_file, new_folder, remove_file, settle_inside, write_beside
+from zoo.gym.files import (
+    disk,
+    move_over,
+    new_file,
+    new_folder,
+    remove_file,
+    settle_inside,
+    write_beside,
+)
 from zoo.gym.train.output import check_output
 
 
@@ -140,7 +147,7 @@ def test_only_files_are_opened_to_be_synced(
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "a").touch()
     synced: list[Path] = []
-    monkeypatch.setattr(files, "sync_file", synced.append)
+    monkeypatch.setattr(disk, "sync_file", synced.append)
     settle_inside(tmp_path, keep_private=False)
     assert synced == [tmp_path / "deep" / "a"]
 
@@ -161,9 +168,9 @@ def test_on_windows_a_file_that_a_reader_has_open_is_tried_again(
         return real(self, *rest, **named)
 
     monkeypatch.setattr(Path, name, busy)
-    monkeypatch.setattr(files, "_TRY_S", 0.0)
-    monkeypatch.setattr(files, "_TRIES", 3)
-    monkeypatch.setattr(files, "_IS_WINDOWS", True)
+    monkeypatch.setattr(disk, "_TRY_S", 0.0)
+    monkeypatch.setattr(disk, "_TRIES", 3)
+    monkeypatch.setattr(disk, "_IS_WINDOWS", True)
     if act == "move":
         move_over(tmp_path / "a", tmp_path / "b")
         assert (tmp_path / "b").read_text() == "new"

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from zoo.gym.jobs import Run, create_run, open_run, read_status
-from zoo.gym.jobs.identity import Identity, write_identity
+from zoo.gym.jobs.identity import write_identity
 from zoo.gym.paths import folders
+from zoo.gym.processes import Identity
 
 Call = Callable[..., Any]
 EDITED = "model_name_or_path: zen-pico\ndataset: [a.jsonl]\nlearning_rate: 0.5\n"

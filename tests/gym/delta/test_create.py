@@ -205,7 +205,7 @@ def test_a_full_disk_is_told_and_leaves_nothing_behind(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("zoo.gym.files.sync_file", full)
+    monkeypatch.setattr("zoo.gym.files.atomic.sync_file", full)
     with pytest.raises(StorageError, match="no space left on device"):
         make(adapter, base, tmp_path)
     assert list(tmp_path.iterdir()) == []

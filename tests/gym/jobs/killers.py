@@ -17,12 +17,17 @@ import safetensors.torch
 from zoo.gym.jobs.run import Run
 
 checkpoint: Any
-files: Any
+atomic: Any
 progress: Any
 worker: Any
-files, worker, checkpoint, progress = map(
+atomic, worker, checkpoint, progress = map(
     import_module,
-    ("zoo.gym.files", "zoo.gym.jobs.worker", "zoo.gym.train.checkpoint", "zoo.gym.train.progress"),
+    (
+        "zoo.gym.files.atomic",
+        "zoo.gym.jobs.worker",
+        "zoo.gym.train.checkpoint",
+        "zoo.gym.train.progress",
+    ),
 )
 
 AT_STEP = 6
@@ -148,7 +153,7 @@ INSIDE: dict[str, Callable[[], None]] = {
 
 BESIDE: dict[str, Callable[[], None]] = {
     "the_best_step_renamed": lambda: at_stage("renamed", folder="best"),
-    "the_result_half_written": lambda: before(files, "_replace_folder", always),
+    "the_result_half_written": lambda: before(atomic, "_replace_folder", always),
 }
 """Moments in the writing of other things that a run leaves."""
 

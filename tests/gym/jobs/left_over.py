@@ -5,8 +5,9 @@ from contextlib import suppress
 
 import psutil
 
-from zoo.gym.jobs.identity import is_alive, read_identity
+from zoo.gym.jobs.identity import read_identity
 from zoo.gym.jobs.run import run_folders
+from zoo.gym.processes import is_alive
 
 
 def kill_workers() -> None:

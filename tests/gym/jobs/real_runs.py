@@ -16,7 +16,8 @@ import psutil
 
 from tests.gym.jobs.warm import program
 from zoo.gym.jobs import Run, State, tail_events
-from zoo.gym.jobs.identity import is_alive, read_identity
+from zoo.gym.jobs.identity import read_identity
+from zoo.gym.processes import is_alive
 from zoo.gym.train.manifest import manifest_fault
 
 LIMIT_S = 300.0

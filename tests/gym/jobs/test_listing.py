@@ -7,9 +7,10 @@ import pytest
 
 from zoo.gym.jobs import listing
 from zoo.gym.jobs.events import EventReader
-from zoo.gym.jobs.identity import Identity, write_identity
+from zoo.gym.jobs.identity import write_identity
 from zoo.gym.jobs.listing import list_runs, reindex
 from zoo.gym.jobs.run import Run, create_run
+from zoo.gym.processes import Identity
 from zoo.gym.store import RunIndex
 
 

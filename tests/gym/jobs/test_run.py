@@ -8,8 +8,9 @@ import pytest
 
 from zoo.gym.errors import GymError, InputError, NotAvailableError, StorageError
 from zoo.gym.jobs.events import tail_events
-from zoo.gym.jobs.identity import read_identity, this_process
+from zoo.gym.jobs.identity import read_identity
 from zoo.gym.jobs.run import Run, create_run, open_run, run_folders
+from zoo.gym.processes import this_process
 
 MANY = (
     "import sys; from zoo.gym.jobs.run import create_run\n"

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.gym.jobs.events import tail_events
-from zoo.gym.jobs.identity import Identity, is_alive, read_identity, this_process, write_identity
+from zoo.gym.jobs.identity import read_identity, write_identity
 from zoo.gym.jobs.lock import locked
 from zoo.gym.jobs.run import Run
 from zoo.gym.jobs.state import Status, fold, read_status, reconcile, state_name
+from zoo.gym.processes import Identity, is_alive, this_process
 
 GONE = Identity(pid=2**22 + 1, create_time=1.0)  # above the largest pid of Linux
 JUNK = st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.lists(st.integers())

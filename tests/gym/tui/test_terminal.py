@@ -16,7 +16,8 @@ import pytest
 from tests.gym.jobs.left_over import kill_workers
 from tests.gym.tui import fakes
 from zoo.gym.jobs import Run, open_run, read_status
-from zoo.gym.jobs.identity import is_alive, read_identity
+from zoo.gym.jobs.identity import read_identity
+from zoo.gym.processes import is_alive
 
 pytestmark = [
     pytest.mark.slow,

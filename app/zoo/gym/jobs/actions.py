@@ -11,10 +11,11 @@ import psutil
 
 from zoo.gym.errors import GymError, InputError
 from zoo.gym.jobs.control import Request
-from zoo.gym.jobs.identity import is_alive, is_halted, read_identity
+from zoo.gym.jobs.identity import read_identity
 from zoo.gym.jobs.launch import FIRST_EVENT_S, launch
 from zoo.gym.jobs.run import Run
 from zoo.gym.jobs.state import State, Status, reconcile
+from zoo.gym.processes import is_alive, is_halted
 
 KILL_S = 5.0
 """How long to wait for a killed process to exit."""

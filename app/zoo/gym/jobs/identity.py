@@ -1,38 +1,12 @@
-"""Identifies the process that works on a run by its process id and creation time.
-
-A pid alone is not enough: the operating system reuses it later.
-"""
+"""Stores which process works on a run, in `worker.json`."""
 
 import json
-import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import cast
 
-import psutil
-
 from zoo.gym.files import read_small, write_beside
-
-TOLERANCE_S = 2.0
-"""Setting the clock while a worker runs shifts the creation time that the system reports."""
-
-
-@dataclass(frozen=True)
-class Identity:
-    """One process, never confused with a later one.
-
-    Attributes:
-        pid: the process id.
-        create_time: when the process was created, in Unix seconds.
-    """
-
-    pid: int
-    create_time: float
-
-
-def this_process() -> Identity:
-    """Returns the identity of the calling process."""
-    return Identity(os.getpid(), psutil.Process().create_time())
+from zoo.gym.processes import Identity
 
 
 def write_identity(path: Path, identity: Identity) -> None:
@@ -53,29 +27,3 @@ def read_identity(path: Path) -> Identity | None:
     if type(pid) is not int or not isinstance(create_time, int | float):
         return None
     return Identity(pid, float(create_time)) if 0 <= create_time < 2**63 else None
-
-
-def is_alive(identity: Identity | None) -> bool:
-    """Returns whether exactly this process is alive; sends it no signal."""
-    if identity is None or identity.pid < 1:
-        return False
-    try:
-        process = psutil.Process(identity.pid)
-        if abs(process.create_time() - identity.create_time) > TOLERANCE_S:
-            return False
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.AccessDenied:
-        return True
-    except (psutil.NoSuchProcess, OverflowError):
-        return False
-
-
-def is_halted(identity: Identity | None) -> bool:
-    """Returns whether exactly this process is alive but suspended: by SIGSTOP or a debugger."""
-    if identity is None or not is_alive(identity):
-        return False
-    try:
-        status = psutil.Process(identity.pid).status()
-    except psutil.Error:
-        return False
-    return status in {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}

@@ -18,11 +18,12 @@ from typing import Any
 from zoo.gym.errors import GymError
 from zoo.gym.files import private, read_small
 from zoo.gym.jobs.events import log_end, tail_events
-from zoo.gym.jobs.identity import is_alive, read_identity, this_process, write_identity
+from zoo.gym.jobs.identity import read_identity, write_identity
 from zoo.gym.jobs.lock import locked
 from zoo.gym.jobs.run import Run
 from zoo.gym.jobs.state import Status, read_status
 from zoo.gym.paths import storage_error
+from zoo.gym.processes import is_alive, this_process
 
 FIRST_EVENT_S = 60.0
 """How long a worker may take until its first event: Python loads slowly from a cold disk."""

@@ -4,10 +4,10 @@ import shutil
 from pathlib import Path
 
 from zoo.gym.errors import GymError
+from zoo.gym.files import private_path
 from zoo.gym.jobs.listing import list_runs
 from zoo.gym.jobs.run import Run
 from zoo.gym.jobs.state import has_worker
-from zoo.gym.leftovers import private_path
 from zoo.gym.paths import storage_error
 
 

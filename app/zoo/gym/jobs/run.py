@@ -16,8 +16,9 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_small, write_beside
 from zoo.gym.jobs.control import Control
 from zoo.gym.jobs.events import EventLog
-from zoo.gym.jobs.identity import this_process, write_identity
+from zoo.gym.jobs.identity import write_identity
 from zoo.gym.paths import PRIVATE_FOLDER, ensure_folder, folders, storage_error
+from zoo.gym.processes import this_process
 from zoo.gym.versions import versions
 
 _ID = re.compile(r"r(\d{4,})")

@@ -6,9 +6,10 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from zoo.gym.errors import EXIT_CODES, InterruptedRunError, StorageError
 from zoo.gym.jobs.events import Event, tail_events
-from zoo.gym.jobs.identity import is_alive, is_halted, read_identity
+from zoo.gym.jobs.identity import read_identity
 from zoo.gym.jobs.lock import locked
 from zoo.gym.jobs.run import Run
+from zoo.gym.processes import is_alive, is_halted
 
 State: TypeAlias = Literal["queued", "running", "paused", "done", "failed", "interrupted"]
 

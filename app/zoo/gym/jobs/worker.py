@@ -24,11 +24,12 @@ from zoo.gym.errors import (
     exit_code,
 )
 from zoo.gym.jobs.control import Control, wait_while_paused
-from zoo.gym.jobs.identity import this_process, write_identity
+from zoo.gym.jobs.identity import write_identity
 from zoo.gym.jobs.lock import locked
 from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.jobs.run import Run
 from zoo.gym.paths import UNWRITABLE, storage_error
+from zoo.gym.processes import this_process
 from zoo.models.offline import go_offline
 
 Entry: TypeAlias = Callable[[Run], Mapping[str, object] | None]

@@ -31,8 +31,8 @@ STAGES = (
 
 # .old is a step that is being replaced by another writing of the same step
 _FOLDER = re.compile(r"step-(\d{8,})(\.old)?")
-# a checkpoint or a pointer whose writing was cut off
-_TEMPORARY = re.compile(r"step-\d{8,}\.tmp|\.latest\.\d+\.tmp")
+# a checkpoint whose writing was cut off
+_TEMPORARY = re.compile(r"step-\d{8,}\.tmp")
 
 
 @dataclass(frozen=True)

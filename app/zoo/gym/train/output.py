@@ -19,11 +19,11 @@ from zoo.gym.files import (
     check_replaceable_folder,
     move_over,
     new_folder,
+    private_path,
     settle_inside,
     storage_errors,
     sync_folder,
 )
-from zoo.gym.leftovers import private_path
 from zoo.gym.paths import ensure_folder, is_ours
 from zoo.gym.train.origin import ORIGIN_FILE
 from zoo.gym.train.workspace import Workspace

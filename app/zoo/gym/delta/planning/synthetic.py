@@ -21,8 +21,7 @@ from zoo.gym.delta.file.reader import Delta, load_delta, tensor_parts
 from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
 from zoo.gym.delta.file.writer import Spool, write_delta
 from zoo.gym.delta.planning.plan import FORMS, WHOLE, Planned, header_for
-from zoo.gym.files import storage_errors
-from zoo.gym.leftovers import private_path
+from zoo.gym.files import private_path, storage_errors
 from zoo.gym.paths import make_folder
 
 if TYPE_CHECKING:

@@ -1,45 +1,26 @@
-"""Files and folders that appear whole or not at all, whatever ends the program.
+"""Writes files and folders that appear whole or not at all, whatever ends the program.
 
-Each is written beside its place under a private name, brought to the disk, and renamed. What a
-killed program left of its private files goes when the next one is made there (`leftovers.py`).
+Each is written beside its place under a private name, synced to the disk, and renamed. What a
+killed program left under private names is removed when the next one is made there
+(`private_names`).
 """
 
-import errno
-import os
 import shutil
-import stat
-import sys
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
 from zoo.gym.errors import InputError
-from zoo.gym.leftovers import private_path
-from zoo.gym.paths import (
-    PRIVATE_FILE,
-    PRIVATE_FOLDER,
-    is_ours,
-    make_folder,
-    storage_error,
+from zoo.gym.files.disk import (
+    move_over,
+    private,
+    settle_inside,
+    storage_errors,
+    sync_file,
+    sync_folder,
 )
-
-_IS_WINDOWS = os.name == "nt"
-_TRIES, _TRY_S = 50, 0.02
-
-
-@contextmanager
-def storage_errors(path: Path) -> Generator[None]:
-    """Turns the system's answer to a failed write into one sentence about `path`.
-
-    Raises:
-        StorageError: the block raised an OSError.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise storage_error(error, path) from error
+from zoo.gym.files.private_names import private_path
+from zoo.gym.paths import PRIVATE_FILE, is_ours, make_folder
 
 
 def write_beside(path: Path, content: str, *, sync: bool = False) -> None:
@@ -53,7 +34,7 @@ def write_beside(path: Path, content: str, *, sync: bool = False) -> None:
     Raises:
         StorageError: the disk refused; `path` is as it was.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    beside = private_path(path)
     # what write, flush and fsync raise names no file
     with storage_errors(path):
         try:
@@ -67,73 +48,6 @@ def write_beside(path: Path, content: str, *, sync: bool = False) -> None:
             raise
         if sync:
             sync_folder(path.parent)
-
-
-def open_regular(path: Path) -> IO[bytes]:
-    """Opens a file of a run for reading, and nothing that only looks like one.
-
-    A pipe in its place would hold its reader for ever.
-
-    Raises:
-        OSError: it cannot be read, or is no regular file.
-    """
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
-        return os.fdopen(handle, "rb")
-    except OSError:
-        os.close(handle)
-        raise
-
-
-def read_small(path: Path, *, most_bytes: int = 16_000_000) -> bytes:
-    """Returns the content of a small regular file.
-
-    Raises:
-        OSError: it cannot be read, is no regular file, or is larger.
-    """
-    with open_regular(path) as file:
-        content = file.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise OSError(errno.EFBIG, f"larger than {most_bytes} bytes", str(path))
-    return content
-
-
-def private(path: str, flags: int) -> int:
-    """Opens a file that only its owner can read where it is made; an `opener` for `open`."""
-    return os.open(path, flags, PRIVATE_FILE)
-
-
-def move_over(source: Path, path: Path) -> None:
-    """Renames a file over another one.
-
-    Windows refuses while another process has it open, which a reader of ours has for a moment.
-
-    Raises:
-        OSError: the system refuses.
-    """
-    _patiently(lambda: source.replace(path))
-
-
-def remove_file(path: Path) -> None:
-    """Removes a file, if it is there, as `move_over` renames one.
-
-    Raises:
-        OSError: the system refuses.
-    """
-    _patiently(lambda: path.unlink(missing_ok=True))
-
-
-def _patiently(act: Callable[[], object]) -> None:
-    for _ in range(_TRIES if _IS_WINDOWS else 0):
-        try:
-            act()
-        except PermissionError:
-            time.sleep(_TRY_S)
-        else:
-            return
-    act()
 
 
 def check_new_file(path: Path) -> None:
@@ -257,49 +171,3 @@ def _place_folder(temporary: Path, path: Path) -> None:
     except OSError:
         check_new_folder(path)
         raise
-
-
-def settle_inside(folder: Path, *, keep_private: bool) -> None:
-    """Waits until everything in a folder is on the disk.
-
-    Args:
-        folder: what to settle, whatever lies how deep in it.
-        keep_private: also close all of it to others.
-    """
-    inside = sorted(folder.rglob("*"))
-    for path in inside:
-        if path.is_file():
-            if keep_private:
-                path.chmod(PRIVATE_FILE)
-            sync_file(path)
-    for path in (*(path for path in inside if path.is_dir()), folder):
-        if keep_private:
-            path.chmod(PRIVATE_FOLDER)
-        sync_folder(path)
-
-
-def sync_file(path: Path) -> None:
-    """Waits until the bytes of a file are on the disk."""
-    # Windows flushes only through a handle that may write
-    handle = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
-    try:
-        if sys.platform == "darwin":
-            import fcntl
-
-            # fsync on macOS stops at the drive's own cache
-            fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
-        else:
-            os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def sync_folder(path: Path) -> None:
-    """Waits until the names in a folder are on the disk; Windows has no such call."""
-    if os.name == "nt":
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,0 +1,43 @@
+"""Files and folders that appear whole or not at all, and the reading of small ones.
+
+`atomic` writes them, `private_names` names what is not finished, `disk` syncs and renames.
+"""
+
+from zoo.gym.files.atomic import (
+    check_new_file,
+    check_new_folder,
+    check_replaceable_folder,
+    new_file,
+    new_folder,
+    write_beside,
+)
+from zoo.gym.files.disk import (
+    move_over,
+    private,
+    remove_file,
+    settle_inside,
+    storage_errors,
+    sync_file,
+    sync_folder,
+)
+from zoo.gym.files.private_names import private_path
+from zoo.gym.files.reading import open_regular, read_small
+
+__all__ = [
+    "check_new_file",
+    "check_new_folder",
+    "check_replaceable_folder",
+    "move_over",
+    "new_file",
+    "new_folder",
+    "open_regular",
+    "private",
+    "private_path",
+    "read_small",
+    "remove_file",
+    "settle_inside",
+    "storage_errors",
+    "sync_file",
+    "sync_folder",
+    "write_beside",
+]

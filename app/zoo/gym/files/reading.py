@@ -1,0 +1,38 @@
+"""Reads small files that a run or a cache wrote, and nothing that only looks like one."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import IO
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """Opens a file of a run for reading, and nothing that only looks like one.
+
+    A pipe in its place would hold its reader for ever.
+
+    Raises:
+        OSError: it cannot be read, or is no regular file.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return os.fdopen(handle, "rb")
+    except OSError:
+        os.close(handle)
+        raise
+
+
+def read_small(path: Path, *, most_bytes: int = 16_000_000) -> bytes:
+    """Returns the content of a small regular file.
+
+    Raises:
+        OSError: it cannot be read, is no regular file, or is larger.
+    """
+    with open_regular(path) as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OSError(errno.EFBIG, f"larger than {most_bytes} bytes", str(path))
+    return content
