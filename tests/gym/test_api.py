@@ -21,7 +21,9 @@ from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
 from zoo.gym.jobs import create_run, open_run, read_status
 from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.paths import folders
+from zoo.gym.train.env import check_as_began
 from zoo.gym.train.rows import encode_options
+from zoo.gym.train.settings import stored_settings
 from zoo.models import pico_folder
 
 
@@ -184,3 +186,30 @@ def test_a_run_is_the_same_from_every_folder(
     assert stored.date is not None
     adapter = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
     assert adapter["base_model_name_or_path"] == str(folder.resolve())
+
+
+def test_rows_of_python_are_trained_on_and_stored_with_the_run(rows: Path) -> None:
+    given = [json.loads(line) for line in rows.read_text().splitlines()]
+    plain: dict[str, Any] = {"model_name_or_path": "zen-pico", "max_steps": 2, "dataset": given}
+    result = run_training(TrainConfig(**plain))
+    run = open_run(result.run)
+    assert run.rows_file.stat().st_mode & 0o777 == 0o600
+    stored = stored_settings(run.config_file, run.env_file)
+    assert stored.dataset == (str(run.rows_file),)
+    assert read_dataset([run.rows_file]).records
+    check_as_began(run.env_file)  # as a resume does
+    same = run_training(config(rows))
+    assert same.metrics["best_loss"] == result.metrics["best_loss"]
+
+
+def test_rows_that_json_cannot_hold_make_no_run(rows: Path) -> None:
+    odd: dict[str, Any] = {"model_name_or_path": "zen-pico", "dataset": [{"prompt": {1, 2}}]}
+    with pytest.raises(InputError, match="dataset: row 1: expected text, numbers"):
+        run_training(TrainConfig(**odd))
+    assert not folders().runs.exists()
+
+
+def test_paths_and_rows_do_not_mix(rows: Path) -> None:
+    odd: dict[str, Any] = {"model_name_or_path": "zen-pico", "dataset": [rows, {"prompt": "a"}]}
+    with pytest.raises(InputError, match="dataset: expected text, got a mapping"):
+        TrainConfig(**odd)

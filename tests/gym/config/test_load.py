@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.gym.config import TrainConfig, dump_config, extend_config, load_config
+from zoo.gym.config import dump_config, extend_config, load_config
 from zoo.gym.errors import InputError, NotAvailableError
 
 NEEDED = ["model=zen-pico", "data=my.jsonl"]

@@ -19,15 +19,23 @@ class Settings(BaseModel):
         Raises:
             InputError: a key is unknown or a value will not do; a line for each.
         """
+        public, private = self._apart(values)
         try:
-            super().__init__(**values)
+            super().__init__(**public)
         except ValidationError as error:
             lines = (f"{key}: {text}" for key, text in report.sentences(error, type(self)))
             raise InputError("\n".join(lines)) from error
+        for name, value in private.items():
+            setattr(self, name, value)
 
     # as in pydantic's own subclasses: `model_validate` does not call it, and raises pydantic's
     # error, from which `load.py` and `cli/flags.py` make sentences with file and line
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @classmethod
+    def _apart(cls, values: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+        """Returns the values of settings, and those of private attributes."""
+        return values, {}
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuses to change a setting: what was checked together stays together.

@@ -7,10 +7,11 @@ read from files and flags before it gets here: `load.py`.
 
 import datetime as dt
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias, cast
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from zoo.gym.config.settings import Settings
@@ -63,6 +64,11 @@ CHOSEN = frozenset(
 
 MOST_SEED = 2**63 - 1
 """The largest seed that every generator of random numbers takes."""
+
+Rows: TypeAlias = tuple[Mapping[str, object], ...]
+
+ROWS_IN_MEMORY = "(rows given in Python)"
+"""What `dataset` names where rows were given; a run stores them as a file of its own."""
 
 Whole = Annotated[int, BeforeValidator(_refuse_bool)]
 Number = Annotated[float, BeforeValidator(_refuse_bool)]
@@ -259,6 +265,22 @@ class TrainConfig(Settings):
         default=None,
         description="the date, YYYY-MM-DD, that a chat template prints; none: today",
     )
+
+    _rows: Rows = PrivateAttr(default=())
+
+    @property
+    def rows(self) -> Rows:
+        """The examples, where Python gave them in `dataset` in the place of files."""
+        return self._rows
+
+    @classmethod
+    def _apart(cls, values: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+        """Takes rows out of `dataset`, which names files alone."""
+        given = values.get("dataset")
+        entries = cast("list[object]", given) if isinstance(given, list | tuple) else []
+        if not entries or not all(isinstance(entry, Mapping) for entry in entries):
+            return values, {}
+        return values | {"dataset": ROWS_IN_MEMORY}, {"_rows": tuple(entries)}
 
     @model_validator(mode="after")
     def _settings_agree(self) -> "TrainConfig":

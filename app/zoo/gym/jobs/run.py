@@ -75,6 +75,11 @@ class Run:
         return self.folder / "env.json"
 
     @property
+    def rows_file(self) -> Path:
+        """The examples of a run that were given in Python; absent where files were."""
+        return self.folder / "dataset.jsonl"
+
+    @property
     def worker_log(self) -> Path:
         """Everything the worker prints, including tracebacks."""
         return self.folder / "worker.log"
