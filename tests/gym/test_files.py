@@ -116,7 +116,7 @@ def test_a_full_disk_is_told_with_the_file(tmp_path: Path, monkeypatch: pytest.M
 def test_a_link_as_the_folder_of_a_result_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="got a symbolic link") as caught:
         check_output(link(tmp_path))
-    assert caught.value.hint == f"name what it points to: {tmp_path / 'target'}"
+    assert caught.value.hint == f"use its target: {tmp_path / 'target'}"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Train, personalise and share small language models on your own machine.
 
-The public names are loaded on first use, so that importing this package is quick.
+The public names are loaded on first use, so that importing this package is fast.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The Python face of training: the same run folder as the commands make, in this process."""
+"""Training from Python: creates the same run folder as the commands, in this process."""
 
 import json
 import signal
@@ -64,7 +64,7 @@ class RunResult:
         run: the run's id.
         folder: the run folder, with settings, events and checkpoints.
         model: the trained model: a PEFT folder, or a transformers folder for full training.
-        metrics: what was measured; losses are nats per learned token.
+        metrics: the measurements; losses are in nats per learned token.
     """
 
     run: str
@@ -76,7 +76,7 @@ class RunResult:
 def run_training(config: TrainConfig) -> RunResult:
     """Trains in this process and returns when the run is done.
 
-    The base model must be on this machine; nothing is fetched. The run appears in
+    The base model must be on this machine; nothing is downloaded. The run appears in
     `zoo-gym runs list` and can be paused and stopped from there. Other runs wait until it ends.
 
     `dataset` names files (a path, or a list of paths), or is a list of rows, each a dict such as
@@ -84,8 +84,8 @@ def run_training(config: TrainConfig) -> RunResult:
     that `zoo-gym runs resume` finds them.
 
     Raises:
-        InputError: `config` is no `TrainConfig`.
-        NotAvailableError: another run has the device; a call that waits in silence helps nobody.
+        InputError: `config` is not a `TrainConfig`.
+        NotAvailableError: another run has the device; a call that waits silently looks hung.
         GymError: the run cannot start, learns nothing, or was stopped: Ctrl-C saves first.
     """
     from zoo.gym.jobs.control import wait_while_paused

@@ -1,7 +1,7 @@
-"""What is checked of the arguments of the public Python functions: their types, in a sentence.
+"""Type checks for the arguments of the public Python functions, with clear messages.
 
-A command line gives text, which is checked where it is read. A caller in Python can give anything,
-and without a check meets it as an AttributeError deep inside, or as an argument that is ignored.
+Text from the command line is checked where it is read. A caller in Python can pass anything, which
+without a check would cause an AttributeError deep inside, or be ignored.
 """
 
 import os
@@ -13,7 +13,7 @@ from zoo.gym.config.report import shown
 from zoo.gym.errors import InputError
 
 StrPath: TypeAlias = str | os.PathLike[str]
-"""Where a path is meant, text is taken too."""
+"""A path may also be given as text."""
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ def text_of(name: str, value: object) -> str:
     """Returns an argument that is text.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not one.
     """
     if not isinstance(value, str):
         raise _other(name, "text", value)
@@ -51,10 +51,10 @@ def text_of(name: str, value: object) -> str:
 
 
 def whole_of(name: str, value: object) -> int:
-    """Returns an argument that is a whole number, of NumPy's too; True is none.
+    """Returns an argument that is a whole number, also one of NumPy; True is not one.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not one.
     """
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise _other(name, "a whole number", value)
@@ -62,10 +62,10 @@ def whole_of(name: str, value: object) -> int:
 
 
 def number_of(name: str, value: object) -> float:
-    """Returns an argument that is a number, of NumPy's too; True is none.
+    """Returns an argument that is a number, also one of NumPy; True is not one.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not one.
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise _other(name, "a number", value)
@@ -73,7 +73,7 @@ def number_of(name: str, value: object) -> float:
 
 
 def instance_of(name: str, value: object, kind: type[T], *, hint: str | None = None) -> T:
-    """Returns an argument that is of a class of ours.
+    """Returns an argument that is an instance of a class.
 
     Raises:
         InputError: it is not.

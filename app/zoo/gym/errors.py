@@ -1,4 +1,4 @@
-"""The errors and warnings of zoo-gym, and the exit code that each one ends a command with."""
+"""The errors and warnings of zoo-gym, and the exit code of each."""
 
 from zoo.core.errors import (
     DoesNotFitError,
@@ -41,5 +41,5 @@ EXIT_CTRL_C = 130
 
 
 def exit_code(error: GymError) -> int:
-    """Returns the exit code of the nearest class of `error` that has one."""
+    """Returns the exit code of the nearest base class of `error` that has one."""
     return next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES)

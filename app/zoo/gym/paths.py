@@ -1,7 +1,7 @@
-"""Where zoo-gym keeps its files: the platform's own folders, or one folder of the user's choice.
+"""Where zoo-gym stores its files: the platform's standard folders, or one folder of your choice.
 
-`ZOO_GYM_HOME` overrides all: then config, data, cache and log are subfolders of it. Models are not
-here, they live in the Hugging Face cache.
+If `ZOO_GYM_HOME` is set, config, data, cache and log are subfolders of it. Models are stored in the
+Hugging Face cache instead.
 """
 
 import errno
@@ -17,15 +17,15 @@ APP_NAME = "zoo-gym"
 HOME_VARIABLE = "ZOO_GYM_HOME"
 
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
-"""Modes of everything in our folders: chats to learn from are nobody else's to read."""
+"""Modes of everything in our folders: other users must not read training data."""
 
 UNWRITABLE = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 )
-"""Error numbers that say that a disk or folder cannot be written."""
+"""Error numbers for a disk or folder that cannot be written."""
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""Error numbers that say that a disk, or what one may have of it, is full."""
+"""Error numbers for a full disk or an exceeded quota."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Folders:
 
     @property
     def devices(self) -> Path:
-        """One folder per device, with the places of the runs that use it or wait for it."""
+        """One folder per device, with the queue of the runs that use it or wait for it."""
         return self.data / "devices"
 
     @property
@@ -54,7 +54,7 @@ class Folders:
 
 
 def folders() -> Folders:
-    """Returns the folders that hold now; the environment is read at each call."""
+    """Returns the current folders; reads the environment at each call."""
     chosen = os.environ.get(HOME_VARIABLE)
     if chosen:
         home = Path(chosen).expanduser().absolute()
@@ -68,16 +68,16 @@ def folders() -> Folders:
 
 
 def is_ours(path: Path) -> bool:
-    """Says whether a path is in one of this user's four folders, or is one."""
+    """Returns whether a path is one of this user's four folders or inside one."""
     found = path.absolute()
     return any(found.is_relative_to(root) for root in _roots())
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder with its parents; those of ours nobody else can enter.
+    """Creates a folder and its parents; ours are closed to other users.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     if not is_ours(path):
         path.mkdir(parents=True, exist_ok=True)
@@ -90,18 +90,18 @@ def make_folder(path: Path) -> None:
 
 
 def _close_to_others(folder: Path) -> None:
-    """Closes a folder that an earlier version, or a loose umask, left open."""
-    with suppress(OSError):  # somebody else's
+    """Closes a folder to others if an earlier version or a loose umask left it open."""
+    with suppress(OSError):  # another user's folder
         mode = stat.S_IMODE(folder.stat().st_mode)
         if mode & ~PRIVATE_FOLDER:
             folder.chmod(PRIVATE_FOLDER)
 
 
 def ensure_folder(path: Path) -> Path:
-    """Makes a folder with its parents, as `make_folder` does, and returns it.
+    """Creates a folder and its parents, as `make_folder` does, and returns it.
 
     Raises:
-        StorageError: it cannot be made, or it is there and cannot be written.
+        StorageError: it cannot be created, or it exists and cannot be written.
     """
     try:
         make_folder(path)
@@ -113,7 +113,7 @@ def ensure_folder(path: Path) -> Path:
 
 
 def storage_error(error: OSError, path: Path, *, verb: str = "write") -> StorageError:
-    """Returns the sentence for what the system refused to do with `path`."""
+    """Returns the error for an operation on `path` that the system refused."""
     reason = (error.strerror or str(error)).lower()
     if error.errno in FULL:
         hint = "free some space on that disk"

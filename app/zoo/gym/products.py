@@ -1,4 +1,4 @@
-"""What this processor multiplies well, measured once and kept in the cache folder."""
+"""The speed of matrix products on this processor, measured once and cached."""
 
 import json
 from pathlib import Path
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 def product_speeds() -> "ProductSpeeds":
     """Returns the measured speeds of this processor, torch and environment.
 
-    They are measured where the cache has none for these; that takes less than a second.
+    They are measured if they are not in the cache; that takes less than a second.
 
     Raises:
-        StorageError: the cache folder cannot be made.
+        StorageError: the cache folder cannot be created.
     """
     from zoo.backends.torch.products import ProductSpeeds, measure_products, processor_key
 
@@ -33,7 +33,7 @@ def product_speeds() -> "ProductSpeeds":
 
 
 def _kept(file: Path, key: dict[str, str]) -> list[float] | None:
-    """Returns the three times that are kept for `key`; a damaged file knows nothing."""
+    """Returns the three cached times for `key`; None if missing or damaged."""
     try:
         found: object = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -47,7 +47,7 @@ def _kept(file: Path, key: dict[str, str]) -> list[float] | None:
 
 
 def chosen_dtype(folder: Path, device: str) -> str:
-    """Returns how a model's frozen weights are held and multiplied on a device."""
+    """Returns how a model's frozen weights are stored and multiplied on a device."""
     from zoo.backends.torch.load import choose_dtype
     from zoo.models import checkpoint_files
 

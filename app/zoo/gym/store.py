@@ -1,8 +1,8 @@
 """An index of the runs in SQLite, so that a list of them need not read every log again.
 
-It holds nothing that the run folders do not: deleting the file costs one slower list. A file that
-another version wrote, or that is damaged, is dropped and made anew, so there are no migrations and
-the plain sqlite3 module is enough.
+It contains nothing that the run folders do not: deleting the file only makes the next list slower.
+A file from another version, or a damaged one, is dropped and rebuilt, so no migrations are needed
+and the plain sqlite3 module is enough.
 """
 
 import os
@@ -16,11 +16,11 @@ from typing import Self
 from zoo.gym.paths import PRIVATE_FILE, folders, make_folder
 
 SCHEMA = 3
-"""Raised by every change of the columns."""
+"""Increased with every change of the columns."""
 
 _BUSY_S = 2.0
-_NOT_OURS = ("SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_READONLY")  # somebody's, not damaged
-_NO_ROOM = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM")  # nor are these
+_NOT_OURS = ("SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_READONLY")  # not damaged
+_NO_ROOM = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM")  # not damaged either
 
 
 @dataclass(frozen=True)
@@ -29,19 +29,19 @@ class RunRow:
 
     Attributes:
         id: the run's id.
-        state: queued, running, paused, done, failed or interrupted; damaged, where no event can be
+        state: queued, running, paused, done, failed or interrupted; damaged if no event can be
             read.
         step: the last step that finished.
-        steps: how many are planned, None before the plan is known.
-        pid: the process that works on it, None where none does.
-        model: the base model as the settings name it.
+        steps: the planned number of steps, None before the plan is known.
+        pid: the process that works on it, None if there is none.
+        model: the base model as written in the settings.
         created: Unix seconds of the first event.
         updated: Unix seconds of the last event.
         folder: the run folder.
-        fault: what of the run cannot be read, in words; None for a sound one.
-        request: "stop" or "park", whichever ended an interrupted run; None for a killed one.
-        offset: bytes of the event log that this row knows.
-        stamp: time of change of the run's settings in nanoseconds; another one, another run.
+        fault: what cannot be read and why; None for an intact run.
+        request: "stop" or "park" if that ended an interrupted run, None for a killed run.
+        offset: bytes of the event log read into this row.
+        stamp: modification time of the run's settings in nanoseconds; it differs for another run.
     """
 
     id: str
@@ -59,7 +59,7 @@ class RunRow:
     stamp: int
 
     def as_json(self) -> dict[str, object]:
-        """Returns what a reader of the list gets: all but the index's own bookkeeping."""
+        """Returns the fields for readers of the list, without the index's own bookkeeping."""
         names = [field.name for field in fields(self)][:-2]
         return {name: getattr(self, name) for name in names}
 
@@ -81,8 +81,8 @@ class RunIndex:
     """An open index; a context manager.
 
     Args:
-        path: the SQLite file, None for the user's own. Where it cannot be opened or written, the
-            index lives in memory for this once; a damaged file is replaced.
+        path: the SQLite file, None for the user's own. If it cannot be opened or written, the
+            index is kept in memory instead; a damaged file is replaced.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -105,7 +105,7 @@ class RunIndex:
         self._database.close()
 
     def rows(self) -> dict[str, RunRow]:
-        """Returns every known row by id; a damaged one is not known."""
+        """Returns every valid row by id; damaged rows are skipped."""
         try:
             found = self._database.execute(_SELECT).fetchall()
         except sqlite3.DatabaseError:
@@ -115,7 +115,7 @@ class RunIndex:
         return {row[0]: RunRow(*row) for row in found if _is_sound(row)}
 
     def update(self, rows: Iterable[RunRow], gone: Iterable[str] = ()) -> None:
-        """Stores rows and forgets the ids in `gone`, all at once or not at all."""
+        """Stores rows and deletes the ids in `gone`, in one transaction."""
         with self._database:
             self._database.executemany(_INSERT, [astuple(row) for row in rows])
             self._database.executemany("DELETE FROM runs WHERE id = ?", [(name,) for name in gone])
@@ -138,7 +138,7 @@ class RunIndex:
 
     def _connect(self) -> sqlite3.Connection:
         make_folder(self.path.parent)
-        # SQLite gives its own files the mode of this one
+        # SQLite gives its own files the same mode
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE))
         return _prepared(sqlite3.connect(self.path, timeout=_BUSY_S))
 
@@ -153,12 +153,12 @@ def _in_memory() -> sqlite3.Connection:
 
 
 def _name(error: sqlite3.Error) -> str:
-    """Returns SQLite's name of an error; those of the Python module itself have none."""
+    """Returns SQLite's name of an error; errors of the Python module itself have none."""
     return str(getattr(error, "sqlite_errorname", ""))
 
 
 def _is_sound(row: tuple[object, ...]) -> bool:
-    """Says whether each value is of its column's kind; SQLite stores any value in any column."""
+    """Returns whether each value has its column's type; SQLite stores any value in any column."""
     return all(
         isinstance(value, _KINDS[name]) and not (isinstance(value, int | float) and value < 0)
         for name, value in zip(_COLUMNS, row, strict=True)

@@ -1,8 +1,8 @@
-"""Text of others on its way to a terminal: what would steer the terminal is shown, not sent.
+"""Makes untrusted text safe for a terminal: control characters are shown as escapes.
 
-Data, models, file names and logs may hold escape sequences that move the cursor, rename the window
-or answer in the user's name, and marks that turn the order of letters round. Each such character is
-written as its escape; line ends and tabs stay.
+Data, models, file names and logs may contain escape sequences that move the cursor, rename the
+window or send input in the user's name, and marks that reverse the direction of text. Each such
+character is written as its escape; line ends and tabs stay.
 """
 
 import json
@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from typing import cast
 
 _STEERING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tab and line end, DEL, C1
-    "\u2028\u2029"  # line ends that only some programs know
-    "\u202a-\u202e\u2066-\u2069"  # embeddings, overrides and isolates of direction
-    "\ud800-\udfff]"  # half a pair, which no terminal can be sent
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 except tab and line end, DEL, C1
+    "\u2028\u2029"  # line ends that only some programs recognise
+    "\u202a-\u202e\u2066-\u2069"  # bidirectional embeddings, overrides and isolates
+    "\ud800-\udfff]"  # unpaired surrogates, which cannot be encoded
 )
 
 
 def visible(text: str) -> str:
-    r"""Returns text that any terminal prints as it is, as `\x1b` for an escape character.
+    r"""Returns text that is safe to print, with `\x1b` for an escape character.
 
     Example:
         >>> visible("red \x1b[31m\r\nend")
@@ -40,7 +40,7 @@ def one_line(text: str) -> str:
 
 
 def json_line(value: object) -> str:
-    r"""Returns JSON on one line, which reads back as the same value; NaN and infinities as null.
+    r"""Returns JSON on one line, which parses to the same value; NaN and infinities become null.
 
     Example:
         >>> json_line({"a": "\u202e\x9b"})

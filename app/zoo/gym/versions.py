@@ -1,4 +1,4 @@
-"""The versions of what we stand on, read without importing any of it."""
+"""The versions of our dependencies, read without importing them."""
 
 from importlib.metadata import PackageNotFoundError, version
 

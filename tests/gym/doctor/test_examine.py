@@ -27,7 +27,7 @@ def test_a_process_that_crashes_is_a_finding(examined: Examined) -> None:
     program = f"import os; print('{DEVICES}', flush=True)\n"
     program += 'print(\'{"begin": "load"}\', flush=True); os.kill(os.getpid(), 11)'
     bad = examined(program).checks[0]
-    assert (bad.name, bad.said) == ("load", "the process was ended by SIGSEGV")
+    assert (bad.name, bad.said) == ("load", "the process was killed by SIGSEGV")
 
 
 def test_a_library_that_is_broken_is_told_in_its_own_words(examined: Examined) -> None:

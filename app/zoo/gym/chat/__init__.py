@@ -1,4 +1,4 @@
-"""Talking with a model, an adapter, or a delta on its base."""
+"""Chat with a model, an adapter, or a delta on its base."""
 
 from zoo.gym.chat.session import ChatSession, open_chat
 

@@ -1,7 +1,7 @@
-"""What a model's files ask of generation, and a chat does not do.
+"""Warns about generation settings in a model's files that chat does not apply.
 
-Answers are plainly greedy, or drawn by temperature alone. Transformers also applies penalties, bans
-and forced tokens that `generation_config.json` sets; there answers may differ.
+Answers are plain greedy, or sampled with a temperature only. Transformers also applies the
+penalties, bans and forced tokens in `generation_config.json`; with those, answers may differ.
 """
 
 import warnings
@@ -12,7 +12,7 @@ from zoo.gym.errors import GymWarning
 from zoo.models.folder import read_object
 
 FILES = ("generation_config.json", "config.json")
-"""Where transformers looks for them; in the second one only where the first is absent."""
+"""Where transformers looks for them; the second is used only if the first is missing."""
 
 NEUTRAL: dict[str, int] = {
     "bad_words_ids": 0,
@@ -35,20 +35,20 @@ NEUTRAL: dict[str, int] = {
     "token_healing": 0,
     "watermarking_config": 0,
 }
-"""Settings that change greedy answers of transformers, and the value that changes nothing."""
+"""Settings that change greedy answers of transformers, and their neutral values."""
 
 FORCED = ("forced_bos_token_id", "forced_eos_token_id")
-"""Token ids, of which 0 is one like any other."""
+"""Token ids, for which 0 is an ordinary value."""
 
 
 def warn_of_settings(folder: Path) -> None:
-    """Warns of settings in a model's files under which transformers would answer otherwise.
+    """Warns about settings in a model's files that would change the answers of transformers.
 
     Raises:
         InputError: the file is damaged.
 
     Warns:
-        GymWarning: names them.
+        GymWarning: lists them.
     """
     path = next((folder / name for name in FILES if (folder / name).is_file()), None)
     found = unapplied(read_object(path)) if path else []

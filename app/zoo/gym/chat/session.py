@@ -1,7 +1,7 @@
 """A conversation with a loaded model: prompts to tokens, tokens to answers.
 
-A model with a chat template answers turns; one without continues the text. Prompts become tokens
-in the way that training put them in front of an answer. No streaming.
+A model with a chat template answers turns; one without continues the text. Prompts are tokenized
+exactly as in training. No streaming.
 """
 
 import datetime as dt
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class ChatSession:
-    """A model that answers, and what was said so far.
+    """A loaded model and the conversation so far.
 
     Attributes:
         policy: the model.
         tokenizer: its tokenizer.
         options: the date that a template prints.
-        sampling: how answers are drawn, and at which tokens they end.
-        positions: the longest text that the model was made for, in tokens, if it says so.
-        seed: answer n draws from the stream `seed + n`.
-        system: what the model is told before every conversation; empty for nothing.
-        messages: the conversation that `talk` goes on with.
+        sampling: how answers are sampled, and the tokens at which they end.
+        positions: the longest input that the model supports, in tokens, if its config says so.
+        seed: answer n is sampled with the stream `seed + n`.
+        system: the system prompt of every conversation; empty for none.
+        messages: the conversation that `talk` continues.
     """
 
     policy: "Policy"
@@ -54,7 +54,7 @@ class ChatSession:
     _answers: int = 0
 
     def answer(self, prompt: str) -> str:
-        """Answers one prompt by itself.
+        """Answers one prompt on its own, outside the conversation.
 
         Raises:
             InputError: the prompt is empty, not UTF-8, or too long for the model.
@@ -62,7 +62,7 @@ class ChatSession:
         return self._generate([Message("user", text_of("prompt", prompt))])
 
     def talk(self, prompt: str) -> str:
-        """Answers the next turn of the conversation and remembers both.
+        """Answers the next turn of the conversation and adds both to it.
 
         Raises:
             InputError: the prompt is empty or not UTF-8, or the conversation is too long for the
@@ -86,7 +86,7 @@ class ChatSession:
         if room < 1:
             raise InputError(
                 f"prompt: expected fewer than {self.positions} tokens, got {len(ids)}",
-                hint="begin a new conversation, or ask in fewer words",
+                hint="start a new conversation, or shorten the prompt",
             )
         sampling = replace(self.sampling, max_new_tokens=room)
         [rollout] = self.policy.generate([ids], sampling, keys=[self.seed + self._answers])
@@ -99,7 +99,7 @@ def check_seed(seed: int) -> None:
     """Refuses a seed that training refuses.
 
     Raises:
-        InputError: it is no whole number.
+        InputError: it is not a whole number.
         ValueError: it is out of range.
     """
     if not 0 <= whole_of("seed", seed) <= MOST_SEED:
@@ -117,25 +117,25 @@ def open_chat(
     seed: int = 0,
     system: str = "",
 ) -> Generator[ChatSession]:
-    """Yields a session with a loaded model, for as long as the block lasts.
+    """Yields a session with a loaded model for the duration of a `with` block.
 
     Args:
         base: a model folder.
-        adapter: a peft folder to put on it.
-        delta: a delta file to put on it instead; not both.
-        max_new_tokens: tokens of an answer at most.
+        adapter: a peft folder to apply to it.
+        delta: a delta file to apply to it instead; not both.
+        max_new_tokens: the maximum number of tokens in an answer.
         temperature: 0 takes the most likely token each time.
-        seed: of the draws.
-        system: what the model is told first.
+        seed: the sampling seed.
+        system: the system prompt.
 
     Raises:
         InputError: an argument is of another type, both an adapter and a delta are given, the
             folder, adapter or delta cannot be used, or `system` is not UTF-8.
-        ValueError: a number is out of its range.
+        ValueError: a number is out of range.
 
     Warns:
-        GymWarning: the adapter names another base, or changes nothing; or the model's files ask
-            for answers that are not plainly greedy.
+        GymWarning: the adapter was made for another base or changes nothing, or the model's files
+            contain generation settings that are not applied.
     """
     from zoo.backends import load_backend
     from zoo.backends.base import Sampling

@@ -1,8 +1,8 @@
-"""The system prompt that a model was trained with, so that a chat can begin as training did.
+"""Finds the system prompt that a model was trained with, so that a chat can start with it.
 
-The words stay in the run folder. A result or a delta that leaves it carries their SHA-256 and the
-fingerprint of the data: on the machine of the run they are found again, elsewhere a chat can say
-that there were such words.
+The text stays in the run folder. A result or a delta contains only its SHA-256 and the fingerprint
+of the data: on the machine of the run the text can be found again; elsewhere chat can only say that
+there was a system prompt.
 """
 
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from zoo.models.folder import read_object
 
 @dataclass(frozen=True)
 class Trained:
-    """How training began its chats.
+    """The system prompt used in training.
 
     Attributes:
-        system: the system prompt; empty where there was none or it is not known.
-        is_missing: there was one, and its words are not on this machine.
+        system: the text; empty if there was none or it is unknown.
+        is_missing: there was one, but its text is not on this machine.
     """
 
     system: str = ""
@@ -29,19 +29,19 @@ class Trained:
 
 
 def of_run(folder: Path) -> Trained:
-    """Returns what a run has stored; nothing for a run from before it did."""
+    """Returns what a run has stored; empty for runs of older versions."""
     system = _env(folder).get(SYSTEM_KEY)
     return Trained(system if isinstance(system, str) else "")
 
 
 def of_result(folder: Path) -> Trained:
-    """Returns what a result folder says, wherever it lies now."""
+    """Returns what a result folder records, wherever it is now."""
     path = folder / ORIGIN_FILE
     return _found(read_object(path)) if path.is_file() else Trained()
 
 
 def of_delta(file: Path) -> Trained:
-    """Returns what a delta file says."""
+    """Returns what a delta file records."""
     from zoo.gym.delta import load_delta
 
     header = load_delta(file).header
@@ -63,5 +63,5 @@ def _found(origin: dict[str, Any]) -> Trained:
 def _env(folder: Path) -> dict[str, Any]:
     try:
         return read_object(folder / "env.json")
-    except (InputError, OSError):  # a damaged run is no reason to refuse a chat with another one
+    except (InputError, OSError):  # a damaged run must not prevent a chat with another one
         return {}

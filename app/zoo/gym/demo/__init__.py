@@ -1,1 +1,1 @@
-"""The main job on the built-in model, with every step measured."""
+"""The demo: the complete workflow on the built-in model, with every step measured."""

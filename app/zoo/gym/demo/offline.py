@@ -1,4 +1,4 @@
-"""A guard that turns any attempt to reach a network into an error."""
+"""A guard that turns any attempt to use the network into an error."""
 
 import socket
 from collections.abc import Generator
@@ -10,9 +10,9 @@ from zoo.gym.errors import GymError
 
 @contextmanager
 def no_network() -> Generator[None]:
-    """Refuses every connection and name look-up of this process while the block lasts.
+    """Refuses every connection and name lookup of this process for the duration of the block.
 
-    Sockets of this machine's own kind (`AF_UNIX`) stay open.
+    Local sockets (`AF_UNIX`) still work.
 
     Raises:
         GymError: something tried to connect.
@@ -25,7 +25,7 @@ def no_network() -> Generator[None]:
         return refuse(address)
 
     def refuse(*address: Any, **_: Any) -> NoReturn:  # noqa: ANN401
-        raise GymError(f"the network was asked for while offline: {address!r}")
+        raise GymError(f"a connection was attempted while offline: expected none, got {address!r}")
 
     socket.socket.connect = connect  # type: ignore[method-assign, assignment]
     socket.socket.connect_ex = connect  # type: ignore[method-assign, assignment]

@@ -1,6 +1,6 @@
-"""The demo: two tunes of zen-pico, a small delta of each, and what every step was worth.
+"""The demo: two fine-tunes of zen-pico, a small delta of each, and the accuracy after every step.
 
-Figures printed here are measured here, on zen-pico; they say nothing about larger models.
+All printed figures are measured during the demo, on zen-pico; larger models differ.
 """
 
 import json
@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 TRAIN_WORDS, UNSEEN_WORDS = 8000, 200
 SHOWN = 3
 
-# A full tune that is coded to one bit wants wider margins: hotter and longer; see docs/log.md.
+# One-bit coding needs wider margins: train longer at a higher learning rate; see docs/log.md.
 RECIPES: dict[str, dict[str, object]] = {
     "lora": {"learning_rate": 2e-3, "max_steps": 330, "per_device_train_batch_size": 16},
     "full": {"learning_rate": 3e-3, "max_steps": 500, "per_device_train_batch_size": 24},
@@ -45,11 +45,11 @@ class Row:
     """One line of the table.
 
     Attributes:
-        name: which model answered.
+        name: the model that answered.
         accuracy: share of unseen words spelled right.
-        recovered: share of its tune's gain that a delta keeps; None for base and tunes.
-        size_bytes: of the delta file, or of the weights of base and tunes.
-        answers: what it said to each unseen word.
+        recovered: share of its fine-tune's gain that a delta keeps; None for base and fine-tunes.
+        size_bytes: size of the delta file, or of the weights for base and fine-tunes.
+        answers: the answer for each unseen word.
     """
 
     name: str
@@ -70,14 +70,14 @@ class Row:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The table, and a sentence for each bound that was missed."""
+    """The table, and one message for each target that was missed."""
 
     rows: tuple[Row, ...]
     missed: tuple[str, ...]
 
 
 def run_demo(say: Say) -> DemoResult:
-    """Trains, compresses, measures and tells; opens no connection."""
+    """Trains, compresses, measures and reports; opens no connection."""
     from zoo.models import resolve
 
     words = make_words(TRAIN_WORDS, UNSEEN_WORDS)
@@ -85,8 +85,8 @@ def run_demo(say: Say) -> DemoResult:
     with no_network():
         base = resolve("zen-pico", offline=True).folder
         data = write_rows(folder / "backward.jsonl", words.train)
-        say(f"zen-pico learns to spell backward: {len(words.train):,} made-up words to learn from,")
-        say(f"{len(words.unseen)} unseen words to measure on. Nothing leaves this machine.")
+        say(f"zen-pico learns to spell backward: trained on {len(words.train):,} made-up words,")
+        say(f"measured on {len(words.unseen)} unseen ones. Nothing leaves this machine.")
         rows = measure(base, data, words, folder, say)
     for line in [*table(rows), *before_and_after(rows, words), *closing_words(folder)]:
         say(line)
@@ -94,14 +94,14 @@ def run_demo(say: Say) -> DemoResult:
 
 
 def write_rows(path: Path, words: Sequence[str]) -> Path:
-    """Writes prompt and completion of each word as JSON lines."""
+    """Writes prompt and completion of each word as JSON Lines."""
     rows = [{"prompt": prompt(word), "completion": backward(word)} for word in words]
     write_beside(path, "".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
 def measure(base: Path, data: Path, words: Words, folder: Path, say: Say) -> tuple[Row, ...]:
-    """Runs every step, leaves the deltas in `folder`, and returns the table's rows in order."""
+    """Runs every step, writes the deltas to `folder`, and returns the table's rows in order."""
     from zoo.gym.delta import delta_model, load_delta, random_signs, tuned_model
     from zoo.gym.delta.loadable import Loadable
 
@@ -133,13 +133,13 @@ def tune(method: str, data: Path, say: Say) -> "RunResult":
     metrics = result.metrics
     say(
         f"{method}: run {result.run}, {metrics['steps']} steps in {metrics['training_s']:.0f} s, "
-        f"held-out loss {metrics['base_loss']:.3f} -> {metrics['best_loss']:.4f} nats a token"
+        f"held-out loss {metrics['base_loss']:.3f} -> {metrics['best_loss']:.4f} nats per token"
     )
     return result
 
 
 def compress(result: "RunResult", base: Path, out: Path) -> "DeltaReport":
-    """Makes the delta of a tune in its usual form."""
+    """Creates the delta of a fine-tune with default options."""
     from zoo.gym.delta import create_delta
 
     return create_delta(result.model, base=base, base_id="zen-pico", out=out)
@@ -152,7 +152,7 @@ def _row(
     size_bytes: int,
     gain: tuple[float, float] | None,
 ) -> Row:
-    """Asks a model for every unseen word; `gain` is the accuracy of base and tune."""
+    """Prompts a model with every unseen word; `gain` is the accuracy of base and fine-tune."""
     from zoo.backends import load_backend
 
     policy = load_backend().load(model.folder, adapter=model.adapter)
@@ -188,7 +188,7 @@ def table(rows: Sequence[Row]) -> list[str]:
 
 
 def before_and_after(rows: Sequence[Row], words: Words) -> list[str]:
-    """Returns a few prompts with the answers of base, tune and both deltas."""
+    """Returns a few prompts with the answers of base, fine-tune and both deltas."""
     shown = [row for row in rows if row.name in {"base", "tuned-lora", "lowrank-2bit"}]
     lines = [""]
     for place, word in enumerate(words.unseen[:SHOWN]):
@@ -198,14 +198,14 @@ def before_and_after(rows: Sequence[Row], words: Words) -> list[str]:
 
 
 def missed_bounds(rows: Sequence[Row]) -> Generator[str]:
-    """Yields a sentence for each figure that is not what the demo promises."""
+    """Yields a message for each figure that misses its target."""
     found = {row.name: row for row in rows}
     if found["base"].accuracy > 0.05:
         yield f"base: expected at most 5% right, got {found['base'].accuracy:.1%}"
     for name in ("tuned-lora", "tuned-full"):
         if found[name].accuracy < 0.9:
             yield f"{name}: expected at least 90% right, got {found[name].accuracy:.1%}"
-    # one bit a weight keeps 82 to 97% of the gain, by the processor that trained
+    # one bit per weight keeps 82 to 97% of the gain, depending on the processor
     for name, least in (("lowrank-2bit", 0.9), ("dense-1bit", 0.6)):
         kept = found[name].recovered
         if kept is None or kept < least:

@@ -1,6 +1,6 @@
-"""Made-up words to spell backward: the generator and the scorer of the demo.
+"""Made-up words to spell backward: the demo's generator and scorer.
 
-Only `Random.random` is used: Python promises that its sequence never changes.
+Only `Random.random` is used: Python guarantees that its sequence never changes.
 """
 
 import random
@@ -14,7 +14,7 @@ SEED = 7
 
 @dataclass(frozen=True)
 class Words:
-    """Words to learn from and words that are kept unseen; none is in both, either way round."""
+    """Words to learn from and unseen words; no word or its reverse is in both."""
 
     train: tuple[str, ...]
     unseen: tuple[str, ...]
@@ -34,16 +34,16 @@ def make_words(train: int, unseen: int, seed: int = SEED) -> Words:
 
 
 def backward(word: str) -> str:
-    """Returns the word spelled from its end."""
+    """Returns the word spelled backward."""
     return word[::-1]
 
 
 def prompt(word: str) -> str:
-    """Returns the question about a word."""
+    """Returns the prompt for a word."""
     return f"Spell {word} backward."
 
 
 def accuracy(words: Sequence[str], answers: Sequence[str]) -> float:
-    """Returns the share of words whose answer is the word backward and nothing else."""
+    """Returns the share of words whose answer is exactly the word backward."""
     right = [a.strip() == backward(w) for w, a in zip(words, answers, strict=True)]
     return sum(right) / len(right)

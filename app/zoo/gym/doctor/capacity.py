@@ -1,4 +1,4 @@
-"""Says which trainings fit into the free memory, by the estimate of `zoo.gym.train.memory`."""
+"""Estimates which trainings fit in the free memory, with `zoo.gym.train.memory`."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ RANK = 16
 
 @dataclass(frozen=True)
 class Job:
-    """A training of `TOKENS` tokens a micro-batch: what it needs, and whether that is free."""
+    """A training with `TOKENS` tokens per micro-batch: the memory it needs, and whether it fits."""
 
     model: str
     method: str
@@ -21,7 +21,7 @@ class Job:
 
 
 def jobs(device: str, free_bytes: int) -> tuple[Job, ...]:
-    """Returns the family's models with LoRA and with full weights.
+    """Returns one job for each model of the family with LoRA, and one with full weights.
 
     Args:
         device: `cuda`, `mps` or `cpu`.

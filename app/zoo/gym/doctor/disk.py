@@ -1,4 +1,4 @@
-"""Free disk where zoo-gym writes, by role: no path is told."""
+"""Free disk space where zoo-gym writes, by role, without paths."""
 
 import shutil
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from zoo.models import cache_folder
 
 @dataclass(frozen=True)
 class Place:
-    """A folder by its role, and the free bytes of its disk; None where the disk does not tell."""
+    """A folder by its role, and the free bytes of its disk; None if unknown."""
 
     role: str
     free_bytes: int | None
 
 
 def places() -> tuple[Place, ...]:
-    """Returns where runs and deltas go, and where models are kept."""
+    """Returns the places for runs and deltas, and for models."""
     known = (("state folder", folders().data), ("model cache", cache_folder()))
     return tuple(Place(role, free_bytes(path)) for role, path in known)
 

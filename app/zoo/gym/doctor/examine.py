@@ -1,7 +1,7 @@
-"""Collects everything that the doctor reports, and runs the self-test in a process of its own.
+"""Collects everything that the doctor reports, and runs the self-test in a separate process.
 
-A self-test that crashes or hangs is a finding too. The parts of the report come from the modules
-beside this one.
+A self-test that crashes or hangs is reported too. The parts of the report come from the other
+modules of this package.
 """
 
 import json
@@ -27,7 +27,7 @@ from zoo.gym.humanize import human_bytes
 SELF_TEST = (sys.executable, "-P", "-m", "zoo.gym.doctor.self_test")
 
 LIMIT_S = 600.0
-"""How long the self-test may take: a card that hangs must not hang the doctor."""
+"""How long the self-test may take: a hanging GPU must not hang the doctor."""
 
 Progress = Callable[[str], None]
 
@@ -37,10 +37,10 @@ class Check:
     """One part of the self-test.
 
     Attributes:
-        name: one of `CHECKS`; `start` where it failed before the first of them.
+        name: one of `CHECKS`; `start` if it failed before the first of them.
         state: `ok`, `failed` or `not tried`.
         said: what was measured, or what went wrong.
-        seconds: how long it took; None where it did not end well.
+        seconds: how long it took; None unless it passed.
     """
 
     name: str
@@ -67,9 +67,9 @@ class Report:
     """Everything that the doctor found.
 
     Attributes:
-        ok: the whole self-test went well, so this machine can train.
-        products: what the processor multiplies well; None where the self-test did not start.
-        missing: the needed first; extras are not needed.
+        ok: the whole self-test passed, so this machine can train.
+        products: the speeds of matrix products; None if the self-test did not start.
+        missing: needed packages first; extras are not needed.
     """
 
     ok: bool
@@ -85,11 +85,11 @@ class Report:
 
 
 def examine(progress: Progress, argv: Sequence[str] | None = None) -> Report:
-    """Looks at the machine and runs the self-test, offline.
+    """Examines the machine and runs the self-test, offline.
 
     Args:
         progress: called with the name of each check.
-        argv: starts the self-test; None takes `SELF_TEST`.
+        argv: the command of the self-test; None uses `SELF_TEST`.
     """
     found, findings = machine(), run_self_test(progress, argv or SELF_TEST)
     device = findings.devices[0]["name"] if findings.devices else "cpu"
@@ -130,7 +130,7 @@ def run_self_test(progress: Progress, argv: Sequence[str], limit_s: float = LIMI
 def listen(
     findings: Findings, progress: Progress, argv: Sequence[str], log: IO[str], limit_s: float
 ) -> tuple[int, bool]:
-    """Reads what a process writes until it ends; returns its code and whether it took too long."""
+    """Reads the output of a process until it ends; returns its code and whether it timed out."""
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, text=True) as process:
         timer = threading.Timer(limit_s, process.kill)
         timer.start()
@@ -158,13 +158,13 @@ def record(findings: Findings, fields: dict[str, Any], progress: Progress) -> No
 
 
 def how_ended(code: int, log: Sequence[str]) -> str:
-    """Returns how a process ended that reported no failure itself."""
+    """Returns how a process ended that did not report a failure itself."""
     if code < 0:
         names = {number.value: number.name for number in signal.Signals}
-        return f"the process was ended by {names.get(-code, f'signal {-code}')}"
-    return log[-1] if log else f"the process ended with code {code}"
+        return f"the process was killed by {names.get(-code, f'signal {-code}')}"
+    return log[-1] if log else f"the process exited with code {code}"
 
 
 def short(count: int | None) -> str:
-    """Returns bytes for people, or that they are not known."""
+    """Returns a size for people, or that it is unknown."""
     return "unknown" if count is None else human_bytes(count)

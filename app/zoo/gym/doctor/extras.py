@@ -1,4 +1,4 @@
-"""Which extras are installed, and the command that brings each of the others."""
+"""Checks which extras are installed, and gives the command that installs each of the others."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,33 +12,33 @@ if TYPE_CHECKING:
 DISTRIBUTION = "zoo-gym"
 
 PURPOSES = {
-    "mlx": "Apple's array library: the GPU of a Mac, the processor on Linux",
-    "qlora": "base weights in 4 bits",
-    "cuda": "base weights in 4 bits and faster kernels on NVIDIA cards",
-    "serve": "a server with the OpenAI interface",
+    "mlx": "Apple's array library: GPU on a Mac, CPU on Linux",
+    "qlora": "4-bit base weights",
+    "cuda": "4-bit base weights and faster kernels on NVIDIA GPUs",
+    "serve": "a server with an OpenAI-compatible API",
     "web": "the app in a browser",
-    "gguf": "files for llama.cpp",
-    "eval": "the field's benchmarks",
-    "llamacpp": "running GGUF files; needs a C++ compiler and half an hour",
-    "hqq": "another 4-bit form, for NVIDIA cards",
-    "environments": "tasks to learn from by trying; needs a C compiler",
+    "gguf": "export for llama.cpp",
+    "eval": "standard benchmarks",
+    "llamacpp": "runs GGUF files; needs a C++ compiler and half an hour to build",
+    "hqq": "another 4-bit format, for NVIDIA GPUs",
+    "environments": "reinforcement learning tasks; needs a C compiler",
 }
-"""What each extra brings; `all` is most of them together."""
+"""What each extra adds; `all` is most of them together."""
 
 CUDA_INDEX = "https://download.pytorch.org/whl/cu130"
-"""Where torch 2.13 with CUDA is, for systems whose usual index has it without."""
+"""The index of torch 2.13 with CUDA, for systems where PyPI has it without."""
 
 
 @dataclass(frozen=True)
 class Missing:
-    """Something that is not here.
+    """Something that is not installed.
 
     Attributes:
         what: its name.
-        why: what it would bring, or what is wrong without it.
-        command: what brings it.
-        packages: the distributions that are not installed, or not in a version that is asked for.
-        needed: True where the machine is worse off without it than it has to be.
+        why: what it would add, or what is wrong without it.
+        command: the command that installs it.
+        packages: the distributions that are missing or have the wrong version.
+        needed: True if this machine trains worse without it.
     """
 
     what: str
@@ -49,7 +49,7 @@ class Missing:
 
 
 def missing_extras() -> tuple[Missing, ...]:
-    """Returns each extra of which something is not installed."""
+    """Returns each extra that is not completely installed."""
     found: list[Missing] = []
     for extra, purpose in PURPOSES.items():
         lacking = tuple(sorted(set(lacking_packages(extra))))
@@ -60,21 +60,21 @@ def missing_extras() -> tuple[Missing, ...]:
 
 
 def missing_torch(*, gpu: bool, cuda_built: bool, device: str) -> tuple[Missing, ...]:
-    """Returns what keeps torch from using an NVIDIA card that is there."""
+    """Returns what prevents torch from using an installed NVIDIA GPU."""
     if not gpu or device == "cuda":
         return ()
     if cuda_built:
-        why = "torch has CUDA and sees no card: the driver is too old, or hides it"
+        why = "torch has CUDA but finds no GPU: the driver is too old, or hides it"
         command = "nvidia-smi"
     else:
-        why = "an NVIDIA card is there, and this torch was built without CUDA"
+        why = "there is an NVIDIA GPU, but this torch was built without CUDA"
         command = f"{installer()} install --force-reinstall torch=={_torch()} "
         command += f"--index-url {CUDA_INDEX}"
     return (Missing("torch with CUDA", why, command, ("torch",), needed=True),)
 
 
 def lacking_packages(extra: str) -> Iterator[str]:
-    """Yields what this system should have for an extra and has not."""
+    """Yields the packages of an extra that are missing on this system."""
     for requirement in _requirements():
         marker = requirement.marker
         if (

@@ -1,7 +1,7 @@
-"""What the Rust core sees of the processor, and the path that it takes there.
+"""The instruction sets that the Rust core finds on this processor, and the one it uses.
 
-This is the one place where the doctor asks the core: whatever else its kernels can tell of
-themselves is added to `Kernels`, and to its line in `report.py`.
+Only this module of the doctor queries the core: any other facts about its kernels belong in
+`Kernels` and its line in `report.py`.
 """
 
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Kernels:
-    """The core's own view.
+    """The kernels of the core.
 
     Attributes:
         version: of the core.
-        chosen: the instruction set that is used.
-        available: every one that this processor has, the fastest first; all give the same bytes.
+        chosen: the instruction set in use.
+        available: all that this processor supports, fastest first; all give the same bytes.
     """
 
     version: str
@@ -23,7 +23,7 @@ class Kernels:
 
 
 def kernels() -> Kernels:
-    """Asks the core."""
+    """Queries the core."""
     from zoo.core import __version__, available_isas
 
     isas = available_isas()

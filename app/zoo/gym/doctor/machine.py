@@ -14,17 +14,17 @@ CPUINFO = Path("/proc/cpuinfo")
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine as a report of a mistake needs it; nothing in it names its owner.
+    """The machine as a bug report needs it; nothing in it identifies its owner.
 
     Attributes:
         system: name and version of the operating system.
         architecture: `x86_64`, `arm64` ...
         python: version of the interpreter.
-        processor: its name, `unknown` where the system does not tell it.
-        cores: how many this process may use.
-        memory_bytes: all of it.
-        available_bytes: what programs can still take.
-        gpu: an NVIDIA card is there, whether torch can use it or not.
+        processor: its name, or `unknown`.
+        cores: the number that this process may use.
+        memory_bytes: the total memory.
+        available_bytes: the memory that programs can still allocate.
+        gpu: there is an NVIDIA GPU, whether torch can use it or not.
     """
 
     system: str
@@ -38,7 +38,7 @@ class Machine:
 
 
 def machine() -> Machine:
-    """Looks at the machine as it is now."""
+    """Returns the current state of the machine."""
     import psutil
 
     memory = psutil.virtual_memory()
@@ -55,7 +55,7 @@ def machine() -> Machine:
 
 
 def processor() -> str:
-    """Returns the processor's name as the system tells it."""
+    """Returns the processor's name according to the system."""
     if sys.platform == "linux":
         return cpuinfo_name(CPUINFO) or "unknown"
     if sys.platform == "darwin":
@@ -64,7 +64,7 @@ def processor() -> str:
 
 
 def cpuinfo_name(file: Path) -> str | None:
-    """Returns the first model name in a file of Linux's form, None where there is none."""
+    """Returns the first model name in a file like /proc/cpuinfo, None if there is none."""
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -74,7 +74,7 @@ def cpuinfo_name(file: Path) -> str | None:
 
 
 def nvidia_there() -> bool:
-    """Says whether the system has a driver of an NVIDIA card; loads no library for it."""
+    """Returns whether the system has an NVIDIA driver, without loading its library."""
     if sys.platform == "win32":
         return (Path(os.environ.get("SYSTEMROOT", r"C:\Windows")) / "System32/nvcuda.dll").exists()
     return Path("/proc/driver/nvidia/version").exists()

@@ -12,10 +12,10 @@ class Model:
 
     Attributes:
         name: its alias.
-        parameters: how many, tied ones once.
+        parameters: their number, counting tied ones once.
         here: it can be loaded without a network.
-        download_bytes: what has to be fetched; 0 where it is here.
-        command: what fetches it, after a question; None where it is here.
+        download_bytes: the size of the download; 0 if it is here.
+        command: the command that downloads it after a confirmation; None if it is here.
     """
 
     name: str
@@ -26,12 +26,12 @@ class Model:
 
 
 def models() -> tuple[Model, ...]:
-    """Looks into the cache; asks no network."""
+    """Lists the models by looking in the cache; uses no network."""
     return tuple(_model(entry) for entry in registry())
 
 
 def is_here(name: str) -> bool:
-    """Says whether a model can be loaded as it lies on this machine."""
+    """Returns whether a model can be loaded from this machine."""
     try:
         resolve(name, offline=True)
     except (NotAvailableError, InputError):

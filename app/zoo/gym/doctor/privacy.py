@@ -1,4 +1,4 @@
-"""Takes out of a report what nobody else should read: paths of this user, and secrets."""
+"""Removes private data from a report: the user's paths, and secrets."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from zoo.gym.paths import folders
 from zoo.models import cache_folder
 
 SECRET_NAMES = re.compile(r"TOKEN|SECRET|PASSWORD|API_?KEY", re.IGNORECASE)
-"""Environment variables that hold a secret."""
+"""Environment variables that contain a secret."""
 
 TOKENS = re.compile(r"\b(?:hf_|sk-|ghp_)[A-Za-z0-9_-]{6,}")
 """What access tokens look like."""
@@ -24,15 +24,15 @@ Value = TypeVar("Value")
 
 
 def scrub(value: Value) -> Value:
-    """Returns a dataclass, list, mapping or text with every text in it made safe to show.
+    """Returns a dataclass, list, mapping or string with private data removed from every string.
 
-    To be called before lines are wrapped: a path that is cut in two is not found.
+    Must be called before lines are wrapped: a path that is split in two is not found.
     """
     return _scrubbed(value, [*secrets(), *private_folders()])  # type: ignore[return-value]
 
 
 def secrets() -> Iterator[tuple[re.Pattern[str], str]]:
-    """Yields patterns of secrets with what stands for them."""
+    """Yields patterns of secrets with their replacements."""
     yield TOKENS, "<token>"
     for name, value in os.environ.items():
         if SECRET_NAMES.search(name) and len(value) >= _SHORTEST_SECRET:
@@ -62,7 +62,7 @@ def private_folders() -> list[tuple[re.Pattern[str], str]]:
 
 
 def _below(folder: str) -> re.Pattern[str]:
-    """Matches a folder and whatever a path goes on with: to the closing quote, or to a space."""
+    """Matches a folder and the rest of the path, up to the closing quote or a space."""
     start = re.escape(folder)
     return re.compile(rf"(?<=['\"]){start}(?![\w.-])[^'\"]*|{start}(?![\w.-])[^\s'\",;:]*")
 

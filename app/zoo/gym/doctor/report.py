@@ -1,4 +1,4 @@
-"""A report as text of at most 80 columns, and as JSON with the same content."""
+"""Formats a report as text of at most 80 columns, and as JSON with the same content."""
 
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -12,9 +12,9 @@ from zoo.gym.doctor.models import Model
 
 WIDTH = 80
 NAME = 14
-"""Columns of a row's name."""
+"""Width of a row's name."""
 
-QUIET = "no telemetry, no update check; the network is used after a yes only"
+QUIET = "no telemetry, no update check; network access only after your consent"
 
 
 def as_json(report: Report, versions: Mapping[str, str]) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def as_json(report: Report, versions: Mapping[str, str]) -> dict[str, Any]:
 
 
 def as_lines(report: Report, versions: Mapping[str, str]) -> list[str]:
-    """Returns the report as lines; a command stands alone on its own."""
+    """Returns the report as lines; each command is on its own line."""
     return [line.rstrip() for line in _lines(report, versions)]
 
 
@@ -40,7 +40,7 @@ def _lines(report: Report, versions: Mapping[str, str]) -> Iterator[str]:
     for device in report.devices:
         used = "used: " if device["used"] else "not used: "
         yield from row(device["name"], used + device["reason"])
-    yield f"What fits now (estimates, {TOKENS:,} tokens a micro-batch, LoRA of rank {RANK})"
+    yield f"What fits now (estimates, {TOKENS:,} tokens per micro-batch, LoRA of rank {RANK})"
     for job in report.jobs:
         yield from row(job.model, _job(job))
     yield "Self-test on zen-pico"
@@ -52,7 +52,7 @@ def _lines(report: Report, versions: Mapping[str, str]) -> Iterator[str]:
     yield "Models"
     for model in report.models:
         yield from _model(model)
-    for title, needed in (("Missing", True), ("Not installed; training needs none of it", False)):
+    for title, needed in (("Missing", True), ("Not installed, and not needed for training", False)):
         things = [thing for thing in report.missing if thing.needed is needed]
         yield from [title] if things else []
         for thing in things:
@@ -63,7 +63,7 @@ def _lines(report: Report, versions: Mapping[str, str]) -> Iterator[str]:
 
 
 def row(name: str, text: str) -> list[str]:
-    """Returns a name and a text beside it, wrapped below itself."""
+    """Returns a name and a text in two columns, the text wrapped."""
     indent = " " * (NAME + 3)
     lines = textwrap.wrap(text, WIDTH - len(indent), break_on_hyphens=False) or [""]
     first = f"  {name:<{NAME}} {lines[0]}"
@@ -71,7 +71,7 @@ def row(name: str, text: str) -> list[str]:
 
 
 def command(text: str) -> str:
-    """Returns a command on a line of its own, never wrapped."""
+    """Returns a command as one line, never wrapped."""
     return " " * (NAME + 3) + text
 
 
@@ -84,8 +84,8 @@ def _machine(report: Report) -> Iterator[str]:
     yield from row("memory", memory)
     core = report.kernels
     others = [name for name in core.available if name != core.chosen]
-    also = f", also here: {', '.join(others)}" if others else ""
-    yield from row("kernels", f"{core.chosen} is used{also} (zoo.core {core.version})")
+    also = f"; also available: {', '.join(others)}" if others else ""
+    yield from row("kernels", f"{core.chosen} in use{also} (zoo.core {core.version})")
     if report.products is not None:
         yield from row("products", report.products)
 
@@ -106,7 +106,7 @@ def _model(model: Model) -> Iterator[str]:
     if model.command is None:
         yield from row(model.name, f"{size}, on this machine")
         return
-    yield from row(model.name, f"{size}, not here; {short(model.download_bytes)} after a yes to:")
+    yield from row(model.name, f"{size}, not here; to download {short(model.download_bytes)}:")
     yield command(model.command)
 
 
@@ -119,4 +119,4 @@ def _verdict(report: Report) -> str:
     if report.ok:
         return "All good: this machine can train."
     bad = next(check.name for check in report.checks if check.state == "failed")
-    return f"The self-test failed at '{bad}': training cannot be relied on here."
+    return f"The self-test failed at '{bad}': do not rely on training on this machine."

@@ -1,8 +1,8 @@
 """Tests this installation with zen-pico: kernels, loading, scoring, training, generation, a delta.
 
-Runs as `python -m zoo.gym.doctor.self_test`, a process of its own, and writes one JSON object a
-line. A failed check ends it with a sentence; a crash ends it as it would any program, and
-`examine.py` reports either.
+Runs as `python -m zoo.gym.doctor.self_test` in a separate process and writes one JSON object per
+line. A failed check ends it with a message; a crash ends it like any program, and `examine.py`
+reports either.
 """
 
 import json
@@ -27,16 +27,16 @@ Emit = Callable[[Mapping[str, object]], None]
 Log = Callable[[str], None]
 
 CHECKS = ("kernels", "load", "score", "train", "generate", "delta")
-"""What is tried, in this order."""
+"""The checks, in order."""
 
 ROWS = (("Spell cat backward.", "tac"), ("What is 2 + 3?", "2 + 3 is 5."))
-"""What is scored and learned: two rows of different length."""
+"""The rows that are scored and learned: two of different length."""
 
 SCORE_NATS = 10.6966
-"""Nats a token of zen-pico on `ROWS`; tests/gym/doctor computes it with transformers alone."""
+"""Nats per token of zen-pico on `ROWS`; tests/gym/doctor computes it with plain transformers."""
 
 TOLERANCE = 1e-3
-"""In nats: float32 sums in another order differ by less than a hundredth of it."""
+"""In nats: float32 sums in another order differ by less than a hundredth of this."""
 
 LEARNING_RATE = 0.01
 KEPT = 0.75
@@ -46,7 +46,7 @@ KEPT = 0.75
 def main() -> int:
     """Reports devices and checks on stdout; returns 1 after a check that failed."""
     stream = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    # What a library prints must not be taken for a line of ours.
+    # the output of a library must not be mistaken for ours
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
     def emit(fields: Mapping[str, object]) -> None:
@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def report_devices(emit: Emit) -> None:
-    """Reports which device is used and why, the others and why not, and its free memory."""
+    """Reports every device, why it is used or not, and the free memory of the used one."""
     import torch
 
     from zoo.backends.detect import detect
@@ -84,16 +84,16 @@ def report_devices(emit: Emit) -> None:
 
 
 def products() -> str:
-    """Returns what the processor multiplies well, and what that means for 16-bit weights."""
+    """Returns the speeds of products, and how 16-bit weights are multiplied because of them."""
     from zoo.gym.products import product_speeds
 
     found = product_speeds()
-    way = "as they are" if found.bf16_pays else "in float32, widened block by block"
+    way = "directly" if found.bf16_pays else "in float32, widened block by block"
     return f"{found.describe()}: 16-bit weights are multiplied {way}"
 
 
 def run_checks(emit: Emit) -> None:
-    """Runs every check on the device that training takes.
+    """Runs every check on the device that training uses.
 
     Raises:
         GymError: a check found something wrong.
@@ -118,7 +118,7 @@ def run_checks(emit: Emit) -> None:
 
 @contextmanager
 def check(emit: Emit, name: str) -> Generator[Log]:
-    """Reports that a check begins and how it ended; the block logs its sentence."""
+    """Reports the start and end of a check; the block logs its result."""
     sentence: list[str] = []
     emit({"begin": name})
     since = time.monotonic()
@@ -127,7 +127,7 @@ def check(emit: Emit, name: str) -> Generator[Log]:
 
 
 def kernels(log: Log) -> None:
-    """Compares every instruction set of the core with its plain definition."""
+    """Compares every instruction set of the core with the scalar code."""
     from zoo.core import self_test as test_kernels
 
     verdicts = test_kernels()
@@ -135,7 +135,7 @@ def kernels(log: Log) -> None:
         expect(verdict.ok, f"{verdict.isa}: {verdict.difference}")
     names = ", ".join(verdict.isa for verdict in verdicts if verdict.isa != "scalar")
     compared = f"{verdicts[0].checked} results"
-    log(f"{names}: the bytes of scalar in {compared}" if names else f"scalar alone, {compared}")
+    log(f"{names}: same bytes as scalar in {compared}" if names else f"scalar only, {compared}")
 
 
 def load(backend: "Backend", log: Log) -> "Policy":
@@ -166,29 +166,29 @@ def score(policy: "Policy", batch: "Batch", log: Log) -> None:
     """Compares a loss with the stored one."""
     found = loss(policy, batch)
     near = abs(found - SCORE_NATS) <= TOLERANCE
-    expect(near, f"expected {SCORE_NATS:.4f} nats a token, got {found:.4f}")
-    log(f"{found:.4f} nats a token, as stored")
+    expect(near, f"expected {SCORE_NATS:.4f} nats per token, got {found:.4f}")
+    log(f"{found:.4f} nats per token, as expected")
 
 
 def train(policy: "Policy", batch: "Batch", log: Log) -> None:
-    """Takes one step and looks at the weights before and after, and at the base."""
+    """Takes one step, and compares the weights and the base before and after it."""
     from zoo.gym.objectives.sft import SupervisedLoss
 
     base, before = loss(policy, batch), {name: value.copy() for name, value in policy.trained()}
     policy.accumulate(SupervisedLoss(), batch, key=0)
     policy.optimizer_step(LEARNING_RATE, 1.0)
     moved = sum(int((value != before[name]).sum()) for name, value in policy.trained())
-    expect(moved > 0, "expected a step to change weights, got the same ones")
+    expect(moved > 0, "expected a step to change the weights, got no change")
     after = loss(policy, batch)
     expect(after < base, f"expected a lower loss after a step, got {base:.4f} -> {after:.4f}")
     with policy.reference() as reference:
         kept = loss(reference, batch)
-    expect(abs(kept - base) <= TOLERANCE, f"expected an untouched base, got {base} -> {kept}")
-    log(f"one step moved {moved:,} weights, loss {base:.2f} -> {after:.2f}, base untouched")
+    expect(abs(kept - base) <= TOLERANCE, f"expected an unchanged base, got {base} -> {kept}")
+    log(f"one step changed {moved:,} weights, loss {base:.2f} -> {after:.2f}, base unchanged")
 
 
 def generate(policy: "Policy", log: Log) -> None:
-    """Answers a prompt, and scores the answer: the log-probabilities of each token must agree."""
+    """Generates an answer and scores it: the log-probabilities of each token must agree."""
     import numpy as np
 
     from zoo.backends.base import Batch, Sampling, Stat
@@ -202,14 +202,17 @@ def generate(policy: "Policy", log: Log) -> None:
     whole = Batch(ids_BT, np.array([ids_BT.shape[1]], dtype=np.int64), learned_BT)
     scored = policy.score(whole, frozenset({Stat.LOGPROBS}))[Stat.LOGPROBS][0, len(prompt) :]
     apart = float(np.abs(scored - np.array(answer.logprobs)).max())
-    expect(apart <= TOLERANCE, f"expected an answer that scores as drawn, got {apart:.4f} apart")
-    log(f"{len(answer.ids)} tokens, each scored as it was drawn")
+    expect(
+        apart <= TOLERANCE,
+        f"expected the same log-probabilities when scored, got a difference of {apart:.4f}",
+    )
+    log(f"{len(answer.ids)} tokens, scored with the log-probabilities they were sampled with")
 
 
 def round_trip(
     backend: "Backend", policy: "Policy", batch: "Batch", folder: Path, log: Log
 ) -> None:
-    """Makes a delta of the step, loads it again, and offers it with one bit flipped."""
+    """Creates a delta of the step, loads it, and checks that one flipped bit is refused."""
     from zoo.gym.delta import create_delta, delta_model, load_delta
 
     file, base = folder / "delta.safetensors", pico_folder()
@@ -220,9 +223,9 @@ def round_trip(
     with policy.reference() as reference:
         before = loss(reference, batch)
     kept = (before - found) / (before - loss(policy, batch))
-    expect(kept >= KEPT, f"expected at least {KEPT:.0%} of the step kept, got {kept:.0%}")
-    expect(refuses_flipped_bit(file), "expected a damaged delta to be refused, got it loaded")
-    log(f"2-bit file of {report.file_bytes:,} bytes keeps {kept:.0%} of the step")
+    expect(kept >= KEPT, f"expected to keep at least {KEPT:.0%} of the step, got {kept:.0%}")
+    expect(refuses_flipped_bit(file), "expected a damaged delta to be refused, but it was loaded")
+    log(f"a 2-bit file of {report.file_bytes:,} bytes keeps {kept:.0%} of the step")
 
 
 def refuses_flipped_bit(file: Path) -> bool:
@@ -249,7 +252,7 @@ def loss(policy: "Policy", batch: "Batch") -> float:
 
 
 def expect(holds: bool, sentence: str) -> None:
-    """Raises GymError with the sentence where something does not hold."""
+    """Raises GymError with the message if a condition is false."""
     if not holds:
         raise GymError(sentence)
 

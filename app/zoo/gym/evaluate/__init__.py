@@ -1,4 +1,4 @@
-"""What a model is worth on rows it has not learned from."""
+"""Evaluation of a model on rows it has not learned from."""
 
 from zoo.gym.evaluate.held_out import Score, held_out
 from zoo.gym.evaluate.kl import mean_kl

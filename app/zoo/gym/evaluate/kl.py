@@ -1,4 +1,4 @@
-"""How far one model's predictions are from another's."""
+"""Divergence between the predictions of two models."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

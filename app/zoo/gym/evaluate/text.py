@@ -17,8 +17,8 @@ def bits_per_byte(
 ) -> float:
     """Returns summed nats / ln 2 / UTF-8 bytes of `text`.
 
-    The beginning-of-text token stands once in front; windows overlap by one token, so every token
-    is predicted once. A tokenizer that has no such token leaves the text's first token unpredicted.
+    The beginning-of-text token is prepended once; windows overlap by one token, so every token is
+    predicted once. Without such a token the text's first token is not predicted.
 
     Raises:
         InputError: the text has no token to predict.

@@ -1,6 +1,6 @@
-"""Files and folders that appear whole or not at all, and the reading of small ones.
+"""Atomic writing of files and folders, and reading of small files.
 
-`atomic` writes them, `private_names` names what is not finished, `disk` syncs and renames.
+`atomic` writes them, `private_names` names unfinished ones, `disk` syncs and renames.
 """
 
 from zoo.gym.files.atomic import (

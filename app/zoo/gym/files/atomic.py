@@ -1,8 +1,7 @@
-"""Writes files and folders that appear whole or not at all, whatever ends the program.
+"""Writes files and folders atomically: they appear complete or not at all.
 
-Each is written beside its place under a private name, synced to the disk, and renamed. What a
-killed program left under private names is removed when the next one is made there
-(`private_names`).
+Each is written under a private name in the same folder, synced to disk, and renamed. Leftovers of
+killed programs are removed when the next one is created there (`private_names`).
 """
 
 import shutil
@@ -24,18 +23,18 @@ from zoo.gym.paths import PRIVATE_FILE, is_ours, make_folder
 
 
 def write_beside(path: Path, content: str, *, sync: bool = False) -> None:
-    """Replaces `path` at once: writes a file beside it, then renames.
+    """Replaces `path` atomically: writes a temporary file next to it, then renames it.
 
     Args:
-        path: the file to replace or make, which only its owner can read; its folder exists.
-        content: the whole text, stored as UTF-8.
-        sync: also reach the disk before the rename, and the folder after it.
+        path: the file to replace or create, readable only by its owner; its folder exists.
+        content: the complete text, stored as UTF-8.
+        sync: also sync the file before the rename, and the folder after it.
 
     Raises:
-        StorageError: the disk refused; `path` is as it was.
+        StorageError: writing failed; `path` is unchanged.
     """
     beside = private_path(path)
-    # what write, flush and fsync raise names no file
+    # errors of write, flush and fsync have no file name
     with storage_errors(path):
         try:
             with open(beside, "w", encoding="utf-8", newline="\n", opener=private) as file:
@@ -51,27 +50,27 @@ def write_beside(path: Path, content: str, *, sync: bool = False) -> None:
 
 
 def check_new_file(path: Path) -> None:
-    """Refuses a path that a file of ours must not replace.
+    """Refuses a path that must not be replaced by a file.
 
     Raises:
-        InputError: it is empty, or a link, a folder or a device stands there.
+        InputError: it is empty, or there is a link, a folder or a device.
     """
     if not path.name:
         raise InputError("output: expected the name of a file, got nothing")
     _refuse_link(path)
     if path.exists() and not path.is_file():
-        kind = "a folder" if path.is_dir() else "no regular file"
-        hint = "name a file in it" if path.is_dir() else "name a file that does not exist yet"
+        kind = "a folder" if path.is_dir() else "not a regular file"
+        hint = "choose a file in it" if path.is_dir() else "choose a file that does not exist yet"
         raise InputError(f"output {str(path)!r}: expected a file or nothing, got {kind}", hint=hint)
 
 
 def check_new_folder(path: Path) -> None:
-    """Refuses a path where a new folder would lose something.
+    """Refuses a path where a new folder would replace something.
 
     Raises:
-        InputError: it is empty, or a link, a file or a folder with files stands there.
+        InputError: it is empty, or there is a link, a file or a folder with files.
     """
-    hint = "name a folder that does not exist yet"
+    hint = "choose a folder that does not exist yet"
     if not path.name:
         raise InputError("output: expected the name of a folder, got nothing", hint=hint)
     _refuse_link(path)
@@ -83,10 +82,10 @@ def check_replaceable_folder(path: Path) -> None:
     """Refuses a path where a folder of ours cannot be replaced.
 
     Raises:
-        InputError: something else than a folder stands there: a link, even to one, or a file.
+        InputError: there is something other than a folder: a link, even to one, or a file.
     """
     if path.is_symlink() or (path.exists() and not path.is_dir()):
-        kind = "a symbolic link" if path.is_symlink() else "no folder"
+        kind = "a symbolic link" if path.is_symlink() else "not a folder"
         raise InputError(
             f"'{path}': expected a folder or nothing, got {kind}",
             hint=f"move it away: a new folder is made at '{path}'",
@@ -94,17 +93,17 @@ def check_replaceable_folder(path: Path) -> None:
 
 
 def _refuse_link(path: Path) -> None:
-    # following it would write where nobody said, replacing it would leave its target as it was
+    # following it would write to an unexpected place, replacing it would not change its target
     if path.is_symlink():
         raise InputError(
-            f"output {str(path)!r}: expected a name of its own, got a symbolic link",
-            hint=f"name what it points to: {path.parent / path.readlink()}",
+            f"output {str(path)!r}: expected a file or folder, got a symbolic link",
+            hint=f"use its target: {path.parent / path.readlink()}",
         )
 
 
 @contextmanager
 def new_file(path: Path) -> Generator[Path]:
-    """Yields a private path in the same folder, renamed to `path` when the block ends well.
+    """Yields a private path in the same folder, renamed to `path` if the block succeeds.
 
     Raises:
         InputError: see `check_new_file`.
@@ -128,15 +127,15 @@ def new_file(path: Path) -> Generator[Path]:
 
 @contextmanager
 def new_folder(path: Path, *, replace: bool = False) -> Generator[Path]:
-    """Yields a private folder beside `path`, renamed to `path` when the block ends well.
+    """Yields a private folder next to `path`, renamed to `path` if the block succeeds.
 
     Args:
-        path: the folder to make.
-        replace: a folder that stands there already gives way; otherwise it is refused.
+        path: the folder to create.
+        replace: replace an existing folder; otherwise it is refused.
 
     Raises:
-        InputError: `path` exists, at the start or by the end of the block, and is not an empty
-            folder or, with `replace`, no folder.
+        InputError: at the start or end of the block `path` exists and is not an empty folder (with
+            `replace`: not a folder).
         StorageError: the folder cannot be written.
     """
     (check_replaceable_folder if replace else check_new_folder)(path)
@@ -161,12 +160,12 @@ def _replace_folder(temporary: Path, path: Path) -> None:
 
 
 def _place_folder(temporary: Path, path: Path) -> None:
-    """Renames a folder to a place that is free or an empty folder, whose mode it keeps."""
+    """Renames a folder to a path that is free or an empty folder, whose mode is kept."""
     try:
         with suppress(FileNotFoundError):
             if not is_ours(path):
                 shutil.copymode(path, temporary, follow_symlinks=False)
-            path.rmdir()  # refuses what came meanwhile
+            path.rmdir()  # fails if something was put there meanwhile
         temporary.rename(path)
     except OSError:
         check_new_folder(path)

@@ -1,7 +1,6 @@
-"""The operations on a disk that atomic writing needs: rename, remove, and wait for the disk.
+"""The operations on a disk that atomic writing needs: rename, remove and sync.
 
-Errors of the system become one sentence about the file. What needs which order of these operations
-is in `atomic`.
+System errors become one message about the file. The order of the operations is in `atomic`.
 """
 
 import os
@@ -19,7 +18,7 @@ _TRIES, _TRY_S = 50, 0.02
 
 @contextmanager
 def storage_errors(path: Path) -> Generator[None]:
-    """Turns the system's answer to a failed write into one sentence about `path`.
+    """Turns an OSError into a StorageError about `path`.
 
     Raises:
         StorageError: the block raised an OSError.
@@ -31,14 +30,14 @@ def storage_errors(path: Path) -> Generator[None]:
 
 
 def private(path: str, flags: int) -> int:
-    """Opens a file that only its owner can read where it is made; an `opener` for `open`."""
+    """Opens a file, creating it readable only by its owner; an `opener` for `open`."""
     return os.open(path, flags, PRIVATE_FILE)
 
 
 def move_over(source: Path, path: Path) -> None:
     """Renames a file over another one.
 
-    Windows refuses while another process has it open, which a reader of ours has for a moment.
+    Windows refuses while another process has it open, as our readers do for a moment.
 
     Raises:
         OSError: the system refuses.
@@ -47,7 +46,7 @@ def move_over(source: Path, path: Path) -> None:
 
 
 def remove_file(path: Path) -> None:
-    """Removes a file, if it is there, as `move_over` renames one.
+    """Removes a file if it exists, with the same retries as `move_over`.
 
     Raises:
         OSError: the system refuses.
@@ -67,11 +66,11 @@ def _patiently(act: Callable[[], object]) -> None:
 
 
 def settle_inside(folder: Path, *, keep_private: bool) -> None:
-    """Waits until everything in a folder is on the disk.
+    """Syncs everything in a folder to disk.
 
     Args:
-        folder: what to settle, whatever lies how deep in it.
-        keep_private: also close all of it to others.
+        folder: the folder, with everything in it at any depth.
+        keep_private: also remove the permissions of other users.
     """
     inside = sorted(folder.rglob("*"))
     for path in inside:
@@ -86,14 +85,14 @@ def settle_inside(folder: Path, *, keep_private: bool) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Waits until the bytes of a file are on the disk."""
-    # Windows flushes only through a handle that may write
+    """Syncs the content of a file to disk."""
+    # Windows flushes only through a writable handle
     handle = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
     try:
         if sys.platform == "darwin":
             import fcntl
 
-            # fsync on macOS stops at the drive's own cache
+            # fsync on macOS does not flush the drive's own cache
             fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
         else:
             os.fsync(handle)
@@ -102,7 +101,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Waits until the names in a folder are on the disk; Windows has no such call."""
+    """Syncs the entries of a folder to disk; Windows has no such call."""
     if os.name == "nt":
         return
     handle = os.open(path, os.O_RDONLY)

@@ -1,7 +1,7 @@
-"""Names of temporary files beside an output, and the removal of those that a killed program left.
+"""Names of temporary files next to an output, and the removal of those left by killed programs.
 
-A private name has the id and the creation time of the process that writes it. Making the next one
-in the same folder removes those whose process is gone.
+A private name contains the pid and creation time of its writer. Creating the next one in the same
+folder removes those whose process is gone.
 """
 
 import re
@@ -16,7 +16,7 @@ _PRIVATE = re.compile(r"\..+\.(?P<pid>\d+)-(?P<born_ms>\d+)-[0-9a-f]{8}\.tmp")
 
 
 def private_path(path: Path) -> Path:
-    """Returns a name beside `path` that nobody else uses, after removing what the dead left."""
+    """Returns an unused name next to `path`, after removing leftovers of dead processes."""
     remove_leftovers(path.parent)
     writer = this_process()
     born_ms = int(writer.create_time * 1000)
@@ -26,7 +26,7 @@ def private_path(path: Path) -> Path:
 def remove_leftovers(folder: Path) -> None:
     """Removes private files and folders in `folder` whose process no longer runs.
 
-    What cannot be removed stays: it is in nobody's way.
+    Whatever cannot be removed stays and does no harm.
     """
     with suppress(OSError):
         for entry in list(folder.iterdir()):

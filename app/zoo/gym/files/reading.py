@@ -1,4 +1,4 @@
-"""Reads small files that a run or a cache wrote, and nothing that only looks like one."""
+"""Reads small regular files of a run or a cache."""
 
 import errno
 import os
@@ -8,12 +8,12 @@ from typing import IO
 
 
 def open_regular(path: Path) -> IO[bytes]:
-    """Opens a file of a run for reading, and nothing that only looks like one.
+    """Opens a regular file for reading and refuses anything else.
 
-    A pipe in its place would hold its reader for ever.
+    A pipe in its place would block the reader forever.
 
     Raises:
-        OSError: it cannot be read, or is no regular file.
+        OSError: it cannot be read, or is not a regular file.
     """
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
@@ -29,7 +29,7 @@ def read_small(path: Path, *, most_bytes: int = 16_000_000) -> bytes:
     """Returns the content of a small regular file.
 
     Raises:
-        OSError: it cannot be read, is no regular file, or is larger.
+        OSError: it cannot be read, is not a regular file, or is larger.
     """
     with open_regular(path) as file:
         content = file.read(most_bytes + 1)
