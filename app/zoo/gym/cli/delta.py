@@ -23,6 +23,7 @@ from zoo.gym.cli.sources import (
 )
 from zoo.gym.config import TrainConfig
 from zoo.gym.config.delta import DeltaConfig
+from zoo.gym.config.train import PLACES
 from zoo.gym.errors import InputError
 from zoo.gym.files import check_new_file, check_new_folder
 from zoo.gym.humanize import human_bytes
@@ -321,8 +322,7 @@ def _origin(source: _Source) -> "Origin | None":
     from zoo.gym.train.measuring import stored_fingerprint
     from zoo.gym.train.origin import DIGEST_KEY, digest_of
 
-    private = {"model_name_or_path", "dataset", "output_dir"}
-    recipe = config.model_dump(mode="json", exclude=private)
+    recipe = config.model_dump(mode="json", exclude=set(PLACES))
     if system := of_run(source.run.folder).system:
         recipe[DIGEST_KEY] = digest_of(system)
     return Origin(recipe, config.seed, stored_fingerprint(source.run.folder))

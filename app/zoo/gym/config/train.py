@@ -62,6 +62,9 @@ CHOSEN = frozenset(
 )
 """The settings that are chosen when the run starts, unless they are given."""
 
+PLACES = frozenset({"model_name_or_path", "dataset", "dataset_dir", "output_dir"})
+"""The settings that name places on this machine: no result or delta repeats them."""
+
 MOST_SEED = 2**63 - 1
 """The largest seed that every generator of random numbers takes."""
 

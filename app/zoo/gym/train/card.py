@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.train import PLACES, TrainConfig
 from zoo.gym.data import fingerprint
 from zoo.gym.files import write_beside
 
 if TYPE_CHECKING:
     from zoo.models import Resolved
 
-PRIVATE = {"dataset", "output_dir", "offline", "model_name_or_path"}
+PRIVATE = {*PLACES, "offline"}
 """Settings that name files of this machine."""
 
 
