@@ -1,6 +1,7 @@
 """A private home, and a driver that presses keys in an app without a terminal."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from textual.pilot import Pilot
 
 from zoo.gym.jobs.follow import POLL_S
 from zoo.gym.tui.app import GymApp
+
+LIMIT_S = float(os.environ.get("TUI_LIMIT_S", "60"))
 
 Visit = Callable[[GymApp, Pilot[None]], Awaitable[None]]
 Drive = Callable[..., None]
@@ -40,7 +43,7 @@ def drive() -> Drive:
     return run
 
 
-async def until(pilot: Pilot[None], found: Callable[[], bool], limit_s: float = 60) -> None:
+async def until(pilot: Pilot[None], found: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
     """Waits until something holds; what is waited for happens in another thread or process."""
     for _ in range(round(limit_s / POLL_S)):
         if found():

@@ -46,7 +46,9 @@ def fill() -> dict[str, Run]:
         message="the loss of step 31 is not a number",
         hint="a smaller learning_rate",
     )
-    fakes.end(runs["interrupted"], "interrupted", message="stopped at step 80 of 150, after 0")
+    fakes.end(
+        runs["interrupted"], "interrupted", request="stop", message="stopped at step 80 of 150"
+    )
     runs["paused"].events.emit("state", state="paused")
     runs["running"].events.emit("warn", message="rows.jsonl:17: no assistant turn: left out")
     runs["running"].worker_log.write_text("UserWarning: something from a library\n")

@@ -93,7 +93,7 @@ def test_a_start_that_is_refused_after_its_screen_closed_is_a_message(
 def test_a_command_that_is_ended_takes_its_children_along(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    program = "import os, time; print(os.fork(), flush=True); time.sleep(60)"
+    program = 'import os, time; os.write(1, b"%d\\n" % os.fork()); time.sleep(60)'
     monkeypatch.setattr(sys, "executable", str(script(tmp_path, program)))
     process = cli_process.start_command(["paths"], stderr=subprocess.DEVNULL)
     assert process.stdout is not None

@@ -43,7 +43,7 @@ async def done_run(app: GymApp, pilot: Pilot[None]) -> None:
     run = fakes.trained(150)
     fakes.end(run, "done")
     await app.action_watch(run.id)
-    await shows(pilot, "Done, step 150", "To talk with it", "100%")
+    await shows(pilot, "Done, step 150", "Chat with it", "100%")
 
 
 async def new_training(app: GymApp, pilot: Pilot[None]) -> None:

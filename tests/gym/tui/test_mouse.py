@@ -45,9 +45,9 @@ def test_from_an_empty_home_to_a_finished_run_and_back(drive: Drive, tmp_path: P
         await until(pilot, lambda: "Done, step" in screen_text(app), 120)
         assert has_chart(screen_text(app))
         await click_text(pilot, Bar, "1 Home")
-        await shows(pilot, "See how r0001: zen-pico, done")
-        await click_text(pilot, Choices, "See how r0001")
-        await shows(pilot, "Done, step", "To talk with it")
+        await shows(pilot, "Open r0001: zen-pico, done")
+        await click_text(pilot, Choices, "Open r0001")
+        await shows(pilot, "Done, step", "Chat with it")
         assert [read_status(run).state for run in run_folders()] == ["done"]
 
     drive(visit)

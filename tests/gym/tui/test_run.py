@@ -31,7 +31,7 @@ def curve(app: GymApp) -> list[tuple[int, float]]:
 def test_the_whole_curve_is_there_from_the_first_step(drive: Drive, run: Run) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)
-        await shows(pilot, "step 60 of 150", "about 36 s left", "safe to close")
+        await shows(pilot, "step 60 of 150", "about 36 s left", "you can close this window")
         assert [step for step, _ in curve(app)] == list(range(1, 61))
 
     drive(visit)
@@ -119,7 +119,7 @@ def test_a_halted_process_is_offered_to_be_killed(
         await app.action_watch(run.id)
         await shows(pilot, "Training")
         await pilot.press("x")
-        await shows(pilot, f"Kill run {run.id}?", "stopped from outside")
+        await shows(pilot, f"Kill run {run.id}?", "suspended (SIGSTOP)")
         await pilot.press("y")
         await until(pilot, lambda: killed == [run.id])
 
@@ -199,7 +199,22 @@ def test_chart_figures_meaning_and_keys_fit_every_size(
         await app.action_watch(run.id)
         await shows(pilot, "loss (dots) and held-out loss (x)", "best held-out", "The loss is")
         assert app.screen.query_one(LossChart).size.height >= 8
-        keys = ("space", "Park", "Stop", "Log", "Esc", "New training", "Help", "q Quit")
+        keys = ("space", "Park", "Stop", "Log", "Esc", "New run", "Help", "q Quit")
+        await until(pilot, lambda: all(key in screen_text(app).splitlines()[-1] for key in keys))
+
+    drive(visit, size=size)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+def test_every_key_of_a_stopped_run_fits_the_bottom_line(
+    drive: Drive, run: Run, size: tuple[int, int]
+) -> None:
+    fakes.end(run, "interrupted", request="stop")
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Stopped at step 60", "F makes a result of its best step")
+        keys = ("space Resume", "F Finish", "D Delete", "l Log", "n New run", "? Help", "q Quit")
         await until(pilot, lambda: all(key in screen_text(app).splitlines()[-1] for key in keys))
 
     drive(visit, size=size)

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from textual.pilot import Pilot
 from textual.widgets import DataTable
 
@@ -112,6 +113,67 @@ def test_space_in_the_list_pauses_the_run(drive: Drive) -> None:
         await shows(pilot, run.id)
         await pilot.press("space")
         await until(pilot, lambda: run.control.pending() == "pause")
+
+    drive(visit)
+
+
+def test_a_stopped_a_parked_and_a_killed_run_are_called_so(drive: Drive) -> None:
+    for request in ("stop", "park", None):
+        fakes.end(running(), "interrupted", request=request)
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        await shows(pilot, "r0001  stopped  ", "r0002  parked  ", "r0003  interrupted  ")
+
+    drive(visit)
+
+
+@pytest.mark.parametrize(("key", "asked"), [("F", "Finish run r0001 now?"), ("D", "Delete run")])
+def test_a_stopped_run_is_finished_or_deleted_after_a_yes_only(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch, key: str, asked: str
+) -> None:
+    run, done = running(), list[str]()
+    fakes.end(run, "interrupted", request="stop")
+    monkeypatch.setattr("zoo.gym.jobs.finish", lambda run: done.append(run.id))
+    monkeypatch.setattr("zoo.gym.jobs.remove", lambda run: done.append(run.id))
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        await shows(pilot, "stopped", "Finish", "Delete")
+        for answer in ("enter", "y"):
+            assert done == []
+            await pilot.press(key)
+            await shows(pilot, asked)
+            await pilot.press(answer)
+        await until(pilot, lambda: done == ["r0001"])
+
+    drive(visit)
+
+
+def test_a_deleted_run_is_gone_from_the_list_and_the_disk(drive: Drive) -> None:
+    run, other = running(), running()
+    fakes.end(run, "done")
+    run.identity_file.unlink()
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Done, step 20")
+        await pilot.press("D")
+        await shows(pilot, "Delete run r0001, ", "checkpoints and result")
+        await pilot.press("y")
+        await shows(pilot, "1 run, 1 with a process", other.id)
+        assert not run.folder.exists()
+
+    drive(visit)
+
+
+def test_a_run_with_a_process_is_not_offered_to_be_deleted(drive: Drive) -> None:
+    running()
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        await shows(pilot, "running", "Stop")
+        assert not {"Delete", "Finish"} & set(screen_text(app).splitlines()[-1].split())
 
     drive(visit)
 

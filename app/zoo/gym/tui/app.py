@@ -49,7 +49,7 @@ class GymApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("1", "go('home')", "Home", show=False),
         Binding("2", "go('runs')", "Runs", show=False),
-        Binding("n", "start", "New training"),
+        Binding("n", "start", "New run"),
         Binding("question_mark", "explain", "Help", key_display="?"),
         Binding("q", "quit", "Quit"),
     ]

@@ -1,84 +1,124 @@
-"""Pause, park, stop and resume, asked for from a screen; the worker answers by its events."""
+"""What can be done to a run from a screen; the worker answers by its events."""
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
-from textual.screen import Screen
+from textual.app import App
 
 from zoo.gym import jobs
 from zoo.gym.errors import GymError
-from zoo.gym.jobs import Run, State
+from zoo.gym.humanize import human_bytes
+from zoo.gym.jobs import Run
 from zoo.gym.jobs.state import LIVE, has_halted_worker
 from zoo.gym.terminal import visible
 from zoo.gym.tui.dialogs.confirm import ConfirmDialog
 
-STATES: dict[str, frozenset[State]] = {
+STATES: dict[str, frozenset[str]] = {
     "pause": frozenset({"queued", "running"}),
     "resume": frozenset({"paused", "interrupted", "failed"}),
-    "park": LIVE,
-    "stop": LIVE,
+    "park": frozenset(LIVE),
+    "stop": frozenset(LIVE),
+    "finish": frozenset({"interrupted", "failed"}),
+    "remove": frozenset({"done", "interrupted", "failed", "damaged"}),
 }
-"""In which states of a run each can be asked for."""
+"""The states of a run in which each action is possible."""
 
 
-def is_offered(action: str, state: State | None) -> bool:
+def is_offered(action: str, state: str | None) -> bool:
     """Says whether an action of a screen can be done to a run; None is no run."""
     return action not in STATES or state in STATES[action]
 
 
-def pause(screen: Screen[None], run: Run) -> None:
-    """Has a run hold, its model loaded."""
-    _ask(screen, run, jobs.pause, f"{run.id} pauses after this step")
+def pause(app: App[Any], run: Run) -> None:
+    """Pauses a run; its model stays loaded."""
+    _request(app, run, jobs.pause, f"{run.id} pauses after this step")
 
 
-def resume(screen: Screen[None], run: Run) -> None:
-    """Lets a run go on, in a new process where it has none."""
-    _ask(screen, run, jobs.resume, f"{run.id} goes on")
+def resume(app: App[Any], run: Run) -> None:
+    """Resumes a run, in a new process where it has none."""
+    _request(app, run, jobs.resume, f"{run.id} is resumed")
 
 
-def park(screen: Screen[None], run: Run) -> None:
-    """Has a run saved and its process ended, to free the device."""
-    _ask(screen, run, jobs.park, f"{run.id} saves and frees the device")
+def park(app: App[Any], run: Run) -> None:
+    """Saves a run and ends its process, which frees the device."""
+    _request(app, run, jobs.park, f"{run.id} saves a checkpoint and ends its process")
 
 
-def stop(screen: Screen[None], run: Run) -> None:
-    """Has a run saved and ended, after a yes; one whose process cannot answer is killed."""
-
-    def answered(yes: bool | None) -> None:
-        if yes:
-            _ask(screen, run, jobs.stop, f"{run.id} saves and stops")
-
-    def confirmed(yes: bool | None) -> None:
-        if yes:
-            _ask(screen, run, jobs.kill, f"{run.id} is killed")
-
+def stop(app: App[Any], run: Run) -> None:
+    """Saves a run and ends it, after a yes; one whose process cannot answer is killed."""
     if has_halted_worker(run):
         dialog = ConfirmDialog(
             f"Kill run {run.id}?",
-            "Its process is stopped from outside (SIGSTOP): it answers nothing and cannot save. "
+            "Its process is suspended (SIGSTOP), so it can neither answer nor save. "
             "Once killed, the run can be resumed from its last checkpoint at any time.",
             yes="Yes, kill it",
         )
-        screen.app.push_screen(dialog, confirmed)
+        _confirm(app, dialog, lambda: _request(app, run, jobs.kill, f"{run.id} is killed"))
         return
     dialog = ConfirmDialog(
         f"Stop run {run.id}?",
-        "It saves a checkpoint and its process ends. Nothing that it learned is lost: it can be "
-        "resumed from there at any time.",
+        "It saves a checkpoint and its process ends. No progress is lost: it can be resumed from "
+        "that step at any time.",
         yes="Yes, stop it",
     )
-    screen.app.push_screen(dialog, answered)
+    done = f"{run.id} saves a checkpoint and stops"
+    _confirm(app, dialog, lambda: _request(app, run, jobs.stop, done))
 
 
-def _ask(screen: Screen[None], run: Run, act: Callable[[Run], object], done: str) -> None:
+def finish(app: App[Any], run: Run) -> None:
+    """Makes a result of a run's best step so far, after a yes."""
+    dialog = ConfirmDialog(
+        f"Finish run {run.id} now?",
+        "The weights of its best step so far become its result, without further training. "
+        "A finished run cannot be resumed.",
+        yes="Yes, finish it",
+    )
+    done = f"{run.id} makes its result"
+    _confirm(app, dialog, lambda: _request(app, run, jobs.finish, done))
+
+
+def remove(app: App[Any], run: Run, after: Callable[[], object]) -> None:
+    """Deletes a run, after a yes that names its size, and then calls `after`."""
+
+    async def work() -> None:
+        size = human_bytes(await asyncio.to_thread(jobs.size_bytes, run.folder))
+        dialog = ConfirmDialog(
+            f"Delete run {run.id}, {size}?",
+            "Its settings, log, checkpoints and result are deleted. This cannot be undone.",
+            yes="Yes, delete it",
+        )
+        done = f"{run.id} is deleted: {size} freed"
+        _confirm(app, dialog, lambda: _request(app, run, jobs.remove, done, after))
+
+    app.run_worker(work(), group="requests")
+
+
+def _confirm(app: App[Any], dialog: ConfirmDialog, act: Callable[[], object]) -> None:
+    def answered(yes: bool | None) -> None:
+        if yes:
+            act()
+
+    app.push_screen(dialog, answered)
+
+
+def _request(
+    app: App[Any],
+    run: Run,
+    act: Callable[[Run], object],
+    done: str,
+    after: Callable[[], object] | None = None,
+) -> None:
     async def work() -> None:
         try:
             await asyncio.to_thread(act, run)
         except GymError as error:
             hint = f"\n{error.hint}" if error.hint else ""
-            screen.app.notify(visible(f"{error.message}{hint}"), severity="error", markup=False)
-        else:
-            screen.app.notify(done, markup=False)
+            app.notify(visible(f"{error.message}{hint}"), severity="error", markup=False)
+            return
+        app.notify(done, markup=False)
+        if after is not None:
+            after()
 
-    # the app's own worker: leaving the screen must not leave the request half-way
-    screen.app.run_worker(work(), group="requests")
+    # a worker of the app: closing the screen must not cancel the request half-way
+    app.run_worker(work(), group="requests")

@@ -1,11 +1,11 @@
-"""What the screen of a run says, in words; no widget in here."""
+"""The text of a run's screen, made from its history; no widgets."""
 
 from zoo.gym.humanize import duration, figure
-from zoo.gym.jobs import Run, State
+from zoo.gym.jobs import Run, State, state_name
 from zoo.gym.tui.history import History
 from zoo.gym.tui.widgets.meters import Meter
 
-_ASKED = {
+_PENDING = {
     "pause": "pausing after this step",
     "park": "saving and parking after this step",
     "stop": "saving and stopping after this step",
@@ -16,17 +16,18 @@ def headline(history: History, pending: str | None) -> str:
     """Returns state, step and time left in one sentence."""
     status = history.status
     step = f"step {status.step} of {status.steps}" if status.steps else f"step {status.step}"
-    asked = _ASKED.get(pending or "") or _time_left(history)
+    soon = _PENDING.get(pending or "") or _time_left(history)
+    ended = state_name(status.state, status.request).capitalize()
     sentences: dict[State, str] = {
-        "queued": "Starting: a worker of its own is being loaded",
-        "running": f"Training, {step}, {asked}; safe to close this window",
-        "paused": f"Paused at {step}; the model stays loaded, space goes on",
+        "queued": "Starting the run's worker process",
+        "running": f"Training, {step}, {soon}; you can close this window",
+        "paused": f"Paused at {step}; the model stays loaded, space resumes",
         "done": f"Done, {step}; {_gain(history)}",
-        "failed": f"Failed at {step}: {status.message or 'no reason told'}",
-        "interrupted": f"Interrupted at {step}; space goes on from its last checkpoint",
+        "failed": f"Failed at {step}: {status.message or 'no reason given'}",
+        "interrupted": f"{ended} at {step}; space resumes from its last checkpoint",
     }
     if status.state == "running" and not history.last:
-        return "Preparing: reading the data, choosing the settings, loading the model"
+        return "Preparing: reading the data, choosing settings, loading the model"
     if status.state == "queued" and status.message:
         return f"Queued: {status.message}"
     return sentences[status.state]
@@ -50,7 +51,7 @@ def meters(history: History) -> list[Meter]:
 
 
 def last_notes(history: History, most: int) -> str:
-    """Returns the newest messages, and how many older ones; the headline's is not said again."""
+    """Returns the newest messages and the number of older ones; the headline's is left out."""
     notes = [note for note in history.notes if note != f"error: {history.status.message}"]
     shown = notes[-most:]
     older = len(notes) - len(shown)
@@ -58,16 +59,18 @@ def last_notes(history: History, most: int) -> str:
 
 
 def what_next(history: History, run: Run) -> str:
-    """Returns what a user can do after the end, with the commands to type."""
+    """Returns what a user can do with a run that ended: keys to press, commands to type."""
     match history.status.state:
         case "done":
             return (
-                f"To talk with it:      zoo-gym chat --run {run.id}\n"
-                f"To make a small file: zoo-gym delta create {run.id}"
+                f"Chat with it:      zoo-gym chat --run {run.id}\n"
+                f"Make a small file: zoo-gym delta create {run.id}"
             )
         case "failed":
             hint = f"{history.status.hint}. " if history.status.hint else ""
-            return f"Next: {hint}l shows the log, y copies the message, space tries again"
+            return f"Next: {hint}l shows the log, y copies the message, space retries"
+        case "interrupted":
+            return "Next: space resumes it, F makes a result of its best step, D deletes it"
         case _:
             return ""
 

@@ -1,4 +1,4 @@
-"""The first place: what is here, and what to do next, in words."""
+"""The first screen: what is on this machine, and what to do next."""
 
 import asyncio
 import time
@@ -11,8 +11,10 @@ from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
 from zoo.gym.errors import GymError
-from zoo.gym.jobs import RunRow, list_runs
+from zoo.gym.jobs import Run, RunRow, list_runs, state_name
+from zoo.gym.paths import folders
 from zoo.gym.terminal import visible
+from zoo.gym.tui import run_actions
 from zoo.gym.tui.app import app_of
 from zoo.gym.tui.machine import machine_line, models_elsewhere, models_here
 from zoo.gym.tui.paste import pasted_path
@@ -21,21 +23,23 @@ from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.lists import Choices
 
 LOOK_S = 2.0
+RECENT_S = 3 * 24 * 3600.0
+"""How long after its end a run is offered to be resumed; older ones are in Runs."""
 MOST_RUNS = 3
 """Runs of each kind that are offered here; the rest is in Runs."""
 
-SILENCE = "Nothing leaves this machine; nothing is fetched here without your yes."
+SILENCE = "Offline: this app sends nothing and downloads nothing."
 
 
 class HomeScreen(GymScreen):
-    """Tells what is here and offers the next steps as a list."""
+    """Shows what is on this machine and offers the next steps as a list."""
 
     HELP = """
 Choose with the arrow keys and Enter, or click.
 
-To train on examples of your own, drop their file on the terminal: its path is recognised.
+To train on your own examples, drop their file on the terminal: its path is recognised.
 
-Training goes on when this app is closed.
+Training continues when you close this app.
 """
     CSS: ClassVar[str] = """
     HomeScreen .title { padding: 0 1; text-style: bold; color: $primary; margin-top: 1; }
@@ -49,31 +53,36 @@ Training goes on when this app is closed.
         self._offers: list[tuple[str, str]] = []
 
     def compose(self) -> ComposeResult:
-        """Makes the screen; the runs come when they are read."""
+        """Makes the screen; the runs follow once they are read."""
         yield Bar()
-        yield Static("What is here", classes="title")
-        yield Static("Looking ...", id="machine", markup=False)
+        yield Static("On this machine", classes="title")
+        yield Static("Reading ...", id="machine", markup=False)
         yield Static("What to do next", classes="title")
         yield Choices(markup=False, compact=True)
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Shows what is known at once, then looks for runs."""
-        self._offer(offers([]))
+        """Shows what is known at once, then reads the runs."""
+        self._offer(offers([], time.time()))
         self.set_interval(LOOK_S, self._look_if_shown)
         self._look_if_shown()
 
     def on_screen_resume(self) -> None:
-        """Looks at once when the screen comes back."""
+        """Reads the runs at once when the screen comes back."""
         self._look_if_shown()
 
     def on_paste(self, event: Paste) -> None:
-        """Takes a file that is dropped on the terminal as one to train on."""
+        """Opens a new training with a file that is dropped on the terminal."""
         app_of(self).action_start(pasted_path(event.text))
 
     async def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Does what was chosen."""
         await self.run_action(event.option_id or "")
+
+    async def action_resume(self, run_id: str) -> None:
+        """Opens a run and resumes it."""
+        await app_of(self).action_watch(run_id)
+        run_actions.resume(self.app, Run(folders().runs / run_id))
 
     def _look_if_shown(self) -> None:
         if self.app.screen is self:
@@ -85,10 +94,10 @@ Training goes on when this app is closed.
             rows = await asyncio.to_thread(list_runs)
             about = await asyncio.to_thread(about_here, rows)
         except (GymError, OSError) as error:
-            self.query_one("#machine", Static).update(visible(f"Something cannot be read: {error}"))
+            self.query_one("#machine", Static).update(visible(f"The runs cannot be read: {error}"))
             return
         self.query_one("#machine", Static).update(visible(about))
-        self._offer(offers(rows))
+        self._offer(offers(rows, time.time()))
 
     def _offer(self, found: list[tuple[str, str]]) -> None:
         if found == self._offers:
@@ -102,23 +111,23 @@ Training goes on when this app is closed.
         options.highlighted = ids.index(chosen.id) if chosen and chosen.id in ids else 0
 
 
-def offers(rows: list[RunRow]) -> list[tuple[str, str]]:
+def offers(rows: list[RunRow], now: float) -> list[tuple[str, str]]:
     """Returns what can be done next, each with its action, the likeliest first."""
     live = [row for row in rows if row.state in {"queued", "running"}][:MOST_RUNS]
-    rest = [row for row in rows if row.state in {"paused", "interrupted"}][:MOST_RUNS]
+    rest = [row for row in rows if _can_be_resumed(row, now)][:MOST_RUNS]
     done = [row for row in rows if row.state == "done"][:1]
     new = ("app.start", "Train a model on my examples: drop their file here, or press n")
     found = [(_watch(row), f"Watch {_about(row)}") for row in live]
-    found += [(_watch(row), f"Go on with {_about(row)}") for row in rest]
+    found += [(f"resume('{row.id}')", f"Resume {_about(row)}") for row in rest]
     found.append(new)
-    found += [(_watch(row), f"See how {_about(row)}") for row in done]
+    found += [(_watch(row), f"Open {_about(row)}") for row in done]
     if rows:
         found.append(("app.go('runs')", f"All runs ({len(rows)})"))
     found.append(
-        ("app.command('demo')", "Demo: the whole job on the built-in model, a minute or two")
+        ("app.command('demo')", "Demo: train, compress and test the built-in model, in minutes")
     )
     found.append(
-        ("app.command('doctor')", "Doctor: a test of this machine, what fits, what is missing")
+        ("app.command('doctor')", "Doctor: test this machine, see what fits and what is missing")
     )
     return found
 
@@ -130,7 +139,7 @@ def about_here(rows: list[RunRow]) -> str:
     return "\n".join(
         [
             machine_line(),
-            f"Models: {models}" + (f" (not here: {absent})" if absent else ""),
+            f"Models: {models}" + (f" (not downloaded: {absent})" if absent else ""),
             f"Runs: {len(rows)}" if rows else "Runs: none yet",
             SILENCE,
         ]
@@ -141,8 +150,13 @@ def _watch(row: RunRow) -> str:
     return f"app.watch('{row.id}')"
 
 
+def _can_be_resumed(row: RunRow, now: float) -> bool:
+    recent = row.updated > now - RECENT_S
+    return row.state == "paused" or (row.state == "interrupted" and recent)
+
+
 def _about(row: RunRow) -> str:
     model = (row.model or "?").partition("@")[0]
     step = f"step {row.step} of {row.steps}" if row.steps else f"step {row.step}"
     at = time.strftime("%d %b %H:%M", time.localtime(row.updated))
-    return f"{row.id}: {model}, {row.state} at {step}, {at}"
+    return f"{row.id}: {model}, {state_name(row.state, row.request)} at {step}, {at}"

@@ -16,11 +16,10 @@ from zoo.gym.jobs.listing import stored_yaml
 from zoo.gym.jobs.state import has_worker
 from zoo.gym.paths import folders
 from zoo.gym.terminal import visible
-from zoo.gym.tui import run_actions
 from zoo.gym.tui.app import app_of
 from zoo.gym.tui.history import History, meaning
 from zoo.gym.tui.run_text import headline, last_notes, meters, what_next
-from zoo.gym.tui.screens.base import GymScreen
+from zoo.gym.tui.screens.controls import ControlScreen
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.chart import LossChart
 from zoo.gym.tui.widgets.meters import Meters, bar
@@ -28,7 +27,7 @@ from zoo.gym.tui.widgets.meters import Meters, bar
 _CHECK_EVERY = 4  # looks at the process once in so many looks at the log
 
 
-class RunScreen(GymScreen):
+class RunScreen(ControlScreen):
     """Follows a run by its event log, from its first step on, whoever started it and when.
 
     Args:
@@ -62,10 +61,6 @@ The run does not need this window: close it, and open the run again later.
     RunScreen.-wide #meaning { margin-top: 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "pause", "Pause"),
-        Binding("space", "resume", "Resume"),
-        Binding("P", "park", "Park"),
-        Binding("x", "stop", "Stop"),
         Binding("l", "log", "Log"),
         Binding("y", "copy", "Copy", show=False),
         Binding("escape", "app.pop_screen", "Back", key_display="Esc"),
@@ -105,26 +100,14 @@ The run does not need this window: close it, and open the run again later.
         """Draws the bar anew in its new width."""
         self.call_after_refresh(self._show)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offers only what can be done now."""
-        del parameters
-        return run_actions.is_offered(action, self.history.status.state)
+    def controlled(self) -> tuple[Run, str] | None:
+        """Returns the run, which its keys act on."""
+        return self.run, self.history.status.state
 
-    def action_pause(self) -> None:
-        """Has the run hold."""
-        run_actions.pause(self, self.run)
-
-    def action_resume(self) -> None:
-        """Lets the run go on."""
-        run_actions.resume(self, self.run)
-
-    def action_park(self) -> None:
-        """Parks the run."""
-        run_actions.park(self, self.run)
-
-    def action_stop(self) -> None:
-        """Stops the run after a question."""
-        run_actions.stop(self, self.run)
+    def removed(self) -> None:
+        """Closes the screen of a run that was deleted."""
+        if self.app.screen is self:
+            self.app.pop_screen()
 
     def action_log(self) -> None:
         """Shows what the worker printed."""

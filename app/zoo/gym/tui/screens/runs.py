@@ -3,42 +3,41 @@
 import asyncio
 import time
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.events import Paste
 from textual.widgets import Footer, Static
 
 from zoo.gym.errors import GymError
-from zoo.gym.jobs import Run, RunRow, State, list_runs
+from zoo.gym.jobs import Run, RunRow, list_runs, state_name
 from zoo.gym.terminal import visible
-from zoo.gym.tui import run_actions
 from zoo.gym.tui.app import app_of
 from zoo.gym.tui.paste import pasted_path
-from zoo.gym.tui.screens.base import GymScreen
+from zoo.gym.tui.screens.controls import ControlScreen
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.lists import RowTable
 
 LOOK_S = 2.0
 MOST_ROWS = 500
-COLUMNS = ("run", "state", "step", "model", "last heard of")
+COLUMNS = ("run", "state", "step", "model", "last update")
 
 LOADING = "Reading the runs ..."
 EMPTY = "No runs yet. Press n to start one from a file of examples, or drop the file here."
 
 
-class RunsScreen(GymScreen):
-    """Lists the runs and steers the one under the cursor."""
+class RunsScreen(ControlScreen):
+    """Lists the runs; its keys act on the one under the cursor."""
 
     HELP = """
 Every training is a run: a folder and, while it works, a process of its own \
-that goes on when you close this app or the terminal. Enter opens one, with its chart.
+that keeps running when you close this app or the terminal. Enter opens one, with its chart.
 
-queued, running and paused runs have a process.
+Queued, running and paused runs have a process.
 
-An interrupted run was stopped, parked or killed: space goes on from its last checkpoint.
+Stopped, parked and interrupted (killed) runs have none: space resumes one from its last \
+checkpoint, F makes a result of its best step so far, D deletes it.
 
 A failed run was ended by an error: open it to read which.
 """
@@ -47,12 +46,6 @@ A failed run was ended by an error: open it to read which.
     RunsScreen RowTable { height: 1fr; margin: 0 1; background: $background; }
     RunsScreen RowTable:focus { background-tint: transparent; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "pause", "Pause"),
-        Binding("space", "resume", "Resume"),
-        Binding("P", "park", "Park"),
-        Binding("x", "stop", "Stop"),
-    ]
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +59,7 @@ A failed run was ended by an error: open it to read which.
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Begins to look; while another screen is shown it does not."""
+        """Reads the runs from time to time; not while another screen is shown."""
         table = self._table
         for column in COLUMNS:
             table.add_column(column, key=column)
@@ -74,7 +67,7 @@ A failed run was ended by an error: open it to read which.
         self.set_interval(LOOK_S, self._look_if_shown)
 
     def on_screen_resume(self) -> None:
-        """Looks at once when the screen comes back."""
+        """Reads the runs at once when the screen comes back."""
         self._look_if_shown()
 
     async def on_data_table_row_selected(self) -> None:
@@ -82,39 +75,22 @@ A failed run was ended by an error: open it to read which.
         if row := self._current:
             await app_of(self).action_watch(row.id)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offers only what can be done to the run under the cursor."""
-        del parameters
+    def controlled(self) -> tuple[Run, str] | None:
+        """Returns the run under the cursor, which the keys act on."""
         row = self._current
-        return run_actions.is_offered(action, cast("State", row.state) if row else None)
+        return (Run(Path(row.folder)), row.state) if row else None
+
+    def removed(self) -> None:
+        """Reads the list anew."""
+        self._look_if_shown()
 
     def on_data_table_row_highlighted(self) -> None:
         """Offers what the new row can do."""
         self.refresh_bindings()
 
     def on_paste(self, event: Paste) -> None:
-        """Takes a file that is dropped on the terminal as one to train on."""
+        """Opens a new training with a file that is dropped on the terminal."""
         app_of(self).action_start(pasted_path(event.text))
-
-    def action_pause(self) -> None:
-        """Pauses the run under the cursor."""
-        if row := self._current:
-            run_actions.pause(self, _run(row))
-
-    def action_resume(self) -> None:
-        """Lets the run under the cursor go on."""
-        if row := self._current:
-            run_actions.resume(self, _run(row))
-
-    def action_park(self) -> None:
-        """Parks the run under the cursor."""
-        if row := self._current:
-            run_actions.park(self, _run(row))
-
-    def action_stop(self) -> None:
-        """Stops the run under the cursor, after a question."""
-        if row := self._current:
-            run_actions.stop(self, _run(row))
 
     @property
     def _table(self) -> RowTable:
@@ -160,14 +136,16 @@ A failed run was ended by an error: open it to read which.
         self.refresh_bindings()
 
 
-def _run(row: RunRow) -> Run:
-    return Run(Path(row.folder))
-
-
 def _cells(row: RunRow) -> tuple[str, ...]:
     step = f"{row.step} of {row.steps}" if row.steps else str(row.step)
     at = time.strftime("%d %b %H:%M", time.localtime(row.updated)) if row.updated else ""
-    return row.id, row.state, step, visible(row.model or row.fault or ""), at
+    return (
+        row.id,
+        state_name(row.state, row.request),
+        step,
+        visible(row.model or row.fault or ""),
+        at,
+    )
 
 
 def _note(rows: list[RunRow]) -> str:

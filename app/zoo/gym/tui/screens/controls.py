@@ -1,0 +1,65 @@
+"""The keys that control a run, the same wherever one is shown."""
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from zoo.gym.jobs import Run
+from zoo.gym.tui import run_actions
+from zoo.gym.tui.screens.base import GymScreen
+
+
+class ControlScreen(GymScreen):
+    """A screen with one run that its keys act on."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "pause", "Pause"),
+        Binding("space", "resume", "Resume"),
+        Binding("P", "park", "Park"),
+        Binding("x", "stop", "Stop"),
+        Binding("F", "finish", "Finish"),
+        Binding("D", "remove", "Delete"),
+    ]
+
+    def controlled(self) -> tuple[Run, str] | None:
+        """Returns the run that the keys act on, and its state; None where there is none."""
+        raise NotImplementedError
+
+    def removed(self) -> None:
+        """Is called once the run was deleted."""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offers only what can be done to the run now."""
+        del parameters
+        found = self.controlled()
+        return run_actions.is_offered(action, found[1] if found else None)
+
+    def action_pause(self) -> None:
+        """Pauses the run."""
+        if found := self.controlled():
+            run_actions.pause(self.app, found[0])
+
+    def action_resume(self) -> None:
+        """Resumes the run."""
+        if found := self.controlled():
+            run_actions.resume(self.app, found[0])
+
+    def action_park(self) -> None:
+        """Parks the run."""
+        if found := self.controlled():
+            run_actions.park(self.app, found[0])
+
+    def action_stop(self) -> None:
+        """Stops the run, after a yes."""
+        if found := self.controlled():
+            run_actions.stop(self.app, found[0])
+
+    def action_finish(self) -> None:
+        """Makes a result of the run's best step, after a yes."""
+        if found := self.controlled():
+            run_actions.finish(self.app, found[0])
+
+    def action_remove(self) -> None:
+        """Deletes the run, after a yes."""
+        if found := self.controlled():
+            run_actions.remove(self.app, found[0], self.removed)
