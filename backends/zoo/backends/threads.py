@@ -2,7 +2,7 @@
 
 import os
 
-SMALL_PARAMETERS = 5_000_000
+SINGLE_THREAD_PARAMETERS = 5_000_000
 """Below this one thread is faster: handing out the work costs more than the work."""
 
 
@@ -11,7 +11,7 @@ def choose_threads(parameters: int) -> int:
 
     Cores that other programs keep busy are left alone; at least one thread is taken.
     """
-    if parameters < SMALL_PARAMETERS:
+    if parameters < SINGLE_THREAD_PARAMETERS:
         return 1
     return max(1, available_cores() - busy_cores())
 

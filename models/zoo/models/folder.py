@@ -1,4 +1,4 @@
-"""What a model folder says of itself, read without loading it."""
+"""Reads what a model folder says about itself, without loading the model."""
 
 import json
 import math
@@ -10,6 +10,7 @@ from zoo.core import read_header
 from zoo.core.errors import InputError
 from zoo.models.checkpoint_files import INDEX_FILE, LFS_START, SINGLE_FILE, checkpoint_files
 from zoo.models.registry import Geometry
+from zoo.models.tied_head import HEAD
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -27,6 +28,9 @@ TOKENIZER_FILES = (
 
 POSITION_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx")
 """What architectures call the longest row that they were made for."""
+
+SMALL_PARAMETERS = 100_000_000
+"""Models below this are small: their memory matters little, and a minute of measuring goes far."""
 
 
 IN_BY_OUT = frozenset({"gpt2", "openai-gpt"})
@@ -47,7 +51,7 @@ def count_parameters(folder: Path) -> int:
     headers = [read_header(file) for file in checkpoint_files(folder)]
     tensors = {name: info for header in headers for name, info in header.tensors.items()}
     if _config(folder).get("tie_word_embeddings"):
-        tensors.pop("lm_head.weight", None)
+        tensors.pop(HEAD, None)
     return sum(math.prod(info.shape) for info in tensors.values())
 
 
@@ -105,11 +109,20 @@ def model_geometry(folder: Path) -> Geometry | None:
     return Geometry(hidden, layers, heads, kv_heads, head_dim, ffn, vocab, tied)
 
 
-def _config(folder: Path) -> dict[str, Any]:
-    """Returns the configuration of the text model; raises InputError where there is none."""
+def read_config(folder: Path) -> dict[str, Any]:
+    """Returns a model folder's config.json.
+
+    Raises:
+        InputError: it is absent or no JSON object.
+    """
     try:
-        config = read_object(folder / "config.json")
+        return read_object(folder / "config.json")
     except FileNotFoundError as error:
         raise InputError(f"no model in '{folder}': expected a 'config.json'") from error
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    """Returns the configuration of the text model; raises InputError where there is none."""
+    config = read_config(folder)
     text_config = config.get("text_config")
     return text_config if isinstance(text_config, dict) else config

@@ -9,10 +9,9 @@ from zoo.gym.config import TrainConfig, load_config
 from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.jobs import Run, open_run, reconcile
 from zoo.models import Resolved, resolve
+from zoo.models.adapters import CONFIG_FILE
 from zoo.models.folder import read_object
 from zoo.models.offline import go_offline
-
-ADAPTER_CONFIG = "adapter_config.json"
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ def find_tuned(*, run: str | None, adapter: str | None, delta: str | None) -> Tu
     if run is not None:
         found = open_run(run)
         result, base = result_of(found), run_config(found).model_name_or_path
-        is_adapter = (result / ADAPTER_CONFIG).is_file()
+        is_adapter = (result / CONFIG_FILE).is_file()
         return Tuned(adapter=result, base=base) if is_adapter else Tuned(folder=result)
     if adapter is not None:
         folder = existing(adapter, "a peft folder")
@@ -95,9 +94,9 @@ def adapter_base(folder: Path) -> str | None:
     Raises:
         InputError: it is no peft folder.
     """
-    path = folder / ADAPTER_CONFIG
+    path = folder / CONFIG_FILE
     if not path.is_file():
-        raise InputError(f"{folder}: expected a peft folder with {ADAPTER_CONFIG}, got none")
+        raise InputError(f"{folder}: expected a peft folder with {CONFIG_FILE}, got none")
     name = read_object(path).get("base_model_name_or_path")
     return name if isinstance(name, str) else None
 

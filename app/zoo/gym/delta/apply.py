@@ -17,11 +17,12 @@ from zoo.gym.delta.file.safetensors import ITEM_BYTES, Entry, write_safetensors
 from zoo.gym.delta.progress import Watch, ignore, passing
 from zoo.gym.delta.reading.adapter import CONFIG
 from zoo.gym.delta.reading.identity import verify_base
-from zoo.gym.delta.reading.weights import is_tied, open_weights, own_tensors, read_config
+from zoo.gym.delta.reading.weights import is_tied, open_weights, own_tensors
 from zoo.gym.delta.rebuild import NAMES, OutType, Rebuild
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_folder, storage_errors
 from zoo.models.checkpoint_files import EXPLICIT_KEY
+from zoo.models.folder import read_config
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,7 +14,6 @@ from zoo.gym.delta.reading.weights import (
     CONSTANTS,
     FLOATS,
     Weights,
-    head_is_copy,
     is_tied,
     own_tensors,
     read_values,
@@ -22,6 +21,7 @@ from zoo.gym.delta.reading.weights import (
     stored_bytes,
 )
 from zoo.gym.errors import InputError
+from zoo.models.tied_head import HEAD, head_is_copy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,7 +66,7 @@ def encode_factors(
 
 def _check_target(adapter: Adapter, base: Weights, name: str, *, tied: bool) -> None:
     where = f"{adapter.weights.source}: {name!r}"
-    if tied and name == "lm_head.weight":
+    if tied and name == HEAD:
         raise InputError(f"{where} is tied to the embedding: a delta cannot change it alone")
     if name not in base.tensors:
         raise InputError(f"{where}: the base {base.source} has no such tensor")
@@ -104,8 +104,8 @@ def weight_names(base: Weights, tuned: Weights) -> list[str]:
         InputError: a tensor is in one of both only, or of another shape.
     """
     tied = is_tied(base)
-    if tied and "lm_head.weight" in tuned.tensors and not head_is_copy(tuned):
-        where = f"{tuned.source}: tensor 'lm_head.weight'"
+    if tied and HEAD in tuned.tensors and not head_is_copy(tuned.tensors):
+        where = f"{tuned.source}: tensor {HEAD!r}"
         raise InputError(f"{where}: expected the embedding, to which the base ties it")
     before, after = own_tensors(base, tied=tied), own_tensors(tuned, tied=tied)
     before = {name for name in before if name in after or not name.endswith(CONSTANTS)}

@@ -22,10 +22,11 @@ from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
 from zoo.gym.delta.reading.adapter import CONFIG, FILE, is_adapter, write_adapter
 from zoo.gym.delta.reading.identity import verify_base
 from zoo.gym.delta.reading.layers import modules_of, transposed
-from zoo.gym.delta.reading.weights import open_weights, read_config
+from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.files import storage_errors
 from zoo.models.checkpoint_files import EXPLICIT_KEY, SINGLE_FILE
+from zoo.models.folder import read_config
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,6 +13,7 @@ from zoo.gym.delta.file.header import Quality, recovered
 from zoo.gym.delta.file.reader import Delta
 from zoo.gym.delta.loadable import Loadable, delta_model, tuned_model
 from zoo.gym.errors import InputError
+from zoo.models.folder import SMALL_PARAMETERS
 
 if TYPE_CHECKING:
     from zoo.backends.base import Backend, Policy
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from zoo.gym.evaluate import Score
 
 
-SMALL_PARAMETERS = 100_000_000
 TOKENS, TOKENS_OF_A_SMALL_MODEL = 8192, 262_144
 """How many tokens are measured: a minute or a few of this machine.
 

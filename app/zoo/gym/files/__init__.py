@@ -21,7 +21,7 @@ from zoo.gym.files.disk import (
     sync_folder,
 )
 from zoo.gym.files.private_names import private_path
-from zoo.gym.files.reading import open_regular, read_small
+from zoo.gym.files.reading import open_regular, read_json_object, read_small
 
 __all__ = [
     "check_new_file",
@@ -33,6 +33,7 @@ __all__ = [
     "open_regular",
     "private",
     "private_path",
+    "read_json_object",
     "read_small",
     "remove_file",
     "settle_inside",

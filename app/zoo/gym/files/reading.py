@@ -1,10 +1,11 @@
 """Reads small regular files of a run or a cache."""
 
 import errno
+import json
 import os
 import stat
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 
 def open_regular(path: Path) -> IO[bytes]:
@@ -36,3 +37,12 @@ def read_small(path: Path, *, most_bytes: int = 16_000_000) -> bytes:
     if len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"larger than {most_bytes} bytes", str(path))
     return content
+
+
+def read_json_object(path: Path) -> dict[str, object] | None:
+    """Returns the JSON object in a small file, or None where there is none that can be read."""
+    try:
+        found: object = json.loads(read_small(path))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return cast("dict[str, object]", found) if isinstance(found, dict) else None

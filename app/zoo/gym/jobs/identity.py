@@ -3,9 +3,8 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import cast
 
-from zoo.gym.files import read_small, write_beside
+from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.processes import Identity
 
 
@@ -16,13 +15,9 @@ def write_identity(path: Path, identity: Identity) -> None:
 
 def read_identity(path: Path) -> Identity | None:
     """Returns the identity in `worker.json`, or None if it is missing or cannot be read."""
-    try:
-        found: object = json.loads(read_small(path))
-    except (OSError, ValueError, RecursionError):
+    fields = read_json_object(path)
+    if fields is None:
         return None
-    if not isinstance(found, dict):
-        return None
-    fields = cast("dict[str, object]", found)
     pid, create_time = fields.get("pid"), fields.get("create_time")
     if type(pid) is not int or not isinstance(create_time, int | float):
         return None

@@ -4,7 +4,6 @@ The worker runs in its own session, reads nothing and prints to `worker.log`; it
 which would block it as soon as nobody reads from the other end.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.gym.errors import GymError
-from zoo.gym.files import private, read_small
+from zoo.gym.files import private, read_json_object
 from zoo.gym.jobs.events import log_end, tail_events
 from zoo.gym.jobs.identity import read_identity, write_identity
 from zoo.gym.jobs.lock import locked
@@ -137,11 +136,8 @@ def _ways_to_detach() -> list[dict[str, Any]]:
 
 def _cwd(run: Run) -> Path:
     """Returns the folder the run was created in: paths in its settings may be relative to it."""
-    try:
-        cwd = Path(json.loads(read_small(run.env_file))["cwd"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return Path.cwd()
-    return cwd if cwd.is_dir() else Path.cwd()
+    told = (read_json_object(run.env_file) or {}).get("cwd")
+    return Path(told) if isinstance(told, str) and Path(told).is_dir() else Path.cwd()
 
 
 def _await_first_event(

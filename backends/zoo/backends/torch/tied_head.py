@@ -6,16 +6,12 @@ nothing: 311 MB of zen-nano's 1.5 GB. A head that differs from the embedding is 
 
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from zoo.backends.torch.compat import reads_slices
-from zoo.core import TensorInfo, read_header
-
-HEAD = "lm_head.weight"
-EMBEDDING = "embed_tokens.weight"
-PIECE_BYTES = 1 << 22
+from zoo.core import read_header
+from zoo.models.tied_head import HEAD, head_is_copy
 
 
 def repeats_head(files: list[Path], config: Any) -> bool:  # noqa: ANN401
@@ -25,20 +21,7 @@ def repeats_head(files: list[Path], config: Any) -> bool:  # noqa: ANN401
     places = {
         name: (file, info) for file in files for name, info in read_header(file).tensors.items()
     }
-    embeddings = [place for name, place in places.items() if name.endswith(EMBEDDING)]
-    if HEAD not in places or len(embeddings) != 1:
-        return False
-    (head, embedding) = places[HEAD], embeddings[0]
-    if (head[1].dtype, head[1].shape) != (embedding[1].dtype, embedding[1].shape):
-        return False
-    return all(a == b for a, b in zip_longest(_pieces(*head), _pieces(*embedding)))
-
-
-def _pieces(path: Path, info: TensorInfo) -> Generator[bytes]:
-    with path.open("rb") as file:
-        file.seek(info.start)
-        for start in range(info.start, info.stop, PIECE_BYTES):
-            yield file.read(min(PIECE_BYTES, info.stop - start))
+    return head_is_copy(places, ("embed_tokens.weight",))
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from zoo.gym.delta.reading.weights import Weights, open_weights, read_config
+from zoo.gym.delta.reading.weights import Weights, open_weights
 from zoo.models.adapters import ALL_LINEAR, WEIGHT, refuse_strays, stored_name, targeted
-from zoo.models.folder import stores_in_by_out
+from zoo.models.folder import read_config, stores_in_by_out
 
 _NUMBER = re.compile(r"\.(\d+)\.")
 

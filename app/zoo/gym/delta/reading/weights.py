@@ -5,7 +5,6 @@ must not become shorter meanwhile, which would end the process: adapters, small 
 are opened once and read instead. bfloat16 travels as uint16.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from zoo.gym.delta.codecs.floats import blocks, from_bf16
 from zoo.gym.delta.codecs.values import Values
 from zoo.gym.errors import InputError, NotAvailableError
+from zoo.models.folder import read_config
+from zoo.models.tied_head import HEAD, head_is_copy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,8 +26,6 @@ FLOATS: "Mapping[str, Literal['f32', 'f16', 'bf16']]" = {"F32": "f32", "F16": "f
 """The types that a delta can be taken of, as safetensors and as zoo.core name them."""
 
 _NUMPY = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
-_EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "embed_in.weight")
-_HEAD = "lm_head.weight"
 CONSTANTS = (".attn.bias", ".attention.bias", ".masked_bias", ".causal_mask")
 """Endings of masks that old checkpoints store and new ones do not."""
 
@@ -146,7 +145,7 @@ def read_float32(weights: Weights, name: str) -> "NDArray[np.float32]":
 def own_tensors(weights: Weights, *, tied: bool) -> set[str]:
     """Returns the names that carry weights of their own: no tied head, no stored constant."""
     names = {name for name in weights.tensors if not name.endswith(_NO_WEIGHT)}
-    return names - {_HEAD} if tied else names
+    return names - {HEAD} if tied else names
 
 
 def is_tied(weights: Weights) -> bool:
@@ -156,20 +155,11 @@ def is_tied(weights: Weights) -> bool:
     says. Without one in the files, or with the same values, the config decides.
     """
     config = read_config(weights.source) if weights.source.is_dir() else {}
-    copy = head_is_copy(weights)
-    if _HEAD in weights.tensors and not copy:
+    copy = head_is_copy(weights.tensors)
+    if HEAD in weights.tensors and not copy:
         return False
     told = config.get("tie_word_embeddings")
     return copy if told is None else bool(told)
-
-
-def head_is_copy(weights: Weights) -> bool:
-    """Says whether a stored head holds the bytes of the embedding."""
-    copies = [name for name in weights.tensors if name.endswith(_EMBEDDINGS)]
-    if _HEAD not in weights.tensors or len(copies) != 1:
-        return False
-    head, embedding = stored_bytes(weights, _HEAD), stored_bytes(weights, copies[0])
-    return same_values(head, embedding)
 
 
 def same_values(first: "NDArray[np.uint8]", second: "NDArray[np.uint8]") -> bool:
@@ -179,21 +169,3 @@ def same_values(first: "NDArray[np.uint8]", second: "NDArray[np.uint8]") -> bool
     return first.size == second.size and all(
         np.array_equal(first[part], second[part]) for part in blocks(first.size)
     )
-
-
-def read_config(folder: Path) -> dict[str, Any]:
-    """Returns the model's config.json.
-
-    Raises:
-        InputError: it is absent or no JSON object.
-    """
-    path = folder / "config.json"
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise InputError(f"{folder}: expected a model folder, got no config.json") from error
-    except ValueError as error:
-        raise InputError(f"{path}: expected JSON, got {error}") from error
-    if not isinstance(config, dict):
-        raise InputError(f"{path}: expected an object, got {type(config).__name__}")
-    return config
