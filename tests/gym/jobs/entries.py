@@ -10,7 +10,7 @@ from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.jobs.control import wait_while_paused
 from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.jobs.run import Run
-from zoo.gym.train.checkpoint import latest_checkpoint, write_checkpoint
+from zoo.gym.train.checkpoint import find_checkpoint, write_checkpoint
 
 FOREVER = 1_000_000
 
@@ -27,12 +27,12 @@ def forever(run: Run) -> Mapping[str, object]:
 
 def five_more(run: Run) -> Mapping[str, object]:
     """Finishes five steps behind the last checkpoint."""
-    return count(run, step_of(latest_checkpoint(run.checkpoints)) + 5)
+    return count(run, step_of(find_checkpoint(run.checkpoints).folder) + 5)
 
 
 def count(run: Run, steps: int) -> Mapping[str, object]:
     run.events.emit("plan", steps=steps)
-    for step in range(step_of(latest_checkpoint(run.checkpoints)) + 1, steps + 1):
+    for step in range(step_of(find_checkpoint(run.checkpoints).folder) + 1, steps + 1):
         run.events.emit("step", step=step, steps=steps, loss=1 / step)
         write_checkpoint(run.checkpoints, step, lambda folder: write_step(folder, step))  # noqa: B023
         leaving = wait_while_paused(run.control, run.events)

@@ -18,7 +18,7 @@ from zoo.gym.jobs.listing import list_runs
 from zoo.gym.jobs.run import Run, create_run, run_folders
 from zoo.gym.jobs.state import has_worker
 from zoo.gym.paths import folders
-from zoo.gym.train.checkpoint import latest_checkpoint
+from zoo.gym.train.checkpoint import find_checkpoint
 
 DEEP = b"[" * 100_000
 Spoil = Callable[[Path], object]
@@ -197,7 +197,7 @@ def test_a_resume_says_behind_which_step_the_run_goes_on(
     follow(run)
     until(lambda: not has_worker(run))
     run.events.emit("end", state="interrupted", exit_code=5)
-    newest = latest_checkpoint(run.checkpoints)
+    newest = find_checkpoint(run.checkpoints).folder
     assert newest is not None
     shutil.rmtree(newest)
     assert resume(run, entry="entries:three").step == 2

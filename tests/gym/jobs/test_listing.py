@@ -1,6 +1,5 @@
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from zoo.gym.jobs import listing
 from zoo.gym.jobs.events import EventReader
 from zoo.gym.jobs.identity import write_identity
-from zoo.gym.jobs.listing import list_runs, reindex
+from zoo.gym.jobs.listing import list_runs
 from zoo.gym.jobs.run import Run, create_run
 from zoo.gym.processes import Identity
 from zoo.gym.store import RunIndex
@@ -80,14 +79,6 @@ def test_an_index_that_is_lost_or_damaged_is_made_anew(run: Run, home: Path, dam
     assert list_runs() == before
     with RunIndex() as opened:
         assert list(opened.rows().values()) == before
-
-
-def test_reindexing_forgets_what_the_index_says(run: Run) -> None:
-    (row,) = list_runs()
-    with RunIndex() as index:
-        index.update([replace(row, state="done", step=99)])
-    assert list_runs()[0].state == "done"
-    assert reindex() == [row] == list_runs()
 
 
 def test_a_deleted_run_leaves_the_list_and_its_number_a_fresh_row(run: Run) -> None:

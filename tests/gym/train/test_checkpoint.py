@@ -12,7 +12,7 @@ import pytest
 from zoo.gym.errors import StorageError
 from zoo.gym.files import atomic
 from zoo.gym.train import checkpoint
-from zoo.gym.train.checkpoint import STAGES, find_checkpoint, latest_checkpoint, write_checkpoint
+from zoo.gym.train.checkpoint import STAGES, find_checkpoint, write_checkpoint
 from zoo.gym.train.manifest import MANIFEST
 
 KILLED_AT = """
@@ -68,7 +68,7 @@ def test_a_checkpoint_is_a_folder_named_by_its_step(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_has_no_checkpoint(tmp_path: Path) -> None:
-    assert latest_checkpoint(tmp_path / "absent") is None
+    assert find_checkpoint(tmp_path / "absent").folder is None
 
 
 def test_two_are_kept_and_older_ones_go(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_of_two_writings_of_a_step_the_later_is_newer(
         return dict.fromkeys(["step-00000001", "step-00000001.old"][::order], 1)
 
     monkeypatch.setattr(checkpoint, "_step_folders", listed)
-    assert content_of(latest_checkpoint(tmp_path)) == "step-00000001"
+    assert content_of(find_checkpoint(tmp_path).folder) == "step-00000001"
 
 
 def test_a_step_can_be_written_again_after_a_kill_left_its_older_writing(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_step_can_be_written_again_after_a_kill_left_its_older_writing(tmp_pat
     with pytest.raises(Killed):
         write_checkpoint(tmp_path, 1, write("second"), hook=kill_at("renamed"))
     write_checkpoint(tmp_path, 1, write("third"))
-    assert content_of(latest_checkpoint(tmp_path)) == "third"
+    assert content_of(find_checkpoint(tmp_path).folder) == "third"
     assert names(tmp_path) == ["latest", "step-00000001"]
 
 
@@ -215,7 +215,7 @@ def test_a_kill_leaves_the_older_or_the_newer_whole(tmp_path: Path, stage: str, 
     write_checkpoint(tmp_path, 1, write("old"))
     with pytest.raises(Killed):
         write_checkpoint(tmp_path, step, write("new"), hook=kill_at(stage))
-    whole = content_of(latest_checkpoint(tmp_path))
+    whole = content_of(find_checkpoint(tmp_path).folder)
     renamed = STAGES.index(stage) >= STAGES.index("renamed")
     pointed = STAGES.index(stage) >= STAGES.index("pointed")
     assert whole == ("new" if pointed or (renamed and step == 1) else "old")
@@ -244,7 +244,7 @@ def test_a_kill_between_the_two_renames_of_a_step_written_again_keeps_the_older(
     monkeypatch.setattr(Path, "rename", killed)
     with pytest.raises(Killed):
         write_checkpoint(tmp_path, 1, write("new"))
-    assert content_of(latest_checkpoint(tmp_path)) == "old"
+    assert content_of(find_checkpoint(tmp_path).folder) == "old"
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -278,7 +278,7 @@ def test_a_failed_writing_leaves_the_last_good_one_and_no_stray(
     with pytest.raises(StorageError if isinstance(error, OSError) else ValueError):
         write_checkpoint(tmp_path, 2, fail)
     assert names(tmp_path) == before
-    assert content_of(latest_checkpoint(tmp_path)) == "good"
+    assert content_of(find_checkpoint(tmp_path).folder) == "good"
 
 
 def test_a_disk_that_fails_at_the_sync_leaves_no_stray(
@@ -319,7 +319,7 @@ def test_a_damaged_newest_is_passed_over_with_a_warning(
 
 def test_a_renamed_folder_is_not_another_steps_checkpoint(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, 1, write("a")).rename(tmp_path / "step-00000009")
-    assert latest_checkpoint(tmp_path) is None
+    assert find_checkpoint(tmp_path).folder is None
 
 
 @pytest.mark.parametrize("pointer", [None, b"", b"step-00000007\n", b"\xff\xfe", b"../..\n"])
@@ -331,13 +331,13 @@ def test_without_a_good_pointer_the_newest_whole_one_is_found(
     (tmp_path / "latest").unlink()
     if pointer is not None:
         (tmp_path / "latest").write_bytes(pointer)
-    assert content_of(latest_checkpoint(tmp_path)) == "2"
+    assert content_of(find_checkpoint(tmp_path).folder) == "2"
 
 
 def test_files_beside_the_listed_ones_do_no_harm(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path, 1, write("a"))
     (folder / ".DS_Store").write_text("x")
-    assert latest_checkpoint(tmp_path) == folder
+    assert find_checkpoint(tmp_path).folder == folder
 
 
 @pytest.mark.parametrize(("step", "keep"), [(-1, 2), (1, 0)])
@@ -353,15 +353,17 @@ def test_one_flipped_bit_anywhere_is_found_or_harmless(tmp_path: Path) -> None:
         flipped = bytearray(whole)
         flipped[chosen.randrange(len(whole))] ^= 1 << chosen.randrange(8)
         path.write_bytes(flipped)
-        assert latest_checkpoint(tmp_path) in ([None] if path.name != MANIFEST else [None, folder])
+        assert find_checkpoint(tmp_path).folder in (
+            [None] if path.name != MANIFEST else [None, folder]
+        )
         path.write_bytes(whole)
-    assert latest_checkpoint(tmp_path) == folder
+    assert find_checkpoint(tmp_path).folder == folder
 
 
 def test_checkpoints_can_be_moved_as_a_folder(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "a", 1, write("x"))
     shutil.move(tmp_path / "a", tmp_path / "b")
-    assert content_of(latest_checkpoint(tmp_path / "b")) == "x"
+    assert content_of(find_checkpoint(tmp_path / "b").folder) == "x"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
@@ -370,4 +372,4 @@ def test_read_only_files_of_a_writer_are_brought_to_the_disk_too(tmp_path: Path)
         (folder / "weights").write_text("a")
         (folder / "weights").chmod(0o444)
 
-    assert write_checkpoint(tmp_path, 1, fill) == latest_checkpoint(tmp_path)
+    assert write_checkpoint(tmp_path, 1, fill) == find_checkpoint(tmp_path).folder

@@ -23,7 +23,6 @@ from zoo.gym.jobs.follow import follow as follow
 from zoo.gym.jobs.follow import watch as watch
 from zoo.gym.jobs.launch import launch as launch
 from zoo.gym.jobs.listing import list_runs as list_runs
-from zoo.gym.jobs.listing import reindex as reindex
 from zoo.gym.jobs.listing import stored_yaml as stored_yaml
 from zoo.gym.jobs.names import rename as rename
 from zoo.gym.jobs.outputs import check_unclaimed as check_unclaimed

@@ -22,18 +22,9 @@ MOST_BYTES = 1_000_000
 
 def list_runs() -> list[RunRow]:
     """Returns every run, newest first; those whose process is gone are marked interrupted."""
-    return _refreshed(reuse=True)
-
-
-def reindex() -> list[RunRow]:
-    """Rebuilds the index from the run folders alone and returns every run, newest first."""
-    return _refreshed(reuse=False)
-
-
-def _refreshed(*, reuse: bool) -> list[RunRow]:
     with RunIndex() as index:
         known = index.rows()
-        rows = [_row(run, known.get(run.id) if reuse else None) for run in run_folders()]
+        rows = [_row(run, known.get(run.id)) for run in run_folders()]
         changed = [row for row in rows if row != known.get(row.id)]
         gone = known.keys() - {row.id for row in rows}
         if changed or gone:

@@ -101,11 +101,6 @@ def folder_name(step: int) -> str:
     return f"step-{step:08d}"
 
 
-def latest_checkpoint(checkpoints: Path) -> Path | None:
-    """Returns the newest checkpoint whose every byte is as written, or None."""
-    return find_checkpoint(checkpoints).folder
-
-
 def newest_step(checkpoints: Path) -> int:
     """Returns the step of the checkpoint that comes first, unread; 0 where there is none."""
     return next((step for _, step in _candidates(checkpoints)), 0)
