@@ -22,13 +22,11 @@ def measured(given: argparse.Namespace) -> dict[str, object]:
     import torch
 
     from zoo.backends import load_backend
-    from zoo.backends.base import Sampling
+    from zoo.backends.base import LoadSpec, Sampling
     from zoo.backends.torch import memory
-    from zoo.backends.torch.load import pick_dtype
-    from zoo.models import checkpoint_files
 
     torch.set_num_threads(given.threads)
-    policy = load_backend("cpu").load(given.folder, dtype=given.dtype)
+    policy = load_backend("cpu").load(given.folder, LoadSpec(dtype=given.dtype))
     prompt = token_ids(given.prompt, vocabulary_of(given.folder))[0].tolist()
 
     def seconds(tokens: int) -> float:
@@ -39,7 +37,7 @@ def measured(given: argparse.Namespace) -> dict[str, object]:
     seconds(1)
     found = [seconds(given.tokens + 1) - seconds(1) for _ in range(ROUNDS)]
     return {
-        "dtype": pick_dtype(checkpoint_files(given.folder), given.dtype, full=False, device="cpu"),
+        "dtype": load_backend("cpu").choose_precision(given.folder, given.dtype).dtype,
         "tokens_per_cpu_s": given.tokens / min(found),
         "peak_host_bytes": memory.peak().peak_host_bytes,
         "answer": policy.generate([prompt], Sampling(max_new_tokens=4), keys=[0])[0].ids,

@@ -37,13 +37,15 @@ def ours(folder: Path, given: argparse.Namespace) -> Callable[[], float]:
     import numpy as np
 
     from zoo.backends import load_backend
-    from zoo.backends.base import Batch, LoraSpec
+    from zoo.backends.base import Batch, LoadSpec, LoraSpec
     from zoo.gym.objectives.sft import WINDOW_TOKENS, SupervisedLoss
 
-    train = "full" if given.method == "full" else LoraSpec(RANK, float(ALPHA))
-    policy = load_backend(given.device).load(
-        folder, train=train, gradient_checkpointing=True, dtype=given.dtype
+    spec = LoadSpec(
+        train="full" if given.method == "full" else LoraSpec(RANK, float(ALPHA)),
+        gradient_checkpointing=True,
+        dtype=given.dtype,
     )
+    policy = load_backend(given.device).load(folder, spec)
     ids_BT = token_ids(given.tokens, vocabulary_of(folder))
     mask_BT = np.ones_like(ids_BT, dtype=np.bool_)
     mask_BT[:, 0] = False

@@ -47,3 +47,13 @@ def untied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def teacher_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny(tmp_path_factory.mktemp("teacher"), tied=False, seed=5)
+
+
+@pytest.fixture
+def stored_bf16(tied: Path, tmp_path: Path) -> Path:
+    """The tiny model rounded to bf16, as every model of the hub is stored."""
+    from zoo.backends.torch.load import load_model
+
+    model: Any = load_model(tied, dtype="bf16")
+    model.save_pretrained(tmp_path / "bf16")
+    return tmp_path / "bf16"

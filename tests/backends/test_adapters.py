@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from tests.backends import reference
 from zoo.backends import load_backend
-from zoo.backends.base import LoraSpec, Sampling, Stat
+from zoo.backends.base import LoadSpec, LoraSpec, Sampling, Stat
 from zoo.backends.torch.quiet import quiet
 from zoo.core.errors import InputError
 
@@ -90,7 +90,7 @@ def test_an_adapter_that_is_taken_acts_as_plain_peft_says(
     kind: str, untied: Path, tmp_path: Path
 ) -> None:
     plain = write(untied, tmp_path, TAKEN[kind]())
-    policy = load_backend("cpu").load(untied, adapter=tmp_path)
+    policy = load_backend("cpu").load(untied, LoadSpec(adapter=tmp_path))
     batch = reference.example_batch()
     with torch.no_grad():
         logits = plain(input_ids=torch.from_numpy(batch.ids_BT)).logits[:, :-1]
@@ -109,12 +109,12 @@ def test_an_adapter_that_acts_on_prompts_is_refused(
     make, said = REFUSED[kind]
     write(untied, tmp_path, make())
     with pytest.raises(InputError, match=said):
-        load_backend("cpu").load(untied, adapter=tmp_path)
+        load_backend("cpu").load(untied, LoadSpec(adapter=tmp_path))
 
 
 @pytest.fixture
 def lora(tied: Path, tmp_path: Path) -> Path:
-    policy = load_backend("cpu").load(tied, train=LoraSpec(rank=4, alpha=8.0))
+    policy = load_backend("cpu").load(tied, LoadSpec(train=LoraSpec(rank=4, alpha=8.0)))
     policy.save_result(tmp_path, base=str(tied))
     return tmp_path
 
@@ -139,7 +139,7 @@ def test_tensors_that_the_config_leaves_out_are_refused(
 ) -> None:
     change(lora, **settings)
     with pytest.raises(InputError, match=r"tensors have no place by adapter_config\.json"):
-        load_backend("cpu").load(tied, adapter=lora)
+        load_backend("cpu").load(tied, LoadSpec(adapter=lora))
 
 
 def test_a_tensor_that_the_config_asks_for_is_not_made_up(lora: Path, tied: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_tensor_that_the_config_asks_for_is_not_made_up(lora: Path, tied: Path
     tensors.pop("base_model.model.model.layers.1.mlp.up_proj.lora_B.weight")
     save_file(tensors, lora / WEIGHTS)
     with pytest.raises(InputError, match=r"1 tensors are missing that adapter_config\.json asks"):
-        load_backend("cpu").load(tied, adapter=lora)
+        load_backend("cpu").load(tied, LoadSpec(adapter=lora))
 
 
 RUNAWAY = r"([\w.]+)+!"
@@ -170,4 +170,4 @@ def test_an_expression_that_runs_away_is_refused(
     monkeypatch.setattr("zoo.models.patterns.LIMIT_S", 0.3)
     change(lora, **settings)
     with pytest.raises(InputError, match="expected an expression that is matched in"):
-        load_backend("cpu").load(tied, adapter=lora)
+        load_backend("cpu").load(tied, LoadSpec(adapter=lora))

@@ -6,7 +6,7 @@ An engine joins by appearing in `ENGINES`; nothing else here changes.
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ from tests.backends.objectives_for_tests import (
     TestObjective,
 )
 from zoo.backends import ENGINES, load_backend
-from zoo.backends.base import Batch, LoraSpec, Policy, Sampling, Stat
+from zoo.backends.base import Batch, LoadSpec, LoraSpec, Policy, Sampling, Stat
 from zoo.backends.detect import probe
 from zoo.core.errors import InputError
 from zoo.gym.train.accumulate import accumulate_window
@@ -45,12 +45,12 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 def policies(
-    engine: str, folder: Path, train: LoraSpec | str, *, value_head: bool = False
+    engine: str, folder: Path, train: LoraSpec | Literal["full"], *, value_head: bool = False
 ) -> Iterator[Policy]:
     """The engine's policy and the reference's, with the same adapter values."""
     for name in (engine, "cpu"):
         policy = load_backend(name).load(
-            folder, train=train, dtype="f32", value_head=value_head, seed=1
+            folder, LoadSpec(train=train, dtype="f32", value_head=value_head, seed=1)
         )
         random = np.random.default_rng(7)
         moved = {
@@ -76,7 +76,7 @@ def test_loss_and_gradient_equal_full_logits(
     engine: str,
     model: str,
     objective: TestObjective,
-    train: LoraSpec | str,
+    train: LoraSpec | Literal["full"],
 ) -> None:
     folder = request.getfixturevalue(model)
     mine, plain = policies(engine, folder, train, value_head=Stat.VALUES in objective.needs)
@@ -88,9 +88,9 @@ def test_loss_and_gradient_equal_full_logits(
 
 def test_recomputing_activations_changes_no_gradient(engine: str, tied: Path) -> None:
     batch, gradients = reference.example_batch(), []
-    options: dict[str, Any] = {"train": "full", "dtype": "f32", "seed": 1}
     for again in (False, True):
-        policy = load_backend(engine).load(tied, gradient_checkpointing=again, **options)
+        spec = LoadSpec(train="full", dtype="f32", seed=1, gradient_checkpointing=again)
+        policy = load_backend(engine).load(tied, spec)
         policy.accumulate(SFT, batch, key=0)
         gradients.append(dict(policy.gradients()))
     assert reference.relative_error(*gradients) < TOLERANCE
@@ -113,7 +113,7 @@ def test_a_head_with_an_adapter_learns_as_full_logits_say(
 def test_a_name_that_no_layer_has_is_refused(engine: str, untied: Path, other: str) -> None:
     spec = LoraSpec(rank=4, alpha=8.0, targets=("q_proj", other))
     with pytest.raises(InputError, match=f"names that layers end with, got '{other}'"):
-        load_backend(engine).load(untied, train=spec)
+        load_backend(engine).load(untied, LoadSpec(train=spec))
 
 
 def test_distillation_follows_the_teacher(engine: str, untied: Path, teacher_folder: Path) -> None:
@@ -190,12 +190,56 @@ def test_scoring_with_a_key_leaves_no_dropout_behind(engine: str, tied: Path) ->
     np.testing.assert_array_equal(mine.score(batch, needs)[Stat.LOGPROBS], before)
 
 
+def test_the_reference_of_full_training_is_the_model_as_it_was(engine: str, tied: Path) -> None:
+    batch, needs = reference.example_batch(), frozenset({Stat.LOGPROBS})
+    policy = load_backend(engine).load(tied, LoadSpec(train="full", dtype="f32"))
+    before = policy.score(batch, needs)[Stat.LOGPROBS]
+    step(policy, batch, 2)
+    with policy.reference() as base:
+        np.testing.assert_allclose(base.score(batch, needs)[Stat.LOGPROBS], before, atol=1e-5)
+    assert np.abs(policy.score(batch, needs)[Stat.LOGPROBS] - before).max() > 1e-3
+
+
+def test_a_policy_for_inference_has_no_reference(engine: str, tied: Path) -> None:
+    policy = load_backend(engine).load(tied)
+    with pytest.raises(InputError, match="got one for inference"), policy.reference():
+        pass
+
+
+def test_a_teacher_may_read_another_prompt(engine: str, tied: Path) -> None:
+    """Two more tokens in front of the teacher's rows; the learned tokens are the same."""
+    policy, _ = policies(engine, tied, LORA)
+    batch, needs = reference.example_batch(), frozenset({Stat.REVERSE_KL})
+    front = np.full((len(batch.ids_BT), 2), 7)
+    longer = Batch(
+        np.concatenate([front, batch.ids_BT], 1),
+        batch.lengths_B + 2,
+        np.concatenate([front < 0, batch.loss_mask_BT], 1),
+    )
+    with policy.reference() as base:
+        own = policy.score(batch, needs, teacher=base)[Stat.REVERSE_KL]
+        told = replace(batch, teacher=longer)
+        other = policy.score(told, needs, teacher=base)[Stat.REVERSE_KL]
+        wrong = replace(batch, teacher=replace(longer, ids_BT=longer.ids_BT + 1))
+        with pytest.raises(ValueError, match="expected the same learned tokens"):
+            policy.score(wrong, needs, teacher=base)
+    assert own.shape == other.shape
+    assert np.abs(own - other).max() > 1e-4
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_the_kernel_of_attention_is_the_one_named(tied: Path, attention: Any) -> None:
+    policy = as_reference(load_backend("cpu").load(tied, LoadSpec(attention=attention)))
+    model: Any = policy.module.model
+    assert model.config._attn_implementation == attention
+
+
 def test_an_error_in_the_reference_leaves_a_frozen_adapter_frozen(
     engine: str, tied: Path, tmp_path: Path
 ) -> None:
     """peft switches the gradients of every adapter on when its block ends."""
-    load_backend(engine).load(tied, train=LORA).save_result(tmp_path, base="tied")
-    policy = as_reference(load_backend(engine).load(tied, adapter=tmp_path))
+    load_backend(engine).load(tied, LoadSpec(train=LORA)).save_result(tmp_path, base="tied")
+    policy = as_reference(load_backend(engine).load(tied, LoadSpec(adapter=tmp_path)))
     with policy.reference() as base, pytest.raises(ValueError, match="no empty prompt"):
         base.generate([[]], Sampling(max_new_tokens=1), keys=[1])
     assert not any(p.requires_grad for p in policy.module.parameters())
@@ -262,14 +306,14 @@ def test_a_gradient_that_is_no_number_changes_nothing(engine: str, tied: Path) -
 
 @pytest.mark.parametrize("train", [LORA, "full"], ids=["lora", "full"])
 def test_a_restored_policy_goes_on_bit_for_bit(
-    engine: str, tied: Path, tmp_path: Path, train: LoraSpec | str
+    engine: str, tied: Path, tmp_path: Path, train: LoraSpec | Literal["full"]
 ) -> None:
     batch = reference.example_batch()
-    kept = load_backend(engine).load(tied, train=train, seed=3)
+    kept = load_backend(engine).load(tied, LoadSpec(train=train, seed=3))
     step(kept, batch, 1)
     kept.save_checkpoint(tmp_path)
     step(kept, batch, 2)
-    resumed = load_backend(engine).load(tied, train=train, seed=99)
+    resumed = load_backend(engine).load(tied, LoadSpec(train=train, seed=99))
     resumed.load_checkpoint(tmp_path)
     step(resumed, batch, 2)
     for (name, mine), (other, theirs) in zip(kept.trained(), resumed.trained(), strict=True):
@@ -282,10 +326,10 @@ def test_a_restored_policy_goes_on_bit_for_bit(
 def test_optimizer_state_of_other_weights_is_refused(
     engine: str, tied: Path, tmp_path: Path
 ) -> None:
-    kept = load_backend(engine).load(tied, train=LORA)
+    kept = load_backend(engine).load(tied, LoadSpec(train=LORA))
     step(kept, reference.example_batch(), 1)
     kept.save_checkpoint(tmp_path)
-    other = load_backend(engine).load(tied, train=LoraSpec(4, 8.0, targets=("q_proj",)))
+    other = load_backend(engine).load(tied, LoadSpec(train=LoraSpec(4, 8.0, targets=("q_proj",))))
     with pytest.raises(InputError, match="in only one of the checkpoint and this policy"):
         other.load_checkpoint(tmp_path)
 
@@ -296,7 +340,7 @@ def test_full_training_mixes_types_where_a_gpu_can_unless_told_f32(
     monkeypatch.setattr(torch_backend, "mixes", lambda device: device == "cpu")
     batch, losses, mixed = reference.example_batch(), {}, {}
     for dtype in ("auto", "f32"):
-        policy = as_reference(load_backend("cpu").load(tied, train="full", dtype=dtype))
+        policy = as_reference(load_backend("cpu").load(tied, LoadSpec(train="full", dtype=dtype)))
         mixed[dtype] = policy.module.autocast
         losses[dtype] = policy.accumulate(SFT, batch, key=0)["loss"]
     assert mixed == {"auto": True, "f32": False}
@@ -308,11 +352,11 @@ def test_a_policy_that_mixes_types_samples_with_the_logprobs_that_it_scores(
     tied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch_backend, "mixes", lambda device: device == "cpu")
-    policy = load_backend("cpu").load(tied, train="full")
+    policy = load_backend("cpu").load(tied, LoadSpec(train="full"))
     (answer,) = policy.generate([[5, 6, 7]], Sampling(max_new_tokens=8), keys=[0])
     ids, mask = np.array([[5, 6, 7, *answer.ids]]), np.array([[False] * 3 + [True] * 8])
     scores = policy.score(Batch(ids, np.array([11]), mask), frozenset({Stat.LOGPROBS}))
-    plain = load_backend("cpu").load(tied, train="full", dtype="f32")
+    plain = load_backend("cpu").load(tied, LoadSpec(train="full", dtype="f32"))
     exact = plain.score(Batch(ids, np.array([11]), mask), frozenset({Stat.LOGPROBS}))
     apart = np.abs(scores[Stat.LOGPROBS][0, 3:] - answer.logprobs).max()
     mixing = np.abs(scores[Stat.LOGPROBS] - exact[Stat.LOGPROBS]).max()
@@ -322,7 +366,7 @@ def test_a_policy_that_mixes_types_samples_with_the_logprobs_that_it_scores(
 
 def test_an_adapter_beside_training_is_refused(engine: str, tied: Path) -> None:
     with pytest.raises(InputError, match="adapter: expected none where something is trained"):
-        load_backend(engine).load(tied, train=LORA, adapter=Path("some"))
+        load_backend(engine).load(tied, LoadSpec(train=LORA, adapter=Path("some")))
 
 
 def step(policy: Policy, batch: Batch, key: int) -> None:

@@ -12,6 +12,7 @@ from tests.backends import reference
 from tests.backends.ddp_worker import METHODS
 from tests.backends.objectives_for_tests import GRPO
 from zoo.backends import load_backend
+from zoo.backends.base import LoadSpec
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,6 +33,6 @@ def test_two_processes_gather_the_gradient_of_one(tied: Path, tmp_path: Path, me
         subprocess.Popen([*command, str(rank), port, str(out)], cwd=ROOT) for rank in range(2)
     ]
     assert [worker.wait(timeout=240) for worker in workers] == [0, 0]
-    alone = load_backend("cpu").load(tied, train=METHODS[method], seed=1)
+    alone = load_backend("cpu").load(tied, LoadSpec(train=METHODS[method], seed=1))
     alone.accumulate(GRPO, reference.example_batch(rows=8), key=0)
     assert reference.relative_error(dict(np.load(out)), dict(alone.gradients())) < 1e-6

@@ -8,7 +8,7 @@ import pytest
 
 from tests.backends.families import write_family
 from zoo.backends import load_backend
-from zoo.backends.base import Batch, LoraSpec, Sampling, Stat
+from zoo.backends.base import Batch, LoadSpec, LoraSpec, Sampling, Stat
 from zoo.backends.torch.adapter import add_lora
 from zoo.backends.torch.load import load_model
 from zoo.backends.torch.loss import LossModule
@@ -22,7 +22,7 @@ LORA = LoraSpec(rank=4, alpha=8.0)
 def test_a_family_learns_with_lora_on_all_linear_layers(family: str, tmp_path: Path) -> None:
     """Llama 4 gives itself for its decoder; it and Phimoe have routers that are linear layers."""
     folder = write_family(tmp_path, family)
-    policy = load_backend("cpu").load(folder, train=LORA)
+    policy = load_backend("cpu").load(folder, LoadSpec(train=LORA))
     ids = np.arange(10, 22)[None]
     batch = Batch(ids, np.array([12]), np.arange(12)[None] > 0)
     scores = policy.score(batch, frozenset({Stat.LOGPROBS}))[Stat.LOGPROBS]
@@ -34,7 +34,7 @@ def test_a_family_learns_with_lora_on_all_linear_layers(family: str, tmp_path: P
 def test_a_router_that_is_named_for_lora_is_refused_in_a_sentence(tmp_path: Path) -> None:
     folder = write_family(tmp_path, "phimoe")
     with pytest.raises(InputError, match="adapter cannot be used on PhimoeForCausalLM"):
-        load_backend("cpu").load(folder, train=LoraSpec(4, 8.0, targets=("router",)))
+        load_backend("cpu").load(folder, LoadSpec(train=LoraSpec(4, 8.0, targets=("router",))))
 
 
 @pytest.mark.parametrize("family", ["bert", "modernbert-decoder"])
@@ -74,7 +74,7 @@ def test_an_adapter_that_no_delta_carries_is_told_before_it_is_trained(
 ) -> None:
     folder = write_family(tmp_path, family)
     with pytest.warns(GymWarning, match=f"no delta can be made of this adapter: it trains {what}"):
-        load_backend("cpu").load(folder, train=LoraSpec(4, 8.0, targets=targets))
+        load_backend("cpu").load(folder, LoadSpec(train=LoraSpec(4, 8.0, targets=targets)))
 
 
 def test_layers_that_the_files_call_otherwise_are_told_before_they_are_trained(
@@ -83,13 +83,13 @@ def test_layers_that_the_files_call_otherwise_are_told_before_they_are_trained(
     """transformers renames what old checkpoints hold; deltas go by the names in the files."""
     folder = write_family(tmp_path, "gpt2")
     with pytest.warns(GymWarning, match="attn.c_attn', which the model's files store"):
-        add_lora(load_model(folder, dtype="f32", full=False), LORA, seed=0, stored={"other"})
+        add_lora(load_model(folder, dtype="f32"), LORA, seed=0, stored={"other"})
 
 
 def test_lora_on_all_layers_leaves_those_out_that_a_state_space_model_reads_itself(
     tmp_path: Path,
 ) -> None:
-    policy = load_backend("cpu").load(write_family(tmp_path, "mamba"), train=LORA)
+    policy = load_backend("cpu").load(write_family(tmp_path, "mamba"), LoadSpec(train=LORA))
     names = [name for name, _ in policy.trained()]
     assert names
     assert not any("out_proj" in name or "dt_proj" in name for name in names)
@@ -102,7 +102,7 @@ def test_an_adapter_that_peft_cannot_read_back_is_refused_before_it_is_trained(
     folder = write_family(tmp_path, "laguna")
     named = LoraSpec(rank=4, targets=("gate_proj",))
     with pytest.raises(InputError, match="peft cannot read back an adapter on LagunaForCausalLM"):
-        load_backend("cpu").load(folder, train=named)
+        load_backend("cpu").load(folder, LoadSpec(train=named))
 
 
 def test_a_model_that_cannot_be_sampled_says_so(

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from zoo.backends import load_backend
-from zoo.backends.base import LoraSpec
+from zoo.backends.base import LoadSpec, LoraSpec
 from zoo.backends.torch.load import load_model, read_config
 from zoo.backends.torch.tied_head import repeats_head
 from zoo.core.errors import GymWarning, InputError, NotAvailableError
@@ -42,7 +42,7 @@ def rewrite(folder: Path, name: str, value: torch.Tensor | None) -> None:
 
 
 def logits(folder: Path) -> torch.Tensor:
-    model = load_model(folder, dtype="f32", full=False)
+    model = load_model(folder, dtype="f32")
     with torch.no_grad():
         found: torch.Tensor = model(torch.arange(12)[None]).logits
     return found
@@ -161,7 +161,7 @@ def test_an_output_layer_that_changes_its_logits_unknown_to_us_is_refused(
 
 def put_stray_adapter(folder: Path) -> None:
     """As a training library leaves it that saves an adapter into the folder of its base."""
-    policy = load_backend("cpu").load(folder, train=LoraSpec(rank=4, alpha=8.0))
+    policy = load_backend("cpu").load(folder, LoadSpec(train=LoraSpec(rank=4, alpha=8.0)))
     policy.load_trained({name: np.full_like(v, 0.1) for name, v in policy.trained()})
     policy.save_result(folder, base=str(folder))
 
@@ -178,7 +178,7 @@ def test_an_adapter_in_a_model_folder_is_told_and_not_put_on(
     with pytest.warns(GymWarning, match=r"adapter_config\.json in this model's folder is not used"):
         policy = load_backend("cpu").load(folder)
     assert torch.equal(logits(folder), plain)
-    asked = load_backend("cpu").load(folder, adapter=folder)  # without a warning
+    asked = load_backend("cpu").load(folder, LoadSpec(adapter=folder))  # without a warning
     assert asked.parameter_count() == policy.parameter_count()
 
 
@@ -187,8 +187,8 @@ def test_a_router_s_own_loss_is_told_in_training(untied: Path, tmp_path: Path) -
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"output_router_logits": True}))
     with pytest.warns(GymWarning, match="output_router_logits.: it is not part of this training"):
-        load_backend("cpu").load(folder, train="full", dtype="f32")
-    load_backend("cpu").load(folder, dtype="f32")  # warnings are errors here
+        load_backend("cpu").load(folder, LoadSpec(train="full", dtype="f32"))
+    load_backend("cpu").load(folder, LoadSpec(dtype="f32"))  # warnings are errors here
 
 
 @pytest.mark.filterwarnings("ignore:.*is not used:zoo.core.errors.GymWarning")
@@ -196,7 +196,7 @@ def test_full_training_beside_a_stray_adapter_keeps_its_weights(
     folder: Path, tmp_path: Path
 ) -> None:
     put_stray_adapter(folder)
-    policy = load_backend("cpu").load(folder, train="full")
+    policy = load_backend("cpu").load(folder, LoadSpec(train="full"))
     policy.load_trained({name: value + 1 for name, value in policy.trained()})
     policy.save_result(tmp_path / "result", base=str(folder))
     found = load_file(tmp_path / "result" / WEIGHTS)[Q_PROJ]
@@ -259,4 +259,4 @@ def test_the_files_of_a_folder_are_those_that_transformers_loads(folder: Path, l
 def test_a_second_set_of_weights_is_told_as_the_model_is_loaded(folder: Path) -> None:
     (folder / "model.safetensors.index.json").write_text("{}")
     with pytest.warns(GymWarning, match="two sets of weights"):
-        load_model(folder, dtype="f32", full=False)
+        load_model(folder, dtype="f32")

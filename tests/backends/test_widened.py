@@ -10,25 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from zoo.backends import load_backend
-from zoo.backends.base import Batch, LoraSpec, Policy, Sampling, Stat
-from zoo.backends.torch import load, widened
-from zoo.backends.torch.load import WIDENED, choose_dtype, load_model, pick_dtype
+from zoo.backends.base import Batch, LoadSpec, LoraSpec, Policy, Sampling, Stat
+from zoo.backends.torch import dtypes, widened
+from zoo.backends.torch.dtypes import WIDENED, choose_precision
+from zoo.backends.torch.load import load_model
 from zoo.backends.torch.products import ProductSpeeds, measure_products
 from zoo.backends.torch.widened import WidenedLinear, blocks, widen, widened_product
 from zoo.core.errors import GymWarning
 from zoo.gym.objectives.sft import WINDOW_TOKENS, SupervisedLoss
-from zoo.models import checkpoint_files
 
 FAST = ProductSpeeds(f32_s=1.0, bf16_s=0.5, widened_s=1.0)
 SLOW = ProductSpeeds(f32_s=1.0, bf16_s=40.0, widened_s=1.1)
-
-
-@pytest.fixture
-def stored_bf16(tied: Path, tmp_path: Path) -> Path:
-    """The tiny model rounded to bf16, as every model of the hub is stored."""
-    model: Any = load_model(tied, dtype="bf16", full=False)
-    model.save_pretrained(tmp_path / "bf16")
-    return tmp_path / "bf16"
 
 
 def batch() -> Batch:
@@ -86,7 +78,7 @@ def test_threads_do_not_share_a_buffer() -> None:
 
 
 def test_only_layers_that_are_widened_keep_16_bits(stored_bf16: Path) -> None:
-    model = load_model(stored_bf16, dtype=WIDENED, full=False)
+    model = load_model(stored_bf16, dtype=WIDENED)
     narrow = {name for name, p in model.named_parameters() if p.dtype is torch.bfloat16}
     assert len(narrow) == 1 + 2 * 7  # the embedding; 7 linear layers in 2 blocks
     assert all(name.endswith(("proj.weight", "embed_tokens.weight")) for name in narrow)
@@ -122,9 +114,9 @@ def test_a_model_that_multiplies_a_weight_outside_of_its_layer_gets_float32(tmp_
     shape: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "vocab_size": 64}
     MambaForCausalLM(MambaConfig(**shape)).bfloat16().save_pretrained(tmp_path)
     with pytest.warns(GymWarning, match="outside of their layers"):
-        model = load_model(tmp_path, dtype=WIDENED, full=False)
+        model = load_model(tmp_path, dtype=WIDENED)
     assert {p.dtype for p in model.parameters()} == {torch.float32}
-    expected = load_model(tmp_path, dtype="f32", full=False)(torch.arange(5)[None]).logits
+    expected = load_model(tmp_path, dtype="f32")(torch.arange(5)[None]).logits
     torch.testing.assert_close(model(torch.arange(5)[None]).logits, expected)
 
 
@@ -148,7 +140,8 @@ def test_gradients_are_those_of_float32_weights(stored_bf16: Path, again: bool) 
     found = []
     for dtype in ("f32", WIDENED):
         policy = load_backend("cpu").load(
-            stored_bf16, train=LoraSpec(4, 8.0), dtype=dtype, gradient_checkpointing=again, seed=1
+            stored_bf16,
+            LoadSpec(train=LoraSpec(4, 8.0), dtype=dtype, gradient_checkpointing=again, seed=1),
         )
         policy.load_trained(anywhere(policy))  # B starts at zero, where A has no gradient
         loss = policy.accumulate(SupervisedLoss(), batch(), key=1)["loss"]
@@ -162,7 +155,9 @@ def test_gradients_are_those_of_float32_weights(stored_bf16: Path, again: bool) 
 
 
 def test_scores_and_answers_are_those_of_float32_weights(stored_bf16: Path) -> None:
-    plain, ours = (load_backend("cpu").load(stored_bf16, dtype=name) for name in ("f32", WIDENED))
+    plain, ours = (
+        load_backend("cpu").load(stored_bf16, LoadSpec(dtype=name)) for name in ("f32", WIDENED)
+    )
     needs = frozenset({Stat.LOGPROBS, Stat.ENTROPY})
     for stat, expected in plain.score(batch(), needs).items():
         np.testing.assert_allclose(ours.score(batch(), needs)[stat], expected, atol=1e-4)
@@ -182,15 +177,15 @@ def test_auto_takes_what_the_processor_multiplies_well(
     speeds: ProductSpeeds,
     expected: str,
 ) -> None:
-    monkeypatch.setattr(load, "SMALL_PARAMETERS", 0)
-    assert choose_dtype(checkpoint_files(stored_bf16), device, lambda: speeds).dtype == expected
+    monkeypatch.setattr(dtypes, "SMALL_PARAMETERS", 0)
+    assert choose_precision(stored_bf16, device, lambda: speeds).dtype == expected
 
 
 def test_float16_is_widened_as_it_is(tied: Path, tmp_path: Path) -> None:
-    wide: Any = load_model(tied, dtype="f32", full=False)
+    wide: Any = load_model(tied, dtype="f32")
     wide.half().save_pretrained(tmp_path / "half")
-    model = load_model(tmp_path / "half", dtype=WIDENED, full=False)
-    expected = load_model(tmp_path / "half", dtype="f32", full=False)
+    model = load_model(tmp_path / "half", dtype=WIDENED)
+    expected = load_model(tmp_path / "half", dtype="f32")
     for name, weight in expected.named_parameters():
         assert torch.equal(model.get_parameter(name).float(), weight), name
 
@@ -198,21 +193,21 @@ def test_float16_is_widened_as_it_is(tied: Path, tmp_path: Path) -> None:
 def test_rounding_to_bf16_is_said(
     tied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load, "SMALL_PARAMETERS", 0)
-    wide: Any = load_model(tied, dtype="f32", full=False)
+    monkeypatch.setattr(dtypes, "SMALL_PARAMETERS", 0)
+    wide: Any = load_model(tied, dtype="f32")
     wide.half().save_pretrained(tmp_path / "half")
-    files = checkpoint_files(tmp_path / "half")
-    assert "rounded from float16" in choose_dtype(files, "cpu", lambda: FAST).reason
-    assert "rounded" not in choose_dtype(files, "cpu", lambda: SLOW).reason
+    half = tmp_path / "half"
+    assert "rounded from float16" in choose_precision(half, "cpu", lambda: FAST).reason
+    assert "rounded" not in choose_precision(half, "cpu", lambda: SLOW).reason
 
 
 def test_full_weights_are_float32_whatever_the_processor(stored_bf16: Path) -> None:
-    assert pick_dtype(checkpoint_files(stored_bf16), "auto", full=True, device="cpu") == "f32"
+    assert choose_precision(stored_bf16, "cpu", lambda: FAST, full=True).dtype == "f32"
 
 
 def test_weights_stored_in_float32_stay_so(untied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "SMALL_PARAMETERS", 0)
-    assert choose_dtype(checkpoint_files(untied), "cpu", lambda: SLOW).dtype == "f32"
+    monkeypatch.setattr(dtypes, "SMALL_PARAMETERS", 0)
+    assert choose_precision(untied, "cpu", lambda: SLOW).dtype == "f32"
 
 
 def test_a_measurement_takes_every_way_and_leaves_the_threads() -> None:

@@ -29,7 +29,7 @@ from tests.breadth.numbers import (
     train,
 )
 from zoo.backends import load_backend
-from zoo.backends.base import LoraSpec, Sampling
+from zoo.backends.base import LoadSpec, LoraSpec, Sampling
 from zoo.core.errors import GymError
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta.apply import apply_delta
@@ -142,7 +142,7 @@ class Family:
 
     def trains_lora(self) -> None:
         spec = LoraSpec(rank=4, alpha=8.0)
-        policy: Any = load_backend("cpu").load(self.base, train=spec, seed=1)
+        policy: Any = load_backend("cpu").load(self.base, LoadSpec(train=spec, seed=1))
         frozen = {
             name: value.detach().clone()
             for name, value in policy.module.model.named_parameters()
@@ -161,7 +161,7 @@ class Family:
         close(self.after_lora, logprobs(self.plain_peft(), self.rows), "plain peft")
 
     def trains_full(self) -> None:
-        policy: Any = load_backend("cpu").load(self.base, train="full", seed=1)
+        policy: Any = load_backend("cpu").load(self.base, LoadSpec(train="full", seed=1))
         train(policy, self.rows, lr=1e-3)
         policy.save_result(self.full, base=str(self.base))
         after = scores(policy, self.rows)
@@ -236,7 +236,7 @@ class Family:
 
     def chatted(self, file: Path) -> list[Any]:
         with delta_model(load_delta(file), self.base) as model:
-            policy: Any = load_backend("cpu").load(model.folder, adapter=model.adapter)
+            policy: Any = load_backend("cpu").load(model.folder, LoadSpec(adapter=model.adapter))
         return scores(policy, self.rows)
 
 

@@ -160,11 +160,11 @@ def test_a_full_disk_leaves_nothing_half_written(
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An adapter of zen-pico as the backend writes it."""
     from zoo.backends import load_backend
-    from zoo.backends.base import LoraSpec
+    from zoo.backends.base import LoadSpec, LoraSpec
     from zoo.models import resolve
 
     folder = tmp_path_factory.mktemp("trained") / "adapter"
-    policy = load_backend("cpu").load(resolve("zen-pico").folder, train=LoraSpec(rank=2))
+    policy = load_backend("cpu").load(resolve("zen-pico").folder, LoadSpec(train=LoraSpec(rank=2)))
     policy.save_result(folder, base="zen-pico")
     return folder
 

@@ -185,6 +185,7 @@ def test_nothing_of_a_checkpoint_stays_mapped_behind_a_resume(
 ) -> None:
     from tests.gym.tui.fakes import rows_file
     from zoo.gym import TrainConfig, run_training
+    from zoo.gym.engine import open_engine
     from zoo.gym.train.loading import load_policy
     from zoo.gym.train.progress import restore
     from zoo.models import pico_folder
@@ -194,6 +195,6 @@ def test_nothing_of_a_checkpoint_stays_mapped_behind_a_resume(
         model_name_or_path="zen-pico", dataset=(str(rows_file(tmp_path)),), max_steps=2
     )
     checkpoints = run_training(config).folder / "checkpoints"
-    policy = load_policy(config, pico_folder(), threads=1)
+    policy = load_policy(config, pico_folder(), open_engine("cpu"), threads=1)
     assert restore(policy, checkpoints)[0].step == 2
     assert str(checkpoints) not in Path("/proc/self/maps").read_text()

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from zoo.backends.base import Backend
+    from zoo.backends.base import Backend, Recall
 
 __all__ = ["load_backend"]
 
@@ -15,18 +15,45 @@ ENGINES = {
 """Device name to the class that serves it, imported on demand."""
 
 
-def load_backend(name: str | None = None) -> "Backend":
+def load_backend(name: str | None = None, recall: "Recall | None" = None) -> "Backend":
     """Returns the backend called `name`, or the one that `detect` picks.
+
+    Args:
+        name: of a device.
+        recall: where measurements of the machine are kept; None measures in each process.
 
     Raises:
         InputError: no backend has that name.
-        NotAvailableError: the machine lacks the device.
+        NotAvailableError: the machine lacks the device, or the engine lacks a method.
     """
-    from importlib import import_module
-
+    from zoo.backends.base import measure_now
     from zoo.backends.detect import detect, require
 
     chosen = detect().name if name is None else require(name)
-    module, _, attribute = ENGINES[chosen].partition(":")
-    backend: Backend = getattr(import_module(module), attribute)(chosen)
-    return backend
+    return engine_class(chosen)(chosen, recall or measure_now)
+
+
+def engine_class(name: str) -> "type[Backend]":
+    """Returns the engine of a device, once it has every method of the contract.
+
+    Raises:
+        NotAvailableError: it lacks some; they are named.
+    """
+    from importlib import import_module
+
+    from zoo.core.errors import NotAvailableError
+
+    module, _, attribute = ENGINES[name].partition(":")
+    engine: type[Backend] = getattr(import_module(module), attribute)
+    policy = getattr(engine, "policy", None)
+    missing = [f"{engine.__name__}.{method}" for method in sorted(engine.__abstractmethods__)]
+    if policy is None:
+        missing.append(f"{engine.__name__}.policy")
+    else:
+        missing += [f"{policy.__name__}.{method}" for method in sorted(policy.__abstractmethods__)]
+    if missing:
+        raise NotAvailableError(
+            f"backend {name!r}: {ENGINES[name]} lacks {', '.join(missing)}: expected every method "
+            "of the contract in zoo.backends.base"
+        )
+    return engine

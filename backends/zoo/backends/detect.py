@@ -23,13 +23,22 @@ def probe(name: str) -> tuple[bool, str]:
     if name == "cuda":
         if torch.cuda.is_available():
             return True, f"{torch.cuda.get_device_name()} with CUDA {torch.version.cuda}"
-        built = torch.version.cuda is not None
-        return False, "no CUDA device found" if built else "this torch was built without CUDA"
+        return (
+            False,
+            "no CUDA device found" if built_for_cuda() else "this torch was built without CUDA",
+        )
     if name == "mps":
         if torch.backends.mps.is_available():
             return True, "Apple GPU through Metal"
         return False, "no Apple GPU found"
     return True, f"{torch.get_num_threads()} threads, always there"
+
+
+def built_for_cuda() -> bool:
+    """Returns whether the installed torch could use a CUDA device."""
+    import torch
+
+    return torch.version.cuda is not None
 
 
 def detect() -> Detection:

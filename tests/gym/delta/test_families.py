@@ -9,7 +9,7 @@ from safetensors.numpy import save_file
 
 from tests.breadth import families
 from zoo.backends import load_backend
-from zoo.backends.base import Batch, LoraSpec, Stat
+from zoo.backends.base import Batch, LoadSpec, LoraSpec, Stat
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta.apply import apply_delta
 from zoo.gym.delta.changes import encode_weight
@@ -25,13 +25,13 @@ def scores(folder: Path, adapter: Path | None = None) -> Any:
     mask = np.ones_like(ids, bool)
     mask[:, 0] = False
     batch = Batch(ids, np.array([12]), mask)
-    policy = load_backend("cpu").load(folder, adapter=adapter)
+    policy = load_backend("cpu").load(folder, LoadSpec(adapter=adapter))
     return policy.score(batch, frozenset({Stat.LOGPROBS}))[Stat.LOGPROBS]
 
 
 def changed_adapter(base: Path, folder: Path) -> Path:
     """Saves an adapter that changes every layer."""
-    policy = load_backend("cpu").load(base, train=LoraSpec(rank=2))
+    policy = load_backend("cpu").load(base, LoadSpec(train=LoraSpec(rank=2)))
     random = np.random.default_rng(0)
     policy.load_trained(
         {name: random.normal(0, 0.1, v.shape).astype("f4") for name, v in policy.trained()}

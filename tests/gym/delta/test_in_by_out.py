@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from tests.backends.families import write_family
 from zoo.backends import load_backend
-from zoo.backends.base import Batch, LoraSpec, Policy, Stat
+from zoo.backends.base import Batch, LoadSpec, LoraSpec, Policy, Stat
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta import apply_delta, create_delta, delta_model, load_delta
 
@@ -35,7 +35,7 @@ def base(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_an_adapter_becomes_a_delta_and_the_same_model_again(base: Path, tmp_path: Path) -> None:
-    policy = load_backend("cpu").load(base, train=LoraSpec(rank=4, alpha=8.0))
+    policy = load_backend("cpu").load(base, LoadSpec(train=LoraSpec(rank=4, alpha=8.0)))
     random = np.random.default_rng(0)
     policy.load_trained(
         {n: random.normal(0, 0.2, v.shape).astype(np.float32) for n, v in policy.trained()}
@@ -48,14 +48,14 @@ def test_an_adapter_becomes_a_delta_and_the_same_model_again(base: Path, tmp_pat
     folder = apply_delta(out, base=base, out=tmp_path / "model").folder
     np.testing.assert_allclose(logprobs(load_backend("cpu").load(folder)), expected, atol=1e-4)
     with delta_model(load_delta(out), base) as model:
-        served = load_backend("cpu").load(model.folder, adapter=model.adapter)
+        served = load_backend("cpu").load(model.folder, LoadSpec(adapter=model.adapter))
     np.testing.assert_allclose(logprobs(served), expected, atol=1e-4)
 
 
 def test_a_full_fine_tune_becomes_a_delta_of_the_base_as_its_files_name_it(
     base: Path, tmp_path: Path
 ) -> None:
-    policy = load_backend("cpu").load(base, train="full")
+    policy = load_backend("cpu").load(base, LoadSpec(train="full"))
     policy.load_trained({name: value * np.float32(1.1) for name, value in policy.trained()})
     policy.save_result(tmp_path / "full", base="b")
     out, exact = tmp_path / "d.safetensors", DeltaConfig(codec="sparse")

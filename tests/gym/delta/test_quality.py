@@ -9,6 +9,8 @@ import pytest
 
 from tests.gym.delta import models_on_disk as disk
 from zoo.backends import load_backend
+from zoo.backends.base import LoadSpec
+from zoo.backends.torch.backend import TorchBackend
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.data.encode import Example
 from zoo.gym.delta import (
@@ -151,10 +153,8 @@ def test_half_a_delta_lies_between(
     assert losses[0].tuned is losses[0].recovered is losses[0].kl is None
 
 
-class _Breaks:
+class _Breaks(TorchBackend):
     """An engine that loads nothing."""
-
-    name = "broken"
 
     def load(self, *_: object, **__: object) -> Any:
         raise InputError("no engine")
@@ -163,7 +163,7 @@ class _Breaks:
 def test_a_failed_measurement_leaves_the_delta(
     folders: dict[str, Path], measured: QualityInput, tmp_path: Path
 ) -> None:
-    engine: Backend = _Breaks()
+    engine: Backend = _Breaks("cpu")
     broken = QualityInput(measured.examples, backend=engine)
     with pytest.raises(InputError, match="no engine"):
         make(folders["tuned"], folders, tmp_path / "d.safetensors", broken)
@@ -229,5 +229,5 @@ def test_a_delta_whose_answers_are_no_numbers_is_named(
         pytest.raises(InputError, match="answers of this model are not numbers") as caught,
         delta_model(load_delta(file), folders["base"]) as model,
     ):
-        load_backend("cpu").load(model.folder, adapter=model.adapter, dtype="f32")
+        load_backend("cpu").load(model.folder, LoadSpec(adapter=model.adapter, dtype="f32"))
     assert caught.value.message.startswith(f"{file}: ")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.backends.conftest import write_tiny
 from zoo.backends import load_backend
-from zoo.backends.base import LoraSpec, Policy
+from zoo.backends.base import LoadSpec, LoraSpec, Policy
 from zoo.gym.config import TrainConfig
 from zoo.gym.data import Example
 from zoo.gym.train.loop import Job
@@ -73,7 +73,7 @@ def make_job(
     config = TrainConfig.model_validate(
         {"model_name_or_path": "tiny", "dataset": "rows.jsonl", **defaults, **settings}
     )
-    policy = policy or load_backend("cpu").load(folder, train=LoraSpec(4, 8.0), seed=1)
+    policy = policy or load_backend("cpu").load(folder, LoadSpec(train=LoraSpec(4, 8.0), seed=1))
     facts = Facts(policy.parameter_count(), len(rows), 12 * len(rows), 12, 4, 48)
     plan = make_plan(config, facts)
     return Job(policy, plan, rows, held_out, recorder.emit, recorder.leaving, checkpoints)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.gym.train.conftest import Recorder, counting_rows, make_job
 from zoo.backends import load_backend
-from zoo.backends.base import LoraSpec, StepInfo
+from zoo.backends.base import LoadSpec, LoraSpec, StepInfo
 from zoo.gym.errors import GuardError, InterruptedRunError
 from zoo.gym.evaluate import Score
 from zoo.gym.objectives.sft import SupervisedLoss
@@ -125,7 +125,7 @@ def test_rows_without_a_label_stop_the_run(tiny: Path, tmp_path: Path) -> None:
 
 
 def test_an_adapter_that_no_gradient_reaches_stops_the_run(tiny: Path, tmp_path: Path) -> None:
-    policy = load_backend("cpu").load(tiny, train=LoraSpec(4, 8.0), seed=1)
+    policy = load_backend("cpu").load(tiny, LoadSpec(train=LoraSpec(4, 8.0), seed=1))
     # With A and B both zero, each blocks the other's gradient.
     zeroed = {name: np.zeros_like(value) for name, value in policy.trained()}
     policy.load_trained(zeroed)
@@ -144,7 +144,7 @@ def test_an_adapter_that_equals_its_start_stops_the_run(tiny: Path, tmp_path: Pa
 
 
 def test_a_step_too_small_to_move_a_float_is_seen_as_no_change(tiny: Path) -> None:
-    policy = load_backend("cpu").load(tiny, train="full")
+    policy = load_backend("cpu").load(tiny, LoadSpec(train="full"))
     job = make_job(tiny, Path("unused"), Recorder(), policy=policy)
     policy.accumulate(SupervisedLoss(), window(job, 1)[0], key=0)
     assert not policy.optimizer_step(1e-30, 1.0).changed

@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from zoo.gym.errors import DoesNotFitError
-from zoo.gym.train.memory import (
+from zoo.backends.memory import (
     RESERVE_BYTES,
-    Need,
+    MemoryNeed,
     adapter_parameters,
-    check_fit,
-    estimate,
+    estimate_memory,
 )
+from zoo.gym.errors import DoesNotFitError
+from zoo.gym.train.memory import check_fit
 from zoo.models.registry import Geometry, registry
 
 SMALL = Geometry(hidden=4, layers=2, heads=2, kv_heads=1, head_dim=3, ffn=5, vocab=10, tied=True)
-LORA = Need(
+LORA = MemoryNeed(
     SMALL,
     False,
     2,
@@ -38,7 +38,7 @@ def test_zen_nanos_adapter_of_rank_16_is_counted_right() -> None:
 
 
 def test_shares_of_an_adapter_run_are_those_computed_by_hand() -> None:
-    fit = estimate(LORA)
+    fit = estimate_memory(LORA)
     # embedding 40; a block: linear 2*4*3*3 + 3*4*5 = 132, norms 2*4 + 2*3 = 14; last norm 4
     assert fit.weights == 2 * (40 + 2 * (132 + 14) + 4)
     assert (fit.adapter, fit.gradients, fit.optimizer) == (976, 976, 1952)
@@ -48,30 +48,30 @@ def test_shares_of_an_adapter_run_are_those_computed_by_hand() -> None:
 
 
 def test_the_total_is_the_sum_of_shares_that_are_there_at_once() -> None:
-    fit = estimate(LORA)
+    fit = estimate_memory(LORA)
     together = fit.weights + fit.adapter + fit.gradients + fit.optimizer + fit.reserve
     assert fit.total == together + fit.activations + fit.statistics
 
 
 def test_full_weights_learn_without_an_adapter() -> None:
-    fit = estimate(replace(LORA, full=True, weight_bytes=4))
+    fit = estimate_memory(replace(LORA, full=True, weight_bytes=4))
     assert fit.adapter == 0
     assert fit.optimizer == 2 * fit.weights == 2 * fit.gradients
 
 
 def test_checkpointing_saves_the_insides_of_all_blocks_but_one() -> None:
-    saved = estimate(replace(LORA, checkpointing=False)).total - estimate(LORA).total
+    saved = estimate_memory(replace(LORA, checkpointing=False)).total - estimate_memory(LORA).total
     assert saved == 100 * 8 * 21 * 4
 
 
 def test_a_large_evaluation_counts_instead_of_the_step() -> None:
-    few, many = (estimate(replace(LORA, evaluation_tokens=n)).total for n in (1, 10_000_000))
-    assert few == estimate(LORA).total
+    few, many = (estimate_memory(replace(LORA, evaluation_tokens=n)).total for n in (1, 10_000_000))
+    assert few == estimate_memory(LORA).total
     assert many > few
 
 
 def test_a_run_that_does_not_fit_is_refused_with_three_ways_out() -> None:
-    fit = estimate(LORA)
+    fit = estimate_memory(LORA)
     check_fit(fit, "cpu", fit.total)
     with pytest.raises(DoesNotFitError) as caught:
         check_fit(fit, "cpu", fit.total - 1)
@@ -81,7 +81,7 @@ def test_a_run_that_does_not_fit_is_refused_with_three_ways_out() -> None:
 
 
 def test_a_measured_peak_alone_refuses_nothing() -> None:
-    fit = estimate(LORA)
+    fit = estimate_memory(LORA)
     measured = replace(fit, total=9 * fit.total, source="measured", calculated=fit.total)
     assert "took 7.28 GB, 0.81 GB are free on cpu" in str(check_fit(measured, "cpu", fit.total))
     with pytest.raises(DoesNotFitError):

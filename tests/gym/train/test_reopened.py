@@ -2,7 +2,7 @@
 
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 import zoo.backends.torch.policy as torch_policy
 from tests.gym.tui.fakes import rows_file
 from zoo.backends import load_backend
-from zoo.backends.base import LoraSpec, Policy
+from zoo.backends.base import LoadSpec, LoraSpec, Policy
 from zoo.backends.torch.load import load_model
 from zoo.gym.config import TrainConfig, dump_config
 from zoo.gym.errors import GuardError
@@ -22,9 +22,11 @@ from zoo.gym.train.session import run_session
 IDS = list(range(10, 40))
 
 
-def trained(folder: Path, train: LoraSpec | str, out: Path, change: float = 0.05) -> Policy:
+def trained(
+    folder: Path, train: LoraSpec | Literal["full"], out: Path, change: float = 0.05
+) -> Policy:
     """A policy whose weights moved, and its result."""
-    policy = load_backend("cpu").load(folder, train=train, dtype="f32")
+    policy = load_backend("cpu").load(folder, LoadSpec(train=train, dtype="f32"))
     random = np.random.default_rng(0)
     policy.load_trained(
         {n: v + change * random.standard_normal(v.shape, np.float32) for n, v in policy.trained()}
@@ -33,7 +35,7 @@ def trained(folder: Path, train: LoraSpec | str, out: Path, change: float = 0.05
     return policy
 
 
-def settings(train: LoraSpec | str, dtype: str = "f32") -> TrainConfig:
+def settings(train: LoraSpec | Literal["full"], dtype: str = "f32") -> TrainConfig:
     kind = "full" if train == "full" else "lora"
     keys = {"model_name_or_path": "tiny", "dataset": "rows.jsonl", "finetuning_type": kind}
     return TrainConfig.model_validate(keys | {"dtype": dtype})
@@ -49,7 +51,7 @@ LORA = LoraSpec(rank=4, alpha=8.0)
 
 @pytest.mark.parametrize("train", [LORA, "full"], ids=["lora", "full"])
 def test_a_sound_result_takes_the_place_of_the_policy(
-    train: LoraSpec | str, tiny: Path, tmp_path: Path
+    train: LoraSpec | Literal["full"], tiny: Path, tmp_path: Path
 ) -> None:
     policy = trained(tiny, train, tmp_path / "out")
     expected = policy.logits(IDS)
@@ -60,7 +62,7 @@ def test_a_sound_result_takes_the_place_of_the_policy(
 
 @pytest.mark.parametrize("train", [LORA, "full"], ids=["lora", "full"])
 def test_a_result_of_other_values_fails_and_is_removed(
-    train: LoraSpec | str, tiny: Path, tmp_path: Path
+    train: LoraSpec | Literal["full"], tiny: Path, tmp_path: Path
 ) -> None:
     policy = trained(tiny, train, tmp_path / "out")
     name = "model" if train == "full" else "adapter_model"

@@ -137,12 +137,11 @@ def open_chat(
         GymWarning: the adapter was made for another base or changes nothing, or the model's files
             contain generation settings that are not applied.
     """
-    from zoo.backends import load_backend
-    from zoo.backends.base import Sampling
+    from zoo.backends.base import LoadSpec, Sampling
     from zoo.backends.threads import choose_threads, use_threads
     from zoo.gym.chat.greedy import warn_of_settings
     from zoo.gym.delta.sanity import warn_of_no_effect, warn_of_other_base
-    from zoo.gym.products import chosen_dtype
+    from zoo.gym.engine import open_engine
     from zoo.models.folder import count_parameters, model_positions, vocabulary_size
 
     base = path_of("base", base)
@@ -174,9 +173,7 @@ def open_chat(
 
             rebuilt = stack.enter_context(delta_model(load_delta(delta), base))
             folder, on_top = rebuilt.folder, rebuilt.adapter
-        backend = load_backend()
-        dtype = chosen_dtype(folder, backend.name)
-        policy = backend.load(folder, adapter=on_top, dtype=dtype)
+        policy = open_engine().load(folder, LoadSpec(adapter=on_top))
         if adapter is not None and on_top is adapter:
             warn_of_no_effect(adapter)
         yield ChatSession(policy, tokenizer, options, sampling, positions, seed, system)

@@ -37,7 +37,7 @@ class QualityInput:
         examples: rows that the fine-tune has not learned from, with their learned tokens marked.
         held_out: True where that is so, None where it is not known whether they were learned,
             False where the fine-tune was trained on their files.
-        backend: the engine; None takes the one that `load_backend` picks.
+        backend: the engine; None takes this machine's best.
         max_batch_tokens: tokens scored at once, padding included.
     """
 
@@ -153,10 +153,8 @@ def _compare(
 
 
 def _load(model: Loadable, measure: QualityInput, dtype: str) -> "Policy":
-    from zoo.backends import load_backend
-    from zoo.gym.products import chosen_dtype
+    from zoo.backends.base import LoadSpec
+    from zoo.gym.engine import open_engine
 
-    backend = measure.backend or load_backend()
-    if dtype == "auto":
-        dtype = chosen_dtype(model.folder, backend.name)
-    return backend.load(model.folder, adapter=model.adapter, dtype=dtype)
+    backend = measure.backend or open_engine()
+    return backend.load(model.folder, LoadSpec(adapter=model.adapter, dtype=dtype))

@@ -18,7 +18,7 @@ from zoo.gym.files import write_beside
 from zoo.gym.paths import ensure_folder, folders
 
 if TYPE_CHECKING:
-    from zoo.backends.base import Policy
+    from zoo.backends.base import LoadSpec, Policy
     from zoo.gym.api import RunResult
     from zoo.gym.delta import DeltaReport, Loadable
 
@@ -155,7 +155,7 @@ def _row(
     """Prompts a model with every unseen word; `gain` is the accuracy of base and fine-tune."""
     from zoo.backends import load_backend
 
-    policy = load_backend().load(model.folder, adapter=model.adapter)
+    policy = load_backend().load(model.folder, LoadSpec(adapter=model.adapter))
     answers = ask(policy, model.folder, words.unseen)
     share = accuracy(words.unseen, answers)
     recovered = None

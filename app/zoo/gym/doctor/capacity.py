@@ -1,9 +1,10 @@
-"""Estimates which trainings fit in the free memory, with `zoo.gym.train.memory`."""
+"""Estimates which trainings fit in the free memory, with `zoo.backends.memory`."""
 
 from dataclasses import dataclass
 
+from zoo.backends.memory import MemoryNeed, estimate_memory
 from zoo.gym.errors import DoesNotFitError
-from zoo.gym.train.memory import Need, check_fit, estimate
+from zoo.gym.train.memory import check_fit
 from zoo.models import PICO, Geometry, registry
 
 TOKENS = 2048
@@ -36,8 +37,8 @@ def jobs(device: str, free_bytes: int) -> tuple[Job, ...]:
     return tuple(_job(name, method, need, device, free_bytes) for name, method, need in needs)
 
 
-def _need(geometry: Geometry, *, full: bool) -> Need:
-    return Need(
+def _need(geometry: Geometry, *, full: bool) -> MemoryNeed:
+    return MemoryNeed(
         geometry=geometry,
         full=full,
         rank=RANK,
@@ -49,8 +50,8 @@ def _need(geometry: Geometry, *, full: bool) -> Need:
     )
 
 
-def _job(name: str, method: str, need: Need, device: str, free_bytes: int) -> Job:
-    fit = estimate(need)
+def _job(name: str, method: str, need: MemoryNeed, device: str, free_bytes: int) -> Job:
+    fit = estimate_memory(need)
     try:
         check_fit(fit, device, free_bytes)
     except DoesNotFitError:

@@ -21,7 +21,7 @@ from zoo.models import PICO, pico_folder, registry
 from zoo.models.offline import go_offline
 
 if TYPE_CHECKING:
-    from zoo.backends.base import Backend, Batch, Policy
+    from zoo.backends.base import Backend, Batch, Policy, Scorer
 
 Emit = Callable[[Mapping[str, object]], None]
 Log = Callable[[str], None]
@@ -65,31 +65,20 @@ def main() -> int:
 
 def report_devices(emit: Emit) -> None:
     """Reports every device, why it is used or not, and the free memory of the used one."""
-    import torch
+    from zoo.backends.detect import built_for_cuda, detect
+    from zoo.gym.engine import open_engine
 
-    from zoo.backends.detect import detect
-    from zoo.gym.train.memory import available_bytes
-
-    found = detect()
+    found, engine = detect(), open_engine()
     devices = [{"name": found.name, "used": True, "reason": found.reason}]
     devices += [{"name": name, "used": False, "reason": why} for name, why in found.others]
     emit(
         {
             "devices": devices,
-            "products": products(),
-            "cuda_built": torch.version.cuda is not None,
-            "free_bytes": available_bytes(found.name),
+            "products": engine.describe_precision(),
+            "cuda_built": built_for_cuda(),
+            "free_bytes": engine.free_bytes(),
         }
     )
-
-
-def products() -> str:
-    """Returns the speeds of products, and how 16-bit weights are multiplied because of them."""
-    from zoo.gym.products import product_speeds
-
-    found = product_speeds()
-    way = "directly" if found.bf16_pays else "in float32, widened block by block"
-    return f"{found.describe()}: 16-bit weights are multiplied {way}"
 
 
 def run_checks(emit: Emit) -> None:
@@ -140,9 +129,9 @@ def kernels(log: Log) -> None:
 
 def load(backend: "Backend", log: Log) -> "Policy":
     """Loads zen-pico with a new adapter."""
-    from zoo.backends.base import LoraSpec
+    from zoo.backends.base import LoadSpec, LoraSpec
 
-    policy = backend.load(pico_folder(), train=LoraSpec(rank=4, alpha=8.0))
+    policy = backend.load(pico_folder(), LoadSpec(train=LoraSpec(rank=4, alpha=8.0)))
     known = next(entry.parameters for entry in registry() if entry.alias == PICO)
     count = policy.parameter_count()
     expect(count == known, f"expected {known} parameters, got {count}")
@@ -213,13 +202,14 @@ def round_trip(
     backend: "Backend", policy: "Policy", batch: "Batch", folder: Path, log: Log
 ) -> None:
     """Creates a delta of the step, loads it, and checks that one flipped bit is refused."""
+    from zoo.backends.base import LoadSpec
     from zoo.gym.delta import create_delta, delta_model, load_delta
 
     file, base = folder / "delta.safetensors", pico_folder()
     policy.save_result(folder / "adapter", base=PICO)
     report = create_delta(folder / "adapter", base=base, base_id=PICO, out=file)
     with delta_model(load_delta(file), base) as model:
-        found = loss(backend.load(model.folder, adapter=model.adapter), batch)
+        found = loss(backend.load(model.folder, LoadSpec(adapter=model.adapter)), batch)
     with policy.reference() as reference:
         before = loss(reference, batch)
     kept = (before - found) / (before - loss(policy, batch))
@@ -243,7 +233,7 @@ def refuses_flipped_bit(file: Path) -> bool:
     return False
 
 
-def loss(policy: "Policy", batch: "Batch") -> float:
+def loss(policy: "Scorer", batch: "Batch") -> float:
     """Returns nats per learned token."""
     from zoo.backends.base import Stat
 

@@ -1,7 +1,7 @@
 """Expected memory of a planned run: the measured peak of an earlier run like it, or the formula's.
 
 A peak is kept in one file of the cache under a hash of everything known to change it. The formula
-and the refusal of a run that does not fit are in `zoo.gym.train.memory`.
+is the engine's; `zoo.gym.train.memory` refuses a run that does not fit.
 """
 
 import hashlib
@@ -15,42 +15,42 @@ from typing import TYPE_CHECKING
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.files import write_beside
 from zoo.gym.paths import ensure_folder, folders
-from zoo.gym.train.memory import Fit, Need, estimate
 from zoo.gym.train.plan import Plan, batch_tokens
 from zoo.gym.train.rows import Rows
 from zoo.models.folder import count_parameters, model_geometry
 
 if TYPE_CHECKING:
-    from zoo.backends.base import Policy
+    from zoo.backends.base import Backend, Policy
+    from zoo.backends.memory import MemoryEstimate, MemoryNeed
     from zoo.models import Resolved
 
 ROW_TOKEN_BYTES = 64
 """About what a token of a row takes in Python's memory: two list places and a number."""
 
 
-def need_of(plan: Plan, folder: Path, rows: Rows, device: str) -> Need | None:
-    """Returns what decides the memory of a run, or None for a model of another kind."""
-    from zoo.backends.torch.load import pick_dtype
-    from zoo.models import checkpoint_files
+def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
+    """Returns what decides the memory of a run, or None for a model of another kind.
+
+    Its weights are narrow until the number format is known.
+    """
+    from zoo.backends.memory import MemoryNeed
 
     geometry, config = model_geometry(folder), plan.config
     if geometry is None:
         return None
     longest = max(len(row.ids) for row in rows.train)
-    full = config.finetuning_type == "full"
-    dtype = pick_dtype(checkpoint_files(folder), config.dtype, full=full, device=device)
     held_out = max((len(row.ids) for row in rows.held_out), default=0)
     limit = batch_tokens(count_parameters(folder))
     scored = min(max(limit, held_out), held_out * plan.evaluation_rows)
-    return Need(
+    return MemoryNeed(
         geometry=geometry,
-        full=full,
+        full=config.finetuning_type == "full",
         rank=config.lora_rank,
         tokens=longest * (config.per_device_train_batch_size or 1),
         evaluation_tokens=scored,
         checkpointing=bool(config.gradient_checkpointing),
-        weight_bytes=4 if dtype == "f32" else 2,
-        hidden_bytes=2 if dtype == "bf16" else 4,
+        weight_bytes=2,
+        hidden_bytes=4,
     )
 
 
@@ -73,15 +73,17 @@ def circumstances(
     }
 
 
-def expected(need: Need | None, told: Mapping[str, object]) -> Fit | None:
+def expected(
+    engine: "Backend", need: "MemoryNeed | None", told: Mapping[str, object]
+) -> "MemoryEstimate | None":
     """Returns the estimate: the peak of an earlier run like this one, else the formula's."""
     if need is None:
         return None
     peak = known_peak(footprints(), footprint_key(need, told))
-    fit = estimate(need)
+    estimate = engine.estimate_memory(need)
     if peak is None:
-        return fit
-    return replace(fit, total=peak, source="measured", calculated=fit.total)
+        return estimate
+    return replace(estimate, total=peak, source="measured", calculated=estimate.total)
 
 
 def footprints() -> Path:
@@ -89,7 +91,7 @@ def footprints() -> Path:
     return folders().cache / "footprints.json"
 
 
-def footprint_key(need: Need, circumstances: Mapping[str, object]) -> str:
+def footprint_key(need: "MemoryNeed", circumstances: Mapping[str, object]) -> str:
     """Returns the name under which a peak is kept.
 
     Args:

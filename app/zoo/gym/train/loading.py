@@ -8,26 +8,37 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import GymWarning
+from zoo.gym.train.plan import Plan
 from zoo.gym.train.workspace import Events
 
 if TYPE_CHECKING:
-    from zoo.backends.base import LoraSpec, Policy
+    from zoo.backends.base import Backend, LoadSpec, LoraSpec, Policy, Precision, Workload
 
 
-def load_policy(
-    config: TrainConfig, folder: Path, *, threads: int, device: str | None = None
-) -> "Policy":
-    """Loads the base as a policy that learns as `config` says; None takes the best device."""
-    from zoo.backends import load_backend
+def load_policy(config: TrainConfig, folder: Path, engine: "Backend", *, threads: int) -> "Policy":
+    """Loads the base as a policy that learns as `config` says."""
     from zoo.backends.threads import use_threads
 
     use_threads(threads)
-    return load_backend(device).load(
-        folder,
+    return engine.load(folder, load_spec(config))
+
+
+def choose_precision(engine: "Backend", folder: Path, plan: Plan, work: "Workload") -> "Precision":
+    """Returns the number format of the weights: the one given, or the engine's choice."""
+    config = plan.config
+    full = config.finetuning_type == "full"
+    return engine.choose_precision(folder, config.dtype, full=full, work=work)
+
+
+def load_spec(config: TrainConfig) -> "LoadSpec":
+    """Returns what `config` says about loading."""
+    from zoo.backends.base import LoadSpec, OptimizerSpec
+
+    return LoadSpec(
         train="full" if config.finetuning_type == "full" else lora_spec(config),
         dtype=config.dtype,
         gradient_checkpointing=bool(config.gradient_checkpointing),
-        weight_decay=config.weight_decay,
+        optimizer=OptimizerSpec(weight_decay=config.weight_decay),
         seed=config.seed,
     )
 

@@ -5,10 +5,14 @@ for LoRA and full weights) and the field's usual values at 0.6 B and 4 B paramet
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from zoo.gym.config import TrainConfig, extend_config
+
+if TYPE_CHECKING:
+    from zoo.backends.memory import MemoryNeed
+    from zoo.backends.precision import Precision, Workload
 
 EVALUATION_SHARE = 0.25
 """Evaluations may cost at most this share of the training time."""
@@ -191,3 +195,25 @@ def _evaluation(chooser: _Chooser, facts: Facts, steps: int, train_tokens: float
         reason = f"{rows} of {facts.held_out_rows} held-out rows, a quarter of the training time"
         chooser.choices.append(Choice("evaluation_rows", rows, reason))
     return rows
+
+
+def workload(plan: Plan, facts: Facts, need: "MemoryNeed | None") -> "Workload":
+    """Returns the products of a plan, by which an engine chooses a number format."""
+    from zoo.backends.precision import Workload
+
+    rows = plan.config.per_device_train_batch_size or 1
+    return Workload(
+        parameters=facts.parameters,
+        batch_tokens=round(rows * facts.tokens / facts.rows),
+        batches=plan.steps * (plan.config.gradient_accumulation_steps or 1),
+        need=need,
+    )
+
+
+def with_precision(plan: Plan, precision: "Precision") -> Plan:
+    """Returns the plan with the number format chosen, unless it was given or all weights learn."""
+    if plan.config.dtype != "auto" or plan.config.finetuning_type == "full":
+        return plan
+    config = extend_config(plan.config, {"dtype": precision.dtype})
+    choice = Choice("dtype", precision.dtype, precision.reason)
+    return replace(plan, config=config, choices=(*plan.choices, choice))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data.rendering.renderer import interruptible
+from zoo.gym.engine import open_engine
 from zoo.gym.train.base import check_same_base
-from zoo.gym.train.dtype import slow_products, with_dtype, with_float32
 from zoo.gym.train.env import (
     check_same_data,
     remembered,
@@ -27,13 +27,13 @@ from zoo.gym.train.footprints import (
     peak_bytes,
     remember_peak,
 )
-from zoo.gym.train.loading import load_policy, told_as_events
+from zoo.gym.train.loading import choose_precision, load_policy, told_as_events
 from zoo.gym.train.loop import Job, fit
-from zoo.gym.train.memory import Fit, available_bytes, check_fit
+from zoo.gym.train.memory import check_fit
 from zoo.gym.train.order import spread
 from zoo.gym.train.origin import SYSTEM_KEY
 from zoo.gym.train.output import check_places
-from zoo.gym.train.plan import Facts, Plan, make_plan
+from zoo.gym.train.plan import Facts, Plan, make_plan, with_precision, workload
 from zoo.gym.train.result import finish
 from zoo.gym.train.rows import Rows, prepare_rows
 from zoo.gym.train.settings import store_settings
@@ -42,6 +42,7 @@ from zoo.gym.train.workspace import Workspace
 from zoo.models.folder import count_parameters
 
 if TYPE_CHECKING:
+    from zoo.backends.memory import MemoryEstimate
     from zoo.models import Resolved
 
 
@@ -92,24 +93,24 @@ def run_session(
     plan = replace(plan, evaluation_rows=min(rows_scored, len(rows.held_out)))
     threads = stored_threads(run.env_file, base.folder)
     device = stored_device(run.env_file)
-    plan = with_dtype(plan, base.folder, device)
-    need = need_of(plan, base.folder, rows, device)
-    if device == "cpu":
-        plan = with_float32(plan, facts, need, available_bytes(device))
-        need = need_of(plan, base.folder, rows, device)
+    engine = open_engine(device)
+    need = need_of(plan, base.folder, rows)
+    precision = choose_precision(engine, base.folder, plan, workload(plan, facts, need))
+    plan = with_precision(plan, precision)
+    need = precision.applied_to(need) if need is not None else None
     whole = own_process and not run.checkpoints.exists()
     told = circumstances(plan.config, base, device, threads, facts.tokens)
-    fit_check = expected(need, told)
-    tell_plan(run, plan, rows, base, device, fit_check)
-    if (slow := slow_products(plan, device)) is not None:
-        run.events.emit("warn", message=slow)
+    estimate = expected(engine, need, told)
+    tell_plan(run, plan, rows, base, device, estimate)
+    if precision.warning is not None:
+        run.events.emit("warn", message=precision.warning)
     with turn(device_key(device)):
-        if fit_check is not None:
-            warning = check_fit(fit_check, device, available_bytes(device))
+        if estimate is not None:
+            warning = check_fit(estimate, device, engine.free_bytes())
             if warning is not None:
                 run.events.emit("warn", message=warning)
         with told_as_events(run.events):
-            policy = load_policy(plan.config, base.folder, threads=threads, device=device)
+            policy = load_policy(plan.config, base.folder, engine, threads=threads)
         check_same_base(run.env_file, base.folder)  # the wait for the device may have been long
         check_places(run, config)
         held_out = spread(rows.held_out, plan.evaluation_rows)
@@ -135,7 +136,12 @@ def facts_of(folder: Path, rows: Rows) -> Facts:
 
 
 def tell_plan(
-    run: Workspace, plan: Plan, rows: Rows, base: "Resolved", device: str, memory: Fit | None
+    run: Workspace,
+    plan: Plan,
+    rows: Rows,
+    base: "Resolved",
+    device: str,
+    memory: "MemoryEstimate | None",
 ) -> None:
     """Stores the resolved settings and tells what was chosen, why, and what was left out."""
     store_settings(run.config_file, run.env_file, plan.config)

@@ -1,74 +1,70 @@
 """Loading a model folder as a policy on CPU, CUDA or MPS."""
 
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from zoo.backends.base import LoraSpec
+from zoo.backends.base import INFERENCE, Backend, LoadSpec, LoraSpec
+from zoo.backends.precision import Precision, Workload
 from zoo.backends.torch.adapter import add_lora, load_adapter, tell_stray
 from zoo.backends.torch.compat import checkpoint_activations
-from zoo.backends.torch.load import load_model, tensor_names
+from zoo.backends.torch.dtypes import choose_precision
+from zoo.backends.torch.load import load_model, read_config, tensor_names
 from zoo.backends.torch.names import parameter_names
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.probe import check_adapter, check_gradient, check_model
+from zoo.backends.torch.products import ProductSpeeds, measure_products, processor_key
 from zoo.core.errors import GuardError, GymWarning, InputError
 
 if TYPE_CHECKING:
     from peft import PeftModel
 
 
-class TorchBackend:
+class TorchBackend(Backend):
     """Torch on one device."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    policy = TorchPolicy
 
-    def load(
-        self,
-        folder: Path,
-        *,
-        train: LoraSpec | str | None = None,
-        adapter: Path | None = None,
-        dtype: str = "auto",
-        gradient_checkpointing: bool = False,
-        value_head: bool = False,
-        weight_decay: float = 0.0,
-        seed: int = 0,
-    ) -> TorchPolicy:
+    def load(self, folder: Path, spec: LoadSpec = INFERENCE) -> TorchPolicy:
         """Loads a model folder as a policy; see `zoo.backends.base.Backend.load`."""
-        if train is not None and adapter is not None:
+        train = spec.train
+        if train is not None and spec.adapter is not None:
             raise InputError(
-                f"adapter: expected none where something is trained, got {adapter}: training on "
-                "top of an adapter does not exist yet"
+                f"adapter: expected none where something is trained, got {spec.adapter}: training "
+                "on top of an adapter does not exist yet"
             )
-        full = train == "full"
-        tell_stray(folder, adapter)
-        model = load_model(folder, dtype=dtype, full=full, device=self.name).to(self.name)
+        tell_stray(folder, spec.adapter)
+        read_config(folder)
+        dtype = self.choose_precision(folder, spec.dtype, full=spec.full).dtype
+        model: Any = load_model(folder, dtype=dtype, attention=spec.attention).to(self.name)
         check_model(folder, model)
         peft_model: PeftModel | None = None
-        if full:
+        if spec.full:
             _check_can_be_saved(folder, model)
         else:  # in full training, what the model itself keeps frozen stays so
             model.requires_grad_(requires_grad=False)
         if isinstance(train, LoraSpec):
             stored = tensor_names(folder) | set(parameter_names(folder).values())
-            peft_model = add_lora(model, train, seed=seed, stored=stored)
-        elif adapter is not None:
-            peft_model = load_adapter(model, adapter)
-        if gradient_checkpointing:
+            peft_model = add_lora(model, train, seed=spec.seed, stored=stored)
+        elif spec.adapter is not None:
+            peft_model = load_adapter(model, spec.adapter)
+        if spec.gradient_checkpointing:
             checkpoint_activations(model)
+        frozen = LoadSpec(dtype=spec.dtype, attention=spec.attention)
         policy = TorchPolicy(
             model,
             peft_model=peft_model,
-            value_head=_value_head(model, seed) if value_head else None,
-            weight_decay=weight_decay,
-            autocast=full and dtype != "f32" and mixes(self.name),
+            value_head=_value_head(model, spec.seed) if spec.value_head else None,
+            optimizer=spec.optimizer,
+            autocast=spec.full and spec.dtype != "f32" and mixes(self.name),
+            base=(lambda: self.load(folder, frozen)) if spec.full else None,
         )
         if peft_model is not None:
-            source = "lora_target" if adapter is None else str(adapter)
+            source = "lora_target" if spec.adapter is None else str(spec.adapter)
             check_adapter(source, peft_model, policy.module)
         _check_trained(policy, train)
         if train is not None:
@@ -76,6 +72,47 @@ class TorchBackend:
         if isinstance(train, LoraSpec):
             check_gradient(policy.module)
         return policy
+
+    def free_bytes(self) -> int:
+        """Returns the free memory of the GPU, or of the machine."""
+        if self.name == "cuda":
+            return int(torch.cuda.mem_get_info()[0])
+        import psutil
+
+        return int(psutil.virtual_memory().available)
+
+    def choose_precision(
+        self,
+        folder: Path,
+        dtype: str = "auto",
+        *,
+        full: bool = False,
+        work: Workload | None = None,
+    ) -> Precision:
+        """Chooses by what is stored, the device, and what its processor multiplies well."""
+        return choose_precision(
+            folder,
+            self.name,
+            self._speeds,
+            dtype=dtype,
+            full=full,
+            work=work,
+            free_bytes=self.free_bytes() if work is not None else 0,
+        )
+
+    def describe_precision(self) -> str:
+        """Returns what the processor multiplies well, and what that means for 16-bit weights."""
+        found = self._speeds()
+        way = "directly" if found.bf16_pays else "in float32, widened block by block"
+        return f"{found.describe()}: 16-bit weights are multiplied {way}"
+
+    def _speeds(self) -> ProductSpeeds:
+        found = self.recall("products", processor_key(), lambda: asdict(measure_products()))
+        return ProductSpeeds(**found)
+
+    def parameter_names(self, folder: Path) -> dict[str, str]:
+        """Returns the loaded model's parameter by the file's tensor, where it is just that one."""
+        return parameter_names(folder)
 
 
 def mixes(device: str) -> bool:
@@ -114,7 +151,7 @@ def _check_trained(policy: TorchPolicy, train: LoraSpec | str | None) -> None:
     """Makes sure that an adapter's training trains the adapter alone, and inference nothing."""
     if train == "full":
         return
-    names = policy.optimizer.parameters
+    names = policy.parameters
     base = [name for name in names if "lora_" not in name and not name.startswith("value_head")]
     if base or (names and train is None and not policy.module.value_head):
         raise GuardError(f"{(base or list(names))[0]}: expected frozen weights, got trained ones")

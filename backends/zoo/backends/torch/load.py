@@ -1,16 +1,13 @@
 """From a model folder to a model: safetensors only, every weight checked."""
 
-import math
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from zoo.backends.torch.products import ProductSpeeds, measure_products
+from zoo.backends.torch.dtypes import WIDENED, held_in
 from zoo.backends.torch.quiet import quiet
 from zoo.backends.torch.tied_head import repeats_head, without_head
 from zoo.backends.torch.widened import computes, widen
@@ -21,16 +18,8 @@ from zoo.models.checkpoint_files import warn_of_unused_weights
 from zoo.models.folder import read_object
 from zoo.models.refusals import refusals
 
-SMALL_PARAMETERS = 100_000_000
-"""Below this a model is held in float32: bf16 saves little and is slower on a CPU."""
-
 FINITE_VALUES = 1 << 22
 """Weights that are looked at together in search of NaN."""
-
-WIDENED = "bf16-widened"
-"""bf16 weights whose products are formed in float32; see `widened`."""
-
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, WIDENED: torch.bfloat16}
 
 PLAIN_DTYPES = ("F64", "F32", "F16", "BF16")
 """Types whose numbers are the weights."""
@@ -45,14 +34,13 @@ CONSTANTS = (".attn.bias", ".attention.bias", ".masked_bias", ".causal_mask", ".
 """Endings of what old checkpoints store beside the weights: masks and angles."""
 
 
-def load_model(folder: Path, *, dtype: str, full: bool, device: str = "cpu") -> nn.Module:
+def load_model(folder: Path, *, dtype: str, attention: str = "auto") -> nn.Module:
     """Returns the causal language model in `folder`, on the CPU, ready for inference.
 
     Args:
         folder: a Hugging Face model folder.
-        dtype: `auto` or one of `DTYPES`.
-        full: all weights will be trained, so they are float32 masters.
-        device: where the model will be, which `auto` depends on.
+        dtype: one of `DTYPES`.
+        attention: see `LoadSpec`.
 
     Raises:
         NotAvailableError: there is no such folder.
@@ -67,30 +55,32 @@ def load_model(folder: Path, *, dtype: str, full: bool, device: str = "cpu") -> 
     warn_of_unused_weights(folder)
     if getattr(config, "quantization_config", None) is None:
         _refuse_codes(folder, files)
-    chosen = pick_dtype(files, dtype, full=full, device=device)
+    options: dict[str, Any] = {"dtype": held_in(dtype, files)}
+    if attention != "auto":
+        options["attn_implementation"] = attention
     with refusals(f"{folder}: this model cannot be loaded", folder), quiet():
-        loaded = _from_pretrained(folder, config, files, _held_in(chosen, files))
+        loaded = _from_pretrained(folder, config, files, options)
     model: nn.Module = loaded[0]
     _refuse_holes(folder, loaded[1])
     _tell_unused(folder, loaded[1])
     _refuse_nan(folder, model)
-    if chosen == WIDENED:
+    if dtype == WIDENED:
         _widen(folder, model)
     return model.eval()
 
 
-def _from_pretrained(folder: Path, config: Any, files: list[Path], dtype: torch.dtype) -> Any:  # noqa: ANN401
+def _from_pretrained(folder: Path, config: Any, files: list[Path], extra: dict[str, Any]) -> Any:  # noqa: ANN401
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM
 
     options: dict[str, Any] = {
         "config": config,
-        "dtype": dtype,
         "local_files_only": True,
         "use_safetensors": True,
         "ignore_mismatched_sizes": True,
         "output_loading_info": True,
         # transformers would put an adapter that lies in the folder on the model, unasked
         "adapter_kwargs": {"subfolder": NOWHERE},
+        **extra,
     }
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or not repeats_head(files, config):
         return AutoModelForCausalLM.from_pretrained(folder, **options)
@@ -148,69 +138,6 @@ def _widen(folder: Path, model: nn.Module) -> None:
 def tensor_names(folder: Path) -> set[str]:
     """Returns the names of the tensors in a model folder's files."""
     return {name for file in checkpoint_files(folder) for name in read_header(file).tensors}
-
-
-@dataclass(frozen=True)
-class DtypeChoice:
-    """One of `DTYPES`, and why."""
-
-    dtype: str
-    reason: str
-
-
-def pick_dtype(files: list[Path], dtype: str, *, full: bool, device: str) -> str:
-    """Returns which of `DTYPES` the weights are held and multiplied in; see `Backend.load`.
-
-    Args:
-        files: the model's safetensors files.
-        dtype: `auto` or one of `DTYPES`.
-        full: all weights will be trained.
-        device: where the model will be.
-    """
-    if full:
-        return "f32"
-    return dtype if dtype != "auto" else choose_dtype(files, device).dtype
-
-
-def _weight_type(files: list[Path]) -> str:
-    """Returns the type that most of the stored weights have."""
-    sizes: dict[str, int] = {}
-    for file in files:
-        for info in read_header(file).tensors.values():
-            sizes[info.dtype] = sizes.get(info.dtype, 0) + math.prod(info.shape)
-    return max(sizes, key=lambda dtype: sizes[dtype])
-
-
-def _held_in(chosen: str, files: list[Path]) -> torch.dtype:
-    """Returns the type of the weights in memory; float16 is widened as it is."""
-    narrow = chosen == WIDENED and _weight_type(files) == "F16"
-    return torch.float16 if narrow else DTYPES[chosen]
-
-
-def choose_dtype(
-    files: list[Path], device: str, speeds: Callable[[], ProductSpeeds] = measure_products
-) -> DtypeChoice:
-    """Chooses how frozen weights are held and multiplied.
-
-    Args:
-        files: the model's safetensors files.
-        device: where the model will be.
-        speeds: says what the processor multiplies well; called only where that decides.
-    """
-    tensors = [info for file in files for info in read_header(file).tensors.values()]
-    stored = _weight_type(files)
-    if stored in {"F32", "F64"}:
-        return DtypeChoice("f32", "as stored" if stored == "F32" else "rounded from float64")
-    if sum(math.prod(info.shape) for info in tensors) < SMALL_PARAMETERS:
-        return DtypeChoice("f32", "a small model: 16 bits would save little")
-    rounded = "" if stored == "BF16" else "; rounded from float16"
-    if device != "cpu":
-        return DtypeChoice("bf16", f"16 bits save memory{rounded}")
-    found = speeds()
-    if found.bf16_pays:
-        return DtypeChoice("bf16", f"{found.describe()}{rounded}")
-    reason = f"{found.describe()}: weights stay in 16 bits, each product widens a block to float32"
-    return DtypeChoice(WIDENED, reason)
 
 
 def _refuse_codes(folder: Path, files: list[Path]) -> None:

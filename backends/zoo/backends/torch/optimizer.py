@@ -5,11 +5,12 @@ Learning rate, clipping and the finite check are per step; state is saved and re
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from zoo.backends.base import StepInfo
+from zoo.backends.base import OptimizerSpec, ParameterGroup, StepInfo
 from zoo.core.errors import InputError
 
 STATE_FILE = "optimizer.safetensors"
@@ -17,19 +18,22 @@ BETAS = (0.9, 0.999)
 
 
 class NamedAdamW:
-    """AdamW whose state is named after the parameters it belongs to."""
+    """AdamW whose state is named after the parameters it belongs to.
 
-    def __init__(self, parameters: Mapping[str, nn.Parameter], *, weight_decay: float) -> None:
+    Args:
+        parameters: what is stepped, by canonical name.
+        spec: weight decay, and groups with rates of their own.
+
+    Raises:
+        InputError: a group fits no parameter.
+    """
+
+    def __init__(self, parameters: Mapping[str, nn.Parameter], spec: OptimizerSpec) -> None:
         self.parameters = dict(parameters)
-        decayed = [p for p in self.parameters.values() if p.dim() > 1]
-        others = [p for p in self.parameters.values() if p.dim() <= 1]
-        groups = [
-            {"params": params, "weight_decay": decay}
-            for params, decay in ((decayed, weight_decay), (others, 0.0))
-            if params
-        ]
         # A policy for inference has nothing to optimize: torch wants at least an empty group.
-        groups = groups or [{"params": [], "weight_decay": 0.0}]
+        groups = _groups(self.parameters, spec) or [
+            {"params": [], "weight_decay": 0.0, "lr_scale": 1.0}
+        ]
         self.adamw = torch.optim.AdamW(groups, lr=0.0, betas=BETAS, fused=True)
         self._moved = False
 
@@ -45,7 +49,7 @@ class NamedAdamW:
         torch.nn.utils.clip_grads_with_norm_(self.parameters.values(), max_grad_norm, norm)
         before = None if self._moved else self._fingerprint()
         for group in self.adamw.param_groups:
-            group["lr"] = lr
+            group["lr"] = lr * group["lr_scale"]
         self.adamw.step()
         self.adamw.zero_grad()
         # Looking costs more than stepping, so it ends once the values have been seen to move.
@@ -94,3 +98,31 @@ class NamedAdamW:
             # The fused step wants every part where the parameter is, the step count too. A copy:
             # without one the state stays a view of the mapped file, which Windows then cannot move.
             self.adamw.state[parameter][part] = value.to(parameter.device, copy=True)
+
+
+def _groups(parameters: Mapping[str, nn.Parameter], spec: OptimizerSpec) -> list[dict[str, Any]]:
+    """Sorts parameters by rate and decay; each takes the first group of the spec that it fits."""
+    fitting = {name: _group_of(name, spec) for name in parameters}
+    for group in spec.groups:
+        if parameters and group not in fitting.values():
+            raise InputError(
+                f"optimizer: group {group.suffix!r}: expected the ending of a trained parameter's "
+                f"name, such as {next(iter(parameters))!r}"
+            )
+    found: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for matrices in (True, False):
+        for name, parameter in parameters.items():
+            if (parameter.dim() > 1) is matrices:
+                group = fitting[name]
+                decay = spec.weight_decay if group.weight_decay is None else group.weight_decay
+                key = (group.lr_scale, decay if matrices else 0.0)
+                found.setdefault(key, []).append(parameter)
+    return [
+        {"params": params, "weight_decay": decay, "lr_scale": lr_scale}
+        for (lr_scale, decay), params in found.items()
+    ]
+
+
+def _group_of(name: str, spec: OptimizerSpec) -> ParameterGroup:
+    fits = (group for group in spec.groups if name.endswith(group.suffix))
+    return next(fits, ParameterGroup(suffix=""))

@@ -10,19 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from zoo.backends.base import (
     Batch,
     MemoryInfo,
     Objective,
+    OptimizerSpec,
     Policy,
     Rollout,
     Sampling,
+    Scorer,
     Stat,
     StepInfo,
 )
-from zoo.backends.torch import adapter, memory, statistics
+from zoo.backends.torch import adapter, memory, statistics, trained
 from zoo.backends.torch.generate import generate
 from zoo.backends.torch.load import load_model
 from zoo.backends.torch.loss import DeviceBatch, LossModule, Teacher, differentiate, to_device
@@ -36,18 +38,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from peft import PeftModel
 
-TRAINED_FILE = "trained.safetensors"
 
-
-class TorchPolicy:
-    """A causal language model with the parameters that learn and their optimizer.
+class TorchPolicy(Policy):
+    """A causal language model, the parameters that learn, and their optimizer.
 
     Args:
         model: the transformers model; layers may carry an adapter.
         peft_model: peft's wrapper around `model`, if it has an adapter.
         value_head: a linear layer from hidden states to one value.
-        weight_decay: AdamW's, on matrices only.
+        optimizer: what steps the parameters.
         autocast: run the backbone in bf16 while the weights stay float32.
+        base: loads the model as it was before training; called where all weights learn.
     """
 
     def __init__(
@@ -56,16 +57,21 @@ class TorchPolicy:
         *,
         peft_model: "PeftModel | None" = None,
         value_head: nn.Module | None = None,
-        weight_decay: float = 0.0,
+        optimizer: OptimizerSpec | None = None,
         autocast: bool = False,
+        base: "Callable[[], TorchPolicy] | None" = None,
     ) -> None:
-        self._hold(LossModule(model, value_head, autocast=autocast), peft_model, weight_decay)
+        self._base = base
+        self._frozen: TorchPolicy | None = None
+        module = LossModule(model, value_head, autocast=autocast)
+        self._hold(module, peft_model, optimizer or OptimizerSpec())
 
     def _hold(
-        self, module: LossModule, peft_model: "PeftModel | None", weight_decay: float
+        self, module: LossModule, peft_model: "PeftModel | None", optimizer: OptimizerSpec
     ) -> None:
         self.module, self.peft_model = module, peft_model
-        self.optimizer = NamedAdamW(self._trained_parameters(), weight_decay=weight_decay)
+        self.parameters = trained.trained_parameters(module)
+        self.optimizer = NamedAdamW(self.parameters, optimizer)
         self._wrapped: nn.Module = self.module
         self._processes = 1
 
@@ -73,13 +79,6 @@ class TorchPolicy:
     def device(self) -> torch.device:
         """The device that holds the weights."""
         return next(self.module.parameters()).device
-
-    def _trained_parameters(self) -> dict[str, nn.Parameter]:
-        named = [
-            *self.module.model.named_parameters(),
-            *((f"value_head.{n}", p) for n, p in _parameters(self.module.value_head)),
-        ]
-        return {adapter.canonical(name): p for name, p in named if p.requires_grad}
 
     def wrap(self, wrapper: Callable[[nn.Module], nn.Module], processes: int) -> None:
         """Puts a distributed wrapper that averages gradients over `processes` around the loss."""
@@ -97,23 +96,23 @@ class TorchPolicy:
         batch: Batch,
         needs: frozenset[Stat],
         *,
-        teacher: Policy | None = None,
+        teacher: Scorer | None = None,
         key: int | None = None,
     ) -> "dict[Stat, NDArray[np.float32]]":
         """Returns each statistic as float32 `[B, T]`, zero where nothing is learned."""
         moved = to_device(batch, self.device)
-        frozen = self._teacher(teacher, moved)
+        frozen = self._teacher(teacher, batch, moved)
         with self._inference() if key is None else self._learning(key):
             scored = self.module.scored(moved, frozen)
             stats = statistics.score(scored, needs)
             return {stat: moved.scatter(value).cpu().numpy() for stat, value in stats.items()}
 
     def accumulate(
-        self, objective: Objective, batch: Batch, *, key: int, teacher: Policy | None = None
+        self, objective: Objective, batch: Batch, *, key: int, teacher: Scorer | None = None
     ) -> dict[str, float]:
         """Adds the gradient of `objective` on `batch` and returns `loss` and metrics."""
         moved = to_device(batch, self.device)
-        frozen = self._teacher(teacher, moved)
+        frozen = self._teacher(teacher, batch, moved)
         with self._learning(key):
             loss, metrics = self._wrapped(objective, moved, frozen)
             # A distributed wrapper averages; the objective has divided by the whole window already.
@@ -142,12 +141,17 @@ class TorchPolicy:
         with self._inference():
             return Teacher(batch.gather(self.module.hidden(batch.ids_BT)), self.module.head())
 
-    def _teacher(self, teacher: Policy | None, batch: DeviceBatch) -> Teacher | None:
+    def _teacher(self, teacher: Scorer | None, batch: Batch, moved: DeviceBatch) -> Teacher | None:
         if teacher is None:
             return None
         if not isinstance(teacher, TorchPolicy | ReferencePolicy):
             raise TypeError("teacher: expected a policy of the same backend")
-        return teacher.hidden_and_head(batch)
+        if batch.teacher is None:
+            return teacher.hidden_and_head(moved)
+        reads = to_device(batch.teacher, self.device)
+        if not torch.equal(reads.targets_N(), moved.targets_N()):
+            raise ValueError("teacher: expected the same learned tokens as the batch, got others")
+        return teacher.hidden_and_head(reads)
 
     @contextmanager
     def _learning(self, key: int) -> Generator[None]:
@@ -166,15 +170,22 @@ class TorchPolicy:
             yield
 
     @contextmanager
-    def reference(self) -> "Generator[ReferencePolicy]":
-        """Yields this policy with its adapter off, usable beside it and as its teacher.
+    def reference(self) -> "Generator[ReferencePolicy | TorchPolicy]":
+        """Yields the model as it was before training, usable next to this one and as its teacher.
+
+        Where all weights learn it is a second model in memory, which stays for the next call.
 
         Raises:
-            InputError: there is no adapter: the start of full training is not kept.
+            InputError: this policy learns nothing and has no adapter: it is its own reference.
         """
-        if self.peft_model is None:
-            raise InputError("reference: expected a policy with an adapter, got full weights")
-        yield ReferencePolicy(self)
+        if self.peft_model is not None:
+            yield ReferencePolicy(self)
+            return
+        if self._base is None:
+            raise InputError("reference: expected a policy that learns, got one for inference")
+        if self._frozen is None:
+            self._frozen = self._base()
+        yield self._frozen
 
     # ---- sampling
 
@@ -197,14 +208,11 @@ class TorchPolicy:
 
     def gradients(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
         """Yields what `accumulate` has gathered since the last step, by canonical name."""
-        for name, parameter in self.optimizer.parameters.items():
-            gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-            yield name, gradient.float().cpu().numpy().copy()
+        return trained.gradients(self.parameters)
 
     def trained(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
         """Yields the trained parameters by canonical name, as float32 copies."""
-        for name, parameter in self.optimizer.parameters.items():
-            yield name, parameter.detach().float().cpu().numpy().copy()
+        return trained.copies(self.parameters)
 
     def load_trained(self, values: "Mapping[str, NDArray[np.float32]]") -> None:
         """Puts values from `trained` back.
@@ -212,38 +220,18 @@ class TorchPolicy:
         Raises:
             InputError: the names or shapes are not those of this policy.
         """
-        self._load_tensors({name: torch.from_numpy(v) for name, v in values.items()}, "values")
+        tensors = {name: torch.from_numpy(value) for name, value in values.items()}
+        trained.assign(self.parameters, tensors, "values")
 
     def save_checkpoint(self, folder: Path) -> None:
         """Writes trained parameters and optimizer state as safetensors."""
-        from safetensors.torch import save_file
-
-        tensors = {
-            name: p.detach().cpu().contiguous() for name, p in self.optimizer.parameters.items()
-        }
-        save_file(tensors, folder / TRAINED_FILE)
+        trained.save(self.parameters, folder)
         self.optimizer.save(folder)
 
     def load_checkpoint(self, folder: Path) -> None:
         """Restores what `save_checkpoint` wrote, bit for bit."""
-        from safetensors.torch import load_file
-
-        self._load_tensors(load_file(folder / TRAINED_FILE), str(folder / TRAINED_FILE))
+        trained.load(self.parameters, folder)
         self.optimizer.load(folder)
-
-    def _load_tensors(self, tensors: Mapping[str, Tensor], source: str) -> None:
-        parameters = self.optimizer.parameters
-        if tensors.keys() != parameters.keys():
-            odd = sorted(tensors.keys() ^ parameters.keys())[0]
-            raise InputError(f"{source}: {odd}: in only one of the checkpoint and this policy")
-        for name, parameter in parameters.items():
-            expected, got = tuple(parameter.shape), tuple(tensors[name].shape)
-            if expected != got:
-                raise InputError(
-                    f"{source}: {name}: shape mismatch: expected {expected}, got {got}"
-                )
-            with torch.no_grad():
-                parameter.copy_(tensors[name])
 
     def save_result(self, folder: Path, *, base: str) -> None:
         """Writes a PEFT folder (adapter) or a float32 transformers folder (full)."""
@@ -258,10 +246,11 @@ class TorchPolicy:
     def reopen(self, folder: Path) -> None:
         """Holds a written result in place of its own weights, which are freed first."""
         device, peft_model = self.device, self.peft_model
-        del self.module, self.peft_model, self.optimizer, self._wrapped
+        del self.module, self.peft_model, self.parameters, self.optimizer, self._wrapped
+        self._frozen = None
         if peft_model is None:
             gc.collect()
-            loaded = load_model(folder, dtype="f32", full=False, device=device.type)
+            loaded = load_model(folder, dtype="f32")
             model, put_on = loaded.to(device), None
         else:
             unloaded: Any = peft_model
@@ -269,18 +258,14 @@ class TorchPolicy:
             del unloaded, peft_model
             put_on = adapter.load_adapter(model, folder)
         model.requires_grad_(requires_grad=False)
-        self._hold(LossModule(model, None, autocast=False), put_on, 0.0)
+        self._hold(LossModule(model, None, autocast=False), put_on, OptimizerSpec())
 
     def memory(self) -> MemoryInfo:
         """Returns the process's peaks."""
         return memory.peak()
 
 
-def _parameters(module: nn.Module | None) -> list[tuple[str, nn.Parameter]]:
-    return [] if module is None else list(module.named_parameters())
-
-
-class ReferencePolicy:
+class ReferencePolicy(Scorer):
     """A policy seen with its adapter switched off: it scores and teaches, it never learns."""
 
     def __init__(self, policy: TorchPolicy) -> None:
@@ -303,7 +288,7 @@ class ReferencePolicy:
         batch: Batch,
         needs: frozenset[Stat],
         *,
-        teacher: Policy | None = None,
+        teacher: Scorer | None = None,
         key: int | None = None,
     ) -> "dict[Stat, NDArray[np.float32]]":
         """Returns each statistic of the base model; see `Policy.score`."""

@@ -54,9 +54,9 @@ def modules_of(base: Path) -> dict[str, str]:
 
 
 def _parameters(base: Weights) -> dict[str, str]:
-    from zoo.backends.torch.names import parameter_names
+    from zoo.gym.engine import open_engine
 
-    return parameter_names(base.source)
+    return open_engine().parameter_names(base.source)
 
 
 def transposed(name: str, base: Weights) -> bool:

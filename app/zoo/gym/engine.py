@@ -1,0 +1,64 @@
+"""The engine of a device, with what it measured of this machine kept in the cache folder."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from zoo.gym.files import write_beside
+from zoo.gym.paths import ensure_folder, folders
+
+if TYPE_CHECKING:
+    from zoo.backends.base import Backend
+
+
+def open_engine(device: str | None = None) -> "Backend":
+    """Returns the engine of `device`, or of the best device of this machine.
+
+    Raises:
+        InputError: no device has that name.
+        NotAvailableError: the machine lacks it.
+    """
+    from zoo.backends import load_backend
+
+    return load_backend(device, recall)
+
+
+def recall(
+    name: str, key: Mapping[str, str], measure: Callable[[], Mapping[str, float]]
+) -> Mapping[str, float]:
+    """Returns figures that were measured under the same key, or measures and keeps them.
+
+    Args:
+        name: of the measurement; its file in the cache folder is called so.
+        key: what the figures depend on.
+        measure: returns each figure by name, in seconds.
+
+    Raises:
+        StorageError: the cache folder cannot be made.
+    """
+    file = folders().cache / f"{name}.json"
+    kept = _kept(file, key)
+    if kept is not None:
+        return kept
+    found = measure()
+    ensure_folder(file.parent)
+    write_beside(file, json.dumps({"key": dict(key), "seconds": dict(found)}, indent=2) + "\n")
+    return found
+
+
+def _kept(file: Path, key: Mapping[str, str]) -> dict[str, float] | None:
+    """Returns the figures that are kept for `key`; None for a damaged file."""
+    try:
+        found: object = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    fields = cast("dict[str, object]", found)
+    seconds = fields.get("seconds")
+    if fields.get("key") != dict(key) or not isinstance(seconds, dict):
+        return None
+    figures = cast("dict[str, object]", seconds)
+    good = {k: v for k, v in figures.items() if isinstance(v, float) and 0 < v < 3600}
+    return good if good and len(good) == len(figures) else None

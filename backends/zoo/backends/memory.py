@@ -1,0 +1,127 @@
+"""The memory that a training run needs, estimated from the model's shape before it starts.
+
+The factors were fitted to measured peaks of a 0.6 B model on a CPU with torch; an engine with other
+habits overrides `Backend.estimate_memory`. Generation needs nothing in supervised training.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zoo.models.registry import Geometry
+
+RESERVE_BYTES = 800_000_000
+"""The interpreter and the libraries, before any weight."""
+
+TILE_BYTES = 4 * 512 * 4096
+"""A tile of logits; see `zoo.backends.torch.tiled_softmax`."""
+
+WIDTHS_A_TOKEN = 8
+"""Float32 copies of each inner width that one block keeps while its gradient is formed."""
+
+EVALUATION_WIDTHS_A_TOKEN = 3
+"""The same in a forward pass alone."""
+
+
+@dataclass(frozen=True)
+class MemoryNeed:
+    """What decides how much memory a run needs.
+
+    Attributes:
+        geometry: the model's shape.
+        full: all weights learn, in float32; otherwise an adapter does.
+        rank: of the adapter.
+        tokens: of one micro-batch, padding included.
+        evaluation_tokens: of one batch of held-out rows; 0 without any.
+        checkpointing: activations are computed again in the backward pass.
+        weight_bytes: of one base weight: 2 or 4.
+        hidden_bytes: of one value between two blocks: 2 or 4.
+    """
+
+    geometry: "Geometry"
+    full: bool
+    rank: int
+    tokens: int
+    evaluation_tokens: int
+    checkpointing: bool
+    weight_bytes: int
+    hidden_bytes: int
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """Bytes by purpose; `total` is their peak.
+
+    Attributes:
+        source: of the total: `formula` or `measured`.
+        calculated: the formula's total beside a measured one, else None.
+    """
+
+    weights: int
+    adapter: int
+    gradients: int
+    optimizer: int
+    activations: int
+    statistics: int
+    generation: int
+    evaluation: int
+    reserve: int
+    total: int
+    source: str = "formula"
+    calculated: int | None = None
+
+    def as_json(self) -> dict[str, object]:
+        """Returns the fields by name."""
+        return asdict(self)
+
+
+def estimate_memory(need: MemoryNeed) -> MemoryEstimate:
+    """Returns the expected peak; training and evaluation follow each other, the larger counts."""
+    shape = need.geometry
+    trained = shape.parameters() if need.full else adapter_parameters(shape, need.rank)
+    weights = shape.parameters() * need.weight_bytes
+    adapter = 0 if need.full else 4 * trained
+    activations = activation_bytes(need)
+    statistics = statistics_bytes(need)
+    width = block_width(shape)
+    evaluation = need.evaluation_tokens * EVALUATION_WIDTHS_A_TOKEN * width * 4
+    kept = weights + adapter + 12 * trained + RESERVE_BYTES
+    return MemoryEstimate(
+        weights=weights,
+        adapter=adapter,
+        gradients=4 * trained,
+        optimizer=8 * trained,
+        activations=activations,
+        statistics=statistics,
+        generation=0,
+        evaluation=evaluation,
+        reserve=RESERVE_BYTES,
+        total=kept + max(activations + statistics, evaluation),
+    )
+
+
+def adapter_parameters(shape: "Geometry", rank: int) -> int:
+    """Returns the weights of an adapter on all seven linear layers of each block."""
+    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    attention = 2 * (shape.hidden + queries) + 2 * (shape.hidden + keys)
+    return shape.layers * rank * (attention + 3 * (shape.hidden + shape.ffn))
+
+
+def block_width(shape: "Geometry") -> int:
+    """Returns the values that a block's widest tensors hold for one token, each kind once."""
+    return shape.hidden + shape.ffn + (shape.heads + 2 * shape.kv_heads) * shape.head_dim
+
+
+def activation_bytes(need: MemoryNeed) -> int:
+    """Returns what the backbone keeps: a row for each block, and the insides of one or of all."""
+    shape = need.geometry
+    kept = shape.layers * need.tokens * shape.hidden * need.hidden_bytes
+    inside = need.tokens * WIDTHS_A_TOKEN * block_width(shape) * 4
+    return kept + inside * (1 if need.checkpointing else shape.layers)
+
+
+def statistics_bytes(need: MemoryNeed) -> int:
+    """Returns a tile of logits, float32 hidden states, and a trained head's two gradients."""
+    shape = need.geometry
+    head = 8 * shape.vocab * shape.hidden if need.full else 0
+    return TILE_BYTES + 12 * need.tokens * shape.hidden + head

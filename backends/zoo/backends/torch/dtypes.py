@@ -1,0 +1,132 @@
+"""The number format of frozen weights on torch: as stored, narrow, or what the CPU multiplies well.
+
+Where bf16 weights are widened block by block, float32 weights save the widening and cost twice the
+memory: they are taken where memory allows and the run is long enough to pay. All weights that learn
+are float32 whatever is chosen.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from zoo.backends.memory import estimate_memory
+from zoo.backends.precision import Precision, Workload
+from zoo.backends.torch.products import WIDTH, ProductSpeeds
+from zoo.core import read_header
+from zoo.models import checkpoint_files
+
+SMALL_PARAMETERS = 100_000_000
+"""A model with fewer is held in float32: bf16 saves little and is slower on a CPU."""
+
+WIDENED = "bf16-widened"
+"""bf16 weights whose products are formed in float32; see `widened`."""
+
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, WIDENED: torch.bfloat16}
+
+WORTHWHILE_SHARE = 0.03
+WORTHWHILE_S = 60.0
+"""Float32 weights pay where they save this share of the products' time, and this many seconds."""
+
+MEMORY_SHARE = 0.5
+"""And where the run then needs at most this share of the free memory."""
+
+PASSES = 1.5
+"""Products and gradients of a micro-batch, in pairs: forward, forward again, backward."""
+
+Speeds = Callable[[], ProductSpeeds]
+
+
+def choose_precision(
+    folder: Path,
+    device: str,
+    speeds: Speeds,
+    *,
+    dtype: str = "auto",
+    full: bool = False,
+    work: Workload | None = None,
+    free_bytes: int = 0,
+) -> Precision:
+    """Chooses how a model's weights are held and multiplied; see `Backend.choose_precision`.
+
+    Args:
+        folder: the model's folder.
+        device: where the model will be.
+        speeds: measures what the processor multiplies well; called only where that decides.
+        dtype: `auto` or one of `DTYPES`.
+        full: all weights learn.
+        work: what will be computed, if that is known.
+        free_bytes: memory that is free now.
+    """
+    if full:
+        return _precision("f32", "weights that learn are float32")
+    if dtype != "auto":
+        warning = None
+        if dtype == "bf16" and device == "cpu" and not speeds().bf16_pays:
+            words = speeds().describe()
+            warning = f"dtype bf16: {words}; bf16-widened takes no more memory"
+        return _precision(dtype, "as given", warning)
+    chosen = _by_file(checkpoint_files(folder), device, speeds)
+    if chosen.dtype == WIDENED and work is not None:
+        return _float32_where_it_pays(chosen, work, speeds(), free_bytes)
+    return chosen
+
+
+def _precision(dtype: str, reason: str, warning: str | None = None) -> Precision:
+    weight_bytes = 4 if dtype == "f32" else 2
+    return Precision(dtype, reason, weight_bytes, 2 if dtype == "bf16" else 4, warning)
+
+
+def weight_type(files: list[Path]) -> str:
+    """Returns the type that most of the stored weights have, as safetensors names it."""
+    sizes: dict[str, int] = {}
+    for file in files:
+        for info in read_header(file).tensors.values():
+            sizes[info.dtype] = sizes.get(info.dtype, 0) + math.prod(info.shape)
+    return max(sizes, key=lambda dtype: sizes[dtype])
+
+
+def held_in(chosen: str, files: list[Path]) -> torch.dtype:
+    """Returns the type of the weights in memory; float16 is widened as it is."""
+    narrow = chosen == WIDENED and weight_type(files) == "F16"
+    return torch.float16 if narrow else DTYPES[chosen]
+
+
+def _by_file(files: list[Path], device: str, speeds: Speeds) -> Precision:
+    """Chooses by what is stored and what the processor multiplies well."""
+    tensors = [info for file in files for info in read_header(file).tensors.values()]
+    stored = weight_type(files)
+    if stored in {"F32", "F64"}:
+        return _precision("f32", "as stored" if stored == "F32" else "rounded from float64")
+    if sum(math.prod(info.shape) for info in tensors) < SMALL_PARAMETERS:
+        return _precision("f32", "a small model: 16 bits would save little")
+    rounded = "" if stored == "BF16" else "; rounded from float16"
+    if device != "cpu":
+        return _precision("bf16", f"16 bits save memory{rounded}")
+    found = speeds()
+    if found.bf16_pays:
+        return _precision("bf16", f"{found.describe()}{rounded}")
+    reason = f"{found.describe()}: weights stay in 16 bits, each product widens a block to float32"
+    return _precision(WIDENED, reason)
+
+
+def _float32_where_it_pays(
+    widened: Precision, work: Workload, speeds: ProductSpeeds, free_bytes: int
+) -> Precision:
+    if work.need is None:  # a model of another shape stays as it is
+        return widened
+    total = estimate_memory(replace(work.need, weight_bytes=4, hidden_bytes=4)).total
+    share, saved_s = widening(work, speeds)
+    allowed = total <= MEMORY_SHARE * free_bytes
+    if share < WORTHWHILE_SHARE or saved_s < WORTHWHILE_S or not allowed:
+        return widened
+    reason = f"widening bf16 weights would take {share:.0%} more time for products, {saved_s:.0f} s"
+    return _precision("f32", f"{reason}; there is memory for float32 ones")
+
+
+def widening(work: Workload, speeds: ProductSpeeds) -> tuple[float, float]:
+    """Returns what widening adds: as a share of the products' time, and seconds of one thread."""
+    one_s = max(0.0, speeds.widened_s - speeds.f32_s) * work.parameters / WIDTH**2
+    return speeds.widening_share(work.batch_tokens), PASSES * work.batches * one_s

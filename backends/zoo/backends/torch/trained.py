@@ -1,0 +1,85 @@
+"""The parameters that learn: named, saved and put back, whatever optimizer steps them."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from zoo.backends.torch import adapter
+from zoo.core.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from zoo.backends.torch.loss import LossModule
+
+FILE = "trained.safetensors"
+
+
+def trained_parameters(module: "LossModule") -> dict[str, nn.Parameter]:
+    """Returns what learns in a model and its value head, by canonical name."""
+    head = module.value_head
+    named = [
+        *module.model.named_parameters(),
+        *((f"value_head.{name}", p) for name, p in (head.named_parameters() if head else ())),
+    ]
+    return {adapter.canonical(name): p for name, p in named if p.requires_grad}
+
+
+def copies(
+    parameters: Mapping[str, nn.Parameter],
+) -> "Iterator[tuple[str, NDArray[np.float32]]]":
+    """Yields each value as a float32 copy on the host."""
+    for name, parameter in parameters.items():
+        yield name, parameter.detach().float().cpu().numpy().copy()
+
+
+def gradients(
+    parameters: Mapping[str, nn.Parameter],
+) -> "Iterator[tuple[str, NDArray[np.float32]]]":
+    """Yields each gathered gradient as a float32 copy on the host, zeros where there is none."""
+    for name, parameter in parameters.items():
+        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        yield name, gradient.float().cpu().numpy().copy()
+
+
+def save(parameters: Mapping[str, nn.Parameter], folder: Path) -> None:
+    """Writes the values as safetensors."""
+    from safetensors.torch import save_file
+
+    save_file(
+        {name: p.detach().cpu().contiguous() for name, p in parameters.items()}, folder / FILE
+    )
+
+
+def load(parameters: Mapping[str, nn.Parameter], folder: Path) -> None:
+    """Restores what `save` wrote, bit for bit.
+
+    Raises:
+        InputError: the names or shapes are not those of `parameters`.
+    """
+    from safetensors.torch import load_file
+
+    assign(parameters, load_file(folder / FILE), str(folder / FILE))
+
+
+def assign(
+    parameters: Mapping[str, nn.Parameter], tensors: Mapping[str, Tensor], source: str
+) -> None:
+    """Copies `tensors` into the parameters of the same names.
+
+    Raises:
+        InputError: the names or shapes are not those of `parameters`; `source` is named.
+    """
+    if tensors.keys() != parameters.keys():
+        odd = sorted(tensors.keys() ^ parameters.keys())[0]
+        raise InputError(f"{source}: {odd}: in only one of the checkpoint and this policy")
+    for name, parameter in parameters.items():
+        expected, got = tuple(parameter.shape), tuple(tensors[name].shape)
+        if expected != got:
+            raise InputError(f"{source}: {name}: shape mismatch: expected {expected}, got {got}")
+        with torch.no_grad():
+            parameter.copy_(tensors[name])
