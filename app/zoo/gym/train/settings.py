@@ -1,7 +1,7 @@
 """The settings that a run began with: stored, compared on a resume, and changed only by name.
 
 `config.yaml` is what people read. `env.json` keeps the same settings under `settings`; where the
-two differ, somebody edited the run, and it is refused. Left out: the data; `start.py` has it.
+two differ, somebody edited the run, and it is refused. Left out: the data; `env.py` has it.
 """
 
 import json
