@@ -1,6 +1,11 @@
 """Train, personalise and share small language models on your own machine.
 
-The public names are loaded on first use, so that importing this package is fast.
+Train:  `run_training(TrainConfig(model_name_or_path="zen-pico", dataset="my.jsonl"))`
+Talk:   `generate("zen-pico", ["a prompt"], adapter=...)`, or `with open_chat(...)` for turns
+Deltas: `create_delta`, `apply_delta`, `check_delta`, `load_delta`
+Errors: every failure that a caller can handle is a `GymError`
+
+The public names are loaded on first use, so that importing this package is quick.
 """
 
 from importlib import import_module
@@ -9,40 +14,82 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from zoo.core import __version__ as __version__
     from zoo.gym.api import RunResult as RunResult
+    from zoo.gym.api import quality_input as quality_input
     from zoo.gym.api import run_training as run_training
+    from zoo.gym.chat import ChatSession as ChatSession
+    from zoo.gym.chat import generate as generate
+    from zoo.gym.chat import open_chat as open_chat
     from zoo.gym.config import TrainConfig as TrainConfig
     from zoo.gym.config.delta import DeltaConfig as DeltaConfig
+    from zoo.gym.delta import DeltaReport as DeltaReport
+    from zoo.gym.delta import Origin as Origin
+    from zoo.gym.delta import QualityInput as QualityInput
     from zoo.gym.delta import apply_delta as apply_delta
     from zoo.gym.delta import check_delta as check_delta
     from zoo.gym.delta import create_delta as create_delta
     from zoo.gym.delta import load_delta as load_delta
+    from zoo.gym.errors import DoesNotFitError as DoesNotFitError
+    from zoo.gym.errors import GuardError as GuardError
     from zoo.gym.errors import GymError as GymError
+    from zoo.gym.errors import GymWarning as GymWarning
+    from zoo.gym.errors import InputError as InputError
+    from zoo.gym.errors import InterruptedRunError as InterruptedRunError
+    from zoo.gym.errors import NotAvailableError as NotAvailableError
+    from zoo.gym.errors import StorageError as StorageError
     from zoo.models import resolve as resolve
 
 _HOMES = {
+    "ChatSession": "zoo.gym.chat",
     "DeltaConfig": "zoo.gym.config.delta",
+    "DeltaReport": "zoo.gym.delta",
+    "DoesNotFitError": "zoo.gym.errors",
+    "GuardError": "zoo.gym.errors",
     "GymError": "zoo.gym.errors",
+    "GymWarning": "zoo.gym.errors",
+    "InputError": "zoo.gym.errors",
+    "InterruptedRunError": "zoo.gym.errors",
+    "NotAvailableError": "zoo.gym.errors",
+    "Origin": "zoo.gym.delta",
+    "QualityInput": "zoo.gym.delta",
     "RunResult": "zoo.gym.api",
+    "StorageError": "zoo.gym.errors",
     "TrainConfig": "zoo.gym.config",
     "__version__": "zoo.core",
     "apply_delta": "zoo.gym.delta",
     "check_delta": "zoo.gym.delta",
     "create_delta": "zoo.gym.delta",
+    "generate": "zoo.gym.chat",
     "load_delta": "zoo.gym.delta",
+    "open_chat": "zoo.gym.chat",
+    "quality_input": "zoo.gym.api",
     "resolve": "zoo.models",
     "run_training": "zoo.gym.api",
 }
 
 __all__ = [
+    "ChatSession",
     "DeltaConfig",
+    "DeltaReport",
+    "DoesNotFitError",
+    "GuardError",
     "GymError",
+    "GymWarning",
+    "InputError",
+    "InterruptedRunError",
+    "NotAvailableError",
+    "Origin",
+    "QualityInput",
     "RunResult",
+    "StorageError",
     "TrainConfig",
     "__version__",
     "apply_delta",
     "check_delta",
     "create_delta",
+    "generate",
     "load_delta",
+    "open_chat",
+    "quality_input",
     "resolve",
     "run_training",
 ]
@@ -52,3 +99,7 @@ def __getattr__(name: str) -> object:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -1,9 +1,10 @@
 """Training from Python: creates the same run folder as the commands, in this process."""
 
+import datetime as dt
 import json
 import signal
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -11,14 +12,16 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from zoo.gym.arguments import instance_of
-from zoo.gym.config import TrainConfig, dump_config
+from zoo.gym.arguments import StrPath, instance_of, model_folder, path_of, text_of
+from zoo.gym.config import TrainConfig, dump_config, load_config
 from zoo.gym.config.train import Rows
-from zoo.gym.errors import InputError
+from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.files import write_beside
 
 if TYPE_CHECKING:
+    from zoo.gym.delta import QualityInput
     from zoo.gym.jobs.control import Control
+    from zoo.gym.jobs.run import Run
 
 
 @contextmanager
@@ -81,13 +84,15 @@ def run_training(config: TrainConfig) -> RunResult:
 
     `dataset` names files (a path, or a list of paths), or is a list of rows, each a dict such as
     `{"prompt": ..., "completion": ...}`; rows are stored in the run folder, for its owner alone, so
-    that `zoo-gym runs resume` finds them.
+    that `zoo-gym runs resume` finds them. The caller's torch threads and random state are as they
+    were when it returns.
 
     Raises:
         InputError: `config` is not a `TrainConfig`.
         NotAvailableError: another run has the device; a call that waits silently looks hung.
         GymError: the run cannot start, learns nothing, or was stopped: Ctrl-C saves first.
     """
+    from zoo.backends.threads import callers_state_kept
     from zoo.gym.jobs.control import wait_while_paused
     from zoo.gym.jobs.lock import locked
     from zoo.gym.jobs.outputs import check_unclaimed
@@ -96,7 +101,6 @@ def run_training(config: TrainConfig) -> RunResult:
     from zoo.gym.jobs.worker import work
     from zoo.gym.train.pinned import pinned
     from zoo.gym.train.session import run_session
-    from zoo.gym.train.settings import store_settings
     from zoo.models import resolve
     from zoo.models.offline import offline
 
@@ -109,9 +113,7 @@ def run_training(config: TrainConfig) -> RunResult:
         check_unclaimed(Path(config.output_dir))
     run = create_run(dump_config(config), {"settings": config.model_dump(mode="json")})
     if rows:
-        write_beside(run.rows_file, rows)
-        config = config.model_copy(update={"dataset": (str(run.rows_file),)})
-        store_settings(run.config_file, run.env_file, config)
+        config = _with_stored_rows(run, config, rows)
     leaving = partial(wait_while_paused, run.control, run.events)
     turn = partial(turn_on_device, run, wait=False)
     done: dict[str, object] = {}
@@ -120,9 +122,68 @@ def run_training(config: TrainConfig) -> RunResult:
         done.update(run_session(config, run, leaving, turn))
         return done
 
-    with locked(run.lock_file, wait_s=0), ctrl_c_saves(run.control), offline():
+    with (
+        locked(run.lock_file, wait_s=0),
+        ctrl_c_saves(run.control),
+        callers_state_kept(),
+        offline(),
+    ):
         run.events.emit("state", state="running")
         work(run, session)
     metrics = done["metrics"]
     assert isinstance(metrics, Mapping)
     return RunResult(run.id, run.folder, Path(str(done["model"])), metrics)
+
+
+def quality_input(
+    files: Sequence[StrPath] = (), *, base: StrPath, run: str | None = None
+) -> "QualityInput":
+    """Returns the examples that `create_delta` and `check_delta` measure on.
+
+    Args:
+        files: of examples that were held out; none takes those that the run held out.
+        base: the base model's name or folder, whose tokenizer is used.
+        run: the run that made the fine-tune: rows that it has learned are left out.
+
+    Raises:
+        InputError: neither files nor a run are given, or the run has learned every row.
+        NotAvailableError: a file, the run or the base is not on this machine.
+
+    Warns:
+        GymWarning: what should be known of the rows, such as how many are left out.
+    """
+    import warnings
+
+    from zoo.gym.delta import QualityInput
+    from zoo.gym.jobs.run import open_run
+    from zoo.gym.train.measuring import rows_of_files, rows_of_run
+
+    paths = [path_of("files", file) for file in files]
+    if not paths and run is None:
+        raise InputError("files: expected files of examples or a run, got neither")
+    folder = model_folder("base", base)
+    found = None if run is None else open_run(text_of("run", run))
+    if found is not None:
+        config = load_config([found.config_file], [], {}).config
+    else:
+        today = dt.datetime.now().astimezone().date().isoformat()
+        names: Any = tuple(map(str, paths))
+        config = TrainConfig(model_name_or_path=str(folder), dataset=names, date=today)
+    if paths:
+        rows = rows_of_files(paths, config, folder, found.folder if found else None)
+    else:
+        assert found is not None
+        rows = rows_of_run(found.folder, config, folder)
+    for note in rows.notes:
+        warnings.warn(note, GymWarning, stacklevel=2)
+    return QualityInput(rows.examples, held_out=rows.held_out)
+
+
+def _with_stored_rows(run: "Run", config: TrainConfig, rows: str) -> TrainConfig:
+    """Stores rows in the run folder and returns the settings that name them, stored too."""
+    from zoo.gym.train.settings import store_settings
+
+    write_beside(run.rows_file, rows)
+    config = config.model_copy(update={"dataset": (str(run.rows_file),)})
+    store_settings(run.config_file, run.env_file, config)
+    return config

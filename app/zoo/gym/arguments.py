@@ -39,6 +39,25 @@ def path_or_none(name: str, value: object) -> Path | None:
     return None if value is None else path_of(name, value)
 
 
+def model_folder(name: str, value: object) -> Path:
+    """Returns an argument as the folder of a model that is on this machine.
+
+    Args:
+        name: of the argument.
+        value: a path, or the name of a model: `zen-pico`, `org/name`, `org/name@revision`.
+
+    Raises:
+        InputError: it is neither a path nor text.
+        NotAvailableError: no model of that name is here; nothing is downloaded.
+    """
+    path = path_of(name, value)
+    if not isinstance(value, str) or path.exists():
+        return path
+    from zoo.models.resolve import is_path, resolve
+
+    return path if is_path(value) else resolve(value, offline=True).folder
+
+
 def text_of(name: str, value: object) -> str:
     """Returns an argument that is text.
 

@@ -1,6 +1,8 @@
 """How many threads a run takes."""
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 
 SINGLE_THREAD_PARAMETERS = 5_000_000
 """Below this one thread is faster: handing out the work costs more than the work."""
@@ -38,3 +40,32 @@ def use_threads(count: int) -> None:
 
     core.use_threads(count)
     torch.set_num_threads(count)
+
+
+@contextmanager
+def callers_state_kept() -> Generator[None]:
+    """Gives a caller's threads and random state of torch back when the block ends."""
+    import torch
+
+    threads = torch.get_num_threads()
+    started: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    devices = range(torch.cuda.device_count()) if started else ()
+    try:
+        with torch.random.fork_rng(devices=devices):
+            yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@contextmanager
+def with_threads(count: int | None) -> Generator[None]:
+    """Computes the block with that many threads, and then again with the caller's; None keeps."""
+    import torch
+
+    threads = torch.get_num_threads()
+    if count is not None:
+        use_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -1,16 +1,19 @@
 """From a fine-tune to a delta: what is coded, what is skipped, what is refused."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file, save_file
 
 from tests.gym.delta import models_on_disk as disk
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta import Origin, create_delta, difference, load_delta
 from zoo.gym.errors import InputError, NotAvailableError, StorageError
+from zoo.models import pico_folder
 
 SHAPES = disk.qwen3_shapes()
 BASE = disk.random_arrays(SHAPES, 0)
@@ -244,3 +247,29 @@ def test_a_delta_is_no_fine_tune(dense: Path, base: Path, tmp_path: Path) -> Non
 def test_a_base_s_name_is_one_line(adapter: Path, base: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"base: .* got 'a\\nb'"):
         create_delta(adapter, base=base, base_id="a\nb", out=tmp_path / "d.safetensors")
+
+
+def test_a_base_is_called_by_its_own_name_only(tmp_path: Path) -> None:
+    tuned = pico_with_a_change(tmp_path / "tuned")
+    copy = Path(shutil.copytree(pico_folder(), tmp_path / "copy"))
+    out = tmp_path / "d.safetensors"
+    for base, base_id, name in (
+        ("zen-pico", None, "zen-pico"),
+        (copy, None, "copy"),
+        (copy, "zen-pico", "zen-pico"),
+        (copy, "mine", "mine"),
+    ):
+        create_delta(tuned, base=base, base_id=base_id, out=out)
+        assert load_delta(out).header.base.id == name
+    with pytest.raises(InputError, match=r"base_id: expected 'zen-pico', the model in .*, got 'x'"):
+        create_delta(tuned, base=pico_folder(), base_id="x", out=out)
+    with pytest.raises(InputError, match=r"got 'zen-pico', whose weights in .* are others"):
+        create_delta(copy, base=tuned, base_id="zen-pico", out=out)
+
+
+def pico_with_a_change(folder: Path) -> Path:
+    shutil.copytree(pico_folder(), folder)
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.norm.weight"] = tensors["model.norm.weight"] + 1
+    save_file(tensors, folder / "model.safetensors")
+    return folder

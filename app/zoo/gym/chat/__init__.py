@@ -1,5 +1,5 @@
-"""Chat with a model, an adapter, or a delta on its base."""
+"""Talking with a model, an adapter, or a delta on its base."""
 
-from zoo.gym.chat.session import ChatSession, open_chat
+from zoo.gym.chat.session import ChatSession, generate, open_chat
 
-__all__ = ["ChatSession", "open_chat"]
+__all__ = ["ChatSession", "generate", "open_chat"]

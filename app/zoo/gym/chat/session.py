@@ -5,12 +5,13 @@ exactly as in training. No streaming.
 """
 
 import datetime as dt
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from zoo.gym.arguments import StrPath, number_of, path_of, path_or_none, text_of, whole_of
+from zoo.gym.arguments import StrPath, model_folder, number_of, path_or_none, text_of, whole_of
+from zoo.gym.config.report import shown
 from zoo.gym.config.train import MOST_SEED
 from zoo.gym.data import (
     EncodeOptions,
@@ -41,6 +42,7 @@ class ChatSession:
         seed: answer n is sampled with the stream `seed + n`.
         system: the system prompt of every conversation; empty for none.
         messages: the conversation that `talk` continues.
+        threads: how many compute an answer; None takes as many as torch is set to.
     """
 
     policy: "Policy"
@@ -51,6 +53,7 @@ class ChatSession:
     seed: int = 0
     system: str = ""
     messages: list[Message] = field(default_factory=list[Message])
+    threads: int | None = None
     _answers: int = 0
 
     def answer(self, prompt: str) -> str:
@@ -75,6 +78,8 @@ class ChatSession:
         return answer
 
     def _generate(self, messages: list[Message]) -> str:
+        from zoo.backends.threads import with_threads
+
         if not messages[-1].content.strip():
             raise InputError("prompt: expected some text, got none")
         if self.system.strip():
@@ -89,7 +94,8 @@ class ChatSession:
                 hint="start a new conversation, or shorten the prompt",
             )
         sampling = replace(self.sampling, max_new_tokens=room)
-        [rollout] = self.policy.generate([ids], sampling, keys=[self.seed + self._answers])
+        with with_threads(self.threads):
+            [rollout] = self.policy.generate([ids], sampling, keys=[self.seed + self._answers])
         self._answers += 1
         kept = [token for token in rollout.ids if token not in sampling.stop_ids]
         return self.tokenizer.decode(kept).strip("\n")
@@ -120,7 +126,7 @@ def open_chat(
     """Yields a session with a loaded model for the duration of a `with` block.
 
     Args:
-        base: a model folder.
+        base: a model's name or folder; nothing is downloaded.
         adapter: a peft folder to apply to it.
         delta: a delta file to apply to it instead; not both.
         max_new_tokens: the maximum number of tokens in an answer.
@@ -138,13 +144,12 @@ def open_chat(
             contain generation settings that are not applied.
     """
     from zoo.backends.base import LoadSpec, Sampling
-    from zoo.backends.threads import choose_threads, use_threads
+    from zoo.backends.threads import callers_state_kept, choose_threads, use_threads
     from zoo.gym.chat.greedy import warn_of_settings
     from zoo.gym.delta.sanity import warn_of_no_effect, warn_of_other_base
     from zoo.gym.engine import open_engine
     from zoo.models.folder import count_parameters, model_positions, vocabulary_size
 
-    base = path_of("base", base)
     adapter, delta = path_or_none("adapter", adapter), path_or_none("delta", delta)
     if adapter is not None and delta is not None:
         raise InputError("delta: expected one of adapter and delta, got both")
@@ -152,11 +157,12 @@ def open_chat(
     max_new_tokens = whole_of("max_new_tokens", max_new_tokens)
     check_seed(seed)
     require_unicode(text_of("system", system), "system prompt")
+    base = model_folder("base", base)
     if adapter is not None:
         warn_of_other_base(adapter, base)
     warn_of_settings(base)
     tokenizer = load_tokenizer(base)
-    use_threads(choose_threads(count_parameters(base)))
+    threads = choose_threads(count_parameters(base))
     today = dt.datetime.now().astimezone().date().isoformat()
     positions = model_positions(base)
     known = vocabulary_size(base)
@@ -173,7 +179,56 @@ def open_chat(
 
             rebuilt = stack.enter_context(delta_model(load_delta(delta), base))
             folder, on_top = rebuilt.folder, rebuilt.adapter
-        policy = open_engine().load(folder, LoadSpec(adapter=on_top))
+        with callers_state_kept():
+            use_threads(threads)
+            policy = open_engine().load(folder, LoadSpec(adapter=on_top))
         if adapter is not None and on_top is adapter:
             warn_of_no_effect(adapter)
-        yield ChatSession(policy, tokenizer, options, sampling, positions, seed, system)
+        yield ChatSession(
+            policy, tokenizer, options, sampling, positions, seed, system, threads=threads
+        )
+
+
+def generate(
+    base: StrPath,
+    prompts: Sequence[str],
+    *,
+    adapter: StrPath | None = None,
+    delta: StrPath | None = None,
+    max_new_tokens: int = 256,
+    temperature: float = 0.0,
+    seed: int = 0,
+    system: str = "",
+) -> list[str]:
+    """Returns an answer to each prompt, each in a conversation of its own.
+
+    The model is loaded once for all of them; for a conversation, or for prompts that come one after
+    the other, see `open_chat`.
+
+    Args:
+        base: a model's name or folder; nothing is downloaded.
+        prompts: what to answer.
+        adapter: a peft folder to put on the model.
+        delta: a delta file to put on it instead; not both.
+        max_new_tokens: tokens of an answer at most.
+        temperature: 0 takes the most likely token each time.
+        seed: of the draws.
+        system: the model reads it before each prompt.
+
+    Raises:
+        InputError: see `open_chat`; or `prompts` is no list of text, or one is empty or too long.
+        ValueError: a number is out of its range.
+    """
+    if isinstance(prompts, str) or not isinstance(prompts, Sequence):
+        raise InputError(f"prompts: expected a list of text, got {shown(prompts)}")
+    asked = [text_of("prompts", prompt) for prompt in prompts]
+    with open_chat(
+        base,
+        adapter=adapter,
+        delta=delta,
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        seed=seed,
+        system=system,
+    ) as session:
+        return [session.answer(prompt) for prompt in asked]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo.gym.arguments import StrPath, number_of, path_of, text_of, whole_of
+from zoo.gym.arguments import StrPath, model_folder, number_of, path_of, text_of, whole_of
 from zoo.gym.delta.file.reader import load_delta
 from zoo.gym.delta.file.safetensors import ITEM_BYTES, Entry, write_safetensors
 from zoo.gym.delta.progress import Watch, ignore, passing
@@ -85,11 +85,12 @@ def apply_delta(
             another base; `out` is not empty.
         StorageError: the folder cannot be written.
     """
-    path, base, out = path_of("path", path), path_of("base", base), path_of("out", out)
+    path, out = path_of("path", path), path_of("out", out)
     base_id = None if base_id is None else text_of("base_id", base_id)
     scaled, shard_bytes = number_of("scaled", scaled), whole_of("shard_bytes", shard_bytes)
     if text_of("dtype", dtype) not in NAMES:
         raise InputError(f"dtype: expected 'f32' or 'bf16', got {dtype!r}")
+    base = model_folder("base", base)
     delta, weights = load_delta(path), open_weights(base)
     verify_base(delta, weights, base_id)
     config = _new_config(base, dtype)

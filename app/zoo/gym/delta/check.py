@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.gym.arguments import StrPath, instance_of, path_of, path_or_none, text_of
+from zoo.gym.arguments import StrPath, instance_of, model_folder, path_of, path_or_none, text_of
 from zoo.gym.delta.file.header import Quality
 from zoo.gym.delta.file.reader import (
     Delta,
@@ -71,7 +71,7 @@ def check_delta(
     """
     path, base, tuned = (
         path_of("path", path),
-        path_or_none("base", base),
+        None if base is None else model_folder("base", base),
         path_or_none("tuned", tuned),
     )
     base_id = None if base_id is None else text_of("base_id", base_id)

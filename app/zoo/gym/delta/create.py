@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from zoo.gym.arguments import StrPath, instance_of, path_of, text_of
+from zoo.gym.arguments import StrPath, instance_of, model_folder, path_of, text_of
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.delta.changes import adapter_names, encode_adapted, encode_weight, weight_names
 from zoo.gym.delta.codecs.options import Coding, LowRank, choose_coding, form_of
@@ -24,7 +24,7 @@ from zoo.gym.delta.file.writer import Spool, replace_header, write_delta
 from zoo.gym.delta.progress import Watch, ignore, passing
 from zoo.gym.delta.quality import QualityInput, measure_quality
 from zoo.gym.delta.reading.adapter import Adapter, is_adapter, read_adapter
-from zoo.gym.delta.reading.identity import IdentityHasher
+from zoo.gym.delta.reading.identity import IdentityHasher, base_name, check_named_base
 from zoo.gym.delta.reading.layers import named_as
 from zoo.gym.delta.reading.prefetch import reading_ahead
 from zoo.gym.delta.reading.weights import Weights, open_weights
@@ -90,7 +90,7 @@ def create_delta(
     source: StrPath,
     *,
     base: StrPath,
-    base_id: str,
+    base_id: str | None = None,
     base_revision: str | None = None,
     out: StrPath,
     config: DeltaConfig | None = None,
@@ -104,8 +104,9 @@ def create_delta(
 
     Args:
         source: a peft LoRA folder, a full-model folder, or one safetensors file of either kind.
-        base: the base's model folder.
-        base_id: the name of the base, told in the header and in refusals.
+        base: the base's model folder, or the name of a model that is here.
+        base_id: the name of the base in the header and in refusals; None takes the name that the
+            folder is known by, or else its own.
         base_revision: its revision.
         out: the file to write; an older delta is replaced, any other file refused.
         config: how the delta is coded; None takes the defaults.
@@ -123,12 +124,14 @@ def create_delta(
     Warns:
         GymWarning: the adapter names another base, or the delta is measured to be worse than it.
     """
-    source, base, out = path_of("source", source), path_of("base", base), path_of("out", out)
-    base_id = text_of("base_id", base_id)
+    source, out = path_of("source", source), path_of("out", out)
+    base_id = None if base_id is None else text_of("base_id", base_id)
     base_revision = None if base_revision is None else text_of("base_revision", base_revision)
     config = instance_of("config", DeltaConfig() if config is None else config, DeltaConfig)
     origin = instance_of("origin", Origin() if origin is None else origin, Origin)
     quality = None if quality is None else instance_of("quality", quality, QualityInput)
+    base = model_folder("base", base)
+    base_id, base_revision = base_name(base, base_id, base_revision)
     refuse_delta(source)
     _refuse_name(base_id, base_revision)
     from_adapter = is_adapter(source)
@@ -153,6 +156,7 @@ def create_delta(
         if not tensors:
             raise InputError(f"{source} changes nothing: expected a fine-tune, got the base {base}")
         told = Base(identity=hasher.finish(), id=base_id, revision=base_revision)
+        check_named_base(told, before, [tensor.name for tensor in tensors])
         write_delta(out, _header(form_of(coding), told, tuple(tensors), origin), spool)
     delta = load_delta(out)
     if quality is not None:

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from zoo.gym.delta.file.header import Base
 from zoo.gym.delta.file.reader import Delta
-from zoo.gym.delta.reading.weights import FLOATS, Weights, stored_bytes
-from zoo.gym.errors import InputError
+from zoo.gym.delta.reading.weights import FLOATS, Weights, open_weights, stored_bytes
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.models.resolve import model_of_folder, model_of_text, resolve
 
 _Key: TypeAlias = tuple[tuple[tuple[Path, int, int], ...], tuple[str, ...]]
 _known: dict[_Key, str] = {}
@@ -53,6 +55,56 @@ class IdentityHasher:
         found = self._hasher.finish()
         _known[_key(self._weights, self._names)] = found
         return found
+
+
+def base_name(base: Path, base_id: str | None, revision: str | None) -> tuple[str, str | None]:
+    """Returns what a base is called: as the caller says, else by the name that it is known by.
+
+    Raises:
+        InputError: the folder is the hub's, or zen-pico, under another name or revision.
+    """
+    here = model_of_folder(base)
+    if base_id is None:
+        return (here.id, revision or here.revision) if here else (base.resolve().name, revision)
+    told = model_of_text(base_id, revision)
+    if here is None:
+        return base_id, revision
+    right = told is not None and told.id.lower() == here.id.lower()
+    if right and told is not None and told.revision and here.revision:
+        right = here.revision.startswith(told.revision)
+    if not right:
+        expected = f"{here.id}@{here.revision}" if here.revision else here.id
+        got = f"{base_id}@{revision}" if revision else base_id
+        raise InputError(f"base_id: expected {expected!r}, the model in '{base}', got {got!r}")
+    return base_id, revision
+
+
+def check_named_base(told: Base, base: Weights, names: Sequence[str]) -> None:
+    """Refuses the name of a model on this machine whose tensors are not the base's.
+
+    Args:
+        told: the base as a delta's header will name it.
+        base: the base in truth.
+        names: of the tensors that the delta touches.
+
+    Raises:
+        InputError: the model of that name has other tensors.
+    """
+    try:
+        folder = resolve(
+            f"{told.id}@{told.revision}" if told.revision else told.id, offline=True
+        ).folder
+    except (NotAvailableError, InputError):
+        return  # a name of the user's own, or of a model that is not here
+    if folder.resolve() == base.source.resolve():
+        return
+    named = open_weights(folder)
+    if not named.tensors.keys() >= set(names) or identity(named, names) != told.identity:
+        raise InputError(
+            f"base_id: expected the name of the model in '{base.source}', got {told.id!r}, whose "
+            f"weights in '{folder}' are others",
+            hint="name it as you like, but not as another model",
+        )
 
 
 def verify_base(delta: Delta, base: Weights, base_id: str | None = None) -> None:
