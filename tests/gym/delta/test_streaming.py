@@ -15,7 +15,7 @@ from zoo.gym.errors import InputError
 _CREATE = """
 import os, signal, sys
 from pathlib import Path
-from zoo.gym.files import atomic
+from zoo.gym.files import atomic, disk
 from zoo.gym.delta.file import writer
 from zoo.gym.delta import apply_delta, create_delta
 
@@ -28,7 +28,9 @@ if point == "coding":
     watch = lambda passed: next(count, None) or die() if passed.done_bytes > 9000 else None
 else:
     watch = lambda passed: None
-    setattr(*{"sealing": (writer, "_seal"), "renaming": (atomic, "sync_file")}[point], die)
+    syncs = [(atomic, "sync_file"), (disk, "sync_file")]
+    for place in syncs if point == "renaming" else [(writer, "_seal")]:
+        setattr(*place, die)
 if first.is_dir():
     create_delta(first, base=base, base_id="tiny", out=out, watch=watch)
 else:
