@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from zoo.gym.files import write_beside
+from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.paths import ensure_folder, folders
 
 if TYPE_CHECKING:
@@ -49,13 +49,7 @@ def recall(
 
 def _kept(file: Path, key: Mapping[str, str]) -> dict[str, float] | None:
     """Returns the figures that are kept for `key`; None for a damaged file."""
-    try:
-        found: object = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    if not isinstance(found, dict):
-        return None
-    fields = cast("dict[str, object]", found)
+    fields = read_json_object(file) or {}
     seconds = fields.get("seconds")
     if fields.get("key") != dict(key) or not isinstance(seconds, dict):
         return None

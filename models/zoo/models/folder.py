@@ -30,7 +30,7 @@ POSITION_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx
 """What architectures call the longest row that they were made for."""
 
 SMALL_PARAMETERS = 100_000_000
-"""Models below this are small: their memory matters little, and a minute of measuring goes far."""
+"""Models below this are small: held in float32, trained without checkpointing, measured on more."""
 
 
 IN_BY_OUT = frozenset({"gpt2", "openai-gpt"})

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.config.train import TrainConfig
-from zoo.gym.files import write_beside
+from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.train.plan import Plan, batch_tokens
 from zoo.gym.train.rows import Rows
@@ -105,19 +105,13 @@ def footprint_key(need: "MemoryNeed", circumstances: Mapping[str, object]) -> st
 
 def known_peak(file: Path, key: str) -> int | None:
     """Returns the peak of an earlier run in bytes, or None; a damaged file knows nothing."""
-    try:
-        found = json.loads(file.read_text(encoding="utf-8")).get(key)
-    except (OSError, ValueError, AttributeError):
-        return None
+    found = (read_json_object(file) or {}).get(key)
     return found if isinstance(found, int) and found > 0 else None
 
 
 def remember_peak(file: Path, key: str, peak_bytes: int) -> None:
     """Keeps a measured peak for the next estimate."""
-    try:
-        kept = dict(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        kept = {}
+    kept = read_json_object(file) or {}
     ensure_folder(file.parent)
     write_beside(file, json.dumps(kept | {key: peak_bytes}, indent=2, sort_keys=True) + "\n")
 

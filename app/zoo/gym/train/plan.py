@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from zoo.gym.config import TrainConfig, extend_config
+from zoo.models.folder import SMALL_PARAMETERS
 
 if TYPE_CHECKING:
     from zoo.backends.memory import MemoryNeed
@@ -19,12 +20,11 @@ EVALUATION_SHARE = 0.25
 
 EVALUATIONS = 20
 CHECKPOINTS = 10
-CHECKPOINTING_PARAMETERS = 100_000_000
 
 
 def batch_tokens(parameters: int) -> int:
     """Returns how many tokens are computed at once, in training and in evaluations."""
-    return 4096 if parameters < CHECKPOINTING_PARAMETERS else 2048
+    return 4096 if parameters < SMALL_PARAMETERS else 2048
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def _optimizer(chooser: _Chooser, facts: Facts, steps: int) -> None:
     chooser.pick("warmup_steps", *_warmup(chooser.config.warmup_ratio, steps))
     if lora:
         chooser.pick("lora_alpha", 2.0 * chooser.config.lora_rank, "twice the rank")
-    large = facts.parameters >= CHECKPOINTING_PARAMETERS
+    large = facts.parameters >= SMALL_PARAMETERS
     why = "saves memory" if large else "this model needs little memory"
     chooser.pick("gradient_checkpointing", large, why)
 

@@ -17,7 +17,7 @@ from zoo.gym.config.report import nearest, shown
 from zoo.gym.config.train import CHOSEN
 from zoo.gym.config.yaml_file import parse_value
 from zoo.gym.errors import InputError
-from zoo.gym.files import read_small, write_beside
+from zoo.gym.files import read_json_object, write_beside
 
 CHANGEABLE = ("max_steps", "learning_rate", "save_steps", "eval_steps", "device")
 """What a resume may change; everything else would make another run of it."""
@@ -29,16 +29,13 @@ def read_env(env_file: Path) -> dict[str, Any]:
     Raises:
         InputError: it is absent, or no JSON object.
     """
-    try:
-        found: object = json.loads(read_small(env_file))
-    except (OSError, ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+    found = read_json_object(env_file)
+    if found is None:
         raise InputError(
             f"{env_file}: expected a JSON object, got a file that is absent or damaged",
             hint="a run cannot go on without it: start a new one with the config.yaml beside it",
         )
-    return cast("dict[str, Any]", found)
+    return found
 
 
 def update_env(env_file: Path, values: Mapping[str, object]) -> None:

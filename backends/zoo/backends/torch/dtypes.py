@@ -17,9 +17,7 @@ from zoo.backends.precision import Precision, Workload
 from zoo.backends.torch.products import WIDTH, ProductSpeeds
 from zoo.core import read_header
 from zoo.models import checkpoint_files
-
-SMALL_PARAMETERS = 100_000_000
-"""A model with fewer is held in float32: bf16 saves little and is slower on a CPU."""
+from zoo.models.folder import SMALL_PARAMETERS
 
 WIDENED = "bf16-widened"
 """bf16 weights whose products are formed in float32; see `widened`."""
