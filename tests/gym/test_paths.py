@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.gym.errors import StorageError
+from zoo.gym.errors import InputError, StorageError
 from zoo.gym.paths import ensure_folder, folders, storage_error
 
 
@@ -97,3 +97,12 @@ def test_a_full_disk_is_told_as_such() -> None:
     error = storage_error(OSError(errno.ENOSPC, "No space left on device"), Path("/a"))
     assert error.message == "cannot write '/a': no space left on device"
     assert error.hint == "free some space on that disk"
+
+
+def test_a_home_that_is_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "home").touch()
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    with pytest.raises(
+        InputError, match="ZOO_GYM_HOME: expected a folder or nothing, got the file"
+    ):
+        folders()

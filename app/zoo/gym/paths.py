@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoo.gym.errors import StorageError
+from zoo.gym.errors import InputError, StorageError
 
 APP_NAME = "zoo-gym"
 HOME_VARIABLE = "ZOO_GYM_HOME"
@@ -54,10 +54,19 @@ class Folders:
 
 
 def folders() -> Folders:
-    """Returns the current folders; reads the environment at each call."""
+    """Returns the current folders; reads the environment at each call.
+
+    Raises:
+        InputError: the environment names a file.
+    """
     chosen = os.environ.get(HOME_VARIABLE)
     if chosen:
         home = Path(chosen).expanduser().absolute()
+        if home.exists() and not home.is_dir():
+            raise InputError(
+                f"{HOME_VARIABLE}: expected a folder or nothing, got the file '{home}'",
+                hint=f"{HOME_VARIABLE}=FOLDER; without it the platform's own folders are used",
+            )
         return Folders(home / "config", home / "data", home / "cache", home / "log")
     from platformdirs import PlatformDirs
 

@@ -66,6 +66,7 @@ BROKEN = [
     ("a: 1\nb: 2\na: 3", "train.yaml:5: a: also on line 3"),
     ("a: \x07", "train.yaml:3: broken YAML: a character that is not allowed"),
     ("? [1]\n: 2", "train.yaml:3: expected the name of a setting, got a list or mapping"),
+    ("a: &a {}\n<<: *a", "train.yaml:4: <<: merge keys are not read: expected the settings"),
     ("date: 2024-13-45", "train.yaml:3: date: unreadable value: month must be in 1..12"),
     ("--- b", "train.yaml:3: broken YAML: but found another document"),
     ("a: !!python/name:os.system", "train.yaml:3: broken YAML: could not determine a constructor"),
@@ -277,3 +278,18 @@ def test_overwriting_without_an_output_dir_is_told_to_have_no_effect() -> None:
     loaded = load_config([], items, {})
     assert [one.key for one in loaded.ignored] == ["overwrite_output_dir"]
     assert load_config([], [*items, "output_dir=o"], {}).ignored == ()
+
+
+@pytest.mark.parametrize("text", ["010", "+10", "1_0"])
+def test_a_number_is_decimal_in_an_item_a_file_and_a_flag(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(f"seed: {text}\n")
+    assert load_config([file], NEEDED, {}).config.seed == 10
+    assert load_config([], [*NEEDED, f"seed={text}"], {}).config.seed == 10
+    assert load_config([], NEEDED, {"seed": text}).config.seed == 10
+
+
+@pytest.mark.parametrize("text", ["0x10", "1:30", "0b11"])
+def test_a_number_of_another_kind_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=f'expected a whole number, got "{text}"'):
+        load_config([], [*NEEDED, f"seed={text}"], {})

@@ -19,9 +19,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     if not words and on_terminal():
+        from zoo.gym.errors import GymError
         from zoo.gym.tui import open_app
 
-        return open_app()
+        try:
+            return open_app()
+        except GymError as error:
+            from zoo.gym.cli.boundary import tell
+
+            return tell(error, as_json=False)
     if words in ([], ["--help"], ["-h"], ["help"]):
         from zoo.gym.cli.help import root_help
 

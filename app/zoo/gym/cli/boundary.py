@@ -122,11 +122,11 @@ def report_bugs(
     from zoo.gym.paths import folders, make_folder
 
     lines = traceback.format_exception(kind, error, trace)
-    path = folders().log / "crash.txt"
     try:
+        path = folders().log / "crash.txt"
         make_folder(path.parent)
         write_beside(path, "".join(lines))
-    except (OSError, StorageError):
+    except (OSError, GymError):
         sys.stderr.writelines(lines)
         return
     message = f"unexpected {lines[-1].strip()}"

@@ -1,9 +1,11 @@
 """Reads a settings file: YAML with the line of every key, and nothing else.
 
 A file is one mapping. Values are built by PyYAML's safe constructor; a key that comes twice is
-refused, which PyYAML does not do by itself.
+refused, which PyYAML does not do by itself. Whole numbers are decimal, as flags have them: YAML 1.1
+reads 010 as 8 and 1:30 as 90.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,23 @@ MAX_BYTES = 1_000_000
 
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
 """What PyYAML's own constructors let out for odd numbers, dates and keys."""
+
+
+_MERGE = "tag:yaml.org,2002:merge"
+_INT = "tag:yaml.org,2002:int"
+_DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]*)$")
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader with decimal whole numbers alone."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own name and type
+        first: [(tag, pattern) for tag, pattern in known if tag != _INT]
+        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+_Loader.add_implicit_resolver(_INT, _DECIMAL, list("-+0123456789"))
 
 
 @dataclass(frozen=True)
@@ -37,7 +56,7 @@ def read_entries(path: Path) -> list[Entry]:
     """
     text = _read_text(path)
     try:
-        entries = list(_compose(path, yaml.SafeLoader(text)))
+        entries = list(_compose(path, _Loader(text)))
     except yaml.MarkedYAMLError as error:
         raise InputError(f"{path}:{_line(error)}: broken YAML: {_problem(error)}") from None
     except yaml.reader.ReaderError as error:
@@ -52,7 +71,7 @@ def read_entries(path: Path) -> list[Entry]:
 def parse_value(text: str) -> object:
     """Reads one value as YAML does: `true`, `3`, `[a, b]`; text that is no YAML stays text."""
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, _Loader)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, RecursionError, *UNREADABLE):
         return text
 
@@ -70,7 +89,7 @@ def _read_text(path: Path) -> str:
         ) from None
 
 
-def _compose(path: Path, loader: yaml.SafeLoader) -> Iterator[Entry]:
+def _compose(path: Path, loader: _Loader) -> Iterator[Entry]:
     node = loader.get_single_node()
     if node is None:
         return
@@ -83,6 +102,11 @@ def _compose(path: Path, loader: yaml.SafeLoader) -> Iterator[Entry]:
         if not isinstance(key_node, yaml.ScalarNode):
             raise InputError(
                 f"{path}:{line}: expected the name of a setting, got a list or mapping"
+            )
+        if key_node.tag == _MERGE:
+            raise InputError(
+                f"{path}:{line}: <<: merge keys are not read: expected the settings themselves",
+                hint="several settings files can be given one after the other; later ones win",
             )
         try:
             value: object = loader.construct_object(value_node, deep=True)
