@@ -80,7 +80,7 @@ def test_no_color_shows_the_same_words(drive: Drive, monkeypatch: pytest.MonkeyP
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         assert app.no_color
         await app.action_watch(run.id)
-        await shows(pilot, "> 2 Runs", "Training, step 60", "loss (dots)", "x")
+        await shows(pilot, "> 2 Runs", "Training, step 60", "training loss", "x")
 
     drive(visit)
 

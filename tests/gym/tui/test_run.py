@@ -197,7 +197,7 @@ def test_chart_figures_meaning_and_keys_fit_every_size(
 ) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)
-        await shows(pilot, "loss (dots) and held-out loss (x)", "best held-out", "The loss is")
+        await shows(pilot, "training loss   x held-out loss", "best held-out", "The loss is")
         assert app.screen.query_one(LossChart).size.height >= 8
         keys = ("space", "Park", "Stop", "Log", "Esc", "New run", "Help", "q Quit")
         await until(pilot, lambda: all(key in screen_text(app).splitlines()[-1] for key in keys))

@@ -1,36 +1,31 @@
-"""The app itself: its places, the keys that work everywhere, and nothing else."""
+"""The app itself: its main screens and the keys that work everywhere."""
 
 import os
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from textual.app import App
+from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-from zoo.gym.tui.theme import ZOO
+from zoo.gym.tui.theme import MESSAGES, ZOO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 
 def home() -> Screen[None]:
-    """Returns the first place: what is here and what to do next."""
+    """Returns the first screen: what is on this machine and what to do next."""
     from zoo.gym.tui.screens.home import HomeScreen
 
     return HomeScreen()
 
 
 def runs() -> Screen[None]:
-    """Returns the place of all runs."""
+    """Returns the list of all runs."""
     from zoo.gym.tui.screens.runs import RunsScreen
 
     return RunsScreen()
-
-
-def over_ssh() -> bool:
-    """Says whether the terminal is at the other end of a network."""
-    return bool(os.environ.get("SSH_CONNECTION") or os.environ.get("SSH_TTY"))
 
 
 def app_of(node: DOMNode) -> "GymApp":
@@ -39,11 +34,12 @@ def app_of(node: DOMNode) -> "GymApp":
 
 
 class GymApp(App[None]):
-    """The app; every other file of this room is imported when its screen is first shown."""
+    """The app; each screen is imported when it is first shown."""
 
     TITLE = "zoo-gym"
     MODES: ClassVar["dict[str, str | Callable[[], Screen[None]]]"] = {"home": home, "runs": runs}
     DEFAULT_MODE = "home"
+    CSS = MESSAGES
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (96, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (28, "-high")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -56,40 +52,47 @@ class GymApp(App[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.redraw_s = 1.0 if over_ssh() else 0.5
-        if over_ssh():
+        over_ssh = bool(os.environ.get("SSH_CONNECTION") or os.environ.get("SSH_TTY"))
+        self.redraw_s = 1.0 if over_ssh else 0.5
+        if over_ssh:
             self.animation_level = "none"
         self.register_theme(ZOO)
         self.theme = ZOO.name
 
+    def get_system_commands(self, screen: Screen[Any]) -> "Iterable[SystemCommand]":
+        """Returns the commands of ctrl+p: the app's own ones."""
+        from zoo.gym.tui.palette import commands
+
+        return commands(self, screen)
+
     async def action_go(self, mode: str) -> None:
-        """Goes to a place, whatever is open there."""
+        """Shows Home or Runs, and closes what is open there."""
         await self.switch_mode(mode)
         while len(self.screen_stack) > 1:
             await self.pop_screen()
 
     def action_start(self, path: str = "") -> None:
-        """Opens the screen that starts a training, with a file of examples if one is known."""
+        """Opens the screen that starts a training, for a file of examples if there is one."""
         from zoo.gym.tui.screens.start import StartScreen
 
         if not isinstance(self.screen, StartScreen):
             self.push_screen(StartScreen(path))
 
     async def action_watch(self, run_id: str) -> None:
-        """Opens a run in the place of runs."""
+        """Opens a run on top of the list of runs."""
         from zoo.gym.tui.screens.run import RunScreen
 
         await self.action_go("runs")
         await self.push_screen(RunScreen(run_id))
 
     def action_command(self, words: str) -> None:
-        """Runs one of our own commands and shows what it prints."""
+        """Runs a zoo-gym command and shows what it prints."""
         from zoo.gym.tui.screens.command import CommandScreen
 
         self.push_screen(CommandScreen(words))
 
     def action_explain(self) -> None:
-        """Shows which keys do what here."""
+        """Shows what the keys of this screen do."""
         from zoo.gym.tui.dialogs.explain import ExplainDialog
 
         self.push_screen(ExplainDialog(self.screen))

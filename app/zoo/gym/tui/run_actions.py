@@ -14,6 +14,9 @@ from zoo.gym.jobs.state import LIVE, has_halted_worker
 from zoo.gym.terminal import visible
 from zoo.gym.tui.dialogs.confirm import ConfirmDialog
 
+ERROR_S = 20.0
+"""How long an error is shown."""
+
 STATES: dict[str, frozenset[str]] = {
     "pause": frozenset({"queued", "running"}),
     "resume": frozenset({"paused", "interrupted", "failed"}),
@@ -114,7 +117,8 @@ def _request(
             await asyncio.to_thread(act, run)
         except GymError as error:
             hint = f"\n{error.hint}" if error.hint else ""
-            app.notify(visible(f"{error.message}{hint}"), severity="error", markup=False)
+            text = visible(f"{error.message}{hint}")
+            app.notify(text, severity="error", timeout=ERROR_S, markup=False)
             return
         app.notify(done, markup=False)
         if after is not None:

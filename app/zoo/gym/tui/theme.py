@@ -1,6 +1,13 @@
-"""The colours of the app: a black ground and violet; `ctrl+p` has the other themes."""
+"""The look of the app: a black background and violet, and where messages stand."""
 
 from textual.theme import Theme
+
+MESSAGES = """
+ToastRack { layer: default; align: left bottom; }
+ToastHolder { align-horizontal: left; }
+Toast { width: 100%; max-width: 100%; margin: 0; padding: 0 1; background: $panel; }
+"""
+"""The style of messages: in lines of their own above the keys, so that they cover no text."""
 
 ZOO = Theme(
     name="zoo",

@@ -10,9 +10,9 @@ from textual.widgets import Static
 
 EVERYWHERE = (
     ("tab, shift+tab", "next and previous part of the screen"),
-    ("arrows or j k g G", "move in a list"),
-    ("ctrl+p", "every command, themes too"),
-    ("ctrl+q", "quit, from a line of input too"),
+    ("arrows or j k g G", "move in a list or a log"),
+    ("ctrl+p", "search the commands and themes"),
+    ("ctrl+q", "quit, also from a text field"),
 )
 
 

@@ -1,4 +1,4 @@
-"""One of our own commands, run beside the app, and what it prints."""
+"""A zoo-gym command that runs in a process of its own, and what it prints."""
 
 import asyncio
 from subprocess import STDOUT
@@ -7,26 +7,24 @@ from typing import ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Footer, Log, Static
+from textual.widgets import Footer, Static
 
-from zoo.gym.terminal import visible
 from zoo.gym.tui.cli_process import Command, end_command, start_command
 from zoo.gym.tui.dialogs.confirm import ConfirmDialog
 from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.widgets.bar import Bar
+from zoo.gym.tui.widgets.text_log import TextLog
 
 
 class CommandScreen(GymScreen):
-    """Runs a command to its end; leaving earlier asks first.
+    """Runs a command to its end; closing the screen earlier asks first.
 
     Args:
-        words: the command behind `zoo-gym`.
+        words: the arguments of `zoo-gym`.
     """
 
-    HELP = "A command of zoo-gym, run beside the app. Leaving it before its end asks first."
+    HELP = "A zoo-gym command and its output. Esc ends a running command, after a confirmation."
     CSS: ClassVar[str] = """
-    CommandScreen Log { background: $background; padding: 0 1; scrollbar-size-vertical: 1; }
-    CommandScreen Log:focus { background-tint: transparent; }
     CommandScreen #state { height: auto; padding: 0 1; margin-bottom: 1; text-style: bold; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -43,7 +41,7 @@ class CommandScreen(GymScreen):
         """Makes the screen."""
         yield Bar(f"zoo-gym {self.words}")
         yield Static(f"Starting zoo-gym {self.words} ...", id="state", markup=False)
-        yield Log(id="output")
+        yield TextLog()
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -61,23 +59,23 @@ class CommandScreen(GymScreen):
             self.dismiss()
             return
         question = f"End zoo-gym {self.words}?"
-        said = "It is not finished, and its work so far is not shown again."
-        self.app.push_screen(ConfirmDialog(question, said, yes="Yes, end it"), answered)
+        consequence = "It is still running. What it has done so far is discarded."
+        self.app.push_screen(ConfirmDialog(question, consequence, yes="Yes, end it"), answered)
 
     def action_copy(self) -> None:
-        """Puts the output on the clipboard."""
-        self.app.copy_to_clipboard("\n".join(self.query_one(Log).lines))
-        self.notify("copied")
+        """Copies the output to the clipboard."""
+        self.app.copy_to_clipboard(self.query_one(TextLog).text)
+        self.notify("Copied")
 
     @work
     async def _follow(self) -> None:
-        state, log = self.query_one("#state", Static), self.query_one(Log)
+        state, log = self.query_one("#state", Static), self.query_one(TextLog)
         process = self._process = start_command(self.words.split(), stderr=STDOUT)
         assert process.stdout is not None
         state.update(f"Running zoo-gym {self.words}")
         try:
             while line := await asyncio.to_thread(process.stdout.readline):
-                log.write_line(visible(line.decode("utf-8", "replace").rstrip()))
+                log.add(line.decode("utf-8", "replace").rstrip() + "\n")
             code = await asyncio.to_thread(process.wait)
         finally:
             end_command(process)

@@ -13,12 +13,17 @@ class ControlScreen(GymScreen):
     """A screen with one run that its keys act on."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "pause", "Pause"),
-        Binding("space", "resume", "Resume"),
-        Binding("P", "park", "Park"),
-        Binding("x", "stop", "Stop"),
-        Binding("F", "finish", "Finish"),
-        Binding("D", "remove", "Delete"),
+        Binding("space", "pause", "Pause", tooltip="pause after this step; the model stays loaded"),
+        Binding(
+            "space",
+            "resume",
+            "Resume",
+            tooltip="continue the run",
+        ),
+        Binding("P", "park", "Park", tooltip="save, end the process, free the device"),
+        Binding("x", "stop", "Stop", tooltip="save and end the process; asks first"),
+        Binding("F", "finish", "Finish", tooltip="turn the best step into the result; asks first"),
+        Binding("D", "remove", "Delete", tooltip="delete the run and all its files; asks first"),
     ]
 
     def controlled(self) -> tuple[Run, str] | None:

@@ -1,4 +1,4 @@
-"""Everything a worker printed, tracebacks too, as it is written."""
+"""Everything that a worker prints, tracebacks included, as it is written."""
 
 import asyncio
 from pathlib import Path
@@ -7,17 +7,16 @@ from typing import ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Footer, Log
+from textual.widgets import Footer
 
 from zoo.gym.jobs import Run
-from zoo.gym.terminal import visible
 from zoo.gym.tui.app import app_of
 from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.widgets.bar import Bar
+from zoo.gym.tui.widgets.text_log import TextLog
 
-MOST_LINES = 2000
 _TAIL_BYTES = 400_000
-EMPTY = "The worker has printed nothing, which is the usual thing: it prints only what goes wrong."
+EMPTY = "The worker has printed nothing, which is normal: it prints only errors and warnings."
 
 
 class LogScreen(GymScreen):
@@ -27,11 +26,7 @@ class LogScreen(GymScreen):
         run: whose log.
     """
 
-    HELP = "What the worker of this run printed. Only mistakes and warnings of libraries land here."
-    CSS: ClassVar[str] = """
-    LogScreen Log { background: $background; padding: 0 1; scrollbar-size-vertical: 1; }
-    LogScreen Log:focus { background-tint: transparent; }
-    """
+    HELP = "What the worker of this run printed: tracebacks, and warnings of libraries."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,l", "app.pop_screen", "Back", key_display="Esc"),
         Binding("y", "copy", "Copy all"),
@@ -45,38 +40,38 @@ class LogScreen(GymScreen):
     def compose(self) -> ComposeResult:
         """Makes the screen."""
         yield Bar(f"{self.run.id} > log {self.run.worker_log}")
-        yield Log(max_lines=MOST_LINES, id="log")
+        yield TextLog()
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Shows what is there and looks again from time to time."""
+        """Shows what the log contains and follows it."""
         self._follow()
 
     def action_copy(self) -> None:
-        """Puts the shown text on the clipboard."""
-        self.app.copy_to_clipboard("\n".join(self.query_one(Log).lines))
-        self.notify("copied")
+        """Copies the lines to the clipboard."""
+        self.app.copy_to_clipboard(self.query_one(TextLog).text)
+        self.notify("Copied")
 
     @work
     async def _follow(self) -> None:
         await self._look()
         if not self._offset:
-            self.query_one(Log).write_line(EMPTY)
+            self.query_one(TextLog).add(f"{EMPTY}\n")
         while True:
             await asyncio.sleep(app_of(self).redraw_s)
             await self._look()
 
     async def _look(self) -> None:
-        text, offset = await asyncio.to_thread(read_behind, self.run.worker_log, self._offset)
+        text, offset = await asyncio.to_thread(read_after, self.run.worker_log, self._offset)
         if text and not self._offset:
-            self.query_one(Log).clear()
+            self.query_one(TextLog).empty()
         self._offset = offset
         if text:
-            self.query_one(Log).write(visible(text))
+            self.query_one(TextLog).add(text)
 
 
-def read_behind(path: Path, offset: int) -> tuple[str, int]:
-    """Returns what a log has behind `offset`, at most its last 400 kB, and its new end."""
+def read_after(path: Path, offset: int) -> tuple[str, int]:
+    """Returns what a log contains after `offset`, at most its last 400 kB, and its new end."""
     if not path.exists():
         return "", 0
     size = path.stat().st_size

@@ -1,4 +1,4 @@
-"""One run, live: what it does, its curve, its figures, and what can be asked of it."""
+"""One run, live: its state, its curve, its figures, and the keys that control it."""
 
 import asyncio
 from pathlib import Path
@@ -24,24 +24,24 @@ from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.chart import LossChart
 from zoo.gym.tui.widgets.meters import Meters, bar
 
-_CHECK_EVERY = 4  # looks at the process once in so many looks at the log
+_CHECK_EVERY = 4  # the process is checked at every fourth read of the log
 
 
 class RunScreen(ControlScreen):
-    """Follows a run by its event log, from its first step on, whoever started it and when.
+    """Follows a run by its event log, from its first step on, whoever started it.
 
     Args:
         run_id: the run's id.
     """
 
     HELP = """
-The chart shows the loss of every step (dots) and of the held-out examples (x): \
-how surprised the model is by the next piece of an answer, in nats per token.
+The chart shows the loss of every step (dotted line) and of the held-out examples (x): \
+how badly the model predicts the next token of an answer, in nats per token.
 
-Lower is better; only the held-out one tells whether it learned something that helps \
-with examples that it has not seen.
+Lower is better. Only the held-out loss shows whether the model also got better \
+at examples that it was not trained on.
 
-The run does not need this window: close it, and open the run again later.
+The run does not need this window: you can close it and open the run again later.
 """
     CSS: ClassVar[str] = """
     RunScreen #state { padding: 0 1; text-style: bold; height: auto; }
@@ -93,11 +93,11 @@ The run does not need this window: close it, and open the run again later.
         yield Footer(show_command_palette=False)
 
     async def on_mount(self) -> None:
-        """Reads the whole log once, then only what is new."""
+        """Starts to follow the run."""
         self._follow()
 
     def on_resize(self) -> None:
-        """Draws the bar anew in its new width."""
+        """Draws the screen again: the length of the bar depends on the width."""
         self.call_after_refresh(self._show)
 
     def controlled(self) -> tuple[Run, str] | None:
@@ -116,9 +116,9 @@ The run does not need this window: close it, and open the run again later.
         self.app.push_screen(LogScreen(self.run))
 
     def action_copy(self) -> None:
-        """Puts the state with its message and what to do next on the clipboard."""
+        """Copies the state with its messages and the next steps to the clipboard."""
         self.app.copy_to_clipboard(self._shown)
-        self.notify("copied")
+        self.notify("Copied")
 
     @work
     async def _follow(self) -> None:
@@ -132,7 +132,7 @@ The run does not need this window: close it, and open the run again later.
                 self._show()
 
     async def _look(self) -> bool:
-        """Takes in what is new, says whether anything is."""
+        """Reads what is new, and says whether the screen has to be drawn again."""
         self._looks += 1
         status, pending = self.history.status, self.run.control.pending()
         if status.live and self._looks % _CHECK_EVERY == 0 and not has_worker(self.run):
@@ -143,7 +143,7 @@ The run does not need this window: close it, and open the run again later.
         return changed
 
     def _take(self) -> str | None:
-        """Takes in what is new; returns why it cannot, or nothing where nothing is new."""
+        """Reads new events: returns None, "" where there are none, or why they cannot be read."""
         try:
             events = self._reader.read()
         except OSError as error:
@@ -180,13 +180,13 @@ The run does not need this window: close it, and open the run again later.
         self._shown = visible("\n".join([head, *history.notes, what_next(history, self.run)]))
 
     def _tell(self, part: str, text: str) -> None:
-        """Writes a part anew if it says something else; one that says nothing takes no room."""
+        """Updates a part of the screen if its text changed; an empty one is hidden."""
         text = visible(text)
         if self._parts.get(part) == text:
             return
         before, self._parts[part] = self._parts.get(part), text
         widget = self.query_one(part, Static)
-        # a new layout is a second drawing: only where the number of lines may change
+        # a layout pass costs a second drawing: only where the number of lines may change
         room = self.size.width - 2 if part in {"#state", "#progress"} else 0
         fits = before and text and max(len(before), len(text)) <= room
         widget.update(text, layout=not fits)
@@ -194,7 +194,7 @@ The run does not need this window: close it, and open the run again later.
 
 
 def model_of(run: Run) -> str:
-    """Returns model, method and data as the settings name them, in a few words."""
+    """Returns model, method and data in a few words, as the settings name them."""
     settings, fault = stored_yaml(run)
     if fault is not None:
         return "(its settings cannot be read)"

@@ -8,14 +8,20 @@ from textual_plotext import PlotextPlot
 from zoo.gym.tui.history import Point, all_losses, thinned
 
 MOST_POINTS = 400
-"""More than a wide terminal has dots for."""
+"""More points than a wide terminal can show."""
+
+LEGEND = (
+    "[$primary]\u2824\u2812\u2824[/] training loss   [$accent]x[/] held-out loss   "
+    "nats per token, by step"
+)
+"""The marks of both curves in their colours, and the units of the axes."""
 
 _TICKS = 5
 _MARGIN = 0.05
 
 
 class LossChart(PlotextPlot):
-    """Loss as a line of dots, held-out loss as crosses; a lone number is drawn as well."""
+    """Training loss as a dotted line, held-out loss as crosses; a single number is drawn too."""
 
     DEFAULT_CSS: ClassVar[str] = """
     LossChart { border: round $panel-lighten-2; border-title-color: $foreground; min-height: 6; }
@@ -24,15 +30,15 @@ class LossChart(PlotextPlot):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self.curves: tuple[Sequence[Point], Sequence[Point]] = ((), ())
-        # outside the plot: a legend would cover the curve
-        self.border_title = "loss (dots) and held-out loss (x), nats per token, by step"
+        # in the border: a legend inside the plot would cover the curve
+        self.border_title = LEGEND
 
     def on_resize(self) -> None:
-        """Draws anew: how many numbers fit beside the axis depends on the height."""
+        """Draws the chart again: how many labels the axis has depends on the height."""
         self.show(*self.curves)
 
     def show(self, losses: Sequence[Point], held_out: Sequence[Point]) -> None:
-        """Draws the whole of both curves."""
+        """Draws both curves in full."""
         self.curves = losses, held_out
         plot = self.plt
         plot.clear_figure()
@@ -60,7 +66,7 @@ class LossChart(PlotextPlot):
 
 
 def _ticks(first: int, last: int) -> list[float]:
-    """Returns whole steps, evenly apart, both ends among them."""
+    """Returns whole steps at equal distances, both ends included."""
     parts = min(_TICKS - 1, last - first)
     return [first + round(i * (last - first) / parts) for i in range(parts + 1)]
 

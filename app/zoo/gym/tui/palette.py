@@ -1,0 +1,38 @@
+"""The commands of ctrl+p: what the keys do here, the other screens, and three themes."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from textual.app import SystemCommand
+from textual.screen import Screen
+
+from zoo.gym.tui.theme import ZOO
+
+if TYPE_CHECKING:
+    from zoo.gym.tui.app import GymApp
+
+PLACES = (
+    ("Home", "what is on this machine, and what to do next", "go('home')"),
+    ("Runs", "all runs, newest first", "go('runs')"),
+    ("Doctor", "test this machine, see what fits and what is missing", "command('doctor')"),
+    ("Demo", "train, compress and test the built-in model", "command('demo')"),
+)
+THEMES = (
+    ("Theme: black", "white and violet on black", ZOO.name),
+    ("Theme: light", "black on a light ground", "textual-light"),
+    ("Theme: terminal", "the colours that the terminal is set to", "ansi-dark"),
+)
+
+
+def commands(app: "GymApp", screen: Screen[Any]) -> Iterator[SystemCommand]:
+    """Yields what can be done on a screen and from anywhere."""
+    for active in screen.active_bindings.values():
+        key, text = active.binding, active.binding.description
+        if key.show and active.enabled and text:
+            about = f"{app.get_key_display(key)}  {active.tooltip}".strip()
+            yield SystemCommand(text, about, partial(app.run_action, key.action, active.node))
+    for title, about, action in PLACES:
+        yield SystemCommand(title, about, partial(app.run_action, action, app))
+    for title, about, name in THEMES:
+        yield SystemCommand(title, about, partial(setattr, app, "theme", name))
