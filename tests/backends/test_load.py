@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
+from tests.backends.families import write_family
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec
 from zoo.backends.torch.load import load_model, read_config
@@ -208,6 +210,16 @@ def test_a_tied_head_that_is_stored_twice_is_loaded_once(folder: Path) -> None:
     rewrite(folder, "lm_head.weight", load_file(folder / WEIGHTS)["model.embed_tokens.weight"])
     assert repeats_head([folder / WEIGHTS], read_config(folder))
     assert load_backend("cpu").load(folder).parameter_count() == expected
+
+
+def test_a_tied_head_of_gpt2_that_is_stored_twice_is_loaded_once(tmp_path: Path) -> None:
+    folder = write_family(tmp_path, "gpt2")
+    expected = load_model(folder, dtype="f32").state_dict()
+    rewrite(folder, "lm_head.weight", load_file(folder / WEIGHTS)["transformer.wte.weight"])
+    assert repeats_head([folder / WEIGHTS], read_config(folder))
+    loaded: Any = load_model(folder, dtype="f32")
+    assert loaded.lm_head.weight is loaded.transformer.wte.weight
+    assert all(torch.equal(value, expected[name]) for name, value in loaded.state_dict().items())
 
 
 def test_a_stored_head_with_other_values_is_no_repetition(folder: Path) -> None:

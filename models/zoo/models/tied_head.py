@@ -16,16 +16,13 @@ EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "embed_in.weight")
 _PIECE_BYTES = 1 << 22
 
 
-def head_is_copy(
-    tensors: Mapping[str, tuple[Path, TensorInfo]], embeddings: tuple[str, ...] = EMBEDDINGS
-) -> bool:
+def head_is_copy(tensors: Mapping[str, tuple[Path, TensorInfo]]) -> bool:
     """Says whether a stored head has the type, the shape and the bytes of the embedding.
 
     Args:
         tensors: by name, the file that holds the tensor and where in it.
-        embeddings: endings of the names that an embedding may have.
     """
-    found = [place for name, place in tensors.items() if name.endswith(embeddings)]
+    found = [place for name, place in tensors.items() if name.endswith(EMBEDDINGS)]
     if HEAD not in tensors or len(found) != 1:
         return False
     head, embedding = tensors[HEAD], found[0]

@@ -21,7 +21,7 @@ def repeats_head(files: list[Path], config: Any) -> bool:  # noqa: ANN401
     places = {
         name: (file, info) for file in files for name, info in read_header(file).tensors.items()
     }
-    return head_is_copy(places, ("embed_tokens.weight",))
+    return head_is_copy(places)
 
 
 @contextmanager
