@@ -69,8 +69,8 @@ DATA = {
     "no assistant": ("my.jsonl", ASK, "my.jsonl:1: no assistant turn: expected at least one"),
     "empty": ("my.jsonl", b"", "my.jsonl: empty file: expected rows of data, got none"),
     "blank": ("my.jsonl", b"\n \n", "my.jsonl: empty file: expected rows of data, got none"),
-    "cut": ("my.jsonl", CUT, "my.jsonl:1: the JSON is cut: unterminated string at column 17"),
-    "cut list": ("my.json", b"[[],\n" + CUT, "my.json:2: the JSON is cut: unterminated string"),
+    "cut": ("my.jsonl", CUT, "my.jsonl:1: truncated JSON: unterminated string at column 17"),
+    "cut list": ("my.json", b"[[],\n" + CUT, "my.json:2: truncated JSON: unterminated string"),
     "binary": ("my.jsonl", bytes(range(256)), "my.jsonl: not text: expected json, jsonl or plain"),
     "picture": ("my.jsonl", b"\x89PNG\r\n\xf0", "my.jsonl:1: not UTF-8 text: got byte 0x89"),
     "latin-1": ("my.txt", "caf\xe9".encode("latin1"), "my.txt:1: not UTF-8 text: got the byte"),
@@ -95,7 +95,7 @@ def test_a_cut_line_among_good_ones_is_named_and_the_rest_is_learned(
     with (place / "chat.jsonl").open("ab") as file:
         file.write(b"\n" + CUT)
     assert main([*TRAIN, "zen-pico"]) == 0
-    assert f"warning: {place}/chat.jsonl:13: the JSON is cut" in capsys.readouterr().err
+    assert f"warning: {place}/chat.jsonl:13: truncated JSON" in capsys.readouterr().err
 
 
 def test_a_length_that_leaves_no_label_is_refused(refused: Refused) -> None:

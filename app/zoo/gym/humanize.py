@@ -13,6 +13,11 @@ def human_bytes(count: int) -> str:
     raise AssertionError
 
 
+def counted(count: int, noun: str) -> str:
+    """Returns a count with its noun: `1 row`, `1,200 rows`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def figure(value: object) -> str:
     """Returns a number with four digits, and anything else as it is; None is `not a number`."""
     if value is None:

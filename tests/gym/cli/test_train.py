@@ -158,7 +158,7 @@ def test_a_model_of_pickles_only_is_refused(call: Call, rows: Path, base: Path) 
 
 BAD_DATA = [
     ("", "my.jsonl: empty file"),
-    ('{"prompt": "a", "comp', "my.jsonl:1: the JSON is cut"),
+    ('{"prompt": "a", "comp', "my.jsonl:1: truncated JSON"),
     ('{"messages": [{"role": "user", "content": "a"}]}', "my.jsonl:1: no assistant turn"),
     ("\x00\x01\x02", "my.jsonl: not text"),
 ]

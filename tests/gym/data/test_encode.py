@@ -199,7 +199,7 @@ def test_stories260k_refuses_chat_and_learns_completions(shared: Callable[[str],
 def test_answers_without_a_word_are_refused_together_and_taken_among_others(
     byte_tokenizer: Make, answer: str
 ) -> None:
-    with pytest.raises(InputError, match="every answer is empty: expected words to learn"):
+    with pytest.raises(InputError, match="every answer is empty: expected text to learn"):
         encoded(byte_tokenizer(), chat(answer), chat(answer))
     assert len(encoded(byte_tokenizer(), chat(answer), chat("Yo")).examples) == 2
 

@@ -53,7 +53,7 @@ def test_shares_tell_what_the_cutoff_costs(inspect: Inspect) -> None:
 def test_duplicates_and_empty_answers_are_counted(inspect: Inspect) -> None:
     found = inspect(pair("a", "b"), pair("a", "b"), pair("a", "c"), pair("a", " "), pair("a ", "b"))
     assert (found.duplicates, found.empty_answers) == (2, 1)
-    assert any("2 rows equal an earlier one" in note for note in found.warnings)
+    assert any("2 duplicate rows" in note for note in found.warnings)
 
 
 def test_reasoning_and_its_policy_are_told(inspect: Inspect) -> None:
@@ -91,10 +91,10 @@ def test_oddities_are_said_in_sentences(inspect: Inspect) -> None:
     rows = [pair("a", "b")] * 2 + [pair("<image>?", " "), pair("a", "<|im_end|>")]
     found = inspect(*rows)
     assert found.warnings == (
-        "1 of 4 rows have an empty answer: the model learns to say nothing there",
-        "1 of 4 rows name pictures, sound or video, which the model never sees",
-        "1 of 4 rows hold words like '<|im_end|>': they are read as plain text",
-        "1 rows equal an earlier one: they stay on one side of the split",
+        "1 of 4 rows with an empty answer: the model learns to say nothing there",
+        "1 of 4 rows with images, audio or video that the model does not see",
+        "1 of 4 rows with text like '<|im_end|>': read as plain text",
+        "1 duplicate row: duplicates stay on one side of the split",
     )
     assert f"warning: {found.warnings[0]}" in report(found).splitlines()
     assert "can forge a turn" in inspect(*rows, split_special_tokens=False).warnings[2]

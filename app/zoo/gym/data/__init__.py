@@ -1,7 +1,7 @@
-"""Turns files of any known format into rows, tokens, and the mask of tokens to learn.
+"""Turns files of any known format into rows, tokens, and the loss mask.
 
-Reading is in `reading`, chat templates and loss masks in `rendering`; beside them are encoding,
-batches, splits and inspection.
+`reading` parses files, `rendering` handles chat templates and loss masks; the other modules are
+encoding, batches, splits and inspection.
 """
 
 from zoo.gym.data.encode import Encoded, Example, encode_records

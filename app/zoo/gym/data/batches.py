@@ -29,12 +29,12 @@ def micro_batches(
     max_batch_tokens: int | None = None,
     max_rows: int | None = None,
 ) -> "Iterator[list[Example]]":
-    """Cuts rows into batches of near lengths, so that little is padding.
+    """Groups rows of similar length into batches, to minimise padding.
 
     Args:
-        rows: taken longest first; ties keep their order.
-        max_batch_tokens: limit of rows times the longest row; a single longer row stands alone.
-        max_rows: limit of rows.
+        rows: sorted by decreasing length; ties keep their order.
+        max_batch_tokens: limit of rows times the longest row; a longer row gets its own batch.
+        max_rows: maximum number of rows.
     """
     batch: list[Example] = []
     for row in sorted(rows, key=lambda row: -len(row.ids)):

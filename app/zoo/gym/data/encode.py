@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_STOPPED = 2
-"""Rows whose template may go beyond its limits before the data is refused."""
+"""Rows that may exceed the limits of rendering before the data is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A row in tokens.
+    """A tokenized row.
 
     Attributes:
         ids: token ids, int64 [T].
-        mask: the tokens that are learned, bool [T]; never the first, which nothing predicts.
-        source: `file:line` of its row, or of the text that a window starts in.
+        mask: the tokens that are learned, bool [T]; never the first, which is not predicted.
+        source: `file:line` of its row, or of the text in which a window starts.
         truncated: whether its end was cut off.
     """
 
@@ -52,13 +52,14 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """What a model can learn from.
+    """The examples that a model can learn from.
 
     Attributes:
-        examples: one for each row that has something to learn, in order; windows of text last.
+        examples: one per row with learned tokens, in order; windows of text last.
         problems: rows that the model's template refuses.
-        truncated: rows that are longer than `cutoff_len`, dropped ones included.
-        dropped_unlearned: rows left out because nothing to learn was within `cutoff_len`.
+        truncated: number of rows longer than `cutoff_len`, including dropped ones.
+        dropped_unlearned: number of rows dropped because they have no learned token within
+            `cutoff_len`.
     """
 
     examples: tuple[Example, ...]
@@ -72,10 +73,10 @@ def encode_records(
 ) -> Encoded:
     """Turns rows into examples.
 
-    Chats are rendered by the model's own template and learned in the assistant's turns; prompt
-    and completion become a chat of two turns, or for a model without a template are put together
-    and the completion is learned. Texts are joined by blank lines into one stream, with the
-    beginning-of-text token once in front where there is one, and cut into windows.
+    Chats are rendered with the model's own template, and the assistant's turns are learned. A
+    prompt with its completion becomes a chat of two turns; for a model without a template they are
+    concatenated and the completion is learned. Texts are joined by blank lines into one stream,
+    prefixed once with the beginning-of-text token if there is one, and cut into windows.
 
     Args:
         records: the rows.
@@ -83,7 +84,7 @@ def encode_records(
         options: length, reasoning and date.
 
     Raises:
-        InputError: chat for a model without a chat template; or no row has anything to learn
+        InputError: chat for a model without a chat template, or no row has a learned token
             within `cutoff_len`.
     """
     encoder = make_encoder(tokenizer, options)
@@ -103,12 +104,12 @@ def encode_records(
 def encode_rows(
     encoder: Encoder, records: Sequence[Record]
 ) -> tuple[list[tuple[Record, EncodedRow]], list[Problem]]:
-    """Returns the rows in tokens, uncut, and the rows that the model's template refuses.
+    """Returns the tokenized rows, not truncated, and the rows that the template refuses.
 
     Raises:
-        InputError: chat for a model without a chat template, or a template that goes beyond its
-            limits again and again.
-        InterruptedRunError: the user wants to stop; see `interruptible`.
+        InputError: chat for a model without a chat template, or a template that exceeds its
+            limits repeatedly.
+        InterruptedRunError: a stop was requested; see `interruptible`.
     """
     rows: list[tuple[Record, EncodedRow]] = []
     problems: list[Problem] = []
@@ -120,7 +121,7 @@ def encode_rows(
             rows.append((record, encode_row(encoder, record)))
         except RenderLimitError as error:
             stopped += 1
-            if stopped == MOST_STOPPED:  # every further row would take as long
+            if stopped == MOST_STOPPED:  # every further row would take just as long
                 raise
             problems.append(Problem(record.source, error.message))
         except InputError as error:
@@ -135,13 +136,13 @@ def _nothing_to_learn(
         return InputError(str(problems[0]) if problems else "no row has a token to learn")
     return InputError(
         f"no row has a token to learn within cutoff_len {options.cutoff_len}: expected part of an "
-        f"answer, got rows whose answers start later ({len(lengths)} in all)",
+        f"answer, got {len(lengths)} rows whose answers start later",
         hint=f"raise cutoff_len: the longest row has {max(lengths)} tokens",
     )
 
 
 def cut_row(row: EncodedRow, source: str, cutoff_len: int) -> Example | None:
-    """Returns the start of a row as an example, or None where nothing in it is learned."""
+    """Returns the start of a row as an example, or None if no token in it is learned."""
     import numpy as np
 
     learned = [False, *row.learned[1:cutoff_len]]

@@ -1,7 +1,7 @@
-"""Which rows say the same, in whatever format they are written, and which belong together.
+"""Finds rows with equal content in any format, and rows that must stay together.
 
-What is said are the words of each turn and who says them. Blanks, reasoning and flags such as
-`weight` are left out.
+The content is the role and the words of each turn. Whitespace, reasoning and flags such as `weight`
+do not count.
 """
 
 import re
@@ -12,15 +12,15 @@ from zoo.gym.data.records import Record
 from zoo.gym.data.rows import as_chat
 
 Said = tuple[tuple[str, bytes], ...]
-"""Role and digest of the words of each turn; rows that say the same have the same one."""
+"""Role and digest of the words of each turn; equal for rows with equal content."""
 
 _LINE = re.compile(r"[^\n]+")
 
 
 def what_is_said(record: Record) -> Said:
-    """Returns what a row says, to be compared; a text is one turn of nobody.
+    """Returns the comparable content of a row; a text is one turn without a role.
 
-    Empty turns before an answer, such as the prompt of a bare completion, say nothing.
+    Empty turns before an answer, such as the prompt of a bare completion, do not count.
     """
     if record.kind == "text":
         return (("text", _words(record.text)),)
@@ -32,14 +32,14 @@ def what_is_said(record: Record) -> Said:
 
 
 def count_equal(records: Sequence[Record]) -> int:
-    """Returns how many rows say the same as an earlier one."""
+    """Returns how many rows have the same content as an earlier one."""
     return len(records) - len(set(map(what_is_said, records)))
 
 
 def related_rows(records: Sequence[Record]) -> list[list[int]]:
-    """Returns the places of rows that belong together, by their first place.
+    """Returns groups of indices of related rows, ordered by their first index.
 
-    Those are rows that say the same, and chats with those that go on from them.
+    Related are rows with equal content, and chats with the chats that continue them.
     """
     nodes: dict[tuple[int, str, bytes], int] = {}
     paths: list[list[int]] = []
@@ -51,14 +51,14 @@ def related_rows(records: Sequence[Record]) -> list[list[int]]:
     ends = {path[-1] for path in paths}
     groups: dict[int, list[int]] = {}
     for place, path in enumerate(paths):
-        # rows that go on from one another share the shortest beginning that is a row itself
+        # chats that continue each other share the shortest prefix that is itself a row
         shortest = next(node for node in path if node in ends)
         groups.setdefault(shortest, []).append(place)
     return list(groups.values())
 
 
 def _words(text: str) -> bytes:
-    """Returns a digest of the words of a text, taken line by line because texts may be huge."""
+    """Returns a digest of the words of a text, line by line because texts may be huge."""
     digest = blake2b(digest_size=16)
     for line in _LINE.finditer(text):
         digest.update(

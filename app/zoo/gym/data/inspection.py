@@ -1,4 +1,4 @@
-"""What a user wants to know of data before training, measured with the model's own tokenizer."""
+"""Inspects data before training, with the model's own tokenizer and template."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ _FIRST_BIN = 16
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """A bar of a histogram: rows of `least` to `most` tokens."""
+    """A bar of a histogram: the rows with `least` to `most` tokens."""
 
     least: int
     most: int
@@ -31,14 +31,14 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """How long the rows are, in tokens.
+    """The lengths of the rows in tokens.
 
     Attributes:
         total: tokens of all rows.
-        p50: half of the rows are no longer.
-        p95: 95 of 100 rows are no longer.
+        p50: the median.
+        p95: the 95th percentile.
         longest: tokens of the longest row.
-        histogram: rows by length, in bins that double.
+        histogram: rows by length, in bins of doubling width.
     """
 
     total: int
@@ -50,7 +50,7 @@ class TokenCounts:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A run of tokens in words, learned or only read."""
+    """The text of a sequence of tokens, either learned or only read."""
 
     text: str
     learned: bool
@@ -58,27 +58,27 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """The figures of a data set for one model.
+    """The inspection of a data set for one model.
 
     Attributes:
-        files: file -> the format found in it.
+        files: file -> its detected format.
         model: the model whose tokenizer and template were used.
         rows: usable rows.
-        problems: rows that cannot be used, the template's refusals included.
-        kinds: rows of chat, of prompt and completion, of text.
-        roles: turns by role, prompts and completions counted as a user's and an assistant's.
-        tokens: lengths of the whole rows; a text counts without its neighbours.
-        cutoff_len: tokens of an example at most.
-        truncated: rows longer than that; texts are cut into windows and never counted.
-        truncated_share: of all rows.
-        unlearned: rows without any learned token.
-        unlearned_share: of all rows.
-        duplicates: rows that equal an earlier one.
-        empty_answers: rows in which an answer has no text.
-        with_reasoning: rows in which an answer has reasoning.
-        think: what becomes of reasoning.
-        date: the day that the template may print.
-        warnings: what a user should know, as training says it at its start.
+        problems: rows that cannot be used, including those that the template refuses.
+        kinds: number of rows of chat, of prompt and completion, and of text.
+        roles: number of turns by role; prompts and completions count as user and assistant.
+        tokens: lengths of the untruncated rows; each text counts on its own.
+        cutoff_len: the maximum number of tokens in an example.
+        truncated: number of rows longer than that; texts are cut into windows and not counted.
+        truncated_share: their share of all rows.
+        unlearned: number of rows without a learned token.
+        unlearned_share: their share of all rows.
+        duplicates: number of rows equal to an earlier one.
+        empty_answers: number of rows in which an answer has no text.
+        with_reasoning: number of rows in which an answer has reasoning.
+        think: how reasoning is handled.
+        date: the date that the template may print.
+        warnings: the same warnings as at the start of a training.
         example_source: `file:line` of the example.
         example: one row as the model reads it.
     """
@@ -105,18 +105,18 @@ class Inspection:
     example: tuple[Piece, ...]
 
     def as_json(self) -> dict[str, object]:
-        """Returns the same figures as values of JSON."""
+        """Returns the same figures as JSON values."""
         return asdict(self)
 
 
 def inspect_dataset(
     paths: Sequence[Path], folder_of_model: Path, options: EncodeOptions
 ) -> Inspection:
-    """Reads data files and measures them with a model's tokenizer and template.
+    """Reads data files and inspects them with a model's tokenizer and template.
 
     Raises:
-        NotAvailableError: a file or the model is absent.
-        InputError: a file is no data, or the model has no tokenizer, or no template for chat.
+        NotAvailableError: a file or the model is missing.
+        InputError: a file is not data, or the model has no tokenizer, or no template for chat.
     """
     data = read_dataset(paths)
     tokenizer = load_tokenizer(folder_of_model)
@@ -163,7 +163,7 @@ def _nothing_real(
     examples: "Sequence[Example | None]",
     rows: Sequence[tuple[Record, EncodedRow]],
 ) -> Iterator[str]:
-    """Yields the sentence with which training would refuse the data, if it would."""
+    """Yields the error with which training would refuse the data, if it would."""
     if any(record.kind == "text" for record, _ in rows):
         return
     try:

@@ -1,4 +1,4 @@
-"""What a user should know of data before it is learned; inspection and training say the same."""
+"""Warnings about data, the same in inspection and training."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -7,12 +7,13 @@ from zoo.gym.data.equality import count_equal
 from zoo.gym.data.records import Message, Record
 from zoo.gym.data.rows import Encoder, as_chat
 from zoo.gym.errors import InputError
+from zoo.gym.humanize import counted
 
 if TYPE_CHECKING:
     from zoo.gym.data.encode import Example
 
 _UNSEEN = ("<image>", "<video>", "<audio>")
-"""How data files mark a place where something else than text was."""
+"""How data files mark the position of images, audio or video."""
 
 _THINK_TAGS = ("<think>", "</think>")
 
@@ -20,13 +21,13 @@ _THINK_TAGS = ("<think>", "</think>")
 def notes_of(
     records: Sequence[Record], encoder: Encoder, *, truncated: int, unlearned: int
 ) -> tuple[str, ...]:
-    """Returns a sentence for each oddity of the data, in the order of their harm.
+    """Returns one warning per kind of problem in the data, most harmful first.
 
     Args:
-        records: all usable rows, held-out ones included.
-        encoder: the model's.
-        truncated: rows that are longer than `cutoff_len`.
-        unlearned: rows without a learned token within `cutoff_len`.
+        records: all usable rows, including held-out ones.
+        encoder: the model's encoder.
+        truncated: number of rows longer than `cutoff_len`.
+        unlearned: number of rows without a learned token within `cutoff_len`.
     """
     return tuple(_notes(records, encoder, truncated, unlearned))
 
@@ -36,17 +37,17 @@ def _notes(
 ) -> Iterator[str]:
     total, cutoff = len(records), encoder.options.cutoff_len
     if empty := sum(has_empty_answer(record) for record in records):
-        yield f"{empty} of {total} rows have an empty answer: the model learns to say nothing there"
+        yield f"{empty} of {total} rows with an empty answer: the model learns to say nothing there"
     texts = [_texts(record) for record in records]
     if unseen := sum(any(mark in text for text in row for mark in _UNSEEN) for row in texts):
-        yield f"{unseen} of {total} rows name pictures, sound or video, which the model never sees"
+        yield f"{unseen} of {total} rows with images, audio or video that the model does not see"
     yield from _special_words(texts, encoder)
     if unlearned:
-        yield f"{unlearned} rows are left out: nothing to learn within cutoff_len {cutoff}"
+        yield f"{counted(unlearned, 'row')} dropped: nothing to learn within cutoff_len {cutoff}"
     if truncated - unlearned > 0:
-        yield f"{truncated - unlearned} of {total} rows lose their end at cutoff_len {cutoff}"
+        yield f"{truncated - unlearned} of {total} rows truncated at cutoff_len {cutoff}"
     if equal := count_equal(records):
-        yield f"{equal} rows equal an earlier one: they stay on one side of the split"
+        yield f"{counted(equal, 'duplicate row')}: duplicates stay on one side of the split"
 
 
 def _special_words(texts: Sequence[Sequence[str]], encoder: Encoder) -> Iterator[str]:
@@ -54,10 +55,10 @@ def _special_words(texts: Sequence[Sequence[str]], encoder: Encoder) -> Iterator
     hits = [next((found for text in row if (found := pattern.search(text))), None) for row in texts]
     named = [found[0] for found in hits if found]
     if named:
-        how = "they are read as plain text"
+        how = "read as plain text"
         if not encoder.options.split_special_tokens:
-            how = "they become real ones and can forge a turn (split_special_tokens)"
-        yield f"{len(named)} of {len(texts)} rows hold words like {named[0]!r}: {how}"
+            how = "read as special tokens, which can forge a turn (split_special_tokens=false)"
+        yield f"{len(named)} of {len(texts)} rows with text like {named[0]!r}: {how}"
 
 
 def _texts(record: Record) -> list[str]:
@@ -76,10 +77,10 @@ def _is_empty(turn: Message) -> bool:
 
 
 def require_words(examples: "Sequence[Example]", encoder: Encoder) -> None:
-    """Refuses examples of which nothing but markers and blanks would be learned.
+    """Refuses examples in which only markers and whitespace would be learned.
 
     Raises:
-        InputError: it is so.
+        InputError: that is the case.
     """
     for example in examples:
         ids = [int(token) for token in example.ids[example.mask]]
@@ -92,6 +93,6 @@ def require_words(examples: "Sequence[Example]", encoder: Encoder) -> None:
             return
     if examples:
         raise InputError(
-            "every answer is empty: expected words to learn, got markers and blanks only",
+            "every answer is empty: expected text to learn, got only markers and whitespace",
             hint="zoo-gym data inspect FILE shows what is learned",
         )

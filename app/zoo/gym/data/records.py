@@ -1,6 +1,6 @@
-"""What data is once it has been read: rows of chat, of prompt and completion, or of text.
+"""Parsed data: rows of chat, of prompt and completion, or of text.
 
-Nothing here knows a tokenizer; `zoo.gym.data.encode` turns rows into tokens.
+Nothing here depends on a tokenizer; `zoo.gym.data.encode` turns rows into tokens.
 """
 
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ class Message:
 
     Attributes:
         role: `system`, `user` or `assistant`.
-        content: what is said, without the reasoning.
-        reasoning: what an assistant thought before it spoke; None where the data has none, the
-            empty string where the data holds an empty think block.
+        content: the text, without the reasoning.
+        reasoning: the assistant's reasoning before the answer; None if the data has none, the
+            empty string for an empty think block.
         learned: False for an assistant turn that the data itself excludes (`weight: 0`).
     """
 
@@ -34,12 +34,12 @@ class Record:
 
     Attributes:
         source: `file:line`.
-        kind: which of the fields below hold the row.
-        messages: the chat; for a completion, what was said before the prompt.
-        prompt: what is read.
-        completion: what is learned.
-        text: plain text, learned whole.
-        joint: what stands between prompt and completion for a model without a chat template.
+        kind: which of the fields below are used.
+        messages: the chat; for a completion, the turns before the prompt.
+        prompt: the text that is only read.
+        completion: the text that is learned.
+        text: plain text, all of it learned.
+        joint: the text between prompt and completion for a model without a chat template.
     """
 
     source: str
@@ -73,9 +73,9 @@ class Dataset:
 
     Attributes:
         records: the usable rows.
-        problems: the rows that were kept out.
-        formats: file -> the format that was found in it.
-        notes: a sentence for each file whose keys are not all read, or that is given twice.
+        problems: the rows that cannot be used.
+        formats: file -> its detected format.
+        notes: a message for each file with keys that are not read, or that is given twice.
     """
 
     records: tuple[Record, ...]

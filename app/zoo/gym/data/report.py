@@ -1,4 +1,4 @@
-"""Writes an inspection for people: plain text that a pipe and a screen reader can take."""
+"""Formats an inspection as plain text, also for pipes and screen readers."""
 
 from collections.abc import Iterator
 
@@ -12,11 +12,11 @@ _BRIGHT, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
 def report(found: Inspection, *, colour: bool = False) -> str:
-    """Returns the figures of an inspection, a line for each, and its example.
+    """Returns the figures of an inspection, one per line, and its example.
 
     Args:
         found: the figures.
-        colour: mark learned tokens by ANSI bright and dim instead of by [[ and ]].
+        colour: mark learned tokens with ANSI bright and dim instead of [[ and ]].
     """
     warnings = [f"warning: {text}" for text in found.warnings]
     parts = [*_figures(found), *warnings, *_problems(found), *_example(found, colour=colour)]
@@ -30,7 +30,7 @@ def _figures(found: Inspection) -> Iterator[str]:
     yield _line("rows", f"{found.rows} ({_counts(found.kinds)}), problems {len(found.problems)}")
     yield _line("turns", _counts(found.roles) or "none")
     tokens = found.tokens
-    yield _line("tokens a row", f"p50 {tokens.p50}, p95 {tokens.p95}, longest {tokens.longest}")
+    yield _line("tokens per row", f"p50 {tokens.p50}, p95 {tokens.p95}, longest {tokens.longest}")
     most_rows = max(bar.rows for bar in tokens.histogram)
     for bar in tokens.histogram:
         width = max(1, round(_BAR_WIDTH * bar.rows / most_rows))

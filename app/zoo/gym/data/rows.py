@@ -1,4 +1,4 @@
-"""One row in tokens: a chat through the model's template, or prompt and completion without one."""
+"""Tokenizes one row: a chat with the model's template, or prompt and completion without one."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from zoo.gym.data.tokenizer import Tokenizer, Tokens, tokenise
 from zoo.gym.errors import InputError
 
 Think = Literal["template", "keep", "drop"]
-"""What becomes of reasoning: see `EncodeOptions.think`."""
+"""How reasoning is handled: see `EncodeOptions.think`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,17 @@ class EncodeOptions:
     """How rows become tokens.
 
     Attributes:
-        cutoff_len: tokens of an example at most; a chat is cut at its end, a text into windows.
-        think: `template` hands reasoning to the model's template, which may leave out that of
-            earlier turns, or puts it in front of the answer as a think block where the template
-            knows no reasoning; `keep` also writes, as a think block, whatever the template left
-            out; `drop` takes reasoning out of the data before anything is rendered. What stands
-            in the rendered turn is learned.
-        date: the day that a template may print, `2024-07-26`.
-        split_special_tokens: words of the tokenizer's special tokens in the data are plain text;
-            only the template writes such tokens.
-        vocabulary: how many tokens the model has embeddings for; None where that is not known.
+        cutoff_len: the maximum number of tokens in an example; a chat is truncated at its end, a
+            text is cut into windows.
+        think: `template` passes reasoning to the model's template, which may omit that of earlier
+            turns, or puts it before the answer as a think block if the template does not support
+            reasoning; `keep` also writes, as a think block, whatever the template omitted; `drop`
+            removes reasoning from the data before rendering. Whatever is in the rendered turn is
+            learned.
+        date: the date that a template may print, `2024-07-26`.
+        split_special_tokens: the text of special tokens in the data is plain text; only the
+            template writes special tokens.
+        vocabulary: the number of tokens that the model has embeddings for; None if unknown.
     """
 
     cutoff_len: int
@@ -51,7 +52,7 @@ class EncodeOptions:
 
 @dataclass(frozen=True, slots=True)
 class EncodedRow:
-    """A whole row in tokens, before it is cut to length.
+    """A tokenized row before truncation.
 
     Attributes:
         ids: token ids.
@@ -64,9 +65,9 @@ class EncodedRow:
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """A tokenizer with its template, ready for rows under one set of options.
+    """A tokenizer with its template, for rows under one set of options.
 
-    `specials` is None where the data may hold special tokens.
+    `specials` is None if the data may contain special tokens.
     """
 
     tokenizer: Tokenizer
@@ -76,7 +77,7 @@ class Encoder:
 
     @property
     def any_special(self) -> re.Pattern[str]:
-        """Finds a special token in a text, whether the data may hold some or not."""
+        """A pattern for special tokens, whether the data may contain them or not."""
         return special_tokens(self.tokenizer).pattern
 
     @property
@@ -89,7 +90,7 @@ def make_encoder(tokenizer: Tokenizer, options: EncodeOptions) -> Encoder:
     """Returns an encoder.
 
     Raises:
-        InputError: `cutoff_len` is below 2, or `date` is no date.
+        InputError: `cutoff_len` is below 2, or `date` is not a date.
     """
     if options.cutoff_len < 2:
         raise InputError(f"cutoff_len: expected at least 2 tokens, got {options.cutoff_len}")
@@ -103,7 +104,7 @@ def require_embeddings(encoder: Encoder, ids: Iterable[int]) -> None:
     """Refuses tokens that the model has no embeddings for.
 
     Raises:
-        InputError: there is such a token; it is named.
+        InputError: there is such a token.
     """
     known = encoder.options.vocabulary
     highest = max(ids, default=0)
@@ -112,15 +113,15 @@ def require_embeddings(encoder: Encoder, ids: Iterable[int]) -> None:
         raise InputError(
             f"token {highest} ({word!r}): expected one of the {known} tokens that the model has "
             "embeddings for",
-            hint="the tokenizer belongs to another model, or the model was not resized for it",
+            hint="the tokenizer is from another model, or the model was not resized for it",
         )
 
 
 def tokenise_text(encoder: Encoder, text: str, cuts: Sequence[int] = ()) -> Tokens:
-    """Returns the tokens of a text that somebody wrote.
+    """Returns the tokens of untrusted text.
 
     Raises:
-        InputError: the tokenizer cannot but make special tokens of it.
+        InputError: the tokenizer would read part of it as a special token.
     """
     if encoder.specials is None:
         return tokenise(encoder.tokenizer, text, cuts)
@@ -131,18 +132,18 @@ def require_template(encoder: Encoder, record: Record) -> None:
     """Refuses chat for a model without a chat template.
 
     Raises:
-        InputError: it is so; row, model and what to do are named.
+        InputError: the row is chat, and the model has no template.
     """
     if record.kind == "chat" and encoder.template is None:
         raise InputError(
             f"{record.source}: chat data, but the model {encoder.tokenizer.name_or_path} has no "
             "chat template: expected rows of prompt and completion, or of text",
-            hint="take a model that was made for chat, or write the rows as prompt and completion",
+            hint="use a chat model, or write the rows as prompt and completion",
         )
 
 
 def encode_row(encoder: Encoder, record: Record) -> EncodedRow:
-    """Returns all tokens of one row; for a text, without its neighbours.
+    """Returns all tokens of one row; a text on its own.
 
     Raises:
         InputError: the model has no chat template and needs one, or its template refuses the row.
@@ -164,8 +165,8 @@ def as_chat(record: Record) -> tuple[Message, ...]:
     if record.kind == "chat":
         return record.messages
     reasoning, answer = split_thinking(record.completion)
-    asked = Message("user", record.prompt)
-    return (*record.messages, asked, Message("assistant", answer, reasoning))
+    prompt = Message("user", record.prompt)
+    return (*record.messages, prompt, Message("assistant", answer, reasoning))
 
 
 def _chat_row(template: ChatTemplate, messages: Sequence[Message], think: Think) -> EncodedRow:
@@ -180,10 +181,10 @@ def _thinking(messages: Sequence[Message], think: Think) -> Sequence[Message]:
 
 
 def _completion_row(encoder: Encoder, record: Record) -> EncodedRow:
-    """Prompt and completion for a model without a template; the end-of-text token is learned."""
+    """Tokenizes prompt and completion without a template; learns the end-of-text token."""
     tokenizer = encoder.tokenizer
-    said = [message.content for message in record.messages]
-    prompt = BLANK_LINE.join([*said, record.prompt]) + record.joint
+    turns = [message.content for message in record.messages]
+    prompt = BLANK_LINE.join([*turns, record.prompt]) + record.joint
     tokens = tokenise_text(encoder, prompt + record.completion, [len(prompt)])
     end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
     ids = with_bos(tokenizer, [*tokens.ids, *end])
@@ -192,27 +193,27 @@ def _completion_row(encoder: Encoder, record: Record) -> EncodedRow:
 
 
 def with_bos(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
-    """Returns tokens behind the beginning-of-text token, where the tokenizer has one."""
+    """Returns the tokens after the beginning-of-text token, if the tokenizer has one."""
     return ids if tokenizer.bos_token_id is None else [tokenizer.bos_token_id, *ids]
 
 
 PARTS = {"system": "system prompt", "user": "prompt"}
-"""What messages call the turns that people write."""
+"""Names of the turns written by people, for messages."""
 
 
 def require_unicode(text: str, what: str) -> None:
-    """Refuses halves of characters, which stand for bytes that are not UTF-8.
+    """Refuses lone surrogates, which represent bytes that are not UTF-8.
 
-    Python reads such bytes from a pipe or a command line so; no tokenizer takes them.
+    Python decodes such bytes from a pipe or command line this way; no tokenizer accepts them.
 
     Raises:
-        InputError: there is one; the byte is named.
+        InputError: there is one.
     """
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         lone = ord(text[error.start])
-        got = f"half of a character, \\u{lone:04x}"
+        got = f"an unpaired surrogate, \\u{lone:04x}"
         if 0xDC80 <= lone <= 0xDCFF:
             got = f"the byte 0x{lone - 0xDC00:02x}"
         place = error.start + 1
@@ -222,7 +223,7 @@ def require_unicode(text: str, what: str) -> None:
 def encode_prompt(
     messages: Sequence[Message], tokenizer: Tokenizer, options: EncodeOptions
 ) -> list[int]:
-    """Returns the tokens that a model answers to, as training puts them in front of an answer.
+    """Returns the tokens of a prompt, the same as before an answer in training.
 
     Args:
         messages: the turns so far; the last one is the user's. A model without a chat template
@@ -231,7 +232,7 @@ def encode_prompt(
         options: reasoning and date.
 
     Raises:
-        InputError: a turn is no Unicode text, or the model's template refuses the chat.
+        InputError: a turn is not Unicode text, or the model's template refuses the chat.
     """
     for message in messages:
         require_unicode(message.content, PARTS.get(message.role, message.role))

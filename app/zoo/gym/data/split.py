@@ -1,8 +1,8 @@
-"""Sets rows aside, to measure on what was not learned.
+"""Splits off held-out rows, to measure on data that was not learned.
 
-Chats and pairs are drawn by a seeded shuffle, because files are sorted more often than not; the end
-of the texts is held out, because a text goes on from one row to the next. Rows that say
-the same, and chats that go on from one another, stay on one side.
+Chats and pairs are drawn by a seeded shuffle, because files are often sorted; texts are held out at
+their end, because a text continues from one row to the next. Rows with equal content, and chats
+that continue each other, stay on one side.
 """
 
 import random
@@ -18,15 +18,15 @@ _Rows = tuple[Record, ...]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Which rows are learned and which are held out, in numbers that a run can store.
+    """Which rows are learned and which are held out, in a form that a run can store.
 
     Attributes:
-        rows: of all data.
-        held_out: the places of the rows held out, wholly or in part, in rising order.
-        cut: characters learned of the text in which the held-out part begins. None where no row
-            is cut.
-        duplicates: rows that say the same as an earlier one.
-        cut_row: the place of that text among the rows; it is one of `held_out`.
+        rows: the number of all rows.
+        held_out: the indices of rows held out, completely or in part, in increasing order.
+        cut: the number of learned characters of the text in which the held-out part begins; None
+            if no row is cut.
+        duplicates: the number of rows with the same content as an earlier one.
+        cut_row: the index of that text; it is one of `held_out`.
     """
 
     rows: int
@@ -36,10 +36,10 @@ class Split:
     cut_row: int = 0
 
     def apply(self, records: Sequence[Record]) -> tuple[_Rows, _Rows]:
-        """Returns the rows to learn and the rows held out, each in their order.
+        """Returns the rows to learn and the rows held out, each in order.
 
         Raises:
-            InputError: these are other rows than the split was made for.
+            InputError: these are not the rows that the split was made for.
         """
         if len(records) != self.rows:
             raise InputError(
@@ -65,12 +65,13 @@ def split_records(records: Sequence[Record], val_size: float, seed: int) -> Spli
         val_size: below 1 the share to hold out, at least one row; from 1 on the number of rows; 0
             holds out none. A share of chats and pairs is counted in rows. A share of texts is
             counted in characters: the end of the texts is held out, and the first text of it is
-            cut at the end of a line (or of a word). Less is held out where rows that stay together
-            are too many for the room that is left.
-        seed: of the shuffle.
+            cut at the end of a line (or of a word). If a group of rows that must stay together is
+            larger than the remaining share, less is held out.
+        seed: the seed of the shuffle.
 
     Raises:
-        InputError: `val_size` is negative, no whole number above 1, or leaves nothing to learn.
+        InputError: `val_size` is negative, not a whole number although above 1, or leaves nothing
+            to learn.
     """
     rows = tuple(records)
     _check_size(val_size)
@@ -95,7 +96,7 @@ def split_records(records: Sequence[Record], val_size: float, seed: int) -> Spli
 
 
 def split_at_end(records: Sequence[Record], val_size: float) -> Split:
-    """Holds out the last rows, as runs did before they stored their split."""
+    """Holds out the last rows, as in older runs without a stored split."""
     rows = tuple(records)
     _check_size(val_size)
     if 0 < val_size < 1 and len(rows) == 1 and rows[0].kind == "text":
@@ -116,14 +117,14 @@ def _check_size(val_size: float) -> None:
 
 
 def _shuffle(groups: list[list[int]], seed: int) -> None:
-    """Shuffles in place; Python promises that `random.random` never changes its sequence."""
+    """Shuffles in place; Python guarantees that the sequence of `random.random` never changes."""
     rng = random.Random(seed)  # noqa: S311
     keys = {group[0]: rng.random() for group in groups}
     groups.sort(key=lambda group: keys[group[0]])
 
 
 def _take(groups: Sequence[list[int]], count: int) -> list[list[int]]:
-    """Returns groups of at most `count` rows together; one that is too large is passed over."""
+    """Returns groups with at most `count` rows in total; skips groups that are too large."""
     chosen: list[list[int]] = []
     for group in groups:
         if len(group) <= count:
@@ -149,7 +150,7 @@ def _characters(rows: Sequence[Record], group: Sequence[int]) -> int:
 def _text_end(
     rows: Sequence[Record], texts: Sequence[list[int]], val_size: float
 ) -> tuple[list[list[int]], int | None]:
-    """Returns groups of texts at the end, counted in characters.
+    """Returns the groups of texts to hold out from the end, counted in characters.
 
     Args:
         rows: all rows.
@@ -157,7 +158,7 @@ def _text_end(
         val_size: the share to hold out.
 
     Returns:
-        The groups, and the characters to learn of the last of them; None where it is not cut.
+        The groups, and the number of characters to learn of the last one; None if it is not cut.
     """
     sizes = [_characters(rows, group) for group in texts]
     left = sum(sizes) - max(1, round(sum(sizes) * (1 - val_size)))
@@ -176,9 +177,9 @@ def _text_end(
 
 
 def _text_cut(text: str, learned: int) -> int | None:
-    """Returns where to cut a text of which about `learned` characters are to be learned."""
+    """Returns where to cut a text so that about `learned` characters are learned."""
     line, word = _behind("\n", text, learned), _behind(" ", text, learned)
-    # the line may begin far back: a title above one long line
+    # the line may start far back, as with a title above one long line
     near = len(text) - line <= 2 * (len(text) - learned)
     return _checked(text, line if near else max(line, word))
 

@@ -1,4 +1,4 @@
-"""The model's own tokenizer, and tokens that know which characters they stand for."""
+"""The model's own tokenizer, and tokens with their character offsets."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -15,13 +15,13 @@ _FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 
 
 class Tokenizer(Protocol):
-    """What is used of a fast tokenizer of transformers.
+    """The part of a fast transformers tokenizer that is used.
 
     Attributes:
         name_or_path: the folder it was loaded from.
-        bos_token_id: the beginning-of-text token, None where there is none.
+        bos_token_id: the beginning-of-text token, None if there is none.
         eos_token_id: the end-of-text token.
-        unk_token_id: what stands for a character that it does not know.
+        unk_token_id: the token for unknown characters.
         backend_tokenizer: the tokenizer of the library `tokenizers` inside.
         chat_template: one template, several by name, or None.
     """
@@ -35,7 +35,7 @@ class Tokenizer(Protocol):
 
     @property
     def special_tokens_map(self) -> Mapping[str, object]:
-        """Returns the special tokens by what they are for: `bos_token` and so on."""
+        """Returns the special tokens by purpose: `bos_token` and so on."""
         ...
 
     @property
@@ -44,7 +44,7 @@ class Tokenizer(Protocol):
         ...
 
     def __call__(self, text: str, **options: object) -> Mapping[str, object]:
-        """Returns the token ids of a text, and what the options ask for besides."""
+        """Returns the token ids of a text, and whatever else the options request."""
         ...
 
     def get_chat_template(self) -> str:
@@ -57,13 +57,13 @@ class Tokenizer(Protocol):
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Loads the tokenizer of a model folder, from the disk only and without running its code.
+    """Loads the tokenizer of a model folder, only from disk and without running its code.
 
     Args:
         folder: a model folder with `tokenizer.json`, or with the files it can be built from.
 
     Raises:
-        NotAvailableError: the folder is absent.
+        NotAvailableError: the folder is missing.
         InputError: it has no tokenizer, a damaged one, or one without character offsets.
     """
     if not folder.is_dir():
@@ -89,7 +89,7 @@ def _refuse_damaged(folder: Path) -> None:
 
 
 def stop_ids(folder: Path, tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Returns the tokens that end an answer: the tokenizer's, and those of the model's configs."""
+    """Returns the tokens that end an answer, from the tokenizer and the model's configs."""
     found = set[int]() if tokenizer.eos_token_id is None else {tokenizer.eos_token_id}
     for name in ("generation_config.json", "config.json"):
         path = folder / name
@@ -102,7 +102,7 @@ def stop_ids(folder: Path, tokenizer: Tokenizer) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A text in tokens.
+    """A tokenized text.
 
     Attributes:
         ids: token ids.
@@ -122,13 +122,13 @@ class Tokens:
 def tokenise(tokenizer: Tokenizer, text: str, cuts: Sequence[int] = ()) -> Tokens:
     """Returns the tokens of a text, without the tokenizer's own first and last ones.
 
-    The text is read in one piece. Only where a token would lie across one of the cuts, it is
-    read in pieces between them, which is also how a model meets it: prompt first, answer next.
+    The text is tokenized as a whole. Only if a token would cross one of the cuts, it is tokenized
+    in pieces between them, which is also how a model reads it: first the prompt, then the answer.
 
     Args:
         tokenizer: a fast tokenizer.
-        text: what to tokenise; markers in it are read as the tokens they name.
-        cuts: characters, in order, that no token may lie across.
+        text: the text; markers in it become the corresponding tokens.
+        cuts: character positions, in order, that no token may cross.
     """
     whole = _tokenise(tokenizer, text, 0)
     if not any(_lies_across(whole, cut) for cut in cuts):

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 def windows(length: int, size: int) -> Iterator[tuple[int, int]]:
     """Yields start and stop of windows over a stream of tokens.
 
-    Neighbours share one token: the last of a window is the first of the next, where it is only
-    read. So every token but the stream's first is learned exactly once.
+    Adjacent windows share one token: the last of a window is the first of the next, where it is
+    only read. So every token except the first of the stream is learned exactly once.
 
     Args:
-        length: tokens in the stream.
-        size: tokens in a window, at least 2; the last window may be shorter.
+        length: number of tokens in the stream.
+        size: number of tokens in a window, at least 2; the last window may be shorter.
     """
     for start in range(0, length - 1, size - 1):
         yield start, min(start + size, length)

@@ -41,7 +41,7 @@ def test_a_bad_row_is_kept_out_and_the_rest_is_kept(write: Write) -> None:
     path = write("rows.jsonl", b'{"text": "a"}\n{"text": "b\n{"text": "c"}\n')
     data = read_dataset([path])
     assert [record.source for record in data.records] == [f"{path}:1", f"{path}:3"]
-    assert str(data.problems[0]).startswith(f"{path}:2: the JSON is cut")
+    assert str(data.problems[0]).startswith(f"{path}:2: truncated JSON")
 
 
 def test_the_first_rows_of_each_file_are_taken(write: Write) -> None:
@@ -66,7 +66,7 @@ def test_the_first_rows_of_each_file_are_taken(write: Write) -> None:
         ("a.csv", b"a,b", "expected json, jsonl or plain text, got csv"),
         ("a.json", b"version https://git-lfs.github.com/spec/v1", "got a Git LFS pointer"),
         ("a.jsonl", b'{"txet": "a"}', "a.jsonl:1: no known format, the nearest is text"),
-        ("a.jsonl", b'{"text": "cut', "a.jsonl:1: the JSON is cut"),
+        ("a.jsonl", b'{"text": "cut', "a.jsonl:1: truncated JSON"),
         ("a.jsonl", b"just words", "a.jsonl:1: not valid JSON"),
     ],
 )
@@ -112,7 +112,7 @@ def test_a_pipe_is_refused_before_a_byte_of_it_is_taken(
     from_shell, to_shell = os.pipe()  # what bash makes of <(...)
     os.write(to_shell, b"rows")
     for path in (named, Path(f"/dev/fd/{from_shell}")):
-        with pytest.raises(InputError, match="expected a file on the disk, got a pipe"):
+        with pytest.raises(InputError, match="expected a file on disk, got a pipe"):
             read([path])
     assert os.read(from_shell, 9) == b"rows"
     os.close(from_shell)

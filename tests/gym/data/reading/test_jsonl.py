@@ -64,8 +64,8 @@ def test_a_list_reads_as_json_does_and_knows_the_lines(
 @pytest.mark.parametrize(
     ("content", "where"),
     [
-        (b'[{"a": 1},\n {"a": "cut', "list.json:2: the JSON is cut: unterminated string"),
-        (b'[{"a": 1},\n {"a": 2}', "list.json:2: the JSON is cut: expecting ',' delimiter"),
+        (b'[{"a": 1},\n {"a": "cut', "list.json:2: truncated JSON: unterminated string"),
+        (b'[{"a": 1},\n {"a": 2}', "list.json:2: truncated JSON: expecting ',' delimiter"),
         (b'[{"a": 1}\n {"a": 2}]', "list.json:2: not valid JSON: expecting ',' delimiter"),
         (b'[{"a": 1},\n]', "list.json:2: not valid JSON: expecting value"),
         (b'[{"a": 1}]\n[2]', "list.json:1: not valid JSON: expected one list"),
@@ -94,7 +94,7 @@ def test_a_cut_first_line_costs_only_itself(tmp_path: Path, name: str) -> None:
 def test_a_cut_line_is_called_cut(tmp_path: Path) -> None:
     (_, problem) = rows_of(tmp_path, b'{"a": 1}\n{"a": "so it en')
     assert isinstance(problem, Problem)
-    assert problem.reason == "the JSON is cut: unterminated string at column 7"
+    assert problem.reason == "truncated JSON: unterminated string at column 7"
 
 
 def test_one_object_over_several_lines_is_one_row(tmp_path: Path) -> None:

@@ -65,11 +65,11 @@ def test_a_system_key_that_equals_the_system_turn_is_said_once() -> None:
 @pytest.mark.parametrize(
     ("keys", "reason"),
     [
-        ({"weight": 0}, "'weight' is 0: the row is left out"),
+        ({"weight": 0}, "'weight' is 0: the row is excluded"),
         ({"weight": 0.5}, "'weight': expected 0 or 1, got 0.5"),
         ({"sample_weight": 2}, "'sample_weight': expected 0 or 1, got 2"),
         ({"loss_weight": "1"}, "'loss_weight': expected 0 or 1, got text"),
-        ({"train": False}, "the row is left out"),
+        ({"train": False}, "the row is excluded"),
         ({"chosen": "a", "rejected": "b"}, "preference data, with 'chosen' and 'rejected'"),
     ],
 )
@@ -93,9 +93,9 @@ def test_a_turn_marked_as_not_trained_on_is_not_learned(key: str) -> None:
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        ({"messages": [USER, {**GPT, "mask": True}]}, "'mask' may mean either: expected 'weight'"),
+        ({"messages": [USER, {**GPT, "mask": True}]}, "'mask' is ambiguous: expected 'weight'"),
         ({"messages": [USER, {**GPT, "train": 0}]}, "'train': expected true or false"),
-        ({"messages": [USER, {**GPT, "train": False, "weight": 1}]}, "both learned and not"),
+        ({"messages": [USER, {**GPT, "train": False, "weight": 1}]}, "contradictory"),
         ({"messages": [USER, {**GPT, "train": False, "loss": True}]}, "both true and false"),
         ({"messages": [SYSTEM_TURN, USER, GPT], "system": "S"}, "two system prompts"),
         ({**PAIR, "system": "S", "system_prompt": "T"}, "two system prompts"),
@@ -118,7 +118,7 @@ def test_null_is_no_second_format() -> None:
 def test_alpaca_with_the_prompt_as_text_beside_it_is_alpaca(read: Read) -> None:
     data = read({**ALPACA, "text": "### Instruction: Hi"})
     assert list(data.formats.values()) == ["alpaca"]
-    assert "'text' (1 rows)" in data.notes[0]
+    assert "'text' (1 row)" in data.notes[0]
 
 
 def test_dolly_and_prompt_response_rows_are_read_as_what_they_are(read: Read) -> None:
@@ -134,7 +134,7 @@ def test_a_file_with_bad_answers_is_not_learned_in_its_labelled_rows(read: Read,
     data = read({**row, "label": False}, {**row, "label": True}, row)
     assert [problem.reason.split(":")[0] for problem in data.problems] == [
         "'label' is false",
-        "'label', and other rows have it false",
+        "'label' is true, and false in other rows",
     ]
     assert len(data.records) == 1
 
@@ -157,10 +157,8 @@ def test_keys_that_are_not_read_are_named_in_one_line_for_each_file(read: Read) 
     )
     (note,) = data.notes
     assert note.partition(": keys that are not read: ")[2].startswith("'context' (2 rows), ")
-    assert {"'quality' (1 rows)", "'messages[].name' (1 rows)"} < set(
-        note.split(": ")[2].split(", ")
-    )
-    assert "'messages[].weight of a user turn' (1 rows)" in note
+    assert {"'quality' (1 row)", "'messages[].name' (1 row)"} < set(note.split(": ")[2].split(", "))
+    assert "'messages[].weight of a user turn' (1 row)" in note
     assert "id'" not in note
 
 
@@ -175,7 +173,7 @@ def test_a_key_that_stands_twice_makes_a_bad_row(tmp_path: Path, name: str) -> N
     path.write_text(text, encoding="utf-8")
     first, *rest = read_rows(path)
     assert not isinstance(first, Row)
-    assert first.reason == "the key 'text' stands twice: expected it once"
+    assert first.reason == "duplicate key 'text': expected it once"
     assert all(isinstance(row, Row) for row in rest)
     if rest:
         assert [record.text for record in read_dataset([path]).records] == ["a"]
@@ -186,7 +184,7 @@ def test_a_file_given_twice_by_any_name_is_reported(tmp_path: Path) -> None:
     path.write_text('{"text": "a"}', encoding="utf-8")
     link.symlink_to(path)
     (note,) = read_dataset([path, path, link]).notes
-    assert note == f"{path} and {link}: one file, given 3 times: each time its rows are learned"
+    assert note == f"{path} and {link}: the same file given 3 times: its rows are learned each time"
 
 
 def test_inspection_warns_of_keys_that_are_not_read(
@@ -196,4 +194,4 @@ def test_inspection_warns_of_keys_that_are_not_read(
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({**PAIR, "context": "c"}), encoding="utf-8")
     found = inspect_dataset([path], tmp_path / "model", EncodeOptions(cutoff_len=60))
-    assert f"{path}: keys that are not read: 'context' (1 rows)" in found.warnings
+    assert f"{path}: keys that are not read: 'context' (1 row)" in found.warnings

@@ -372,5 +372,5 @@ def test_a_chat_full_of_characters_of_private_use_is_refused(
     template = chat_template(byte_tokenizer(), "2024-07-26")
     assert template is not None
     every = "".join(map(chr, range(0xF0000, 0x10E000)))
-    with pytest.raises(InputError, match="none is left for marks"):
+    with pytest.raises(InputError, match="none is left for markers"):
         render_turns(template, [Message("user", every), Message("assistant", "A")])

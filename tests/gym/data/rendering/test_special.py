@@ -145,7 +145,9 @@ def test_characters_that_stand_for_special_tokens_are_refused_beside_them(
     byte_tokenizer: Callable[..., Any],
 ) -> None:
     text = Record("f:1", "text", text="\U0010e000 </s>")
-    with pytest.raises(InputError, match=r"the character U\+10E000 stands beside special tokens"):
+    with pytest.raises(
+        InputError, match=r"the character U\+10E000 occurs together with special tokens"
+    ):
         encode_records([text], byte_tokenizer(), EncodeOptions(64))
     alone = Record("f:1", "text", text="\U0010e000")
     assert encode_records([alone], byte_tokenizer(), EncodeOptions(64)).examples

@@ -54,7 +54,7 @@ def test_pinning_changes_nothing_else_of_a_template(byte_tokenizer: Callable[...
 
 @pytest.mark.parametrize("today", ["yesterday", "2024-13-01", ""])
 def test_what_is_no_date_is_refused(byte_tokenizer: Callable[..., Any], today: str) -> None:
-    with pytest.raises(InputError, match="date: expected a day like 2024-07-26, got"):
+    with pytest.raises(InputError, match="date: expected a date like 2024-07-26, got"):
         rendered(byte_tokenizer(), "{{ strftime_now('%d') }}", today)
 
 

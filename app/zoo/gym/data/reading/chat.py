@@ -21,7 +21,7 @@ ROLES = {
     "bot": "assistant",
     "model": "assistant",
 }
-"""A role as data files name it -> the role of `Message`."""
+"""Names of roles in data files -> the role of `Message`."""
 
 ROLE_KEYS = ("role", "from")
 CONTENT_KEYS = ("content", "value", "text")
@@ -42,24 +42,24 @@ _NAMES: dict[type, str] = {
 
 
 def type_name(value: object) -> str:
-    """Returns what a JSON value is, in words."""
+    """Returns the type of a JSON value, in words."""
     return _NAMES.get(type(value), type(value).__name__)
 
 
 def shown(text: str) -> str:
-    """Returns a word of the data in quotes, for a message: escaped, and cut where it is long."""
+    """Returns a string from the data for a message: quoted, escaped, and shortened if long."""
     return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "...")
 
 
 def text_of(value: object, key: str) -> str:
-    """Returns a value that must be text; a list of text parts counts as their joined text.
+    """Returns a value that must be text; a list of text parts is joined.
 
     Args:
         value: a string, or OpenAI content parts `[{"type": "text", "text": ...}]`.
-        key: where the value stands, for the message.
+        key: the key of the value, for the message.
 
     Raises:
-        InputError: the value is something else.
+        InputError: the value is not text.
     """
     if isinstance(value, str):
         return value
@@ -81,14 +81,14 @@ def _part(part: object, key: str) -> str:
 
 
 def parse_chat(value: object, key: str) -> tuple[Message, ...]:
-    """Returns the turns of a chat; system turns without text are left out.
+    """Returns the turns of a chat, without empty system turns.
 
     Args:
         value: a list of messages, `role` and `content` or `from` and `value`.
-        key: the row's key that holds the list.
+        key: the row's key of the list.
 
     Raises:
-        InputError: it is no list of messages, a role is unknown, the chat starts with the
+        InputError: it is not a list of messages, a role is unknown, the chat starts with the
             assistant, or all turns are empty.
     """
     turns = parse_turns(value, key)
@@ -104,20 +104,20 @@ def require_answer(turns: Sequence[Message]) -> None:
     """Refuses a chat in which nothing can be learned.
 
     Raises:
-        InputError: there is no assistant turn, or none that the data wants learned.
+        InputError: there is no assistant turn, or none is to be learned.
     """
     answers = [turn for turn in turns if turn.role == "assistant"]
     if not answers:
         raise InputError("no assistant turn: expected at least one to learn from")
     if not any(turn.learned for turn in answers):
-        raise InputError("no assistant turn to learn: every one has the weight 0")
+        raise InputError("no assistant turn to learn: every one has weight 0")
 
 
 def parse_turns(value: object, key: str) -> tuple[Message, ...]:
     """Returns the turns of a list of messages, in any order of roles.
 
     Raises:
-        InputError: it is no list of messages, or a role is unknown.
+        InputError: it is not a list of messages, or a role is unknown.
     """
     if not isinstance(value, list):
         raise InputError(f"{key!r}: expected a list of messages, got {type_name(value)}")
@@ -148,15 +148,15 @@ def _message(value: object, where: str) -> Message:
 
 
 def refuse_media(fields: Mapping[str, object], where: str = "") -> None:
-    """Refuses a row or a message that comes with pictures, sound or video: they are not seen.
+    """Refuses a row or a message with images, audio or video, which are not supported.
 
     Raises:
-        InputError: it does; the key is named.
+        InputError: there is such a key.
     """
     for key in MEDIA_KEYS:
         if fields.get(key):
             raise InputError(
-                f"'{where}{key}': pictures, sound and video are not seen: expected text alone"
+                f"'{where}{key}': images, audio and video are not supported: expected only text"
             )
 
 
@@ -170,7 +170,7 @@ def _role(fields: dict[str, object], where: str) -> str:
 
 
 def _key(fields: dict[str, object], known: tuple[str, ...], where: str) -> str:
-    """Returns the first of the known keys that a message has."""
+    """Returns the first known key of a message."""
     for key in known:
         if key in fields:
             return key
@@ -197,5 +197,5 @@ def _is_learned(fields: dict[str, object], where: str) -> bool:
             raise InputError(f"{where}: weight: expected 0 or 1, got {weight:g}")
         learned.add(weight == 1)
     if len(learned) > 1:
-        raise InputError(f"{where}: both learned and not learned: expected 'weight' alone, 0 or 1")
+        raise InputError(f"{where}: contradictory: expected only 'weight', 0 or 1")
     return learned != {False}

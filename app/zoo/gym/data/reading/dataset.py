@@ -1,4 +1,4 @@
-"""Reads data files into records, whatever known format each row has."""
+"""Reads data files into records; each row may have any known format."""
 
 import hashlib
 from collections import Counter
@@ -22,7 +22,7 @@ _PLAIN_TEXT = "plain text"
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row with what its file is judged by; it has records, or a problem."""
+    """A parsed row: its records or its problem, and facts about it that concern the whole file."""
 
     source: str
     format: str = ""
@@ -33,18 +33,18 @@ class _Row:
 
 
 def read_dataset(paths: Sequence[Path], max_samples: int | None = None) -> Dataset:
-    """Reads files of json, jsonl or plain text; each row's format is found by itself.
+    """Reads files of json, jsonl or plain text; each row's format is detected.
 
-    A row that cannot be used becomes a problem and the rest is kept. The rows of a plain text
+    A row that cannot be used becomes a problem; the others are kept. The rows of a plain text
     file are its paragraphs.
 
     Args:
         paths: the files, in the order in which they are learned.
-        max_samples: usable rows of each file at most, the first ones; None for all.
+        max_samples: use only the first so many usable rows of each file; None for all.
 
     Raises:
-        NotAvailableError: a file is absent.
-        InputError: a file is empty, not text, a list with a fault in it, or has no usable row.
+        NotAvailableError: a file is missing.
+        InputError: a file is empty, not text, a malformed list, or has no usable row.
     """
     for path in paths:
         check_file(path)
@@ -72,7 +72,7 @@ def read_dataset(paths: Sequence[Path], max_samples: int | None = None) -> Datas
 
 
 def _repeated(paths: Sequence[Path]) -> Iterator[str]:
-    """Names files that are given more than once, by whatever names."""
+    """Yields a note for each file that is given more than once, under any name."""
     same: dict[tuple[int, int], list[Path]] = {}
     for path in paths:
         found = path.stat()
@@ -80,14 +80,14 @@ def _repeated(paths: Sequence[Path]) -> Iterator[str]:
     for given in same.values():
         if len(given) > 1:
             names = " and ".join(dict.fromkeys(visible(str(path)) for path in given))
-            yield f"{names}: one file, given {len(given)} times: each time its rows are learned"
+            yield f"{names}: the same file given {len(given)} times: its rows are learned each time"
 
 
 def _refuse_labelled(rows: list[_Row]) -> list[_Row]:
-    """Takes out good answers too where a file has bad ones: both are for a preference method."""
+    """Also refuses good answers if a file has bad ones: both are for a preference method."""
     if not any(row.label is False for row in rows):
         return rows
-    reason = f"'label', and other rows have it false: {NEEDS_PREFERENCE}"
+    reason = f"'label' is true, and false in other rows: {NEEDS_PREFERENCE}"
     return [
         replace(row, format="", records=(), unread=frozenset(), problem=Problem(row.source, reason))
         if row.label and not row.problem
@@ -99,7 +99,7 @@ def _refuse_labelled(rows: list[_Row]) -> list[_Row]:
 def _nothing_usable(path: Path, problems: Sequence[Problem]) -> InputError:
     if not problems:
         return InputError(f"{path}: empty file: expected rows of data, got none")
-    hint = f"{path} has no usable row, {len(problems)} cannot be used"
+    hint = f"{path} has no usable row: all {len(problems)} have problems"
     return InputError(str(problems[0]), hint=hint)
 
 
@@ -129,13 +129,13 @@ def _label(value: object) -> bool | None:
 
 
 def fingerprint(paths: Sequence[Path]) -> str:
-    """Returns 64 hex digits that name the data: the same bytes in the same order, the same digits.
+    """Returns 64 hex digits that identify the data: equal for the same bytes in the same order.
 
     For one file it is the file's SHA-256, as `sha256sum` prints it; for several it is the SHA-256
-    of their digests (32 bytes each, in order). Names do not count.
+    of their digests (32 bytes each, in order). File names do not count.
 
     Raises:
-        NotAvailableError: a file is absent.
+        NotAvailableError: a file is missing.
         InputError: a file cannot be data.
     """
     digests: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Checks and reads a data file: refuses what is not text, and says what it is instead."""
+"""Checks and reads a data file: refuses anything but text, and reports what it is instead."""
 
 import os
 import stat
@@ -19,16 +19,16 @@ def check_file(path: Path) -> bytes:
     """Returns the first bytes of a data file, without a byte order mark.
 
     Args:
-        path: what the user names as data.
+        path: the file given by the user.
 
     Raises:
         NotAvailableError: there is no such file, or no permission to read it.
-        InputError: it is a folder, a pipe, empty, not text, or in a format that is not read.
+        InputError: it is a folder, a pipe, empty, not text, or in an unsupported format.
     """
     if not path.exists():
         raise NotAvailableError(f"{path}: no such file")
     if path.is_dir():
-        raise InputError(f"{path}: expected a file, got a folder", hint="name the files in it")
+        raise InputError(f"{path}: expected a file, got a folder", hint="give the files in it")
     _refuse_streams(path)
     if path.suffix.lower() in _NOT_READ:
         raise InputError(f"{path}: expected {_READ}, got {path.suffix.lower()[1:]}")
@@ -42,10 +42,10 @@ def check_file(path: Path) -> bytes:
 
 
 def _refuse_streams(path: Path) -> None:
-    """Refuses what can be read only once or by this process alone: data is read more than once.
+    """Refuses files that can be read only once or only by this process: data is read repeatedly.
 
     A run reads its data when it starts, when it is resumed and when its delta is measured, each
-    time in another process; `/dev/stdin` names something else there.
+    time in a different process, where `/dev/stdin` is a different file.
     """
     mode = path.stat().st_mode
     own = os.path.abspath(path).startswith(_OF_THIS_PROCESS)  # noqa: PTH100  keeps the links
@@ -54,7 +54,7 @@ def _refuse_streams(path: Path) -> None:
     kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device"}
     got = kinds.get(stat.S_IFMT(mode), "a stream of this process")
     raise InputError(
-        f"{path}: expected a file on the disk, got {got}",
+        f"{path}: expected a file on disk, got {got}",
         hint="save its contents to a file first: data is read more than once",
     )
 
@@ -64,7 +64,8 @@ def _refuse_other_than_text(path: Path, head: bytes) -> None:
         raise InputError(f"{path}: empty file: expected rows of data, got none")
     if head.startswith(_LFS):
         raise InputError(
-            f"{path}: expected {_READ}, got a Git LFS pointer", hint="fetch it with: git lfs pull"
+            f"{path}: expected {_READ}, got a Git LFS pointer",
+            hint="download it with: git lfs pull",
         )
     if head.startswith(_UTF16_BOMS):
         raise InputError(f"{path}: expected UTF-8 text, got UTF-16", hint="save it as UTF-8")
@@ -78,10 +79,10 @@ def _refuse_zero_bytes(path: Path, raw: bytes) -> None:
 
 
 def read_text(path: Path) -> str:
-    """Returns a whole file as text, its line ends as newlines, without a byte order mark.
+    """Returns a whole file as text with newlines as line ends, without a byte order mark.
 
     Raises:
-        InputError: the file holds a zero byte, or is not UTF-8; line and byte are named.
+        InputError: the file contains a zero byte, or is not UTF-8.
     """
     raw = path.read_bytes()
     _refuse_zero_bytes(path, raw)

@@ -1,4 +1,4 @@
-"""Detects the format of each row and parses it; a row of no known format is refused by its keys."""
+"""Detects the format of each row by its keys and parses it; refuses unknown formats."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,13 +33,13 @@ Fields = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A kind of row.
+    """A format of rows.
 
     Attributes:
-        name: as it is told to the user.
-        keys: a row that has all of them is of this format.
+        name: its name for the user.
+        keys: a row with all of these keys has this format.
         parse: row, source -> records.
-        also: further keys that are read or refused.
+        also: other keys that are read or refused.
     """
 
     name: str
@@ -57,11 +57,11 @@ def parse_row(value: object, source: str) -> tuple[str, list[Record]]:
     """Returns the name of a row's format, and its records.
 
     Args:
-        value: a decoded JSON value; bare text is a text row.
+        value: a decoded JSON value; a plain string is a text row.
         source: `file:line`.
 
     Raises:
-        InputError: no known format, or something in the row is wrong; without the source.
+        InputError: no known format, or something in the row is wrong; the message lacks the source.
     """
     if isinstance(value, str):
         return "text", _text({"text": value}, source)
@@ -73,8 +73,8 @@ def parse_row(value: object, source: str) -> tuple[str, list[Record]]:
     except InputError:
         if key := _rows_within(row):
             raise InputError(
-                f"the rows are in a list under the key {shown(key)}: expected that list alone, "
-                "or one row a line"
+                f"the rows are in a list under the key {shown(key)}: expected only that list, "
+                "or one row per line"
             ) from None
         raise
 
@@ -88,9 +88,9 @@ def _parse(row: Fields, source: str) -> tuple[str, list[Record]]:
 
 
 def _rows_within(row: Fields) -> str | None:
-    """Returns the key of a list of rows, where a whole file of them was wrapped in an object.
+    """Returns the key of a list of rows if a whole file of rows is wrapped in an object.
 
-    A turn may have a text as well: that alone makes no row of it.
+    Turns can have a text too: that alone does not make them rows.
     """
     for key, value in row.items():
         listed = cast("list[object]", value) if isinstance(value, list) else []
@@ -105,7 +105,7 @@ def _rows_within(row: Fields) -> str | None:
 
 
 def _format_of(row: Fields) -> Format:
-    """Returns the format of a row; a key whose value is null counts where no other format fits.
+    """Returns the format of a row; a key with value null counts only if no other format fits.
 
     Raises:
         InputError: no format fits, or two do.
@@ -116,7 +116,7 @@ def _format_of(row: Fields) -> Format:
     if not fits:
         raise InputError(_unknown(row))
     first, *others = fits
-    if first.name not in _CHATS:  # next to a pair stands the same in the words of a template
+    if first.name not in _CHATS:  # next to a pair, 'text' is the same rendered with a template
         others = [known for known in others if known.name != "text"]
     if others:
         keys = " and ".join(
@@ -127,7 +127,7 @@ def _format_of(row: Fields) -> Format:
 
 
 def _unknown(row: Fields) -> str:
-    """Says what the row has, which format is nearest, and what that one lacks."""
+    """Returns which keys a row has, which format is nearest, and which of its keys is missing."""
     if preferred := preference_keys(row):
         return f"preference data, with {preferred}: {NEEDS_PREFERENCE}"
     keys = ", ".join(shown(key) for key in list(row)[:8]) or "none"
@@ -203,7 +203,7 @@ def _pair(row: Fields, answer: str, source: str) -> Record:
 
 
 def _turns_apart(row: Fields) -> tuple[Message, ...]:
-    """A prompt and a completion that are lists of turns: only the second list is learned."""
+    """Returns the turns of a prompt and a completion given as lists; only the second is learned."""
     before = parse_turns(row["prompt"], "prompt")
     read = tuple(Message(t.role, t.content, t.reasoning, learned=False) for t in before)
     turns = (*read, *parse_turns(row["completion"], "completion"))
@@ -282,7 +282,7 @@ FORMATS = (
     Format("prompt/response", ("prompt", "response"), _prompt_response, _BESIDE),
     Format("text", ("text",), _text),
 )
-"""Every known format; a row is of the one whose keys it has."""
+"""All known formats."""
 
 READS = {known.name: known.reads for known in FORMATS}
-"""A format's name -> every key that it reads."""
+"""Name of a format -> all keys that it reads."""

@@ -1,7 +1,7 @@
-"""Reads JSON rows with their line numbers: one row a line, or one list of rows.
+"""Reads JSON rows with their line numbers: one row per line, or one list of rows.
 
-Rows a line are streamed; a bad line is reported and the rest is read. A list is decoded element
-by element; after an error in it the end of that element is unknown, so the file is refused.
+Lines are streamed; a bad line is reported and the rest is read. A list is decoded element by
+element; after an error the end of that element is unknown, so the file is refused.
 """
 
 import json
@@ -21,14 +21,14 @@ _LIST_START = re.compile(rb'\s*\[\s*\{\s*"(?:[^"\\]|\\.)*"\s*:')
 
 
 class RepeatedKeyError(InputError):
-    """A row has one key twice: which of the two is meant cannot be told."""
+    """A row has a duplicate key, so its value is ambiguous."""
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise RepeatedKeyError(f"the key {twice[:60]!r} stands twice: expected it once")
+        raise RepeatedKeyError(f"duplicate key {twice[:60]!r}: expected it once")
     return fields
 
 
@@ -50,10 +50,10 @@ class Row:
 
 
 def holds_rows(path: Path) -> bool:
-    """Says whether a file is JSON rows by what it begins with, whatever its name.
+    """Returns whether a file contains JSON rows, judging by its beginning and not its name.
 
-    It is where its first line is an object, where the whole file is one, or where it begins as a
-    list of objects does. Text that only begins with a bracket is not.
+    It does if its first line is an object, if the whole file is one, or if it begins like a list
+    of objects. Text that merely begins with a bracket does not count.
     """
     first = _first_line(path)
     if first.startswith(b"["):
@@ -70,13 +70,13 @@ def _is_object(raw: bytes) -> bool:
 
 
 def read_rows(path: Path) -> Iterator[Row | Problem]:
-    """Yields the rows of a JSON file in order, and a problem for each line that is none.
+    """Yields the rows of a JSON file in order, and a problem for each bad line.
 
     Args:
-        path: a file of one value a line, of one list, or of one object over several lines.
+        path: a file with one value per line, one list, or one object over several lines.
 
     Raises:
-        InputError: the file is one list with a fault in it.
+        InputError: the file is a malformed list.
     """
     first = _first_line(path)
     if _is_json(first):
@@ -96,7 +96,7 @@ def _first_line(path: Path) -> bytes:
 
 
 def _is_json(raw: bytes) -> bool:
-    """Says whether a line is a whole row; one list on one line is a list of rows instead."""
+    """Returns whether a line is a complete row; a list on one line is a list of rows instead."""
     try:
         value = json.loads(raw)
     except (ValueError, RecursionError):
@@ -120,8 +120,8 @@ def decode(raw: bytes) -> object:
     """Returns the one JSON value of a line.
 
     Raises:
-        InputError: it is not UTF-8, not JSON, cut, nested too deeply, no Unicode text, or has a
-            key twice in one object.
+        InputError: it is not UTF-8, not JSON, truncated, nested too deeply, not Unicode text, or
+            has a duplicate key in an object.
     """
     try:
         text = raw.decode("utf-8")
@@ -138,12 +138,12 @@ def decode(raw: bytes) -> object:
 def _reason(error: ValueError | RecursionError) -> str:
     if isinstance(error, RecursionError):
         return "nested too deeply to be read"
-    if not isinstance(error, json.JSONDecodeError):  # a number of more digits than Python converts
+    if not isinstance(error, json.JSONDecodeError):  # a number with too many digits for Python
         return f"not valid JSON: {error}"
     what = error.msg[0].lower() + error.msg[1:].removesuffix(" starting at")
     at_end = error.pos >= len(error.doc.rstrip(_SPACE))
     cut = at_end or what.startswith("unterminated string")
-    return f"{'the JSON is cut' if cut else 'not valid JSON'}: {what} at column {error.colno}"
+    return f"{'truncated JSON' if cut else 'not valid JSON'}: {what} at column {error.colno}"
 
 
 def _refuse_lone_surrogates(value: object, source: str) -> None:
@@ -151,15 +151,15 @@ def _refuse_lone_surrogates(value: object, source: str) -> None:
         return
     try:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except RecursionError:  # writing takes more of the stack than reading
+    except RecursionError:  # writing needs more stack than reading
         raise InputError("nested too deeply to be read") from None
     except UnicodeEncodeError as error:
         lone = ord(error.object[error.start])
-        raise InputError(f"not Unicode text: half of a character, \\u{lone:04x}") from None
+        raise InputError(f"not Unicode text: got an unpaired surrogate, \\u{lone:04x}") from None
 
 
 def _object_rows(path: Path) -> Iterator[Row | Problem]:
-    """Reads one object that is spread over lines, or else one row a line."""
+    """Reads one object that is spread over lines, or otherwise one row per line."""
     try:
         yield Row(1, decode(path.read_bytes().removeprefix(BOM)))
     except RepeatedKeyError as error:
@@ -192,10 +192,10 @@ def _list_rows(path: Path) -> Iterator[Row | Problem]:
 
 
 def _refuse_repeated_keys(text: str, at: int) -> None:
-    """Decodes a value a second time; the first had to find its end, repeated keys or not."""
+    """Decodes a value again to find duplicate keys; the first decoding only found its end."""
     try:
         _STRICT.raw_decode(text, at)
-    except RecursionError:  # the check takes more of the stack
+    except RecursionError:  # the check needs more stack
         raise InputError("nested too deeply to be read") from None
 
 

@@ -1,4 +1,4 @@
-"""Handles the keys of a row beside its text: each is obeyed, refused or reported, none ignored."""
+"""Handles the other keys of a row: each takes effect, is refused or is reported."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Set
@@ -17,14 +17,15 @@ from zoo.gym.data.reading.chat import (
 from zoo.gym.data.reading.flags import FLAG_KEYS, WEIGHT_KEYS, learned_by_flags
 from zoo.gym.data.records import Message
 from zoo.gym.errors import InputError
+from zoo.gym.humanize import counted
 
 Fields = dict[str, object]
 
 SYSTEM_KEYS = ("system", "system_prompt")
-"""A row's keys for a system prompt that is no turn."""
+"""Keys of a system prompt outside the turns."""
 
-NEEDS_PREFERENCE = "expected one answer to learn; better and worse answers need a preference method"
-"""Why supervised training takes no preference data."""
+NEEDS_PREFERENCE = "expected one answer to learn; chosen and rejected ones need a preference method"
+"""Why supervised training refuses preference data."""
 
 _ROW_WEIGHTS = (*WEIGHT_KEYS, "sample_weight")
 _PREFERENCE_KEYS = ("chosen", "rejected", "chosen_messages", "rejected_messages")
@@ -57,26 +58,26 @@ _METADATA = frozenset(
         "timestamp",
     ]
 )
-"""What rows are filed under; nobody expects a model to learn it."""
+"""Metadata of rows; nobody expects a model to learn it."""
 
 _MOST_NAMED = 8
 
 
 def preference_keys(row: Fields) -> str:
-    """Returns the keys by which a row is preference data, in words; empty for none."""
+    """Returns the keys that make a row preference data, in words; empty if there are none."""
     found = [key for key in _PREFERENCE_KEYS if isinstance(row.get(key), str | list | dict)]
     return " and ".join(f"{key!r}" for key in found if row[key])
 
 
 def refuse_unlearnable(row: Fields, *, is_text: bool) -> None:
-    """Refuses a row that by its own keys is not to be learned, or not in full.
+    """Refuses a row whose keys say that it is not to be learned, or only in part.
 
     Args:
         row: the decoded row.
-        is_text: the row has no answer that a label could be about.
+        is_text: the row has no answer that a label could refer to.
 
     Raises:
-        InputError: it holds better and worse answers, is labelled as a bad answer, or has a
+        InputError: it contains chosen and rejected answers, is labelled as a bad answer, or has a
             weight other than 1.
     """
     if keys := preference_keys(row):
@@ -90,18 +91,18 @@ def refuse_unlearnable(row: Fields, *, is_text: bool) -> None:
         if isinstance(weight, bool) or not isinstance(weight, int | float):
             raise InputError(f"{key!r}: expected 0 or 1, got {type_name(weight)}")
         if weight == 0:
-            raise InputError(f"{key!r} is 0: the row is left out")
+            raise InputError(f"{key!r} is 0: the row is excluded")
         if weight != 1:
             raise InputError(f"{key!r}: expected 0 or 1, got {weight:g}")
     if not learned_by_flags({key: row[key] for key in FLAG_KEYS if row.get(key) is False}, "row"):
-        raise InputError("the row is left out: it is marked as not to be trained on")
+        raise InputError("the row is excluded: it is marked as not to be trained on")
 
 
 def with_system(row: Fields, turns: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Returns turns behind the system prompt that the row has as a key of its own.
+    """Returns the turns, preceded by the system prompt that the row has under a separate key.
 
     Raises:
-        InputError: the row has two system prompts, or one that is no text.
+        InputError: the row has two system prompts, or one that is not text.
     """
     given: dict[str, str] = {}
     for key in SYSTEM_KEYS:
@@ -121,7 +122,7 @@ def with_system(row: Fields, turns: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 def unread_keys(value: object, reads: frozenset[str]) -> frozenset[str]:
-    """Returns the keys of a row that say something and are not read, metadata left out.
+    """Returns the keys of a row that are set but not read, except metadata.
 
     Args:
         value: the decoded row.
@@ -131,7 +132,7 @@ def unread_keys(value: object, reads: frozenset[str]) -> frozenset[str]:
         return frozenset()
     row = cast("Fields", value)
     known = {*reads, *_ROW_WEIGHTS, *(key for key in FLAG_KEYS if isinstance(row.get(key), bool))}
-    if not isinstance(row.get("label"), bool):  # a class of a text, not a verdict on an answer
+    if not isinstance(row.get("label"), bool):  # the class of a text, not a rating of an answer
         known.discard("label")
     return frozenset((*_unread(row, known), *_unread_parts(row, reads)))
 
@@ -158,8 +159,8 @@ def _unread_parts(row: Fields, reads: frozenset[str]) -> Iterator[str]:
 
 
 def unread_note(path: str, counts: Mapping[str, int]) -> str:
-    """Returns the sentence that names the keys of a file that are not read."""
+    """Returns the message about the keys of a file that are not read."""
     most = Counter(counts).most_common(_MOST_NAMED)
-    named = ", ".join(f"{shown(key)} ({count} rows)" for key, count in most)
+    named = ", ".join(f"{shown(key)} ({counted(count, 'row')})" for key, count in most)
     more = f" and {len(counts) - len(most)} more" if len(counts) > len(most) else ""
     return f"{path}: keys that are not read: {named}{more}"

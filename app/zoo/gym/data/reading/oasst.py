@@ -9,20 +9,20 @@ Node = Mapping[str, object]
 
 
 def best_path(root: Node) -> list[Node]:
-    """Returns the best-ranked path of a tree that ends on an assistant's turn.
+    """Returns the best-ranked path of a tree that ends with an assistant turn.
 
-    From each message the path goes on to the reply of the lowest rank (0 is the best); replies
-    without a rank come after those with one, equals in the order of the file; deleted ones are
-    left out. What follows the last assistant's turn is cut.
+    From each message the path continues with the reply of the lowest rank (0 is the best); replies
+    without a rank come after ranked ones, equal ranks keep the order of the file; deleted ones are
+    skipped. Everything after the last assistant turn is cut off.
 
     Args:
         root: the tree's first message.
 
     Returns:
-        The messages from the root on; empty where no assistant's turn is on the path.
+        The messages from the root; empty if there is no assistant turn on the path.
 
     Raises:
-        InputError: `replies` is no list of objects.
+        InputError: `replies` is not a list of objects.
     """
     path: list[Node] = [root]
     while replies := _replies(path[-1]):

@@ -1,4 +1,4 @@
-"""Reads plain text files as paragraphs, which joined by a blank line are the file again."""
+"""Reads plain text files as paragraphs; joined by blank lines they give the file again."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from zoo.gym.data.reading.files import read_text
 from zoo.gym.data.records import Record
 
 BLANK_LINE = "\n\n"
-"""What stands between two texts of a stream."""
+"""The separator between two texts of a stream."""
 
 _BETWEEN = re.compile(r"\n\n(?!\n)")
 
@@ -16,8 +16,8 @@ _BETWEEN = re.compile(r"\n\n(?!\n)")
 def read_paragraphs(path: Path) -> Iterator[Record]:
     """Yields the paragraphs of a text file as text records.
 
-    Newlines around the whole file are left out. Where more than one blank line separates two
-    paragraphs, the first one keeps the surplus, so nothing between them is lost.
+    Newlines around the whole file are removed. If more than one blank line separates two
+    paragraphs, the first one keeps the extra ones, so nothing is lost.
 
     Raises:
         InputError: the file is not UTF-8.

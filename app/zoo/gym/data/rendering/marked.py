@@ -1,9 +1,9 @@
-"""Renders a chat with marks around the text of every turn, which show where each turn is.
+"""Renders a chat with markers around the text of every turn, to locate each turn.
 
-Marks are characters of private use that the data does not contain. They stand inside the outer
-whitespace of a text, so that a template that trims gives the same with and without them. Special
-tokens in what people wrote are replaced by further such characters until the chat is rendered:
-then every special token that is found is the template's own.
+Markers are private-use characters that the data does not contain. They are placed inside the outer
+whitespace of a text, so that a template that strips text gives the same result with and without
+them. Special tokens in the data are replaced by other such characters until the chat is rendered,
+so that every special token in the render is the template's own.
 """
 
 import re
@@ -18,26 +18,26 @@ from zoo.gym.errors import InputError
 _PRIVATE_USE = range(0xF0000, 0x10E000)
 _MARKS = re.compile("[\U000f0000-\U0010dfff]")
 EAGER_TURNS = 128
-"""Turns of a chat up to which every generation prompt is rendered together with the chat."""
+"""Chats up to this many turns are rendered together with every generation prompt."""
 
 MOST_TURNS = 40_000
-"""Two marks for each turn must fit into what is set aside for private use."""
+"""Two markers per turn must fit in the private-use characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A rendered chat with marks.
+    """A chat rendered with markers.
 
     Attributes:
         template: the model's template.
-        messages: the turns as rendered: marks around their texts, special tokens hidden.
-        thoughts: the reasoning of each turn in the same form, left out of `messages` or not.
-        text: the rendered chat; where `plain`, with stand-ins for the template's special tokens.
-        opens: the place of the mark before each turn's text.
-        closes: the place of the mark behind it.
-        prompts: renders that end with the prompt for a turn, by its place; those of long chats
-            are made when they are asked for.
-        plain: the chat holds special tokens that are text: see `SpecialTokens.plain_reader`.
+        messages: the turns as rendered: with markers around their texts, special tokens hidden.
+        thoughts: the reasoning of each turn in the same form, whether `messages` has it or not.
+        text: the rendered chat; if `plain`, with substitutes for the template's special tokens.
+        opens: the position of the marker before each turn's text.
+        closes: the position of the marker after it.
+        prompts: renders that end with the prompt for a turn, by its index; those of long chats
+            are rendered when they are needed.
+        plain: the data contains special tokens as text: see `SpecialTokens.plain_reader`.
     """
 
     template: ChatTemplate
@@ -51,16 +51,16 @@ class Marked:
     _shown: Mapping[int, str | None] = field(repr=False)
 
     def clean(self, start: int, stop: int) -> str:
-        """Returns a part of the text without marks, hidden tokens shown again."""
+        """Returns a part of the text without markers and with hidden tokens restored."""
         return self.text[start:stop].translate(self._shown)
 
     def shown(self, text: str) -> str:
-        """Returns a text of our own as it stands in the chat; its special tokens are real."""
+        """Returns our own text in the form of the chat; its special tokens are real."""
         specials = self.template.specials
         return (specials.stood_in(text) if self.plain and specials else text).translate(self._shown)
 
     def prompt_after(self, index: int) -> str | None:
-        """Returns what a generation prompt puts behind a turn, None where the turn is not in it."""
+        """Returns what a generation prompt appends to a turn, None if the turn is not in it."""
         text = self.prompts.get(index + 1)
         if text is None:
             text = render(self.template, self.messages[: index + 1], generation_prompt=True)
@@ -79,13 +79,13 @@ def render_marked(
     *,
     generation_prompt: bool = False,
 ) -> Marked:
-    """Renders a chat with marks.
+    """Renders a chat with markers.
 
     Args:
         template: the model's template.
         messages: the turns.
-        bare: places of turns whose reasoning is not handed to the template.
-        generation_prompt: end with what stands before an assistant's next turn.
+        bare: indices of turns whose reasoning is not passed to the template.
+        generation_prompt: end with the prompt for an assistant's next turn.
 
     Raises:
         InputError: the template refuses the chat, or drops or rewrites a turn.
@@ -120,7 +120,7 @@ def render_marked(
     shown |= {ord(character): word for word, character in hidden.items()}
     without_marks = {code: None for code, word in shown.items() if word is None}
     if text.translate(without_marks) != plain_text:
-        raise InputError("the chat template rewrites a turn: what is learned cannot be told apart")
+        raise InputError("the chat template rewrites a turn: expected every turn unchanged")
     plain = bool(hidden) or _forms_a_token(template, text, text.translate(shown))
     if plain and template.specials:
         text = template.specials.stood_in(text)
@@ -134,13 +134,13 @@ def render_marked(
 def _free_characters(messages: Sequence[Message]) -> Iterator[str]:
     used = {found for m in messages for found in _MARKS.findall(m.content + (m.reasoning or ""))}
     yield from (chr(code) for code in _PRIVATE_USE if chr(code) not in used)
-    raise InputError("expected text with fewer characters of private use: none is left for marks")
+    raise InputError("expected text with fewer private-use characters: none is left for markers")
 
 
 def _hide(
     template: ChatTemplate, message: Message, hidden: dict[str, str], free: Iterator[str]
 ) -> Message:
-    """Replaces each special token in what was written by a character of its own."""
+    """Replaces each special token in the data with a private-use character."""
     if template.specials is None:
         return message
 
@@ -166,7 +166,7 @@ def _without_reasoning(messages: Sequence[Message], bare: frozenset[int]) -> tup
 
 
 def _forms_a_token(template: ChatTemplate, marked: str, clean: str) -> bool:
-    """Says whether a text and the template's words beside it together make a special token."""
+    """Returns whether data and adjacent template text together form a special token."""
     if template.specials is None:
         return False
     find = template.specials.pattern.findall

@@ -1,12 +1,12 @@
-"""Finds what an assistant says in a rendered chat, and the tokens to learn: the loss mask.
+"""Finds the assistant's turns in a rendered chat, and the tokens to learn: the loss mask.
 
 Learned is what a model writes after the generation prompt: think block, answer and end of each
-assistant turn, exactly as the template renders them in the whole chat. No render of the first
-turns is taken for a prefix of the whole, for templates treat earlier turns differently.
+assistant turn, exactly as the template renders them in the whole chat. The render of the first
+turns is not assumed to be a prefix of the whole, because templates treat earlier turns differently.
 
-How: the chat is rendered twice, once as it is and once with marks around the text of every turn
-(`marked.py`). Taken out again, they must leave the plain render; then their places are the turns'
-places. A turn starts where the generation prompt, rendered for the turns before it, ends.
+Method: the chat is rendered twice, once plainly and once with markers around the text of every turn
+(`marked.py`). Removing the markers must give the plain render; then their positions are those of
+the turns. A turn starts where the generation prompt, rendered for the turns before it, ends.
 """
 
 from collections.abc import Sequence
@@ -24,13 +24,13 @@ _THINK, _THINK_END = "<think>", "</think>"
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Where a rendered text holds an assistant's turn, in characters.
+    """The position of an assistant's turn in a rendered text, in characters.
 
     Attributes:
-        start: its first character, think block included.
+        start: its first character, including a think block.
         stop: the character after its content.
-        limit: where the next turn's content starts, or the text ends: its end token is before.
-        learned: whether the data wants it learned.
+        limit: where the next turn's content starts, or the text ends; its end token is before.
+        learned: whether it is to be learned according to the data.
     """
 
     start: int
@@ -41,12 +41,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A chat as the model reads it, and where its assistant speaks.
+    """A chat as the model reads it, with the positions of the assistant's turns.
 
     Attributes:
-        text: the chat; where `plain`, with stand-ins for the template's special tokens.
-        turns: the assistant's.
-        plain: special tokens in what people wrote are text: see `SpecialTokens`.
+        text: the chat; if `plain`, with substitutes for the template's special tokens.
+        turns: the assistant's turns.
+        plain: the data contains special tokens as text: see `SpecialTokens`.
     """
 
     text: str
@@ -62,12 +62,11 @@ def render_turns(
     Args:
         template: the model's template.
         messages: the turns.
-        keep_thinking: write a think block in front of each turn whose reasoning the template
-            leaves out.
+        keep_thinking: write a think block before each turn whose reasoning the template omits.
 
     Raises:
         InputError: the template refuses the chat, drops or rewrites a turn, or places one so that
-            it cannot be told what the assistant says.
+            the assistant's text cannot be identified.
     """
     messages = [_with_thinking_inside(template, message) for message in messages]
     marked = render_marked(template, messages)
@@ -91,7 +90,7 @@ def render_turns(
 
 
 def _with_thinking_inside(template: ChatTemplate, message: Message) -> Message:
-    """Takes a think block for the answer, where it stands in front of none."""
+    """Treats a think block as the answer if no answer follows it."""
     if message.reasoning is None or template.reads_reasoning or message.content.strip():
         return message
     return replace(
@@ -100,9 +99,9 @@ def _with_thinking_inside(template: ChatTemplate, message: Message) -> Message:
 
 
 def dropped_blocks(marked: Marked) -> frozenset[int]:
-    """Returns the places of turns whose think block, in front of the answer, was cut out.
+    """Returns the indices of turns whose think block before the answer was removed.
 
-    Such a template leaves behind the blank lines that belonged to the block.
+    Such a template leaves the blank lines after the block.
     """
     if marked.template.reads_reasoning:
         return frozenset()
@@ -114,12 +113,12 @@ def dropped_blocks(marked: Marked) -> frozenset[int]:
 
 
 def _head(marked: Marked, index: int) -> str:
-    """Returns what stands between the text of the turn before and that of a turn."""
+    """Returns the rendered text between the previous turn's content and a turn's content."""
     return marked.text[marked.closes[index - 1] if index else 0 : marked.opens[index]]
 
 
 def _turn_place(marked: Marked, index: int, openings: set[str]) -> tuple[int, int, int]:
-    """Returns start and stop of a turn in the marked text, and where the next content starts."""
+    """Returns start and stop of a turn in the marked text, and the start of the next content."""
     stop = marked.closes[index] + 1
     _, _, trail = outer_space(marked.messages[index].content)
     if marked.text.startswith(trail, stop):
@@ -130,17 +129,17 @@ def _turn_place(marked: Marked, index: int, openings: set[str]) -> tuple[int, in
 
 
 def _turn_start(marked: Marked, index: int, openings: set[str]) -> int:
-    """Returns where a turn starts: after what a generation prompt puts behind the turn before.
+    """Returns where a turn starts: after the generation prompt that follows the previous turn.
 
-    A prompt that opens a think block of its own may go further than a turn without reasoning
-    does; then the turn starts where the two part, if only its thoughts and its content follow.
-    In a chat of very many turns, a prompt that was rendered for an earlier turn is taken where
-    the chat goes on with its very words.
+    A prompt that opens a think block may differ from the start of a turn without reasoning; then
+    the turn starts where the two diverge, if only its reasoning and its content follow. In a chat
+    of very many turns, a prompt rendered for an earlier turn is reused if the chat continues with
+    exactly its text.
 
     Args:
         marked: the chat.
         index: the turn.
-        openings: what generation prompts have put behind earlier turns; grows.
+        openings: the generation prompts of earlier turns; this one is added.
     """
     if index == 0:
         raise InputError("the chat starts with an assistant turn: expected a user turn first")
@@ -159,19 +158,19 @@ def _turn_start(marked: Marked, index: int, openings: set[str]) -> int:
     if opening is None or not _is_thinking(rendered[common:], marked.thoughts[index]):
         raise InputError(
             f"turn {index + 1} starts with {rendered!r} in the chat, with {opening or ''!r} in a "
-            "generation prompt: what is learned cannot be told apart"
+            "generation prompt: expected the same, to find what is learned"
         )
     return after + common
 
 
 def _is_thinking(text: str, thought: str | None) -> bool:
-    """Says whether a text is no more than a think block, or the end of one."""
+    """Returns whether a text is only a think block, or the end of one."""
     rest = text.replace(thought.strip(), "", 1) if thought and thought.strip() else text
     return not rest.replace(_THINK, "").replace(_THINK_END, "").strip()
 
 
 def _missing_thinking(marked: Marked, index: int, start: int) -> str:
-    """Returns the think block that the template left out, or nothing."""
+    """Returns the think block that the template omitted, or an empty string."""
     thought = marked.thoughts[index]
     rendered = marked.text[start : marked.opens[index]]
     if thought is None or (thought.strip() or _THINK_END) in rendered:
@@ -182,10 +181,9 @@ def _missing_thinking(marked: Marked, index: int, start: int) -> str:
 def learned_tokens(template: ChatTemplate, chat: Rendered) -> tuple[list[int], list[bool]]:
     """Returns the token ids of a rendered chat, and which of them are learned.
 
-    A turn ends with the token that stops generation, where only markers (`<|im_end|>` and the
-    like) stand before it, else with the first marker before the next turn's content. Where none
-    follows the last turn, the tokenizer's end-of-text token is put behind it, so that a model
-    learns to stop.
+    A turn ends with the token that stops generation if only markers (such as `<|im_end|>`) precede
+    it, otherwise with the first marker before the next turn's content. If no marker follows the
+    last turn, the tokenizer's end-of-text token is appended, so that a model learns to stop.
 
     Raises:
         InputError: the tokenizer makes a special token of what somebody wrote.
@@ -210,7 +208,7 @@ def learned_tokens(template: ChatTemplate, chat: Rendered) -> tuple[list[int], l
 
 
 def tokenise_chat(template: ChatTemplate, chat: Rendered, cuts: Sequence[int] = ()) -> Tokens:
-    """Returns the tokens of a rendered chat; none lies across one of the cuts.
+    """Returns the tokens of a rendered chat; none crosses one of the cuts.
 
     Raises:
         InputError: the tokenizer makes a special token of what somebody wrote.
@@ -221,7 +219,7 @@ def tokenise_chat(template: ChatTemplate, chat: Rendered, cuts: Sequence[int] = 
 
 
 def _end_token(template: ChatTemplate, tokens: Tokens, turn: Turn) -> int | None:
-    """Returns the index of the token that a turn ends with, before the next one's content."""
+    """Returns the index of the last token of a turn, before the next turn's content."""
     first = None
     for index in range(tokens.first_from(turn.stop), tokens.first_from(turn.limit)):
         is_marker = tokens.ids[index] in template.markers

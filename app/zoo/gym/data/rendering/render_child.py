@@ -1,9 +1,9 @@
-"""The child process that renders chat templates: they come from strangers, so it may be killed.
+"""The child process that renders untrusted chat templates, so that it can be killed.
 
-Run by `renderer.py` as a file of its own, with nothing of zoo-gym in it. It reads requests from
-stdin and writes replies to stdout, each a length of 4 bytes and JSON. The environment is the one
-that transformers renders templates in (`transformers.utils.chat_template_utils`), so the same text
-comes out; `strftime_now` knows one day only.
+`renderer.py` runs this file as a script; it imports nothing from zoo-gym. It reads requests from
+stdin and writes replies to stdout, each a length of 4 bytes followed by JSON. Its environment is
+that of transformers (`transformers.utils.chat_template_utils`), so the output is the same;
+`strftime_now` always returns the given date.
 """
 
 import json
@@ -31,11 +31,11 @@ FAILURES = (
     TypeError,
     ValueError,
 )
-"""What the code of a template can raise; anything else ends the child, which is said as well."""
+"""Errors that template code can raise; any other ends the child, which is also reported."""
 
 
 class Generation(jinja2.ext.Extension):
-    """Lets `{% generation %}` stand in a template; what is inside is rendered as it is."""
+    """Supports `{% generation %}` in a template; its body is rendered unchanged."""
 
     tags = {"generation"}  # noqa: RUF012
 
@@ -50,10 +50,10 @@ class Generation(jinja2.ext.Extension):
 
 
 class Namespace(jinja2.utils.Namespace):
-    """A namespace that takes no name with an underscore in front."""
+    """A namespace that refuses names with a leading underscore."""
 
     def __init__(*args: Any, **names: Any) -> None:  # noqa: ANN401
-        """Takes `self` as a name, too, as Jinja's own does."""
+        """Also accepts `self` as a name, as in Jinja itself."""
         self, rest = args[0], args[1:]
         found = dict(*rest, **names)
         for name in found:
@@ -67,7 +67,7 @@ class Namespace(jinja2.utils.Namespace):
 
 
 class Dictionary:
-    """What makes dictionaries, and has none of the ways that lead on from the type itself."""
+    """Creates dictionaries without giving access to the attributes of the type."""
 
     def __call__(self, *args: Any, **names: Any) -> dict[Any, Any]:  # noqa: ANN401
         """Returns a dictionary."""
@@ -80,7 +80,7 @@ class Dictionary:
 
 def _refuse_hidden(name: object) -> None:
     if isinstance(name, str) and name.startswith("_"):
-        raise jinja2.exceptions.SecurityError(f"a namespace takes no name like {name!r}")
+        raise jinja2.exceptions.SecurityError(f"the name {name!r} is not allowed in a namespace")
 
 
 def _date(day: date, form: object) -> str:
@@ -109,7 +109,7 @@ def _to_json(
 
 @lru_cache(maxsize=8)
 def compiled(source: str, today: str) -> Any:  # noqa: ANN401
-    """Returns a template, ready to render on one day."""
+    """Returns a compiled template for one date."""
     environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols]
     )
@@ -126,7 +126,7 @@ def compiled(source: str, today: str) -> Any:  # noqa: ANN401
 
 
 def line_of(error: BaseException) -> int | None:
-    """Returns the line of the template that an error comes from."""
+    """Returns the template line that raised an error."""
     if isinstance(error, jinja2.TemplateSyntaxError):
         return error.lineno
     found, trace = None, error.__traceback__
@@ -138,7 +138,7 @@ def line_of(error: BaseException) -> int | None:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Renders chats; whatever the template raises is an answer, too."""
+    """Renders chats; an error of the template becomes an answer too."""
     chats, variables = request["chats"], request["variables"]
     try:
         template = compiled(request["source"], request["today"])
@@ -158,7 +158,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _limit_memory(most_bytes: int) -> None:
-    if sys.platform in {"win32", "darwin"}:  # macOS does not keep to this limit
+    if sys.platform in {"win32", "darwin"}:  # macOS does not enforce this limit
         return
     import resource
 
@@ -168,7 +168,7 @@ def _limit_memory(most_bytes: int) -> None:
 
 
 def main() -> None:
-    """Answers requests until stdin ends; each may use so many seconds of the processor."""
+    """Answers requests until stdin ends; each has a limit of CPU time."""
     most_s, most_bytes = float(sys.argv[1]), int(sys.argv[2])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limit_memory(most_bytes)
@@ -176,7 +176,7 @@ def main() -> None:
     while head := requests.read(4):
         request = json.loads(requests.read(int.from_bytes(head, "big")))
         if hasattr(signal, "setitimer"):
-            # its signal ends the process, whatever the template is doing and whoever is left
+            # the signal ends the process, whatever the template is doing, even if orphaned
             signal.setitimer(signal.ITIMER_PROF, most_s)
         reply = json.dumps(answer(request)).encode()
         if hasattr(signal, "setitimer"):

@@ -1,8 +1,7 @@
 """Renders chat templates in a child process, within limits of time and memory.
 
-A template is a program of a stranger: it may loop for ever or ask for all the memory there is. One
-child serves this process for its life; a template that goes beyond a limit, or that runs when the
-user wants to stop, costs the child.
+A template is untrusted code: it may loop forever or allocate all memory. One child serves this
+process for its lifetime; it is killed when a template exceeds a limit or a stop is requested.
 """
 
 import atexit
@@ -21,28 +20,28 @@ from typing import IO, Any, TypeAlias
 from zoo.gym.errors import DoesNotFitError, InputError, InterruptedRunError
 
 RENDER_CPU_S = 20.0
-"""Seconds of the processor for one row; real templates take milliseconds."""
+"""CPU seconds for one row; real templates take milliseconds."""
 
 RENDER_WALL_S = 300.0
-"""The same by the clock, for systems without limits of processor time."""
+"""The same as wall time, for systems without CPU time limits."""
 
 RENDER_BYTES = 2_000_000_000
-"""Memory of the child, its interpreter included."""
+"""Memory of the child, including its interpreter."""
 
 _POLL_S = 0.05
 
 Render: TypeAlias = tuple[int, int, bool]
-"""Which chat, how many of its turns, and whether a generation prompt follows them."""
+"""The index of a chat, its number of turns, and whether to add a generation prompt."""
 
 _leaving: list[Callable[[], str | None]] = []
 
 
 @contextmanager
 def interruptible(leaving: Callable[[], str | None]) -> Generator[None]:
-    """Makes renders inside the block, and `check_leaving`, obey a request to stop.
+    """Makes renders inside the block, and `check_leaving`, obey requests to stop.
 
     Args:
-        leaving: returns why to leave, or None.
+        leaving: returns how the run is to end ("stopped" or "parked"), or None to continue.
     """
     _leaving.append(leaving)
     try:
@@ -52,21 +51,21 @@ def interruptible(leaving: Callable[[], str | None]) -> Generator[None]:
 
 
 def check_leaving() -> None:
-    """Leaves where that was requested.
+    """Raises if the run is to stop.
 
     Raises:
-        InterruptedRunError: it was.
+        InterruptedRunError: a stop was requested.
     """
     if _leaving and (reason := _leaving[-1]()):
         raise InterruptedRunError(f"{reason} before the first step")
 
 
 class RenderLimitError(InputError):
-    """A template took more time or memory than it may."""
+    """A template exceeded its time or memory limit."""
 
 
 class Renderer:
-    """A child process that renders; started with the first chat, and again after a limit."""
+    """A child process for rendering; started with the first chat and restarted after a limit."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -82,19 +81,19 @@ class Renderer:
         chats: Sequence[Sequence[Mapping[str, str]]] = ((),),
         wanted: Sequence[Render] = ((0, 0, False),),
     ) -> list[str]:
-        """Returns what a template makes of chats, in one exchange with the child.
+        """Returns chats rendered with a template, in one exchange with the child.
 
         Args:
             source: the template.
-            today: the day that `strftime_now` knows.
-            variables: values of JSON, the same for all.
+            today: the date for `strftime_now`.
+            variables: JSON values, the same for all chats.
             chats: lists of turns.
-            wanted: what to render.
+            wanted: the renders to return.
 
         Raises:
-            InputError: the template raises, or goes beyond a limit.
-            InterruptedRunError: the user wants to stop.
-            DoesNotFitError: the system gives no process.
+            InputError: the template raises or exceeds a limit.
+            InterruptedRunError: a stop was requested.
+            DoesNotFitError: the system cannot start a process.
         """
         request = {"source": source, "today": today, "variables": variables}
         content = json.dumps({**request, "chats": chats, "wanted": wanted}).encode()
@@ -116,19 +115,19 @@ class Renderer:
         except BrokenPipeError:  # it is gone
             pass
         finally:
-            if reply is None:  # a late answer would be taken for that of the next chat
+            if reply is None:  # a late reply would be mistaken for that of the next chat
                 self.close()
         if reply is None:
             raise RenderLimitError(
                 "the model's chat template was stopped: expected a row to be rendered within "
-                f"{RENDER_CPU_S:g} s of the processor and {RENDER_BYTES / 1e9:g} GB of memory",
-                hint="a shorter chat, or a model with another template",
+                f"{RENDER_CPU_S:g} s of CPU time and {RENDER_BYTES / 1e9:g} GB of memory",
+                hint="use shorter chats, or a model with another template",
             )
         answer: dict[str, Any] = json.loads(reply)
         return answer
 
     def _wait(self, child: "subprocess.Popen[bytes]") -> bytes | None:
-        """Returns the reply, None where the child is gone or was out of time."""
+        """Returns the reply, or None if the child died or timed out."""
         deadline = time.monotonic() + RENDER_WALL_S
         while time.monotonic() < deadline:
             try:
@@ -171,24 +170,24 @@ class Renderer:
         child.wait()
         for pipe in (child.stdin, child.stdout):
             if pipe is not None:
-                with suppress(OSError):  # bytes that were left in it
+                with suppress(OSError):  # unread bytes
                     pipe.close()
 
 
 def _read(pipe: IO[bytes], replies: "SimpleQueue[bytes | None]") -> None:
-    """Puts each reply into the queue, and None when there will be no more."""
+    """Puts each reply in the queue, and None at the end."""
     try:
         while head := pipe.read(4):
             length = int.from_bytes(head, "big")
             reply = pipe.read(length)
             replies.put(reply if len(reply) == length else None)
-    except (OSError, ValueError):  # closed while it was read
+    except (OSError, ValueError):  # closed while being read
         pass
     replies.put(None)
 
 
 def _too_large(pid: int) -> bool:
-    """Says whether the child takes more memory than it may, where the system sets no limit."""
+    """Returns whether the child exceeds its memory limit, on systems that do not enforce it."""
     import psutil
 
     try:
@@ -198,12 +197,12 @@ def _too_large(pid: int) -> bool:
 
 
 def _visible(text: str) -> str:
-    """Returns a message of a template in one line, without characters that steer a terminal."""
+    """Returns a template's message as one line, without control characters."""
     shown = "".join(c if c.isprintable() else " " for c in text)
     return " ".join(shown.split())[:300]
 
 
 renderer = Renderer()
-"""The one of this process."""
+"""The renderer of this process."""
 
 atexit.register(renderer.close)

@@ -1,10 +1,10 @@
-"""Tokenises special tokens inside people's text as plain text, so that no text can forge a turn.
+"""Tokenises special tokens in the data as plain text, so that no text can forge a turn.
 
-A tokenizer reads `<|im_end|>` as the end of a turn wherever it stands. Here only the template's own
-count. In a text to be read, each special token that the template wrote is replaced by a character
-of private use, and a copy of the tokenizer, made when it is first needed, knows these characters in
-place of the special tokens; whatever else looks like one is read as the letters it is written in.
-Tokens that are added but not flagged special, such as `<think>`, stay tokens everywhere.
+A tokenizer reads `<|im_end|>` as the end of a turn wherever it occurs. Here only those of the
+template count. Before tokenization each special token written by the template is replaced with a
+private-use character, and a copy of the tokenizer, created when it is first needed, maps these
+characters to the special tokens; the text of any other special token is read as ordinary text.
+Tokens that are added but not flagged as special, such as `<think>`, remain tokens everywhere.
 """
 
 import json
@@ -30,8 +30,8 @@ class SpecialTokens:
         tokenizer: a fast tokenizer.
 
     Attributes:
-        pattern: finds a special token in a text, the longest of those that start at a place.
-        ids: of all special tokens.
+        pattern: matches the longest special token at a position.
+        ids: the ids of all special tokens.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -42,21 +42,21 @@ class SpecialTokens:
         self.pattern = re.compile("|".join(map(re.escape, words))) if words else _NOTHING
         self._stand_ins = {word: chr(_FIRST + place) for place, word in enumerate(words)}
         self.ids = frozenset(self._ids.values())
-        # an unknown character is no forged turn
+        # an unknown character cannot forge a turn
         self._counted = self.ids - {tokenizer.unk_token_id}
         self._copy: _PlainReader | None = None
 
     def stood_in(self, text: str) -> str:
-        """Returns a text with a character of private use for each special token in it.
+        """Returns a text with a private-use character in place of each special token.
 
         Raises:
-            InputError: the text has such characters of its own.
+            InputError: the text already contains such characters.
         """
         _refuse_stand_ins(text)
         return self.pattern.sub(lambda match: self._stand_ins[match[0]], text)
 
     def plain_reader(self) -> Tokenizer:
-        """Returns what reads the result of `stood_in`: a tokenizer without words for specials.
+        """Returns a tokenizer for the result of `stood_in`, which reads no text as a special token.
 
         Raises:
             InputError: the tokenizer cannot be copied.
@@ -69,9 +69,9 @@ class SpecialTokens:
         """Returns the tokens of a text whose only special tokens are the template's.
 
         Args:
-            text: the text; where `plain`, the result of `stood_in`.
-            cuts: characters, in order, that no token may lie across.
-            plain: the text holds words of special tokens that are text.
+            text: the text; if `plain`, the result of `stood_in`.
+            cuts: character positions, in order, that no token may cross.
+            plain: the text contains special tokens that are plain text.
 
         Raises:
             InputError: the tokenizer makes a special token of plain text, or cannot be copied.
@@ -82,7 +82,7 @@ class SpecialTokens:
         return tokens
 
     def check(self, ids: Sequence[int], expected: int) -> None:
-        """Refuses tokens among which more are special than the template has written.
+        """Refuses tokens with more special ones than the template wrote.
 
         Raises:
             InputError: the tokenizer makes a special token of plain text.
@@ -90,11 +90,11 @@ class SpecialTokens:
         if sum(token in self._counted for token in ids) > expected:
             raise InputError(
                 "the tokenizer reads part of the text as a special token: expected plain text",
-                hint="split_special_tokens=false lets the data hold special tokens",
+                hint="split_special_tokens=false allows special tokens in the data",
             )
 
     def tokenise_text(self, text: str, cuts: Sequence[int] = ()) -> Tokens:
-        """Returns the tokens of a text that somebody wrote: none of them is special.
+        """Returns the tokens of untrusted text: none of them is special.
 
         Raises:
             InputError: see `tokenise`.
@@ -108,20 +108,20 @@ class SpecialTokens:
 def _refuse_stand_ins(text: str) -> None:
     if found := _STANDING_IN.search(text):
         raise InputError(
-            f"the character U+{ord(found[0]):X} stands beside special tokens: expected text "
-            "without characters of private use from U+10E000 on"
+            f"the character U+{ord(found[0]):X} occurs together with special tokens: expected text "
+            "without private-use characters from U+10E000 on"
         )
 
 
 def special_tokens(tokenizer: Tokenizer) -> SpecialTokens:
-    """Returns the special tokens of a tokenizer, the same object for as long as it lives."""
+    """Returns the special tokens of a tokenizer, cached for its lifetime."""
     if tokenizer not in _known:
         _known[tokenizer] = SpecialTokens(tokenizer)
     return _known[tokenizer]
 
 
 class _PlainReader:
-    """A copy of a fast tokenizer with other words for its special tokens, and the same ids."""
+    """A copy of a fast tokenizer with other text for its special tokens, and the same ids."""
 
     def __init__(self, tokenizer: Tokenizer, stand_ins: Mapping[str, str]) -> None:
         from tokenizers import Tokenizer as Core
@@ -139,7 +139,7 @@ class _PlainReader:
         self._ids = {mine: token for mine, token in found.items() if mine != token}
 
     def __call__(self, text: str, **_: object) -> Mapping[str, object]:
-        """Returns the ids of a text and the characters that each stands for."""
+        """Returns the ids of a text and their character offsets."""
         read = self._core.encode(text, add_special_tokens=False)
         ids = [self._ids.get(token, token) for token in read.ids]
         return {"input_ids": ids, "offset_mapping": read.offsets}

@@ -13,15 +13,15 @@ _PROBE = (Message("user", "a"), Message("assistant", "b"))
 
 
 def chat_stops(folder: Path, tokenizer: Tokenizer, options: EncodeOptions) -> tuple[int, ...]:
-    """Returns what ends an answer: the tokens that its files name, and the marker it learned.
+    """Returns the tokens that end an answer: those in its files, and the marker it learned.
 
-    The two differ where a chat template was put on a base model whose config still names the
-    end-of-text token: an answer would go on past its end, into turns of the model's own.
+    They differ if a chat template was added to a base model whose config still specifies the
+    end-of-text token: an answer would continue past its end into further turns.
 
     Args:
         folder: the model.
         tokenizer: its tokenizer.
-        options: what chats are encoded with.
+        options: how chats are encoded.
     """
     found = set(stop_ids(folder, tokenizer))
     template = make_encoder(tokenizer, options).template
@@ -31,10 +31,10 @@ def chat_stops(folder: Path, tokenizer: Tokenizer, options: EncodeOptions) -> tu
 
 
 def end_markers(template: ChatTemplate) -> set[int]:
-    """Returns the marker that a learned answer ends with; none where it ends otherwise."""
+    """Returns the marker that ends a learned answer; empty if it does not end with one."""
     try:
         ids, learned = learned_tokens(template, render_turns(template, _PROBE, keep_thinking=False))
-    except InputError:  # a template that refuses so short a chat, of which training says more
+    except InputError:  # a template that refuses such a short chat; training reports it
         return set()
     last = max(index for index, is_learned in enumerate(learned) if is_learned)
     return {ids[last]} & template.markers

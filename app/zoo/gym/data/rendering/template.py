@@ -19,18 +19,18 @@ _READS_REASONING = re.compile(r"(?:\.|\[\s*['\"]|get\(\s*['\"])(?:reasoning_cont
 
 @dataclass(frozen=True, slots=True)
 class ChatTemplate:
-    """A model's template, ready to render.
+    """A model's chat template.
 
     Attributes:
-        tokenizer: whose template it is.
-        source: the template.
-        today: the day that it may print.
-        reads_reasoning: whether it places reasoning itself; if not, reasoning stands in front of
-            the answer as a think block.
+        tokenizer: its tokenizer.
+        source: the text of the template.
+        today: the date that it may print.
+        reads_reasoning: whether it places reasoning itself; if not, reasoning is put before the
+            answer as a think block.
         markers: ids of the tokens that a tokenizer adds to its vocabulary; one of them ends a turn.
-        stops: ids of the tokens that end an answer when the model generates.
-        specials: the special tokens, which are plain text inside contents; None lets contents
-            hold them.
+        stops: ids of the tokens that end an answer during generation.
+        specials: the special tokens, which are plain text inside contents; None allows them in
+            contents.
     """
 
     tokenizer: Tokenizer = field(repr=False)
@@ -45,25 +45,25 @@ class ChatTemplate:
 def chat_template(
     tokenizer: Tokenizer, today: str, *, split_special_tokens: bool = True
 ) -> ChatTemplate | None:
-    """Returns the template of a model, or None where it has none.
+    """Returns the template of a model, or None if it has none.
 
     Args:
         tokenizer: the model's tokenizer.
-        today: what the template prints as today, `2024-07-26`.
+        today: the date that the template prints, `2024-07-26`.
         split_special_tokens: special tokens inside contents are plain text.
 
     Raises:
-        InputError: `today` is no date.
+        InputError: `today` is not a date.
     """
     if not tokenizer.chat_template:
         return None
     try:
         date.fromisoformat(today)
     except ValueError:
-        raise InputError(f"date: expected a day like 2024-07-26, got {today!r}") from None
+        raise InputError(f"date: expected a date like 2024-07-26, got {today!r}") from None
     try:
         source = tokenizer.get_chat_template()
-    except ValueError as error:  # several by name, and none of them the default
+    except ValueError as error:  # several named templates, none of them the default
         raise InputError(f"{tokenizer.name_or_path}: {str(error).splitlines()[0]}") from None
     reads = _READS_REASONING.search(source) is not None
     markers = frozenset(tokenizer.added_tokens_decoder)
@@ -80,7 +80,7 @@ def render(
     Args:
         template: the model's template.
         messages: the turns.
-        generation_prompt: end with what stands before an assistant's next turn.
+        generation_prompt: end with the prompt for an assistant's next turn.
 
     Raises:
         InputError: see `render_all`.
@@ -91,17 +91,17 @@ def render(
 def render_all(
     template: ChatTemplate, chats: Sequence[Sequence[Message]], wanted: Sequence[Render]
 ) -> list[str]:
-    """Returns several renders of chats at the price of one exchange with the child that renders.
+    """Returns several renders of chats in one exchange with the rendering child.
 
     Args:
         template: the model's template.
         chats: the turns of each.
-        wanted: which chat, how many of its turns, and whether a generation prompt ends it.
+        wanted: the index of a chat, its number of turns, and whether to add a generation prompt.
 
     Raises:
-        InputError: the template refuses a chat, fails, or goes beyond a limit; its reason and
-            the line of the template are given.
-        InterruptedRunError: the user wants to stop; see `interruptible`.
+        InputError: the template refuses a chat, fails, or exceeds a limit; the message has its
+            reason and line.
+        InterruptedRunError: a stop was requested; see `interruptible`.
     """
     names = template.tokenizer.special_tokens_map
     variables: dict[str, object] = {

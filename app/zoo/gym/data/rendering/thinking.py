@@ -1,4 +1,4 @@
-"""Splits the reasoning from an assistant's turn, and writes it back as one form of block."""
+"""Splits the reasoning off an assistant's turn, and writes it back as a think block."""
 
 import re
 
@@ -9,10 +9,10 @@ def split_thinking(content: str) -> tuple[str | None, str]:
     """Returns the reasoning at the start of an answer, and the answer.
 
     Args:
-        content: what an assistant wrote, perhaps with `<think>...</think>` before the answer.
+        content: the assistant's text, possibly with `<think>...</think>` before the answer.
 
     Returns:
-        The reasoning without the newlines around it, None where there is no block; the rest.
+        The reasoning without surrounding newlines (None if there is no block), and the rest.
     """
     block = _BLOCK.match(content)
     if block is None:
@@ -21,5 +21,5 @@ def split_thinking(content: str) -> tuple[str | None, str]:
 
 
 def think_block(reasoning: str) -> str:
-    """Returns reasoning as it stands before an answer, in the form of Qwen3's template."""
+    """Returns reasoning as a block before an answer, in the form of Qwen3's template."""
     return f"<think>\n{reasoning}\n</think>\n\n"
