@@ -124,7 +124,7 @@ MODELS: dict[str, tuple[broken.Break, str]] = {
     "bin": (broken.rename("pytorch_model.bin"), "expected safetensors, got 'pytorch_model.bin'"),
     "pt": (broken.rename("model.pt"), "expected safetensors, got 'model.pt'"),
     "no weights": (broken.remove(broken.WEIGHTS), "no weights in '"),
-    "no config": (broken.remove("config.json"), "expected a 'config.json' beside the weights"),
+    "no config": (broken.remove("config.json"), "expected a 'config.json' next to the weights"),
     "config": (broken.write("config.json", "[]"), "config.json: expected a JSON object, got a lis"),
     "config cut": (broken.cut("config.json"), "config.json: expected a JSON object, got a damaged"),
     "config pointer": (broken.write("config.json", broken.LFS), "got a Git LFS pointer"),
@@ -185,7 +185,7 @@ def test_offline_an_absent_model_is_refused_without_a_call(
     monkeypatch.setenv("HF_HUB_OFFLINE", "0" if flags else "1")
     message = refused(*TRAIN, "zen-nano", *flags, code=4)
     assert message == (
-        "model 'Qwen/Qwen3-0.6B' is not on this machine, and the hub is not asked while offline"
+        "model 'Qwen/Qwen3-0.6B' is not on this machine, and the hub is not contacted while offline"
     )
 
 

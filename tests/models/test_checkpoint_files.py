@@ -36,7 +36,7 @@ def test_shards_come_once_each_in_the_order_of_their_names(tmp_path: Path) -> No
 def test_a_missing_shard_is_named(tmp_path: Path) -> None:
     (tmp_path / SHARDS[0]).write_bytes(EMPTY)
     write_index(tmp_path, {"a": SHARDS[0], "b": SHARDS[1]})
-    with pytest.raises(InputError, match=f"names '{SHARDS[1]}', which is absent"):
+    with pytest.raises(InputError, match=f"'{SHARDS[1]}' from the index is missing"):
         checkpoint_files(tmp_path)
 
 
@@ -58,7 +58,7 @@ def test_an_index_of_any_bytes_gives_files_or_our_error(
 ) -> None:
     folder = tmp_path_factory.mktemp("index")
     (folder / INDEX).write_bytes(content)
-    with pytest.raises(InputError, match="is no shard index"):
+    with pytest.raises(InputError, match="is not a shard index"):
         checkpoint_files(folder)
 
 
@@ -112,8 +112,11 @@ def test_an_index_of_the_single_file_itself_is_no_second_set(tmp_path: Path) -> 
     [
         ({"transformers_weights": "../a.safetensors"}, "expected the name of a .safetensors file"),
         ({"transformers_weights": "a.bin"}, "expected the name of a .safetensors file"),
-        ({"transformers_weights": "a.safetensors"}, "the config names 'a.safetensors', which is"),
-        ({"transformers_weights": "m.safetensors", "text_config": {}}, "none beside a text_config"),
+        ({"transformers_weights": "a.safetensors"}, "'a.safetensors' from the config is missing"),
+        (
+            {"transformers_weights": "m.safetensors", "text_config": {}},
+            "none together with a text_config",
+        ),
     ],
 )
 def test_a_file_that_the_config_names_is_in_the_folder(
@@ -129,5 +132,5 @@ def test_a_file_that_the_config_names_is_in_the_folder(
 def test_parts_of_a_parallel_training_are_refused(tmp_path: Path) -> None:
     for name in ("model.safetensors", "shard-00000-model-00001-of-00001.safetensors"):
         (tmp_path / name).write_bytes(EMPTY)
-    with pytest.raises(InputError, match="got the parts of a parallel training: 'shard-00000"):
+    with pytest.raises(InputError, match="got parts from a parallel training: 'shard-00000"):
         checkpoint_files(tmp_path)

@@ -52,7 +52,7 @@ def test_a_revision_is_kept(text: str, model_id: str, revision: str | None) -> N
 def test_a_renamed_model_is_used_with_a_notice(text: str) -> None:
     name = parse_name(text)
     assert name.id == "Qwen/Qwen3-4B-Instruct-2507"
-    assert name.notice == f"'{text}' is published as 'Qwen/Qwen3-4B-Instruct-2507' today"
+    assert name.notice == f"'{text}' is now published as 'Qwen/Qwen3-4B-Instruct-2507'"
 
 
 @pytest.mark.parametrize(

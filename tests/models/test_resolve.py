@@ -66,7 +66,7 @@ def test_offline_makes_no_connection(monkeypatch: pytest.MonkeyPatch, variable: 
 @pytest.mark.usefixtures("no_sockets")
 def test_a_cached_model_without_its_weights_is_not_taken(put_in_cache: "PutInCache") -> None:
     put_in_cache(leave_out="model.safetensors")
-    with pytest.raises(NotAvailableError, match="in the cache without a whole copy"):
+    with pytest.raises(NotAvailableError, match="in the cache without a complete copy"):
         resolve("org/tiny", offline=True)
 
 
@@ -149,15 +149,15 @@ def test_what_arrived_before_a_broken_connection_is_kept(
 ) -> None:
     monkeypatch.setattr("zoo.models.download.CHUNK_BYTES", 500)
     hub.cut_at = 2_000
-    with pytest.raises(NotAvailableError, match="hub not reached") as caught:
+    with pytest.raises(NotAvailableError, match="cannot reach the hub") as caught:
         resolve("org/tiny", confirm=yes)
-    assert caught.value.hint == "try again: what has arrived is kept"
+    assert caught.value.hint == "try again: the download continues where it stopped"
     assert [path.stat().st_size for path in cache.rglob("*.incomplete")] == [2_000]
 
 
 def test_damaged_weights_are_refused_and_removed(hub: "FakeHub", cache: Path) -> None:
     hub.sent = {"model.safetensors": bytes(5_010)}
-    with pytest.raises(NotAvailableError, match=r"'model\.safetensors' arrived damaged"):
+    with pytest.raises(NotAvailableError, match=r"'model\.safetensors' is damaged"):
         resolve("org/tiny", confirm=yes)
     assert [path for path in cache.rglob("blobs/*") if path.stat().st_size > 23] == []
 
@@ -172,7 +172,7 @@ def test_a_gated_model_is_told_in_one_sentence_with_its_page(hub: "FakeHub") -> 
 
 def test_no_error_repeats_the_token(hub: "FakeHub") -> None:
     hub.error_code = "Odd"
-    with pytest.raises(NotAvailableError, match="hub not reached") as caught:
+    with pytest.raises(NotAvailableError, match="cannot reach the hub") as caught:
         resolve("org/tiny", confirm=yes, token="hf_secret")
     assert "hf_secret" not in str(caught.value)
 
@@ -201,7 +201,7 @@ def test_a_small_disk_is_told_before_the_download(
 
 def test_a_hub_that_is_not_there_is_told(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
-    with pytest.raises(NotAvailableError, match="hub not reached for 'org/tiny'"):
+    with pytest.raises(NotAvailableError, match="cannot reach the hub for 'org/tiny'"):
         resolve("org/tiny", confirm=yes)
     assert not cache.exists()
 

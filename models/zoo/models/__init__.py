@@ -1,4 +1,4 @@
-"""The zen family: the registry, finding a model on this machine or the hub, and zen-pico."""
+"""The zen family: the registry, finding models on this machine or the hub, and zen-pico."""
 
 from zoo.models.checkpoint_files import checkpoint_files
 from zoo.models.hub import cache_folder, cached_ids

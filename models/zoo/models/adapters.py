@@ -1,7 +1,7 @@
-"""An adapter's config, as peft writes it, read without peft: which modules it is for.
+"""Reads an adapter's config without peft, and finds the modules it targets.
 
-One reader for all that take adapters, so that what one refuses no other applies. Tensors are for
-those that need them.
+Everything that loads adapters uses this one reader, so that all refuse the same ones. Tensors are
+read elsewhere.
 """
 
 import re
@@ -64,9 +64,9 @@ LORA_SETTINGS = frozenset(
         "velora_config",
     ]
 )
-"""The settings of LoRA that peft 0.21 has: what it does not know it would leave out in silence."""
+"""The LoRA settings of peft 0.21, which silently ignores unknown ones."""
 
-_FIRST_NUMBER = re.compile(r".*?\.[^.]*\.(?P<idx>\d+)\.")  # peft's, for layers without a pattern
+_FIRST_NUMBER = re.compile(r".*?\.[^.]*\.(?P<idx>\d+)\.")  # from peft, for layers without a pattern
 
 
 def read_adapter_config(path: Path) -> dict[str, Any]:
@@ -74,31 +74,31 @@ def read_adapter_config(path: Path) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        InputError: it is damaged, tells no kind of adapter, or a setting that chooses modules is
-            of a wrong type.
+        InputError: it is damaged, has no adapter type, or a setting that selects modules has the
+            wrong type.
     """
     config = read_object(path)
     if not isinstance(config.get("peft_type"), str):
         raise InputError(
-            f"{path}: peft_type: expected a kind of adapter, got {config.get('peft_type')!r}"
+            f"{path}: peft_type: expected an adapter type, got {config.get('peft_type')!r}"
         )
     for key, kinds in _KINDS.items():
         value = config.get(key)
         if value is not None and not any(_is(value, kind) for kind in kinds):
-            told = " or ".join(kinds)
-            raise InputError(f"{path}: {key}: expected {told}, got {value!r:.80}")
+            expected = " or ".join(kinds)
+            raise InputError(f"{path}: {key}: expected {expected}, got {value!r:.80}")
     lora = config["peft_type"] == "LORA"
     unknown = sorted(key for key, value in config.items() if value and key not in LORA_SETTINGS)
     if lora and unknown:
         raise InputError(
             f"{path}: {unknown[0]}: unknown setting of a LoRA adapter: {config[unknown[0]]!r:.80}",
-            hint="it was made with a newer peft: left out, it would be another adapter",
+            hint="it was made with a newer peft; without the setting it would differ",
         )
     if lora and not (config.get("target_modules") or config.get("target_parameters")):
-        raise InputError(f"{path}: target_modules: expected the layers that it is for, got none")
+        raise InputError(f"{path}: target_modules: expected the adapted layers, got none")
     if isinstance(config.get("target_modules"), str) and config.get("layers_to_transform"):
         raise InputError(
-            f"{path}: layers_to_transform: expected none beside an expression in target_modules"
+            f"{path}: layers_to_transform: expected none with an expression in target_modules"
         )
     return config
 
@@ -120,7 +120,7 @@ def _is(value: object, kind: str) -> bool:
     if kind == "a number":
         return _is_number(value)
     if kind == "an object of numbers":
-        # AdaLoRA keeps lists of ranks under a name of its own meaning
+        # AdaLoRA stores lists of ranks under this name
         return isinstance(value, dict) and all(
             _is_number(each) or isinstance(each, list) for each in value.values()
         )
@@ -133,10 +133,10 @@ def _is_number(value: object) -> bool:
 
 
 def guard_patterns(config: Mapping[str, Any], names: Sequence[str], where: str) -> None:
-    """Makes sure that no expression in a config takes long on these names, however it is used.
+    """Checks that no expression in a config takes long on these names, however it is used.
 
     Raises:
-        InputError: one does.
+        InputError: one takes too long.
     """
     jobs: list[Job] = []
     for text in sorted(set(_expressions(config))):
@@ -153,7 +153,7 @@ def guard_patterns(config: Mapping[str, Any], names: Sequence[str], where: str) 
 
 
 def _expressions(value: object, *, named: bool = False) -> Iterator[str]:
-    """Yields every text of a config that may be used as an expression over names."""
+    """Yields every string of a config that may be used as an expression over names."""
     if isinstance(value, str):
         if named:
             yield value
@@ -169,15 +169,15 @@ def _expressions(value: object, *, named: bool = False) -> Iterator[str]:
 
 
 def targeted(config: Mapping[str, Any], modules: Sequence[str], where: str) -> set[str]:
-    """Returns which of the modules an adapter is for, as peft chooses them.
+    """Returns the modules that an adapter targets, selected as in peft.
 
     Args:
         config: from `read_adapter_config`.
         modules: full names.
-        where: the config's file, for refusals.
+        where: the config's file, for error messages.
 
     Raises:
-        InputError: an expression takes too long, or is none.
+        InputError: an expression takes too long, or is invalid.
     """
     left_out = _excluded(config, modules, where)
     target = config.get("target_modules")
@@ -212,14 +212,14 @@ def _in_layers(config: Mapping[str, Any], modules: Sequence[str], where: str) ->
     if wanted is None or wanted == []:
         return set(modules)
     numbers = {wanted} if isinstance(wanted, int) else set(wanted)
-    told = config.get("layers_pattern") or []
+    lists = config.get("layers_pattern") or []
     patterns = [_FIRST_NUMBER]
-    if told:
-        names = [told] if isinstance(told, str) else told
+    if lists:
+        names = [lists] if isinstance(lists, str) else lists
         odd = [name for name in names if not is_plain(name)]
         if odd:
             raise InputError(
-                f"{where}: layers_pattern: expected names of lists of layers, got {odd[0]!r:.80}"
+                f"{where}: layers_pattern: expected names of layer lists, got {odd[0]!r:.80}"
             )
         patterns = [re.compile(rf"(?:^|.*?\.){name}\.(?P<idx>\d+)\.") for name in names]
     kept: set[str] = set()
@@ -232,9 +232,9 @@ def _in_layers(config: Mapping[str, Any], modules: Sequence[str], where: str) ->
 
 
 def stored_name(module: str, tensors: Container[str]) -> str | None:
-    """Returns the name that a model's files give a layer's weight, or None where they have none.
+    """Returns the name of a layer's weight in the model's files, or None if it has none.
 
-    Files may leave out the name of the part below the head (GPT-2, Bloom).
+    Files may omit the prefix of the backbone (GPT-2, Bloom).
     """
     name = module + WEIGHT
     _, _, short = name.partition(".")
@@ -244,10 +244,10 @@ def stored_name(module: str, tensors: Container[str]) -> str | None:
 def pattern_values(
     patterns: Mapping[str, Any], modules: Sequence[str], default: object, where: str
 ) -> dict[str, Any]:
-    """Returns each module's value: that of the first pattern that ends its name, as in peft.
+    """Returns each module's value: that of the first pattern matching its end, as in peft.
 
     Raises:
-        InputError: an expression takes too long, or is none.
+        InputError: an expression takes too long, or is invalid.
     """
     jobs: list[Job] = [("match", key, rf"(.*\.)?({key})$") for key in patterns]
     values: dict[str, Any] = dict.fromkeys(modules, default)
@@ -270,12 +270,12 @@ def _find(jobs: Sequence[Job], modules: Sequence[str], where: str) -> list[set[s
 def refuse_strays(
     where: str, unexpected: Sequence[str], missing: Sequence[str], *, config: str = CONFIG_FILE
 ) -> None:
-    """Refuses an adapter whose tensors are not those that its config speaks of.
+    """Refuses an adapter whose tensors do not match its config.
 
     Args:
         where: the file.
-        unexpected: what is in the file without a place.
-        missing: what the config asks for and the file has not.
+        unexpected: tensors in the file that the config does not mention.
+        missing: tensors that the config requires and the file lacks.
         config: the config's name.
 
     Raises:
@@ -283,12 +283,12 @@ def refuse_strays(
     """
     if unexpected:
         raise InputError(
-            f"{where}: {len(unexpected)} tensors have no place by {config}, the first is "
+            f"{where}: expected only tensors covered by {config}, got {len(unexpected)} more: "
             f"{min(unexpected)!r}",
-            hint="target_modules, exclude_modules and layers_to_transform must name what was saved",
+            hint="target_modules, exclude_modules, layers_to_transform must match the file",
         )
     if missing:
         raise InputError(
-            f"{where}: {len(missing)} tensors are missing that {config} asks for, the first is "
+            f"{where}: expected all tensors required by {config}, got {len(missing)} fewer: "
             f"{min(missing)!r}"
         )

@@ -1,7 +1,7 @@
-"""Which files of a model folder hold its weights: those that transformers loads, safetensors only.
+"""Finds the weight files of a model folder: those that transformers loads, safetensors only.
 
-Looks at names, the shard index and the first bytes. What is inside a file is for the header reader
-of `zoo.core`.
+Checks names, the shard index and the first bytes. The header reader of `zoo.core` reads the content
+of a file.
 """
 
 import json
@@ -19,7 +19,7 @@ PICKLE_SUFFIXES = frozenset({".bin", ".pt", ".pth", ".ckpt", ".pkl"})
 LFS_START = b"version https://git-lfs.github.com/spec/"
 
 EXPLICIT_KEY = "transformers_weights"
-"""In `config.json`: the file to load instead of those with the usual names."""
+"""Key in `config.json`: the file to load instead of those with the usual names."""
 
 _INDEX_SUFFIX = ".safetensors.index.json"
 _PARALLEL_SHARD = re.compile(r"shard-\d{5}-model-\d{5}-of-\d{5}\.safetensors")
@@ -28,13 +28,13 @@ _PARALLEL_SHARD = re.compile(r"shard-\d{5}-model-\d{5}-of-\d{5}\.safetensors")
 def checkpoint_files(folder: Path) -> list[Path]:
     """Returns the safetensors files that transformers loads from a folder, sorted by name.
 
-    As there, a file that the config names comes first, then the single file, then the shards of
-    the index.
+    As in transformers, a file specified in the config comes first, then the single file, then the
+    shards of the index.
 
     Raises:
-        NotAvailableError: the folder is absent.
-        InputError: a shard is missing, is only a Git LFS pointer, or the folder holds no weights
-            that can be loaded safely.
+        NotAvailableError: the folder is missing.
+        InputError: a shard is missing, is only a Git LFS pointer, or the folder contains no
+            weights that can be loaded safely.
     """
     if not folder.is_dir():
         msg = f"no such model folder: '{folder}'"
@@ -50,10 +50,10 @@ def checkpoint_files(folder: Path) -> list[Path]:
 
 
 def warn_of_unused_weights(folder: Path) -> None:
-    """Warns of a folder that holds a second set of weights under a usual name.
+    """Warns about a folder with a second set of weights under a usual name.
 
     Warns:
-        GymWarning: names what is loaded and what is not.
+        GymWarning: lists what is loaded and what is not.
     """
     used = set(checkpoint_files(folder))
     entry = _explicit_file(folder) or _usual_file(folder)
@@ -62,14 +62,14 @@ def warn_of_unused_weights(folder: Path) -> None:
     if entry is not None and unused:
         warnings.warn(
             f"{folder}: two sets of weights: {entry.name!r} is loaded, as transformers does, and "
-            f"{' and '.join(map(repr, unused))} is not used (remove what is not meant)",
+            f"{' and '.join(map(repr, unused))} is not used (remove the wrong one)",
             GymWarning,
             stacklevel=3,
         )
 
 
 def _files_of(entry: Path) -> set[Path]:
-    """Returns the files that a single file or an index stands for, as far as it can be read."""
+    """Returns the files of a single file or an index, as far as it can be read."""
     if entry.name != INDEX_FILE:
         return {entry}
     try:
@@ -84,7 +84,7 @@ def _usual_file(folder: Path) -> Path | None:
 
 
 def _explicit_file(folder: Path) -> Path | None:
-    """Returns the file that the config names; what else is wrong in the config is for others."""
+    """Returns the file specified in the config; checks nothing else in the config."""
     path = folder / "config.json"
     try:
         config: Any = json.loads(path.read_bytes())
@@ -94,25 +94,25 @@ def _explicit_file(folder: Path) -> Path | None:
     if name is None:
         return None
     if "text_config" in config:  # transformers reads the key there or here, by architecture
-        msg = f"'{path}': {EXPLICIT_KEY}: expected none beside a text_config, got {name!r}"
+        msg = f"'{path}': {EXPLICIT_KEY}: expected none together with a text_config, got {name!r}"
         raise InputError(msg)
     shard = name.removesuffix(".index.json") if isinstance(name, str) else ""
     if not _is_plain_shard(shard):
         expected = "the name of a .safetensors file or its index in the folder"
         raise InputError(f"'{path}': {EXPLICIT_KEY}: expected {expected}, got {name!r}")
     if not (folder / name).is_file():
-        msg = f"incomplete model in '{folder}': the config names '{name}', which is absent"
+        msg = f"incomplete model in '{folder}': '{name}' from the config is missing"
         raise InputError(msg, hint="copy or download the folder again")
     return folder / str(name)
 
 
 def _refuse_parallel(folder: Path) -> None:
-    """Refuses the files of a parallel training, which transformers would load before all others."""
+    """Refuses files of tensor-parallel training, which transformers would load first."""
     names = sorted(path.name for path in folder.iterdir() if _PARALLEL_SHARD.fullmatch(path.name))
     if names:
-        msg = f"'{folder}': expected whole tensors, got the parts of a parallel training: "
+        msg = f"'{folder}': expected whole tensors, got parts from a parallel training: "
         raise InputError(
-            f"{msg}'{names[0]}'", hint="save the model whole, or move these files elsewhere"
+            f"{msg}'{names[0]}'", hint="save the whole model, or move these files elsewhere"
         )
 
 
@@ -120,9 +120,7 @@ def _indexed_files(index: Path) -> list[Path]:
     names = sorted(set(_weight_map(index).values()))
     missing = [name for name in names if not (index.parent / name).is_file()]
     if missing:
-        msg = (
-            f"incomplete model in '{index.parent}': the index names '{missing[0]}', which is absent"
-        )
+        msg = f"incomplete model in '{index.parent}': '{missing[0]}' from the index is missing"
         raise InputError(msg, hint="copy or download the folder again")
     return [index.parent / name for name in names]
 
@@ -132,11 +130,11 @@ def _weight_map(index: Path) -> dict[str, str]:
     try:
         content = json.loads(index.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        msg = f"'{index}' is no shard index: expected JSON, got {type(error).__name__}: {error}"
+        msg = f"'{index}' is not a shard index: expected JSON, got {type(error).__name__}: {error}"
         raise InputError(msg) from error
     weight_map = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(weight_map, dict) or not weight_map:
-        msg = f"'{index}' is no shard index: expected tensor names under 'weight_map'"
+        msg = f"'{index}' is not a shard index: expected tensor names under 'weight_map'"
         raise InputError(msg)
     for name in weight_map.values():
         if not _is_plain_shard(name):
@@ -158,20 +156,22 @@ def _refuse_pointer(file: Path) -> None:
         start = stream.read(len(LFS_START))
     if start == LFS_START:
         size = file.stat().st_size
-        msg = f"'{file}' is a Git LFS pointer: expected weights, got {size} bytes that name them"
+        msg = f"'{file}' is a Git LFS pointer: expected weights, got {size} bytes of text"
         raise InputError(msg, hint=f"git -C '{file.parent}' lfs pull")
 
 
 def _no_weights(folder: Path) -> InputError:
-    """Returns the error that says what the folder holds instead of weights."""
+    """Returns the error that says what the folder contains instead of weights."""
     names = sorted(path.name for path in folder.iterdir() if path.is_file())
     pickles = [name for name in names if Path(name).suffix in PICKLE_SUFFIXES]
     if ADAPTER_FILE in names:
         msg = f"'{folder}' is an adapter: expected a whole model, got '{ADAPTER_FILE}'"
-        return InputError(msg, hint="--model its base, --adapter_name_or_path this folder")
+        return InputError(msg, hint="--model BASE --adapter_name_or_path this folder")
     if pickles:
         listed = ", ".join(f"'{name}'" for name in pickles)
         msg = f"only pickled weights in '{folder}': expected safetensors, got {listed}"
-        return InputError(msg, hint="loading a pickle can run any program; save it as safetensors")
+        return InputError(
+            msg, hint="loading a pickle can run arbitrary code; save it as safetensors"
+        )
     msg = f"no weights in '{folder}': expected '{SINGLE_FILE}' or '{INDEX_FILE}'"
     return InputError(msg)

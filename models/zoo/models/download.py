@@ -1,8 +1,8 @@
-"""One large file from the hub into the cache, going on where an earlier attempt stopped.
+"""Downloads one large file from the hub to the cache, continuing an interrupted attempt.
 
-The hub's library starts a file anew after Ctrl-C. Weights are the files where that hurts, and their
-SHA-256 is known beforehand: they are fetched here, into the place where the library looks first.
-Everything else (small files, links, refs) is left to the library.
+The hub's library restarts a file after Ctrl-C. For weights that is slow, and their SHA-256 is known
+in advance: they are downloaded here, to the place where the library looks first. Everything else
+(small files, links, refs) is left to the library.
 """
 
 import hashlib
@@ -21,11 +21,11 @@ CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Blob:
-    """A file of the hub whose content is known by its hash.
+    """A file on the hub with a known hash.
 
     Attributes:
         filename: its path in the repository.
-        url: where to get it.
+        url: its address.
         size_bytes: its size.
         sha256: the hash of its content, and its name in the cache.
     """
@@ -37,15 +37,15 @@ class Blob:
 
 
 def fetch_blob(blob: Blob, storage: Path, headers: dict[str, str]) -> None:
-    """Puts `blob` into `storage/blobs`, unless it is there.
+    """Downloads `blob` to `storage/blobs`, unless it is there.
 
     Args:
-        blob: the file to get.
+        blob: the file.
         storage: the model's folder in the cache, `models--org--name`.
-        headers: of the request; may hold an access token, which no other host is sent.
+        headers: request headers; an access token in them is not sent to other hosts.
 
     Raises:
-        NotAvailableError: what arrived is not what the hub announced.
+        NotAvailableError: the received content has the wrong hash.
     """
     from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 
@@ -56,7 +56,7 @@ def fetch_blob(blob: Blob, storage: Path, headers: dict[str, str]) -> None:
     with WeakFileLock(lock):
         if target.exists():
             return
-        # the library's own clean-up knows files that end so
+        # the library's own clean-up recognises this suffix
         partial = target.with_name(f"{blob.sha256}.zoo-gym.incomplete")
         with partial.open("a+b") as stream:
             _append_rest(blob, stream, headers)
@@ -64,26 +64,28 @@ def fetch_blob(blob: Blob, storage: Path, headers: dict[str, str]) -> None:
             found = hashlib.file_digest(stream, "sha256").hexdigest()
         if found != blob.sha256:
             partial.unlink()
-            msg = f"'{blob.filename}' arrived damaged: expected sha256 {blob.sha256}, got {found}"
+            msg = f"'{blob.filename}' is damaged: expected sha256 {blob.sha256}, got {found}"
             raise NotAvailableError(msg, hint="try again: the damaged copy was removed")
         partial.rename(target)
 
 
 def _append_rest(blob: Blob, stream: "BinaryIO", headers: dict[str, str]) -> None:
-    """Appends to `stream` what it lacks of `blob`."""
+    """Appends the missing rest of `blob` to `stream`."""
     from huggingface_hub import get_session, hf_raise_for_status
     from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 
     start = stream.seek(0, os.SEEK_END)
     if start >= blob.size_bytes:
         return
-    asked = headers | {"Range": f"bytes={start}-", "Accept-Encoding": "identity"}
+    request_headers = headers | {"Range": f"bytes={start}-", "Accept-Encoding": "identity"}
     bar = tqdm(  # type: ignore[no-untyped-call]
         total=blob.size_bytes, initial=start, unit="B", unit_scale=True, desc=blob.filename
     )
     with (
         bar,
-        get_session().stream("GET", blob.url, headers=asked, follow_redirects=True) as response,
+        get_session().stream(
+            "GET", blob.url, headers=request_headers, follow_redirects=True
+        ) as response,
     ):
         hf_raise_for_status(response)
         if response.status_code != 206:  # the server sends the whole file again

@@ -23,11 +23,11 @@ TOKENIZER_FILES = (
     "chat_template.jinja",
     "generation_config.json",
 )
-"""The files beside the weights that a model needs in order to read and write text."""
+"""The files other than weights that a model needs to read and write text."""
 
 
 POSITION_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx")
-"""What architectures call the longest row that they were made for."""
+"""Config keys of the longest supported input, by architecture."""
 
 SMALL_PARAMETERS = 100_000_000
 """Models below this are small: held in float32, trained without checkpointing, measured on more."""
@@ -38,15 +38,15 @@ IN_BY_OUT = frozenset({"gpt2", "openai-gpt"})
 
 
 def stores_in_by_out(config: Mapping[str, Any]) -> bool:
-    """Says whether a model with this config stores its linear layers as [in, out], head apart."""
+    """Returns whether a model stores its linear layers, except the head, as [in, out]."""
     return config.get("model_type") in IN_BY_OUT
 
 
 def count_parameters(folder: Path) -> int:
-    """Returns the number of weights, tied ones once even where the files repeat the head.
+    """Returns the number of weights, counting tied ones once even if the files repeat the head.
 
     Raises:
-        InputError: the folder holds no readable safetensors model.
+        InputError: the folder contains no readable safetensors model.
     """
     headers = [read_header(file) for file in checkpoint_files(folder)]
     tensors = {name: info for header in headers for name, info in header.tensors.items()}
@@ -56,30 +56,30 @@ def count_parameters(folder: Path) -> int:
 
 
 def holds_model(folder: Path) -> bool:
-    """Says whether a folder holds a whole model, by the names of its files."""
+    """Returns whether a folder contains a whole model, by the names of its files."""
     weights = any((folder / name).is_file() for name in (SINGLE_FILE, INDEX_FILE))
     return weights and (folder / "config.json").is_file()
 
 
 def model_positions(folder: Path) -> int | None:
-    """Returns the longest row that the model was made for, in tokens, if its config says so."""
+    """Returns the longest supported input in tokens, if it is in the config."""
     config = _config(folder)
     found = (config.get(key) for key in POSITION_KEYS)
     return next((value for value in found if isinstance(value, int) and value > 0), None)
 
 
 def vocabulary_size(folder: Path) -> int | None:
-    """Returns how many tokens the model has embeddings for, if its config says so."""
+    """Returns how many tokens the model has embeddings for, if it is in the config."""
     found = _config(folder).get("vocab_size")
     return found if isinstance(found, int) and found > 0 else None
 
 
 def read_object(file: Path) -> dict[str, Any]:
-    """Returns the JSON object that a file of a model folder holds.
+    """Returns the JSON object in a file of a model folder.
 
     Raises:
         FileNotFoundError: there is no such file.
-        InputError: it is a Git LFS pointer, no JSON, or no object.
+        InputError: it is a Git LFS pointer, not JSON, or not an object.
     """
     content = file.read_bytes()
     if content.startswith(LFS_START):
@@ -96,7 +96,7 @@ def read_object(file: Path) -> dict[str, Any]:
 
 
 def model_geometry(folder: Path) -> Geometry | None:
-    """Returns the shape that the folder's config tells, or None where it tells another kind."""
+    """Returns the shape according to the config, or None for another kind of model."""
     found = _config(folder)
     names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
     values = [found.get(name) for name in (*names, "vocab_size")]
@@ -122,7 +122,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    """Returns the configuration of the text model; raises InputError where there is none."""
+    """Returns the configuration of the text model; raises InputError if there is none."""
     config = read_config(folder)
     text_config = config.get("text_config")
     return text_config if isinstance(text_config, dict) else config

@@ -1,7 +1,7 @@
-"""The Hugging Face cache and hub: what is here already, and fetching what is not.
+"""The Hugging Face cache and hub: finds cached models and downloads others.
 
-The cache is the one that every other tool uses, so that nothing is stored twice. Environment
-variables are read when a function is called, not when a library is imported.
+The cache is shared with other tools, so that nothing is stored twice. Environment variables are
+read when a function is called, not when a library is imported.
 """
 
 import errno
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi, ModelInfo
 
 Confirm = Callable[[str, int], bool]
-"""Asked with a hub id and the bytes to fetch; True is consent to fetch exactly that."""
+"""Called with a hub id and the bytes to download; True consents to exactly that."""
 
 WANTED = ("*.safetensors", "*.json", "*.jinja", "tokenizer.model", "merges.txt", "vocab.txt")
-"""Patterns of the files that are fetched: no pickles, no code, no pictures."""
+"""Patterns of the files to download: no pickles, no code, no images."""
 
 SIZE_SLACK = 1.1
-"""A download that is at most this much larger than the registry says needs no second yes."""
+"""A download that exceeds the size in the registry by at most this needs no second consent."""
 
 DISK_RESERVE_BYTES = 1 << 28
-"""Free disk that a download leaves to the rest of the machine."""
+"""Disk space that a download leaves free."""
 
 
 def cache_folder() -> Path:
-    """Returns the folder of the Hugging Face cache, as its environment variables say."""
+    """Returns the folder of the Hugging Face cache, according to its environment variables."""
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if folder := os.environ.get(variable):
             return Path(os.path.expandvars(folder)).expanduser()
@@ -46,13 +46,13 @@ def cache_folder() -> Path:
 
 
 def is_offline() -> bool:
-    """Returns True when the environment forbids the hub (`HF_HUB_OFFLINE`)."""
+    """Returns whether the environment disables the hub (`HF_HUB_OFFLINE`)."""
     value = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE") or ""
     return value.upper() in {"1", "ON", "YES", "TRUE"}
 
 
 def cached_ids() -> list[str]:
-    """Returns the ids of the models that the cache has a folder for, sorted."""
+    """Returns the ids of the models with a folder in the cache, sorted."""
     folders = cache_folder().glob("models--*--*/snapshots")
     return sorted(
         folder.parent.name.removeprefix("models--").replace("--", "/") for folder in folders
@@ -60,7 +60,7 @@ def cached_ids() -> list[str]:
 
 
 def find_cached(name: Name) -> Path | None:
-    """Returns the snapshot folder of a model that is whole in the cache; no network."""
+    """Returns the snapshot folder of a model that is complete in the cache; uses no network."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -82,11 +82,11 @@ def find_cached(name: Name) -> Path | None:
 
 
 def fetch(name: Name, confirm: Confirm | None, token: str | None) -> Path:
-    """Downloads a model into the cache after a yes, and returns its snapshot folder.
+    """Downloads a model to the cache after consent, and returns its snapshot folder.
 
-    Without anybody to ask the hub is not contacted at all. For a model of the registry the
-    question comes before the first request; for another the hub is asked for the size first.
-    An interrupted download goes on where it stopped; what arrives is checked against its hash.
+    Without a `confirm` function the hub is not contacted at all. For a model in the registry the
+    question comes before the first request; for others the size is requested from the hub first.
+    An interrupted download continues where it stopped; every file is checked against its hash.
 
     Raises:
         NotAvailableError: no consent, no such model or revision, gated, or no connection.
@@ -100,14 +100,14 @@ def fetch(name: Name, confirm: Confirm | None, token: str | None) -> Path:
     from huggingface_hub import HfApi, snapshot_download
 
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"), token=token)
-    with _told(name):
+    with _translated_errors(name):
         info = api.model_info(name.id, revision=name.revision, files_metadata=True)
     missing_bytes = _missing_bytes(name, info)
     agreed = missing_bytes <= SIZE_SLACK * expected_bytes
     if not agreed and not confirm(name.id, missing_bytes):
         raise _refused(name, missing_bytes)
     _check_disk(missing_bytes)
-    with _told(name):
+    with _translated_errors(name):
         _fetch_weights(api, name, info)
         folder = snapshot_download(
             name.id,
@@ -121,7 +121,7 @@ def fetch(name: Name, confirm: Confirm | None, token: str | None) -> Path:
 
 
 def _listed_bytes(name: Name) -> int:
-    """Returns the download's size as the registry knows it, 0 for a model it does not list."""
+    """Returns the download size from the registry, 0 for a model that is not listed."""
     listed = (entry.download_bytes for entry in registry() if entry.hub_id == name.id)
     return next(listed, 0)
 
@@ -136,7 +136,7 @@ def _refused(name: Name, size_bytes: int) -> NotAvailableError:
 
 
 def _fetch_weights(api: "HfApi", name: Name, info: "ModelInfo") -> None:
-    """Fetches the files that are stored by hash, before the library links them into a snapshot."""
+    """Downloads the files that are stored by hash, before the library links them in a snapshot."""
     from huggingface_hub import hf_hub_url
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
@@ -169,7 +169,7 @@ def _is_wanted(filename: str) -> bool:
 
 
 def _missing_bytes(name: Name, info: "ModelInfo") -> int:
-    """Returns the size of the wanted files that the cache does not have yet."""
+    """Returns the total size of the wanted files that are not in the cache."""
     from huggingface_hub import try_to_load_from_cache
 
     sizes = {file.rfilename: file.size or 0 for file in info.siblings or []}
@@ -201,12 +201,14 @@ def _check_disk(missing_bytes: int) -> None:
     needed_bytes = missing_bytes + DISK_RESERVE_BYTES
     if free_bytes < needed_bytes:
         msg = f"disk too small at '{folder}': expected {needed_bytes:,} bytes, got {free_bytes:,}"
-        raise DoesNotFitError(msg, hint="point HF_HOME at a larger disk, or free some space")
+        raise DoesNotFitError(
+            msg, hint="set HF_HOME to a folder on a larger disk, or free some space"
+        )
 
 
 @contextmanager
-def _told(name: Name) -> Generator[None]:
-    """Turns the hub library's errors into ours, without any token in them."""
+def _translated_errors(name: Name) -> Generator[None]:
+    """Turns errors of the hub library into ours, without tokens in them."""
     from httpx2 import HTTPError
     from huggingface_hub import errors
 
@@ -229,8 +231,10 @@ def _told(name: Name) -> Generator[None]:
         HTTPError,
         ConnectionError,
     ) as error:
-        msg = f"hub not reached for '{name.id}': {_first_line(error)}"
-        raise NotAvailableError(msg, hint="try again: what has arrived is kept") from error
+        msg = f"cannot reach the hub for '{name.id}': {_first_line(error)}"
+        raise NotAvailableError(
+            msg, hint="try again: the download continues where it stopped"
+        ) from error
     except OSError as error:
         raise _storage_error(error) from error
 

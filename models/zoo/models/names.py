@@ -1,6 +1,6 @@
-"""What a user may write for a model on the hub, and the id that it means.
+"""Parses the name of a model on the hub, as a user writes it, into its id.
 
-Known names are recognised in any case, with or without their organisation and behind a web address:
+Known names are recognised in any case, with or without their organisation, and in a URL:
 `zen-nano`, `qwen3-4b`, `Qwen/Qwen3-4B@main`, `https://huggingface.co/Qwen/Qwen3-4B/tree/main`.
 """
 
@@ -21,12 +21,12 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 @dataclass(frozen=True)
 class Name:
-    """A model's id and revision, as understood from what the user wrote.
+    """A model's id and revision, parsed from what the user wrote.
 
     Attributes:
         id: `zen-pico` or `org/name`.
         revision: branch, tag or commit; None for the default branch.
-        notice: a sentence for the user when the id is not what was written.
+        notice: a message for the user if the id is not what was written.
     """
 
     id: str
@@ -35,19 +35,19 @@ class Name:
 
 
 def parse_name(text: str, others: Collection[str] = ()) -> Name:
-    """Returns the id that `text` means.
+    """Returns the model that `text` refers to.
 
     Args:
         text: an alias, a published name, `org/name`, each with an optional `@revision`.
-        others: further ids that exist: taken as they are, or told as the nearest one.
+        others: other existing ids, accepted as they are or suggested as the nearest.
 
     Raises:
-        NotAvailableError: nothing was ever published under this name; names the nearest one.
+        NotAvailableError: nothing was ever published under this name; suggests the nearest one.
     """
     plain, revision = _split_revision(text.strip())
     known = known_names().get(plain.lower())
     if known == PICO and revision:
-        msg = f"'{PICO}' comes with zoo-gym: expected no revision, got '{revision}'"
+        msg = f"'{PICO}' is built in: expected no revision, got '{revision}'"
         raise NotAvailableError(msg)
     if known:
         return Name(known, revision)
@@ -59,7 +59,7 @@ def parse_name(text: str, others: Collection[str] = ()) -> Name:
         if published.state == "never published":
             msg = f"no model was published as '{plain}': the nearest is '{published.id}'"
             raise NotAvailableError(msg, hint=f"--model {published.id}")
-        notice = f"'{plain}' is published as '{published.id}' today"
+        notice = f"'{plain}' is now published as '{published.id}'"
         return Name(published.id, revision, notice if published.state == "renamed" else None)
     if not _HUB_ID.fullmatch(plain):
         raise unknown_model(text, others)
@@ -67,7 +67,7 @@ def parse_name(text: str, others: Collection[str] = ()) -> Name:
 
 
 def known_names() -> dict[str, str]:
-    """Returns the id of every name of the family, by its lower-case spelling."""
+    """Returns the ids of all names of the family, by lower-case name."""
     names: dict[str, str] = {}
     for entry in registry():
         model_id = entry.hub_id or entry.alias
@@ -77,10 +77,10 @@ def known_names() -> dict[str, str]:
 
 
 def family_entry(text: str) -> Entry:
-    """Returns the model of the zen family that `text` means, whether it is here or not.
+    """Returns the model of the zen family that `text` refers to, whether it is here or not.
 
     Raises:
-        NotAvailableError: it names no model of the family.
+        NotAvailableError: it is not a model of the family.
     """
     model_id = known_names().get(_split_revision(text.strip())[0].lower())
     for entry in registry():
@@ -91,7 +91,7 @@ def family_entry(text: str) -> Entry:
 
 
 def short_name(model_id: str) -> str:
-    """Returns the part of an id behind its organisation."""
+    """Returns an id without its organisation."""
     return model_id.rpartition("/")[2]
 
 
@@ -104,7 +104,7 @@ def unknown_model(text: str, others: Collection[str] = ()) -> NotAvailableError:
 
 
 def nearest(text: str, others: Collection[str] = ()) -> str | None:
-    """Returns the name most like `text` among those that are known and `others`, if any is."""
+    """Returns the most similar name among the known ones and `others`, if any is similar."""
     candidates = {entry.alias for entry in registry()} | set(others)
     candidates |= {entry.hub_id for entry in registry() if entry.hub_id}
     candidates |= {published.id for published in published_names()}

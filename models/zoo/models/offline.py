@@ -1,7 +1,7 @@
-"""The switch that keeps other libraries from the hub: set as soon as the models are on the disk.
+"""Keeps other libraries from using the hub, once the models are on disk.
 
-A fetch happens only in `hub.fetch`, after a yes. Whatever a library wants later on its own account,
-native code or a template, is refused by the hub's client itself.
+Only `hub.fetch` downloads, after consent. Later requests that a library makes by itself, such as
+for native code or a template, are refused by the hub's client.
 """
 
 import os
@@ -10,25 +10,25 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
-"""What tells the hub's libraries, and those of child processes, to call nobody."""
+"""Environment variables that disable network access in the hub's libraries and child processes."""
 
 
 def go_offline() -> None:
-    """Has every library in this process and its children leave the hub alone from now on."""
+    """Disables the hub for every library in this process and its children from now on."""
     os.environ.update(OFFLINE)
-    _tell_client(dict.fromkeys(OFFLINE, True))
+    _set_client(dict.fromkeys(OFFLINE, True))
 
 
 @contextmanager
 def offline() -> Generator[None]:
-    """Does the same for as long as the block lasts."""
+    """Does the same for the duration of a `with` block."""
     environment = {name: os.environ.get(name) for name in OFFLINE}
     os.environ.update(OFFLINE)
-    client = _tell_client(dict.fromkeys(OFFLINE, True))
+    client = _set_client(dict.fromkeys(OFFLINE, True))
     try:
         yield
     finally:
-        _tell_client(client)
+        _set_client(client)
         for name, value in environment.items():
             if value is None:
                 os.environ.pop(name, None)
@@ -36,8 +36,8 @@ def offline() -> Generator[None]:
                 os.environ[name] = value
 
 
-def _tell_client(values: dict[str, bool]) -> dict[str, bool]:
-    """Sets what the hub's client read from the environment when it was imported; returns it."""
+def _set_client(values: dict[str, bool]) -> dict[str, bool]:
+    """Sets the values that the hub's client read at import, and returns the previous ones."""
     constants = sys.modules.get("huggingface_hub.constants")
     if constants is None:
         return {}

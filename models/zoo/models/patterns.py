@@ -1,8 +1,8 @@
-"""Regular expressions of strangers, run over names with a limit of time.
+"""Matches untrusted regular expressions against names within a time limit.
 
-An adapter's config may name modules by an expression, and a few characters of one can keep Python
-busy for years. Expressions without repetition run here at once; any other runs in a process of its
-own, which is ended when its time is up. What they match is what `re` matches: nothing is rewritten.
+An adapter's config may select modules with an expression, and a few characters of one can keep
+Python busy for years. Expressions without repetition run in this process; all others run in a child
+process that is killed after the limit. The results are those of `re`: nothing is rewritten.
 """
 
 import json
@@ -16,13 +16,13 @@ from zoo.core.errors import InputError
 
 How: TypeAlias = Literal["fullmatch", "match"]
 Job: TypeAlias = tuple[How, str, str]
-"""How an expression is used, the expression of a stranger, and that within ours."""
+"""How an expression is used, the untrusted expression, and that inside ours."""
 
 LIMIT_S = 5.0
 MOST_CHARACTERS = 4000
 
 _PLAIN = re.compile(r"\^?(?:[\w|-]|\\?\.|\\d)*\$?", re.ASCII)
-"""Names, dots and alternatives: nothing that repeats, so nothing that runs away."""
+"""Names, dots and alternatives: no repetition, so matching is fast."""
 
 _CHILD = """
 import json, re, sys
@@ -38,15 +38,15 @@ json.dump([found(how, pattern) for how, pattern in jobs], sys.stdout)
 
 
 def is_plain(pattern: str) -> bool:
-    """Says whether an expression cannot take long, whatever it meets."""
+    """Returns whether an expression is fast on any input."""
     return len(pattern) <= MOST_CHARACTERS and _PLAIN.fullmatch(pattern) is not None
 
 
 def find(jobs: Sequence[Job], names: Sequence[str], where: str) -> list[list[bool] | None]:
-    """Returns for each job which of the names it matches, or None where it is no expression.
+    """Returns for each job which of the names it matches, or None if it is invalid.
 
     Raises:
-        InputError: the jobs take too long, or one of them is too long to be read.
+        InputError: the jobs take too long, or an expression is too long.
     """
     results: list[list[bool] | None] = [None] * len(jobs)
     slow: list[int] = []
@@ -64,9 +64,9 @@ def find(jobs: Sequence[Job], names: Sequence[str], where: str) -> list[list[boo
     found = _in_child([(jobs[place][0], jobs[place][2]) for place in slow], names)
     if found is None:
         raise InputError(
-            f"{where}: {jobs[slow[0]][1]!r}: expected an expression that is matched in "
+            f"{where}: {jobs[slow[0]][1]!r}: expected an expression that matches within "
             f"{LIMIT_S:g} s, got one that takes longer",
-            hint="name the modules in a list",
+            hint="list the names of the modules instead",
         )
     for place, result in zip(slow, found, strict=True):
         results[place] = result
@@ -74,7 +74,7 @@ def find(jobs: Sequence[Job], names: Sequence[str], where: str) -> list[list[boo
 
 
 def _in_child(jobs: list[tuple[How, str]], names: Sequence[str]) -> list[list[bool] | None] | None:
-    """Runs expressions in a process; None where its time is up."""
+    """Runs expressions in a child process; returns None after the time limit."""
     if not jobs:
         return []
     command = [sys.executable, "-I", "-S", "-c", _CHILD]
@@ -83,7 +83,7 @@ def _in_child(jobs: list[tuple[How, str]], names: Sequence[str]) -> list[list[bo
         done = subprocess.run(command, input=given, capture_output=True, timeout=LIMIT_S)  # noqa: PLW1510
     except subprocess.TimeoutExpired:
         return None
-    if done.returncode:  # without memory, say: it is not run here either
+    if done.returncode:  # out of memory, for example: do not run it here either
         return None
     answer: list[list[bool] | None] = json.loads(done.stdout)
     return answer

@@ -1,4 +1,4 @@
-"""What transformers, tokenizers and peft say of a folder that they cannot use, in one sentence."""
+"""Turns errors of transformers, tokenizers and peft about a folder into one message."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -7,22 +7,22 @@ from pathlib import Path
 from zoo.core.errors import GymError, InputError, NotAvailableError
 
 MOST_CHARACTERS = 400
-"""Some libraries list everything they know."""
+"""Some libraries list all known values."""
 
 
 @contextmanager
 def refusals(what: str, folder: Path | None = None) -> Generator[None]:
     """Turns whatever a library raises in the block into our error.
 
-    The libraries check little beforehand: a wrong value in a file ends in any exception, wherever
-    it is first used, and those of tokenizers are plain `Exception`s. So everything is taken here,
-    and nothing but calls of a library belongs in the block. Our own errors pass, and so does a
-    lack of memory.
+    The libraries validate little: a wrong value in a file can raise any exception wherever it is
+    first used, and those of tokenizers are plain `Exception`s. So every exception is caught, and
+    the block must contain only library calls. Our own errors pass through, and so do out-of-memory
+    errors.
 
     Args:
-        what: the file or folder, and what failed; it stands in front of the reason.
-        folder: what the block reads. Libraries take a folder that is deleted meanwhile for a name
-            on the hub, so its absence is the reason, whatever they say.
+        what: the file or folder and what failed; printed before the reason.
+        folder: the folder that the block reads. If it is deleted meanwhile, libraries take it for
+            a name on the hub, so that is reported as the reason instead.
 
     Raises:
         NotAvailableError: the block raised, and the folder is gone.
@@ -33,7 +33,7 @@ def refusals(what: str, folder: Path | None = None) -> Generator[None]:
     except (GymError, MemoryError):
         raise
     except Exception as error:
-        if type(error).__name__ == "OutOfMemoryError":  # torch's, which is no MemoryError
+        if type(error).__name__ == "OutOfMemoryError":  # torch's, which is not a MemoryError
             raise
         if folder is not None and not folder.is_dir():
             raise NotAvailableError(f"{what}: no such folder: '{folder}'") from error
@@ -46,5 +46,5 @@ def _reason(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
-    told = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
-    return told[:MOST_CHARACTERS].rstrip(".")
+    reason = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+    return reason[:MOST_CHARACTERS].rstrip(".")

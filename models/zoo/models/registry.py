@@ -1,7 +1,7 @@
-"""The zen family: names, real hub ids, licences and shapes; and what became of published names.
+"""The zen family: names, hub ids, licences and shapes, and the status of published names.
 
-zen-pico is ours and comes with the package. The others are Qwen3 models under names of the family.
-Memory formulas over a `Geometry` are not part of this file.
+zen-pico is ours and built in. The others are Qwen3 models under names of the family. Memory
+formulas over a `Geometry` are not in this file.
 """
 
 from dataclasses import dataclass
@@ -51,12 +51,12 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Published:
-    """A name that appears in published texts, and what it stands for.
+    """A name that appears in published texts, and the model that it refers to.
 
     Attributes:
         name: the name as published.
-        id: the hub id to use, or the nearest one when nothing was published under the name.
-        state: `exists` (a further name), `renamed`, or `never published`.
+        id: the hub id to use, or the nearest one if nothing was published under the name.
+        state: `exists` (another name), `renamed`, or `never published`.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Entry:
         geometry: the model's shape.
         parameters: number of parameters, tied ones once.
         download_bytes: size of weights, configuration and tokenizer on the hub; 0 if built in.
-        published: further names of the same model.
+        published: other names of the same model.
     """
 
     alias: str
@@ -92,8 +92,8 @@ class Entry:
 
 
 # download_bytes: sums over the hub's file lists of Qwen/Qwen3-0.6B at c1899de289a0 and of
-# Qwen/Qwen3-4B (three shards, 8,044,982,000 bytes). They are for the eye: `resolve` asks the hub
-# for the size of today before it asks the user. The 0.6B file stores its tied head a second time.
+# Qwen/Qwen3-4B (three shards, 8,044,982,000 bytes). They are only for display: `resolve` gets the
+# current size from the hub before it asks the user. The 0.6B file stores its tied head twice.
 _ENTRIES = (
     Entry(
         alias=PICO,
@@ -144,7 +144,7 @@ def registry() -> tuple[Entry, ...]:
 
 
 def published_names() -> tuple[Published, ...]:
-    """Returns every published name with its real id: further names of the family, then others."""
+    """Returns every published name with its real id: other names of the family first."""
     family = tuple(
         Published(name, entry.hub_id, "exists")
         for entry in _ENTRIES

@@ -1,6 +1,6 @@
-"""From what a user writes for a model to the folder that holds it.
+"""Finds the folder of a model from what the user wrote.
 
-In order: the built-in zen-pico, a folder, the Hugging Face cache, and only after a yes the hub.
+Tried in order: the built-in zen-pico, a folder, the Hugging Face cache, and after consent the hub.
 """
 
 import os
@@ -26,9 +26,9 @@ class Resolved:
     Attributes:
         name: what the user wrote.
         id: the hub's id, `zen-pico`, or the name of a folder.
-        revision: the commit, where one is known.
+        revision: the commit, if known.
         folder: the model folder.
-        notice: a sentence for the user when `id` is not what was written.
+        notice: a message for the user if `id` is not what was written.
     """
 
     name: str
@@ -45,17 +45,17 @@ def resolve(
     confirm: Confirm | None = None,
     token: str | None = None,
 ) -> Resolved:
-    """Finds the model that `name` means, fetching it only after a yes.
+    """Finds a model by name and downloads it only after consent.
 
     Args:
-        name: an alias, a published name, `org/name`, each with an `@revision` or not, or a folder;
-            a path of Python's is always a folder.
-        offline: never ask the hub; the environment's `HF_HUB_OFFLINE` says the same.
-        confirm: asked with the id and the bytes to download; None is a no.
+        name: an alias, a published name or `org/name`, each optionally with `@revision`, or a
+            folder; a `Path` is always a folder.
+        offline: never contact the hub; `HF_HUB_OFFLINE` in the environment does the same.
+        confirm: called with the id and the bytes to download; None refuses.
         token: access token of the hub; by default the saved one.
 
     Raises:
-        NotAvailableError: unknown, absent while offline, refused by the user, or gated.
+        NotAvailableError: unknown, missing while offline, refused by the user, or gated.
         InputError: neither text nor a path, a folder without loadable weights, or one with
             a damaged config.
         DoesNotFitError: the disk is too small for the download.
@@ -78,7 +78,7 @@ def resolve(
 
 
 def model_of_folder(folder: Path) -> Name | None:
-    """Returns which known model a folder holds: zen-pico, or the hub's as its cache names it."""
+    """Returns the known model of a folder: zen-pico, or a hub model by its cache folder."""
     if folder.resolve() == pico_folder().resolve():
         return Name(PICO)
     found = _SNAPSHOT.search(folder.absolute().as_posix())
@@ -86,7 +86,7 @@ def model_of_folder(folder: Path) -> Name | None:
 
 
 def model_of_text(text: object, revision: object = None) -> Name | None:
-    """Returns which known model a file's words mean; None for a folder without a known one."""
+    """Returns the known model that a text in a file refers to; None for any other folder."""
     if not isinstance(text, str) or not text:
         return None
     if is_path(text):
@@ -100,7 +100,7 @@ def model_of_text(text: object, revision: object = None) -> Name | None:
 
 
 def is_path(name: str) -> bool:
-    """Returns True when `name` is meant as a path: it looks like one, or a model is there."""
+    """Returns whether `name` is meant as a path: it looks like one, or there is a model."""
     separators = {"/", os.sep, os.altsep or os.sep}
     if name.startswith(("~", ".", *separators)) or Path(name).is_absolute():
         return True
@@ -124,7 +124,7 @@ def _resolve_folder(name: str) -> Resolved:
         raise NotAvailableError(f"no such model folder: expected a folder, got the file '{name}'")
     checkpoint_files(folder)
     if not (folder / "config.json").is_file():
-        raise InputError(f"no model in '{name}': expected a 'config.json' beside the weights")
+        raise InputError(f"no model in '{name}': expected a 'config.json' next to the weights")
     read_object(folder / "config.json")
     snapshot = _SNAPSHOT.search(folder.absolute().as_posix())
     if snapshot:
@@ -135,7 +135,7 @@ def _resolve_folder(name: str) -> Resolved:
 def _absent_offline(name: Name) -> NotAvailableError:
     state = "is not on this machine"
     if name.id in hub.cached_ids():
-        wanted = f"revision '{name.revision}'" if name.revision else "a whole copy"
+        wanted = f"revision '{name.revision}'" if name.revision else "a complete copy"
         state = f"is in the cache without {wanted}"
-    msg = f"model '{name.id}' {state}, and the hub is not asked while offline"
+    msg = f"model '{name.id}' {state}, and the hub is not contacted while offline"
     return NotAvailableError(msg, hint="unset --offline and HF_HUB_OFFLINE, or use zen-pico")

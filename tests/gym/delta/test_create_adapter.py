@@ -88,7 +88,7 @@ def test_an_adapter_that_learned_nothing_is_refused(base32: Path, tmp_path: Path
     [
         ({"use_dora": True}, "use_dora: a low-rank delta cannot carry DoRA's magnitudes"),
         ({"fan_in_fan_out": True}, r"fan_in_fan_out: .* known for gpt2, openai-gpt only"),
-        ({"target_modules": None}, "target_modules: expected the layers that it is for"),
+        ({"target_modules": None}, "target_modules: expected the adapted layers"),
         ({"modules_to_save": ["lm_head"]}, "modules_to_save: .* whole modules"),
         ({"bias": "all"}, "bias: expected 'none', got 'all'"),
         ({"init_lora_weights": "pissa"}, "'pissa' changes the base"),
@@ -138,7 +138,7 @@ def test_factors_that_the_config_leaves_out_are_refused(
 ) -> None:
     """peft drops them: the delta would be another model than the adapter."""
     source = disk.write_adapter(tmp_path / "lora", disk.lora_arrays(SHAPES, 2, 3), 2, **settings)
-    with pytest.raises(InputError, match=r"tensors have no place by adapter_config\.json"):
+    with pytest.raises(InputError, match=r"expected only tensors covered by adapter_config\.json"):
         make(source, base32, tmp_path)
 
 
@@ -148,7 +148,7 @@ def test_factors_that_the_config_asks_for_are_not_left_out(
 ) -> None:
     factors = {name: a for name, a in disk.lora_arrays(SHAPES, 2, 3).items() if gone not in name}
     source = disk.write_adapter(tmp_path / "lora", factors, 2)
-    with pytest.raises(InputError, match=r"tensors are missing that adapter_config\.json asks for"):
+    with pytest.raises(InputError, match=r"expected all tensors required by adapter_config\.json"):
         make(source, base32, tmp_path)
 
 
