@@ -114,6 +114,17 @@ def test_a_run_that_waits_for_a_device_says_so(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err == "waiting for cpu\nhint: stop it\n"
 
 
+def test_what_takes_time_before_the_first_step_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(Output())
+    for event in ({"state": "queued"}, {"state": "running"}, {"state": "paused"}):
+        progress({"kind": "state", **event})
+    progress({"kind": "state", "state": "running"})
+    progress({"kind": "plan", "steps": 3, "model": "zen-pico"})
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "loading the libraries and reading the data"
+    assert (lines[1][:4], lines[-1]) == ("None", "loading zen-pico")
+
+
 def test_losses_without_held_out_rows_were_not_measured() -> None:
     assert dict(measured({"base_loss": None, "evaluation_rows": 0})) == {
         "base_loss": "not measured",

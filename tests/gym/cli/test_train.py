@@ -171,7 +171,7 @@ def test_bad_data_is_told_before_a_run_exists(
     rows.write_text(text)
     found = call("train", "my.jsonl", "--model", str(base))
     assert found.code == 2
-    assert found.stderr.startswith(f"zoo-gym: error: {start}")
+    assert f"\nzoo-gym: error: {start}" in found.stderr
     assert run_folders() == []
 
 
@@ -182,7 +182,7 @@ def test_an_unwritable_home_is_told(
     monkeypatch.setenv("ZOO_GYM_HOME", str(rows.parent / "file" / "home"))
     found = call("train", str(rows), "--model", str(base))
     assert found.code == 1
-    assert found.stderr.startswith("zoo-gym: error: cannot write '")
+    assert "\nzoo-gym: error: cannot write '" in found.stderr
 
 
 def test_print_config_shows_where_each_value_came_from(call: Call, rows: Path) -> None:

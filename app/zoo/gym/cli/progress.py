@@ -25,6 +25,7 @@ class Progress:
     def __init__(self, out: Output, *, as_log: bool = False) -> None:
         self.out, self.as_log = out, as_log
         self._held_out = ""
+        self._is_starting = False
 
     def __call__(self, event: Event) -> None:
         """Prints an event, or nothing when it says nothing new to people."""
@@ -37,15 +38,23 @@ class Progress:
                 self._held_out = f"  held-out {loss} at step {event.get('step')}"
                 if not event.get("step"):
                     say(f"held-out loss before training: {loss}")
-            case "state" | "end" if self.as_log:
-                say(state_line(event))
-            case "state" if event.get("state") == "queued" and event.get("message"):
-                say(state_line(event))
+            case "state" | "end":
+                for line in self._state(event):
+                    say(line)
             case "plan" | "warn":
                 for line in note_lines(event):
                     say(line)
             case _:
                 pass
+
+    def _state(self, event: Event) -> Iterator[str]:
+        """Yields a change of state in a log, a wait for the device, and what a new worker does."""
+        state = event.get("state")
+        if self.as_log or (state == "queued" and event.get("message")):
+            yield state_line(event)
+        if self._is_starting and state == "running":
+            yield "loading the libraries and reading the data"
+        self._is_starting = state == "queued" and not event.get("message")
 
     def _step(self, event: Event) -> None:
         line = step_line(event) + self._held_out
@@ -75,6 +84,7 @@ def note_lines(event: Event) -> Iterator[str]:
     for memory in _objects([event.get("memory")]):
         yield memory_line(memory)
     yield f"{event.get('steps')} steps; closing this window would not stop them"
+    yield f"loading {event.get('model')}"
 
 
 def state_line(event: Event) -> str:

@@ -58,7 +58,9 @@ def train(
         return _print_config(loaded, out)
     for ignored in loaded.ignored:
         out.say(f"without effect: {ignored.key} ({ignored.origin}): {ignored.reason}")
-    _check_data([existing(str(path)) for path in dataset_files(loaded.config)])
+    files = [existing(str(path)) for path in dataset_files(loaded.config)]
+    out.say(f"reading {', '.join(map(str, files))}")
+    _check_data(files)
     model = resolve_model(loaded.config.model_name_or_path, yes=yes, offline=loaded.config.offline)
     if model.notice:
         out.say(model.notice)

@@ -48,7 +48,8 @@ def check_chosen_output(config: TrainConfig, result: Path | None = None) -> None
             f"output_dir: expected another folder than the base model's, got '{output}'",
             hint="name another folder",
         )
-    check_output(output, result, overwrite=config.overwrite_output_dir)
+    assert config.output_dir is not None
+    check_output(Path(config.output_dir), result, overwrite=config.overwrite_output_dir)
 
 
 def check_output(folder: Path, result: Path | None = None, *, overwrite: bool = False) -> None:
