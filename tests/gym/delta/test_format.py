@@ -28,7 +28,7 @@ def test_rank_16_at_pico_geometry_takes_42752_bytes_and_a_small_header(
     pico: Path, tmp_path: Path
 ) -> None:
     source = disk.write_adapter(tmp_path / "lora", disk.lora_arrays(PICO_SHAPES, 16, 1), 16)
-    report = create_delta(source, base=pico, base_id="zen-pico", out=tmp_path / "d.safetensors")
+    report = create_delta(source, base=pico, base_id="like-pico", out=tmp_path / "d.safetensors")
     assert report.form == "lowrank"
     assert report.payload_bytes == 42_752
     assert report.payload_bytes < report.file_bytes <= 42_752 + 40_000
@@ -40,7 +40,7 @@ def test_dense_per_row_at_pico_geometry_takes_129696_bytes_and_a_small_header(
 ) -> None:
     arrays = disk.plus(disk.random_arrays(PICO_SHAPES, 0), disk.random_arrays(PICO_SHAPES, 1))
     source = disk.write_model(tmp_path / "tuned", arrays)
-    report = create_delta(source, base=pico, base_id="zen-pico", out=tmp_path / "d.safetensors")
+    report = create_delta(source, base=pico, base_id="like-pico", out=tmp_path / "d.safetensors")
     assert (report.form, report.payload_bytes) == ("dense", 129_696)
     assert report.file_bytes <= 129_696 + 40_000
     assert report.tensors == 28 + 1 + 17
