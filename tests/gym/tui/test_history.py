@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from zoo.gym.jobs import Event
 from zoo.gym.tui.history import History, meaning, thinned
+from zoo.gym.tui.run_text import metrics_line
 
 
 def step(number: int, loss: float | None = 1.0) -> Event:
@@ -52,7 +53,7 @@ def test_a_passed_best_is_said_with_its_step() -> None:
     assert "best at step 4 (1)" in meaning(history)
 
 
-LEARNS = "it learns, it does not only memorise"
+LEARNS = "the model learns, and does not only memorise"
 
 
 def test_a_gain_on_held_out_rows_is_said() -> None:
@@ -68,6 +69,32 @@ def test_a_failed_run_is_not_praised() -> None:
     said = meaning(told(evaluation(0, 3.0), step(1), evaluation(1, 1.0), failed))
     assert LEARNS not in said
     assert "The run failed" in said
+
+
+def test_the_latest_value_of_each_watched_metric_is_kept() -> None:
+    history = told(
+        {"kind": "plan", "t": 1.0, "watch": ["rewards/margin", "accuracy", "absent", 7]},
+        step(1) | {"metrics": {"rewards/margin": 0.3, "accuracy": 0.5, "other": 1.0}},
+        step(2) | {"metrics": {"accuracy": 0.75}},
+        evaluation(2, 1.0) | {"metrics": {"accuracy": 0.625}},
+    )
+    assert metrics_line(history) == "rewards/margin 0.3   accuracy 0.75   held-out accuracy 0.625"
+
+
+@given(st.recursive(st.none() | st.floats() | st.text(max_size=2), st.lists) | st.just({"a": []}))
+def test_any_metrics_can_be_shown(found: object) -> None:
+    plan: Event = {"kind": "plan", "t": 1.0, "watch": found}
+    for watch in (plan, plan | {"watch": ["a"]}):
+        metrics_line(told(watch, step(1) | {"metrics": found}, step(2) | {"metrics": {"a": found}}))
+
+
+def test_a_metric_that_is_not_finite_is_called_so() -> None:
+    found = step(1) | {"metrics": {"kl": None}}
+    assert metrics_line(told({"kind": "plan", "watch": ["kl"]}, found)) == "kl not a number"
+
+
+def test_old_events_have_no_metrics() -> None:
+    assert metrics_line(told({"kind": "plan", "t": 1.0}, step(1), evaluation(1, 1.0))) == ""
 
 
 @given(st.integers(1, 3000), st.integers(2, 400))

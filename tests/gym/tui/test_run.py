@@ -197,7 +197,7 @@ def test_chart_figures_meaning_and_keys_fit_every_size(
 ) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)
-        await shows(pilot, "training loss   x held-out loss", "best held-out", "The loss is")
+        await shows(pilot, "training loss  x held-out loss", "best held-out", "The loss is")
         assert app.screen.query_one(LossChart).size.height >= 8
         keys = ("space", "Park", "Stop", "Log", "Esc", "New run", "Help", "q Quit")
         await until(pilot, lambda: all(key in screen_text(app).splitlines()[-1] for key in keys))
@@ -220,12 +220,28 @@ def test_every_key_of_a_stopped_run_fits_the_bottom_line(
     drive(visit, size=size)
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+def test_the_metrics_that_a_method_watches_stand_below_the_loss(
+    drive: Drive, run: Run, size: tuple[int, int]
+) -> None:
+    run.events.emit("plan", steps=150, watch=["rewards/margin", "accuracy"])
+    found = {"rewards/margin": 0.3125, "accuracy": 0.75, "other": 9.0}
+    run.events.emit("step", step=61, steps=150, loss=1.0, metrics=found)
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "rewards/margin 0.3125", "accuracy 0.75", "loss 1", "best held-out")
+        assert "other" not in screen_text(app)
+
+    drive(visit, size=size)
+
+
 def test_a_run_without_a_step_says_what_it_is_doing(drive: Drive) -> None:
     run = fakes.new_run()
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)
-        await shows(pilot, "Preparing:", "No step yet")
+        await shows(pilot, "Preparing:", "No step has finished yet")
 
     drive(visit)
 

@@ -1,4 +1,4 @@
-"""A run as its screen shows it: the curve and the latest of everything, folded from its events."""
+"""A run as its screen shows it: its curves and latest values, folded from its events."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,23 +12,25 @@ Point: TypeAlias = tuple[int, float]
 """A step and a loss in nats per learned token."""
 
 MOST = 1e300
-"""Losses beyond it, and what is no number, cannot be drawn."""
+"""Losses beyond it, and values that are not numbers, are not drawn."""
 
 NOTES = 200
-"""Messages that are kept, the newest ones."""
+"""How many messages are kept, the newest ones."""
 
 
 @dataclass
 class History:
-    """Everything told so far; `take` brings it forward.
+    """Everything that the events so far report; `take` adds later ones.
 
     Attributes:
         status: as the commands see it.
-        losses: one point a step, in order; a resume that goes back takes the later ones along.
-        held_out: one point an evaluation; step 0 is the model before training.
+        losses: one point per step, in order; a resume from an earlier step removes the later ones.
+        held_out: one point per evaluation; step 0 is the model before training.
         plan: the plan event.
         last: the last step event.
         saved_step: the step of the newest checkpoint.
+        metrics: the latest value of each metric that a step reported.
+        held_out_metrics: the same for evaluations.
         notes: messages, oldest first.
     """
 
@@ -38,16 +40,20 @@ class History:
     plan: Event = field(default_factory=dict[str, object])
     last: Event = field(default_factory=dict[str, object])
     saved_step: int | None = None
+    metrics: dict[str, object] = field(default_factory=dict[str, object])
+    held_out_metrics: dict[str, object] = field(default_factory=dict[str, object])
     notes: list[str] = field(default_factory=list[str])
 
     def take(self, events: Sequence[Event]) -> None:
-        """Brings everything forward by later events; unknown kinds and fields change nothing."""
+        """Adds later events; unknown kinds and fields change nothing."""
         self.status = fold(self.status, events)
         newest = self.last.get("step", -1)
         for event in events:
             if event["kind"] != "step":
                 self._take_other(event)
                 continue
+            if "metrics" in event:
+                _update(self.metrics, event)
             step, loss = event.get("step"), event.get("loss")
             if type(step) is not int:
                 continue
@@ -61,6 +67,12 @@ class History:
             newest = step
         del self.notes[:-NOTES]
 
+    @property
+    def watched(self) -> list[str]:
+        """The metrics that the method wants shown, as its plan names them."""
+        names = self.plan.get("watch")
+        return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
     def best(self) -> Point | None:
         """Returns the evaluation with the lowest loss after step 0."""
         return min(
@@ -73,6 +85,7 @@ class History:
                 self.plan = event
             case "eval" if isinstance(event.get("step"), int):
                 _put(self.held_out, event["step"], event.get("loss"))
+                _update(self.held_out_metrics, event)
             case "checkpoint" if isinstance(event.get("step"), int):
                 self.saved_step = event["step"]
             case "warn" | "error":
@@ -86,14 +99,14 @@ class History:
     def _take_step(self, event: Event) -> None:
         if self.last and event["step"] <= self.last["step"]:
             self.held_out = [point for point in self.held_out if point[0] < event["step"]]
-            self.notes.append(f"went back to step {event['step'] - 1}, the last checkpoint")
+            self.notes.append(f"resumed from step {event['step'] - 1}, the last checkpoint")
         self.last = event
         if not _put(self.losses, event["step"], event.get("loss")):
             self.notes.append(f"warning: the loss of step {event['step']} is not a number")
 
 
 def thinned(points: Sequence[Point], most: int) -> list[Point]:
-    """Returns at most `most` points: means over equal stretches, the first and last step kept."""
+    """Returns at most `most` points: means over equal parts, with the first and the last step."""
     if len(points) <= most:
         return list(points)
     found: list[Point] = []
@@ -105,47 +118,55 @@ def thinned(points: Sequence[Point], most: int) -> list[Point]:
 
 
 def meaning(history: History) -> str:
-    """Returns what the curve says, in words for somebody who has never seen one."""
+    """Returns what the curves mean, for somebody who has never seen one."""
     if not history.losses:
-        return "No step yet, so there is nothing to judge."
+        return "No step has finished yet."
     verb = "was" if history.status.state == "done" else "is"
     loss = f"The loss {verb} {_trend([loss for _, loss in history.losses])}"
     if history.status.state == "failed":
-        return f"{loss}. The run failed: there is no result to judge."
+        return f"{loss}. The run failed before it had a result."
     if not history.held_out:
-        return f"{loss}. No examples were held out, so nothing tells learning from memorising."
+        return f"{loss}. No examples were held out, so memorising cannot be ruled out."
     return f"{loss}. {_held_out_words(history)}"
 
 
 def _held_out_words(history: History) -> str:
     best, last = history.best(), history.held_out[-1]
     if best is None:
-        return "Held-out examples are measured again soon."
+        return "The held-out loss has not been measured during training yet."
     before = history.held_out[0] if history.held_out[0][0] == 0 else None
     if before is None:
-        return "Held-out examples were not measured before training: what it gained is not known."
+        return "The held-out loss was not measured before training, so the gain is unknown."
     if best[1] >= before[1]:
-        return "Held-out examples are no better than before training: it has not helped yet."
+        return "The held-out loss is no better than before training: training has not helped yet."
     if last == best:
-        return "Held-out examples are at their best: it learns, it does not only memorise."
+        return "The held-out loss is at its best: the model learns, and does not only memorise."
     return (
-        f"Held-out examples were best at step {best[0]} ({figure(best[1])}); "
-        "that step is the one that is kept."
+        f"The held-out loss was best at step {best[0]} ({figure(best[1])}); "
+        "the weights of that step are kept."
     )
 
 
 def _trend(losses: Sequence[float]) -> str:
     part = max(1, len(losses) // 5)
     if len(losses) < 4:
-        return "too young to judge"
+        return "not clear yet: there are too few steps"
     now, before = sum(losses[-part:]) / part, sum(losses[-2 * part : -part]) / part
     if abs(now - before) <= 0.02 * abs(before):
-        return "level"
+        return "steady"
     return "falling" if now < before else "rising"
 
 
+def _update(metrics: dict[str, object], event: Event) -> None:
+    """Updates metrics by those of an event; null stands for a value that is not finite."""
+    found = event.get("metrics")
+    for name, value in found.items() if isinstance(found, dict) else ():
+        if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+            metrics[name] = value
+
+
 def _put(points: list[Point], step: int, loss: object) -> bool:
-    """Adds a point behind every earlier step; says whether there is a number to add."""
+    """Adds a point after all earlier steps; says whether there is a number to add."""
     while points and points[-1][0] >= step:
         points.pop()
     if not isinstance(loss, int | float) or not -MOST < loss < MOST:

@@ -50,6 +50,17 @@ def meters(history: History) -> list[Meter]:
     ]
 
 
+def metrics_line(history: History) -> str:
+    """Returns the latest values of the metrics that the method wants shown, in one line."""
+    cells: list[str] = []
+    for name in history.watched:
+        if name in history.metrics:
+            cells.append(f"{name} {figure(history.metrics[name])}")
+        if name in history.held_out_metrics:
+            cells.append(f"held-out {name} {figure(history.held_out_metrics[name])}")
+    return "   ".join(cells)
+
+
 def last_notes(history: History, most: int) -> str:
     """Returns the newest messages and the number of older ones; the headline's is left out."""
     notes = [note for note in history.notes if note != f"error: {history.status.message}"]

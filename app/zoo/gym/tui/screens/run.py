@@ -18,7 +18,7 @@ from zoo.gym.paths import folders
 from zoo.gym.terminal import visible
 from zoo.gym.tui.app import app_of
 from zoo.gym.tui.history import History, meaning
-from zoo.gym.tui.run_text import headline, last_notes, meters, what_next
+from zoo.gym.tui.run_text import headline, last_notes, meters, metrics_line, what_next
 from zoo.gym.tui.screens.controls import ControlScreen
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.chart import LossChart
@@ -51,6 +51,7 @@ The run does not need this window: you can close it and open the run again later
     RunScreen #meters { height: auto; }
     RunScreen #side { width: 1fr; height: auto; }
     RunScreen #meaning { padding: 0 1; height: auto; }
+    RunScreen #metrics { padding: 0 1; height: auto; }
     RunScreen #notes { padding: 0 1; height: auto; max-height: 6; color: $warning; }
     RunScreen #next { padding: 0 1; height: auto; }
     RunScreen #middle { layout: vertical; }
@@ -87,6 +88,7 @@ The run does not need this window: you can close it and open the run again later
             yield LossChart(id="curve")
             with Vertical(id="side"):
                 yield Meters(id="meters")
+                yield Static(id="metrics", markup=False)
                 yield Static(id="meaning", markup=False)
         yield Static(id="notes", markup=False)
         yield Static(id="next", markup=False)
@@ -123,7 +125,7 @@ The run does not need this window: you can close it and open the run again later
     @work
     async def _follow(self) -> None:
         model = await asyncio.to_thread(model_of, self.run)
-        self.query_one(Bar).tell(f"{self.run.id}  {model}")
+        self.query_one(Bar).show(f"{self.run.id}  {model}")
         await self._look()
         self._show()
         while True:
@@ -170,16 +172,17 @@ The run does not need this window: you can close it and open the run again later
 
     def _show_parts(self, history: History) -> None:
         head, status = self._fault or headline(history, self._pending), history.status
-        self._tell("#state", head)
-        self._tell("#progress", bar(status.step, status.steps, self.size.width - 2))
+        self._write("#state", head)
+        self._write("#progress", bar(status.step, status.steps, self.size.width - 2))
         self.query_one(LossChart).show(history.losses, history.held_out)
         self.query_one(Meters).show(meters(history))
-        self._tell("#meaning", meaning(history))
-        self._tell("#notes", last_notes(history, 3 if self.size.height < 28 else 6))
-        self._tell("#next", what_next(history, self.run))
+        self._write("#metrics", metrics_line(history))
+        self._write("#meaning", meaning(history))
+        self._write("#notes", last_notes(history, 3 if self.size.height < 28 else 6))
+        self._write("#next", what_next(history, self.run))
         self._shown = visible("\n".join([head, *history.notes, what_next(history, self.run)]))
 
-    def _tell(self, part: str, text: str) -> None:
+    def _write(self, part: str, text: str) -> None:
         """Updates a part of the screen if its text changed; an empty one is hidden."""
         text = visible(text)
         if self._parts.get(part) == text:

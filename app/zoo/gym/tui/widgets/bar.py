@@ -1,4 +1,4 @@
-"""The top line: the places with their keys, the one that is shown, and what is open in it."""
+"""The top line: the main screens with their keys, and what is open."""
 
 from typing import ClassVar
 
@@ -8,14 +8,14 @@ from textual.widgets import Static
 from zoo.gym.terminal import visible
 
 PLACES = (("1", "home", "Home"), ("2", "runs", "Runs"))
-"""Key, mode and name of each place."""
+"""Key, mode and name of each main screen."""
 
 
 class Bar(Static):
-    """Names where the user is; a click on a place goes there.
+    """Shows where the user is; a click on a main screen goes there.
 
     Args:
-        open_here: what is open in that place, if it is not the place itself.
+        open_here: what is open on top of the main screen, if anything is.
     """
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -28,10 +28,10 @@ class Bar(Static):
 
     def on_mount(self) -> None:
         """Writes the line."""
-        self.tell(self.open_here)
+        self.show(self.open_here)
 
-    def tell(self, open_here: str) -> None:
-        """Replaces the name of what is open here."""
+    def show(self, open_here: str) -> None:
+        """Names what is open here."""
         parts = ["[b $primary]zoo-gym[/]"]
         for key, mode, name in PLACES:
             shown = f"[b]> {key} {name}[/]" if mode == self.app.current_mode else f"  {key} {name}"

@@ -11,8 +11,7 @@ MOST_POINTS = 400
 """More points than a wide terminal can show."""
 
 LEGEND = (
-    "[$primary]\u2824\u2812\u2824[/] training loss   [$accent]x[/] held-out loss   "
-    "nats per token, by step"
+    "[$primary]\u2812\u2824[/] training loss  [$accent]x[/] held-out loss  nats per token, by step"
 )
 """The marks of both curves in their colours, and the units of the axes."""
 
