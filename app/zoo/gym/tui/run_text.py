@@ -5,6 +5,7 @@ from zoo.gym.jobs import Run, State, state_name
 from zoo.gym.tui.history import History
 from zoo.gym.tui.widgets.meters import Meter
 
+NO_BREAK = "\u00a0"
 _PENDING = {
     "pause": "pausing after this step",
     "park": "saving and parking after this step",
@@ -58,7 +59,8 @@ def metrics_line(history: History) -> str:
             cells.append(f"{name} {figure(history.metrics[name])}")
         if name in history.held_out_metrics:
             cells.append(f"held-out {name} {figure(history.held_out_metrics[name])}")
-    return "   ".join(cells)
+    # a line of metrics may break between two of them, not inside one
+    return "  ".join(cell.replace(" ", NO_BREAK) for cell in cells)
 
 
 def last_notes(history: History, most: int) -> str:
