@@ -107,7 +107,8 @@ def test_without_runs_the_answer_says_how_to_start_one(home: Path) -> None:
     assert raised.value.hint == "start one with: zoo-gym train"
 
 
-def test_a_home_that_cannot_be_made_is_a_storage_error(home: Path) -> None:
-    home.write_text("a file where the folder should be")
+def test_a_folder_of_runs_that_cannot_be_made_is_a_storage_error(home: Path) -> None:
+    home.mkdir(exist_ok=True)
+    (home / "data").write_text("a file where the folder should be")
     with pytest.raises(StorageError, match=r"cannot write '.*runs'"):
         create_run("", {})
