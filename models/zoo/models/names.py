@@ -84,7 +84,7 @@ def family_entry(text: str) -> Entry:
     """
     model_id = known_names().get(_split_revision(text.strip())[0].lower())
     for entry in registry():
-        if model_id in {entry.hub_id, entry.alias}:
+        if model_id is not None and model_id in {entry.hub_id, entry.alias}:
             return entry
     aliases = ", ".join(entry.alias for entry in registry())
     raise NotAvailableError(f"expected a model of the zen family ({aliases}), got '{text}'")

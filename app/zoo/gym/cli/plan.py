@@ -8,9 +8,9 @@ from zoo.gym.cli.options import Json
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import human_bytes
-from zoo.models import Entry, family_entry
 
 if TYPE_CHECKING:
+    from zoo.gym.delta.planning.base import PlanBase
     from zoo.gym.delta.planning.plan import Planned
     from zoo.gym.delta.planning.synthetic import Trial
 
@@ -28,30 +28,34 @@ def plan(
     """Shows what deltas of a model weigh, for one user and for many.
 
     Args:
-        base: a model of the zen family; its weights are not needed
+        base: a model of the zen family, whose weights are not needed; or a folder or model here
         users: how many variants one base serves
         rank: of low-rank deltas
         measure: a folder: there each file is written from random weights in the model's true
             shape, read back and applied, and removed; zen-eco takes minutes and 10 GB
         as_json: print one JSON object as stdout's last line
     """
-    from zoo.gym.delta.planning.plan import plan_deltas
+    from zoo.gym.delta.planning.base import plan_base
+    from zoo.gym.delta.planning.plan import plan_shapes
 
-    out, entry = Output(as_json), family_entry(base)
+    out = Output(as_json)
     for key, value in (("users", users), ("rank", rank)):
         if value < 1:
             raise InputError(f"{key}: expected at least 1, got {value}")
-    base_bytes = entry.parameters * _BF16_BYTES
-    planned = plan_deltas(entry.geometry, entry.hub_id or entry.alias, rank=rank)
-    out.answer(_title(entry, base_bytes, users))
+    model = plan_base(base)
+    if model.notice:
+        out.say(model.notice)
+    base_bytes = model.parameters * _BF16_BYTES
+    planned = plan_shapes(model.linear, model.whole, model.id, rank=rank)
+    out.answer(_title(model, base_bytes, users))
     out.answer(f"{'':<18} {'payload':>14} {'file':>14} {'':>6} {_people(users):>14} {'+ base':>9}")
     for item in planned:
         out.answer(_row(item, users, base_bytes))
     trials = _trials(planned, Path(measure), out) if measure else {}
     out.result(
         {
-            "base": entry.alias,
-            "parameters": entry.parameters,
+            "base": model.name.partition(" ")[0],
+            "parameters": model.parameters,
             "base_bytes": base_bytes,
             "users": users,
             "rank": rank,
@@ -61,9 +65,9 @@ def plan(
     return 0
 
 
-def _title(entry: Entry, base_bytes: int, users: int) -> str:
+def _title(model: "PlanBase", base_bytes: int, users: int) -> str:
     return (
-        f"{entry.alias} ({entry.hub_id or 'built in'}): {entry.parameters:,} weights, "
+        f"{model.name}: {model.parameters:,} weights, "
         f"{human_bytes(base_bytes)} as bf16, shared by {_people(users)}"
     )
 

@@ -1,10 +1,17 @@
 """Planned sizes are the formulas' and the files' own."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from zoo.gym.delta.codecs.options import Dense
+from zoo.gym.delta.planning.base import plan_base
 from zoo.gym.delta.planning.plan import WHOLE, plan_deltas, term_of
-from zoo.models import family_entry
+from zoo.gym.delta.planning.sizes import payload_bytes
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.models import family_entry, pico_folder
 
 DESIGNED = {
     "zen-nano": {
@@ -41,3 +48,25 @@ def test_payloads_are_the_designed_bytes_and_headers_a_small_share(alias: str) -
 def test_the_size_of_a_sparse_delta_cannot_be_planned() -> None:
     with pytest.raises(ValueError, match="expected sign, ternary or int"):
         term_of(Dense("sparse"), 16)
+
+
+def test_a_folder_is_planned_from_its_own_tensors() -> None:
+    named, read = plan_base("zen-pico"), plan_base(str(pico_folder()))
+    assert dict(read.linear) == dict(named.linear)
+    assert read.parameters == named.parameters
+    assert payload_bytes(read.whole) == payload_bytes(named.whole)
+
+
+@pytest.mark.parametrize("name", ["nosuch", "org/foo", "./absent"])
+def test_an_unknown_base_is_not_planned_as_another(name: str) -> None:
+    with pytest.raises(
+        NotAvailableError, match="expected a model of the zen family or one on this"
+    ):
+        plan_base(name)
+
+
+def test_a_model_of_other_tensors_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    save_file({"conv.0.weight": np.ones((2, 2, 2))}, tmp_path / "model.safetensors")
+    with pytest.raises(InputError, match=r"got tensor 'conv.0.weight' with shape \[2, 2, 2\]"):
+        plan_base(str(tmp_path))

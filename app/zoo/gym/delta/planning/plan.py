@@ -4,6 +4,7 @@ Payloads follow from the format's formulas. The file's size is that of its real 
 with no recipe and no quality in it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,7 +61,18 @@ def plan_deltas(geometry: "Geometry", base_id: str, *, rank: int = RANK) -> list
         base_id: its name, which stands in the header.
         rank: of low-rank deltas.
     """
-    linear = linear_shapes(geometry)
+    whole = dense_terms(geometry, Dense("sign"))
+    return plan_shapes(linear_shapes(geometry), whole, base_id, rank=rank)
+
+
+def plan_shapes(
+    linear: Mapping[str, tuple[int, int]],
+    whole: list[TensorTerms],
+    base_id: str,
+    *,
+    rank: int = RANK,
+) -> list[Planned]:
+    """Returns the same from the linear layers [out, in] by name, and the terms of all tensors."""
     planned = [
         _planned(
             name,
@@ -74,9 +86,7 @@ def plan_deltas(geometry: "Geometry", base_id: str, *, rank: int = RANK) -> list
         )
         for name, (coding, options) in FORMS.items()
     ]
-    planned.append(
-        _planned(WHOLE, "", base_id, Dense("sign"), dense_terms(geometry, Dense("sign")))
-    )
+    planned.append(_planned(WHOLE, "", base_id, Dense("sign"), whole))
     return sorted(planned, key=lambda plan: -plan.payload_bytes)
 
 
