@@ -56,7 +56,7 @@ def screen_text(app: object) -> str:
     """Returns what stands on the screen, a line each, colours left out."""
     assert isinstance(app, GymApp)
     strips = app.screen._compositor.render_strips()
-    return "\n".join(strip.text.rstrip().replace("\u00a0", " ") for strip in strips)
+    return "\n".join(strip.text.rstrip() for strip in strips)
 
 
 async def shows(pilot: Pilot[None], *texts: str) -> None:

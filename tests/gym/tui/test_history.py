@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from zoo.gym.jobs import Event
 from zoo.gym.tui.history import History, meaning, thinned
-from zoo.gym.tui.run_text import NO_BREAK, metrics_line
+from zoo.gym.tui.run_text import watched_metrics
 
 
 def step(number: int, loss: float | None = 1.0) -> Event:
@@ -78,29 +78,25 @@ def test_the_latest_value_of_each_watched_metric_is_kept() -> None:
         step(2) | {"metrics": {"accuracy": 0.75}},
         evaluation(2, 1.0) | {"metrics": {"accuracy": 0.625}},
     )
-    shown = metrics_line(history).replace(NO_BREAK, " ")
-    assert shown == "rewards/margin 0.3  accuracy 0.75  held-out accuracy 0.625"
+    shown = ["rewards/margin 0.3", "accuracy 0.75", "held-out accuracy 0.625"]
+    assert watched_metrics(history) == shown
 
 
 @given(st.recursive(st.none() | st.floats() | st.text(max_size=2), st.lists) | st.just({"a": []}))
 def test_any_metrics_can_be_shown(found: object) -> None:
     plan: Event = {"kind": "plan", "t": 1.0, "watch": found}
     for watch in (plan, plan | {"watch": ["a"]}):
-        metrics_line(told(watch, step(1) | {"metrics": found}, step(2) | {"metrics": {"a": found}}))
+        later = step(2) | {"metrics": {"a": found}}
+        watched_metrics(told(watch, step(1) | {"metrics": found}, later))
 
 
 def test_a_metric_that_is_not_finite_is_called_so() -> None:
     found = step(1) | {"metrics": {"kl": None}}
-    assert metrics_line(told({"kind": "plan", "watch": ["kl"]}, found)).split() == [
-        "kl",
-        "not",
-        "a",
-        "number",
-    ]
+    assert watched_metrics(told({"kind": "plan", "watch": ["kl"]}, found)) == ["kl not a number"]
 
 
 def test_old_events_have_no_metrics() -> None:
-    assert metrics_line(told({"kind": "plan", "t": 1.0}, step(1), evaluation(1, 1.0))) == ""
+    assert watched_metrics(told({"kind": "plan", "t": 1.0}, step(1), evaluation(1, 1.0))) == []
 
 
 @given(st.integers(1, 3000), st.integers(2, 400))

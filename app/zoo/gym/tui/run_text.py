@@ -5,7 +5,6 @@ from zoo.gym.jobs import Run, State, state_name
 from zoo.gym.tui.history import History
 from zoo.gym.tui.widgets.meters import Meter
 
-NO_BREAK = "\u00a0"
 _PENDING = {
     "pause": "pausing after this step",
     "park": "saving and parking after this step",
@@ -51,16 +50,15 @@ def meters(history: History) -> list[Meter]:
     ]
 
 
-def metrics_line(history: History) -> str:
-    """Returns the latest values of the metrics that the method wants shown, in one line."""
+def watched_metrics(history: History) -> list[str]:
+    """Returns name and latest value of each metric that the method wants shown."""
     cells: list[str] = []
     for name in history.watched:
         if name in history.metrics:
             cells.append(f"{name} {figure(history.metrics[name])}")
         if name in history.held_out_metrics:
             cells.append(f"held-out {name} {figure(history.held_out_metrics[name])}")
-    # a line of metrics may break between two of them, not inside one
-    return "  ".join(cell.replace(" ", NO_BREAK) for cell in cells)
+    return cells
 
 
 def last_notes(history: History, most: int) -> str:

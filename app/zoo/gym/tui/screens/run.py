@@ -18,7 +18,7 @@ from zoo.gym.paths import folders
 from zoo.gym.terminal import visible
 from zoo.gym.tui.app import app_of
 from zoo.gym.tui.history import History, meaning
-from zoo.gym.tui.run_text import headline, last_notes, meters, metrics_line, what_next
+from zoo.gym.tui.run_text import headline, last_notes, meters, watched_metrics, what_next
 from zoo.gym.tui.screens.controls import ControlScreen
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.chart import LossChart
@@ -176,7 +176,8 @@ The run does not need this window: you can close it and open the run again later
         self._write("#progress", bar(status.step, status.steps, self.size.width - 2))
         self.query_one(LossChart).show(history.losses, history.held_out)
         self.query_one(Meters).show(meters(history))
-        self._write("#metrics", metrics_line(history))
+        between = "\n" if self.has_class("-wide") else "   "  # beside the chart or below it
+        self._write("#metrics", between.join(watched_metrics(history)))
         self._write("#meaning", meaning(history))
         self._write("#notes", last_notes(history, 3 if self.size.height < 28 else 6))
         self._write("#next", what_next(history, self.run))
