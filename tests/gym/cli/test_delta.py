@@ -95,6 +95,16 @@ def test_a_sound_delta_passes_its_checks(call: Call, base: Path, made: Path) -> 
     assert set(checks.values()) == {True}
 
 
+def test_a_check_finds_the_base_that_the_delta_names(call: Call, base: Path, made: Path) -> None:
+    found = call("delta", "check", str(made), "--json")
+    assert {check["name"]: check["ok"] for check in found.json["checks"]}["identity"] is True
+    base.rename(base.with_name("elsewhere"))
+    found = call("delta", "check", str(made), "--json")
+    assert found.code == 0
+    assert {check["name"]: check["ok"] for check in found.json["checks"]}["identity"] is None
+    assert "base 'base' is not on this machine: give its folder with --base" in found.stderr
+
+
 def test_rows_without_examples_to_take_them_of_are_refused(
     call: Call, base: Path, tuned: Path, made: Path
 ) -> None:

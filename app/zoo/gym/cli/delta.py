@@ -24,10 +24,11 @@ from zoo.gym.cli.sources import (
 from zoo.gym.config import TrainConfig
 from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.config.train import PLACES
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import check_new_file, check_new_folder
 from zoo.gym.humanize import human_bytes
 from zoo.gym.jobs import Run
+from zoo.models import Resolved, resolve
 
 if TYPE_CHECKING:
     from zoo.gym.delta import DeltaReport, Origin, QualityInput
@@ -186,7 +187,8 @@ def check(
 
     Args:
         file: the delta file
-        base: the base model's name or folder; without it identity and quality go unchecked
+        base: the base model's name or folder; by default the one that the delta names, if it is
+            here
         data: held-out examples to measure on
         rows: how many of them at most; by default as many as create takes
         yes: answer the question for a download with yes
@@ -198,9 +200,10 @@ def check(
 
     screen, path = Output(as_json), existing(file, "a delta file")
     _check_rows(rows, data)
-    told = delta_base(path) if data and base is None else None
-    model = None
-    if base is not None or told is not None:
+    if base is None and not data:
+        model = _named_base(path, screen)
+    else:
+        told = delta_base(path) if base is None else None
         model = resolve_base(base, told, "--base", yes=yes, offline=offline)
     measuring = Measuring()
     if model:
@@ -225,6 +228,19 @@ def check(
         return fail(screen, answer, message, None, BROKEN)
     screen.result(answer)
     return 0
+
+
+def _named_base(file: Path, screen: Output) -> Resolved | None:
+    """Returns the base that a delta names, if it is on this machine, and says where it is not."""
+    try:
+        named = delta_base(file)
+    except InputError:
+        return None  # the checks say what is wrong with the file
+    try:
+        return resolve(named, offline=True)
+    except (InputError, NotAvailableError):
+        screen.say(f"base '{named}' is not on this machine: give its folder with --base")
+        return None
 
 
 def _source(source: str) -> _Source:
