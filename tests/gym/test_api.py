@@ -21,9 +21,9 @@ from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
 from zoo.gym.jobs import create_run, open_run, read_status
 from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.paths import folders
-from zoo.gym.train.env import check_as_began
 from zoo.gym.train.rows import encode_options
-from zoo.gym.train.settings import stored_settings
+from zoo.gym.train.run_folder.env import check_as_began
+from zoo.gym.train.run_folder.settings import stored_settings
 from zoo.models import pico_folder
 
 

@@ -14,7 +14,7 @@ from zoo.gym.files import new_file, new_folder, write_beside
 from zoo.gym.jobs import follow, launch, list_runs, open_run
 from zoo.gym.jobs.run import create_run
 from zoo.gym.paths import ensure_folder, folders
-from zoo.gym.train.footprints import remember_peak
+from zoo.gym.train.planning.footprints import remember_peak
 
 posix = pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
 pytestmark = posix

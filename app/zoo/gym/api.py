@@ -99,7 +99,7 @@ def run_training(config: TrainConfig) -> RunResult:
     from zoo.gym.jobs.queue import turn_on_device
     from zoo.gym.jobs.run import create_run
     from zoo.gym.jobs.worker import work
-    from zoo.gym.train.pinned import pinned
+    from zoo.gym.train.run_folder.pinned import pinned
     from zoo.gym.train.session import run_session
     from zoo.models import resolve
     from zoo.models.offline import offline
@@ -181,7 +181,7 @@ def quality_input(
 
 def _with_stored_rows(run: "Run", config: TrainConfig, rows: str) -> TrainConfig:
     """Stores rows in the run folder and returns the settings that name them, stored too."""
-    from zoo.gym.train.settings import store_settings
+    from zoo.gym.train.run_folder.settings import store_settings
 
     write_beside(run.rows_file, rows)
     config = config.model_copy(update={"dataset": (str(run.rows_file),)})

@@ -146,7 +146,7 @@ def test_a_model_without_a_name_is_not_taken_for_none(call: Call, opened: list[A
 def trained(call: Call) -> Any:
     """A run that was trained with a system prompt, and its result."""
     from zoo.gym.jobs import create_run
-    from zoo.gym.train.origin import write_origin
+    from zoo.gym.train.result.origin import write_origin
 
     env = {"data": "0" * 64, "system_prompt": "Be a pirate."}
     run = create_run("model_name_or_path: zen-pico\ndataset: [a]\n", env)

@@ -199,7 +199,7 @@ def test_a_run_s_adapter_is_not_made_a_delta_of_another_base(
     call: Call, base: Path, tuned: Path
 ) -> None:
     from zoo.gym.jobs import create_run
-    from zoo.gym.train.base import BASE_KEY, base_digests
+    from zoo.gym.train.run_folder.base import BASE_KEY, base_digests
 
     env = {BASE_KEY: base_digests(base)}
     run = create_run(f"model_name_or_path: {base}\ndataset: [gone.jsonl]\n", env)

@@ -11,8 +11,8 @@ from zoo.gym.chat import open_chat
 from zoo.gym.delta import Quality, create_delta
 from zoo.gym.delta.sanity import warn_of_other_base, warn_of_worse_delta
 from zoo.gym.errors import GymWarning
-from zoo.gym.train.base import BASE_KEY, base_digests
-from zoo.gym.train.origin import write_origin
+from zoo.gym.train.result.origin import write_origin
+from zoo.gym.train.run_folder.base import BASE_KEY, base_digests
 from zoo.models import pico_folder
 
 OTHER = [

@@ -21,7 +21,7 @@ from zoo.gym.files import (
     settle_inside,
     write_beside,
 )
-from zoo.gym.train.output import check_output
+from zoo.gym.train.result.output import check_output
 
 
 def link(folder: Path) -> Path:

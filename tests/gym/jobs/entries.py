@@ -10,7 +10,7 @@ from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.jobs.control import wait_while_paused
 from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.jobs.run import Run
-from zoo.gym.train.checkpoint import find_checkpoint, write_checkpoint
+from zoo.gym.train.run_folder.checkpoint import find_checkpoint, write_checkpoint
 
 FOREVER = 1_000_000
 

@@ -25,7 +25,7 @@ atomic, worker, checkpoint, progress = map(
     (
         "zoo.gym.files.atomic",
         "zoo.gym.jobs.worker",
-        "zoo.gym.train.checkpoint",
+        "zoo.gym.train.run_folder.checkpoint",
         "zoo.gym.train.progress",
     ),
 )

@@ -18,7 +18,7 @@ from tests.gym.jobs.warm import program
 from zoo.gym.jobs import Run, State, tail_events
 from zoo.gym.jobs.identity import read_identity
 from zoo.gym.processes import is_alive
-from zoo.gym.train.manifest import manifest_fault
+from zoo.gym.train.run_folder.manifest import manifest_fault
 
 LIMIT_S = 300.0
 STEPS = 12

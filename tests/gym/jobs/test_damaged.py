@@ -18,7 +18,7 @@ from zoo.gym.jobs.listing import list_runs
 from zoo.gym.jobs.run import Run, create_run, run_folders
 from zoo.gym.jobs.state import has_worker
 from zoo.gym.paths import folders
-from zoo.gym.train.checkpoint import find_checkpoint
+from zoo.gym.train.run_folder.checkpoint import find_checkpoint
 
 DEEP = b"[" * 100_000
 Spoil = Callable[[Path], object]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.gym.jobs.real_runs import PROGRAM, TRAIN, Place, told, wait
 from zoo.gym.jobs import read_status
-from zoo.gym.train.checkpoint import find_checkpoint
+from zoo.gym.train.run_folder.checkpoint import find_checkpoint
 
 pytestmark = [
     pytest.mark.slow,

@@ -13,7 +13,7 @@ from zoo.backends.base import LoadSpec, LoraSpec, Policy
 from zoo.gym.config import TrainConfig
 from zoo.gym.data import Example
 from zoo.gym.train.loop import Job
-from zoo.gym.train.plan import Facts, make_plan
+from zoo.gym.train.planning.plan import Facts, make_plan
 
 
 @pytest.fixture(scope="session")

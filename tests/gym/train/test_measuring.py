@@ -11,8 +11,8 @@ from zoo.gym.data import fingerprint, read_dataset
 from zoo.gym.errors import InputError
 from zoo.gym.train.measuring import rows_of_files, rows_of_run
 from zoo.gym.train.rows import prepare_rows
-from zoo.gym.train.settings import read_env
-from zoo.gym.train.stored_split import SPLIT_FILE, SPLIT_KEY, run_split, stored_split
+from zoo.gym.train.run_folder.settings import read_env
+from zoo.gym.train.run_folder.split import SPLIT_FILE, SPLIT_KEY, run_split, stored_split
 from zoo.models import pico_folder
 
 TEN = [{"prompt": f"Say {n}.", "completion": str(n)} for n in range(10)]

@@ -13,10 +13,10 @@ from zoo.gym.errors import GymError, InputError, InterruptedRunError
 from zoo.gym.jobs import Run, create_run, tail_events
 from zoo.gym.jobs.actions import finish, park, resume
 from zoo.gym.jobs.lock import locked
-from zoo.gym.train.env import stored_device
+from zoo.gym.train.run_folder.env import stored_device
+from zoo.gym.train.run_folder.settings import change_settings, stored_settings
 from zoo.gym.train.schedule import learning_rate
 from zoo.gym.train.session import run_session
-from zoo.gym.train.settings import change_settings, stored_settings
 from zoo.models import pico_folder
 
 

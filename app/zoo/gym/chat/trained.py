@@ -11,7 +11,7 @@ from typing import Any
 
 from zoo.gym.errors import InputError
 from zoo.gym.jobs import run_folders
-from zoo.gym.train.origin import DIGEST_KEY, ORIGIN_FILE, SYSTEM_KEY, digest_of
+from zoo.gym.train.result.origin import DIGEST_KEY, ORIGIN_FILE, SYSTEM_KEY, digest_of
 from zoo.models.folder import read_object
 
 

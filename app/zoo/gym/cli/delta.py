@@ -79,7 +79,7 @@ def create(
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.delta import create_delta
-    from zoo.gym.train.base import refuse_other_base
+    from zoo.gym.train.run_folder.base import refuse_other_base
 
     config = read_flags(DeltaConfig, settings)
     screen, found = Output(as_json), _source(source)
@@ -264,7 +264,7 @@ def _examples(source: _Source, data: Sequence[str], folder: Path, screen: Output
     """Returns the rows to measure on: those of the files, else the run's own held-out ones."""
     from zoo.gym.data import fingerprint
     from zoo.gym.train.measuring import Measuring, rows_of_files, rows_of_run
-    from zoo.gym.train.origin import doubt_of_base
+    from zoo.gym.train.result.origin import doubt_of_base
 
     files = [existing(path) for path in data]
     found = Measuring()
@@ -288,7 +288,7 @@ def _trained_on(source: Path) -> str | None:
     """Returns the fingerprint of the training data that a delta or a copied result carries."""
     from zoo.gym.delta import load_delta
     from zoo.gym.delta.file.reader import is_delta
-    from zoo.gym.train.origin import ORIGIN_FILE
+    from zoo.gym.train.result.origin import ORIGIN_FILE
     from zoo.models.folder import read_object
 
     if source.is_file() and is_delta(source):
@@ -336,7 +336,7 @@ def _origin(source: _Source) -> "Origin | None":
     from zoo.gym.chat.trained import of_run
     from zoo.gym.delta import Origin
     from zoo.gym.train.measuring import stored_fingerprint
-    from zoo.gym.train.origin import DIGEST_KEY, digest_of
+    from zoo.gym.train.result.origin import DIGEST_KEY, digest_of
 
     recipe = config.model_dump(mode="json", exclude=set(PLACES))
     if system := of_run(source.run.folder).system:

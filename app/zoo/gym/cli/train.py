@@ -19,7 +19,7 @@ from zoo.gym.config import Loaded, dump_config, load_config
 from zoo.gym.config.train import CHOSEN
 from zoo.gym.errors import InterruptedRunError
 from zoo.gym.jobs import Run, check_unclaimed, create_run, follow, launch
-from zoo.gym.train.pinned import dataset_files, pinned
+from zoo.gym.train.run_folder.pinned import dataset_files, pinned
 from zoo.models import Resolved
 
 EARLY_BYTES = 32_000_000
@@ -65,7 +65,7 @@ def train(
     if model.notice:
         out.say(model.notice)
     if loaded.config.output_dir is not None:
-        from zoo.gym.train.output import check_chosen_output
+        from zoo.gym.train.result.output import check_chosen_output
 
         check_unclaimed(Path(loaded.config.output_dir))
         check_chosen_output(loaded.config)

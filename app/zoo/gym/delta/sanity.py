@@ -11,8 +11,8 @@ from typing import Any
 from zoo.gym.delta.file.header import Quality
 from zoo.gym.delta.reading.weights import FLOATS, open_weights, read_float32
 from zoo.gym.errors import GymError, GymWarning
-from zoo.gym.train.base import stored_weights_digest, weights_digest
-from zoo.gym.train.origin import ORIGIN_FILE
+from zoo.gym.train.result.origin import ORIGIN_FILE
+from zoo.gym.train.run_folder.base import stored_weights_digest, weights_digest
 from zoo.models.adapters import CONFIG_FILE, WEIGHTS_FILE, read_adapter_config
 from zoo.models.folder import read_object
 from zoo.models.names import Name

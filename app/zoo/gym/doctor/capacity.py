@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from zoo.backends.memory import MemoryNeed, estimate_memory
 from zoo.gym.errors import DoesNotFitError
-from zoo.gym.train.memory import check_fit
+from zoo.gym.train.planning.memory import check_fit
 from zoo.models import PICO, Geometry, registry
 
 TOKENS = 2048

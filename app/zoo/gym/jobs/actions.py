@@ -120,7 +120,7 @@ def resume(
 
     Args:
         run: the run; it continues from its last checkpoint with its original settings.
-        changes: settings to change as `KEY=VALUE`, see `zoo.gym.train.settings`.
+        changes: settings to change as `KEY=VALUE`, see `zoo.gym.train.run_folder.settings`.
         wait_s: how long a new worker may take to its first event.
         entry: "module:function" that does the work, None for training.
 
@@ -170,7 +170,7 @@ def finish(run: Run, *, wait_s: float = FIRST_EVENT_S) -> Status:
         GymError: the run is done or has a worker, or did not start.
         InputError: it has no checkpoint yet, or see `resume`.
     """
-    from zoo.gym.train.checkpoint import newest_step
+    from zoo.gym.train.run_folder.checkpoint import newest_step
 
     status, step = reconcile(run), newest_step(run.checkpoints)
     if not status.live and status.state != "done" and not step:
@@ -183,7 +183,7 @@ def finish(run: Run, *, wait_s: float = FIRST_EVENT_S) -> Status:
 
 def keeps_only_model(run: Run) -> bool:
     """Returns whether a run's checkpoints lack optimizer state: it can be finished, not resumed."""
-    from zoo.gym.train.settings import settings_in
+    from zoo.gym.train.run_folder.settings import settings_in
 
     try:
         config = settings_in(run.env_file)
@@ -194,12 +194,12 @@ def keeps_only_model(run: Run) -> bool:
 
 def _step_found(run: Run, status: Status, changes: Sequence[str]) -> int:
     """Returns the step of the checkpoint to resume; refuses what the worker would refuse."""
-    from zoo.gym.train.checkpoint import checkpoint_to_resume
-    from zoo.gym.train.env import check_as_began
-    from zoo.gym.train.output import check_places
     from zoo.gym.train.progress import check_resumable
-    from zoo.gym.train.settings import settings_in
-    from zoo.gym.train.stored_split import stored_split
+    from zoo.gym.train.result.output import check_places
+    from zoo.gym.train.run_folder.checkpoint import checkpoint_to_resume
+    from zoo.gym.train.run_folder.env import check_as_began
+    from zoo.gym.train.run_folder.settings import settings_in
+    from zoo.gym.train.run_folder.split import stored_split
 
     stored_split(run.folder)
     found = checkpoint_to_resume(run.checkpoints)
@@ -220,7 +220,7 @@ def _step_found(run: Run, status: Status, changes: Sequence[str]) -> int:
 
 
 def _prepare(run: Run, changes: Sequence[str], step: int) -> None:
-    from zoo.gym.train.env import note_versions
+    from zoo.gym.train.run_folder.env import note_versions
 
     _apply_changes(run, changes)
     run.control.clear()
@@ -230,8 +230,8 @@ def _prepare(run: Run, changes: Sequence[str], step: int) -> None:
 
 def _apply_changes(run: Run, changes: Sequence[str]) -> None:
     """Applies the requested changes of settings and refuses any other change."""
-    from zoo.gym.train.checkpoint import newest_step
-    from zoo.gym.train.settings import change_settings, stored_settings
+    from zoo.gym.train.run_folder.checkpoint import newest_step
+    from zoo.gym.train.run_folder.settings import change_settings, stored_settings
 
     if changes:
         newest = newest_step(run.checkpoints)

@@ -25,8 +25,8 @@ def check_unclaimed(folder: Path) -> None:
 
 
 def _output_of(run: Run) -> Path | None:
-    from zoo.gym.train.output import output_folder
-    from zoo.gym.train.settings import settings_in
+    from zoo.gym.train.result.output import output_folder
+    from zoo.gym.train.run_folder.settings import settings_in
 
     try:
         config = settings_in(run.env_file)

@@ -129,8 +129,8 @@ def stop_on_signals(control: Control) -> None:
 
 
 def _session(run: Run) -> Mapping[str, object] | None:
+    from zoo.gym.train.run_folder.settings import stored_settings
     from zoo.gym.train.session import run_session
-    from zoo.gym.train.settings import stored_settings
 
     config = stored_settings(run.config_file, run.env_file)
     leaving = partial(wait_while_paused, run.control, run.events)

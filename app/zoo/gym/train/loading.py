@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import GymWarning
-from zoo.gym.train.plan import Plan
-from zoo.gym.train.workspace import Events
+from zoo.gym.train.planning.plan import Plan
+from zoo.gym.train.run_folder.workspace import Events
 
 if TYPE_CHECKING:
     from zoo.backends.base import Backend, LoadSpec, LoraSpec, Policy, Precision, Workload

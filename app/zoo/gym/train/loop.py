@@ -18,7 +18,7 @@ from zoo.gym.objectives.sft import WINDOW_TOKENS, SupervisedLoss
 from zoo.gym.train.accumulate import accumulate_window
 from zoo.gym.train.guards import Divergence, check_first_step, check_labels
 from zoo.gym.train.order import key_of, rows_of_step
-from zoo.gym.train.plan import Plan, batch_tokens
+from zoo.gym.train.planning.plan import Plan, batch_tokens
 from zoo.gym.train.progress import (
     Progress,
     Stopwatch,

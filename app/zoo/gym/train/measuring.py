@@ -21,7 +21,7 @@ from zoo.gym.data import (
 from zoo.gym.data.equality import related_rows
 from zoo.gym.errors import InputError
 from zoo.gym.train.rows import encode_options, prepare_rows
-from zoo.gym.train.stored_split import stored_split
+from zoo.gym.train.run_folder.split import stored_split
 from zoo.models.folder import read_object
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.gym.errors import InputError
 from zoo.gym.paths import storage_error
-from zoo.gym.train.checkpoint import checkpoint_to_resume, folder_name, write_checkpoint
-from zoo.gym.train.manifest import manifest_fault
+from zoo.gym.train.run_folder.checkpoint import checkpoint_to_resume, folder_name, write_checkpoint
+from zoo.gym.train.run_folder.manifest import manifest_fault
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy

@@ -22,7 +22,7 @@ from zoo.gym.data import (
 from zoo.gym.data.notes import notes_of
 from zoo.gym.data.rows import make_encoder
 from zoo.gym.errors import InputError
-from zoo.gym.train.origin import doubt_of_base
+from zoo.gym.train.result.origin import doubt_of_base
 from zoo.models.folder import model_positions, vocabulary_size
 
 

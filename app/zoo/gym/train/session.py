@@ -10,15 +10,10 @@ from typing import TYPE_CHECKING
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data.rendering.renderer import interruptible
 from zoo.gym.engine import open_engine
-from zoo.gym.train.base import check_same_base
-from zoo.gym.train.env import (
-    check_same_data,
-    remembered,
-    remembered_count,
-    stored_device,
-    stored_threads,
-)
-from zoo.gym.train.footprints import (
+from zoo.gym.train.loading import choose_precision, load_policy, told_as_events
+from zoo.gym.train.loop import Job, fit
+from zoo.gym.train.order import spread
+from zoo.gym.train.planning.footprints import (
     circumstances,
     expected,
     footprint_key,
@@ -27,18 +22,23 @@ from zoo.gym.train.footprints import (
     peak_bytes,
     remember_peak,
 )
-from zoo.gym.train.loading import choose_precision, load_policy, told_as_events
-from zoo.gym.train.loop import Job, fit
-from zoo.gym.train.memory import check_fit
-from zoo.gym.train.order import spread
-from zoo.gym.train.origin import SYSTEM_KEY
-from zoo.gym.train.output import check_places
-from zoo.gym.train.plan import Facts, Plan, make_plan, with_precision, workload
-from zoo.gym.train.result import finish
+from zoo.gym.train.planning.memory import check_fit
+from zoo.gym.train.planning.plan import Facts, Plan, make_plan, with_precision, workload
+from zoo.gym.train.result.finish import finish
+from zoo.gym.train.result.origin import SYSTEM_KEY
+from zoo.gym.train.result.output import check_places
 from zoo.gym.train.rows import Rows, prepare_rows
-from zoo.gym.train.settings import store_settings
-from zoo.gym.train.stored_split import run_split
-from zoo.gym.train.workspace import Workspace
+from zoo.gym.train.run_folder.base import check_same_base
+from zoo.gym.train.run_folder.env import (
+    check_same_data,
+    remembered,
+    remembered_count,
+    stored_device,
+    stored_threads,
+)
+from zoo.gym.train.run_folder.settings import store_settings
+from zoo.gym.train.run_folder.split import run_split
+from zoo.gym.train.run_folder.workspace import Workspace
 from zoo.models.folder import count_parameters
 
 if TYPE_CHECKING:

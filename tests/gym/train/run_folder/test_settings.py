@@ -8,7 +8,7 @@ import pytest
 
 from zoo.gym.config import TrainConfig, dump_config
 from zoo.gym.errors import InputError
-from zoo.gym.train.settings import change_settings, store_settings, stored_settings
+from zoo.gym.train.run_folder.settings import change_settings, store_settings, stored_settings
 
 BEGAN = TrainConfig(
     model_name_or_path="zen-pico", dataset=("a",), learning_rate=0.25, max_steps=9, seed=1

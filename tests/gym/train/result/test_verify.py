@@ -16,7 +16,7 @@ from zoo.backends.torch.load import load_model
 from zoo.gym.config import TrainConfig, dump_config
 from zoo.gym.errors import GuardError
 from zoo.gym.jobs import create_run
-from zoo.gym.train.reopened import check_result
+from zoo.gym.train.result.verify import check_result
 from zoo.gym.train.session import run_session
 
 IDS = list(range(10, 40))

@@ -1,8 +1,7 @@
 """Refuses a run that does not fit into the free memory.
 
 The estimate is the engine's (`zoo.backends.memory`), or the measured peak of an earlier run
-(`zoo.gym.train.footprints`); such a peak alone refuses no run, because it may have had another
-cause.
+(`footprints`); such a peak alone refuses no run, because it may have had another cause.
 """
 
 from typing import TYPE_CHECKING

@@ -11,7 +11,7 @@ from tests.gym.tui.fakes import rows_file
 from zoo.gym.config import TrainConfig, dump_config
 from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.jobs import Run, check_unclaimed, create_run, resume, tail_events
-from zoo.gym.train.output import check_chosen_output, check_output
+from zoo.gym.train.result.output import check_chosen_output, check_output
 from zoo.gym.train.session import run_session
 
 

@@ -1,4 +1,4 @@
-"""The folder of the user's choice that also gets a run's result: `output_dir`.
+"""Checks `output_dir` and copies a run's result there, to the folder of the user's choice.
 
 Nothing in it is replaced, unless `overwrite_output_dir` allows it: then files of the same names
 are. It is checked before a run is made, before each training and at the end; the copy appears whole
@@ -25,8 +25,8 @@ from zoo.gym.files import (
     sync_folder,
 )
 from zoo.gym.paths import ensure_folder, is_ours
-from zoo.gym.train.origin import ORIGIN_FILE
-from zoo.gym.train.workspace import Workspace
+from zoo.gym.train.result.origin import ORIGIN_FILE
+from zoo.gym.train.run_folder.workspace import Workspace
 
 _WHOLE_MODEL = re.compile(r"(pytorch_)?model(-\d+-of-\d+)?\.(safetensors|bin)")
 _WEIGHTS = re.compile(rf"{_WHOLE_MODEL.pattern}(\.index\.json)?|adapter_(model|config)\.\w+")

@@ -1,4 +1,4 @@
-"""The settings that a run began with: stored, compared on a resume, and changed only by name.
+"""Stores the settings of a run, compares them on resume, and changes them by name only.
 
 `config.yaml` is what people read. `env.json` keeps the same settings under `settings`; where the
 two differ, somebody edited the run, and it is refused. Left out: the data; `env.py` has it.

@@ -1,4 +1,4 @@
-"""What a result says of where it came from: digests, neither names nor words of the data."""
+"""Writes where a result came from, in digests: neither names nor words of the data."""
 
 import hashlib
 import json
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from zoo.gym.files import write_beside
-from zoo.gym.train.base import BASE_KEY, WEIGHTS_PART, stored_weights_digest
-from zoo.gym.train.settings import read_env
+from zoo.gym.train.run_folder.base import BASE_KEY, WEIGHTS_PART, stored_weights_digest
+from zoo.gym.train.run_folder.settings import read_env
 
 ORIGIN_FILE = "zoo-gym.json"
 """In a result: what it was made of, in digests."""

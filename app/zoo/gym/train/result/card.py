@@ -1,4 +1,4 @@
-"""The model card of a result: base, settings, data fingerprint; nothing from the data itself."""
+"""Writes the model card of a result: base, settings, data fingerprint; nothing from the data."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,7 +31,7 @@ def write_card(
         config: the settings that the run ended with.
         base: the model that was trained.
         metrics: what was measured.
-        changes: what was changed on the way, see `zoo.gym.train.settings.record_change`.
+        changes: what was changed on the way, see `zoo.gym.train.run_folder.settings.record_change`.
     """
     adapter = config.finetuning_type == "lora"
     head = {"base_model": base.id, "library_name": "peft" if adapter else "transformers"}

@@ -1,4 +1,4 @@
-"""From settings that were left open to a whole plan, each choice with its reason.
+"""Turns settings that were left open into a whole plan, each choice with its reason.
 
 The rules for learning rates pass through what was measured on zen-pico (0.8 M parameters, 2e-3
 for LoRA and full weights) and the field's usual values at 0.6 B and 4 B parameters.

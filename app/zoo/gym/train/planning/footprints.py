@@ -1,7 +1,7 @@
 """Expected memory of a planned run: the measured peak of an earlier run like it, or the formula's.
 
 A peak is kept in one file of the cache under a hash of everything known to change it. The formula
-is the engine's; `zoo.gym.train.memory` refuses a run that does not fit.
+is the engine's; `zoo.gym.train.planning.memory` refuses a run that does not fit.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.paths import ensure_folder, folders
-from zoo.gym.train.plan import Plan, batch_tokens
+from zoo.gym.train.planning.plan import Plan, batch_tokens
 from zoo.gym.train.rows import Rows
 from zoo.models.folder import count_parameters, model_geometry
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.gym.config import TrainConfig
-from zoo.gym.train.plan import EVALUATION_SHARE, Facts, default_learning_rate, make_plan
+from zoo.gym.train.planning.plan import EVALUATION_SHARE, Facts, default_learning_rate, make_plan
 
 FACTS = Facts(
     parameters=821_632,

@@ -1,7 +1,7 @@
 """Stores what a run chose and saw at its start in `env.json`, and checks it again on resume.
 
 Threads, device, data fingerprint, base and versions of libraries. The settings are in
-`zoo.gym.train.settings`.
+`zoo.gym.train.run_folder.settings`.
 """
 
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from typing import Any, cast
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import fingerprint
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.train.base import BASE_KEY, refuse_other_base
-from zoo.gym.train.settings import read_env, record_change, settings_in, update_env
+from zoo.gym.train.run_folder.base import BASE_KEY, refuse_other_base
+from zoo.gym.train.run_folder.settings import read_env, record_change, settings_in, update_env
 from zoo.gym.versions import versions
 from zoo.models.folder import count_parameters
 

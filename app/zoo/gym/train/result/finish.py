@@ -1,20 +1,20 @@
-"""The end of a run: its best weights as a folder that the field's libraries load."""
+"""Ends a run: writes its best weights as a folder that the field's libraries load."""
 
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.files import new_folder, storage_errors
-from zoo.gym.train.card import write_card
 from zoo.gym.train.guards import check_finite
 from zoo.gym.train.loop import Job, take_best
-from zoo.gym.train.origin import write_origin
-from zoo.gym.train.output import copy_to_output, remove_copy
-from zoo.gym.train.pinned import base_name
 from zoo.gym.train.progress import Progress, full_disk_told
-from zoo.gym.train.reopened import check_result
-from zoo.gym.train.settings import changes_of
-from zoo.gym.train.workspace import Workspace
+from zoo.gym.train.result.card import write_card
+from zoo.gym.train.result.origin import write_origin
+from zoo.gym.train.result.output import copy_to_output, remove_copy
+from zoo.gym.train.result.verify import check_result
+from zoo.gym.train.run_folder.pinned import base_name
+from zoo.gym.train.run_folder.settings import changes_of
+from zoo.gym.train.run_folder.workspace import Workspace
 from zoo.models.folder import TOKENIZER_FILES
 
 if TYPE_CHECKING:

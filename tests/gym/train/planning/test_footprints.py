@@ -7,7 +7,12 @@ import pytest
 
 from zoo.backends.memory import MemoryNeed
 from zoo.gym.config import TrainConfig
-from zoo.gym.train.footprints import circumstances, footprint_key, known_peak, remember_peak
+from zoo.gym.train.planning.footprints import (
+    circumstances,
+    footprint_key,
+    known_peak,
+    remember_peak,
+)
 from zoo.models.registry import Geometry
 
 SMALL = Geometry(hidden=4, layers=2, heads=2, kv_heads=1, head_dim=3, ffn=5, vocab=10, tied=True)

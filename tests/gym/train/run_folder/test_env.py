@@ -8,10 +8,10 @@ import pytest
 
 from zoo.gym.config import TrainConfig
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.train.base import BASE_KEY, check_same_base, refuse_other_base
-from zoo.gym.train.card import write_card
-from zoo.gym.train.env import check_same_data, note_versions, remembered
-from zoo.gym.train.settings import changes_of
+from zoo.gym.train.result.card import write_card
+from zoo.gym.train.run_folder.base import BASE_KEY, check_same_base, refuse_other_base
+from zoo.gym.train.run_folder.env import check_same_data, note_versions, remembered
+from zoo.gym.train.run_folder.settings import changes_of
 from zoo.gym.versions import versions
 from zoo.models import Resolved, pico_folder
 

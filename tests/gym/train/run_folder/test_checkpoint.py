@@ -11,14 +11,14 @@ import pytest
 
 from zoo.gym.errors import StorageError
 from zoo.gym.files import atomic
-from zoo.gym.train import checkpoint
-from zoo.gym.train.checkpoint import STAGES, find_checkpoint, write_checkpoint
-from zoo.gym.train.manifest import MANIFEST
+from zoo.gym.train.run_folder import checkpoint
+from zoo.gym.train.run_folder.checkpoint import STAGES, find_checkpoint, write_checkpoint
+from zoo.gym.train.run_folder.manifest import MANIFEST
 
 KILLED_AT = """
 import os, sys
 from pathlib import Path
-from zoo.gym.train.checkpoint import write_checkpoint
+from zoo.gym.train.run_folder.checkpoint import write_checkpoint
 def write(folder):
     (folder / "weights").write_bytes(b"new" * 1000)
     (folder / "sub").mkdir()

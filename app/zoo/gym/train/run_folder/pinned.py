@@ -1,4 +1,4 @@
-"""The settings of a run, fixed: whoever reads them on another day or in another folder gets it."""
+"""Pins the settings of a run, so that they mean the same on another day and in another folder."""
 
 import datetime as dt
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Checkpoints that a kill, a full disk or a power cut cannot leave half-written.
+"""Writes and finds checkpoints that no kill, full disk or power cut leaves half-written.
 
 A checkpoint is written under a temporary name, listed in a manifest, brought to the disk, and only
 then renamed to `step-00000123`; the text file `latest` names it last of all. What is inside is the
@@ -14,7 +14,7 @@ from pathlib import Path
 from zoo.gym.errors import InputError
 from zoo.gym.files import sync_file, sync_folder, write_beside
 from zoo.gym.paths import PRIVATE_FILE, PRIVATE_FOLDER, ensure_folder, storage_error
-from zoo.gym.train.manifest import manifest_fault, write_manifest
+from zoo.gym.train.run_folder.manifest import manifest_fault, write_manifest
 
 POINTER = "latest"
 

@@ -1,4 +1,4 @@
-"""The split of a run, stored beside its settings: what is measured later was never learned.
+"""Stores the split of a run, so that no later measurement takes rows that were learned.
 
 `split.json` holds the places of the held-out rows and the fingerprint of the data they are places
 in, and `env.json` holds its digest. Runs from before it existed held out their last rows; for them
@@ -16,7 +16,7 @@ from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import Record, Split, split_at_end, split_records
 from zoo.gym.errors import InputError
 from zoo.gym.files import write_beside
-from zoo.gym.train.settings import read_env, update_env
+from zoo.gym.train.run_folder.settings import read_env, update_env
 
 SPLIT_FILE = "split.json"
 SPLIT_KEY = "split_sha256"

@@ -1,4 +1,4 @@
-"""The base that a run began with, in digests: its adapter belongs to no other."""
+"""Digests the base that a run began with, and refuses to resume on another one."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from zoo.gym.errors import InputError
-from zoo.gym.train.settings import read_env, update_env
+from zoo.gym.train.run_folder.settings import read_env, update_env
 from zoo.models.checkpoint_files import checkpoint_files
 
 BASE_KEY = "base"

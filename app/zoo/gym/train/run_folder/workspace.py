@@ -1,4 +1,4 @@
-"""The folder of a run, as the training sees it."""
+"""The folder of a run and its log of events, as training needs them: two protocols."""
 
 from pathlib import Path
 from typing import Any, Protocol

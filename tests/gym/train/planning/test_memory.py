@@ -11,7 +11,7 @@ from zoo.backends.memory import (
     estimate_memory,
 )
 from zoo.gym.errors import DoesNotFitError
-from zoo.gym.train.memory import check_fit
+from zoo.gym.train.planning.memory import check_fit
 from zoo.models.registry import Geometry, registry
 
 SMALL = Geometry(hidden=4, layers=2, heads=2, kv_heads=1, head_dim=3, ffn=5, vocab=10, tied=True)

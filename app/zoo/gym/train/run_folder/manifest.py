@@ -1,4 +1,4 @@
-"""The list of a folder's files with their sizes and digests, which tells a whole one from a torn.
+"""Lists a folder's files with sizes and digests, and checks a folder against its list.
 
 `manifest.json` holds `{"v": 1, "step": n, "files": {name: {"bytes": n, "sha256": hex}}}`; names
 are relative, with forward slashes. The digests are what `sha256sum` prints.
