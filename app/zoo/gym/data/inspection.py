@@ -79,6 +79,7 @@ class Inspection:
         think: how reasoning is handled.
         date: the date that the template may print.
         warnings: the same warnings as at the start of a training.
+        refusal: why training would refuse the data, None where it would not.
         example_source: `file:line` of the example.
         example: one row as the model reads it.
     """
@@ -101,6 +102,7 @@ class Inspection:
     think: str
     date: str
     warnings: tuple[str, ...]
+    refusal: str | None
     example_source: str
     example: tuple[Piece, ...]
 
@@ -129,6 +131,7 @@ def inspect_dataset(
     whole = [cut_row(row, "", options.cutoff_len) for row in chats]
     truncated = sum(len(row.ids) > options.cutoff_len for row in chats)
     unlearned = sum(example is None for example in whole)
+    refusal = _refusal(encoder, whole, rows, options.cutoff_len)
     source, example = next(((r.source, row) for r, row in rows if any(row.learned)))
     return Inspection(
         files=data.formats,
@@ -150,26 +153,32 @@ def inspect_dataset(
         date=options.date,
         warnings=(
             *data.notes,
-            *_nothing_real(encoder, whole, rows),
+            *filter(None, [refusal]),
             *notes_of(data.records, encoder, truncated=truncated, unlearned=unlearned),
         ),
+        refusal=refusal,
         example_source=source,
         example=tuple(_pieces(tokenizer, example)),
     )
 
 
-def _nothing_real(
+def _refusal(
     encoder: Encoder,
     examples: "Sequence[Example | None]",
     rows: Sequence[tuple[Record, EncodedRow]],
-) -> Iterator[str]:
-    """Yields the error with which training would refuse the data, if it would."""
+    cutoff_len: int,
+) -> str | None:
+    """Returns the error with which training would refuse the data, None if it would not."""
     if any(record.kind == "text" for record, _ in rows):
-        return
+        return None
+    learned = [example for example in examples if example is not None]
+    if not learned:
+        return f"no row has anything to learn within cutoff_len {cutoff_len}"
     try:
-        require_words([example for example in examples if example is not None], encoder)
+        require_words(learned, encoder)
     except InputError as error:
-        yield error.message
+        return error.message
+    return None
 
 
 def _turns(record: Record) -> tuple[Message, ...]:
