@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from zoo.gym.jobs import create_run
+
 Call = Callable[..., Any]
 
 
@@ -189,3 +191,13 @@ def test_a_result_far_from_its_run_says_that_words_are_missing(
     found = call("chat", "--adapter_name_or_path", "moved")
     assert opened[0]["system"] == ""
     assert "trained with a system prompt, which is not here" in found.stderr
+
+
+def test_a_chat_with_nothing_says_what_there_is(call: Call) -> None:
+    assert "hint: zoo-gym chat --model zen-pico\n" in call("chat").stderr
+    create_run("", {}).result.mkdir()
+    create_run("", {})
+    (Path("hub") / "models--org--tiny" / "snapshots").mkdir(parents=True)
+    hint = call("chat").stderr.splitlines()[1]
+    assert hint.startswith("hint: zoo-gym chat --run r0001 (the newest with a result), or zoo-gym ")
+    assert hint.endswith("chat --model zen-pico (here: zen-pico, org/tiny)")

@@ -43,7 +43,7 @@ MISTAKES = [
     ("delta info absent.safetensors", 4, "absent.safetensors: no such file: expected a delta file"),
     ("data inspect", 2, "FILE: expected at least one file of examples, got none"),
     ("data inspect absent.json", 4, "absent.json: no such file: expected a file of examples"),
-    ("chat", 2, "--model: expected a model's name or folder, got nothing"),
+    ("chat", 2, "chat: expected --model, --run, --adapter_name_or_path or --delta, got none"),
     ("chat --model zen-nan", 4, "no such model: expected one of zen-pico, zen-nano, zen-eco"),
     (
         "chat --model m --max_new_tokens 0",

@@ -11,7 +11,8 @@ from zoo.gym.cli.options import Json, Model, Offline, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import Tuned, find_tuned, resolve_base
 from zoo.gym.errors import InputError
-from zoo.gym.jobs import open_run
+from zoo.gym.jobs import open_run, run_folders
+from zoo.models import PICO, cached_ids
 from zoo.models.offline import go_offline
 
 MaxTokens = Annotated[int, Parameter(name="--max_new_tokens")]
@@ -53,6 +54,8 @@ def chat(
     """
     from zoo.gym.chat import open_chat
 
+    if all(value is None for value in (model, adapter, delta, run)):
+        raise _nothing_named()
     keep_odd_bytes()
     _check_numbers(max_new_tokens, temperature, seed)
     tuned = find_tuned(run=run, adapter=adapter, delta=delta)
@@ -77,6 +80,18 @@ def chat(
         turns = (converse if sys.stdin.isatty() else answer_lines)(session, out)
     out.result({"turns": turns, "system": system})
     return 0
+
+
+def _nothing_named() -> InputError:
+    """Returns the error of a chat with nothing, with what there is to talk with."""
+    finished = [found.id for found in run_folders() if found.result.is_dir()]
+    here = [PICO, *cached_ids()]
+    offers = [f"zoo-gym chat --run {finished[0]} (the newest with a result)"] if finished else []
+    models = f" (here: {', '.join(here[:5])})" if len(here) > 1 else ""
+    return InputError(
+        "chat: expected --model, --run, --adapter_name_or_path or --delta, got none",
+        hint=", or ".join([*offers, f"zoo-gym chat --model {PICO}{models}"]),
+    )
 
 
 def _trained_system(tuned: Tuned, run: str | None, out: Output) -> str:
