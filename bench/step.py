@@ -38,7 +38,8 @@ def ours(folder: Path, given: argparse.Namespace) -> Callable[[], float]:
 
     from zoo.backends import load_backend
     from zoo.backends.base import Batch, LoadSpec, LoraSpec
-    from zoo.gym.objectives.sft import WINDOW_TOKENS, SupervisedLoss
+    from zoo.gym.objectives.constants import WINDOW_TOKENS
+    from zoo.gym.objectives.sft import SupervisedLoss
 
     spec = LoadSpec(
         train="full" if given.method == "full" else LoraSpec(RANK, float(ALPHA)),

@@ -17,7 +17,8 @@ from zoo.backends.torch.load import load_model
 from zoo.backends.torch.products import ProductSpeeds, measure_products
 from zoo.backends.torch.widened import WidenedLinear, blocks, widen, widened_product
 from zoo.core.errors import GymWarning
-from zoo.gym.objectives.sft import WINDOW_TOKENS, SupervisedLoss
+from zoo.gym.objectives.constants import WINDOW_TOKENS
+from zoo.gym.objectives.sft import SupervisedLoss
 
 FAST = ProductSpeeds(f32_s=1.0, bf16_s=0.5, widened_s=1.0)
 SLOW = ProductSpeeds(f32_s=1.0, bf16_s=40.0, widened_s=1.1)

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from zoo.backends.base import Batch, Stat
-from zoo.gym.objectives.sft import WINDOW_TOKENS, SupervisedLoss
+from zoo.gym.objectives.constants import WINDOW_TOKENS
+from zoo.gym.objectives.sft import SupervisedLoss
 
 LOGPROB_TOLERANCE = 2e-4
 """Absolute, of one token's log-probability: weights are large, and layers add up."""

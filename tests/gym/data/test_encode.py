@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.gym.data.encode import Encoded, Example, encode_records
+from zoo.gym.data.encode import Encoded, encode_records
 from zoo.gym.data.records import Message, Record
 from zoo.gym.data.rows import EncodeOptions, encode_prompt
 from zoo.gym.data.tokenizer import load_tokenizer
+from zoo.gym.data.units import Example
 from zoo.gym.errors import InputError
 
 Make = Callable[..., Any]

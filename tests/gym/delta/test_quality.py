@@ -12,7 +12,7 @@ from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec
 from zoo.backends.torch.backend import TorchBackend
 from zoo.gym.config.delta import DeltaConfig
-from zoo.gym.data.encode import Example
+from zoo.gym.data.units import Example
 from zoo.gym.delta import (
     Quality,
     QualityInput,

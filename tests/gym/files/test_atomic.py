@@ -187,6 +187,8 @@ def test_nothing_of_a_checkpoint_stays_mapped_behind_a_resume(
     from zoo.gym import TrainConfig, run_training
     from zoo.gym.engine import open_engine
     from zoo.gym.train.loading import load_policy
+    from zoo.gym.train.methods.sft import Supervised
+    from zoo.gym.train.planning.plan import Facts, make_plan
     from zoo.gym.train.progress import restore
     from zoo.models import pico_folder
 
@@ -196,5 +198,6 @@ def test_nothing_of_a_checkpoint_stays_mapped_behind_a_resume(
     )
     checkpoints = run_training(config).folder / "checkpoints"
     policy = load_policy(config, pico_folder(), open_engine("cpu"), threads=1)
-    assert restore(policy, checkpoints)[0].step == 2
+    method = Supervised(policy, make_plan(config, Facts(1, 1, 1, 1, 0, 0)), (), (), tmp_path)
+    assert restore(method, checkpoints)[0].step == 2
     assert str(checkpoints) not in Path("/proc/self/maps").read_text()

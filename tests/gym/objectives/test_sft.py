@@ -10,7 +10,8 @@ from torch import Tensor
 
 from zoo.backends.base import Stat
 from zoo.backends.torch.namespace import TorchNamespace
-from zoo.gym.objectives.sft import WINDOW_TOKENS, SupervisedLoss
+from zoo.gym.objectives.constants import WINDOW_TOKENS
+from zoo.gym.objectives.sft import SupervisedLoss
 
 ROWS, WIDTH, WORDS = 5, 9, 31
 EPSILON = 1e-12

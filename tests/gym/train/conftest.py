@@ -11,8 +11,9 @@ from tests.backends.conftest import write_tiny
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, Policy
 from zoo.gym.config import TrainConfig
-from zoo.gym.data import Example
+from zoo.gym.data import Example, Unit, alone
 from zoo.gym.train.loop import Job
+from zoo.gym.train.methods.sft import Supervised
 from zoo.gym.train.planning.plan import Facts, make_plan
 
 
@@ -21,9 +22,9 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny(tmp_path_factory.mktemp("tiny"), tied=True)
 
 
-def counting_rows(count: int, start: int = 0) -> tuple[Example, ...]:
+def counting_rows(count: int, start: int = 0) -> tuple[Unit, ...]:
     """Rows that count upwards from every second id: all but the first of 12 ids are learned."""
-    return tuple(
+    return alone(
         Example(
             ids=np.arange(10 + 2 * i, 22 + 2 * i, dtype=np.int64),
             mask=np.array([False] + [True] * 11),
@@ -34,11 +35,11 @@ def counting_rows(count: int, start: int = 0) -> tuple[Example, ...]:
     )
 
 
-def odd_rows() -> tuple[Example, ...]:
+def odd_rows() -> tuple[Unit, ...]:
     """Held-out rows: the same counting, from starts that are not learned from."""
     starts = (13, 21, 29, 37)
     mask = np.array([False] + [True] * 11)
-    return tuple(Example(np.arange(s, s + 12), mask, f"odd:{s}", False) for s in starts)
+    return alone(Example(np.arange(s, s + 12), mask, f"odd:{s}", False) for s in starts)
 
 
 @dataclass
@@ -63,7 +64,7 @@ def make_job(
     checkpoints: Path,
     recorder: Recorder,
     *,
-    rows: tuple[Example, ...] | None = None,
+    rows: tuple[Unit, ...] | None = None,
     policy: Policy | None = None,
     **settings: object,
 ) -> Job:
@@ -76,4 +77,5 @@ def make_job(
     policy = policy or load_backend("cpu").load(folder, LoadSpec(train=LoraSpec(4, 8.0), seed=1))
     facts = Facts(policy.parameter_count(), len(rows), 12 * len(rows), 12, 4, 48)
     plan = make_plan(config, facts)
-    return Job(policy, plan, rows, held_out, recorder.emit, recorder.leaving, checkpoints)
+    method = Supervised(policy, plan, rows, held_out, folder)
+    return Job(method, recorder.emit, recorder.leaving, checkpoints)

@@ -12,23 +12,24 @@ import pytest
 from tests.gym.train.conftest import Recorder, counting_rows, make_job
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, StepInfo
+from zoo.gym.data import alone, rows_of
 from zoo.gym.errors import GuardError, InterruptedRunError
 from zoo.gym.evaluate import Score
 from zoo.gym.objectives.sft import SupervisedLoss
-from zoo.gym.train.loop import fit, take_best, window
+from zoo.gym.train.loop import fit, take_best
 from zoo.gym.train.progress import BEST_FILE, best_folder
 
 
 def weights(job: object) -> dict[str, np.ndarray]:
-    return dict(job.policy.trained())  # type: ignore[attr-defined]
+    return dict(job.method.policy.trained())  # type: ignore[attr-defined]
 
 
 def test_a_run_lowers_the_held_out_loss(tiny: Path, tmp_path: Path) -> None:
     recorder = Recorder()
     progress = fit(make_job(tiny, tmp_path, recorder, max_steps=20))
-    assert progress.base_loss is not None
-    assert progress.best_loss is not None
-    assert progress.best_loss < progress.base_loss - 0.5
+    assert progress.base_score is not None
+    assert progress.best_score is not None
+    assert progress.best_score < progress.base_score - 0.5
     assert [event["step"] for event in recorder.of("step")] == list(range(1, 21))
 
 
@@ -68,9 +69,9 @@ def test_the_best_step_is_kept_when_later_ones_are_worse(tiny: Path, tmp_path: P
         at_step.append(weights(job))
         return Score(rows=1, tokens=1, nats=next(losses))
 
-    with patch("zoo.gym.train.loop.held_out", scripted):
+    with patch("zoo.gym.train.methods.sft.held_out", scripted):
         progress = fit(job)
-    assert (progress.base_loss, progress.best_step, progress.best_loss) == (3.0, 2, 1.0)
+    assert (progress.base_score, progress.best_step, progress.best_score) == (3.0, 2, 1.0)
     take_best(job, progress)
     for name, value in weights(job).items():
         np.testing.assert_array_equal(value, at_step[2][name])
@@ -80,9 +81,9 @@ def test_the_best_step_is_kept_when_later_ones_are_worse(tiny: Path, tmp_path: P
 def test_a_loss_that_is_no_number_is_never_the_best(tiny: Path, tmp_path: Path) -> None:
     losses = iter([3.0, float("nan"), 2.0, float("nan")])
     job = make_job(tiny, tmp_path, Recorder(), max_steps=3, eval_steps=1)
-    with patch("zoo.gym.train.loop.held_out", lambda *_, **__: Score(1, 1, next(losses))):
+    with patch("zoo.gym.train.methods.sft.held_out", lambda *_, **__: Score(1, 1, next(losses))):
         progress = fit(job)
-    assert (progress.best_step, progress.best_loss) == (2, 2.0)
+    assert (progress.best_step, progress.best_score) == (2, 2.0)
 
 
 def test_a_best_step_that_the_run_loses_is_not_what_the_last_weights_pass_for(
@@ -91,13 +92,13 @@ def test_a_best_step_that_the_run_loses_is_not_what_the_last_weights_pass_for(
     losses = iter([3.0, 1.0, 2.0, 2.0])
     recorder = Recorder()
     job = make_job(tiny, tmp_path, recorder, max_steps=2, eval_steps=1, save_steps=9)
-    with patch("zoo.gym.train.loop.held_out", lambda *_, **__: Score(1, 1, next(losses))):
+    with patch("zoo.gym.train.methods.sft.held_out", lambda *_, **__: Score(1, 1, next(losses))):
         progress = fit(job)
-        assert (progress.best_step, progress.best_loss) == (1, 1.0)
+        assert (progress.best_step, progress.best_score) == (1, 1.0)
         last = weights(job)
         (best_folder(tmp_path, 1) / BEST_FILE).unlink()
         take_best(job, progress)
-    assert (progress.best_step, progress.best_loss) == (2, 2.0)
+    assert (progress.best_step, progress.best_score) == (2, 2.0)
     assert all((value == last[name]).all() for name, value in weights(job).items())
     [warning] = recorder.of("warn")
     assert "got no file 'trained.safetensors'; they are lost" in warning["message"]
@@ -108,18 +109,19 @@ def test_a_run_that_lost_its_best_step_says_so_when_it_is_resumed(
 ) -> None:
     losses = iter([3.0, 1.0, 2.0, 2.5])
     settings: dict[str, Any] = {"max_steps": 3, "eval_steps": 1, "save_steps": 9}
-    with patch("zoo.gym.train.loop.held_out", lambda *_, **__: Score(1, 1, next(losses))):
+    with patch("zoo.gym.train.methods.sft.held_out", lambda *_, **__: Score(1, 1, next(losses))):
         with pytest.raises(InterruptedRunError):
             fit(make_job(tiny, tmp_path, Recorder(script={2: "stop"}), **settings))
         shutil.rmtree(tmp_path / "best")
         recorder = Recorder()
         progress = fit(make_job(tiny, tmp_path, recorder, **settings))
     assert [event["kind"] for event in recorder.events[:2]] == ["warn", "step"]
-    assert (progress.best_step, progress.best_loss) == (3, 2.5)
+    assert (progress.best_step, progress.best_score) == (3, 2.5)
 
 
 def test_rows_without_a_label_stop_the_run(tiny: Path, tmp_path: Path) -> None:
-    rows = tuple(replace(row, mask=np.zeros(12, dtype=np.bool_)) for row in counting_rows(24))
+    nothing = np.zeros(12, dtype=np.bool_)
+    rows = alone(replace(row, mask=nothing) for row in rows_of(counting_rows(24)))
     with pytest.raises(GuardError, match="every label is masked"):
         fit(make_job(tiny, tmp_path, Recorder(), rows=rows))
 
@@ -137,7 +139,7 @@ def test_an_adapter_that_equals_its_start_stops_the_run(tiny: Path, tmp_path: Pa
     job = make_job(tiny, tmp_path, Recorder())
     still = StepInfo(grad_norm=1.0, skipped=False, changed=False)
     with (
-        patch.object(type(job.policy), "optimizer_step", return_value=still),
+        patch.object(type(job.method.policy), "optimizer_step", return_value=still),
         pytest.raises(GuardError, match="equal their start"),
     ):
         fit(job)
@@ -146,5 +148,5 @@ def test_an_adapter_that_equals_its_start_stops_the_run(tiny: Path, tmp_path: Pa
 def test_a_step_too_small_to_move_a_float_is_seen_as_no_change(tiny: Path) -> None:
     policy = load_backend("cpu").load(tiny, LoadSpec(train="full"))
     job = make_job(tiny, Path("unused"), Recorder(), policy=policy)
-    policy.accumulate(SupervisedLoss(), window(job, 1)[0], key=0)
+    policy.accumulate(SupervisedLoss(), job.method.window(1).batches[0], key=0)
     assert not policy.optimizer_step(1e-30, 1.0).changed

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from zoo.gym.config import TrainConfig
-from zoo.gym.data import fingerprint, read_dataset
+from zoo.gym.data import fingerprint, read_dataset, rows_of
 from zoo.gym.errors import InputError
 from zoo.gym.train.measuring import rows_of_files, rows_of_run
 from zoo.gym.train.rows import prepare_rows
@@ -46,7 +46,7 @@ def sources(run: Path, config: TrainConfig) -> list[str]:
 
 def test_a_run_is_measured_on_the_rows_that_its_session_held_out(run: Path) -> None:
     held_out = prepare_rows(settings(run), pico_folder()).held_out
-    assert sources(run, settings(run)) == [row.source for row in held_out]
+    assert sources(run, settings(run)) == [row.source for row in rows_of(held_out)]
 
 
 def test_settings_edited_after_the_run_change_none_of_its_held_out_rows(run: Path) -> None:
@@ -222,6 +222,6 @@ def test_a_run_on_the_first_rows_is_measured_on_some_of_those(tmp_path: Path) ->
         lambda records: run_split(folder, config, records, fingerprint([data])),
     )
     assert (len(rows.train), len(rows.held_out)) == (4, 2)
-    assert sources(folder, config) == [row.source for row in rows.held_out]
+    assert sources(folder, config) == [row.source for row in rows_of(rows.held_out)]
     with pytest.raises(InputError, match="rows"):
         rows_of_run(folder, settings(folder), pico_folder())

@@ -54,6 +54,19 @@ class OneWeight:
         self.weight = float((folder / "weight").read_text())
 
 
+class OneWeightMethod:
+    """A method that remembers nothing."""
+
+    def __init__(self, policy: OneWeight) -> None:
+        self.policy = policy
+
+    def save(self, folder: Path) -> None:
+        pass
+
+    def load(self, folder: Path) -> None:
+        pass
+
+
 class Course:
     """A run whose weight at each step is `sign` times the step; its folders are real."""
 
@@ -62,21 +75,22 @@ class Course:
         self.progress = progress or Progress()
         self.weight = OneWeight()
         self.policy = cast("Any", self.weight)
+        self.method = cast("Any", OneWeightMethod(self.weight))
 
     def best(self, step: int, loss: float) -> None:
         self.at(step)
-        self.progress.best_step, self.progress.best_loss = step, loss
+        self.progress.best_step, self.progress.best_score = step, loss
         save_best(self.policy, self.progress, self.checkpoints)
 
     def save(self, step: int) -> Path:
         self.at(step)
-        return save(self.policy, self.progress, self.checkpoints)
+        return save(self.method, self.progress, self.checkpoints)
 
     def at(self, step: int) -> None:
         self.progress.step, self.weight.weight = step, float(self.sign * step)
 
     def resume(self) -> tuple[Progress, tuple[str, ...]]:
-        self.progress, warnings = restore(self.policy, self.checkpoints)
+        self.progress, warnings = restore(self.method, self.checkpoints)
         return self.progress, warnings
 
     def best_weight(self) -> float:
@@ -107,7 +121,7 @@ def test_the_best_of_a_checkpoint_outlives_later_bests_that_a_kill_cuts_off(tmp_
     for step, loss in ((20, 2.6), (25, 2.5), (30, 2.4)):
         course.best(step, loss)
     progress, warnings = course.resume()
-    assert (progress.step, progress.best_step, progress.best_loss) == (18, 15, 2.7)
+    assert (progress.step, progress.best_step, progress.best_score) == (18, 15, 2.7)
     assert (course.best_weight(), warnings) == (15.0, ())
     course.best(20, 2.65)
     assert course.kept() == [15, 20]
@@ -147,7 +161,7 @@ def test_a_damaged_best_without_a_copy_is_forgotten_aloud(
     course.save(30)
     damage(best_folder(tmp_path, 20))
     progress, (warning,) = course.resume()
-    assert (progress.step, progress.best_step, progress.best_loss) == (30, 0, None)
+    assert (progress.step, progress.best_step, progress.best_score) == (30, 0, None)
     assert warning.endswith("they are lost, and the best of the evaluations from here on is kept")
 
 
@@ -158,7 +172,7 @@ def test_the_best_of_a_course_that_was_given_up_does_not_count(tmp_path: Path) -
     course.save(20)
     progress, (warning,) = course.resume()
     assert "got those of another course of the run" in warning
-    assert (progress.best_loss, course.best_weight()) == (2.6, 20.0)
+    assert (progress.best_score, course.best_weight()) == (2.6, 20.0)
 
 
 def test_a_checkpoint_whose_counters_are_damaged_keeps_no_best_from_being_saved(

@@ -4,7 +4,7 @@
 encoding, batches, splits and inspection.
 """
 
-from zoo.gym.data.encode import Encoded, Example, encode_records
+from zoo.gym.data.encode import Encoded, encode_records
 from zoo.gym.data.inspection import Inspection, inspect_dataset
 from zoo.gym.data.reading.dataset import fingerprint, read_dataset
 from zoo.gym.data.records import Dataset, Message, Problem, Record
@@ -13,6 +13,7 @@ from zoo.gym.data.rendering.thinking import split_thinking
 from zoo.gym.data.rows import EncodeOptions, Think, encode_prompt, require_unicode
 from zoo.gym.data.split import Split, split_at_end, split_records
 from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer
+from zoo.gym.data.units import Example, Unit, alone, rows_of
 
 __all__ = [
     "Dataset",
@@ -26,6 +27,8 @@ __all__ = [
     "Split",
     "Think",
     "Tokenizer",
+    "Unit",
+    "alone",
     "chat_stops",
     "encode_prompt",
     "encode_records",
@@ -34,6 +37,7 @@ __all__ = [
     "load_tokenizer",
     "read_dataset",
     "require_unicode",
+    "rows_of",
     "split_at_end",
     "split_records",
     "split_thinking",

@@ -1,10 +1,9 @@
-"""Turns rows into examples: token ids, and which of them are learned."""
+"""Turns rows into units of examples: token ids, and which of them are learned."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from zoo.gym.data.notes import require_words
 from zoo.gym.data.reading.text import BLANK_LINE
@@ -22,32 +21,12 @@ from zoo.gym.data.rows import (
     with_bos,
 )
 from zoo.gym.data.tokenizer import Tokenizer
+from zoo.gym.data.units import Example, Unit, alone, rows_of
 from zoo.gym.data.windows import windows
 from zoo.gym.errors import InputError
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 MOST_STOPPED = 2
 """Rows that may exceed the limits of rendering before the data is refused."""
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A tokenized row.
-
-    Attributes:
-        ids: token ids, int64 [T].
-        mask: the tokens that are learned, bool [T]; never the first, which is not predicted.
-        source: `file:line` of its row, or of the text in which a window starts.
-        truncated: whether its end was cut off.
-    """
-
-    ids: "NDArray[np.int64]"
-    mask: "NDArray[np.bool_]"
-    source: str
-    truncated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +34,23 @@ class Encoded:
     """The examples that a model can learn from.
 
     Attributes:
-        examples: one per row with learned tokens, in order; windows of text last.
+        units: one per row with learned tokens, in order: a pair has two examples; windows of text
+            last.
         problems: rows that the model's template refuses.
         truncated: number of rows longer than `cutoff_len`, including dropped ones.
         dropped_unlearned: number of rows dropped because they have no learned token within
             `cutoff_len`.
     """
 
-    examples: tuple[Example, ...]
+    units: tuple[Unit, ...]
     problems: tuple[Problem, ...]
     truncated: int
     dropped_unlearned: int
+
+    @property
+    def examples(self) -> tuple[Example, ...]:
+        """The rows of all units."""
+        return rows_of(self.units)
 
 
 def encode_records(
@@ -88,17 +73,49 @@ def encode_records(
             within `cutoff_len`.
     """
     encoder = make_encoder(tokenizer, options)
-    rows, problems = encode_rows(encoder, [r for r in records if r.kind != "text"])
+    plain = [record for record in records if record.kind in ("chat", "completion")]
+    rows, problems = encode_rows(encoder, plain)
     cut = [cut_row(row, record.source, options.cutoff_len) for record, row in rows]
-    examples = [example for example in cut if example is not None]
-    dropped = len(cut) - len(examples)
-    examples += _text_examples(encoder, [r for r in records if r.kind == "text"])
+    units = list(alone(example for example in cut if example is not None))
+    pairs, refused = _encode_pairs(encoder, [r for r in records if r.kind == "pair"])
+    cut_pairs = [_cut_pair(pair, record.source, options.cutoff_len) for record, pair in pairs]
+    units += [unit for unit in cut_pairs if unit is not None]
+    dropped = len(cut) + len(cut_pairs) - len(units)
+    units += alone(_text_examples(encoder, [r for r in records if r.kind == "text"]))
     lengths = [len(row.ids) for _, row in rows]
-    if not examples:
+    lengths += [max(len(side.ids) for side in pair) for _, pair in pairs]
+    problems += refused
+    if not units:
         raise _nothing_to_learn(options, lengths, problems)
-    require_words(examples, encoder)
+    require_words(rows_of(units), encoder)
     truncated = sum(length > options.cutoff_len for length in lengths)
-    return Encoded(tuple(examples), tuple(problems), truncated, dropped)
+    return Encoded(tuple(units), tuple(problems), truncated, dropped)
+
+
+def _encode_pairs(
+    encoder: Encoder, records: Sequence[Record]
+) -> tuple[list[tuple[Record, tuple[EncodedRow, EncodedRow]]], list[Problem]]:
+    """Returns each pair in tokens, better answer first; a pair with a bad side is left out."""
+    pairs: list[tuple[Record, tuple[EncodedRow, EncodedRow]]] = []
+    problems: list[Problem] = []
+    for record in records:
+        sides, wrong = encode_rows(encoder, record.sides)
+        if wrong:
+            problems.append(wrong[0])
+        else:
+            (_, better), (_, worse) = sides
+            pairs.append((record, (better, worse)))
+    return pairs, problems
+
+
+def _cut_pair(pair: tuple[EncodedRow, EncodedRow], source: str, cutoff_len: int) -> Unit | None:
+    """Returns a pair as a unit, or None where a cut leaves nothing that tells its sides apart."""
+    import numpy as np
+
+    better, worse = (cut_row(side, source, cutoff_len) for side in pair)
+    if better is None or worse is None or np.array_equal(better.ids, worse.ids):
+        return None
+    return Unit((better, worse))
 
 
 def encode_rows(

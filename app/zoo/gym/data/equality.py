@@ -24,6 +24,9 @@ def what_is_said(record: Record) -> Said:
     """
     if record.kind == "text":
         return (("text", _words(record.text)),)
+    if record.kind == "pair":
+        better, worse = map(what_is_said, record.sides)
+        return (*better, ("rejected", _words(repr(worse))))
     return tuple(
         (turn.role, _words(turn.content))
         for turn in as_chat(record)

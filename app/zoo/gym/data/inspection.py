@@ -8,13 +8,14 @@ from math import ceil
 from operator import itemgetter
 from pathlib import Path
 
-from zoo.gym.data.encode import Example, cut_row, encode_rows
+from zoo.gym.data.encode import cut_row, encode_rows
 from zoo.gym.data.equality import count_equal
 from zoo.gym.data.notes import has_empty_answer, notes_of, require_words
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.records import Message, Problem, Record
 from zoo.gym.data.rows import EncodedRow, EncodeOptions, Encoder, as_chat, make_encoder
 from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer
+from zoo.gym.data.units import Example
 from zoo.gym.errors import InputError
 
 _FIRST_BIN = 16

@@ -10,7 +10,7 @@ from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
 
 if TYPE_CHECKING:
-    from zoo.gym.data.encode import Example
+    from zoo.gym.data.units import Example
 
 _UNSEEN = ("<image>", "<video>", "<audio>")
 """How data files mark the position of images, audio or video."""

@@ -6,8 +6,11 @@ Nothing here depends on a tokenizer; `zoo.gym.data.encode` turns rows into token
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["chat", "completion", "text"]
-"""How a row is learned: its assistant turns, its completion, or every token."""
+Kind = Literal["chat", "completion", "text", "pair"]
+"""What a row is: a chat, a prompt with its completion, a text, or two answers to compare."""
+
+LEARNED: frozenset[Kind] = frozenset({"chat", "completion", "text"})
+"""The kinds that are learned as they are: the assistant's turns, the completion, every token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class Record:
         completion: the text that is learned.
         text: plain text, all of it learned.
         joint: the text between prompt and completion for a model without a chat template.
+        sides: of a pair: the better answer and the worse one, each with the same prompt as a row
+            of its own.
     """
 
     source: str
@@ -49,6 +54,7 @@ class Record:
     completion: str = ""
     text: str = ""
     joint: str = ""
+    sides: tuple["Record", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

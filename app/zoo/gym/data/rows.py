@@ -161,7 +161,9 @@ def encode_row(encoder: Encoder, record: Record) -> EncodedRow:
 
 
 def as_chat(record: Record) -> tuple[Message, ...]:
-    """Returns the turns of a chat, or of a prompt and its completion."""
+    """Returns the turns of a chat, of a prompt and its completion, or of a pair's better answer."""
+    if record.kind == "pair":
+        return as_chat(record.sides[0])
     if record.kind == "chat":
         return record.messages
     reasoning, answer = split_thinking(record.completion)

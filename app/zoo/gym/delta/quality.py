@@ -17,7 +17,7 @@ from zoo.models.folder import SMALL_PARAMETERS
 
 if TYPE_CHECKING:
     from zoo.backends.base import Backend, Policy
-    from zoo.gym.data.encode import Example
+    from zoo.gym.data.units import Example
     from zoo.gym.evaluate import Score
 
 

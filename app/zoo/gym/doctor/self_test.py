@@ -143,12 +143,12 @@ def rows() -> "Batch":
     """Returns `ROWS` as training would see them."""
     from zoo.gym.data import EncodeOptions, Record, encode_records, load_tokenizer
     from zoo.gym.data.batches import collate
-    from zoo.gym.objectives.sft import WINDOW_TOKENS
+    from zoo.gym.objectives.constants import WINDOW_TOKENS
 
     records = [Record("self-test", "completion", prompt=a, completion=b) for a, b in ROWS]
     options = EncodeOptions(cutoff_len=128)
-    examples = encode_records(records, load_tokenizer(pico_folder()), options).examples
-    return collate(examples, {WINDOW_TOKENS: sum(int(row.mask.sum()) for row in examples)})
+    units = encode_records(records, load_tokenizer(pico_folder()), options).units
+    return collate(units, {WINDOW_TOKENS: sum(unit.learned_tokens for unit in units)})
 
 
 def score(policy: "Policy", batch: "Batch", log: Log) -> None:

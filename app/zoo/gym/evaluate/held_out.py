@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zoo.gym.data.batches import collate, micro_batches
+from zoo.gym.data.units import alone
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
-    from zoo.gym.data.encode import Example
+    from zoo.gym.data.units import Example
 
 MAX_BATCH_TOKENS = 4096
 
@@ -41,7 +42,7 @@ def held_out(
     if not tokens:
         raise ValueError("held_out: expected at least one learned token")
     nats = 0.0
-    for rows in micro_batches(examples, max_batch_tokens=max_batch_tokens):
+    for rows in micro_batches(alone(examples), max_batch_tokens=max_batch_tokens):
         stats = policy.score(collate(rows), frozenset({Stat.LOGPROBS}))
         nats -= float(stats[Stat.LOGPROBS].sum(dtype="float64"))
     return Score(rows=len(examples), tokens=tokens, nats=nats)

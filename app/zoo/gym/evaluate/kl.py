@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from zoo.gym.data.batches import collate, micro_batches
+from zoo.gym.data.units import alone
 from zoo.gym.evaluate.held_out import MAX_BATCH_TOKENS
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
-    from zoo.gym.data.encode import Example
+    from zoo.gym.data.units import Example
 
 
 def mean_kl(
@@ -29,7 +30,7 @@ def mean_kl(
     if not tokens:
         raise ValueError("mean_kl: expected at least one learned token")
     total = 0.0
-    for rows in micro_batches(examples, max_batch_tokens=max_batch_tokens):
+    for rows in micro_batches(alone(examples), max_batch_tokens=max_batch_tokens):
         needs = frozenset({Stat.FORWARD_KL})
         stats = model.score(collate(rows), needs, teacher=reference)
         total += float(stats[Stat.FORWARD_KL].sum(dtype="float64"))

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from zoo.gym.objectives.constants import WINDOW_TOKENS
+
 if TYPE_CHECKING:
     from zoo.backends.base import Array, ArrayNamespace, LossAndMetrics, Stat
-
-WINDOW_TOKENS = "window_tokens"
-"""The constant that the loss is divided by: learned tokens of the whole optimizer step."""
 
 
 class SupervisedLoss:

@@ -57,15 +57,34 @@ class _Linear:
         return total, {}
 
 
-def _replayed(
-    policy: "Policy", objective: "Objective", batches: "Sequence[Batch]", keys: Sequence[int]
+def score_window(
+    policy: "Policy", objective: "Objective", batches: "Sequence[Batch]"
 ) -> dict[str, float]:
+    """Returns the `loss` and metrics of the whole window, without dropout and without a gradient.
+
+    They do not depend on how the window is cut, whether the objective couples rows or not.
+    """
+    return _differentiated(policy, objective, batches, [None] * len(batches))[0]
+
+
+def _differentiated(
+    policy: "Policy",
+    objective: "Objective",
+    batches: "Sequence[Batch]",
+    keys: Sequence[int | None],
+) -> "tuple[dict[str, float], dict[Stat, NDArray[Any]]]":
     scores = [
         policy.score(batch, objective.needs, key=key)
         for batch, key in zip(batches, keys, strict=True)
     ]
     whole = {stat: _stack([score[stat] for score in scores]) for stat in objective.needs}
-    found, slopes = policy.differentiate(objective, whole, _joined(batches))
+    return policy.differentiate(objective, whole, _joined(batches))
+
+
+def _replayed(
+    policy: "Policy", objective: "Objective", batches: "Sequence[Batch]", keys: Sequence[int]
+) -> dict[str, float]:
+    found, slopes = _differentiated(policy, objective, batches, keys)
     linear, row = _Linear(objective.needs), 0
     for batch, key in zip(batches, keys, strict=True):
         rows, width = batch.ids_BT.shape

@@ -12,6 +12,7 @@ from zoo.gym.data import (
     Example,
     Record,
     Split,
+    Unit,
     encode_records,
     fingerprint,
     load_tokenizer,
@@ -20,6 +21,7 @@ from zoo.gym.data import (
 )
 from zoo.gym.data.equality import related_rows
 from zoo.gym.errors import InputError
+from zoo.gym.train.methods import load_method
 from zoo.gym.train.rows import encode_options, prepare_rows
 from zoo.gym.train.run_folder.split import stored_split
 from zoo.models.folder import read_object
@@ -60,7 +62,7 @@ def rows_of_run(folder: Path, config: TrainConfig, model_folder: Path) -> Measur
     if reason := _why_not(folder, config):
         return Measuring(notes=(reason,))
     rows = prepare_rows(config, model_folder, lambda records: _split(folder, config, records))
-    return Measuring(rows.held_out, held_out=True)
+    return Measuring(_better(rows.held_out), held_out=True)
 
 
 def rows_of_files(
@@ -85,7 +87,7 @@ def rows_of_files(
         used = rows_of_run(folder, here, model_folder)
         note = "these files are the run's own data: only the rows that it held out are measured"
         return Measuring(used.examples, (note, *used.notes), used.held_out)
-    records = read_dataset(files).records
+    records = read_dataset(files, kinds=load_method(config.stage).reads).records
     learned = _learned(folder, config) if folder is not None else None
     if learned is None:
         lost = "whether the run has learned some of these rows cannot be told any more"
@@ -109,7 +111,12 @@ def _encode(
     records: Sequence[Record], config: TrainConfig, model_folder: Path
 ) -> tuple[Example, ...]:
     options = encode_options(config, model_folder)
-    return encode_records(records, load_tokenizer(model_folder), options).examples
+    return _better(encode_records(records, load_tokenizer(model_folder), options).units)
+
+
+def _better(units: Sequence[Unit]) -> tuple[Example, ...]:
+    """Returns what a model should say: of a pair the better answer."""
+    return tuple(unit.rows[0] for unit in units)
 
 
 def _tokens(row: Example) -> tuple[bytes, bytes]:
@@ -142,7 +149,8 @@ def _learned(folder: Path, config: TrainConfig) -> tuple[Record, ...] | None:
     """Returns the rows that a run has learned, None where its data is not what it was."""
     if _why_not(folder, config):
         return None
-    records = read_dataset([Path(name) for name in config.dataset], config.max_samples).records
+    names, kinds = [Path(name) for name in config.dataset], load_method(config.stage).reads
+    records = read_dataset(names, config.max_samples, kinds).records
     return tuple(_split(folder, config, records).apply(records)[0])
 
 

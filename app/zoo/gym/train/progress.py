@@ -4,11 +4,11 @@ import json
 import os
 import re
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from zoo.gym.errors import InputError
 from zoo.gym.paths import storage_error
@@ -17,6 +17,7 @@ from zoo.gym.train.run_folder.manifest import manifest_fault
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
+    from zoo.gym.train.method import Method
 
 STATE_FILE = "progress.json"
 BEST_FOLDER = "best"
@@ -32,9 +33,9 @@ class Progress:
     Attributes:
         step: optimizer steps done.
         tokens: learned tokens so far.
-        best_step: the step with the lowest held-out loss, 0 before the first evaluation.
-        best_loss: that loss, nats per token.
-        base_loss: the held-out loss before step 1.
+        best_step: the step with the best evaluation, 0 before the first one.
+        best_score: the figure that decided it; for supervised training nats per token.
+        base_score: the same before step 1.
         training_s: seconds spent in steps, on the wall.
         evaluation_s: seconds spent in evaluations, on the wall.
         training_cpu_s: processor seconds spent in steps, over all threads.
@@ -43,8 +44,8 @@ class Progress:
     step: int = 0
     tokens: int = 0
     best_step: int = 0
-    best_loss: float | None = None
-    base_loss: float | None = None
+    best_score: float | None = None
+    base_score: float | None = None
     training_s: float = 0.0
     evaluation_s: float = 0.0
     training_cpu_s: float = 0.0
@@ -64,17 +65,29 @@ class Stopwatch:
         return passed
 
 
+FORMER_NAMES = {"best_loss": "best_score", "base_loss": "base_score"}
+"""What counters were called in checkpoints of earlier versions."""
+
+
 def save(
-    policy: "Policy", progress: Progress, checkpoints: Path, *, only_model: bool = False
+    method: "Method", progress: Progress, checkpoints: Path, *, only_model: bool = False
 ) -> Path:
-    """Writes policy, optimizer and counters as one checkpoint; `only_model`, no optimizer."""
+    """Writes policy, optimizer, method and counters as one checkpoint.
+
+    Args:
+        method: with its policy.
+        progress: the counters.
+        checkpoints: of the run.
+        only_model: leave out the optimizer and what the method remembers.
+    """
 
     def write(folder: Path) -> None:
         with full_disk_told(folder):
             if only_model:
-                _save_trained(policy, folder / MODEL_FILE)
+                _save_trained(method.policy, folder / MODEL_FILE)
             else:
-                policy.save_checkpoint(folder)
+                method.policy.save_checkpoint(folder)
+                method.save(folder)
         _write_state(folder, progress)
 
     return write_checkpoint(checkpoints, progress.step, write)
@@ -104,12 +117,12 @@ def _system_error(told: str) -> OSError:
 
 
 def restore(
-    policy: "Policy", checkpoints: Path, steps: int | None = None
+    method: "Method", checkpoints: Path, steps: int | None = None
 ) -> tuple[Progress, tuple[str, ...]]:
-    """Loads the newest whole checkpoint into `policy`; a fresh `Progress` if there is none.
+    """Loads the newest whole checkpoint into `method`; a fresh `Progress` if there is none.
 
     Args:
-        policy: as it was loaded.
+        method: with a policy as it was loaded.
         checkpoints: of the run.
         steps: the run's last step; a checkpoint of the model alone is taken where none follows.
 
@@ -125,11 +138,12 @@ def restore(
     found = checkpoint_to_resume(checkpoints)
     if found.folder is None:
         return Progress(), ()
-    stored = json.loads((found.folder / STATE_FILE).read_text(encoding="utf-8"))
-    progress = Progress(**stored)
+    progress = Progress(**_read_state(found.folder))
     check_resumable(found.folder, found.step, steps)
-    warning = secure_best(policy, progress, checkpoints)
-    _load(policy, found.folder)  # last: the line before may load another one
+    warning = secure_best(method.policy, progress, checkpoints)
+    _load(method.policy, found.folder)  # last: the line before may load another one
+    if not (found.folder / MODEL_FILE).is_file():
+        method.load(found.folder)
     return progress, found.warnings + ((warning,) if warning else ())
 
 
@@ -190,7 +204,7 @@ def secure_best(policy: "Policy", progress: Progress, checkpoints: Path) -> str 
         _load(policy, copy)
         save_best(policy, progress, checkpoints)
         return f"{told}; they were written again from the checkpoint of that step"
-    progress.best_step, progress.best_loss = 0, None
+    progress.best_step, progress.best_score = 0, None
     return f"{told}; they are lost, and the best of the evaluations from here on is kept"
 
 
@@ -239,8 +253,8 @@ def _bests_named(checkpoints: Path) -> set[int]:
 def _best_named(folder: Path) -> tuple[int, float] | None:
     """Returns the best step and its loss by the counters in a folder, None for damaged ones."""
     try:
-        stored: Mapping[str, Any] = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))
-        return int(stored["best_step"]), float(stored["best_loss"])
+        stored = _read_state(folder)
+        return int(stored["best_step"]), float(stored["best_score"])
     except (FileNotFoundError, KeyError, RecursionError, TypeError, ValueError):
         return None
 
@@ -249,6 +263,21 @@ def _best_fault(folder: Path, progress: Progress) -> str | None:
     """Says why a folder does not hold the best step that `progress` names, None where it does."""
     fault = manifest_fault(folder, progress.best_step)
     # a course that was given up may have had another best at the same step
-    if fault is None and _best_named(folder) != (progress.best_step, progress.best_loss):
+    if fault is None and _best_named(folder) != (progress.best_step, progress.best_score):
         return "those of another course of the run"
     return fault
+
+
+def _read_state(folder: Path) -> dict[str, Any]:
+    """Returns the counters of a checkpoint by the names that they have today.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    stored: object = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))
+    if not isinstance(stored, dict):
+        raise ValueError(f"{STATE_FILE}: expected an object, got {type(stored).__name__}")
+    return {
+        FORMER_NAMES.get(name, name): value
+        for name, value in cast("dict[str, Any]", stored).items()
+    }

@@ -9,11 +9,11 @@ from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import (
     Encoded,
     EncodeOptions,
-    Example,
     Problem,
     Record,
     Split,
     Tokenizer,
+    Unit,
     encode_records,
     load_tokenizer,
     read_dataset,
@@ -22,6 +22,7 @@ from zoo.gym.data import (
 from zoo.gym.data.notes import notes_of
 from zoo.gym.data.rows import make_encoder
 from zoo.gym.errors import InputError
+from zoo.gym.train.methods import load_method
 from zoo.gym.train.result.origin import doubt_of_base
 from zoo.models.folder import model_positions, vocabulary_size
 
@@ -41,8 +42,8 @@ class Rows:
         system: the system prompt of at least half of the chats; empty for none.
     """
 
-    train: tuple[Example, ...]
-    held_out: tuple[Example, ...]
+    train: tuple[Unit, ...]
+    held_out: tuple[Unit, ...]
     problems: tuple[Problem, ...]
     truncated: int
     unlearned: int
@@ -67,7 +68,11 @@ def prepare_rows(
         NotAvailableError: a data file is absent.
         InputError: no row is usable.
     """
-    dataset = read_dataset([Path(name) for name in config.dataset], config.max_samples)
+    dataset = read_dataset(
+        [Path(name) for name in config.dataset],
+        config.max_samples,
+        load_method(config.stage).reads,
+    )
     tokenizer = load_tokenizer(model_folder)
     options = encode_options(config, model_folder)
     split = (
@@ -81,8 +86,8 @@ def prepare_rows(
     truncated = learned.truncated + kept.truncated
     unlearned = learned.dropped_unlearned + kept.dropped_unlearned
     return Rows(
-        train=learned.examples,
-        held_out=kept.examples,
+        train=learned.units,
+        held_out=kept.units,
         problems=(*dataset.problems, *learned.problems, *kept.problems),
         truncated=truncated,
         unlearned=unlearned,

@@ -12,6 +12,7 @@ from zoo.gym.data.rendering.renderer import interruptible
 from zoo.gym.engine import open_engine
 from zoo.gym.train.loading import choose_precision, load_policy, told_as_events
 from zoo.gym.train.loop import Job, fit
+from zoo.gym.train.methods import load_method
 from zoo.gym.train.order import spread
 from zoo.gym.train.planning.footprints import (
     circumstances,
@@ -80,10 +81,9 @@ def run_session(
     data = check_same_data(run.env_file, config)
     check_places(run, config)
     with interruptible(leaving):
+        folder = run.env_file.parent
         rows = prepare_rows(
-            config,
-            base.folder,
-            lambda records: run_split(run.env_file.parent, config, records, data),
+            config, base.folder, lambda records: run_split(folder, config, records, data)
         )
     remembered(run.env_file, SYSTEM_KEY, lambda: rows.system)
     facts = facts_of(base.folder, rows)
@@ -114,7 +114,8 @@ def run_session(
         check_same_base(run.env_file, base.folder)  # the wait for the device may have been long
         check_places(run, config)
         held_out = spread(rows.held_out, plan.evaluation_rows)
-        job = Job(policy, plan, rows.train, held_out, run.events.emit, leaving, run.checkpoints)
+        method = load_method(config.stage)(policy, plan, rows.train, held_out, folder)
+        job = Job(method, run.events.emit, leaving, run.checkpoints)
         progress = fit(job)
         found = finish(run, job, progress, base)
     # a caller's program has peaks of its own, a resumed run's process may have skipped the largest
@@ -128,10 +129,10 @@ def facts_of(folder: Path, rows: Rows) -> Facts:
     return Facts(
         parameters=count_parameters(folder),
         rows=len(rows.train),
-        tokens=sum(len(row.ids) for row in rows.train),
-        longest_tokens=max(len(row.ids) for row in rows.train),
+        tokens=sum(unit.tokens for unit in rows.train),
+        longest_tokens=max(unit.width for unit in rows.train),
         held_out_rows=len(rows.held_out),
-        held_out_tokens=sum(len(row.ids) for row in rows.held_out),
+        held_out_tokens=sum(unit.tokens for unit in rows.held_out),
     )
 
 

@@ -2,17 +2,19 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
+from zoo.gym.data.reading import preference
 from zoo.gym.data.reading.files import check_file
 from zoo.gym.data.reading.formats import READS, parse_row
 from zoo.gym.data.reading.jsonl import Row, holds_rows, read_rows
 from zoo.gym.data.reading.keys import NEEDS_PREFERENCE, unread_keys, unread_note
+from zoo.gym.data.reading.preference import is_preference, parse_pair
 from zoo.gym.data.reading.text import read_paragraphs
-from zoo.gym.data.records import Dataset, Problem, Record
+from zoo.gym.data.records import LEARNED, Dataset, Kind, Problem, Record
 from zoo.gym.errors import InputError
 from zoo.gym.terminal import visible
 
@@ -32,7 +34,9 @@ class _Row:
     problem: Problem | None = None
 
 
-def read_dataset(paths: Sequence[Path], max_samples: int | None = None) -> Dataset:
+def read_dataset(
+    paths: Sequence[Path], max_samples: int | None = None, kinds: Set[Kind] = LEARNED
+) -> Dataset:
     """Reads files of json, jsonl or plain text; each row's format is detected.
 
     A row that cannot be used becomes a problem; the others are kept. The rows of a plain text
@@ -41,6 +45,7 @@ def read_dataset(paths: Sequence[Path], max_samples: int | None = None) -> Datas
     Args:
         paths: the files, in the order in which they are learned.
         max_samples: use only the first so many usable rows of each file; None for all.
+        kinds: the kinds of rows that are used; another row is a problem.
 
     Raises:
         NotAvailableError: a file is missing.
@@ -53,7 +58,7 @@ def read_dataset(paths: Sequence[Path], max_samples: int | None = None) -> Datas
     formats: dict[str, str] = {}
     notes = list(_repeated(paths))
     for path in paths:
-        rows = _refuse_labelled(list(_read_file(path)))
+        rows = _refuse_labelled(list(_read_file(path, kinds)))
         found = [record for row in rows for record in row.records]
         wrong = [row.problem for row in rows if row.problem]
         if not found:
@@ -103,24 +108,41 @@ def _nothing_usable(path: Path, problems: Sequence[Problem]) -> InputError:
     return InputError(str(problems[0]), hint=hint)
 
 
-def _read_file(path: Path) -> Iterator[_Row]:
+def _read_file(path: Path, kinds: Set[Kind]) -> Iterator[_Row]:
     check_file(path)
     if path.suffix.lower() not in _JSON and not holds_rows(path):
         for record in read_paragraphs(path):
-            yield _Row(record.source, _PLAIN_TEXT, (record,))
+            if record.kind in kinds:
+                yield _Row(record.source, _PLAIN_TEXT, (record,))
+            else:
+                yield _Row(record.source, problem=Problem(record.source, _other(_PLAIN_TEXT)))
         return
     for row in read_rows(path):
-        yield _Row(row.where, problem=row) if isinstance(row, Problem) else _parsed(row, path)
+        if isinstance(row, Problem):
+            yield _Row(row.where, problem=row)
+        else:
+            yield _parsed(row, path, kinds)
 
 
-def _parsed(row: Row, path: Path) -> _Row:
+def _parsed(row: Row, path: Path, kinds: Set[Kind]) -> _Row:
     source, value = f"{path}:{row.line}", row.value
     try:
+        if "pair" in kinds and is_preference(value):
+            pair = parse_pair(cast("dict[str, object]", value), source)
+            unread = unread_keys(value, preference.READS)
+            return _Row(source, preference.NAME, (pair,), unread)
         name, records = parse_row(value, source)
+        if any(record.kind not in kinds for record in records):
+            raise InputError(_other(name))
     except InputError as error:
         return _Row(source, problem=Problem(source, error.message), label=_label(value))
     label = None if name == "text" else _label(value)
     return _Row(source, name, tuple(records), unread_keys(value, READS[name]), label)
+
+
+def _other(found: str) -> str:
+    """Says that a method compares answers, and what stands there instead."""
+    return f"expected two answers to compare, 'chosen' and 'rejected', got a row of {found}"
 
 
 def _label(value: object) -> bool | None:

@@ -38,15 +38,15 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
     geometry, config = model_geometry(folder), plan.config
     if geometry is None:
         return None
-    longest = max(len(row.ids) for row in rows.train)
-    held_out = max((len(row.ids) for row in rows.held_out), default=0)
+    widest = max(unit.width for unit in rows.train)
+    held_out = max((unit.width for unit in rows.held_out), default=0)
     limit = batch_tokens(count_parameters(folder))
     scored = min(max(limit, held_out), held_out * plan.evaluation_rows)
     return MemoryNeed(
         geometry=geometry,
         full=config.finetuning_type == "full",
         rank=config.lora_rank,
-        tokens=longest * (config.per_device_train_batch_size or 1),
+        tokens=widest * (config.per_device_train_batch_size or 1),
         evaluation_tokens=scored,
         checkpointing=bool(config.gradient_checkpointing),
         weight_bytes=2,

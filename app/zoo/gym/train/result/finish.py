@@ -19,6 +19,7 @@ from zoo.models.folder import TOKENIZER_FILES
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
+    from zoo.gym.train.method import Method
     from zoo.models import Resolved
 
 
@@ -36,19 +37,25 @@ def finish(run: Workspace, job: Job, progress: Progress, base: "Resolved") -> di
         StorageError: a folder cannot be written.
     """
     take_best(job, progress)
-    check_finite(job.policy)
-    metrics = metrics_of(job, progress)
-    base_loss, best_loss = progress.base_loss, progress.best_loss
-    if base_loss is not None and best_loss is not None and best_loss >= base_loss:
-        text = f"no gain on held-out rows: {base_loss:.4f} before, best {best_loss:.4f}"
-        run.events.emit("warn", message=text)
-    config = job.plan.config
+    method, config = job.method, job.plan.config
+    check_finite(method.policy)
+    metrics = metrics_of(method, progress)
+    if (doubt := no_gain(method, progress)) is not None:
+        run.events.emit("warn", message=doubt)
     remove_copy(run, config)
-    write_result(job.policy, run.result, base)
-    check_result(job.policy, run.result, job.rows[0].ids.tolist(), config)
+    write_result(method.policy, run.result, base)
+    check_result(method.policy, run.result, method.units[0].rows[0].ids.tolist(), config)
     write_card(run.result, config, base, metrics, changes_of(run.env_file))
     write_origin(run.result, run.env_file)
     return {"model": str(copy_to_output(run, config)), "metrics": metrics}
+
+
+def no_gain(method: "Method", progress: Progress) -> str | None:
+    """Returns a sentence where the best step measured no better than the base model."""
+    base, best = progress.base_score, progress.best_score
+    if base is None or best is None or method.improves(best, base):
+        return None
+    return f"no gain on held-out rows: {base:.4f} before, best {best:.4f}"
 
 
 def write_result(policy: "Policy", folder: Path, base: "Resolved") -> None:
@@ -61,18 +68,19 @@ def write_result(policy: "Policy", folder: Path, base: "Resolved") -> None:
                     shutil.copyfile(base.folder / name, beside / name)
 
 
-def metrics_of(job: Job, progress: Progress) -> dict[str, object]:
+def metrics_of(method: "Method", progress: Progress) -> dict[str, object]:
     """Returns what was measured; losses are nats per learned token."""
+    memory = method.policy.memory()
     return {
         "steps": progress.step,
         "tokens": progress.tokens,
-        "base_loss": progress.base_loss,
-        "best_loss": progress.best_loss,
+        f"base_{method.decides}": progress.base_score,
+        f"best_{method.decides}": progress.best_score,
         "best_step": progress.best_step,
-        "evaluation_rows": len(job.held_out),
+        "evaluation_rows": len(method.held_out),
         "training_s": round(progress.training_s, 3),
         "evaluation_s": round(progress.evaluation_s, 3),
         "training_cpu_s": round(progress.training_cpu_s, 3),
-        "peak_host_bytes": job.policy.memory().peak_host_bytes,
-        "peak_device_bytes": job.policy.memory().peak_device_bytes,
+        "peak_host_bytes": memory.peak_host_bytes,
+        "peak_device_bytes": memory.peak_device_bytes,
     }

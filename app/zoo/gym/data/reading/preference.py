@@ -1,0 +1,144 @@
+"""Parses preference rows: two answers to one prompt, the better one first.
+
+Read are `chosen` and `rejected` as texts, as one turn each, or as lists of turns, with the prompt
+under `prompt`, as an instruction, as `messages` or `conversations`, or as the beginning that both
+lists of turns share. `chosen_messages` and `rejected_messages` are the same under other names.
+"""
+
+from collections.abc import Mapping
+from itertools import takewhile
+from typing import cast
+
+from zoo.gym.data.reading.chat import CONTENT_KEYS, shown, text_of, type_name
+from zoo.gym.data.reading.formats import parse_row
+from zoo.gym.data.reading.keys import SYSTEM_KEYS
+from zoo.gym.data.records import Record
+from zoo.gym.errors import InputError
+
+Fields = dict[str, object]
+
+NAME = "preference"
+"""What the format is called in messages."""
+
+PAIRS = (("chosen", "rejected"), ("chosen_messages", "rejected_messages"))
+"""The keys of the better and the worse answer."""
+
+_CHATS = ("messages", "conversations")
+_INSTRUCTION = ("instruction", "input", "history")
+
+READS = frozenset(
+    (*(key for pair in PAIRS for key in pair), *_CHATS, *_INSTRUCTION, "prompt", *SYSTEM_KEYS)
+)
+"""Every key of a preference row that is read."""
+
+
+def is_preference(value: object) -> bool:
+    """Says whether a decoded row has two answers to compare, or one of them."""
+    return isinstance(value, dict) and any(
+        cast("Fields", value).get(key) is not None for pair in PAIRS for key in pair
+    )
+
+
+def parse_pair(row: Mapping[str, object], source: str) -> Record:
+    """Returns a pair: one record with two sides, which share their prompt.
+
+    Args:
+        row: a decoded row with answers to compare.
+        source: `file:line`.
+
+    Raises:
+        InputError: an answer or the prompt is missing or of no known form, or the answers are the
+            same.
+    """
+    given = [pair for pair in PAIRS if any(row.get(key) is not None for key in pair)]
+    if len(given) > 1:
+        raise InputError(
+            f"two pairs of answers in one row: expected one, got {given[0]}, {given[1]}"
+        )
+    better, worse = given[0]
+    for key in (better, worse):
+        if row.get(key) is None:
+            raise InputError(f"preference data: expected {better!r} and {worse!r}, got no {key!r}")
+    parts = _parts(row, better, worse)
+    sides: list[Record] = []
+    for key, part in zip((better, worse), parts, strict=True):
+        try:
+            _, (side,) = parse_row(part, source)
+        except InputError as error:
+            raise InputError(f"{key!r}: {error.message}") from None
+        sides.append(side)
+    if sides[0] == sides[1]:
+        raise InputError(f"{better!r} and {worse!r} are the same: expected two different answers")
+    return Record(source, "pair", sides=(sides[0], sides[1]))
+
+
+def _parts(row: Mapping[str, object], better: str, worse: str) -> tuple[Fields, Fields]:
+    """Returns each answer with the prompt, as a row of prompt and completion or instruction."""
+    first, second = row[better], row[worse]
+    if type(first) is not type(second):
+        got = f"{type_name(first)} and {type_name(second)}"
+        raise InputError(f"{better!r} and {worse!r}: expected two of one kind, got {got}")
+    system = {key: row[key] for key in SYSTEM_KEYS if row.get(key) is not None}
+    if row.get("instruction") is not None:
+        asked = {key: row[key] for key in _INSTRUCTION if key in row}
+        texts = (text_of(_content(side), key) for side, key in ((first, better), (second, worse)))
+        one, two = ({**system, **asked, "output": text} for text in texts)
+        return one, two
+    prompt = _prompt(row)
+    if isinstance(prompt, str) and isinstance(first, str):
+        one, two = ({**system, "prompt": prompt, "completion": side} for side in (first, second))
+        return one, two
+    turns, answers = _turns(prompt, _listed(first, better), _listed(second, worse))
+    one, two = ({**system, "prompt": turns, "completion": answer} for answer in answers)
+    return one, two
+
+
+def _content(side: object) -> object:
+    """Returns the text of an answer that is a turn, or the answer itself."""
+    if not isinstance(side, dict):
+        return side
+    turn = cast("Fields", side)
+    return next((turn[key] for key in CONTENT_KEYS if key in turn), side)
+
+
+def _prompt(row: Mapping[str, object]) -> object:
+    keys = [key for key in ("prompt", *_CHATS) if row.get(key) is not None]
+    if len(keys) > 1:
+        raise InputError(
+            f"two prompts in one row: expected one, got {' and '.join(map(repr, keys))}"
+        )
+    return row[keys[0]] if keys else None
+
+
+def _listed(side: object, key: str) -> list[object]:
+    """Returns an answer as turns."""
+    if isinstance(side, list):
+        return cast("list[object]", side)
+    if isinstance(side, dict):
+        return [cast("Fields", side)]
+    if isinstance(side, str):
+        return [{"role": "assistant", "content": side}]
+    raise InputError(f"{key!r}: expected text or turns, got {type_name(side)}")
+
+
+def _turns(
+    prompt: object, better: list[object], worse: list[object]
+) -> tuple[list[object], tuple[list[object], list[object]]]:
+    """Returns the turns of the prompt, and those of each answer behind them."""
+    if isinstance(prompt, list):
+        return cast("list[object]", prompt), (better, worse)
+    shared = [
+        pair[0] for pair in takewhile(lambda p: p[0] == p[1], zip(better, worse, strict=False))
+    ]
+    if shared:
+        if isinstance(prompt, str) and prompt not in map(_content, shared):
+            raise InputError(
+                f"'prompt': expected one of the turns that both answers begin with, got "
+                f"{shown(prompt)}"
+            )
+        return shared, (better[len(shared) :], worse[len(shared) :])
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": prompt}], (better, worse)
+    raise InputError(
+        "no prompt: expected 'prompt', 'messages', or turns that both answers begin with"
+    )

@@ -1,0 +1,75 @@
+"""What a step learns from: rows in tokens, in units that no cutting or sorting takes apart."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+NO_EXTRAS: "Mapping[str, NDArray[Any]]" = MappingProxyType({})
+
+
+def _no_extras() -> "Mapping[str, NDArray[Any]]":
+    return NO_EXTRAS
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A row in tokens.
+
+    Attributes:
+        ids: token ids, int64 [T].
+        mask: the tokens that are learned, bool [T]; never the first, which nothing predicts.
+        source: `file:line` of its row, or of the text that a window starts in.
+        truncated: whether its end was cut off.
+        extras: what an objective reads beside them: an array [T], or a number, by name.
+    """
+
+    ids: "NDArray[np.int64]"
+    mask: "NDArray[np.bool_]"
+    source: str
+    truncated: bool
+    extras: "Mapping[str, NDArray[Any]]" = field(default_factory=_no_extras)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Rows that belong together, in an order that counts: one row, a pair (better first), a group.
+
+    Its rows stand next to each other in one micro-batch, whatever the batch is sorted by.
+    """
+
+    rows: tuple[Example, ...]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all rows."""
+        return sum(len(row.ids) for row in self.rows)
+
+    @property
+    def learned_tokens(self) -> int:
+        """Learned tokens of all rows."""
+        return sum(int(row.mask.sum()) for row in self.rows)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest row."""
+        return max(len(row.ids) for row in self.rows)
+
+    @property
+    def width(self) -> int:
+        """Tokens that the unit takes in a batch of its own, padding included."""
+        return len(self.rows) * self.longest
+
+
+def alone(examples: Iterable[Example]) -> tuple[Unit, ...]:
+    """Returns each row as a unit of its own."""
+    return tuple(Unit((example,)) for example in examples)
+
+
+def rows_of(units: Iterable[Unit]) -> tuple[Example, ...]:
+    """Returns the rows of all units, in order."""
+    return tuple(row for unit in units for row in unit.rows)

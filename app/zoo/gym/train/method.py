@@ -1,0 +1,149 @@
+"""What a training method is: the window of each step, its objective, its evaluation, its state.
+
+The loop asks a method for what differs between methods and knows none of them. A method that learns
+from rows overrides little: its objective, and what it scores before the first step. One that
+generates its own rows overrides the window.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.data.batches import collate, micro_batches
+from zoo.gym.data.records import LEARNED, Kind
+from zoo.gym.objectives.constants import WINDOW_TOKENS, WINDOW_UNITS
+from zoo.gym.train.accumulate import score_window
+from zoo.gym.train.order import rows_of_step
+from zoo.gym.train.planning.plan import Plan, batch_tokens
+
+if TYPE_CHECKING:
+    from zoo.backends.base import Batch, Objective, Policy
+    from zoo.gym.data.units import Unit
+
+
+@dataclass(frozen=True)
+class Window:
+    """What one optimizer step learns from: its micro-batches, and how many tokens they teach."""
+
+    batches: "Sequence[Batch]"
+    learned_tokens: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a method measured on the rows held out.
+
+    Attributes:
+        loss: nats per learned token, or the objective's own value.
+        tokens: learned tokens that were scored.
+        metrics: further numbers, by the names that the method reports.
+    """
+
+    loss: float
+    tokens: int
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+class Method(ABC):
+    """A training method, at work on one run.
+
+    Args:
+        policy: what learns.
+        plan: the run's settings, none left open.
+        units: what is learned from.
+        held_out: what each evaluation reads; may be empty.
+        folder: of the run, for what the method stores beside the checkpoints.
+    """
+
+    config: ClassVar[type[TrainConfig]] = TrainConfig
+    """The settings of a run with this method."""
+
+    reads: ClassVar[frozenset[Kind]] = LEARNED
+    """The kinds of rows that it learns from."""
+
+    decides: ClassVar[str] = "loss"
+    """The figure of an evaluation by which the best step is chosen: `loss`, or a metric's name."""
+
+    better: ClassVar[Literal["lower", "higher"]] = "lower"
+    """Which way that figure is better."""
+
+    watch: ClassVar[tuple[str, ...]] = ()
+    """The metrics that people want to see while it runs."""
+
+    def __init__(
+        self,
+        policy: "Policy",
+        plan: Plan,
+        units: "Sequence[Unit]",
+        held_out: "Sequence[Unit]",
+        folder: Path,
+    ) -> None:
+        self.policy, self.plan, self.folder = policy, plan, folder
+        self.units, self.held_out = tuple(units), tuple(held_out)
+
+    @property
+    @abstractmethod
+    def objective(self) -> "Objective":
+        """What each step minimises."""
+
+    def prepare(self) -> None:  # noqa: B027 - most methods have nothing to prepare
+        """Does what comes before the first step of this process, such as scoring a reference.
+
+        It runs while the policy is as it was loaded: a checkpoint is restored afterwards.
+        """
+
+    def window(self, step: int) -> Window:
+        """Returns what a step learns from: a function of the seed, the step and the method's state.
+
+        Args:
+            step: counted from 1.
+        """
+        config = self.plan.config
+        units = rows_of_step(self.units, step, self.plan.rows_per_step, config.seed)
+        return make_window(units, max_units=config.per_device_train_batch_size)
+
+    def evaluate(self) -> Evaluation:
+        """Measures the policy on the rows held out: the objective over all of them, as one window.
+
+        Returns:
+            The objective's value and its metrics.
+        """
+        limit = batch_tokens(self.policy.parameter_count())
+        window = make_window(self.held_out, max_batch_tokens=limit)
+        metrics = score_window(self.policy, self.objective, window.batches)
+        return Evaluation(metrics.pop("loss"), window.learned_tokens, metrics)
+
+    def save(self, folder: Path) -> None:  # noqa: B027 - most remember nothing
+        """Writes into a checkpoint what the method itself remembers between steps."""
+
+    def load(self, folder: Path) -> None:  # noqa: B027 - most remember nothing
+        """Restores what `save` wrote."""
+
+    def score(self, evaluation: Evaluation) -> float:
+        """Returns the figure by which the best step is chosen."""
+        if self.decides == "loss":
+            return evaluation.loss
+        return evaluation.metrics[self.decides]
+
+    def improves(self, score: float, best: float | None) -> bool:
+        """Returns whether a score is better than the best so far; NaN and infinities never are."""
+        if self.better == "lower":
+            return score < (math.inf if best is None else best)
+        return score > (-math.inf if best is None else best)
+
+
+def make_window(
+    units: "Sequence[Unit]",
+    *,
+    max_units: int | None = None,
+    max_batch_tokens: int | None = None,
+) -> Window:
+    """Cuts units into micro-batches that have the constants of the whole window."""
+    learned_tokens = sum(unit.learned_tokens for unit in units)
+    constants = {WINDOW_TOKENS: float(learned_tokens), WINDOW_UNITS: float(len(units))}
+    parts = micro_batches(units, max_units=max_units, max_batch_tokens=max_batch_tokens)
+    return Window([collate(part, constants) for part in parts], learned_tokens)

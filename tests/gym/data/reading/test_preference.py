@@ -1,0 +1,127 @@
+"""Preference rows of every published form become pairs; what is no pair is refused by name."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoo.gym.data import EncodeOptions, Record, encode_records, load_tokenizer, read_dataset
+from zoo.gym.data.reading.preference import parse_pair
+from zoo.gym.data.records import Kind
+from zoo.gym.data.rows import as_chat
+from zoo.gym.errors import InputError
+from zoo.models import resolve
+
+PAIRS: frozenset[Kind] = frozenset({"pair"})
+ASKED, GOOD, BAD = (
+    {"role": "user", "content": "2 + 2?"},
+    {"role": "assistant", "content": "4"},
+    {"role": "assistant", "content": "5"},
+)
+SHAREGPT = {
+    "conversations": [{"from": "human", "value": "2 + 2?"}],
+    "chosen": {"from": "gpt", "value": "4"},
+    "rejected": {"from": "gpt", "value": "5"},
+}
+FORMS: dict[str, dict[str, Any]] = {
+    "texts": {"prompt": "2 + 2?", "chosen": "4", "rejected": "5"},
+    "turns behind a prompt": {"prompt": [ASKED], "chosen": [GOOD], "rejected": [BAD]},
+    "whole chats": {"chosen": [ASKED, GOOD], "rejected": [ASKED, BAD]},
+    "whole chats and the prompt": {
+        "prompt": "2 + 2?",
+        "chosen": [ASKED, GOOD],
+        "rejected": [ASKED, BAD],
+    },
+    "a text and a turn each": {"prompt": "2 + 2?", "chosen": [GOOD], "rejected": [BAD]},
+    "other names": {"chosen_messages": [ASKED, GOOD], "rejected_messages": [ASKED, BAD]},
+    "an instruction": {"instruction": "2 + 2?", "chosen": "4", "rejected": "5"},
+    "ShareGPT": SHAREGPT,
+    "messages": {"messages": [ASKED], "chosen": GOOD, "rejected": BAD},
+}
+
+Read = Callable[..., tuple[Record, ...]]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    def reader(*rows: dict[str, Any], kinds: Any = PAIRS) -> tuple[Record, ...]:
+        file = tmp_path / "rows.jsonl"
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return read_dataset([file], kinds=kinds).records
+
+    return reader
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_is_a_pair_of_chats_with_one_prompt(form: str, read: Read) -> None:
+    (record,) = read(FORMS[form])
+    better, worse = map(as_chat, record.sides)
+    assert record.kind == "pair"
+    assert [turn.content for turn in better] == ["2 + 2?", "4"]
+    assert [turn.content for turn in worse] == ["2 + 2?", "5"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_only_the_answers_are_learned(form: str, read: Read) -> None:
+    tokenizer = load_tokenizer(resolve("zen-pico").folder)
+    (unit,) = encode_records(read(FORMS[form]), tokenizer, EncodeOptions(256)).units
+    learned = [tokenizer.decode(side.ids[side.mask].tolist()) for side in unit.rows]
+    assert ["4" in learned[0], "5" in learned[1]] == [True, True]
+    assert not any("2 + 2" in text for text in learned)
+
+
+def test_an_earlier_answer_in_the_prompt_is_not_learned(read: Read) -> None:
+    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello!"}, ASKED]
+    (record,) = read({"prompt": turns, "chosen": [GOOD], "rejected": [BAD]})
+    learned = [turn.content for turn in record.sides[0].messages if turn.learned]
+    assert learned == ["4"]
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"prompt": "a", "chosen": "b"}, "expected 'chosen' and 'rejected', got no 'rejected'"),
+        ({"prompt": "a", "chosen": "b", "rejected": "b"}, "are the same"),
+        ({"chosen": "b", "rejected": "c"}, "no prompt"),
+        ({"prompt": "a", "chosen": "b", "rejected": [BAD]}, "two of one kind, got text and a list"),
+        ({"chosen": [ASKED, GOOD], "rejected": [BAD]}, "no prompt"),
+        ({"prompt": "x", "chosen": [ASKED, GOOD], "rejected": [ASKED, BAD]}, "got 'x'"),
+        ({"prompt": "a", "messages": [ASKED], "chosen": "b", "rejected": "c"}, "two prompts"),
+        (
+            {"prompt": "a", "chosen": "b", "rejected": "c", "chosen_messages": [GOOD]},
+            "two pairs of answers",
+        ),
+        ({"chosen": [ASKED, GOOD], "rejected": [ASKED]}, "'rejected'"),
+        ({"prompt": "a", "chosen": 1, "rejected": 2}, "expected text or turns, got a number"),
+    ],
+)
+def test_a_row_that_is_no_pair_is_refused_by_name(row: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InputError) as refused:
+        parse_pair(row, "f:1")
+    assert reason in refused.value.message
+
+
+def test_a_row_to_learn_is_no_pair(read: Read) -> None:
+    with pytest.raises(InputError, match="expected two answers to compare, 'chosen' and"):
+        read({"prompt": "a", "completion": "b"})
+
+
+def test_a_pair_is_not_learned_as_an_instruction(read: Read) -> None:
+    row = {"instruction": "a", "output": "b", "chosen": "b", "rejected": "c"}
+    assert read(row)[0].kind == "pair"
+    with pytest.raises(InputError, match="need a preference method"):
+        read(row, kinds=frozenset({"chat", "completion", "text"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"), [("instruction-data-with-preference.json", 1100), ("v1_dpo_demo.jsonl", 10)]
+)
+def test_every_row_of_real_preference_files_is_a_pair(
+    shared: Callable[[str], Path], name: str, rows: int
+) -> None:
+    data = read_dataset([shared(f"data/preference/{name}")], kinds=PAIRS)
+    assert len(data.records) + len(data.problems) == rows
+    assert {record.kind for record in data.records} == {"pair"}
+    assert all("the same" in problem.reason for problem in data.problems)

@@ -1,0 +1,68 @@
+"""Rows that belong together stay together, whatever batches are cut and sorted by."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoo.gym.data import Example, Unit, alone, rows_of
+from zoo.gym.data.batches import collate, micro_batches
+
+
+def row(tokens: int, name: int = 0, **extras: Any) -> Example:
+    """A row whose ids are all its name."""
+    mask = np.arange(tokens) > 0
+    return Example(np.full(tokens, name), mask, f"row:{name}", truncated=False, extras=extras)
+
+
+def units_of(shape: list[list[int]]) -> list[Unit]:
+    """Units with rows of these lengths; rows are named by their place, from 1."""
+    names = iter(range(1, 1000))
+    return [Unit(tuple(row(tokens, next(names)) for tokens in rows)) for rows in shape]
+
+
+SHAPES = st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=4), min_size=1, max_size=12)
+
+
+@given(SHAPES, st.none() | st.integers(1, 200), st.none() | st.integers(1, 5))
+def test_a_unit_is_never_cut_and_its_rows_keep_their_order(
+    shape: list[list[int]], max_batch_tokens: int | None, max_units: int | None
+) -> None:
+    units = units_of(shape)
+    parts = micro_batches(units, max_batch_tokens=max_batch_tokens, max_units=max_units)
+    batches = [collate(part) for part in parts]
+    found = [[int(ids[0]) for ids in batch.ids_BT] for batch in batches]
+    for unit in units:
+        names = [int(example.ids[0]) for example in unit.rows]
+        (batch,) = [names_there for names_there in found if names[0] in names_there]
+        start = batch.index(names[0])
+        assert batch[start : start + len(names)] == names
+    assert sorted(name for batch in found for name in batch) == list(
+        range(1, len(rows_of(units)) + 1)
+    )
+
+
+@given(SHAPES, st.integers(1, 200), st.integers(1, 5))
+def test_batches_keep_their_limits_but_for_one_wide_unit(
+    shape: list[list[int]], max_batch_tokens: int, max_units: int
+) -> None:
+    for part in micro_batches(
+        units_of(shape), max_batch_tokens=max_batch_tokens, max_units=max_units
+    ):
+        assert len(part) <= max_units
+        assert len(part) == 1 or collate(part).ids_BT.size <= max_batch_tokens
+
+
+def test_extras_are_padded_by_token_and_stacked_by_row() -> None:
+    short = row(2, ref=np.array([0.0, -1.0], np.float32), advantage=np.float32(2))
+    long = row(3, ref=np.array([0.0, -2.0, -3.0], np.float32), advantage=np.float32(-2))
+    batch = collate([Unit((short, long))])
+    assert batch.extras["ref"].tolist() == [[0, -1, 0], [0, -2, -3]]
+    assert batch.extras["advantage"].tolist() == [2, -2]
+
+
+def test_extras_that_only_some_rows_have_are_refused() -> None:
+    with pytest.raises(ValueError, match="got 'ref' in some only"):
+        collate(alone([row(2, ref=np.zeros(2)), row(2)]))
