@@ -16,10 +16,10 @@ from tests.house.matrix import ROOT, uv_program
 
 SYSTEMS = ("x86_64-manylinux_2_35", "aarch64-apple-darwin", "x86_64-pc-windows-msvc")
 PYTHONS = ("3.11", "3.12", "3.13")
-PLAIN_PYTHON = ("rouge-score", "sqlitedict", "word2number", "hqq")
+PLAIN_PYTHON: tuple[str, ...] = ()
 """Sources on the index that became `py3-none-any` wheels where no compiler was in the path."""
 
-COMPILED = {"llamacpp", "environments"}
+COMPILED: set[str] = set()
 """Extras that may need a compiler."""
 
 LEAST_MACOS = "14.0"

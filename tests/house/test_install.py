@@ -1,6 +1,8 @@
 """What is promised of installing, as far as it can be read without installing."""
 
+import ast
 import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,7 @@ def whole(extra: str) -> set[str]:
 
 
 def test_all_brings_every_extra_that_installs_from_wheels() -> None:
-    alone = COMPILED | {"hqq", "cuda", "all"}
+    alone = COMPILED | {"all"}
     assert whole("all") == set().union(*(whole(extra) for extra in extras() if extra not in alone))
 
 
@@ -63,3 +65,34 @@ def test_the_ci_matrix_says_what_was_not_run() -> None:
 
 def test_what_may_be_built_from_source_is_locked() -> None:
     assert set(PLAIN_PYTHON) <= set(LOCKED)
+
+
+NAMED_OTHERWISE = {"pyyaml": "yaml"}
+WITH_ANOTHER = {
+    "plotext": "textual-plotext draws with it, and needs it below 6",
+    "tokenizers": "transformers brings it",
+    "pydantic_core": "pydantic brings it",
+    "packaging": "transformers brings it",
+    "rich": "textual brings it",
+}
+"""Declared for another's sake, or imported as part of what is declared."""
+
+
+def test_what_is_declared_is_imported_and_the_other_way_round() -> None:
+    lines = [*PROJECT["dependencies"], *(line for name in OPTIONAL for line in OPTIONAL[name])]
+    names = {re.split(r"[<>=;\[ ]", line)[0] for line in lines if not line.startswith("zoo-gym")}
+    declared = {NAMED_OTHERWISE.get(name, name.replace("-", "_")) for name in names}
+    assert declared ^ third_party() == set(WITH_ANOTHER)
+
+
+def third_party() -> set[str]:
+    """Returns the top-level modules of others that our packages import anywhere."""
+    found: set[str] = set()
+    for folder in ("app", "backends", "models", "core-rs/python"):
+        for file in (ROOT / folder / "zoo").rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Import):
+                    found |= {name.name.partition(".")[0] for name in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                    found.add(node.module.partition(".")[0])
+    return found - set(sys.stdlib_module_names) - {"zoo"}

@@ -52,6 +52,8 @@ def test_an_extra_lacks_what_its_inner_extra_lacks(monkeypatch: pytest.MonkeyPat
 def test_a_version_that_is_too_old_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ["pytest>=9999 ; extra == 'serve'", "hypothesis ; extra == 'web'"]
     monkeypatch.setattr("zoo.gym.doctor.extras.requires", lambda _: lines)
+    for name in ("serve", "web"):
+        monkeypatch.setitem(PURPOSES, name, "an extra")
     assert [(found.what, found.packages) for found in missing_extras()] == [("serve", ("pytest",))]
 
 

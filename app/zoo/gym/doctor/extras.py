@@ -11,19 +11,8 @@ if TYPE_CHECKING:
 
 DISTRIBUTION = "zoo-gym"
 
-PURPOSES = {
-    "mlx": "Apple's array library: GPU on a Mac, CPU on Linux",
-    "qlora": "4-bit base weights",
-    "cuda": "4-bit base weights and faster kernels on NVIDIA GPUs",
-    "serve": "a server with an OpenAI-compatible API",
-    "web": "the app in a browser",
-    "gguf": "export for llama.cpp",
-    "eval": "standard benchmarks",
-    "llamacpp": "runs GGUF files; needs a C++ compiler and half an hour to build",
-    "hqq": "another 4-bit format, for NVIDIA GPUs",
-    "environments": "reinforcement learning tasks; needs a C compiler",
-}
-"""What each extra adds; `all` is most of them together."""
+PURPOSES: dict[str, str] = {}
+"""What each extra adds, in words; an extra comes with the code that imports it."""
 
 CUDA_INDEX = "https://download.pytorch.org/whl/cu130"
 """The index of torch 2.13 with CUDA, for systems where PyPI has it without."""
