@@ -1,7 +1,7 @@
-//! Many contributions into one: distances, votes, means and trimmed means by column shards.
+//! Combines many contributions: distances, votes, means and trimmed means by column shards.
 //!
 //! A contribution is a row over the columns of a shard, either packed signs (bit 1 is plus, least
-//! significant first) with one scale, or plain floats. A caller hands over shards of any number of
+//! significant first) with one scale, or plain floats. A caller passes shards of any number of
 //! columns, one after the other: the distances of [`hamming`] add up over shards, everything else is
 //! computed for each column by itself. So neither the cut into shards, nor the number of threads, nor
 //! the instruction set, nor the order of the contributors changes a byte.
@@ -29,7 +29,7 @@ pub struct Packed<'a> {
 }
 
 impl<'a> Packed<'a> {
-    /// Rows of `ceil(cols / 8)` bytes each; what fills up a last byte is not looked at.
+    /// Rows of `ceil(cols / 8)` bytes each; padding bits in the last byte are ignored.
     ///
     /// # Errors
     /// [`Refusal::Nothing`] without any row or column, [`Refusal::Length`] for a row of another length.
@@ -38,13 +38,13 @@ impl<'a> Packed<'a> {
         Ok(Self { rows, cols })
     }
 
-    /// How many contributors there are.
+    /// The number of contributors.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows.len()
     }
 
-    /// How many columns there are.
+    /// The number of columns.
     #[must_use]
     pub fn cols(&self) -> usize {
         self.cols

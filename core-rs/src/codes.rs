@@ -1,7 +1,7 @@
 //! Two-bit codes in groups along a row, each group with a float16 scale and a zero point.
 //!
 //! A row is cut into groups, the last one shorter. All arithmetic is float32, rounded to nearest with
-//! ties to even; `rint` rounds to a whole number in the same way. For each group:
+//! ties to even; `rint` rounds to an integer in the same way. For each group:
 //!
 //! 1. `low = min(0, values)`, `high = max(0, values)`, `range = high - low`.
 //! 2. `scale` = `range / 3` rounded to float16, and one float16 further up if `3 * scale < range`: so
@@ -14,8 +14,8 @@
 //! `(code - zero / 64) * scale`, which float32 holds exactly, and is at most half a step off (and a
 //! rounding error of float32).
 //!
-//! Codes lie four to a byte, the lowest two bits first; each row starts a new byte, and what fills up
-//! its last byte is 0. `codes` has `ceil(cols / 4)` bytes for each row, `scales` and `zeros` have
+//! Codes lie four to a byte, the lowest two bits first; each row starts a new byte, and the padding bits
+//! of its last byte are 0. `codes` has `ceil(cols / 4)` bytes for each row, `scales` and `zeros` have
 //! `ceil(cols / group)` entries for each row.
 
 pub mod groups;
@@ -71,7 +71,7 @@ pub fn row_bytes(cols: usize) -> usize {
 /// Packs a matrix into two-bit codes.
 ///
 /// # Errors
-/// [`CoreError::Empty`] without any value or with groups of no value, [`CoreError::Length`] for
+/// [`CoreError::Empty`] without values or with empty groups, [`CoreError::Length`] for
 /// buffers that do not fit, [`CoreError::NotFinite`] at the first NaN or infinity in row order,
 /// [`CoreError::StepOverflow`] for a group that float16 cannot scale. What `out` holds then is not
 /// specified.
@@ -132,7 +132,7 @@ fn pack_row(row: usize, values: &[f32], group: usize, out: CodesMut<'_>) -> Resu
 }
 
 /// The definition of a group's scale and zero point; the error is a step beyond float16.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a whole number from 0 to 192
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // an integer from 0 to 192
 fn choose_grid(values: &[f32]) -> Result<(f16, u8), f32> {
     let low = values.iter().copied().fold(0.0, f32::min);
     let high = values.iter().copied().fold(0.0, f32::max);
@@ -153,7 +153,7 @@ fn choose_grid(values: &[f32]) -> Result<(f16, u8), f32> {
 }
 
 /// The definition of a value's code.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a whole number from 0 to 3
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // an integer from 0 to 3
 fn encode(value: f32, scale: f16, zero: u8) -> u8 {
     if scale == f16::ZERO {
         return 0;
@@ -165,7 +165,7 @@ fn encode(value: f32, scale: f16, zero: u8) -> u8 {
 /// Reads a matrix back from two-bit codes.
 ///
 /// # Errors
-/// [`CoreError::Empty`] with groups of no value, [`CoreError::Length`] for buffers that do not fit,
+/// [`CoreError::Empty`] with empty groups, [`CoreError::Length`] for buffers that do not fit,
 /// [`CoreError::NotFinite`] for a scale that is NaN or infinite.
 pub fn unpack_codes2(
     packed: Codes<'_>,

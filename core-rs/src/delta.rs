@@ -1,7 +1,7 @@
 //! A strict reader of delta files, version 1.
 //!
 //! A delta is a safetensors file whose metadata say which terms change which tensor of the base. Checked
-//! here: the container (see [`crate::safetensors`]), where the digest stands and that it is the file's,
+//! here: the container (see [`crate::safetensors`]), where the digest is and that it is the file's,
 //! format and version, every field of the header, the parts that each term calls for with their types and
 //! shapes and no others, that floats are finite, and that no code is one which nothing writes.
 //! `docs/reference/delta-format.md` specifies it all.
@@ -26,7 +26,7 @@ pub use header::{DeltaHeader, DeltaTensor};
 pub use parts::Part;
 pub use terms::{FactorCodec, Scale, Term};
 
-/// What a file says it is.
+/// The format of the file.
 pub const FORMAT: &str = "zoo-gym-delta";
 
 /// The version that is read.
@@ -35,13 +35,13 @@ pub const VERSION: &str = "1";
 /// How every delta file begins, behind the length of its header; the digest follows.
 const OPENING: &[u8] = b"{\"__metadata__\":{\"digest\":\"";
 
-/// Where the digest stands.
+/// Where the digest is.
 const DIGEST_AT: u64 = 8 + OPENING.len() as u64;
 
 /// Its characters.
 const DIGEST_BYTES: u64 = 64;
 
-/// A delta file that was found right.
+/// A valid delta file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delta {
     /// Its digest, 64 hexadecimal digits.

@@ -17,7 +17,7 @@ const PIECE_BYTES: u64 = 4 << 20;
 /// `0`: so a file can carry its own digest there. Written as 64 hexadecimal digits.
 ///
 /// # Errors
-/// [`CoreError::Range`] for bytes that the file does not have, and what [`OpenFile`] refuses.
+/// [`CoreError::Range`] for bytes that the file does not have, and the errors of [`OpenFile`].
 pub fn file_digest(file: &OpenFile, zero_at: u64, zero_len: u64) -> Result<String, CoreError> {
     let length = file.length()?;
     let stop = u128::from(zero_at) + u128::from(zero_len);

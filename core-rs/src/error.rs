@@ -1,16 +1,16 @@
-//! What can go wrong in the core, as sentences: what is wrong, expected X, got Y.
+//! The errors of the core, as messages: what is wrong, expected X, got Y.
 //!
-//! Each reader, and the aggregators, have an error of their own with all that they can find; here it is
-//! a [`Reason`], so that nothing in this file knows them.
+//! Each reader, and the aggregators, have their own error type; here it is a [`Reason`], so that this
+//! file does not depend on them.
 
 use std::{any::Any, error::Error, io, path::PathBuf};
 
 /// Characters of a name that a message quotes; a name can be as long as a header.
 pub(crate) const QUOTED_CHARS: usize = 120;
 
-/// What is wrong with an input.
+/// An error of an input.
 pub trait Reason: Error + Any + Send + Sync {
-    /// What the user can do about it, where that is known.
+    /// What the user can do about it, if known.
     fn hint(&self) -> Option<&'static str> {
         None
     }
@@ -19,7 +19,7 @@ pub trait Reason: Error + Any + Send + Sync {
 /// An input that the core refuses.
 #[derive(Debug, thiserror::Error)]
 pub enum CoreError {
-    /// A buffer holds another number of values than the operation needs.
+    /// A buffer has the wrong number of values.
     #[error("{what} has the wrong length: expected {expected} values, got {got}")]
     Length {
         /// The buffer's name.
@@ -30,7 +30,7 @@ pub enum CoreError {
         got: usize,
     },
 
-    /// A matrix without any value, for which no scale exists.
+    /// A matrix without values, which has no scale.
     #[error("{what} is empty: expected at least one value, got none")]
     Empty {
         /// The matrix's name.
@@ -52,9 +52,9 @@ pub enum CoreError {
         value: f32,
     },
 
-    /// Finite differences whose absolute values add up to more than float32 holds.
+    /// Finite differences whose absolute values add up to more than float32 can represent.
     #[error(
-        "differences in {what} {index} are too large: expected their sum within float32, got an infinity"
+        "differences in {what} {index} are too large: expected a sum within the range of float32, got infinity"
     )]
     SumOverflow {
         /// `row`, `column` or `matrix`.
@@ -63,16 +63,16 @@ pub enum CoreError {
         index: usize,
     },
 
-    /// A group of signs that does not begin with a byte.
-    #[error("group is unfit: expected a multiple of 8, at least 8, got {group}")]
+    /// A group of signs that does not start at a byte.
+    #[error("wrong group: expected a multiple of 8, at least 8, got {group}")]
     Group {
         /// Values that share a scale.
         group: usize,
     },
 
-    /// Finite values whose absolute values add up to more than float32 holds.
+    /// Finite values whose absolute values add up to more than float32 can represent.
     #[error(
-        "{what} is too large in row {row}: expected a sum of absolute values within float32, got more"
+        "{what} is too large in row {row}: expected a sum of absolute values within the range of float32"
     )]
     TooLarge {
         /// The matrix's name.
@@ -81,9 +81,9 @@ pub enum CoreError {
         row: usize,
     },
 
-    /// A group whose step between two codes is no float16.
+    /// A group whose step between two codes exceeds float16.
     #[error(
-        "values in row {row}, columns {start} to {last} spread too far: expected a step of at most 65504 between two codes (float16), got {step}"
+        "values in row {row}, columns {start} to {last} have too large a range: expected a step of at most 65504 between two codes (float16), got {step}"
     )]
     StepOverflow {
         /// Row, from 0.
@@ -96,7 +96,7 @@ pub enum CoreError {
         step: f32,
     },
 
-    /// A group whose scale is no float16.
+    /// A group whose scale exceeds float16.
     #[error(
         "values in row {row}, columns {start} to {last} are too large: expected a scale of at most 65504 (float16), got more"
     )]
@@ -109,9 +109,9 @@ pub enum CoreError {
         last: usize,
     },
 
-    /// A byte that stands for no five digits in base 3.
+    /// A byte that is not five digits in base 3.
     #[error(
-        "codes are no ternary digits: expected bytes of at most 242, got {got} in row {row}, byte {byte}"
+        "codes are not ternary digits: expected bytes of at most 242, got {got} in row {row}, byte {byte}"
     )]
     Digits {
         /// Row, from 0.
@@ -122,23 +122,23 @@ pub enum CoreError {
         got: u8,
     },
 
-    /// A file that is not what it should be.
+    /// A file with invalid content.
     #[error("{}: {reason}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, as its reader has it.
+        /// What is wrong with it, according to its reader.
         reason: Box<dyn Reason>,
     },
 
     /// A file that became shorter after it was opened.
-    #[error("{}: cut short while it was read: expected it to stay as it was opened, got its end", path.display())]
+    #[error("{}: truncated while it was read: expected its size to stay the same", path.display())]
     CutShort {
         /// The file.
         path: PathBuf,
     },
 
-    /// A path that names no regular file.
+    /// A path that is not a regular file.
     #[error("{}: not a regular file: expected a file with tensors, got {kind}", path.display())]
     NotAFile {
         /// The path.
@@ -147,8 +147,8 @@ pub enum CoreError {
         kind: &'static str,
     },
 
-    /// A range of bytes that the file does not have.
-    #[error("{}: no bytes {start} to {stop}: expected a range within the file's {length} bytes", path.display())]
+    /// A range outside the file.
+    #[error("{}: wrong range {start} to {stop}: expected one within the file's {length} bytes", path.display())]
     Range {
         /// The file.
         path: PathBuf,
@@ -160,14 +160,12 @@ pub enum CoreError {
         length: u64,
     },
 
-    /// An identity over no tensor at all.
+    /// An identity over no tensors.
     #[error("no tensor names: expected at least one, got none")]
     NoNames,
 
-    /// A tensor of an identity that comes too late.
-    #[error(
-        "tensor {name} is out of order: expected a name that comes after {last}, got one before it or the same"
-    )]
+    /// A tensor added out of order.
+    #[error("tensor {name} is out of order: expected a name after {last}")]
     NameOrder {
         /// The tensor, quoted.
         name: String,
@@ -175,10 +173,8 @@ pub enum CoreError {
         last: String,
     },
 
-    /// A tensor that none of the files holds.
-    #[error(
-        "tensor {name} is missing: expected it in one of {files} files, got none that holds it"
-    )]
+    /// A tensor that is in none of the files.
+    #[error("tensor {name} is missing: expected it in one of {files} files")]
     MissingTensor {
         /// The tensor, quoted.
         name: String,
@@ -186,8 +182,8 @@ pub enum CoreError {
         files: usize,
     },
 
-    /// A tensor that two files hold.
-    #[error("tensor {name} is there twice: expected one file, got {} and {}", first.display(), second.display())]
+    /// A tensor that is in two files.
+    #[error("tensor {name} is duplicated: expected it in one file, got {} and {}", first.display(), second.display())]
     TensorTwice {
         /// The tensor, quoted.
         name: String,
@@ -201,41 +197,41 @@ pub enum CoreError {
     #[error("{0}")]
     Aggregate(Box<dyn Reason>),
 
-    /// Memory that somebody wrote to while it was read.
-    #[error("{what} changed while they were read: expected the same values to the end, got others")]
+    /// Memory that was modified while it was read.
+    #[error("{what} changed while they were read: expected unchanged values")]
     Changed {
         /// What was read.
         what: &'static str,
     },
 
-    /// Memory that the system does not give.
+    /// Memory that the system cannot allocate.
     #[error("out of memory: expected {bytes} more bytes, got none")]
     Memory {
-        /// How much was asked for.
+        /// The requested bytes.
         bytes: usize,
     },
 
-    /// Work that was to stop (see [`crate::threads::until`]); what it was to write is half done.
+    /// Work that was cancelled (see [`crate::threads::until`]); its output is incomplete.
     #[error("stopped: expected time to finish, got a request to stop")]
     Stopped,
 
-    /// Whatever the file system answers.
+    /// An error of the file system.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// The file system's answer.
+        /// The error.
         source: io::Error,
     },
 }
 
 impl CoreError {
-    /// What the user can do about it, where that is known.
+    /// What the user can do about it, if known.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::File { reason, .. } | Self::Aggregate(reason) => reason.hint(),
-            Self::CutShort { .. } => Some("fetch or copy the file again"),
+            Self::CutShort { .. } => Some("download or copy the file again"),
             _ => None,
         }
     }
@@ -252,7 +248,7 @@ impl CoreError {
         }
     }
 
-    /// That a file is not what it should be.
+    /// Returns the error for a file with invalid content.
     pub(crate) fn file<R: Reason>(path: &std::path::Path) -> impl Fn(R) -> Self {
         let path = path.to_owned();
         move |reason| Self::File {
@@ -272,7 +268,7 @@ impl CoreError {
     }
 }
 
-/// A name between quotes, harmless on a terminal and not too long.
+/// A quoted name, escaped and shortened for a message.
 pub(crate) fn quote(name: &str) -> String {
     let shown: String = name.chars().take(QUOTED_CHARS).collect();
     let cut = if shown.len() < name.len() { "..." } else { "" };

@@ -1,7 +1,7 @@
-//! Files that stay the same from the first look to the last: opened once, read at places.
+//! Files that are opened once and read at offsets, so that they stay the same.
 //!
-//! Nothing is mapped: a mapped file that somebody cuts short ends the process, one that is read is then
-//! an error.
+//! Nothing is mapped: truncating a mapped file crashes the process, while truncating a file that is
+//! read is an error.
 
 use std::{
     fs::{self, File},
@@ -22,10 +22,10 @@ impl OpenFile {
     /// Opens a file.
     ///
     /// # Errors
-    /// [`CoreError::NotAFile`] for a folder or a device, [`CoreError::Io`] for what the file system
-    /// answers.
+    /// [`CoreError::NotAFile`] for a folder or a device, [`CoreError::Io`] for errors of the file
+    /// system.
     pub fn open(path: &Path) -> Result<Self, CoreError> {
-        // Asked before opening: opening a pipe would wait for its other end.
+        // Checked before opening: opening a pipe would wait for its other end.
         let kind = fs::metadata(path).map_err(CoreError::io(path))?;
         if !kind.is_file() {
             let kind = if kind.is_dir() {
@@ -41,31 +41,31 @@ impl OpenFile {
         Ok(Self { path, file })
     }
 
-    /// Where it was when it was opened.
+    /// Its path when it was opened.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many bytes it has now.
+    /// Its current size in bytes.
     ///
     /// # Errors
-    /// [`CoreError::Io`] for what the file system answers.
+    /// [`CoreError::Io`] for errors of the file system.
     pub fn length(&self) -> Result<u64, CoreError> {
         let found = self.file.metadata().map_err(CoreError::io(&self.path))?;
         Ok(found.len())
     }
 
-    /// Fills `room` with what begins at a place.
+    /// Fills `room` with the bytes from an offset.
     ///
     /// # Errors
-    /// [`CoreError::CutShort`] where the file ends before, [`CoreError::Io`] for what the file system
-    /// answers.
+    /// [`CoreError::CutShort`] where the file ends before, [`CoreError::Io`] for errors of the file
+    /// system.
     pub fn read_at(&self, room: &mut [u8], at: u64) -> Result<(), CoreError> {
         fill(&self.file, room, at).map_err(CoreError::io(&self.path))
     }
 
-    /// A range that the file was found to have, with exactly the memory that it needs.
+    /// A range inside the file, allocated with exactly its size.
     ///
     /// # Errors
     /// As [`OpenFile::read_at`].
@@ -80,7 +80,7 @@ impl OpenFile {
         Ok(bytes)
     }
 
-    /// The file itself, for who reads it in order and alone.
+    /// The file itself, for a single sequential reader.
     pub(crate) fn stream(&self) -> &File {
         &self.file
     }

@@ -39,7 +39,7 @@ const USUAL_ALIGNMENT: u64 = 32;
 const PAIR_BYTES: u64 = 8 + 1 + 4 + 1;
 const TENSOR_BYTES: u64 = 8 + 1 + 4 + 4 + 8;
 
-/// What a file says of itself.
+/// The header of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GgufHeader {
     /// The format's version, 2 or 3.
@@ -55,7 +55,7 @@ pub struct GgufHeader {
 /// Reads and checks the header of a file.
 ///
 /// # Errors
-/// [`GgufError`] for a file that is not well-formed, and what [`OpenFile`] refuses.
+/// [`GgufError`] for a malformed file, and the errors of [`OpenFile`].
 pub fn read_header(file: &OpenFile) -> Result<GgufHeader, CoreError> {
     let source = Source::new(BufReader::new(file.stream()), file.length()?);
     read(source).map_err(|stop| match stop {

@@ -1,4 +1,4 @@
-//! The identity of a base model: one hash over the tensors that a delta touches.
+//! The identity of a base model: one hash over the tensors that a delta changes.
 //!
 //! BLAKE3 over, for each named tensor in the order of the names' UTF-8 bytes:
 //!
@@ -7,13 +7,13 @@
 //! | length of the name | u64, little endian |
 //! | name | UTF-8 |
 //! | length of the dtype | u64, little endian |
-//! | dtype, as the file has it | ASCII, for example `BF16` |
+//! | dtype, as in the file | ASCII, for example `BF16` |
 //! | number of dimensions | u64, little endian |
 //! | each dimension | u64, little endian |
 //! | length of the values | u64, little endian |
-//! | values | as they lie in the file |
+//! | values | as in the file |
 //!
-//! How the tensors are spread over files, the files' names, their metadata and any other tensor in
+//! How the tensors are split into files, the files' names, their metadata and any other tensor in
 //! them make no difference.
 
 use std::{
@@ -101,7 +101,7 @@ fn update(hasher: &mut blake3::Hasher, place: &Place<'_>) -> Result<(), CoreErro
     digest::update(hasher, place.file, *start..*stop, &(0..0))
 }
 
-/// Adds what stands before a tensor's values.
+/// Adds the fields before a tensor's values.
 fn frame(hasher: &mut blake3::Hasher, name: &str, dtype: &str, shape: &[u64], bytes: u64) {
     for text in [name, dtype] {
         hasher.update(&(text.len() as u64).to_le_bytes());
@@ -114,7 +114,7 @@ fn frame(hasher: &mut blake3::Hasher, name: &str, dtype: &str, shape: &[u64], by
     hasher.update(&bytes.to_le_bytes());
 }
 
-/// The same hash, over tensors that come one by one while they are at hand for something else.
+/// The same hash, computed incrementally over tensors that are read for another purpose.
 #[derive(Debug, Default)]
 pub struct IdentityHasher {
     hasher: blake3::Hasher,
@@ -122,7 +122,7 @@ pub struct IdentityHasher {
 }
 
 impl IdentityHasher {
-    /// Adds a tensor: its name, its dtype as the file has it, its dimensions, its bytes.
+    /// Adds a tensor: its name, its dtype as in the file, its dimensions, its bytes.
     ///
     /// # Errors
     /// [`CoreError::NameOrder`] unless the name comes after all the names before.
@@ -145,10 +145,10 @@ impl IdentityHasher {
         Ok(())
     }
 
-    /// The identity of what was added so far, as 64 hexadecimal digits.
+    /// The identity of the tensors added so far, as 64 hexadecimal digits.
     ///
     /// # Errors
-    /// [`CoreError::NoNames`] if that is nothing.
+    /// [`CoreError::NoNames`] if there are none.
     pub fn finish(&self) -> Result<String, CoreError> {
         if self.last.is_none() {
             return Err(CoreError::NoNames);

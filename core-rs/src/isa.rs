@@ -1,16 +1,16 @@
-//! The instruction sets that kernels are written for, and which of them this machine has.
+//! The instruction sets of the kernels, and which of them this machine supports.
 //!
-//! A kernel is a folder: `scalar.rs` says what it computes, and beside it lies one file for each
-//! instruction set, which must give the same bytes; where a compiler's own vectors serve as well,
-//! [`compiled!`] writes that file from the definition. [`dispatch!`] calls the one that an [`Isa`] names.
+//! A kernel is a folder: `scalar.rs` defines what it computes, next to one file for each instruction set,
+//! which must give the same bytes; where the compiler's auto-vectorisation is good enough,
+//! [`compiled!`] generates that module from the definition. [`dispatch!`] calls the one of an [`Isa`].
 
 use std::fmt;
 
-/// Shows that the processor was asked. Only this file can make one.
+/// Proof that the processor was checked. Only this file can create one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof(());
 
-/// An instruction set that this machine has.
+/// An instruction set that this machine supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isa {
     /// Plain Rust: the definition.
@@ -31,7 +31,7 @@ impl Isa {
     /// The names of all instruction sets that a kernel may be written for, the widest first.
     pub const NAMES: [&str; 4] = ["avx512", "avx2", "neon", "scalar"];
 
-    /// What this machine has, the fastest first and [`Isa::Scalar`] last.
+    /// Those of this machine, the fastest first and [`Isa::Scalar`] last.
     #[must_use]
     pub fn available() -> Vec<Self> {
         let mut found = Vec::new();
@@ -56,7 +56,7 @@ impl Isa {
         Self::available()[0]
     }
 
-    /// The one of this name, where this machine has it.
+    /// The one with this name, if this machine supports it.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::available().into_iter().find(|isa| isa.name() == name)

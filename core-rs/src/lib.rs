@@ -1,10 +1,10 @@
 //! Packed bits, deltas and strict file readers.
 //!
-//! Slices in, slices out; only `python` knows Python. Each kernel has one scalar definition that
-//! handles one block, and the functions around it hand out blocks to the threads of the rayon pool that
-//! the caller is in, if any (see [`threads`]): the bytes of a result depend neither on the number of
-//! threads nor on how the work is cut. Without the feature `kernels`
-//! only the readers of files are built.
+//! Functions take slices and write into slices; only `python` depends on Python. Each kernel has one
+//! scalar definition that handles one block, and the functions around it distribute blocks over the
+//! threads of the caller's rayon pool, if any (see [`threads`]): the bytes of a result depend neither
+//! on the number of threads nor on how the work is divided. Without the feature `kernels` only the file
+//! readers are built.
 
 #[cfg(feature = "kernels")]
 pub mod aggregate;

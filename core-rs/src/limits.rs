@@ -1,4 +1,4 @@
-//! What the machine's memory allows: work that does next to nothing with each byte.
+//! The memory bandwidth of the machine: minimal work on each byte.
 //!
 //! A kernel that reads two streams cannot be faster than *read*, and one that changes its data in
 //! place not faster than *in place*. Each folder's file has them for one instruction set.

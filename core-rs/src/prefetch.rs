@@ -1,17 +1,17 @@
-//! Asking for memory before its turn, where the processor can be asked.
+//! Prefetching of memory, on processors that support it.
 #![allow(unsafe_code)]
 #![allow(clippy::inline_always)] // a hint is one instruction
 
 const CACHE_LINE: usize = 64;
 
-/// Asks for values that will be needed soon.
+/// Prefetches values that will be needed soon.
 #[inline(always)]
 pub(crate) fn now<T>(values: &[T]) {
     behind(values, 0);
 }
 
-/// Asks for as much as some values take, so many bytes behind their start: it will be needed soon, if
-/// it is there at all.
+/// Prefetches as many bytes as some values take, at an offset behind their start, which may be past
+/// the end of the data.
 #[inline(always)]
 pub(crate) fn behind<T>(values: &[T], bytes: usize) {
     let start = values.as_ptr().cast::<i8>().wrapping_add(bytes);

@@ -9,7 +9,7 @@
 //!   the width is no multiple of four, zeros follow). Within a block, four number `g` is added to lane
 //!   `g mod 8` in the order of `g`, each lane starting from 0; the lanes are added as
 //!   `((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7))` in float32, and the blocks in order in float64.
-//! - [`Method::Int8`]: within a block, `x` becomes whole numbers `q` of steps: the step is the larger
+//! - [`Method::Int8`]: within a block, `x` becomes integers `q` of steps: the step is the larger
 //!   of max |x| / 127 and max (|x0| + |x1| + |x2| + |x3|) / 253 over the block's fours, in float64;
 //!   `q = x * (1 / step)` rounded to nearest, ties to even. So a number fits 8 bits with its sign, and
 //!   a four's subsets of numbers 8 bits without. The signed sum of a block's numbers is an exact
@@ -68,7 +68,7 @@ impl Word {
 pub enum Method {
     /// In float32.
     Exact,
-    /// As whole numbers of 8 bits.
+    /// As integers of 8 bits.
     Int8,
 }
 
@@ -86,7 +86,7 @@ pub struct How {
 /// A matrix of signs, `cols` of them in a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Signs<'a> {
-    /// [`row_bytes`] bytes for each row; what fills up the last one is not looked at.
+    /// [`row_bytes`] bytes for each row; padding bits in the last one are ignored.
     pub bits: &'a [u8],
     /// One value for each row, or a single one.
     pub scales: &'a [f32],
@@ -146,7 +146,7 @@ impl Signs<'_> {
 /// # Errors
 /// [`CoreError::Empty`] for rows without a sign, [`CoreError::Length`] for buffers that do not fit,
 /// [`CoreError::NotFinite`] at the first NaN or infinity in `x` (its token as the row) or `scales`,
-/// [`CoreError::TooLarge`] for a token whose absolute inputs add up to more than float32 holds.
+/// [`CoreError::TooLarge`] for a token whose absolute inputs add up to more than float32 can represent.
 pub fn multiply(how: How, x: &[f32], signs: Signs<'_>, y: &mut [f32]) -> Result<(), CoreError> {
     let rows = signs.rows()?;
     let tokens = x.len() / signs.cols;
@@ -232,8 +232,8 @@ fn multiply_tile(
 
 /// Adds each block of the strip that starts at `row` to the sums of each token.
 ///
-/// While one strip is multiplied, the next comes from memory: half of it is asked for while bits are
-/// laid out, half while they meet the first token.
+/// While one strip is multiplied, the next comes from memory: half of it is prefetched while bits are
+/// laid out, half while they are multiplied by the first token.
 fn multiply_strip(
     how: How,
     tables: &[Tables],
@@ -305,7 +305,7 @@ fn add_lanes(lanes: &[f32; 8]) -> f32 {
     (pair(0) + pair(2)) + (pair(1) + pair(3))
 }
 
-/// Adds a block's whole numbers, times their step, to the rows' sums.
+/// Adds a block's integers, times their step, to the rows' sums.
 #[allow(clippy::inline_always)] // so that it has the instructions of the kernel that calls it
 #[inline(always)]
 fn settle(found: &[i32; STRIP], step: Step, sums: &mut [f64; STRIP]) {

@@ -1,7 +1,7 @@
-//! The Python face: borrow the buffers, release the GIL, call, map the error.
+//! Python bindings: borrow the buffers, release the GIL, call, map the error.
 //!
-//! Arrays cross without a copy. float16 and bfloat16 travel as unsigned 16-bit integers; matrices are
-//! row-major and given with the number of their columns. This room alone knows Python.
+//! Arrays are passed without a copy. float16 and bfloat16 are passed as unsigned 16-bit integers; matrices are
+//! row-major and given with the number of their columns. Only this module depends on Python.
 #![allow(unsafe_code)]
 #![allow(clippy::needless_pass_by_value)] // pyo3 hands arguments over by value
 

@@ -1,13 +1,13 @@
 //! A strict reader of safetensors headers.
 //!
 //! A file is eight bytes (the header's length, little endian), the header (JSON in UTF-8, padded with
-//! spaces) and the data. Everything is checked before it is believed: lengths with checked arithmetic,
-//! names once each, offsets that cover the data from its first byte to its last without a hole or an
-//! overlap, sizes that equal shape times type. A header is refused within twice its own bytes of memory
+//! spaces) and the data. Everything is checked before it is used: lengths with checked arithmetic,
+//! no duplicate names, offsets that cover the data from its first byte to its last without gaps or
+//! overlaps, sizes that equal shape times type. A header is refused within twice its own bytes of memory
 //! and in a time that grows with them. The tensors' own bytes are read by [`check_finite`] alone.
 //!
 //! Stricter than the format's own library: no tensor has other fields than `dtype`, `shape` and
-//! `data_offsets` or is there twice, names are short and plain, the header starts with its brace, and
+//! `data_offsets` or is duplicated, names are short and plain, the header starts with its brace, and
 //! there are limits to the number of tensors and to the metadata. A tensor without bytes lies where that
 //! library writes it. `__metadata__` may be null, as MLX writes it.
 
@@ -36,7 +36,7 @@ const OPENING_BYTES: u64 = 512;
 /// Reads and checks the header of a file.
 ///
 /// # Errors
-/// [`HeaderError`] for a file that is not well-formed, and what [`OpenFile`] refuses.
+/// [`HeaderError`] for a malformed file, and the errors of [`OpenFile`].
 pub fn read_header(file: &OpenFile) -> Result<Header, CoreError> {
     let file_bytes = file.length()?;
     let opening = file.range(0, OPENING_BYTES.min(file_bytes))?;

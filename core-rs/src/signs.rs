@@ -1,9 +1,9 @@
-//! The sign of a difference as one bit, and scales for what shares one.
+//! The sign of a difference as one bit, and scales for the values that share one.
 //!
 //! With `d = tuned - base` in float32 (subtracted after both were widened, which is exact):
 //!
 //! - **Bits.** 1 where d > 0, else 0: zeros of either sign count as minus. Along a row, least
-//!   significant bit first; each row starts a new byte, and the bits that fill up its last byte are 0.
+//!   significant bit first; each row starts a new byte, and the padding bits of its last byte are 0.
 //! - **Mask.** A second plane of the same form, where wanted: 1 where d is not zero.
 //! - **Scale.** The mean of |d|, over the nonzero ones where there is a mask (0 where there is none).
 //!   A row, or a group of it, is cut into blocks of [`BLOCK`](crate::weights::BLOCK) = 4096 values, the last one shorter.
@@ -48,7 +48,7 @@ pub use pack::pack_signs;
 /// Rows of a column's block.
 pub const COLUMN_BLOCK: usize = 128;
 
-/// What shares a scale.
+/// Which values share a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
     /// All values.
@@ -57,7 +57,7 @@ pub enum Axis {
     Row,
     /// A column.
     Column,
-    /// So many values along a row, a multiple of 8; a row's last group may be shorter.
+    /// A fixed number of values along a row, a multiple of 8; a row's last group may be shorter.
     Group(usize),
 }
 
@@ -102,7 +102,7 @@ pub struct Planes<'a> {
     pub mask: Option<&'a [u8]>,
 }
 
-/// Room for packed signs.
+/// Buffers for packed signs.
 #[derive(Debug)]
 pub struct PlanesMut<'a> {
     /// [`row_bytes`] bytes for each row.

@@ -1,9 +1,8 @@
-//! How work is handed out: to the threads of the rayon pool that the caller is in, or inline where it is
-//! in none.
+//! Distributes work over the threads of the caller's rayon pool, or runs it inline outside any pool.
 //!
-//! Never to rayon's global pool, which nobody could size or replace: its threads are gone in a forked
-//! child, where a call would wait for them for ever. Between two blocks of work it is asked whether to
-//! go on, see [`until`].
+//! Never uses rayon's global pool, which cannot be resized or replaced: its threads are gone in a forked
+//! child, where a call would wait for them forever. Cancellation is checked between two blocks of work,
+//! see [`until`].
 
 use std::{cell::RefCell, sync::Arc};
 
@@ -14,14 +13,14 @@ use rayon::iter::{
 
 use crate::error::CoreError;
 
-/// Says whether the work should stop; asked from any thread, often.
+/// Returns whether the work should stop; called often, from any thread.
 pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
 
 thread_local! {
     static STOP: RefCell<Option<Stop>> = const { RefCell::new(None) };
 }
 
-/// Does `work`, which ends with [`CoreError::Stopped`] soon after `stop` says so.
+/// Runs `work`, which ends with [`CoreError::Stopped`] soon after `stop` returns true.
 pub fn until<T>(stop: Stop, work: impl FnOnce() -> T) -> T {
     struct Before(Option<Stop>);
     impl Drop for Before {
@@ -33,7 +32,7 @@ pub fn until<T>(stop: Stop, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// What was to be asked when the work began: a thread that takes a part of it has no other way to know.
+/// The stop check of the running work, for threads that take a part of it.
 #[derive(Clone)]
 pub(crate) struct Watch(Option<Stop>);
 
@@ -108,7 +107,7 @@ where
     found.transpose()
 }
 
-/// Does `work` with every item and returns the first item's error, if any has one.
+/// Runs `work` on every item and returns the first item's error, if any has one.
 #[cfg(feature = "kernels")]
 pub(crate) fn try_each<I: IndexedParallelIterator>(
     items: I,
@@ -119,7 +118,7 @@ pub(crate) fn try_each<I: IndexedParallelIterator>(
     failed.map_or(Ok(()), Err)
 }
 
-/// Does `work` with every item.
+/// Runs `work` on every item.
 #[cfg(feature = "kernels")]
 pub(crate) fn for_each<I: IndexedParallelIterator>(
     items: I,

@@ -10,7 +10,7 @@ use crate::error::CoreError;
 /// (see [`crate::signs`]), so it is not a matter of tuning.
 pub const BLOCK: usize = 4096;
 
-/// Room for one block in float32.
+/// A buffer for one block in float32.
 pub(crate) type Scratch = [f32; BLOCK];
 
 /// A row-major matrix of weights, borrowed.
@@ -25,7 +25,7 @@ pub enum Weights<'a> {
 }
 
 impl Weights<'_> {
-    /// How many weights there are.
+    /// The number of weights.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -35,7 +35,7 @@ impl Weights<'_> {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -198,13 +198,13 @@ DELTA: dict[str, Hostile] = {
         header(tensors=[{"name": "w", "shape": [3], "terms": [LOW]}], form="lowrank"),
         "expected two dimensions, got 1",
     ),
-    "sparse beside another": term("expected a sparse term to stand alone", SPARSE, SIGN),
+    "sparse beside another": term("expected a sparse term to be the only one", SPARSE, SIGN),
     "sparse index unknown": term("sparse index: expected one of", SPARSE | {"index": "U32"}),
     "part missing": of(
         header(), "part 'w.scale': expected F32 [2] by its term", {"w.sign": ("U8", [2, 1])}
     ),
     "part too many": of(
-        header(), "part 'x': expected a term that calls for it", {**SIGNS, "x": ("U8", [1])}
+        header(), "part 'x': expected a term that uses it", {**SIGNS, "x": ("U8", [1])}
     ),
     "part of another type": of(
         header(), "expected F32 [2] by its term, got F16 [2]", {**SIGNS, "w.scale": ("F16", [2])}

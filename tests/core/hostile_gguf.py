@@ -96,7 +96,7 @@ GGUF: dict[str, Hostile] = {
     "empty key": of(head(pairs=1) + pair(U8, bytes(2), ""), "key '' is not plain"),
     "key with NUL": of(head(pairs=1) + pair(U8, b"\0", "a\0"), "is not plain"),
     "key no UTF-8": of(head(pairs=1) + text(b"\xff") + bytes(5), "a key is not text"),
-    "key twice": of(head(pairs=2) + 2 * pair(U8, b"\0"), "key 'k' is there twice"),
+    "key twice": of(head(pairs=2) + 2 * pair(U8, b"\0"), "key 'k' is duplicated"),
     "unknown type of value": of(alone(bytes(8), 13), "expected 0 to 12, got 13"),
     "string beyond the file": of(alone(struct.pack("<Q", 9) + b"abc", TEXT), "truncated file"),
     "string that wraps around": of(alone(struct.pack("<Q", MAX - 40), TEXT), "truncated file"),
@@ -110,10 +110,10 @@ GGUF: dict[str, Hostile] = {
     "strings without end": of(alone(array(TEXT, 2**61, SMALL)), "truncated file"),
     "arrays without end": of(alone(array(ARRAY, MAX // 12, SMALL)), "truncated file"),
     "arrays nested deep": of(
-        alone(array(ARRAY, 1) * 5 + array(U8, 0)), "nested too deep: expected at most 4"
+        alone(array(ARRAY, 1) * 5 + array(U8, 0)), "nested too deeply: expected at most 4"
     ),
     "arrays nested a million deep": Hostile(
-        lambda: alone(array(ARRAY, 1) * 10**6), "nested too deep: expected at most 4"
+        lambda: alone(array(ARRAY, 1) * 10**6), "nested too deeply: expected at most 4"
     ),
     "too many strings": Hostile(
         lambda: alone(array(TEXT, 2**21 + 1, bytes(8 * 2**21 + 8))), "too many strings"
@@ -137,7 +137,7 @@ GGUF: dict[str, Hostile] = {
     ),
     "tensor twice": of(
         padded(head(tensors=2) + tensor("x", [1]) + tensor("x", [1], offset=32), 36),
-        "tensor name 'x' is there twice",
+        "tensor name 'x' is duplicated",
     ),
     "five dimensions": of(only([1] * 5), "too many dimensions: expected at most 4, got 5"),
     "dimensions without end": of(
@@ -154,14 +154,14 @@ GGUF: dict[str, Hostile] = {
     "negative dimension": of(only([2**63]), "impossible dimensions"),
     "tensor beyond the file": of(only([2]), "bytes for tensor 'x', got"),
     "tensor far beyond the file": of(only([2**58]), "bytes for tensor 'x', got"),
-    "offset beyond the file": of(only([1], offset=2**40), "hole before tensor 'x'"),
-    "offset that wraps around": of(only([1], offset=MAX - 31), "hole before tensor 'x'"),
+    "offset beyond the file": of(only([1], offset=2**40), "gap before tensor 'x'"),
+    "offset that wraps around": of(only([1], offset=MAX - 31), "gap before tensor 'x'"),
     "offset not aligned": of(only([1], offset=4), "expected an offset in steps of 32"),
     "overlap": of(both(0, 0, 36), "tensor 'y' overlaps another"),
-    "hole": of(both(0, 64, 100), "hole before tensor 'y'"),
-    "hole at the start": of(both(32, 64, 100), "hole before tensor 'x'"),
-    "bytes behind the data": of(both(0, 32, 97), "bytes behind the last tensor"),
-    "bytes without tensors": of(head() + bytes(99), "bytes behind the last tensor"),
+    "hole": of(both(0, 64, 100), "gap before tensor 'y'"),
+    "hole at the start": of(both(32, 64, 100), "gap before tensor 'x'"),
+    "bytes behind the data": of(both(0, 32, 97), "bytes after the last tensor"),
+    "bytes without tensors": of(head() + bytes(99), "bytes after the last tensor"),
 }
 
 SOUND: dict[str, bytes] = {

@@ -250,7 +250,7 @@ def test_a_value_that_is_not_finite_is_refused_by_contributor_and_index(bad: flo
 def test_a_scale_that_is_none_is_refused_by_contributor(bad: float) -> None:
     _, bits, scales = a_round(5, 9)
     scales[2] = bad
-    with pytest.raises(InputError, match="scale of contributor 2 is refused"):
+    with pytest.raises(InputError, match="invalid scale of contributor 2"):
         sign_median(bits, 9, scales)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from zoo.core.arrays import as_numpy, borrow, lend, told
+from zoo.core.arrays import as_numpy, borrow, lend, located
 from zoo.core.errors import InputError
 
 TORCH_TYPES = [(torch.float32, "f32"), (torch.float16, "f16"), (torch.bfloat16, "bf16")]
@@ -36,7 +36,7 @@ def test_an_mlx_array_is_lent_where_it_lies(short: str) -> None:
 @pytest.mark.mlx
 def test_an_mlx_array_is_never_written() -> None:
     mx = pytest.importorskip("mlx.core")
-    message = "expected a NumPy array or a torch tensor, got an MLX array, which never changes"
+    message = "expected a NumPy array or a torch tensor, got an MLX array, which is immutable"
     with pytest.raises(ValueError, match=message):
         lend("weights", mx.zeros((2, 2)), writable=True)
 
@@ -46,14 +46,14 @@ def test_an_mlx_array_is_never_written() -> None:
 def test_an_mlx_array_with_strides_is_refused(dtype: str) -> None:
     mx = pytest.importorskip("mlx.core")
     turned = mx.zeros((2, 3)).astype(getattr(mx, dtype)).T
-    with pytest.raises(ValueError, match="base cannot be lent"):
+    with pytest.raises(ValueError, match="base cannot be borrowed"):
         lend("base", turned)
 
 
 def test_numpy_uint16_is_bfloat16_only_when_named() -> None:
     words = np.zeros((2, 2), np.uint16)
     assert lend("base", words, "bf16")[1] == "bf16"
-    with pytest.raises(TypeError, match="got uint16; name the type of uint16, as 'bf16'"):
+    with pytest.raises(TypeError, match="got uint16; for uint16 pass the type, such as 'bf16'"):
         lend("base", words)
 
 
@@ -64,14 +64,14 @@ def test_a_named_type_that_is_not_the_tensors_own_is_refused(named: Any) -> None
 
 
 def test_what_is_not_on_the_processor_is_refused() -> None:
-    with pytest.raises(ValueError, match="expected a dense tensor on the CPU, got one on 'meta'"):
+    with pytest.raises(ValueError, match="expected a dense CPU tensor, got one on 'meta'"):
         as_numpy("base", torch.zeros(2, 2, device="meta"))
     with pytest.raises(ValueError, match=r"got one on 'torch.sparse_coo'"):
         as_numpy("base", torch.zeros(2, 2).to_sparse())
 
 
 def test_a_transposed_tensor_is_refused() -> None:
-    with pytest.raises(ValueError, match="base cannot be lent: expected contiguous"):
+    with pytest.raises(ValueError, match="base cannot be borrowed: expected contiguous"):
         lend("base", torch.zeros(2, 3, dtype=torch.bfloat16).T)
 
 
@@ -86,7 +86,7 @@ def test_bits_are_borrowed_from_torch() -> None:
 def test_an_error_begins_with_the_tensors_name_type_and_shape(kind: type[Exception]) -> None:
     with (
         pytest.raises(kind, match=r"^tensor 'q_proj' \(bfloat16 \[2, 3\]\): no good"),
-        told("q_proj", torch.zeros(2, 3, dtype=torch.bfloat16)),
+        located("q_proj", torch.zeros(2, 3, dtype=torch.bfloat16)),
     ):
         raise kind("no good")
 

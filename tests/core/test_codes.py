@@ -103,7 +103,7 @@ def test_values_too_far_apart_for_float16_are_refused() -> None:
     values = np.zeros((2, 200), np.float32)
     values[1, 150] = 3e5
     message = (
-        "values in row 1, columns 128 to 199 spread too far: "
+        "values in row 1, columns 128 to 199 have too large a range: "
         "expected a step of at most 65504 between two codes (float16), got 100000"
     )
     with pytest.raises(InputError) as caught:

@@ -26,7 +26,7 @@ def read(folder: Path, content: bytes) -> Header:
 def test_a_git_lfs_pointer_comes_with_the_command_that_mends_it(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         read(tmp_path, SAFETENSORS["git LFS pointer"].make())
-    assert caught.value.hint == "fetch the file itself: git lfs pull"
+    assert caught.value.hint == "download the file itself: git lfs pull"
 
 
 def test_a_file_of_the_formats_own_library_is_read(tmp_path: Path) -> None:

@@ -215,10 +215,10 @@ def test_arrays_of_another_type_are_refused() -> None:
 def test_memory_that_cannot_be_lent_is_refused() -> None:
     base = np.zeros((4, 8), np.float32)
     bits, scales = pack_signs(base, base)
-    with pytest.raises(ValueError, match="base cannot be lent"):
+    with pytest.raises(ValueError, match="base cannot be borrowed"):
         pack_signs(base.T, base)
     odd = np.zeros(4 * 32 + 1, np.uint8)[1:].view(np.float32).reshape(4, 8)
-    with pytest.raises(ValueError, match="got an unaligned one"):
+    with pytest.raises(ValueError, match="got unaligned memory"):
         apply_signs(odd, bits, scales)
     base.flags.writeable = False
     with pytest.raises(ValueError, match="weights cannot be written"):

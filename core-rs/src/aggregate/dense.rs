@@ -106,7 +106,7 @@ fn read(rows: &[Weights<'_>], start: usize, width: usize, room: &mut [Line]) -> 
     largest.iter().all(|bits| *bits < f32::INFINITY.to_bits())
 }
 
-/// Which value is to blame.
+/// The invalid value.
 fn refusal(rows: &[Weights<'_>], cols: usize) -> CoreError {
     let mut scratch = [0.0; BLOCK];
     for (row, weights) in rows.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Floats as whole numbers of one unit, so that a sum does not depend on its order.
+//! Floats as integer multiples of one unit, so that a sum does not depend on its order.
 
 /// Numbers as multiples of a power of two.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) fn fixed(numbers: &[f64]) -> Fixed {
     let terms = i32::try_from(usize::BITS - numbers.len().leading_zeros()).unwrap_or(i32::MAX);
     let exponent = exponent(largest) - BITS.min(62 - terms);
     let inverse = 2.0f64.powi(-exponent);
-    #[allow(clippy::cast_possible_truncation)] // whole numbers of at most 50 bits
+    #[allow(clippy::cast_possible_truncation)] // integers of at most 50 bits
     let multiple = |number: &f64| (number * inverse).round_ties_even() as i64;
     Fixed {
         multiples: numbers.iter().map(multiple).collect(),

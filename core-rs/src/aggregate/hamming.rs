@@ -38,14 +38,14 @@ const BLOCK_BYTES: usize = 3072;
 const NEAR: usize = 9;
 /// ... while so many at a time of a panel in the second cache pass by, ...
 const PASSING: usize = 9;
-/// ... and such a part of one of the next near rows is asked for.
+/// ... and such a part of one of the next near rows is prefetched.
 const PARTS: usize = 3;
 /// Rows of a panel that one thread alone compares with all others: while they pass by, all of the next
-/// near rows are asked for.
+/// near rows are prefetched.
 const HEIGHT: usize = NEAR * PARTS * PASSING;
 /// Rows of a panel, and rows that it is compared with, in a task for one of many threads.
 const SHARE: (usize, usize) = (12 * PASSING, 54 * PASSING);
-/// How many rows before its turn a row of a panel is asked for.
+/// How many rows before its turn a row of a panel is prefetched.
 const AHEAD: usize = 3;
 /// From this many contributors on AVX2 looks half bytes up.
 #[cfg(target_arch = "x86_64")]
@@ -171,7 +171,7 @@ fn rectangle(
     })
 }
 
-/// Compares rows of a panel with the near ones, a line of `sums` for each; meanwhile asks for the lines
+/// Compares rows of a panel with the near ones, a line of `sums` for each; meanwhile prefetches the lines
 /// that come next, which lie in the last cache, and for the `later` rows, which lie in memory: not for
 /// much at once, since only so many cache lines can be on their way.
 fn pass_by(
@@ -190,7 +190,7 @@ fn pass_by(
     }
 }
 
-/// The part of some rows that is asked for as number `index`.
+/// The part of some rows that is prefetched as number `index`.
 fn part<'a>(rows: &[&'a [u8]], index: usize) -> &'a [u8] {
     let Some(row) = rows.get(index / PARTS) else {
         return &[];

@@ -40,7 +40,7 @@ pub enum Refusal {
 
     /// A scale or weight that is none.
     #[error(
-        "{what} of contributor {row} is refused: expected a finite number of at least 0, got {value}"
+        "invalid {what} of contributor {row}: expected a finite number of at least 0, got {value}"
     )]
     Scale {
         /// `scale` or `weight`.

@@ -1,7 +1,7 @@
 //! Means of contributions of plus or minus a scale: weighted, trimmed, median.
 //!
 //! **Weighted mean**: sum of `weight * scale * sign`, divided by the sum of the weights. Each product,
-//! and each weight, becomes a whole number of a unit (`fixed`), the sums are exact integers, and the
+//! and each weight, becomes a multiple of a unit (`fixed`), the sums are exact integers, and the
 //! quotient is taken in float64 and rounded to float32.
 //!
 //! **Trimmed mean** (arXiv:1803.01498), `trim` values left out on either side: the values of a column
@@ -45,7 +45,7 @@ pub fn mean(
     weights: &[f32],
     means: &mut [f32],
 ) -> Result<(), CoreError> {
-    // Copies: what is checked is what is used, whoever writes to the originals meanwhile.
+    // Copies: the checked values are used even if the originals are modified meanwhile.
     let (scales, weights) = (scales.to_vec(), weights.to_vec());
     check_numbers("scale", packed, &scales)?;
     check_numbers("weight", packed, &weights)?;

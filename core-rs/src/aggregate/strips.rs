@@ -8,8 +8,8 @@ use crate::prefetch;
 /// Bytes of a strip.
 pub(super) const STRIP: usize = 64;
 
-/// How many rows are read side by side, while as many next ones are asked for: they lie too far apart to
-/// be foreseen, and one stream alone does not fill the way from memory.
+/// How many rows are read side by side, while as many next ones are prefetched: they are too far apart
+/// for the hardware prefetcher, and one stream alone does not fill the way from memory.
 pub(super) const AHEAD: usize = 8;
 
 /// 512 columns of one row, in a cache line of their own.

@@ -1,4 +1,4 @@
-//! Adding whole numbers to those columns whose bit is 1.
+//! Adding integers to those columns whose bit is 1.
 //!
 //! Four rows at a time: the four bits of a column choose one of the sixteen sums of their numbers. These
 //! sums are cut into planes of 6 bits, so that a register of bytes holds a plane of sixteen sums and one

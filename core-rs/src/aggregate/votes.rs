@@ -53,7 +53,7 @@ pub fn count_votes(isa: Isa, packed: Packed<'_>, counts: &mut [u32]) -> Result<(
 }
 
 /// Writes a bit for each column: 1 where more than half of the contributors say plus; a tie gives 0,
-/// and so does what fills up the last byte.
+/// and so do the padding bits of the last byte.
 ///
 /// # Errors
 /// [`CoreError::Length`] for another number of bytes than a row has.

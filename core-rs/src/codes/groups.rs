@@ -56,7 +56,7 @@ pub fn row_groups(cols: usize) -> usize {
 /// Packs a matrix, or the difference of two, into digits.
 ///
 /// # Errors
-/// [`CoreError::Empty`] without any value, [`CoreError::Length`] for buffers that do not fit,
+/// [`CoreError::Empty`] without values, [`CoreError::Length`] for buffers that do not fit,
 /// [`CoreError::NotFinite`] at the first NaN or infinity in row order, be it in `base`, in `tuned` or
 /// in their difference, [`CoreError::ScaleOverflow`] for a group that float16 cannot scale. What
 /// `codes` and `scales` hold then is not specified.

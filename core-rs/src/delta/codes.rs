@@ -1,5 +1,5 @@
-//! Codes that no codec writes: bytes that hold no five digits, steps that lead beyond their tensor, signs
-//! where a mask says that there are none.
+//! Codes that no codec writes: bytes that are not five digits, steps that lead outside their tensor, signs
+//! where the mask is 0.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::{
 /// The most that five digits in base 3 make.
 const LAST_TERNARY: u8 = 242;
 
-/// Bytes read at a time; a whole number of steps.
+/// Bytes read at a time; a multiple of steps.
 const PIECE_BYTES: usize = 4 << 20;
 
 /// The first part of codes that mean nothing; `read` gets the bytes from a place on, so many.

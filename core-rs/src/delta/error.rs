@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a delta file, as sentences.
+//! The errors of a delta file, as messages.
 
 use crate::{
     error::{Reason, quote},
@@ -8,7 +8,7 @@ use crate::{
 /// Characters of a message of the JSON reader that are kept.
 const REASON_CHARS: usize = 400;
 
-/// Why a file is no delta.
+/// Why a file is not a delta.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeltaError {
     /// No well-formed safetensors file.
@@ -47,7 +47,7 @@ impl Reason for DeltaError {
     fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Container(reason) => reason.hint(),
-            Self::Damaged { .. } => Some("copy the file again from where it came"),
+            Self::Damaged { .. } => Some("copy or download the file again"),
             Self::Wrong { what, .. } if what == "metadata version" => {
                 Some("a newer zoo-gym may read it")
             }

@@ -1,4 +1,4 @@
-//! What a delta says of itself.
+//! The header of a delta.
 
 use std::mem::discriminant;
 
@@ -183,7 +183,7 @@ fn check_tensor(tensor: &DeltaTensor) -> Result<(), DeltaError> {
     }
     if has(|term| matches!(term, Term::Sparse { .. })) && tensor.terms.len() > 1 {
         return wrong(
-            "a sparse term to stand alone",
+            "a sparse term to be the only one",
             format!("{} terms", tensor.terms.len()),
         );
     }

@@ -1,4 +1,4 @@
-//! JSON objects that are objects: what is derived for a struct would take a list too.
+//! JSON objects only: a derived struct would also accept a list.
 
 use std::{
     collections::{HashSet, hash_map::RandomState},

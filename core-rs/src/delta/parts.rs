@@ -27,7 +27,7 @@ pub struct Part {
 }
 
 impl DeltaTensor {
-    /// The parts that this tensor's terms call for; none where its shape overflows.
+    /// The parts required by this tensor's terms; `None` if its shape overflows.
     #[must_use]
     pub fn parts(&self) -> Option<Vec<Part>> {
         let columns = self.shape.last().copied().unwrap_or(1);
@@ -154,7 +154,7 @@ fn of_plane(name: &str, plane: u64) -> String {
     }
 }
 
-/// Refuses a part that is absent, of another type or shape, or that no term explains.
+/// Refuses a part that is missing, has the wrong type or shape, or belongs to no term.
 pub(super) fn check(header: &DeltaHeader, container: &Header) -> Result<(), DeltaError> {
     let named = container
         .tensors
@@ -167,7 +167,7 @@ pub(super) fn check(header: &DeltaHeader, container: &Header) -> Result<(), Delt
             DeltaError::wrong(what, "a size below 2^61", "more".to_owned())
         })?;
         for part in parts {
-            // Taken out: where two terms call for one name, the second finds nothing.
+            // Removed: if two terms need one name, the second finds nothing.
             let found = left.remove(part.name.as_str());
             check_one(&part, found)?;
         }
@@ -178,7 +178,7 @@ pub(super) fn check(header: &DeltaHeader, container: &Header) -> Result<(), Delt
             let what = format!("part {}", quote(name));
             Err(DeltaError::wrong(
                 what,
-                "a term that calls for it",
+                "a term that uses it",
                 "none".to_owned(),
             ))
         }

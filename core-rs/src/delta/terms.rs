@@ -1,4 +1,4 @@
-//! The kinds of terms, as the header tells them.
+//! The kinds of terms in the header.
 
 use serde::{Deserialize, Deserializer, de::Error};
 
@@ -10,7 +10,7 @@ const GROUP: u64 = 128;
 /// The most planes of signs.
 const MAX_PLANES: u64 = 8;
 
-/// What shares one scale of signs.
+/// Which signs share a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)] // each is what its name says
@@ -21,7 +21,7 @@ pub enum Scale {
     Group,
 }
 
-/// What becomes of a difference of zero.
+/// How a difference of zero is coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Zero {

@@ -1,11 +1,11 @@
-//! Everything that can be wrong with a GGUF header, as sentences.
+//! The errors of a GGUF header, as messages.
 
 use super::limits::{
     MAX_DEPTH, MAX_DIMENSIONS, MAX_HEADER_BYTES, MAX_KEY_BYTES, MAX_NAME_BYTES, MAX_STRINGS,
 };
 use crate::error::{Reason, quote};
 
-/// Why a file is not well-formed.
+/// Why a file is malformed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GgufError {
     /// A file of another format.
@@ -86,8 +86,8 @@ pub enum GgufError {
         name: String,
     },
 
-    /// A key or a tensor's name that is there twice.
-    #[error("{what} {} is there twice: expected each once", quote(name))]
+    /// A key or a tensor's name that is duplicated.
+    #[error("{what} {} is duplicated: expected each once", quote(name))]
     Twice {
         /// A key or a tensor's name.
         what: &'static str,
@@ -105,7 +105,7 @@ pub enum GgufError {
     },
 
     /// A truth value that is neither.
-    #[error("{what} is no truth value: expected 0 or 1, got {got}")]
+    #[error("{what} is not a boolean: expected 0 or 1, got {got}")]
     Bool {
         /// Which value.
         what: String,
@@ -115,7 +115,7 @@ pub enum GgufError {
 
     /// Arrays in arrays without end.
     #[error(
-        "{what} is nested too deep: expected at most {MAX_DEPTH} arrays in one another, got more"
+        "{what} is nested too deeply: expected at most {MAX_DEPTH} arrays in one another, got more"
     )]
     Depth {
         /// Which value.
@@ -187,7 +187,7 @@ pub enum GgufError {
 
     /// Bytes that belong to no tensor.
     #[error(
-        "hole before tensor {}: expected a start at byte {expected}, got {start}",
+        "gap before tensor {}: expected a start at byte {expected}, got {start}",
         quote(name)
     )]
     Hole {
@@ -201,7 +201,7 @@ pub enum GgufError {
 
     /// Bytes behind the last tensor.
     #[error(
-        "bytes behind the last tensor: expected a file of at most {expected} bytes, got {file_bytes}"
+        "bytes after the last tensor: expected a file of at most {expected} bytes, got {file_bytes}"
     )]
     Trailing {
         /// Where the tensors and their padding end.
@@ -237,7 +237,7 @@ pub enum GgufError {
 impl Reason for GgufError {
     fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Truncated { .. } => Some("fetch or copy the file again"),
+            Self::Truncated { .. } => Some("download or copy the file again"),
             Self::Version { .. } | Self::BigEndian { .. } => {
                 Some("convert the model again with a current llama.cpp")
             }

@@ -1,4 +1,4 @@
-//! How much of anything a file may have.
+//! Limits on the content of a file.
 
 /// The longest header that is read; a vocabulary of 262,144 pieces takes some 16 million.
 pub const MAX_HEADER_BYTES: u64 = 100_000_000;

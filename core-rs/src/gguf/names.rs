@@ -1,4 +1,4 @@
-//! Names that do no harm.
+//! Names that are safe to display.
 
 use super::error::GgufError;
 

@@ -1,4 +1,4 @@
-//! A file read from its start on, never past its end.
+//! Reads a file sequentially, never past its end.
 
 use std::io::{self, Read};
 
@@ -9,7 +9,7 @@ use super::{error::GgufError, limits::MAX_HEADER_BYTES};
 pub(super) enum Stop {
     /// The file is not well-formed.
     Refused(GgufError),
-    /// The file system's answer.
+    /// The error.
     Io(io::Error),
 }
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::error::quote;
 
-/// What a file says of one tensor.
+/// A tensor according to the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GgufTensor {
     /// Its name.

@@ -163,7 +163,7 @@ fn arrays_nest_to_a_limit() {
     assert!(
         nested(MAX_DEPTH + 1)
             .sentence()
-            .contains("nested too deep: expected at most 4")
+            .contains("nested too deeply: expected at most 4")
     );
     assert!(nested(100_000).sentence().contains("nested too deep"));
 }
@@ -291,7 +291,7 @@ fn a_key_that_is_not_plain_is_refused() {
         .text("k")
         .u32(0)
         .raw(&[0]);
-    assert!(twice.sentence().contains("key 'k' is there twice"));
+    assert!(twice.sentence().contains("key 'k' is duplicated"));
 }
 
 #[test]

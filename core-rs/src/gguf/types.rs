@@ -68,7 +68,7 @@ impl GgmlType {
     }
 
     /// Bytes of a tensor of these dimensions, the one that lies together first; none where they overflow
-    /// or the first holds no whole number of blocks.
+    /// or the first holds no integer of blocks.
     #[must_use]
     pub fn bytes(self, dimensions: &[u64]) -> Option<u64> {
         let row = dimensions.first().copied().unwrap_or(1);

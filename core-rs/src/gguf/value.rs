@@ -69,7 +69,7 @@ pub enum Value {
 /// An array of the metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Array {
-    /// Numbers of one type, as they lie in the file.
+    /// Numbers of one type, as in the file.
     Numbers(Number, Vec<u8>),
     /// Strings.
     Texts(Texts),

@@ -48,7 +48,7 @@ pub(super) fn exact(words: &[Word], tables: &[Sums], _ahead: &[u8], sums: &mut [
     }
 }
 
-/// Adds to each row's sum the signed sum of a block's whole numbers, times their step.
+/// Adds to each row's sum the signed sum of a block's integers, times their step.
 ///
 /// With `l` the sum of the looked-up bytes, the signed sum is `2 l - total`, exactly.
 pub(super) fn int8(

@@ -9,7 +9,7 @@ use super::{BLOCK, WORD};
 #[repr(align(64))]
 pub(super) struct Sums(pub(super) [[f32; 16]; 8]);
 
-/// The sums of those of 32 whole numbers whose bit is set, moved up so that the least one is 0.
+/// The sums of those of 32 integers whose bit is set, moved up so that the least one is 0.
 ///
 /// The first half has the inputs of each byte's low four bits, byte by byte, the second those of its
 /// high four bits.
@@ -17,12 +17,12 @@ pub(super) struct Sums(pub(super) [[f32; 16]; 8]);
 #[repr(align(64))]
 pub(super) struct Bytes(pub(super) [[u8; 64]; 2]);
 
-/// How a block's whole numbers become inputs again.
+/// How a block's integers become inputs again.
 #[derive(Clone, Copy)]
 pub(super) struct Step {
-    /// An input is about this times its whole number.
+    /// An input is about this times its integer.
     pub(super) size: f64,
-    /// The sum of the absolute whole numbers: twice a row's look-ups less this is its signed sum.
+    /// The sum of the absolute integers: twice a row's look-ups less this is its signed sum.
     pub(super) total: i32,
 }
 
@@ -78,7 +78,7 @@ fn signed_pairs(x: f32, y: f32) -> [f32; 4] {
     [-x - y, x - y, -x + y, x + y]
 }
 
-/// The least step for which no whole number passes 127, and no four of them 255 together.
+/// The least step for which no integer passes 127, and no four of them 255 together.
 ///
 /// Rounding adds at most a half to each of the four: 253 + 2 = 255.
 pub(super) fn step_of_block(x: &[f32]) -> f64 {
@@ -95,21 +95,21 @@ pub(super) fn step_of_block(x: &[f32]) -> f64 {
     (f64::from(single) / 127.0).max(four / 253.0)
 }
 
-/// The whole number nearest to `x / step`, ties to even; 0 for a step of 0.
+/// The integer nearest to `x / step`, ties to even; 0 for a step of 0.
 #[allow(clippy::cast_possible_truncation)] // at most 127, by the choice of the step
 pub(super) fn whole(x: f32, per_step: f64) -> i32 {
     /// Adding 1.5 times 2^52 leaves no room for a fraction: the addition rounds it away, and the
-    /// lower half of the sum's bits is the whole number.
+    /// lower half of the sum's bits is the integer.
     const NO_FRACTION: f64 = 6_755_399_441_055_744.0;
     (f64::from(x) * per_step + NO_FRACTION).to_bits() as i32
 }
 
-/// What a whole number is multiplied by, instead of a division by the step.
+/// What an integer is multiplied by, instead of a division by the step.
 pub(super) fn per_step(size: f64) -> f64 {
     if size == 0.0 { 0.0 } else { 1.0 / size }
 }
 
-/// The table of a word, and the sum of its absolute whole numbers.
+/// The table of a word, and the sum of its absolute integers.
 fn bytes_of_word(x: &[f32], per_step: f64) -> (Bytes, i32) {
     let numbers = padded(x).map(|x| whole(x, per_step));
     let mut bytes = Bytes([[0; 64]; 2]);

@@ -94,7 +94,7 @@ impl Given {
     }
 }
 
-/// A token as whole numbers of steps: the meaning of `Method::Int8`, value by value.
+/// A token as integers of steps: the meaning of `Method::Int8`, value by value.
 fn rounded(x: &[f32]) -> Vec<f64> {
     let blocks = x.chunks(BLOCK).flat_map(|block| {
         let size = step_of_block(block);

@@ -1,4 +1,4 @@
-//! Many contributions into one.
+//! Combines many contributions.
 
 use pyo3::{buffer::PyBuffer, prelude::*};
 

@@ -16,7 +16,7 @@ fn check_contiguous<T: Element>(buffer: &PyBuffer<T>) -> PyResult<()> {
         return Ok(());
     }
     Err(PyValueError::new_err(
-        "buffer has gaps: expected a contiguous one, got one with strides",
+        "buffer is not contiguous: expected contiguous memory, got strides",
     ))
 }
 

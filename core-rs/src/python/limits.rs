@@ -1,4 +1,4 @@
-//! What the machine's memory allows.
+//! The memory bandwidth of the machine.
 
 use pyo3::{buffer::PyBuffer, prelude::*};
 

@@ -1,4 +1,4 @@
-//! What the machine has.
+//! The instruction sets of the machine.
 
 use pyo3::{exceptions::PyValueError, prelude::*};
 

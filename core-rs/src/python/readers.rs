@@ -47,7 +47,7 @@ pub(super) enum Source<'py> {
 }
 
 impl Source<'_> {
-    /// Does `work` with the file.
+    /// Runs `work` on the file.
     fn with<T: Send>(
         &self,
         py: Python<'_>,

@@ -12,7 +12,7 @@ use crate::signs::{self, Axis, Planes, PlanesMut};
 /// A matrix of weights and the name of its type.
 type PyWeights<'py> = (Bound<'py, PyAny>, String);
 
-/// What shares a scale, by its name and the size of a group.
+/// Which values share a scale, by its name and the size of a group.
 fn axis(name: &str, group: usize) -> PyResult<Axis> {
     match name {
         "matrix" => Ok(Axis::Matrix),

@@ -1,7 +1,7 @@
-//! Calls without the GIL, on the threads of a pool; Ctrl-C ends them between two blocks of work.
+//! Calls without the GIL, on the threads of a pool; Ctrl-C cancels them between two blocks of work.
 //!
-//! Pools belong to the process that started them: of a parent's threads a forked child has none, so it
-//! starts its own. One thread is the caller's, which needs no pool.
+//! Pools belong to the process that started them: a forked child has none of its parent's threads, so it
+//! starts its own. A single thread is the caller's and needs no pool.
 
 use std::{
     ptr::null_mut,
@@ -28,13 +28,13 @@ const MOST: usize = 256;
 /// Pools of different sizes that are kept: their threads sleep, but each takes memory.
 const KEPT: usize = 4;
 
-/// How often a call looks for Ctrl-C.
+/// How often a call checks for Ctrl-C.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// What a call takes that names no number of threads; 0 is as many as the machine has.
+/// The default number of threads of a call; 0 is that of the machine.
 static BY_DEFAULT: AtomicUsize = AtomicUsize::new(0);
 
-/// Sets how many threads a call takes that names no number of its own.
+/// Sets the default number of threads of a call.
 #[pyfunction]
 pub(super) fn use_threads(count: usize) -> PyResult<()> {
     let count = count.min(MOST);
@@ -43,7 +43,7 @@ pub(super) fn use_threads(count: usize) -> PyResult<()> {
     Ok(())
 }
 
-/// Does `work` without the GIL on so many threads, by default on those of `use_threads` or on all of the
+/// Runs `work` without the GIL on so many threads, by default on those of `use_threads` or on all of the
 /// machine's.
 pub(super) fn run_on<T: Send>(
     py: Python<'_>,
@@ -95,7 +95,7 @@ fn by_default() -> usize {
     }
 }
 
-/// Does `work` on a pool while this thread looks for signals.
+/// Runs `work` on a pool while this thread checks for signals.
 fn on_pool<T: Send>(
     pool: &ThreadPool,
     signals: &Signals,
@@ -233,13 +233,11 @@ fn pool(py: Python<'_>, threads: usize) -> PyResult<Arc<ThreadPool>> {
         Ok(pool)
     });
     pool.map_err(|reason: String| {
-        let message = format!(
-            "threads cannot be started: expected {threads} more, got the answer {reason:?}"
-        );
+        let message = format!("threads cannot be started: expected {threads} more, got {reason:?}");
         errors::does_not_fit(
             py,
             &message,
-            "raise the limits of this process (ulimit -u, ulimit -v), or name fewer threads",
+            "raise the limits of this process (ulimit -u, ulimit -v), or use fewer threads",
         )
     })
 }

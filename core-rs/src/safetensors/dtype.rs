@@ -57,7 +57,7 @@ impl DType {
         TABLE[usize::from(code).min(TABLE.len() - 1)]
     }
 
-    /// Bytes of a tensor of this shape; none where they overflow or are no whole number.
+    /// Bytes of a tensor of this shape; none where they overflow or are no integer.
     #[must_use]
     pub fn bytes(self, shape: &[u64]) -> Option<u64> {
         // A zero first: the other dimensions may overflow without any harm.

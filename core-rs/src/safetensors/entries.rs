@@ -151,7 +151,7 @@ fn read_offsets(scanner: &mut Scanner<'_>) -> Result<(u64, u64), HeaderError> {
     let from = scanner.number()?;
     scanner.expect(b',', "',' and a second number")?;
     let to = scanner.number()?;
-    scanner.expect(b']', "']' behind two numbers")?;
+    scanner.expect(b']', "']' after two numbers")?;
     Ok((from, to))
 }
 

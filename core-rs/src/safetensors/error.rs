@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a header, as sentences.
+//! The errors of a header, as messages.
 
 use super::{
     dtype::DType,
@@ -8,11 +8,11 @@ use super::{
 };
 use crate::error::{Reason, quote};
 
-/// Why a file is not well-formed.
+/// Why a file is malformed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// The small text that git keeps in place of a large file.
-    #[error("git LFS pointer instead of the file itself: expected tensors{}, got a text that stands for them", of_bytes(size.as_deref()))]
+    #[error("git LFS pointer instead of the file itself: expected tensors{}, got the pointer's text", of_bytes(size.as_deref()))]
     LfsPointer {
         /// The size that the pointer names.
         size: Option<String>,
@@ -34,7 +34,7 @@ pub enum HeaderError {
 
     /// A header longer than any that is read.
     #[error(
-        "not a safetensors file, or a damaged one: its first 8 bytes ask for a header of {header_bytes} bytes, expected at most {MAX_HEADER_BYTES}"
+        "not a safetensors file, or a damaged one: its first 8 bytes specify a header of {header_bytes} bytes, expected at most {MAX_HEADER_BYTES}"
     )]
     TooLong {
         /// The length that the file claims.
@@ -77,7 +77,7 @@ pub enum HeaderError {
 
     /// A name that two entries have.
     #[error(
-        "header is malformed: {} is there twice: expected each name once",
+        "header is malformed: {} is duplicated: expected each name once",
         quote(name)
     )]
     Twice {
@@ -215,7 +215,7 @@ pub enum HeaderError {
 
     /// Bytes that belong to no tensor.
     #[error(
-        "hole before tensor {}: expected a start at byte {covered}, got {start}",
+        "gap before tensor {}: expected a start at byte {covered}, got {start}",
         quote(name)
     )]
     Hole {
@@ -242,7 +242,7 @@ pub enum HeaderError {
     },
 
     /// Bytes behind the last tensor.
-    #[error("bytes behind the last tensor: expected a file of {covered} bytes, got {file_bytes}")]
+    #[error("bytes after the last tensor: expected a file of {covered} bytes, got {file_bytes}")]
     Trailing {
         /// Where the tensors end.
         covered: u64,
@@ -254,9 +254,9 @@ pub enum HeaderError {
 impl Reason for HeaderError {
     fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::LfsPointer { .. } => Some("fetch the file itself: git lfs pull"),
+            Self::LfsPointer { .. } => Some("download the file itself: git lfs pull"),
             Self::Truncated { .. } | Self::TruncatedData { .. } | Self::TooShort { .. } => {
-                Some("fetch or copy the file again")
+                Some("download or copy the file again")
             }
             _ => None,
         }
@@ -291,7 +291,7 @@ impl HeaderError {
         let reason = match self {
             Self::Json { reason } => reason,
             Self::Twice { name } => {
-                format!("{} is there twice: expected each name once", quote(&name))
+                format!("{} is duplicated: expected each name once", quote(&name))
             }
             other => return other,
         };

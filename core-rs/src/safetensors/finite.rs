@@ -5,7 +5,7 @@ use rayon::{iter::IndexedParallelIterator, slice::ParallelSlice};
 use super::{error::HeaderError, header::TensorInfo};
 use crate::{error::CoreError, files::OpenFile, threads};
 
-/// Bytes read at a time; a whole number of values of every type.
+/// Bytes read at a time; a multiple of values of every type.
 const PIECE_BYTES: u64 = 4 << 20;
 
 /// Bytes that one thread searches at once.
@@ -42,7 +42,7 @@ const fn only_nan(from: u64, mask: u64) -> Spelling {
 }
 
 impl Spelling {
-    /// None for whole numbers, and for the short types that have finite values only.
+    /// None for integers, and for the short types that have finite values only.
     fn of(dtype: &str) -> Option<Self> {
         Some(match dtype {
             "F64" => ieee(8, 0x7FF0_0000_0000_0000),

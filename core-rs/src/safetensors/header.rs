@@ -1,10 +1,10 @@
-//! What a file says of itself and of its tensors.
+//! The header of a file and its tensors.
 
 use std::collections::BTreeMap;
 
 use super::dtype::DType;
 
-/// What a header says of one tensor.
+/// A tensor according to the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorInfo {
     /// Its name.
@@ -19,7 +19,7 @@ pub struct TensorInfo {
     pub stop: u64,
 }
 
-/// What a file says of itself.
+/// The header of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The tensors in the order of their bytes; those without bytes by name.

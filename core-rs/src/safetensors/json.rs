@@ -1,6 +1,6 @@
 //! The header's JSON, read from left to right without recursion.
 //!
-//! A header needs little of JSON: objects, lists of whole numbers, strings, `null`. Nothing is copied:
+//! A header needs little of JSON: objects, lists of integers, strings, `null`. Nothing is copied:
 //! a [`Text`] lies in the header, so a header of many small entries costs little more than its bytes.
 
 use std::borrow::Cow;
@@ -140,7 +140,7 @@ impl<'a> Scanner<'a> {
         found
     }
 
-    /// A whole number that 64 bits hold.
+    /// An integer that 64 bits hold.
     pub(super) fn number(&mut self) -> Result<u64, HeaderError> {
         self.peek();
         let start = self.at;
@@ -242,6 +242,6 @@ impl<'a> Scanner<'a> {
         if self.at == self.text.len() {
             return Ok(());
         }
-        Err(self.fault("nothing but spaces behind the header's object"))
+        Err(self.fault("only spaces after the header's object"))
     }
 }

@@ -1,4 +1,4 @@
-//! How much of anything a file may have.
+//! Limits on the content of a file.
 
 /// The longest header that is read; the format's own library has the same limit.
 pub const MAX_HEADER_BYTES: u64 = 100_000_000;

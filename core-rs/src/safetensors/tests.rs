@@ -95,7 +95,7 @@ fn files_cut_anywhere_are_refused() {
                 | HeaderError::TruncatedData { .. }
         );
         assert!(cut, "{end}: {error}");
-        assert_eq!(error.hint(), Some("fetch or copy the file again"));
+        assert_eq!(error.hint(), Some("download or copy the file again"));
     }
 }
 
@@ -111,9 +111,9 @@ fn a_git_lfs_pointer_is_named() {
     let text = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a21\nsize 1044992\n";
     let error = reason(text.as_bytes());
     let expected = "git LFS pointer instead of the file itself: expected tensors in 1044992 bytes, \
-                    got a text that stands for them";
+                    got the pointer's text";
     assert_eq!(error.to_string(), expected);
-    assert_eq!(error.hint(), Some("fetch the file itself: git lfs pull"));
+    assert_eq!(error.hint(), Some("download the file itself: git lfs pull"));
 }
 
 #[test]
@@ -154,26 +154,26 @@ fn a_header_that_starts_otherwise_is_refused() {
 fn names_that_are_there_twice_are_refused() {
     let a = r#""a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}"#;
     let cases = [
-        (format!("{{{a},{a}}}"), "'a' is there twice"),
+        (format!("{{{a},{a}}}"), "'a' is duplicated"),
         (
             format!("{{{a},{}}}", a.replacen("\"a\"", r#""\u0061""#, 1)),
-            "'a' is there twice",
+            "'a' is duplicated",
         ),
         (
             r#"{"__metadata__":{},"__metadata__":{}}"#.to_owned(),
-            "'__metadata__' is there twice",
+            "'__metadata__' is duplicated",
         ),
         (
             r#"{"__metadata__":{"k":"1","k":"2"}}"#.to_owned(),
-            "'k' is there twice",
+            "'k' is duplicated",
         ),
         (
             r#"{"a":{"dtype":"F32","dtype":"F32"}}"#.to_owned(),
-            "'a': 'dtype' is there twice",
+            "'a': 'dtype' is duplicated",
         ),
         (
             r#"{"a":{"shape":[],"shape":[]}}"#.to_owned(),
-            "'a': 'shape' is there twice",
+            "'a': 'shape' is duplicated",
         ),
     ];
     for (json, part) in cases {

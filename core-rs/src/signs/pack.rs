@@ -23,7 +23,7 @@ use crate::{
 /// over the nonzero. What the planes and the scales hold after an error is not specified.
 ///
 /// # Errors
-/// [`CoreError::Empty`] without any value, [`CoreError::Group`] for a group that is no multiple of 8,
+/// [`CoreError::Empty`] without values, [`CoreError::Group`] for a group that is no multiple of 8,
 /// [`CoreError::Length`] for buffers that do not fit, [`CoreError::NotFinite`] at the first NaN or
 /// infinity in row order, be it in `base`, in `tuned` or in their difference,
 /// [`CoreError::SumOverflow`] when their sum leaves float32.

@@ -1,7 +1,7 @@
 """Packed bits, deltas and strict file readers, in Rust.
 
-The names below are found on first use, so that `import zoo.core` loads neither NumPy nor anything
-that needs it. Errors are in `zoo.core.errors`.
+The names below are loaded on first use, so that `import zoo.core` imports neither NumPy nor
+anything that needs it. Errors are in `zoo.core.errors`.
 """
 
 from importlib import import_module
@@ -127,10 +127,10 @@ _HOMES = {
 }
 
 
-if not TYPE_CHECKING:  # a type checker would take any name for a good one
+if not TYPE_CHECKING:  # otherwise a type checker would accept any name
 
     def __getattr__(name: str) -> object:
-        """Finds a public name in its module."""
+        """Returns a public name from its module."""
         if name not in _HOMES:
             raise AttributeError(f"module 'zoo.core' has no attribute {name!r}")
         return getattr(import_module(f"zoo.core.{_HOMES[name]}"), name)

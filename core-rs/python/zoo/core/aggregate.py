@@ -1,14 +1,14 @@
-"""Many contributions into one: distances, votes, means and trimmed means, shard by shard.
+"""Combines many contributions: distances, votes, means and trimmed means, shard by shard.
 
 A contribution is a row over the columns of a shard: packed signs (bit 1 is plus, least significant
-first) and one scale, or plain floats. The rows come as one matrix or as a list of arrays, for
-instance views of mapped files, and are not copied together. A model larger than memory goes
-through in shards of any number of columns that is a multiple of 8: `hamming` adds up over shards,
-everything else gives a shard's own columns. The same bytes come from every instruction set, any
-number of threads, any cut into shards and any order of the contributors. What is computed,
-exactly, is defined in `core-rs/src/aggregate`.
+first) and one scale, or plain floats. The rows are one matrix or a list of arrays, for example
+views of mapped files, and are not concatenated. A model larger than memory is processed in shards,
+each with a number of columns that is a multiple of 8: `hamming` accumulates over shards, all other
+functions return the shard's own columns. Every instruction set, number of threads, division into
+shards and order of contributors gives the same bytes. `core-rs/src/aggregate` defines the
+computation exactly.
 
-Which contributors to trust is not decided here.
+This module does not decide which contributors to trust.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ def hamming(
 ) -> NDArray[np.uint64]:
     """Counts, for each pair of contributors, the columns in which their signs differ.
 
-    With h columns of d that differ, the signs' scalar product is `d - 2 * h`: this is the Gram
-    matrix that Krum (arXiv:1703.02757) and its kin need, in exact integers. O(n^2 d / 2) bit
-    operations.
+    With h of d columns different, the dot product of the signs is `d - 2 * h`: this is the Gram
+    matrix that Krum (arXiv:1703.02757) and similar methods need, in exact integers. O(n^2 d / 2)
+    bit operations.
 
     Args:
-        rows: n rows of ceil(cols / 8) bytes; what fills up a last byte is not looked at.
+        rows: n rows of ceil(cols / 8) bytes; padding bits in the last byte are ignored.
         cols: columns of the shard.
-        into: [n, n], changed: the counts are added to it. A new matrix if None.
+        into: [n, n]; the counts are added to it. A new matrix if None.
         isa: instruction set; the fastest if None.
         threads: number of threads; all if None.
 
     Returns:
-        [n, n], symmetric, zeros on the diagonal; `into` where it is given.
+        [n, n], symmetric, zeros on the diagonal; `into` if it is given.
 
     Raises:
-        InputError: no contributor or column, or a row of another length (named).
-        TypeError: an array of another type.
-        ValueError: memory that cannot be lent, an unknown instruction set, no threads.
+        InputError: no contributors or columns, or a row of the wrong length (identified).
+        TypeError: an array of the wrong type.
+        ValueError: memory that cannot be borrowed, an unknown instruction set, no threads.
     """
     import numpy as np
 
@@ -71,7 +71,7 @@ def hamming(
 def count_votes(
     rows: Packed, cols: int, *, isa: Isa | None = None, threads: int | None = None
 ) -> NDArray[np.uint32]:
-    """Counts the contributors that say plus, [cols], by carry-save adders: the bits are read once.
+    """Returns the number of plus signs per column, [cols], with carry-save adders in one pass.
 
     Args and errors are those of `hamming`.
     """
@@ -85,9 +85,9 @@ def count_votes(
 def majority(
     rows: Packed, cols: int, *, isa: Isa | None = None, threads: int | None = None
 ) -> NDArray[np.uint8]:
-    """Returns packed signs, [ceil(cols / 8)]: plus where more than half of the rows say plus.
+    """Returns packed signs, [ceil(cols / 8)]: plus where more than half of the rows are plus.
 
-    A tie gives minus (0), and so does what fills up the last byte. Args and errors are those of
+    A tie gives minus (0), and so do the padding bits of the last byte. Args and errors are those of
     `hamming`.
     """
     import numpy as np
@@ -108,7 +108,7 @@ def sign_mean(
 ) -> NDArray[np.float32]:
     """Returns the weighted mean of sign times scale, [cols].
 
-    The products are whole numbers of a unit 2^-50 times the power of two above the largest one, and
+    The products are integer multiples of 2^-50 times the power of two above the largest one, and
     are added exactly. O(n d).
 
     Args:
@@ -120,8 +120,8 @@ def sign_mean(
         threads: number of threads; all if None.
 
     Raises:
-        InputError: as `hamming`, and for a scale or weight that is refused (named).
-        TypeError: an array of another type.
+        InputError: as `hamming`, and for an invalid scale or weight (identified).
+        TypeError: an array of the wrong type.
         ValueError: as `hamming`.
     """
     import numpy as np
@@ -145,9 +145,10 @@ def sign_trimmed_mean(
 ) -> NDArray[np.float32]:
     """Returns the coordinate-wise trimmed mean of sign times scale, [cols] (arXiv:1803.01498).
 
-    In each column the `trim` highest and lowest of the n values are left out. There is no sort: in
-    descending order of the scales, a value is kept by how many of its sign came before. O(n d). The
-    sum is exact if no scale is 2^26 times smaller than the largest that can be kept.
+    In each column the `trim` highest and lowest of the n values are excluded. There is no sort: in
+    descending order of the scales, the number of earlier values with the same sign decides whether
+    a value is kept. O(n d). The sum is exact unless a scale is 2^26 times smaller than the largest
+    one that can be kept.
 
     Args:
         rows: n rows of ceil(cols / 8) bytes.
@@ -159,7 +160,7 @@ def sign_trimmed_mean(
 
     Raises:
         InputError: as `sign_mean`, and for a trim that leaves nothing.
-        TypeError: an array of another type.
+        TypeError: an array of the wrong type.
         ValueError: as `hamming`.
     """
     import numpy as np
@@ -182,7 +183,7 @@ def sign_median(
 ) -> NDArray[np.float32]:
     """Returns the coordinate-wise median of sign times scale, [cols].
 
-    The mean of the two in the middle where n is even. Args and errors are those of
+    The mean of the two middle values if n is even. Args and errors are those of
     `sign_trimmed_mean`.
     """
     trim = max(0, len(rows) - 1) // 2
@@ -199,21 +200,21 @@ def trimmed_mean(
 ) -> NDArray[np.float32]:
     """Returns the coordinate-wise trimmed mean of plain contributions, [cols].
 
-    A sorting network over the rows; what is kept is added in ascending order in float64.
+    Uses a sorting network over the rows; the kept values are added in ascending order in float64.
     O(n log^2 n d).
 
     Args:
-        rows: n rows of equally many values.
+        rows: n rows of equal length.
         trim: values left out on each side, less than half of n.
-        dtype: their type; a bf16 array comes as uint16.
+        dtype: their type; bf16 is passed as uint16.
         isa: instruction set; the fastest if None.
         threads: number of threads; all if None.
 
     Raises:
         InputError: no contributor or column, rows of unequal length, a trim that leaves nothing, or
-            a NaN or infinity (told with contributor and index).
-        TypeError: an array of another type than its dtype says.
-        ValueError: memory that cannot be lent, an unknown dtype or instruction set, no threads.
+            a NaN or infinity (reported with contributor and index).
+        TypeError: an array that does not match its dtype.
+        ValueError: memory that cannot be borrowed, an unknown dtype or instruction set, no threads.
     """
     import numpy as np
 
@@ -233,7 +234,7 @@ def median(
 ) -> NDArray[np.float32]:
     """Returns the coordinate-wise median of plain contributions, [cols].
 
-    The mean of the two in the middle where n is even. Args and errors are those of `trimmed_mean`.
+    The mean of the two middle values if n is even. Args and errors are those of `trimmed_mean`.
     """
     trim = max(0, len(rows) - 1) // 2
     return trimmed_mean(rows, trim, dtype=dtype, isa=isa, threads=threads)

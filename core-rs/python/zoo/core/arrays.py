@@ -1,10 +1,10 @@
-"""What an array must be before it crosses into Rust: its type, its shape, its memory.
+"""Checks arrays before they are passed to Rust: their type, shape and memory.
 
-NumPy arrays, torch tensors on the CPU and MLX arrays are lent as they lie, without a copy. Float16
-and bfloat16 cross as unsigned 16-bit integers. A wrong type is a `TypeError` and unusable memory a
-`ValueError`: both are mistakes in the calling code. Shapes that disagree may come from a file, so
-they are an `InputError`. Neither torch nor MLX is imported here: who hands over one of their arrays
-has done so.
+NumPy arrays, torch tensors on the CPU and MLX arrays are borrowed without a copy. Float16 and
+bfloat16 are passed as unsigned 16-bit integers. A wrong type is a `TypeError` and unusable memory a
+`ValueError`: both are errors in the calling code. Mismatching shapes may come from a file, so
+they are an `InputError`. Neither torch nor MLX is imported here: a caller with one of their arrays
+has already imported it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DType: TypeAlias = Literal["f32", "f16", "bf16"]
-"""The type of weights; NumPy has no bfloat16, so those travel as `uint16`."""
+"""The type of weights; NumPy has no bfloat16, so it is passed as `uint16`."""
 
 Array: TypeAlias = Any
 """`numpy.ndarray`, `torch.Tensor` on the CPU or `mlx.core.array`."""
@@ -35,21 +35,21 @@ def as_numpy(name: str, array: Array, *, writable: bool = False) -> tuple[NDArra
 
     Args:
         name: how the caller knows it.
-        array: a NumPy array, a torch tensor on the CPU (its gradient is left out) or an MLX array,
+        array: a NumPy array, a torch tensor on the CPU (without its gradient) or an MLX array,
             which is evaluated.
-        writable: whether it will be written to. MLX arrays never change, so they are refused.
+        writable: whether it will be written to. MLX arrays are immutable, so they are refused.
 
     Returns:
-        The array, bfloat16 as uint16, and its type by NumPy's name, or `bfloat16`.
+        The array, with bfloat16 as uint16, and the name of its type in NumPy, or `bfloat16`.
 
     Raises:
         TypeError: none of the three.
-        ValueError: memory that is not the processor's, has gaps, or must not be written.
+        ValueError: memory that is not on the CPU, not contiguous, or not writable.
     """
     import numpy as np
 
     if isinstance(array, np.ndarray):
-        bfloat16 = array.dtype.name == "bfloat16"  # as the package ml_dtypes has it
+        bfloat16 = array.dtype.name == "bfloat16"  # from the package ml_dtypes
         return (array.view(np.uint16) if bfloat16 else array), array.dtype.name
     for library, kind, view in (("torch", "Tensor", _view_torch), ("mlx.core", "array", _view_mlx)):
         module = sys.modules.get(library)
@@ -68,7 +68,7 @@ def _view_torch(name: str, tensor: Array, writable: bool) -> tuple[NDArray[Any],
     place = tensor.device.type if tensor.layout == torch.strided else str(tensor.layout)
     if place != "cpu" or tensor.is_neg() or tensor.is_conj():
         got = "a lazy view" if place == "cpu" else f"one on {place!r}"
-        raise ValueError(f"{name} cannot be lent: expected a dense tensor on the CPU, got {got}")
+        raise ValueError(f"{name} cannot be borrowed: expected a dense CPU tensor, got {got}")
     dtype = str(tensor.dtype).removeprefix("torch.")
     if dtype != "bfloat16":
         return tensor.detach().numpy(), dtype
@@ -81,14 +81,14 @@ def _view_mlx(name: str, array: Array, writable: bool) -> tuple[NDArray[Any], st
     if writable:
         raise ValueError(
             f"{name} cannot be written: expected a NumPy array or a torch tensor, "
-            "got an MLX array, which never changes"
+            "got an MLX array, which is immutable"
         )
     dtype = str(array.dtype).removeprefix("mlx.core.")
     memory = memoryview(array)
     if dtype != "bfloat16":
         return np.asarray(memory), dtype
     if not memory.c_contiguous:
-        raise ValueError(f"{name} cannot be lent: expected contiguous memory, got one with strides")
+        raise ValueError(f"{name} cannot be borrowed: expected contiguous memory, got strides")
     words = np.frombuffer(memory.cast("B"), np.uint16)
     return words.reshape(tuple(array.shape)), dtype
 
@@ -96,19 +96,19 @@ def _view_mlx(name: str, array: Array, writable: bool) -> tuple[NDArray[Any], st
 def borrow(
     name: str, array: Array, dtype: str, *, ndim: int = 2, writable: bool = False
 ) -> NDArray[Any]:
-    """Returns an array's memory as a NumPy array of the type and dimensions that it must have.
+    """Returns an array's memory as a NumPy array after checking its type and dimensions.
 
     Args:
         name: how the caller knows it.
         array: a NumPy array, a torch tensor on the CPU or an MLX array.
-        dtype: the NumPy type that it must have; `uint16` is bfloat16's, too.
-        ndim: the number of dimensions that it must have.
+        dtype: the required NumPy type; `uint16` also means bfloat16.
+        ndim: the required number of dimensions.
         writable: whether it will be written to.
 
     Raises:
         TypeError: not an array of this type.
         InputError: another number of dimensions.
-        ValueError: memory that cannot be lent or written.
+        ValueError: memory that cannot be borrowed or written.
     """
     memory, _ = as_numpy(name, array, writable=writable)
     check_array(name, memory, dtype, ndim=ndim, writable=writable)
@@ -118,13 +118,13 @@ def borrow(
 def check_array(
     name: str, array: NDArray[Any], dtype: str, *, ndim: int = 2, writable: bool = False
 ) -> None:
-    """Checks that a NumPy array can cross without a copy.
+    """Checks that a NumPy array can be passed without a copy.
 
     Args:
         name: how the caller knows it.
         array: any array.
-        dtype: the NumPy type that it must have, in the machine's byte order.
-        ndim: the number of dimensions that it must have.
+        dtype: the required NumPy type, in native byte order.
+        ndim: the required number of dimensions.
         writable: whether it will be written to.
 
     Raises:
@@ -147,8 +147,10 @@ def check_array(
             f"got {array.dtype} {_shape(array)}"
         )
     if not array.flags.c_contiguous or not array.flags.aligned:
-        got = "one with strides" if array.flags.aligned else "an unaligned one"
-        raise ValueError(f"{name} cannot be lent: expected contiguous, aligned memory, got {got}")
+        got = "strides" if array.flags.aligned else "unaligned memory"
+        raise ValueError(
+            f"{name} cannot be borrowed: expected contiguous, aligned memory, got {got}"
+        )
     if writable and not array.flags.writeable:
         raise ValueError(
             f"{name} cannot be written: expected a writable array, got a read-only one"
@@ -156,10 +158,10 @@ def check_array(
 
 
 def check_shape(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> None:
-    """Checks that an array has a shape that follows from the others.
+    """Checks the shape of an array, which follows from the others.
 
     Raises:
-        InputError: it has another one.
+        InputError: it is different.
     """
     if array.shape != shape:
         raise InputError(
@@ -170,18 +172,18 @@ def check_shape(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> None:
 def lend(
     name: str, array: Array, dtype: DType | None = None, *, writable: bool = False
 ) -> tuple[NDArray[Any], DType]:
-    """Returns a matrix of weights as the core takes it: its memory and the name of its type.
+    """Returns a matrix of weights for the core: its memory and the name of its type.
 
     Args:
         name: how the caller knows it.
         array: [rows, cols], a NumPy array, a torch tensor on the CPU or an MLX array.
-        dtype: the type of its values; by default the array's own. NumPy's uint16 must be named.
+        dtype: the type of its values, by default the array's own; required for uint16 from NumPy.
         writable: whether it will be written to.
 
     Raises:
-        TypeError: not an array of this type, or of none of the three types.
-        InputError: no matrix.
-        ValueError: an unknown type, or memory that cannot be lent or written.
+        TypeError: not an array of this type, or not one of the three types.
+        InputError: not a matrix.
+        ValueError: an unknown type, or memory that cannot be borrowed or written.
     """
     if dtype is not None and dtype not in _NUMPY_NAMES:
         known = ", ".join(repr(known) for known in _NUMPY_NAMES)
@@ -193,10 +195,10 @@ def lend(
 
 
 def _found_type(name: str, own: str, dtype: DType | None) -> DType:
-    """Returns the weights' type; a NumPy array of another one is left to `check_array`."""
+    """Returns the type of the weights; `check_array` refuses other types of a NumPy array."""
     found: Any = _SHORT_NAMES.get(own)
     if dtype is None and found is None:
-        hint = "; name the type of uint16, as 'bf16'" if own == "uint16" else ""
+        hint = "; for uint16 pass the type, such as 'bf16'" if own == "uint16" else ""
         expected = "float32, float16 or bfloat16"
         raise TypeError(f"{name} has the wrong type: expected {expected}, got {own}{hint}")
     if dtype is not None and own == "bfloat16" and dtype != "bf16":
@@ -209,11 +211,11 @@ def _shape(array: NDArray[Any]) -> str:
 
 
 @contextmanager
-def told(name: str | None, array: Array) -> Generator[None]:
-    """Puts a tensor's name, type and shape before the message of what is raised inside.
+def located(name: str | None, array: Array) -> Generator[None]:
+    """Prepends a tensor's name, type and shape to the messages of errors raised inside.
 
     Args:
-        name: the tensor's name, as a checkpoint has it; None changes nothing.
+        name: the tensor's name in the checkpoint; None changes nothing.
         array: the tensor.
     """
     try:

@@ -1,8 +1,8 @@
-"""Codes of few bits in groups of 128 along a row, each group with a float16 scale.
+"""Low-bit codes in groups of 128 along a row, each group with a float16 scale.
 
-`*_codes2` have a zero point beside the scale: a value reads back as `(code - zero / 64) * scale`,
-no more than half a step (scale / 2) off; `core-rs/src/codes.rs` defines them to the last bit. The
-codecs of `*_groups` lie evenly around zero; `core-rs/src/codes/groups.rs` defines those.
+`*_codes2` also have a zero point: a value decodes to `(code - zero / 64) * scale`, with an error of
+at most half a step (scale / 2); `core-rs/src/codes.rs` defines them to the last bit. The codecs of
+`*_groups` are symmetric around zero; `core-rs/src/codes/groups.rs` defines those.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zoo.core.isa import Isa
 
 GroupCodec: TypeAlias = Literal["sign", "ternary", "int2", "int4", "int8"]
-"""One bit; minus, nothing or plus, five to a byte; two, four or eight bits."""
+"""One bit; ternary digits, five per byte; two, four or eight bits."""
 
 _GROUP = 128
 _PER_BYTE: dict[str, int] = {"sign": 8, "ternary": 5, "int2": 4, "int4": 2, "int8": 1}
@@ -35,14 +35,14 @@ def pack_codes2(
         group: values that share a scale along a row; a row's last group is shorter.
 
     Returns:
-        Codes [rows, ceil(cols / 4)], four to a byte, lowest bits first, each row padded with zeros;
+        Codes [rows, ceil(cols / 4)], four per byte, lowest bits first, each row padded with zeros;
         scales and zeros, both [rows, ceil(cols / group)].
 
     Raises:
-        InputError: no value at all, a NaN or infinity (told with row and column, counted from 0),
-            or a group whose values lie further apart than float16 can scale.
+        InputError: no value at all, a NaN or infinity (reported with row and column, counted from
+            0), or a group with a range too large for a float16 scale.
         TypeError: not float32.
-        ValueError: memory that cannot be lent, or a group below 1.
+        ValueError: memory that cannot be borrowed, or a group below 1.
     """
     import numpy as np
 
@@ -65,7 +65,7 @@ def unpack_codes2(
     cols: int,
     group: int = 128,
 ) -> NDArray[np.float32]:
-    """Reads a matrix back from two-bit codes.
+    """Decodes a matrix from two-bit codes.
 
     Args:
         codes: [rows, ceil(cols / 4)].
@@ -78,10 +78,10 @@ def unpack_codes2(
         [rows, cols] in float32; each value is exact.
 
     Raises:
-        InputError: shapes that disagree, or a scale that is NaN or infinite (its row, and its group
+        InputError: mismatching shapes, or a scale that is NaN or infinite (its row, and its group
             as the column).
-        TypeError: an array of another type than expected.
-        ValueError: memory that cannot be lent, or a group below 1.
+        TypeError: an array of the wrong type.
+        ValueError: memory that cannot be borrowed, or a group below 1.
     """
     import numpy as np
 
@@ -111,23 +111,23 @@ def pack_groups(
     """Packs a matrix, or its difference to a base, into codes in groups of 128.
 
     Args:
-        codec: of each value.
+        codec: the codec of the values.
         values: [rows, cols], contiguous, at least one value.
-        base: the same shape; what is packed is `values - base` in float32.
-        dtype: type of `values`; a bf16 array comes as uint16.
+        base: the same shape; if given, `values - base` is packed, computed in float32.
+        dtype: type of `values`; bf16 is passed as uint16.
         base_dtype: type of `base`.
-        isa: instruction set, by default the fastest; all give the same bytes.
-        threads: how many, by default all.
+        isa: the instruction set, by default the fastest; all give the same bytes.
+        threads: the number of threads, by default all.
 
     Returns:
         Codes [rows, bytes], the first value of a byte lowest, each row padded with zeros; scales
         [rows, ceil(cols / 128)].
 
     Raises:
-        InputError: no value at all, a NaN or infinity (told with row and column, counted from 0),
-            or a group whose values are too large for a float16 scale.
-        TypeError: an array of another type than its dtype says.
-        ValueError: memory that cannot be lent, or an unknown codec.
+        InputError: no value at all, a NaN or infinity (reported with row and column, counted from
+            0), or a group whose values are too large for a float16 scale.
+        TypeError: an array that does not match its dtype.
+        ValueError: memory that cannot be borrowed, or an unknown codec.
     """
     import numpy as np
 
@@ -155,24 +155,24 @@ def apply_groups(
     isa: Isa | None = None,
     threads: int | None = None,
 ) -> None:
-    """Adds what codes stand for to the weights, in place.
+    """Adds decoded codes to the weights, in place.
 
-    The sum is taken in float32 and rounded to the weights' type, to nearest, ties to even.
+    The sum is computed in float32 and rounded to the weights' type, to nearest, ties to even.
 
     Args:
-        codec: what the codes were packed with.
+        codec: the codec that the codes were packed with.
         weights: [rows, cols], contiguous, writable; changed.
         codes: [rows, bytes].
         scales: [rows, ceil(cols / 128)].
-        dtype: type of `weights`; a bf16 array comes as uint16.
-        isa: instruction set, by default the fastest.
-        threads: how many, by default all.
+        dtype: type of `weights`; bf16 is passed as uint16.
+        isa: the instruction set, by default the fastest.
+        threads: the number of threads, by default all.
 
     Raises:
-        InputError: shapes that disagree, a scale that is NaN or infinite (its group as the column),
-            or a byte that holds no five ternary digits. The weights are then untouched.
-        TypeError: an array of another type than expected.
-        ValueError: memory that cannot be lent, that overlaps or that is read-only.
+        InputError: mismatching shapes, a scale that is NaN or infinite (its group as the column),
+            or a byte that is not five ternary digits. The weights are then unchanged.
+        TypeError: an array of the wrong type.
+        ValueError: memory that cannot be borrowed, that overlaps or that is read-only.
     """
     import numpy as np
 
@@ -190,7 +190,7 @@ def apply_groups(
 def unpack_groups(
     codec: GroupCodec, codes: NDArray[np.uint8], scales: NDArray[np.float16], *, cols: int
 ) -> NDArray[np.float32]:
-    """Returns what codes stand for, [rows, cols] in float32; each value is exact.
+    """Returns decoded codes, [rows, cols] in float32; each value is exact.
 
     Raises:
         InputError: as `apply_groups`.
@@ -210,19 +210,19 @@ def add_product(
     isa: Isa | None = None,
     threads: int | None = None,
 ) -> None:
-    """Adds B^T A to a matrix, in place: summed over the rank in float64, in order, rounded once.
+    """Adds B^T A to a matrix, in place: sums over the rank in float64, in order, and rounds once.
 
     Args:
         A: [rank, cols].
         B: [rank, rows].
         total: [rows, cols]; changed.
-        isa: instruction set, by default the fastest.
-        threads: how many, by default all.
+        isa: the instruction set, by default the fastest.
+        threads: the number of threads, by default all.
 
     Raises:
-        InputError: shapes that disagree.
+        InputError: mismatching shapes.
         TypeError: not float32.
-        ValueError: memory that cannot be lent, that overlaps or that is read-only.
+        ValueError: memory that cannot be borrowed, that overlaps or that is read-only.
     """
     check_array("A", A, "float32")
     check_array("B", B, "float32")

@@ -1,4 +1,4 @@
-"""Our delta files, read strictly: a file that contradicts itself is refused in a sentence."""
+"""Strict reader of our delta files, which refuses inconsistent files with a message."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeltaFile:
-    """A delta file that was found right.
+    """A validated delta file.
 
     Attributes:
-        digest: of the whole file, 64 hexadecimal digits.
-        header: what `docs/reference/delta-format.md` calls the header, as JSON has it.
-        parts: by name, in the order of their bytes.
+        digest: the digest of the whole file, 64 hexadecimal digits.
+        header: the header of `docs/reference/delta-format.md`, parsed as JSON.
+        parts: the parts by name, in the order of their bytes.
     """
 
     digest: str
@@ -31,20 +31,20 @@ class DeltaFile:
 
 
 def read_delta(file: str | PathLike[str] | OpenFile) -> DeltaFile:
-    """Reads and checks a delta file, version 1, all of its bytes.
+    """Reads and checks all bytes of a delta file of version 1.
 
     Raises:
-        InputError: no safetensors file, no delta, another version, damaged, a field that is absent,
-            unknown or wrong, a part that is missing, too many or of another type or shape than its
-            term calls for, NaN or infinities in a part of floats, ternary bytes of no five digits,
-            places that are not as many as their values or lie beyond their tensor, signs outside
-            their mask.
-        OSError: what the file system answers.
+        InputError: not a safetensors file, not a delta, another version, damaged, a missing,
+            unknown or wrong field, a part that is missing, unexpected or of the wrong type or
+            shape, NaN or infinities in a floating-point part, bytes that are not five ternary
+            digits, sparse positions that do not match their values or lie outside their tensor, or
+            signs outside their mask.
+        OSError: the file cannot be read.
     """
     digest, text, tensors = _core.read_delta(lent(file))
     try:
         header = json.loads(text)
-    except ValueError as error:  # a number of thousands of digits in the recipe
+    except ValueError as error:  # a number with thousands of digits in the recipe
         message = f"header: expected JSON that Python reads, got {error}"
         raise InputError(message) from error
     parts = {

@@ -1,18 +1,18 @@
-"""What can go wrong, as a caller sees it: one root, and one class for each way of handling it.
+"""The errors of every layer: one root, and one class for each way a caller handles them.
 
-Every layer raises these; `zoo.gym.errors` maps each to an exit code.
+`zoo.gym.errors` maps each to an exit code.
 """
 
 
 class GymError(Exception):
-    """A failure that is told to the user in one sentence.
+    """A failure reported to the user as one message.
 
-    The message is lower case, has no final period, quotes the value at fault and says where it
-    came from: `train.yaml:6: learning_rte: no such setting`.
+    The message is lowercase, has no final period, quotes the wrong value and says where it came
+    from: `train.yaml:6: learning_rte: no such setting`.
 
     Args:
         message: what is wrong: expected X, got Y.
-        hint: the command or key that mends it, printed on its own line.
+        hint: the command or key that fixes it, printed on its own line.
     """
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
@@ -25,7 +25,7 @@ class GymError(Exception):
 
 
 class InputError(GymError):
-    """What the user handed over is wrong: a setting, a data row, a file, the wrong base."""
+    """The user's input is wrong: a setting, a data row, a file, the wrong base."""
 
 
 class DoesNotFitError(GymError):
@@ -33,7 +33,7 @@ class DoesNotFitError(GymError):
 
 
 class NotAvailableError(GymError):
-    """A file, a model or a network is not there."""
+    """A file, a model or the network is not available."""
 
 
 class InterruptedRunError(GymError):
@@ -41,7 +41,7 @@ class InterruptedRunError(GymError):
 
 
 class GuardError(GymError):
-    """A run was stopped because it would have learned nothing."""
+    """A run was ended because it would have learned nothing."""
 
 
 class StorageError(GymError):
@@ -49,4 +49,4 @@ class StorageError(GymError):
 
 
 class GymWarning(UserWarning):
-    """What a user should know though the work goes on, in one sentence like an error's."""
+    """A warning for the user while the work continues; the message has the form of an error."""

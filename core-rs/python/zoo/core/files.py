@@ -1,4 +1,4 @@
-"""Files that are opened once: what is checked is what is read."""
+"""Files that are opened once, so that the checked data is the data that is read."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
 class OpenFile:
     """A regular file, for `read_header`, `read_delta`, `file_digest` and for its bytes.
 
-    Whatever comes to stand at its path later is another file. Its bytes are read, not mapped: one
-    that becomes shorter meanwhile is an error, where a mapped one ends the process. Several threads
-    may read at once.
+    A file that replaces it at its path later is not seen. Its bytes are read, not mapped:
+    truncating it meanwhile is an error, while it would crash the process with a mapped file.
+    Several threads may read at once.
 
     Args:
         path: the file.
 
     Raises:
         InputError: a folder, a pipe or a device.
-        OSError: what the file system answers.
+        OSError: the file cannot be read.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.core = _core.OpenFile(path)
 
     def length(self) -> int:
-        """Returns how many bytes it has now."""
+        """Returns its current size in bytes."""
         return self.core.length()
 
     def read(self, start: int, stop: int) -> NDArray[np.uint8]:
-        """Returns the bytes from one place to another, which the file was found to have.
+        """Returns the bytes of a range that the file was found to have.
 
         Raises:
             InputError: the file has become shorter.
-            OSError: what the file system answers.
+            OSError: the file cannot be read.
         """
         import numpy as np
 
@@ -50,5 +50,5 @@ class OpenFile:
 
 
 def lent(file: str | PathLike[str] | OpenFile) -> str | PathLike[str] | _core.OpenFile:
-    """Returns what the core takes for a file: the open one, or a path."""
+    """Returns the argument for the core: the open file, or a path."""
     return file.core if isinstance(file, OpenFile) else file

@@ -1,4 +1,4 @@
-"""The header of a GGUF file, read strictly: malformed files are refused in a sentence."""
+"""Strict reader of GGUF headers, which refuses malformed files with a message."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GgufValue: TypeAlias = "bool | int | float | str | NDArray[Any] | list[GgufValue]"
-"""A number, a string, an array of numbers, or a list of strings or of such arrays and lists."""
+"""A number, a string, an array of numbers, or a list of strings, arrays or lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class GgufTensor:
-    """What a header says of one tensor.
+    """A tensor according to the header.
 
     Attributes:
-        type: how its values are stored, by ggml's name: `F32`, `Q4_K`, `BF16` ...
-        shape: as NumPy has it, the dimension whose values lie together last; ggml's own order is
-            the other way round.
+        type: the ggml type of its values: `F32`, `Q4_K`, `BF16` ...
+        shape: in NumPy's order, the contiguous dimension last; ggml uses the reverse order.
         start: its first byte, counted from the start of the file.
         stop: one past its last byte, without padding.
     """
@@ -37,13 +36,13 @@ class GgufTensor:
 
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
-    """What a file says of itself.
+    """The header of a file.
 
     Attributes:
-        version: of the format, 2 or 3.
-        alignment: to how many bytes tensors are aligned.
-        metadata: values by key, in the order of the file.
-        tensors: by name, in the order of their bytes.
+        version: the version of the format, 2 or 3.
+        alignment: the alignment of tensors in bytes.
+        metadata: the values by key, in the order of the file.
+        tensors: the tensors by name, in the order of their bytes.
     """
 
     version: int
@@ -56,10 +55,10 @@ def read_gguf_header(file: str | PathLike[str] | OpenFile) -> GgufHeader:
     """Reads and checks the header of a GGUF file; the tensors' own bytes are not read.
 
     Raises:
-        InputError: a file that is not well-formed: cut short, of version 1 or big-endian, counts or
-            lengths that the file has no room for, names that are there twice, types that ggml does
-            not have, tensors that overlap, leave a hole or are not aligned ...
-        OSError: what the file system answers.
+        InputError: a malformed file: truncated, version 1 or big-endian, counts or lengths beyond
+            the size of the file, duplicate names, types unknown to ggml, tensors that overlap,
+            leave gaps or are not aligned ...
+        OSError: the file cannot be read.
     """
     version, alignment, pairs, tensors = _core.read_gguf_header(lent(file))
     return GgufHeader(
@@ -74,7 +73,7 @@ def read_gguf_header(file: str | PathLike[str] | OpenFile) -> GgufHeader:
 
 
 def _value(found: object) -> GgufValue:
-    """A value as the core hands it over: text, (type, bytes) for a number, a list for an array."""
+    """A value from the core: text, (type, bytes) for a number, a list for an array."""
     if isinstance(found, str):
         return found
     if isinstance(found, tuple):

@@ -1,4 +1,4 @@
-"""The hashes that tie a delta to its base and to its own bytes."""
+"""The hashes that bind a delta to its base and to its own bytes."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 def base_identity(files: Sequence[str | PathLike[str]], names: Sequence[str]) -> str:
     """Returns 64 hexadecimal digits: BLAKE3 over the named tensors of a model.
 
-    For each name, in the order of the UTF-8 bytes: the name's length and the name, the dtype's
-    length and the dtype as the file has it (`BF16`), the number of dimensions and each of them, the
+    For each name, in the order of its UTF-8 bytes: the name's length and the name, the dtype's
+    length and the dtype as in the file (`BF16`), the number of dimensions and each of them, the
     number of bytes and the bytes as stored. Lengths, numbers and dimensions are unsigned 64-bit
-    integers, little endian. How the tensors are spread over files makes no difference. Reads all
-    the bytes of the named tensors: callers keep the result.
+    integers, little endian. How the tensors are split into files makes no difference. Reads all
+    bytes of the given tensors: callers should cache the result.
 
     Args:
         files: the model's safetensors files.
         names: the tensors; one given twice counts once.
 
     Raises:
-        InputError: no name, a name that no file or more than one file holds, a malformed file.
-        OSError: what the file system answers.
+        InputError: no names, a name that is in no file or in several, or a malformed file.
+        OSError: the file cannot be read.
     """
     return _core.base_identity(files, names)
 
@@ -39,28 +39,28 @@ def base_identity(files: Sequence[str | PathLike[str]], names: Sequence[str]) ->
 def file_digest(file: str | PathLike[str] | OpenFile, *, zero_at: int, zero_len: int) -> str:
     """Returns 64 hexadecimal digits: BLAKE3 of a file with some of its bytes read as ASCII `0`.
 
-    So a file can carry its own digest, taken with the digest's characters as zeros.
+    So a file can contain its own digest, computed with the digest's characters as zeros.
 
     Args:
-        file: a path, or a file that is open.
+        file: a path or an open file.
         zero_at: the first byte that counts as `0`.
-        zero_len: how many do; 0 for a plain digest.
+        zero_len: the number of such bytes; 0 for a plain digest.
 
     Raises:
-        InputError: bytes that the file does not have.
-        OSError: what the file system answers.
+        InputError: a range outside the file.
+        OSError: the file cannot be read.
     """
     return _core.file_digest(lent(file), zero_at, zero_len)
 
 
 class IdentityHasher:
-    """`base_identity` over tensors that come one by one, while they are at hand for something else.
+    """Computes `base_identity` incrementally, tensor by tensor.
 
-    So a large model is read once. Not to be used from two threads at the same time.
+    So a large model that is read for another purpose is read only once. Not thread-safe.
     """
 
     def __init__(self) -> None:
-        """Starts with no tensor."""
+        """Starts without tensors."""
         self._hasher = _core.IdentityHasher()
 
     def add(self, name: str, dtype: str, shape: Sequence[int], data: NDArray[np.uint8]) -> None:
@@ -68,7 +68,7 @@ class IdentityHasher:
 
         Args:
             name: the tensor's name.
-            dtype: its type as the file has it: `BF16`.
+            dtype: its type as in the file: `BF16`.
             shape: its dimensions.
             data: its bytes as stored, [n], contiguous.
 
@@ -80,7 +80,7 @@ class IdentityHasher:
         self._hasher.add(name, dtype, shape, data)
 
     def finish(self) -> str:
-        """Returns the identity of what was added so far, 64 hexadecimal digits.
+        """Returns the identity of the tensors added so far, 64 hexadecimal digits.
 
         Raises:
             InputError: nothing was added.

@@ -1,4 +1,4 @@
-"""The instruction sets that the kernels are written for: every one gives the same bytes."""
+"""The instruction sets of the kernels: all give the same bytes."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ Isa: TypeAlias = Literal["avx512", "avx2", "neon", "scalar"]
 
 
 def available_isas() -> tuple[Isa, ...]:
-    """Returns what this machine has, the fastest (which is chosen by itself) first."""
+    """Returns those of this machine, fastest first; the first is the default."""
     return cast("tuple[Isa, ...]", tuple(_core.available_isas()))

@@ -1,7 +1,7 @@
-"""A matrix times tokens: sign bits with their scales, or bf16 weights to measure them against.
+"""Multiplies a matrix by tokens: sign bits with scales, or bf16 weights for comparison.
 
 The order of every sum is defined in `core-rs/src/product.rs`: each instruction set and each number
-of threads gives the same bytes. Left out: scales of groups or columns and mask planes. They are
+of threads gives the same bytes. Not supported: scales per group or column, and masks. They are
 refused by their shape; unpack such a delta.
 """
 
@@ -33,30 +33,31 @@ def sign_product(
 ) -> NDArray[np.float32]:
     """Multiplies tokens by signs: `y[t, o] = scales[o] * sum(sign[o, i] * x[t, i] for each i)`.
 
-    Made for few tokens, 1 to 64: from about 32 on, unpacked weights and a dense product may win.
+    Intended for 1 to 64 tokens: from about 32 on, a dense product with unpacked weights may be
+    faster.
 
     Args:
         x: float32 [tokens, cols].
-        bits: uint8 [rows, ceil(cols / 8)], as `pack_signs` returns them; what fills up the last
-            byte of a row is not looked at.
+        bits: uint8 [rows, ceil(cols / 8)], as `pack_signs` returns them; padding bits in the
+            last byte of a row are ignored.
         scales: float32 [rows] or [1].
-        method: `exact` adds in float32; `int8` rounds each 1,024 inputs of a token to whole numbers
-            of 8 bits first, which is faster and about 1 % off.
-        out: float32 [tokens, rows], written and returned; a new array where it is left out.
-        add: whether the product is added to `out` (rounded once) instead of written over it.
+        method: `exact` adds in float32; `int8` first rounds each 1,024 inputs of a token to 8-bit
+            integers, which is faster, with an error of about 1 %.
+        out: float32 [tokens, rows], written and returned; by default a new array.
+        add: whether to add the product to `out` (rounded once) instead of overwriting it.
         isa: the instruction set; the fastest by default.
-        threads: how many; 1 is the calling thread alone, by default as many as the machine has.
+        threads: the number of threads, by default all; 1 uses only the calling thread.
 
     Returns:
         [tokens, rows].
 
     Raises:
-        InputError: shapes that disagree, a NaN or infinity in x or scales (told with row and
-            column, a token being a row), or a token too large to be added up in float32. `out` is
-            then untouched.
-        TypeError: an array of another type than expected.
-        ValueError: memory that cannot be lent, that overlaps or is read-only; `add` without `out`;
-            an unknown method, or an instruction set that this machine lacks.
+        InputError: mismatching shapes, a NaN or infinity in x or scales (reported with row and
+            column; a token is a row), or a token too large to sum in float32. `out` is then
+            unchanged.
+        TypeError: an array of the wrong type.
+        ValueError: memory that cannot be borrowed, that overlaps or is read-only; `add` without
+            `out`; an unknown method, or an instruction set that this machine lacks.
     """
     import numpy as np
 
@@ -64,24 +65,24 @@ def sign_product(
         raise ValueError(f"unknown method: expected 'exact' or 'int8', got {method!r}")
     if add and out is None:
         raise ValueError("nothing to add to: expected out with add=True, got none")
-    lent_x, lent_bits = borrow("x", x, "float32"), borrow("bits", bits, "uint8")
-    lent_scales = borrow("scales", scales, "float32", ndim=1)
-    (tokens, cols), rows = lent_x.shape, lent_bits.shape[0]
-    check_shape("bits", lent_bits, (rows, -(-cols // 8)))
-    if lent_scales.shape not in {(rows,), (1,)}:
+    x_view, bits_view = borrow("x", x, "float32"), borrow("bits", bits, "uint8")
+    scales_view = borrow("scales", scales, "float32", ndim=1)
+    (tokens, cols), rows = x_view.shape, bits_view.shape[0]
+    check_shape("bits", bits_view, (rows, -(-cols // 8)))
+    if scales_view.shape not in {(rows,), (1,)}:
         raise InputError(
-            f"scales has the wrong shape: expected {(rows,)} or (1,), got {lent_scales.shape}",
-            hint="group scales and mask planes have no product of their own: unpack them",
+            f"scales has the wrong shape: expected {(rows,)} or (1,), got {scales_view.shape}",
+            hint="products with group scales or masks are not supported: unpack them",
         )
     y = np.empty((tokens, rows), np.float32) if out is None else out
-    lent_y = borrow("out", y, "float32", writable=True)
-    check_shape("out", lent_y, (tokens, rows))
+    y_view = borrow("out", y, "float32", writable=True)
+    check_shape("out", y_view, (tokens, rows))
     _core.sign_product(
-        lent_x,
-        lent_bits,
-        lent_scales,
+        x_view,
+        bits_view,
+        scales_view,
         cols,
-        lent_y,
+        y_view,
         exact=method == "exact",
         add=add,
         isa=isa,
@@ -98,31 +99,31 @@ def dense_product(
     isa: Isa | None = None,
     threads: int | None = None,
 ) -> NDArray[np.float32]:
-    """Multiplies one token by bf16 weights, in float32; NaN and infinity go through.
+    """Multiplies one token by bf16 weights, in float32; NaN and infinity propagate.
 
     Args:
         x: float32 [cols].
         weights: bf16 [rows, cols]; from NumPy as uint16.
-        out: float32 [rows], written and returned; a new array where it is left out.
+        out: float32 [rows], written and returned; by default a new array.
         isa: the instruction set; the fastest by default.
-        threads: how many; 1 is the calling thread alone, by default as many as the machine has.
+        threads: the number of threads, by default all; 1 uses only the calling thread.
 
     Returns:
         [rows].
 
     Raises:
-        InputError: shapes that disagree.
-        TypeError: an array of another type than expected.
-        ValueError: memory that cannot be lent, that overlaps or is read-only, or an instruction set
-            that this machine lacks.
+        InputError: mismatching shapes.
+        TypeError: an array of the wrong type.
+        ValueError: memory that cannot be borrowed, that overlaps or is read-only, or an instruction
+            set that this machine lacks.
     """
     import numpy as np
 
-    lent_x, lent_weights = borrow("x", x, "float32", ndim=1), borrow("weights", weights, "uint16")
+    x_view, lent_weights = borrow("x", x, "float32", ndim=1), borrow("weights", weights, "uint16")
     rows = lent_weights.shape[0]
-    check_shape("weights", lent_weights, (rows, *lent_x.shape))
+    check_shape("weights", lent_weights, (rows, *x_view.shape))
     y = np.empty(rows, np.float32) if out is None else out
-    lent_y = borrow("out", y, "float32", ndim=1, writable=True)
-    check_shape("out", lent_y, (rows,))
-    _core.dense_product(lent_x, lent_weights, lent_y, isa=isa, threads=threads)
+    y_view = borrow("out", y, "float32", ndim=1, writable=True)
+    check_shape("out", y_view, (rows,))
+    _core.dense_product(x_view, lent_weights, y_view, isa=isa, threads=threads)
     return y

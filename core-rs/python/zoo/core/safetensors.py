@@ -1,4 +1,4 @@
-"""The header of a safetensors file, read strictly: malformed files are refused in a sentence."""
+"""Strict reader of safetensors headers, which refuses malformed files with a message."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """What a header says of one tensor.
+    """A tensor according to the header.
 
     Attributes:
-        dtype: the type as the file has it: `F32`, `BF16`, `U8` ...
+        dtype: the type as in the file: `F32`, `BF16`, `U8` ...
         shape: empty for a scalar.
         start: its first byte, counted from the start of the file.
         stop: one past its last byte.
@@ -31,10 +31,10 @@ class TensorInfo:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a file says of itself.
+    """The header of a file.
 
     Attributes:
-        tensors: by name, in the order of their bytes.
+        tensors: the tensors by name, in the order of their bytes.
         metadata: free text by key.
     """
 
@@ -45,18 +45,18 @@ class Header:
 def read_header(file: str | PathLike[str] | OpenFile, *, finite: bool = False) -> Header:
     """Reads and checks the header of a safetensors file.
 
-    Stricter than the format's own library, which takes names that are there twice, further fields,
-    names with `..` or NUL or of a megabyte, a tensor without bytes anywhere, a header that starts
-    with a space, a million tensors, metadata of 50 MB and NaN.
+    Stricter than the format's own library, which accepts duplicate names, extra fields, names with
+    `..` or NUL or of a megabyte, tensors without bytes anywhere, a header that starts with a space,
+    a million tensors, metadata of 50 MB and NaN.
 
     Args:
-        file: a path, or a file that is open.
+        file: a path or an open file.
         finite: also read the tensors and refuse NaN and infinities in them.
 
     Raises:
-        InputError: a file that is not well-formed: cut short, a git LFS pointer, no JSON, names
-            that are there twice, tensors that overlap or leave a hole, sizes that disagree ...
-        OSError: what the file system answers.
+        InputError: a malformed file: truncated, a Git LFS pointer, not JSON, duplicate names,
+            tensors that overlap or leave gaps, inconsistent sizes ...
+        OSError: the file cannot be read.
     """
     tensors, metadata = _core.read_header(lent(file), finite)
     infos = {

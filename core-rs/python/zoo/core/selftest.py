@@ -1,7 +1,7 @@
-"""Runs every instruction set of this machine against `scalar` on small, odd-shaped inputs.
+"""Compares every instruction set of this machine with `scalar` on small inputs of odd shapes.
 
-A kernel takes part through one function that runs it and yields what came out, registered in
-`CHECKS`; its inputs are seeded, so that every run is the same.
+Each kernel has one function in `CHECKS` that runs it and yields its results; the inputs are seeded,
+so that every run is the same.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one instruction set gave.
+    """The result of one instruction set.
 
     Attributes:
         isa: the instruction set.
-        checked: how many results were compared.
-        difference: the first difference from `scalar`, in words; empty where there is none.
+        checked: the number of compared results.
+        difference: the first difference from `scalar`, in words; empty if there is none.
     """
 
     isa: Isa
@@ -37,12 +37,12 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """Whether every result had the bytes of `scalar`."""
+        """Whether every result has the same bytes as `scalar`."""
         return not self.difference
 
 
 def check_signs(isa: Isa) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yields packed, unpacked and applied signs of every scale and of all types of weights."""
+    """Yields packed, unpacked and applied signs for every scale and type of weights."""
     import numpy as np
 
     from zoo.core.signs import apply_signs, pack_signs, unpack_signs
@@ -70,7 +70,7 @@ def check_signs(isa: Isa) -> Iterator[tuple[str, NDArray[Any]]]:
 
 
 def check_groups(isa: Isa) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yields codes of every kind, weights that they were added to, and a product of factors."""
+    """Yields codes of every kind, weights after adding them, and a product of factors."""
     import numpy as np
 
     from zoo.core.codes import add_product, apply_groups, pack_groups
@@ -110,7 +110,7 @@ def check_product(isa: Isa) -> Iterator[tuple[str, NDArray[Any]]]:
 
 
 def check_aggregate(isa: Isa) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yields what every aggregator makes of packed and of plain contributions."""
+    """Yields the results of every aggregator for packed and plain contributions."""
     import numpy as np
 
     from zoo.core import aggregate
@@ -129,7 +129,7 @@ def check_aggregate(isa: Isa) -> Iterator[tuple[str, NDArray[Any]]]:
 
 
 def _stored(matrix: NDArray[Any], dtype: str) -> NDArray[Any]:
-    """Returns a float32 matrix as another type; bfloat16 is cut, as uint16."""
+    """Returns a float32 matrix as another type; bfloat16 is truncated, as uint16."""
     import numpy as np
 
     if dtype == "bf16":
@@ -143,17 +143,17 @@ CHECKS: dict[str, Check] = {
     "product": check_product,
     "aggregate": check_aggregate,
 }
-"""Kernel to the function that yields its results, each with a name."""
+"""Name of a kernel -> the function that yields its named results."""
 
 
 def self_test(
     isas: tuple[Isa, ...] | None = None, *, checks: Mapping[str, Check] | None = None
 ) -> tuple[Verdict, ...]:
-    """Returns for each instruction set whether it gives the bytes of `scalar`.
+    """Returns for each instruction set whether it gives the same bytes as `scalar`.
 
     Args:
-        isas: which to run, by default all that this machine has.
-        checks: which kernels, by default all of `CHECKS`.
+        isas: the instruction sets, by default all of this machine.
+        checks: the kernels, by default all of `CHECKS`.
     """
     chosen = CHECKS if checks is None else checks
     return tuple(_compare(isa, chosen) for isa in isas or available_isas())
@@ -170,7 +170,7 @@ def _compare(isa: Isa, checks: Mapping[str, Check]) -> Verdict:
 
 
 def _difference(what: str, expected: NDArray[Any], got: NDArray[Any]) -> str:
-    """Returns the first place where two arrays differ, as a sentence."""
+    """Returns a description of the first difference between two arrays."""
     import numpy as np
 
     if expected.shape != got.shape or expected.dtype != got.dtype:

@@ -1,13 +1,13 @@
-"""The sign of a difference as one bit, and scales for what shares one.
+"""Signs of differences as one bit each, with shared scales.
 
 `tuned - base` in float32; a bit is 1 where the difference is above zero (zeros of either sign give
 0), least significant first along a row, each row padded to whole bytes with zeros. With
-`zeros="mask"` a second plane of the same form tells what is not zero. A scale is the mean absolute
-difference, with a mask that of the nonzero. The exact order of its sums is defined in
+`zeros="mask"` a second plane of the same form marks nonzero differences. A scale is the mean
+absolute difference, with a mask only of the nonzero ones. The exact order of its sums is defined in
 `core-rs/src/signs.rs`; every instruction set and number of threads gives the same bytes.
 
-More planes are made by packing what the first ones leave: `pack_signs(zeros, residual)`, where
-`zeros` is a float32 matrix of zeros and `residual` the difference with each earlier plane taken off
+More planes are made by packing the residual of the earlier ones: `pack_signs(zeros, residual)`,
+where `zeros` is a float32 matrix of zeros and `residual` the difference minus each earlier plane
 (`apply_signs(residual, bits, -scales)`).
 """
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, overload
 
 from zoo.core import _core
-from zoo.core.arrays import Array, DType, borrow, check_array, check_shape, lend, told
+from zoo.core.arrays import Array, DType, borrow, check_array, check_shape, lend, located
 from zoo.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     MaskedSigns: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.uint8]]
 
 Scale: TypeAlias = Literal["row", "matrix", "column", "group"]
-"""What shares a scale; a group is so many values along a row."""
+"""Which values share a scale; a group is a fixed number of values along a row."""
 
 ZeroPolicy: TypeAlias = Literal["minus", "mask"]
-"""What a difference of zero becomes: a minus, or a zero that a second plane tells."""
+"""How a difference of zero is coded: as a minus, or as a zero in a second plane."""
 
 GROUP = 128
 
@@ -85,30 +85,30 @@ def pack_signs(
 
     Args:
         base: [rows, cols], contiguous, at least one value: NumPy, torch on the CPU or MLX.
-        tuned: the same shape; its type and library may be others.
-        scale: one for each row, for the matrix, for each column, or for each group along a row.
-        group: values of a group, a multiple of 8; a row's last group may be shorter.
-        zeros: what a difference of zero becomes.
-        base_dtype: type of `base`, by default the array's own; NumPy's uint16 must be named.
+        tuned: the same shape; its type and library may differ.
+        scale: one per row, per matrix, per column, or per group along a row.
+        group: values in a group, a multiple of 8; a row's last group may be shorter.
+        zeros: how a difference of zero is coded.
+        base_dtype: type of `base`, by default the array's own; required for uint16 from NumPy.
         tuned_dtype: type of `tuned`.
-        out: arrays of an earlier call with the same shapes, to be written instead of new ones.
-        name: the tensor's name, which errors then begin with.
-        isa: the instruction set, by default the machine's fastest.
-        threads: how many, by default all of the machine's.
+        out: arrays from an earlier call with the same shapes, to be reused.
+        name: the tensor's name, which then precedes error messages.
+        isa: the instruction set, by default the fastest.
+        threads: the number of threads, by default all.
 
     Returns:
         Bits [rows, ceil(cols / 8)] and scales [rows], [1], [cols] or [rows, ceil(cols / group)];
-        with a mask that as the third, of the bits' shape.
+        with `zeros="mask"` also the mask, in the shape of the bits.
 
     Raises:
-        InputError: shapes that disagree, no value at all, or a NaN or infinity in either matrix or
-            in the difference (told with row and column, counted from 0).
-        TypeError: an array of another type than its dtype says.
-        ValueError: memory that cannot be lent, or an unknown option.
+        InputError: mismatching shapes, no values, or a NaN or infinity in either matrix or in the
+            difference (reported with row and column, counted from 0).
+        TypeError: an array that does not match its dtype.
+        ValueError: memory that cannot be borrowed, or an unknown option.
     """
     _check_choice("scale", scale, ("row", "matrix", "column", "group"))
     _check_choice("zeros", zeros, ("minus", "mask"))
-    with told(name, base):
+    with located(name, base):
         lent_base = lend("base", base, base_dtype)
         lent_tuned = lend("tuned", tuned, tuned_dtype)
         check_shape("tuned", lent_tuned[0], lent_base[0].shape)
@@ -134,16 +134,16 @@ def unpack_signs(
     """Returns [rows, cols] of +1 for each bit that is 1, -1 for each that is 0, 0 without mask.
 
     Args:
-        bits: [rows, ceil(cols / 8)]; what fills up the last byte of a row is not looked at.
+        bits: [rows, ceil(cols / 8)]; padding bits in the last byte of a row are ignored.
         cols: signs in a row.
         mask: the same shape; 0 where the sign is a zero.
-        isa: the instruction set, by default the machine's fastest.
-        threads: how many, by default all of the machine's.
+        isa: the instruction set, by default the fastest.
+        threads: the number of threads, by default all.
 
     Raises:
-        InputError: bits of another width than `cols` asks for.
+        InputError: the width of the bits does not match `cols`.
         TypeError: not uint8.
-        ValueError: memory that cannot be lent.
+        ValueError: memory that cannot be borrowed.
     """
     import numpy as np
 
@@ -171,29 +171,30 @@ def apply_signs(
 ) -> None:
     """Adds each sign times its scale to the weights, in place.
 
-    The sum is taken in float32 and rounded to the weights' type, to nearest, ties to even. Where a
-    mask is 0 the weight's bytes stay as they are. A torch tensor's autograd is not told: work on a
-    private copy. MLX arrays never change, so they are refused as weights.
+    The sum is computed in float32 and rounded to the weights' type, to nearest, ties to even. Where
+    a mask is 0 the weight's bytes are unchanged. Autograd of a torch tensor does not see the
+    change: work on a private copy. MLX arrays are immutable, so they are refused as weights.
 
     Args:
         weights: [rows, cols], contiguous, writable; changed.
         bits: [rows, ceil(cols / 8)].
         scales: [rows], [1], [cols] or [rows, ceil(cols / group)].
-        scale: what shares one; by default told by the shape of `scales`, but `column` is named.
-        group: values of a group along a row.
-        mask: as the bits; 0 where nothing is added.
-        dtype: type of `weights`, by default the array's own; NumPy's uint16 must be named.
-        name: the tensor's name, which errors then begin with.
-        isa: the instruction set, by default the machine's fastest.
-        threads: how many, by default all of the machine's.
+        scale: which values share one; by default inferred from the shape of `scales`, except
+            `column`.
+        group: values in a group along a row.
+        mask: in the shape of the bits; 0 where nothing is added.
+        dtype: type of `weights`, by default the array's own; required for uint16 from NumPy.
+        name: the tensor's name, which then precedes error messages.
+        isa: the instruction set, by default the fastest.
+        threads: the number of threads, by default all.
 
     Raises:
-        InputError: shapes that disagree, or a scale that is NaN or infinite. The weights are then
-            untouched.
-        TypeError: an array of another type than expected.
-        ValueError: memory that cannot be lent, that overlaps or that is read-only.
+        InputError: mismatching shapes, or a scale that is NaN or infinite. The weights are then
+            unchanged.
+        TypeError: an array of the wrong type.
+        ValueError: memory that cannot be borrowed, that overlaps or that is read-only.
     """
-    with told(name, weights):
+    with located(name, weights):
         lent = lend("weights", weights, dtype, writable=True)
         rows, cols = lent[0].shape
         bits = borrow("bits", bits, "uint8")
@@ -221,7 +222,7 @@ def _check_choice(what: str, got: str, known: tuple[str, ...]) -> None:
 
 def _check_group(scale: Scale, group: int) -> None:
     if scale == "group" and (group < 8 or group % 8):
-        raise ValueError(f"group is unfit: expected a multiple of 8, at least 8, got {group}")
+        raise ValueError(f"wrong group: expected a multiple of 8, at least 8, got {group}")
 
 
 def _room(
@@ -257,7 +258,7 @@ def _borrow_mask(mask: Array | None, shape: tuple[int, ...]) -> NDArray[np.uint8
 def _borrow_scales(
     scales: Array, scale: Scale | None, group: int, shape: tuple[int, int]
 ) -> tuple[NDArray[np.float32], Scale]:
-    """Returns the scales' memory and what shares one, told by their shape where it is not named."""
+    """Returns the scales' memory and which values share one, by default from the shape."""
     ndim = len(getattr(scales, "shape", ()))
     if scale is None:
         scale = "group" if ndim == 2 else "matrix" if tuple(scales.shape) == (1,) else "row"

@@ -1,14 +1,14 @@
-"""How many threads the core takes.
+"""The number of threads of the core.
 
-Its threads belong to the process that started them: a forked child starts its own. A call on one
-thread runs on its caller's and starts none.
+Threads belong to the process that started them: a forked child starts its own. A call with one
+thread runs on the calling thread and starts none.
 """
 
 from zoo.core import _core
 
 
 def use_threads(count: int) -> None:
-    """Sets how many threads a call takes that names no number of its own: at first the machine's.
+    """Sets the default number of threads of a call; initially that of the machine.
 
     Args:
         count: at least 1; more than 256 count as 256.

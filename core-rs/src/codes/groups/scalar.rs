@@ -16,7 +16,7 @@ const LANES: usize = 32;
 /// How often a threshold is fitted anew to the values beyond it.
 const REFITS: usize = 3;
 
-/// Added to a float32 of less than 2^22, it leaves the whole number, ties to even, in the lowest bits.
+/// Added to a float32 of less than 2^22, it leaves the integer, ties to even, in the lowest bits.
 const ROUNDER: f32 = 12_582_912.0;
 
 /// Room for the digits of a block, one to a byte, and for eight written at its end.
@@ -139,7 +139,7 @@ fn write_digits(kind: Codec, values: &[f32], scale: f32, digits: &mut [u8]) {
     }
 }
 
-/// `middle + value / scale`, rounded to the nearest whole number, ties to even.
+/// `middle + value / scale`, rounded to the nearest integer, ties to even.
 #[allow(clippy::cast_possible_truncation)] // the lowest byte holds the number
 #[inline(always)]
 fn nearest(value: f32, scale: f32, middle: u8) -> u8 {

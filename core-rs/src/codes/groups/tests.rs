@@ -230,7 +230,7 @@ fn buffers_that_do_not_fit_are_refused() {
     }
 }
 
-/// The mean of the sizes beyond half of it, found in so many steps; sums of whole numbers are exact.
+/// The mean of the sizes beyond half of it, found in so many steps; sums of integers are exact.
 fn ternary_by_steps(values: &[f32], steps: usize) -> f16 {
     let sizes: Vec<f64> = values.iter().map(|v| f64::from(v.abs())).collect();
     let mut threshold = 0.75 * sizes.iter().sum::<f64>() / sizes.len() as f64;

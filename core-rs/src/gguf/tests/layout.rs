@@ -67,7 +67,7 @@ fn a_tensor_that_cannot_be_is_refused() {
     let twice = File::new(3, 2, 0)
         .tensor("x", &[1], 0, 0)
         .tensor("x", &[1], 0, 32);
-    assert!(twice.sentence().contains("tensor name 'x' is there twice"));
+    assert!(twice.sentence().contains("tensor name 'x' is duplicated"));
 }
 
 #[test]
@@ -85,11 +85,11 @@ fn tensors_that_do_not_follow_one_another_are_refused() {
             .contains("tensor 'y' is not aligned: expected an offset in steps of 32, got 4")
     );
     assert!(two(0, 0, 68).contains("tensor 'y' overlaps another"));
-    assert!(two(0, 64, 100).contains("hole before tensor 'y'"));
-    assert!(two(32, 64, 100).contains("hole before tensor 'x'"));
-    assert!(two(0, u64::MAX - 31, 100).contains("hole before tensor 'y'"));
+    assert!(two(0, 64, 100).contains("gap before tensor 'y'"));
+    assert!(two(32, 64, 100).contains("gap before tensor 'x'"));
+    assert!(two(0, u64::MAX - 31, 100).contains("gap before tensor 'y'"));
     assert!(two(0, 32, 67).contains("truncated file: expected at least"));
-    assert!(two(0, 32, 97).contains("bytes behind the last tensor"));
+    assert!(two(0, 32, 97).contains("bytes after the last tensor"));
     let padded = File::new(3, 2, 0)
         .tensor("y", &[9], 0, 32)
         .tensor("x", &[1], 0, 0)

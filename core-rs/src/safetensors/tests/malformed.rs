@@ -22,8 +22,8 @@ fn check(cases: &[(String, &str)]) {
 fn fields_of_another_form_are_refused() {
     check(&[
         ("{".to_owned(), "expected '\"', got the header's end"),
-        ("{} {}".to_owned(), "nothing but spaces behind the header"),
-        ("{}\n".to_owned(), "nothing but spaces behind the header"),
+        ("{} {}".to_owned(), "only spaces after the header"),
+        ("{}\n".to_owned(), "only spaces after the header"),
         (
             r#"{"a":1}"#.to_owned(),
             "'a': expected an object with dtype",
@@ -42,7 +42,7 @@ fn fields_of_another_form_are_refused() {
         ),
         (
             one("F32", "[1]", "[0,4,4]"),
-            "expected ']' behind two numbers",
+            "expected ']' after two numbers",
         ),
         (shape("[1,]"), "expected a whole number, got ']'"),
         (shape("[1 1]"), "expected ',' or ']', got '1'"),

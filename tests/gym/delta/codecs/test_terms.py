@@ -245,7 +245,7 @@ def _bf16(file: dict[str, Any], header: dict[str, Any], data: bytearray) -> None
         ("planes", _outside_the_mask, "down.weight.sign': expected 0 where the mask is 0, got 1"),
         ("sparse", _steps_beyond, "up.weight.sparse.index': expected places below 55, got"),
         ("sparse", _step_without_value, "up.weight.sparse.index': expected .* places, got"),
-        ("sparse", _sparse_and_raw, "expected a sparse term to stand alone"),
+        ("sparse", _sparse_and_raw, "expected a sparse term to be the only one"),
         ("lowrank-int4", _one_factor, "bits: expected 2 or two factor codecs"),
         ("lowrank-int4", _bits_and_factors, "bits: expected 2 and no factor codecs"),
         ("lowrank-int4", _factor, "lowrank.A: input should be 'codes2', 'sign'"),
@@ -275,7 +275,7 @@ def test_a_sparse_difference_asks_for_the_base() -> None:
 
 def test_terms_that_no_tensor_can_have_are_refused() -> None:
     sparse = SparseTerm(count=1, index="U8", steps=1, values="F32")
-    with pytest.raises(ValidationError, match="expected a sparse term to stand alone"):
+    with pytest.raises(ValidationError, match="expected a sparse term to be the only one"):
         TensorTerms(name="w", shape=(2, 2), terms=(sparse, SignTerm()))
     with pytest.raises(ValidationError, match="expected two dimensions"):
         TensorTerms(name="w", shape=(2, 2, 2), terms=(LowRankTerm(rank=1),))

@@ -31,7 +31,7 @@ def test_a_file_that_takes_a_checked_delta_s_place_is_not_used(
 def test_a_delta_that_is_cut_short_after_its_check_is_an_error(copy: Path) -> None:
     delta = load_delta(copy)
     os.truncate(copy, 4096)
-    with pytest.raises(InputError, match="cut short while it was read"):
+    with pytest.raises(InputError, match="truncated while it was read"):
         difference(delta, delta.header.tensors[-1])
 
 
@@ -41,7 +41,7 @@ def test_an_adapter_that_is_cut_short_while_a_delta_is_made_is_an_error(
     folder = Path(shutil.copytree(adapter, tmp_path / "adapter"))
     found = read_adapter(folder, open_weights(base))
     os.truncate(folder / "adapter_model.safetensors", 4096)
-    with pytest.raises(InputError, match="cut short while it was read"):
+    with pytest.raises(InputError, match="truncated while it was read"):
         read_factors(found, max(found.factors))
 
 

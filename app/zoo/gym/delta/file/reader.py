@@ -142,7 +142,7 @@ def verify_digest(path: Path, file: "OpenFile", container: "Header") -> None:
     told = container.metadata["digest"]
     digest = file_digest(file, zero_at=DIGEST_AT, zero_len=DIGEST_LENGTH)
     if told != digest:
-        hint = "copy the file again from where it came"
+        hint = "copy or download the file again"
         message = f"{path} is damaged: digest: expected {told[:12]!r}..., got {digest[:12]!r}..."
         raise InputError(message, hint=hint)
 

@@ -147,7 +147,7 @@ class TensorTerms(Model):
         if "lowrank" in kinds and len(self.shape) != 2:
             raise ValueError(f"{where}: expected two dimensions, got {self.shape}")
         if "sparse" in kinds and len(kinds) > 1:
-            raise ValueError(f"{where}: expected a sparse term to stand alone, got {kinds}")
+            raise ValueError(f"{where}: expected a sparse term to be the only one, got {kinds}")
         return self
 
 
