@@ -1,6 +1,6 @@
-"""Writes the tables of cli.md and config.md from the program itself.
+"""Generates the tables of cli.md and config.md from the program.
 
-Run it after a change of commands or settings: python docs/reference/make_pages.py
+Run it after changing commands or settings: python docs/reference/make_pages.py
 """
 
 from collections.abc import Iterable
@@ -19,13 +19,13 @@ MARK = "<!-- made -->\n"
 
 
 def cli_page() -> str:
-    """Returns what stands below the mark of cli.md: every command with its options."""
+    """Returns the part of cli.md below the mark: every command with its options."""
     app = build_app()
     return "\n".join(_command(app, words) for words in (verb.words for verb in VERBS))
 
 
 def config_page() -> str:
-    """Returns what stands below the mark of config.md: every key."""
+    """Returns the part of config.md below the mark: every key."""
     settings = [
         (f"`{item.key}`", item.kind.replace(" | ", ", "), item.note, item.text)
         for item in describe_settings()
@@ -38,12 +38,12 @@ def config_page() -> str:
         [
             *_table(("key", "kind", "range and default", "meaning"), settings),
             "\n## Other spellings\n",
-            *_table(("key", "is"), aliases),
-            "\n`bf16: true` is `dtype: bf16`.",
+            *_table(("key", "means"), aliases),
+            "\n`bf16: true` means `dtype: bf16`.",
             "\n## Recognised, without effect\n",
             *_table(("key", "why"), ignored),
-            "\n## Refused by name\n\nA value of false, none or 0 asks for nothing and is taken.\n",
-            *_table(("key", "what is told"), missing),
+            "\n## Refused by name\n\nFalse, none and 0 switch a feature off and are accepted.\n",
+            *_table(("key", "message"), missing),
             "",
         ]
     )

@@ -106,7 +106,7 @@ def test_settings_that_contradict_each_other_are_told_in_sentences() -> None:
             dtype="bf16",
             val_size=1.5,
         )
-    assert "dtype: has no effect with finetuning_type full: its weights" in str(caught.value)
+    assert "dtype: has no effect with finetuning_type full, which trains" in str(caught.value)
     assert "val_size: expected a share below 1 or a whole number of rows" in str(caught.value)
 
 
@@ -132,7 +132,7 @@ def test_wrong_settings_are_refused_in_sentences(
 
 def test_a_setting_is_not_changed_in_place() -> None:
     config = DeltaConfig()
-    with pytest.raises(InputError, match="planes: settings cannot be changed") as caught:
+    with pytest.raises(InputError, match="planes: settings are immutable") as caught:
         config.planes = 2
     assert caught.value.hint == "DeltaConfig(**(settings.model_dump() | {'planes': 2}))"
 

@@ -95,7 +95,7 @@ fn a_missing_tensor_is_named() {
         .to_string();
     assert_eq!(
         message,
-        "tensor 'c' is missing: expected it in one of 2 files, got none that holds it"
+        "tensor 'c' is missing: expected it in one of 2 files"
     );
 }
 

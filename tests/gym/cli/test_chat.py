@@ -132,7 +132,7 @@ def test_a_run_of_a_whole_model_takes_no_other_model(
     for other in (str(base), "/nonexistent", ""):
         found = call("chat", "--run", "last", "--model", other)
         assert (found.code, opened) == (2, [])
-        assert "--model: expected none beside a run that trained a whole model" in found.stderr
+        assert "--model: expected none with a run that trained a whole model" in found.stderr
     assert call("chat", "--run", "last", "--model", str(run.result)).code == 0
 
 
@@ -163,7 +163,7 @@ def test_a_chat_begins_with_the_system_prompt_of_the_training(
 ) -> None:
     found = call("chat", "--run", "last", "--json")
     assert (opened[0]["system"], found.json["system"]) == ("Be a pirate.", "Be a pirate.")
-    assert "system prompt, as in training: 'Be a pirate.'" in found.stderr
+    assert "system prompt from training: 'Be a pirate.'" in found.stderr
 
 
 @pytest.mark.parametrize("words", ["", "Be brief."])
@@ -190,7 +190,7 @@ def test_a_result_far_from_its_run_says_that_words_are_missing(
     trained.env_file.write_text("{}")
     found = call("chat", "--adapter_name_or_path", "moved")
     assert opened[0]["system"] == ""
-    assert "trained with a system prompt, which is not here" in found.stderr
+    assert "trained with a system prompt that is not on this machine" in found.stderr
 
 
 def test_a_chat_with_nothing_says_what_there_is(call: Call) -> None:

@@ -52,7 +52,7 @@ def test_ctrl_c_stops_an_answer_and_the_conversation_goes_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert talk(monkeypatch, "long story\n", "hello\n")[0] == ["HELLO"]
-    assert "\nstopped; Ctrl-C again leaves\n> " in capsys.readouterr().err
+    assert "\nstopped; press Ctrl-C again to exit\n> " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("first", ["long story\n", CTRL_C])

@@ -49,7 +49,7 @@ def test_a_file_that_exists_is_replaced_by_force_alone(
     before = made.read_bytes()
     words = ("delta", "create", "tuned", "--base", "base", "--planes", "2")
     found = call(*words)
-    assert (found.code, "--force to replace" in found.stderr) == (2, True)
+    assert (found.code, "replace the delta with --force" in found.stderr) == (2, True)
     assert made.read_bytes() == before
     assert call(*words, "--force").code == 0
     assert made.read_bytes() != before
@@ -111,7 +111,7 @@ def test_rows_without_examples_to_take_them_of_are_refused(
     for words in (("create", "tuned", "--out", "d2"), ("check", str(made))):
         found = call("delta", *words, "--base", "base", "--rows", "3")
         assert (found.code, found.stdout) == (2, "")
-        assert "--rows: expected examples to take 3 of, got none" in found.stderr
+        assert "--rows: expected examples to measure 3 of, got none" in found.stderr
     assert not Path("d2").exists()
 
 
@@ -181,8 +181,8 @@ def test_a_base_that_is_told_by_a_folder_s_name_is_asked_for(
     base.rename("elsewhere")
     found = call("delta", "apply", str(made))
     assert found.code == 4
-    assert "base model 'base' is not known by that name" in found.stderr
-    assert found.stderr.endswith("hint: name its folder: --base FOLDER\n")
+    assert "base model 'base' was not found" in found.stderr
+    assert found.stderr.endswith("hint: give its folder: --base FOLDER\n")
 
 
 def test_a_run_whose_data_is_gone_still_gives_a_delta(call: Call, base: Path, tuned: Path) -> None:

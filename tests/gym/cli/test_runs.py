@@ -159,7 +159,7 @@ def test_resuming_waits_as_train_does(
     monkeypatch.setattr("zoo.gym.jobs.resume", clears)
     found = call("runs", "resume", "last", *words)
     assert (found.code, found.stdout.strip()) == (0, end)
-    assert ("follow it with: zoo-gym runs tail r0001" in found.stderr) is bool(words)
+    assert ("follow it: zoo-gym runs tail r0001" in found.stderr) is bool(words)
 
 
 def test_a_run_whose_settings_were_edited_is_not_resumed(call: Call) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.gym.cli.boundary import tell
+from zoo.gym.cli.boundary import print_error
 from zoo.gym.errors import InputError
 from zoo.gym.jobs import create_run
 from zoo.gym.terminal import json_line, visible
@@ -70,7 +70,7 @@ def test_an_example_and_a_file_name_steer_no_terminal(call: Call, how: list[str]
 
 
 def test_an_error_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    tell(InputError(EVIL, hint=EVIL), as_json=True)
+    print_error(InputError(EVIL, hint=EVIL), as_json=True)
     out, err = capsys.readouterr()
     assert not steers(out + err)
     assert SHOWN in err

@@ -78,7 +78,7 @@ def test_the_nearest_setting_is_found(name: str, known: str | None) -> None:
 
 
 def test_a_family_of_missing_keys_is_refused_by_name() -> None:
-    assert refusal("ppo_epochs") == "reinforcement learning does not exist yet"
+    assert refusal("ppo_epochs") == "reinforcement learning is not supported yet"
     assert refusal("seed") is None
 
 

@@ -1,6 +1,6 @@
 """The command line: one file per verb, `verbs.py` has the table of them.
 
-This file answers what needs no parser, so that `zoo-gym --help` imports almost nothing.
+This file handles what needs no parser, so that `zoo-gym --help` imports almost nothing.
 """
 
 import os
@@ -12,10 +12,10 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command and returns its exit code, as `zoo.gym.errors` has them.
+    """Runs a command and returns its exit code, see `zoo.gym.errors`.
 
     Args:
-        argv: the words behind the program's name; None takes the process's own.
+        argv: the arguments after the program's name; None uses those of the process.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     if not words and on_terminal():
@@ -25,9 +25,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return open_app()
         except GymError as error:
-            from zoo.gym.cli.boundary import tell
+            from zoo.gym.cli.boundary import print_error
 
-            return tell(error, as_json=False)
+            return print_error(error, as_json=False)
     if words in ([], ["--help"], ["-h"], ["help"]):
         from zoo.gym.cli.help import root_help
 
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     from zoo.gym.cli.boundary import report_bugs, run, show_warning
 
-    # The hub's library would name itself and its caller in every request.
+    # Otherwise the hub's library identifies itself and its caller in every request.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     if argv is None:
         sys.excepthook = report_bugs
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def on_terminal() -> bool:
-    """Says whether a person sits there: a terminal that can be drawn on, both ways."""
+    """Returns whether input and output are a terminal that the app can use."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     drawable = os.environ.get("TERM", "") != "dumb"
     return drawable and all(stream is not None and stream.isatty() for stream in streams)

@@ -1,4 +1,4 @@
-"""The border between the commands and the shell: parses, runs, and turns errors into exit codes."""
+"""The boundary between commands and shell: parses, runs, and turns errors into exit codes."""
 
 import errno
 import os
@@ -31,11 +31,11 @@ from zoo.gym.terminal import json_line, visible
 
 PROGRAM = "zoo-gym"
 
-_NO_FILE = frozenset({errno.EINVAL, errno.ELOOP})  # a pipe or a circle of links in its place
+_NO_FILE = frozenset({errno.EINVAL, errno.ELOOP})  # a pipe or a loop of links in its place
 
 
 def build_app() -> App:
-    """Returns the parser; a command's file is imported when the command is called."""
+    """Returns the parser; the module of a command is imported when the command is called."""
     app = _new_app(PROGRAM, "")
     groups = {name: _new_app(name, text) for name, text in GROUPS.items()}
     for group in groups.values():
@@ -55,7 +55,7 @@ def build_app() -> App:
 
 
 def run(words: Sequence[str]) -> int:
-    """Runs the command that the words name and returns its exit code."""
+    """Runs a command and returns its exit code."""
     as_json = "--json" in words
     if len(words) == 1 and words[0] in GROUPS:
         print(help_text.group_help(words[0]))
@@ -64,7 +64,7 @@ def run(words: Sequence[str]) -> int:
     try:
         return build_app()(joined_switches(words)) or 0
     except BrokenPipeError:
-        # Whoever read our output left; a second error at exit would only hide that.
+        # The reader of our output has exited; a second error at exit would only hide that.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -77,11 +77,11 @@ def run(words: Sequence[str]) -> int:
         failure = system_error(error)
     except MemoryError as error:
         failure = DoesNotFitError(f"memory: {str(error) or 'an allocation was refused'}")
-    return tell(failure, as_json=as_json, code=code)
+    return print_error(failure, as_json=as_json, code=code)
 
 
-def tell(error: GymError, *, as_json: bool, code: int | None = None) -> int:
-    """Prints an error in the house form and returns its exit code."""
+def print_error(error: GymError, *, as_json: bool, code: int | None = None) -> int:
+    """Prints an error in the standard form and returns its exit code."""
     code = exit_code(error) if code is None else code
     for line in error.message.splitlines():
         print(visible(f"{PROGRAM}: error: {line}"), file=sys.stderr)
@@ -90,15 +90,15 @@ def tell(error: GymError, *, as_json: bool, code: int | None = None) -> int:
     sys.stderr.flush()
     if as_json:
         body = {"message": error.message, "hint": error.hint, "exit_code": code}
-        with suppress(OSError):  # a full disk behind stdout; stderr has it already
+        with suppress(OSError):  # stdout on a full disk; stderr has it already
             print(json_line({"error": body}), flush=True)
     return code
 
 
 def system_error(error: OSError) -> GymError:
-    """Returns what the system refused as one of our errors: absent, unreadable or unwritable.
+    """Returns a system error as one of ours: a missing, unreadable or unwritable file.
 
-    Our writers name their file; what is nameless and full is where the shell sends our output.
+    Errors of our writers have a file name; a full disk without one is where the shell sends stdout.
     """
     if error.errno in FULL and error.filename is None:
         return storage_error(error, Path("standard output"))
@@ -114,9 +114,9 @@ def system_error(error: OSError) -> GymError:
 def report_bugs(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Tells of an error that nobody foresaw in one sentence; its details go to a file.
+    """Prints an unexpected error as one message and writes its details to a file.
 
-    The interpreter calls this for what no handler took, and then exits with 1.
+    The interpreter calls this for unhandled exceptions, and then exits with 1.
     """
     from zoo.gym.files import write_beside
     from zoo.gym.paths import folders, make_folder
@@ -130,8 +130,8 @@ def report_bugs(
         sys.stderr.writelines(lines)
         return
     message = f"unexpected {lines[-1].strip()}"
-    hint = f"this is a mistake in zoo-gym; please report it with the file {path}"
-    tell(GymError(message, hint=hint), as_json="--json" in sys.argv)
+    hint = f"this is a bug in zoo-gym; please report it with the file {path}"
+    print_error(GymError(message, hint=hint), as_json="--json" in sys.argv)
 
 
 _shown: set[str] = set()
@@ -145,10 +145,10 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Prints one of our warnings as a sentence, and a library's with the place it came from.
+    """Prints one of our warnings as a message, and a library's with its source location.
 
-    The interpreter calls this for each warning. As its own, it is silent without a place to write.
-    It counts warnings anew whenever a library changes its filters, so repeats are left out here.
+    The interpreter calls this for each warning. Like its own, it prints nothing without stderr.
+    Python resets its registry when a library changes the filters, so repeats are skipped here.
     """
     stream = file or sys.stderr
     if stream is None:

@@ -1,4 +1,4 @@
-"""`zoo-gym chat`: a conversation on a terminal, or one prompt a line from a pipe."""
+"""`zoo-gym chat`: a conversation on a terminal, or one prompt per line from a pipe."""
 
 import sys
 from pathlib import Path
@@ -32,24 +32,23 @@ def chat(
     offline: Offline = False,
     as_json: Json = False,
 ) -> int:
-    """Talks with a model; from a pipe, answers one prompt a line, each by itself.
+    """Chats with a model; from a pipe, answers one prompt per line, each on its own.
 
-    A blank line is answered by nothing, so that answer n belongs to line n.
+    A blank line gets an empty answer, so that answer n belongs to line n.
 
     Args:
-        model: the model's name or folder; not needed where the next three tell it, and refused
-            beside a run that trained a whole model
-        adapter: a peft folder to put on the model
-        delta: a delta file to put on the model
-        run: a run whose result to talk with
-        max_new_tokens: tokens of an answer at most
-        temperature: 0 takes the most likely token, and applies no penalty or ban that the model's
-            files set; 1 draws as the model says
-        seed: the seed of the draws
-        system: what the model reads before the first prompt; by default what it was trained
-            with; '' for nothing
-        yes: answer the question for a download with yes
-        offline: never use the network, not even after a question
+        model: the model's name or folder; not needed if one of the next three specifies it, and
+            refused with a run that trained a whole model
+        adapter: a peft folder to apply to the model
+        delta: a delta file to apply to the model
+        run: a run whose result to chat with
+        max_new_tokens: the maximum number of tokens in an answer
+        temperature: 0 picks the most likely token, without penalties or bans from the model's
+            files; 1 samples from the model's distribution
+        seed: the sampling seed
+        system: the system prompt; by default the one it was trained with; '' for none
+        yes: download without asking
+        offline: never use the network
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.chat import open_chat
@@ -64,7 +63,7 @@ def chat(
         base = resolve_base(model, tuned.base, "--model", yes=yes, offline=offline).folder
     elif model is not None:
         _refuse_second_model(model, base)
-    go_offline()  # a whole model of a run was not looked for
+    go_offline()  # a run's whole model needs no lookup
     out = Output(as_json)
     if system is None:
         system = _trained_system(tuned, run, out)
@@ -95,7 +94,7 @@ def _nothing_named() -> InputError:
 
 
 def _trained_system(tuned: Tuned, run: str | None, out: Output) -> str:
-    """Returns the system prompt of the training, and says that it is used or not to be had."""
+    """Returns the system prompt of the training, and reports that it is used or missing."""
     from zoo.gym.chat.trained import Trained, of_delta, of_result, of_run
     from zoo.gym.data.reading.chat import shown
 
@@ -107,9 +106,11 @@ def _trained_system(tuned: Tuned, run: str | None, out: Output) -> str:
     else:
         found = of_result(place) if place else Trained()
     if found.is_missing:
-        out.say("it was trained with a system prompt, which is not here: give it with --system")
+        out.say(
+            "it was trained with a system prompt that is not on this machine: give it with --system"
+        )
     if found.system:
-        out.say(f"system prompt, as in training: {shown(found.system)} (--system changes it)")
+        out.say(f"system prompt from training: {shown(found.system)} (change it with --system)")
     return found.system
 
 
@@ -117,18 +118,18 @@ def _refuse_second_model(given: str, whole: Path) -> None:
     """Refuses a base for a run that trained a whole model, unless it is that model."""
     if Path(given).expanduser().resolve() != whole.resolve():
         raise InputError(
-            f"--model: expected none beside a run that trained a whole model, got {given!r}",
-            hint="leave out --model, or leave out --run to talk with the other model",
+            f"--model: expected none with a run that trained a whole model, got {given!r}",
+            hint="omit --model, or omit --run to chat with the other model",
         )
 
 
 def _check_numbers(max_new_tokens: int, temperature: float, seed: int) -> None:
-    """Refuses before the model is loaded what a session would refuse."""
+    """Checks the arguments before the model is loaded."""
     from zoo.backends.base import Sampling
     from zoo.gym.chat.session import check_seed
 
     try:
         Sampling(max_new_tokens=max_new_tokens, temperature=temperature)
         check_seed(seed)
-    except ValueError as error:  # it names the setting first
+    except ValueError as error:  # its message starts with the setting
         raise InputError(f"--{error}") from None

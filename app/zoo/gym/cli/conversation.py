@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from zoo.gym.chat import ChatSession
 
 BYTE_ORDER_MARK = "\ufeff"
-HELP = "/new starts a new conversation, Ctrl-C stops an answer, Ctrl-D leaves; /help shows this"
+HELP = "/new starts a new conversation, Ctrl-C stops an answer, Ctrl-D exits; /help shows this"
 
 
 def converse(session: "ChatSession", out: Output) -> list[dict[str, str]]:
-    """Answers what is typed until the user leaves, and returns the turns.
+    """Answers typed prompts until the user exits, and returns the turns.
 
-    Ctrl-C stops an answer, which is then forgotten with its prompt; a second one right after it
-    leaves, as Ctrl-D does.
+    Ctrl-C stops an answer, which is then dropped together with its prompt; a second Ctrl-C right
+    after it exits, like Ctrl-D.
     """
     turns: list[dict[str, str]] = []
     interrupted = False
@@ -40,11 +40,11 @@ def converse(session: "ChatSession", out: Output) -> list[dict[str, str]]:
             if interrupted:
                 return turns
             interrupted = True
-            out.say("stopped; Ctrl-C again leaves")
+            out.say("stopped; press Ctrl-C again to exit")
 
 
 def answer_lines(session: "ChatSession", out: Output) -> list[dict[str, str]]:
-    """Answers each line of standard input by itself, as it comes; a blank line by nothing."""
+    """Answers each line of standard input on its own; a blank line gets an empty answer."""
     turns: list[dict[str, str]] = []
     for number, line in enumerate(iter(sys.stdin.readline, "")):
         prompt = line.rstrip("\r\n")
@@ -57,17 +57,17 @@ def answer_lines(session: "ChatSession", out: Output) -> list[dict[str, str]]:
 
 
 def keep_odd_bytes() -> None:
-    """Makes standard input hand on bytes that are not UTF-8, for the session to refuse by name.
+    """Makes standard input pass on bytes that are not UTF-8, so that the session can report them.
 
-    The interpreter would end on the first one, and with it the lines that came before. To be
-    called before the first line is read.
+    Otherwise the interpreter fails on the first one and loses the lines before it. Must be called
+    before the first line is read.
     """
     if isinstance(sys.stdin, TextIOWrapper) and sys.stdin.errors != "surrogateescape":
         sys.stdin.reconfigure(errors="surrogateescape")
 
 
 def _typed() -> str | None:
-    """Returns what is typed at a prompt, without the blanks around it; None at the end."""
+    """Returns the text typed at a prompt, stripped; None at the end of input."""
     print("> ", end="", file=sys.stderr, flush=True)
     line = sys.stdin.readline()
     return line.strip() if line else None

@@ -37,13 +37,13 @@ def inspect(
 
     Args:
         files: files of examples
-        model: whose tokenizer and chat template to use
+        model: the model whose tokenizer and chat template to use
         cutoff_len: the longest row, in tokens; the rest is cut off
         think: thinking in answers: as the chat template does, all kept, dropped
         split_special_tokens: special tokens in the data are plain text
         strict: end with exit code 1 if a row cannot be used
-        yes: answer the question for a download with yes
-        offline: never use the network, not even after a question
+        yes: download without asking
+        offline: never use the network
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.data import inspect_dataset

@@ -1,4 +1,4 @@
-"""`zoo-gym delta`: makes, applies, shows and checks deltas."""
+"""`zoo-gym delta`: creates, applies, shows and checks deltas."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from zoo.gym.cli.flags import read_flags, with_model_flags
 from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import Files, Json, Offline, Switch, Yes, output_path
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.progress import tell_pass
+from zoo.gym.cli.progress import show_pass
 from zoo.gym.cli.sources import (
     adapter_base,
     delta_base,
@@ -41,7 +41,7 @@ BROKEN = 2
 
 @dataclass(frozen=True)
 class _Source:
-    """A fine-tune to compress: where it is, the base it names, and its run with settings if any."""
+    """A fine-tune to compress: its path, its base, and its run with settings if there is one."""
 
     path: Path
     base: str | None
@@ -65,17 +65,17 @@ def create(
     as_json: Json = False,
     **settings: object,
 ) -> int:
-    """Compresses a fine-tune to a small delta file, and measures what it is worth.
+    """Compresses a fine-tune to a small delta file, and measures its quality.
 
     Args:
         source: a run's id or last, a peft folder, a full-model folder or a .safetensors file
-        base: the base model's name or folder; a run and most peft folders tell it
+        base: the base model's name or folder; a run and most peft folders specify it
         data: held-out examples to measure on; a run has its own
-        rows: how many of them at most; by default as many as take a few minutes
+        rows: the maximum number of them; by default as many as take a few minutes
         out: the file to write; by default in this folder, named after the source
-        force: replace a delta of that name
-        yes: answer the question for a download with yes
-        offline: never use the network, not even after a question
+        force: replace an existing delta
+        yes: download without asking
+        offline: never use the network
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.delta import create_delta
@@ -88,7 +88,7 @@ def create(
     if target.exists() and not force:
         raise InputError(
             f"output {str(target)!r}: expected a new file, got one that exists",
-            hint="another name with --out, or --force to replace a delta",
+            hint="choose another name with --out, or replace the delta with --force",
         )
     model = resolve_base(base, found.base, "--base", yes=yes, offline=offline)
     if found.run is not None and found.run.env_file.is_file():
@@ -104,9 +104,9 @@ def create(
         config=config,
         origin=_origin(found),
         quality=_quality(measuring),
-        watch=tell_pass(screen),
+        watch=show_pass(screen),
     )
-    _tell_report(report, data, screen)
+    _print_report(report, data, screen)
     screen.result(report.as_json())
     return 0
 
@@ -126,11 +126,11 @@ def apply(
 
     Args:
         file: the delta file
-        base: the base model's name or folder; by default the one that the delta names
+        base: the base model's name or folder; by default the one recorded in the delta
         out: the folder to write; by default in this folder, named after the file
-        dtype: of the written weights; bf16 rounds, and tells what that loses
-        yes: answer the question for a download with yes
-        offline: never use the network, not even after a question
+        dtype: the type of the written weights; bf16 rounds, and the loss is reported
+        yes: download without asking
+        offline: never use the network
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.delta import apply_delta
@@ -139,15 +139,15 @@ def apply(
     name = path.name.removesuffix(".safetensors").removesuffix(".delta")
     folder = output_path(out, f"{name}-model")
     check_new_folder(folder)
-    told = delta_base(path) if base is None else None
-    model = resolve_base(base, told, "--base", yes=yes, offline=offline)
+    recorded = delta_base(path) if base is None else None
+    model = resolve_base(base, recorded, "--base", yes=yes, offline=offline)
     report = apply_delta(
         path,
         base=model.folder,
         out=folder,
         dtype=dtype,
         base_id=model.id,
-        watch=tell_pass(screen),
+        watch=show_pass(screen),
     )
     if report.rounding_loss is not None:
         screen.say(f"rounding to bf16 loses {report.rounding_loss:.1%} of the delta")
@@ -183,16 +183,16 @@ def check(
     offline: Offline = False,
     as_json: Json = False,
 ) -> int:
-    """Checks a delta file: format, digest, identity, finite values, and its quality once more.
+    """Checks a delta file: format, digest, identity, finite values, and measures its quality again.
 
     Args:
         file: the delta file
-        base: the base model's name or folder; by default the one that the delta names, if it is
+        base: the base model's name or folder; by default the one recorded in the delta, if it is
             here
         data: held-out examples to measure on
-        rows: how many of them at most; by default as many as create takes
-        yes: answer the question for a download with yes
-        offline: never use the network, not even after a question
+        rows: the maximum number of them; by default as many as create uses
+        yes: download without asking
+        offline: never use the network
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.delta import check_delta
@@ -203,8 +203,8 @@ def check(
     if base is None and not data:
         model = _named_base(path, screen)
     else:
-        told = delta_base(path) if base is None else None
-        model = resolve_base(base, told, "--base", yes=yes, offline=offline)
+        recorded = delta_base(path) if base is None else None
+        model = resolve_base(base, recorded, "--base", yes=yes, offline=offline)
     measuring = Measuring()
     if model:
         given = _Source(path, None, None, None, path.stem)
@@ -221,7 +221,9 @@ def check(
         screen.answer(f"{item.name:<9} {words[item.ok]:<9} {item.detail}")
     broken = [item for item in checks if item.ok is False]
     if measuring.held_out is False and not broken:
-        screen.say("warning: these files are what it was trained on: most rows are not held out")
+        screen.say(
+            "warning: these files are what it was trained on: most of their rows are not held out"
+        )
     answer = {"checks": [item.as_json() for item in checks], "passed": not broken}
     if broken:
         message = f"check {broken[0].name} failed: {broken[0].detail}"
@@ -235,7 +237,7 @@ def _named_base(file: Path, screen: Output) -> Resolved | None:
     try:
         named = delta_base(file)
     except InputError:
-        return None  # the checks say what is wrong with the file
+        return None  # the checks report what is wrong with the file
     try:
         return resolve(named, offline=True)
     except (InputError, NotAvailableError):
@@ -261,7 +263,7 @@ def _source(source: str) -> _Source:
 
 
 def _examples(source: _Source, data: Sequence[str], folder: Path, screen: Output) -> "Measuring":
-    """Returns the rows to measure on: those of the files, else the run's own held-out ones."""
+    """Returns the rows to measure on: those of the files, otherwise the run's held-out ones."""
     from zoo.gym.data import fingerprint
     from zoo.gym.train.measuring import Measuring, rows_of_files, rows_of_run
     from zoo.gym.train.result.origin import doubt_of_base
@@ -285,7 +287,7 @@ def _examples(source: _Source, data: Sequence[str], folder: Path, screen: Output
 
 
 def _trained_on(source: Path) -> str | None:
-    """Returns the fingerprint of the training data that a delta or a copied result carries."""
+    """Returns the fingerprint of the training data in a delta or a copied result."""
     from zoo.gym.delta import load_delta
     from zoo.gym.delta.file.reader import is_delta
     from zoo.gym.train.result.origin import ORIGIN_FILE
@@ -307,7 +309,7 @@ def _quality(measuring: "Measuring") -> "QualityInput | None":
 
 
 def _sample(measuring: "Measuring", folder: Path, rows: int | None, screen: Output) -> "Measuring":
-    """Returns the rows that are measured on, and tells where they are not all."""
+    """Returns the rows to measure on, and reports if they are a sample."""
     from zoo.gym.delta.quality import sampled_rows
     from zoo.models.folder import count_parameters
 
@@ -324,12 +326,13 @@ def _check_rows(rows: int | None, measured_on: Sequence[object]) -> None:
         raise InputError(f"--rows: expected at least 1, got {rows}")
     if rows is not None and not measured_on:
         raise InputError(
-            f"--rows: expected examples to take {rows} of, got none", hint="give some with --data"
+            f"--rows: expected examples to measure {rows} of, got none",
+            hint="give some with --data",
         )
 
 
 def _origin(source: _Source) -> "Origin | None":
-    """Returns what a delta says of its run: settings and a fingerprint, no names of files."""
+    """Returns what a delta records about its run: settings and a fingerprint, no file names."""
     config = source.config
     if config is None or source.run is None:
         return None
@@ -344,7 +347,7 @@ def _origin(source: _Source) -> "Origin | None":
     return Origin(recipe, config.seed, stored_fingerprint(source.run.folder))
 
 
-def _tell_report(report: "DeltaReport", data: Sequence[str], screen: Output) -> None:
+def _print_report(report: "DeltaReport", data: Sequence[str], screen: Output) -> None:
     from zoo.gym.delta.quality import rows_in_words
 
     quality = report.quality
@@ -358,16 +361,14 @@ def _tell_report(report: "DeltaReport", data: Sequence[str], screen: Output) -> 
         doubt = f"; {doubt}" if doubt else ""
         screen.say(f"loss per learned token on {rows}: {losses}{kept}{doubt}")
     if report.masked is not None:
-        _tell_mask(report.masked, screen)
+        _print_mask(report.masked, screen)
     screen.answer(f"{report.file}  {report.form}  {human_bytes(report.file_bytes)}")
 
 
-def _tell_mask(masked: "Masked", screen: Output) -> None:
+def _print_mask(masked: "Masked", screen: Output) -> None:
     from zoo.gym.delta.zeros import FEW
 
     zeros = f"{1 - masked.changed:.1%} of the weights of {masked.tensors} tensors did not change"
-    screen.say(
-        f"{zeros}: they are kept under a mask, one more bit a weight (--zero minus: without)"
-    )
+    screen.say(f"{zeros}: they are kept by a mask, one more bit per weight (--zero minus: no mask)")
     if masked.changed < FEW:
-        screen.say("--codec sparse would keep every bit of the ones that changed")
+        screen.say("--codec sparse would keep the changed ones exactly")

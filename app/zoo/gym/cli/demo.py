@@ -1,10 +1,10 @@
-"""`zoo-gym demo`: the main job on the built-in model, measured."""
+"""`zoo-gym demo`: the complete workflow on the built-in model, measured."""
 
 from zoo.gym.cli.options import Json
 from zoo.gym.cli.output import Output
 
 MISSED = 1
-"""Exit code when a figure is worse than it must be."""
+"""Exit code if a figure misses its target."""
 
 
 def demo(*, as_json: Json = False) -> int:

@@ -1,17 +1,17 @@
-"""`zoo-gym doctor`: what this machine is, what it can do, and what would bring the rest."""
+"""`zoo-gym doctor`: what this machine has, what it can do, and how to install the rest."""
 
 from zoo.gym.cli.options import Json
 from zoo.gym.cli.output import Output
 from zoo.gym.versions import versions
 
 FAILED = 1
-"""Exit code when the self-test failed."""
+"""Exit code if the self-test failed."""
 
 
 def doctor(*, as_json: Json = False) -> int:
     """Tests this machine with zen-pico and shows what it has, what fits and what is missing.
 
-    Offline; the report names no folder of yours and no token, so that it can be shown to others.
+    Works offline; the report contains no folder names or tokens of yours, so you can share it.
 
     Args:
         as_json: print one JSON object as stdout's last line

@@ -1,4 +1,4 @@
-"""How a command that follows a run ends: words for people, JSON, and the exit code."""
+"""Reports the end of a run that a command followed: text, JSON, and the exit code."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,10 +10,10 @@ from zoo.gym.jobs import Run, Status, keeps_only_model, read_status
 
 
 def finish(run: Run, status: Status, out: Output) -> int:
-    """Tells how a run ended and returns the exit code that its worker ended with."""
+    """Reports how a run ended and returns the exit code of its worker."""
     answer: dict[str, object] = _answer(run, status)
     if status.state == "done":
-        _tell_result(run, status, out)
+        _print_result(run, status, out)
         out.result(answer)
         return 0
     resumable = status.state == "interrupted"
@@ -30,13 +30,13 @@ def how_to_go_on(run: Run, status: Status) -> str:
     """Returns the hint for a run that was interrupted."""
     if status.saved and keeps_only_model(run):
         return f"make a result of its best step: zoo-gym runs finish {run.id}"
-    return f"go on with it: zoo-gym runs resume {run.id}"
+    return f"resume it: zoo-gym runs resume {run.id}"
 
 
 def fail(
     out: Output, answer: Mapping[str, object], message: str, hint: str | None, code: int
 ) -> int:
-    """Tells an error beside an answer that is printed all the same; returns the exit code."""
+    """Prints an error in addition to an answer, and returns the exit code."""
     for line in message.splitlines():
         out.say(f"zoo-gym: error: {line}")
     if hint:
@@ -47,14 +47,14 @@ def fail(
 
 
 def started(run: Run, out: Output) -> int:
-    """Tells that a run goes on by itself."""
-    out.say(f"run {run.id} goes on by itself; follow it with: zoo-gym runs tail {run.id}")
+    """Reports that a run continues in the background."""
+    out.say(f"run {run.id} continues in the background; follow it: zoo-gym runs tail {run.id}")
     out.result(_answer(run, read_status(run)))
     return 0
 
 
 def measured(metrics: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yields what a run measured, in words; without held-out rows there are no losses to tell."""
+    """Yields what a run measured; without held-out rows there are no losses to report."""
     has_rows = bool(metrics.get("evaluation_rows"))
     for key, value in metrics.items():
         yield key, figure(value) if has_rows or value is not None else "not measured"
@@ -70,11 +70,11 @@ def _answer(run: Run, status: Status) -> dict[str, object]:
     }
 
 
-def _tell_result(run: Run, status: Status, out: Output) -> None:
+def _print_result(run: Run, status: Status, out: Output) -> None:
     for key, value in measured(status.metrics or {}):
         out.say(f"  {key} = {value}")
     out.answer(f"run {run.id} is done: {status.model}")
     out.say("next:")
-    out.say(f"  zoo-gym delta create {run.id}    makes a small file of what was learned")
-    out.say(f"  zoo-gym chat --run {run.id}      talks with it")
+    out.say(f"  zoo-gym delta create {run.id}    compresses the result to a small file")
+    out.say(f"  zoo-gym chat --run {run.id}      chats with it")
     sys.stderr.flush()

@@ -1,6 +1,6 @@
 """The flags of `zoo-gym train`, made from the settings themselves: every key is a flag.
 
-A flag's text goes through the same check as a key of a file, so that both give the same sentence.
+A flag's value is checked in the same way as a key in a file, so that both give the same message.
 """
 
 import inspect
@@ -19,14 +19,14 @@ from zoo.gym.errors import InputError
 
 SETTINGS = Group("Settings, also as KEY=VALUE or in a file", sort_key=10)
 SHORT = {"model_name_or_path": ("model", "base_model"), "dataset": ("data",)}
-"""Spellings that are shown in the help, too."""
+"""Other spellings that the help also shows."""
 
 Command = TypeVar("Command", bound=Callable[..., object])
 Settings = TypeVar("Settings", bound=BaseModel)
 
 
 def with_setting_flags(command: Command) -> Command:
-    """Gives a command with `**settings` one flag per setting, and those of other trainers."""
+    """Adds one flag per setting to a command with `**settings`, plus those of other trainers."""
     signature = inspect.signature(command)
     own = [item for item in signature.parameters.values() if item.kind is not item.VAR_KEYWORD]
     flags = [*_setting_flags(), *_foreign_flags()]
@@ -37,7 +37,7 @@ def with_setting_flags(command: Command) -> Command:
 
 
 def with_model_flags(model: type[BaseModel]) -> Callable[[Command], Command]:
-    """Gives a command with `**settings` one flag per field of a model, checked by its types."""
+    """Adds one flag per field of a model to a command with `**settings`, checked by its type."""
 
     def decorate(command: Command) -> Command:
         signature = inspect.signature(command)
@@ -52,10 +52,10 @@ def with_model_flags(model: type[BaseModel]) -> Callable[[Command], Command]:
 
 
 def read_flags(model: type[Settings], settings: Mapping[str, object]) -> Settings:
-    """Returns the model that the flags of `with_model_flags` make.
+    """Returns the model built from the flags of `with_model_flags`.
 
     Raises:
-        InputError: a line for each flag whose value is out of its range.
+        InputError: one line for each flag with a value out of range.
     """
     try:
         return model.model_validate(settings)

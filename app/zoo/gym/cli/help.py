@@ -23,7 +23,7 @@ def root_help() -> str:
             "Usage: zoo-gym COMMAND ...",
             "",
             "Train, personalise and share small language models on your own machine.",
-            "Nothing leaves it; nothing is fetched unless you say yes.",
+            "Your data stays here; nothing is downloaded without your consent.",
             "",
             "Commands:",
             *columns(rows),
@@ -31,7 +31,7 @@ def root_help() -> str:
             "Options:",
             *columns(
                 [
-                    ("COMMAND --help", "what a command takes"),
+                    ("COMMAND --help", "the options of a command"),
                     ("--json", "with any command: one JSON object as stdout's last line"),
                     ("--version", "the version"),
                 ]
@@ -43,7 +43,7 @@ def root_help() -> str:
 
 
 def group_help(group: str) -> str:
-    """Returns the text of a first word alone, such as `zoo-gym runs`."""
+    """Returns the help of a group, such as `zoo-gym runs`."""
     verbs = [verb for verb in VERBS if verb.words.startswith(f"{group} ")]
     rows = [(f"{verb.words} {verb.usage}".strip(), verb.summary) for verb in verbs]
     head = [f"Usage: zoo-gym {group} COMMAND ...", "", GROUPS[group], "", "Commands:"]
@@ -51,7 +51,7 @@ def group_help(group: str) -> str:
 
 
 def columns(rows: Iterable[tuple[str, str]]) -> list[str]:
-    """Returns lines with names at the left and wrapped texts beside them."""
+    """Returns two-column lines: names on the left, wrapped texts on the right."""
     width = max(60, min(100, shutil.get_terminal_size().columns))
     lines: list[str] = []
     for name, text in rows:
@@ -65,7 +65,7 @@ def columns(rows: Iterable[tuple[str, str]]) -> list[str]:
 
 
 class PlainFormatter:
-    """Prints a command's help; the parts are called by cyclopts in this order."""
+    """Prints a command's help; cyclopts calls the methods in this order."""
 
     def render_usage(self, console: "Console", options: "ConsoleOptions", usage: object) -> None:
         """Prints how the command is called."""
@@ -107,6 +107,6 @@ def _text(entry: "HelpEntry") -> str:
 
 
 def _plain(text: object) -> str:
-    """Returns the words of what cyclopts made of a docstring."""
+    """Returns the plain text of a docstring that cyclopts parsed."""
     inner = getattr(text, "primary_renderable", text)
     return str(getattr(inner, "plain", inner) or "").strip()

@@ -1,4 +1,4 @@
-"""Sorts the words behind `zoo-gym train`: files of settings, single settings, files of examples."""
+"""Sorts the arguments of `zoo-gym train`: settings files, single settings, files of examples."""
 
 import difflib
 import re
@@ -17,7 +17,7 @@ _STAGES = {"sft"} | {value for key, value in MISSING_VALUES if key == "stage"}
 
 @dataclass
 class Items:
-    """What the words mean, each kind in the order given."""
+    """The sorted arguments, each kind in the order given."""
 
     configs: list[Path] = field(default_factory=list[Path])
     overrides: list[str] = field(default_factory=list[str])
@@ -25,11 +25,11 @@ class Items:
 
 
 def sort_items(words: Sequence[str]) -> Items:
-    """Returns the words by what they are.
+    """Returns the arguments sorted by kind.
 
     Raises:
-        NotAvailableError: a word is none of them; names the nearest file.
-        InputError: a word is the name of a setting without a value.
+        NotAvailableError: an argument is of no known kind; suggests the nearest file.
+        InputError: an argument is the name of a setting without a value.
     """
     items = Items()
     for word in words:
@@ -53,12 +53,12 @@ def _refuse_data_twice(items: Items) -> None:
         if items.data and override.partition("=")[0] in keys:
             raise InputError(
                 f"{override}: already given as '{items.data[0]}'",
-                hint="name all files of examples one after the other",
+                hint="list all files of examples one after the other",
             )
 
 
 def existing(word: str, what: str = "a file of examples") -> Path:
-    """Returns the path, or raises NotAvailableError with the nearest file that is there."""
+    """Returns the path, or raises NotAvailableError with the nearest existing file."""
     path = Path(word).expanduser()
     if not path.exists():
         near = nearest_file(word)
@@ -68,7 +68,7 @@ def existing(word: str, what: str = "a file of examples") -> Path:
 
 
 def nearest_file(word: str) -> str | None:
-    """Returns the path beside `word` whose name is nearest to it, or None."""
+    """Returns the path in the same folder with the nearest name, or None."""
     path = Path(word).expanduser()
     if not path.parent.is_dir():
         return None

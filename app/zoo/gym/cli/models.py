@@ -1,4 +1,4 @@
-"""`zoo-gym models`: the models by name, and which are on this machine."""
+"""`zoo-gym models`: lists the models and which are on this machine."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def models(*, as_json: Json = False) -> int:
     rows += [_other_row(model_id) for model_id in cached_ids() if model_id not in ours]
     for row in rows:
         out.answer(_line(row))
-    out.say("any other model for the transformers library works by its id 'org/name' or folder")
+    out.say("other causal models of the transformers library: give their id 'org/name' or folder")
     out.result({"models": rows})
     return 0
 
@@ -64,7 +64,7 @@ def _cache_entry(model_id: str) -> Path:
 
 
 def _folder_bytes(folder: Path) -> int:
-    """Returns the bytes of the files in a folder, each once: the cache links to its own blobs."""
+    """Returns the total size of a folder, counting each file once: the cache links to its blobs."""
     if not folder.is_dir():
         return 0
     return sum(path.stat().st_size for path in folder.rglob("*") if _is_own_file(path))

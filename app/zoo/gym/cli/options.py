@@ -1,4 +1,4 @@
-"""Options that more than one command takes, written once."""
+"""Options shared by several commands."""
 
 import sys
 from collections.abc import Callable
@@ -20,10 +20,10 @@ Model = Annotated[str | None, Parameter(name=["--model", "--model_name_or_path"]
 
 
 def output_path(given: str | None, default: str) -> Path:
-    """Returns the path that `--out` names, or the default where it was not given.
+    """Returns the path given with `--out`, or the default.
 
     Raises:
-        InputError: it was given without a name.
+        InputError: it is empty.
     """
     if given is not None and not given.strip():
         raise InputError("--out: expected a name, got nothing", hint=f"without it: {default}")
@@ -31,9 +31,9 @@ def output_path(given: str | None, default: str) -> Path:
 
 
 def consent(*, yes: bool) -> Callable[[str, int], bool] | None:
-    """Returns what answers `resolve` when it asks to download a model.
+    """Returns the `confirm` function for `resolve`.
 
-    It asks on a terminal; without one there is nobody to ask (None), unless `--yes` was given.
+    It asks on a terminal; without one it is None, unless `--yes` was given.
     """
     if not yes and not sys.stdin.isatty():
         return None
@@ -51,8 +51,8 @@ def confirmed(question: str, *, yes: bool) -> bool:
     """Asks on a terminal and returns whether the answer is yes; without a terminal it is no.
 
     Args:
-        question: what is asked, with `[y/N]` and a blank at its end.
-        yes: the answer was given with `--yes`.
+        question: the question, ending with `[y/N]` and a blank.
+        yes: `--yes` was given.
     """
     if yes or not sys.stdin.isatty():
         return yes

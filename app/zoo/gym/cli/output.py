@@ -1,6 +1,6 @@
-"""Where words go: answers to stdout, everything else to stderr; with `--json` the object alone.
+"""Prints results to stdout and everything else to stderr; with `--json` only the object to stdout.
 
-Nothing is told by colour alone. There are no boxes and no signs that a screen reader would spell.
+No meaning depends on colour alone. There are no boxes or symbols that a screen reader would spell.
 """
 
 import os
@@ -16,7 +16,7 @@ class Output:
     """The two streams of a command.
 
     Attributes:
-        as_json: the command was asked for JSON: nothing else may go to stdout.
+        as_json: print JSON; nothing else may go to stdout.
     """
 
     as_json: bool = False
@@ -24,7 +24,7 @@ class Output:
 
     @property
     def colour(self) -> bool:
-        """Whether answers may be marked bright and dim: a terminal, and no `NO_COLOR`."""
+        """Whether answers may use bright and dim text: on a terminal without `NO_COLOR`."""
         plain = self.as_json or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
         return not plain and sys.stdout.isatty()
 
@@ -34,22 +34,22 @@ class Output:
         print(visible(text), file=sys.stderr, flush=True)
 
     def answer(self, text: str) -> None:
-        """Prints what was asked for: to stdout, or to stderr when stdout is for JSON."""
+        """Prints the result: to stdout, or to stderr if stdout is for JSON."""
         self.styled(visible(text))
 
     def styled(self, text: str) -> None:
-        """Prints an answer that has marks of style; what came from data in it is visible."""
+        """Prints a result with style codes; text from data must be escaped already."""
         self._end_line()
         print(text, file=sys.stderr if self.as_json else sys.stdout, flush=True)
 
     def result(self, value: Mapping[str, object]) -> None:
-        """Prints the machine's copy of the answer as one line, if it was asked for."""
+        """Prints the result as one line of JSON if `--json` was given."""
         self._end_line()
         if self.as_json:
             print(json_line(value), flush=True)
 
     def progress(self, text: str, *, keep: bool = False) -> None:
-        """Shows how far a run is: a line that rewrites itself, or a plain one when `keep`."""
+        """Shows progress: a line that is overwritten, or a permanent one if `keep`."""
         text = visible(text)
         if rewrites_lines():
             print(f"\r\x1b[K{text}", end="\n" if keep else "", file=sys.stderr, flush=True)
@@ -64,5 +64,5 @@ class Output:
 
 
 def rewrites_lines() -> bool:
-    """Returns whether stderr is a terminal that can go back to the start of a line."""
+    """Returns whether stderr is a terminal that supports carriage return."""
     return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"

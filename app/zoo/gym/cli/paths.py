@@ -1,4 +1,4 @@
-"""`zoo-gym paths`: where the files are."""
+"""`zoo-gym paths`: the folders of zoo-gym."""
 
 from zoo.gym.cli.options import Json
 from zoo.gym.cli.output import Output
@@ -7,7 +7,7 @@ from zoo.models import cache_folder
 
 
 def paths(*, as_json: Json = False) -> int:
-    """Shows the folders that zoo-gym uses; ZOO_GYM_HOME moves all but the models.
+    """Shows the folders that zoo-gym uses; ZOO_GYM_HOME moves all except the models.
 
     Args:
         as_json: print one JSON object as stdout's last line

@@ -1,4 +1,4 @@
-"""`zoo-gym plan`: what deltas of a model weigh, for one user and for many."""
+"""`zoo-gym plan`: the sizes of a model's deltas, for one user and for many."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -25,14 +25,14 @@ def plan(
     measure: str | None = None,
     as_json: Json = False,
 ) -> int:
-    """Shows what deltas of a model weigh, for one user and for many.
+    """Shows the sizes of a model's deltas, for one user and for many.
 
     Args:
         base: a model of the zen family, whose weights are not needed; or a folder or model here
-        users: how many variants one base serves
-        rank: of low-rank deltas
-        measure: a folder: there each file is written from random weights in the model's true
-            shape, read back and applied, and removed; zen-eco takes minutes and 10 GB
+        users: the number of variants that share one base
+        rank: the rank of low-rank deltas
+        measure: a folder in which each file is written from random weights of the model's true
+            shape, read back, applied and removed; zen-eco takes minutes and 10 GB
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.delta.planning.base import plan_base
@@ -97,7 +97,9 @@ def _trials(planned: "list[Planned]", folder: Path, out: Output) -> "dict[str, T
             f"{trial.name:<18} {trial.payload_bytes:>14,} {trial.file_bytes:>14,} {same:>11} "
             f"{trial.kept:>6.1%}"
         )
-    out.say("kept: share of random differences' energy, 1 - |error|2 / |difference|2, when applied")
+    out.say(
+        "kept: share of the random differences' energy after applying, 1 - |error|2 / |difference|2"
+    )
     return {trial.name: trial for trial in found}
 
 

@@ -1,4 +1,4 @@
-"""Tells people how a run goes on: a line that rewrites itself, or now and then a plain one."""
+"""Prints the progress of a run: a line that is overwritten, or occasional plain lines."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from zoo.gym.delta import Passed, Watch
 
 PLAIN_LINES = 20
-"""Step lines of a whole run where a line cannot rewrite itself."""
+"""Number of step lines of a whole run if a line cannot be overwritten."""
 
 
 class Progress:
@@ -28,7 +28,7 @@ class Progress:
         self._is_starting = False
 
     def __call__(self, event: Event) -> None:
-        """Prints an event, or nothing when it says nothing new to people."""
+        """Prints an event, if it contains anything new for people."""
         say = self.out.answer if self.as_log else self.out.say
         match event["kind"]:
             case "step" if is_step(event):
@@ -69,7 +69,7 @@ class Progress:
 
 
 def note_lines(event: Event) -> Iterator[str]:
-    """Yields what a plan or a warning says, a line each."""
+    """Yields the lines of a plan or a warning."""
     if event["kind"] == "warn":
         yield f"warning: {event.get('message')}"
         return
@@ -83,7 +83,7 @@ def note_lines(event: Event) -> Iterator[str]:
         yield f"  {choice.get('key')} = {shown}: {choice.get('reason')}"
     for memory in _objects([event.get("memory")]):
         yield memory_line(memory)
-    yield f"{event.get('steps')} steps; closing this window would not stop them"
+    yield f"{event.get('steps')} steps; closing this window does not stop them"
     yield f"loading {event.get('model')}"
 
 
@@ -96,8 +96,8 @@ def state_line(event: Event) -> str:
     return f"{line}\nhint: {hint}" if hint else line
 
 
-def tell_pass(out: Output) -> "Watch":
-    """Returns what shows how far a pass over a model's tensors is, a line that rewrites itself."""
+def show_pass(out: Output) -> "Watch":
+    """Returns a function that shows the progress of a pass over a model's tensors."""
 
     def tell(passed: "Passed") -> None:
         rate = passed.done_bytes / passed.seconds if passed.seconds else 0.0
@@ -115,12 +115,12 @@ def memory_line(memory: dict[str, Any]) -> str:
     totals = {"total", "source", "calculated"}
     shares = {k: _number(memory, k) for k in memory if k not in totals}
     listed = ", ".join(f"{name} {value / 1e9:.2g}" for name, value in shares.items() if value)
-    measured = "measured before; " if memory.get("source") == "measured" else ""
+    measured = "measured earlier; " if memory.get("source") == "measured" else ""
     return f"  memory {(_number(memory, 'total') or 0) / 1e9:.2f} GB: {measured}{listed}"
 
 
 def is_step(event: Event) -> bool:
-    """Says whether an event is a step with its number, and no damaged one."""
+    """Returns whether an event is an undamaged step event."""
     return event["kind"] == "step" and type(event.get("step")) is int
 
 
@@ -136,14 +136,14 @@ def step_line(event: Event) -> str:
 
 
 def metric_words(event: Event) -> list[str]:
-    """Returns the further figures of a step or an evaluation: `accuracy 0.75`, ..."""
+    """Returns the additional metrics of a step or an evaluation: `accuracy 0.75`, ..."""
     found = event.get("metrics")
     metrics: dict[str, Any] = found if isinstance(found, dict) else {}
     return [f"{name} {figure(value)}" for name, value in metrics.items() if _is_figure(value)]
 
 
 def _number(fields: Mapping[str, Any], key: str) -> float | None:
-    """Returns a finite number among the fields, or None: a log may have been damaged."""
+    """Returns a finite number among the fields, or None: a log may be damaged."""
     value = fields.get(key)
     if type(value) is not int and type(value) is not float:
         return None

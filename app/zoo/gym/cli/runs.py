@@ -1,4 +1,4 @@
-"""`zoo-gym runs`: lists, shows, follows and steers runs; all of it reads and writes their files."""
+"""`zoo-gym runs`: lists, shows, follows and controls runs through their files."""
 
 import time
 from dataclasses import asdict
@@ -21,7 +21,7 @@ _ANSWER_S = 1.0
 CHANGES = Parameter(name="--set", metavar="KEY=VALUE", negative=(), show_default=False)
 
 WAIT_S = 600.0
-"""How long a request to a worker may take; a step may be long."""
+"""How long a request to a worker may take; steps can be long."""
 
 _HIDDEN = {"offset", "stamp"}
 
@@ -70,7 +70,7 @@ def show(run: str, /, *, as_json: Json = False) -> int:
         out.answer(f"{key:<10} {value}")
     settings, fault = jobs.stored_yaml(found)
     if fault is not None:
-        hint = f"put the file back: '{found.config_file}'"
+        hint = f"restore the file: '{found.config_file}'"
         return fail(out, answer, fault, hint, EXIT_CODES[InputError])
     lines = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).splitlines()
     out.answer("settings\n" + "\n".join(f"  {line}" for line in lines))
@@ -79,7 +79,7 @@ def show(run: str, /, *, as_json: Json = False) -> int:
 
 
 def tail(run: str, /, *, as_json: Json = False) -> int:
-    """Prints a run's progress as `train` does, until it ends; Ctrl-C ends the watching alone.
+    """Prints a run's progress as `train` does, until it ends; Ctrl-C stops only the printing.
 
     Args:
         run: a run's id such as r0001, its name, or last
@@ -99,7 +99,7 @@ def tail(run: str, /, *, as_json: Json = False) -> int:
 
 
 def pause(run: str, /, *, park: Switch = False, as_json: Json = False) -> int:
-    """Holds a run: its process stays and the model stays loaded.
+    """Pauses a run: its process and the loaded model stay.
 
     Args:
         run: a run's id such as r0001, its name, or last
@@ -116,7 +116,7 @@ def stop(run: str, /, *, kill: Switch = False, as_json: Json = False) -> int:
 
     Args:
         run: a run's id such as r0001, its name, or last
-        kill: end the process at once, without saving; for one that does not answer
+        kill: end the process at once, without saving; for one that does not respond
         as_json: print one JSON object as stdout's last line
     """
     found = jobs.open_run(run)
@@ -132,31 +132,33 @@ def resume(
     detach: Switch = False,
     as_json: Json = False,
 ) -> int:
-    """Resumes a paused or interrupted run with the settings that it began with.
+    """Resumes a paused, stopped or failed run with its original settings.
 
     It follows the run until it ends, as `train` does; Ctrl-C saves and stops it.
 
     Args:
         run: a run's id such as r0001, its name, or last
         changes: change max_steps, learning_rate, save_steps, eval_steps or device
-        detach: return as soon as the run goes on
+        detach: return as soon as the run continues
         as_json: print one JSON object as stdout's last line
     """
     out, found = Output(as_json), jobs.open_run(run)
     last = jobs.read_status(found).step
     before = jobs.resume(found, changes)
     for change in changes:
-        out.say(f"from here on: {change}")
+        out.say(f"from now on: {change}")
     out.say(f"run {found.id} resumes from step {before.step}")
     if before.step < last:
-        out.say(f"steps {before.step + 1} to {last} are trained again: they came after it")
+        out.say(
+            f"steps {before.step + 1} to {last} are trained again: they are after the checkpoint"
+        )
     if detach:
         return started(found, out)
     return finish(found, jobs.follow(found, Progress(out), offset=before.offset), out)
 
 
 def finish_run(run: str, /, *, as_json: Json = False) -> int:
-    """Ends a run before its last step: its best step so far becomes the result.
+    """Ends a run early: its best step so far becomes the result.
 
     Args:
         run: a run's id such as r0001, its name, or last
@@ -171,11 +173,11 @@ def finish_run(run: str, /, *, as_json: Json = False) -> int:
 
 
 def rename(run: str, name: str, /, *, as_json: Json = False) -> int:
-    """Gives a run a name, which every command then takes in place of the id.
+    """Gives a run a name, which every command then accepts in place of the id.
 
     Args:
         run: a run's id such as r0001, its name, or last
-        name: the new name; the run's own id takes its name away
+        name: the new name; the run's own id removes the name
         as_json: print one JSON object as stdout's last line
     """
     out, found = Output(as_json), jobs.open_run(run)
@@ -186,34 +188,34 @@ def rename(run: str, name: str, /, *, as_json: Json = False) -> int:
 
 
 def remove(run: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
-    """Deletes a run with its settings, log, checkpoints and result, after a question.
+    """Deletes a run with its settings, log, checkpoints and result, after a confirmation.
 
     Args:
         run: a run's id such as r0001, its name, or last
-        yes: delete without a question
+        yes: delete without a confirmation
         as_json: print one JSON object as stdout's last line
     """
     out, found = Output(as_json), jobs.open_run(run)
     freed = jobs.size_bytes(found.folder)
-    question = f"Delete run {found.id}, {human_bytes(freed)}, for good? [y/N] "
+    question = f"Permanently delete run {found.id} ({human_bytes(freed)})? [y/N] "
     if not confirmed(question, yes=yes):
         raise InputError(
-            f"run '{found.id}' is not deleted: expected a yes",
-            hint=f"without a question: zoo-gym runs remove {found.id} --yes",
+            f"run '{found.id}' was not deleted: expected a confirmation",
+            hint=f"delete it without a confirmation: zoo-gym runs remove {found.id} --yes",
         )
     jobs.remove(found)
-    out.answer(f"run {found.id} is deleted, {human_bytes(freed)} are free again")
+    out.answer(f"run {found.id} deleted, {human_bytes(freed)} freed")
     out.result({"run": found.id, "freed_bytes": freed})
     return 0
 
 
 def _await_rest(run: jobs.Run, out: Output, *, held: bool) -> int:
-    """Waits until a run has left, or where `held` has paused, and says which."""
+    """Waits until a run has ended or, if `held`, paused, and reports which."""
     status = _wait_for_rest(run, held=held)
     out.answer(f"run {run.id} is {status.state} at step {status.step}")
     if status.state == "interrupted":
         if not (status.saved and jobs.keeps_only_model(run)):
-            out.say(f"  zoo-gym runs resume {run.id}    goes on with it")
+            out.say(f"  zoo-gym runs resume {run.id}    continues it")
         out.say(f"  zoo-gym runs finish {run.id}    makes a result of its best step")
     out.result({"run": run.id, "state": status.state, "step": status.step})
     return 0
@@ -227,7 +229,7 @@ def _wait_for_rest(run: jobs.Run, *, held: bool) -> jobs.Status:
         if held and status.state == "paused":
             break
         if status.live and time.monotonic() > deadline:
-            raise GymError(f"run '{run.id}' was asked, but its step takes over {WAIT_S:g} s")
+            raise GymError(f"run '{run.id}' has the request, but its step takes over {WAIT_S:g} s")
         if status.live and time.monotonic() - checked > _ANSWER_S:
             jobs.check_answers(run)
             checked = time.monotonic()

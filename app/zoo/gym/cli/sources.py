@@ -1,4 +1,4 @@
-"""Finds what a command works on: a run's result, an adapter, a delta, and the base of each."""
+"""Finds the input of a command: a run's result, an adapter or a delta, and its base."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +16,13 @@ from zoo.models.offline import go_offline
 
 @dataclass(frozen=True)
 class Tuned:
-    """A fine-tune, in whatever form.
+    """A fine-tune in any form.
 
     Attributes:
         folder: a whole model, which needs no base.
         adapter: a peft folder.
         delta: a delta file.
-        base: the name of the base that adapter or delta tell.
+        base: the name of the base recorded in the adapter or delta.
     """
 
     folder: Path | None = None
@@ -32,11 +32,11 @@ class Tuned:
 
 
 def find_tuned(*, run: str | None, adapter: str | None, delta: str | None) -> Tuned:
-    """Returns the one fine-tune that was named, or an empty `Tuned` where none was.
+    """Returns the given fine-tune, or an empty `Tuned` if there is none.
 
     Raises:
-        InputError: more than one was named, or it is not of its kind.
-        NotAvailableError: it is absent.
+        InputError: more than one was given, or it is of the wrong kind.
+        NotAvailableError: it is missing.
     """
     named = {"--run": run, "--adapter_name_or_path": adapter, "--delta": delta}
     given = [option for option, value in named.items() if value is not None]
@@ -64,7 +64,7 @@ def result_of(run: Run) -> Path:
     """
     if not run.result.is_dir():
         state = reconcile(run).state
-        words = "makes one of its best step so far" if state != "done" else "shows more"
+        words = "makes one of its best step" if state != "done" else "shows more"
         verb = "finish" if state != "done" else "show"
         raise GymError(
             f"run '{run.id}' has no result yet: expected a run that is done, got {state}",
@@ -74,7 +74,7 @@ def result_of(run: Run) -> Path:
 
 
 def run_around(path: Path) -> Run | None:
-    """Returns the run whose result a path is, or is a file of; None for any other path."""
+    """Returns the run whose result contains a path, None for any other path."""
     whole = path.resolve()
     for result in (whole, whole.parent):
         run = Run(result.parent)
@@ -84,15 +84,15 @@ def run_around(path: Path) -> Run | None:
 
 
 def run_config(run: Run) -> TrainConfig:
-    """Returns the settings that a run was made with."""
+    """Returns the settings of a run."""
     return load_config([run.config_file], [], {}).config
 
 
 def adapter_base(folder: Path) -> str | None:
-    """Returns the base model that a peft folder names, or None where it names none.
+    """Returns the base model recorded in a peft folder, or None.
 
     Raises:
-        InputError: it is no peft folder.
+        InputError: it is not a peft folder.
     """
     path = folder / CONFIG_FILE
     if not path.is_file():
@@ -105,7 +105,7 @@ def delta_base(file: Path) -> str:
     """Returns the name of the base that a delta belongs to, with its revision.
 
     Raises:
-        InputError: the file is no sound delta.
+        InputError: the file is not a valid delta.
     """
     from zoo.gym.delta import load_delta
 
@@ -114,22 +114,22 @@ def delta_base(file: Path) -> str:
 
 
 def resolve_base(
-    given: str | None, told: str | None, option: str, *, yes: bool, offline: bool
+    given: str | None, recorded: str | None, option: str, *, yes: bool, offline: bool
 ) -> Resolved:
-    """Returns the base model: the one that the user names, else the one that the fine-tune tells.
+    """Returns the base model: the one given by the user, otherwise the one of the fine-tune.
 
     Args:
         given: the value of `option`, if there was one.
-        told: the name that a run, an adapter or a delta tells.
-        option: what to type to name the base.
+        recorded: the name in a run, an adapter or a delta.
+        option: the option that specifies the base.
         yes: consent to a download.
-        offline: never ask the hub.
+        offline: never contact the hub.
 
     Raises:
-        InputError: nobody names a base.
-        NotAvailableError: it is not here; for a told one with what to type.
+        InputError: there is no base.
+        NotAvailableError: it is not here; the hint has the option.
     """
-    name = told if given is None else given
+    name = recorded if given is None else given
     if name is None or not name.strip():
         raise InputError(
             f"{option}: expected a model's name or folder, got nothing",
@@ -140,12 +140,12 @@ def resolve_base(
     except NotAvailableError as error:
         if given is not None or "/" in name:
             raise
-        message = f"base model '{name}' is not known by that name: {error.message}"
-        raise NotAvailableError(message, hint=f"name its folder: {option} FOLDER") from None
+        message = f"base model '{name}' was not found: {error.message}"
+        raise NotAvailableError(message, hint=f"give its folder: {option} FOLDER") from None
 
 
 def resolve_model(name: str, *, yes: bool, offline: bool) -> Resolved:
-    """Finds a model, fetching it after a yes; after that this process asks the hub no more.
+    """Finds a model, downloading it after consent; then this process no longer uses the hub.
 
     Raises:
         GymError: see `zoo.models.resolve`.
@@ -156,7 +156,7 @@ def resolve_model(name: str, *, yes: bool, offline: bool) -> Resolved:
 
 
 def run_or_path(source: str) -> Run | Path:
-    """Returns the run or the path that `source` names; a path that is there wins.
+    """Returns the run or the path given as `source`; an existing path has precedence.
 
     Raises:
         NotAvailableError: there is neither.
@@ -168,6 +168,6 @@ def run_or_path(source: str) -> Run | Path:
         return open_run(source)
     except NotAvailableError as error:
         raise NotAvailableError(
-            f"{source}: expected a run, a model folder or a .safetensors file, got none of them",
+            f"{source}: expected a run, a model folder or a .safetensors file, got none of these",
             hint=error.hint,
         ) from None

@@ -23,7 +23,7 @@ from zoo.gym.train.run_folder.pinned import dataset_files, pinned
 from zoo.models import Resolved
 
 EARLY_BYTES = 32_000_000
-"""Data up to this size is read before the run exists; the worker reads it again."""
+"""Data up to this size is read before the run is created; the worker reads it again."""
 
 Config = Annotated[
     tuple[str, ...],
@@ -45,10 +45,10 @@ def train(
 
     Args:
         items: a file of examples, a .yaml file of settings, or KEY=VALUE
-        config: a YAML file of settings, as if it stood among the items
-        yes: answer the question for a download with yes
+        config: a YAML file of settings, the same as an item
+        yes: download without asking
         detach: return as soon as the run has started
-        print_config: print the settings and where each came from, and do nothing else
+        print_config: print the settings and the origin of each, and do nothing else
         as_json: print one JSON object as stdout's last line
         **settings: every key of a settings file
     """
@@ -77,7 +77,7 @@ def train(
 
 
 def _check_data(paths: list[Path]) -> None:
-    """Refuses unusable data at once, where reading it twice costs nothing."""
+    """Refuses unusable data at once, if reading it twice is cheap."""
     from zoo.gym.data.reading.files import check_file
 
     for path in paths:
@@ -124,7 +124,7 @@ def _origin(key: str, loaded: Loaded) -> str:
 
 
 def _environment(loaded: Loaded, model: Resolved) -> dict[str, object]:
-    """Returns what a run is made with, for `env.json`."""
+    """Returns the environment of a run, for `env.json`."""
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -141,7 +141,7 @@ def _start(run: Run, out: Output, *, detach: bool) -> int:
         run.control.request("stop")
         raise InterruptedRunError(
             f"run '{run.id}' was stopped before its first step",
-            hint=f"go on with it: zoo-gym runs resume {run.id}",
+            hint=f"resume it: zoo-gym runs resume {run.id}",
         ) from None
     if detach:
         return started(run, out)

@@ -1,4 +1,4 @@
-"""Mistakes in the words of a command line, in our sentences and with the nearest option."""
+"""Turns errors of the command line into our messages, with the nearest option."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def joined_switches(words: Sequence[str]) -> list[str]:
     """Joins `--do_train true` to `--do_train=true` for the flags of `train` that need no value.
 
-    Without this `true` would be taken for a file to train on.
+    Otherwise `true` would be taken as a file to train on.
     """
     if not words or words[0] != "train":
         return list(words)
@@ -34,7 +34,7 @@ def joined_switches(words: Sequence[str]) -> list[str]:
 
 
 def usage_error(error: cyclopts.CycloptsError, words: Sequence[str]) -> InputError:
-    """Returns the parser's complaint as one sentence with a hint."""
+    """Returns the parser's error as one message with a hint."""
     command = known_words(list(words))
     hint = f"zoo-gym {command} --help".replace("  ", " ")
     return InputError(_sentence(error, command), hint=hint)

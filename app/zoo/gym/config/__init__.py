@@ -1,4 +1,4 @@
-"""Settings: the one source of flags, YAML keys, the app's forms and the reference pages."""
+"""Settings: the single source of flags, YAML keys, the app's forms and the reference pages."""
 
 from zoo.gym.config.load import Ignored, Loaded, dump_config, extend_config, load_config
 from zoo.gym.config.train import TrainConfig

@@ -1,4 +1,4 @@
-"""What `zoo-gym delta create` is told about the form of a delta, one frozen model."""
+"""The settings of `zoo-gym delta create` for the form of a delta, as one frozen model."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -12,31 +12,32 @@ Codec: TypeAlias = Literal[
 
 
 class DeltaConfig(Settings):
-    """How a delta is coded; what does not go together is refused once the source is known."""
+    """How a delta is coded; conflicting settings are refused once the source is known."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     form: Literal["auto", "lowrank", "dense"] = Field(
         default="auto",
-        description="lowrank for an adapter, dense for full weights; auto takes the one that fits",
+        description="lowrank for an adapter, dense for full weights; auto selects by the source",
     )
     codec: Codec = Field(
         default="auto",
-        description="dense: sign, ternary, int, or sparse, which keeps every bit of the few weights"
-        " that changed; lowrank: codes2, sign, int, f16, bf16 or f32; auto goes by the bits",
+        description="dense: sign, ternary, int, or sparse, which is lossless if few weights"
+        " changed; lowrank: codes2, sign, int, f16, bf16 or f32; auto selects by the bits",
     )
     bits: Literal[1, 2, 4, 8] | None = Field(
         default=None,
-        description="per coded value: 1, 2, 4 or 8; by default 2 for lowrank, 1 for dense",
+        description="bits per coded value: 1, 2, 4 or 8; by default 2 for lowrank, 1 for dense",
     )
     scale: Literal["row", "matrix", "column", "group"] = Field(
-        default="row", description="what shares one scale in a dense delta of signs"
+        default="row", description="values that share one scale in a dense delta of signs"
     )
     zero: Literal["auto", "minus", "mask"] = Field(
         default="auto",
-        description="differences of zero among signs: minus takes them for minus, mask keeps them"
-        " by one more bit a weight; auto masks a tensor where many are zero",
+        description="differences of zero in a delta of signs: minus codes them as minus, mask keeps"
+        " them with one more bit per weight; auto masks a tensor if many are zero",
     )
     planes: Annotated[int, Field(ge=1, le=8)] = Field(
-        default=1, description="planes of signs, 1 to 8, each coding what the ones before left over"
+        default=1,
+        description="planes of signs, 1 to 8, each coding the residual of the previous ones",
     )

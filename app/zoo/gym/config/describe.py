@@ -1,4 +1,4 @@
-"""Describes each setting in words: for `--help`, the reference page, and later the app's forms."""
+"""Describes each setting: for `--help`, the reference page, and later the app's forms."""
 
 from dataclasses import dataclass
 from types import NoneType
@@ -12,14 +12,14 @@ from zoo.gym.config.train import CHOSEN, TrainConfig
 
 @dataclass(frozen=True)
 class Description:
-    """A setting in words.
+    """The description of a setting.
 
     Attributes:
         key: its name.
         kind: `text`, `number`, `lora | full` ...
-        limits: the range of a number, or nothing.
-        default: what holds when it is not given.
-        text: what it means.
+        limits: the range of a number, or empty.
+        default: the value if it is not given.
+        text: its meaning.
     """
 
     key: str
@@ -30,7 +30,7 @@ class Description:
 
     @property
     def note(self) -> str:
-        """Limits and default, as they stand behind the text."""
+        """Limits and default, printed after the text."""
         default = self.default if " " in self.default else f"default {self.default}"
         return f"{self.limits}; {default}" if self.limits else default
 
@@ -46,7 +46,7 @@ def describe_settings() -> list[Description]:
 
 
 def is_switch(key: str) -> bool:
-    """Returns whether a setting is true or false, so that its flag needs no value."""
+    """Returns whether a setting is boolean, so that its flag needs no value."""
     return bool in _types(TrainConfig.model_fields[key].annotation)
 
 

@@ -1,7 +1,7 @@
-"""Keys that other trainers' files carry: other spellings of ours, keys without effect, refusals.
+"""Keys in files of other trainers: other spellings of ours, keys without effect, refused keys.
 
-A key is never ignored in silence. It is one of ours, or another spelling of one (`ALIASES`), or
-recognised without effect and told (`WITHOUT_EFFECT`), or refused by name (`MISSING`), or unknown.
+No key is ignored silently. It is one of ours, another spelling of one (`ALIASES`), recognised
+without effect and reported (`WITHOUT_EFFECT`), refused by name (`MISSING`), or unknown.
 """
 
 ALIASES = {
@@ -17,21 +17,21 @@ ALIASES = {
 
 WITHOUT_EFFECT = {
     "dataloader_num_workers": "rows are kept in memory",
-    "ddp_timeout": "one process trains",
-    "do_eval": "val_size says whether there are evaluations",
-    "do_train": "the command says it",
-    "eval_strategy": "eval_steps says when to evaluate",
-    "load_best_model_at_end": "the best step is always the one that is kept",
+    "ddp_timeout": "training uses one process",
+    "do_eval": "val_size determines whether there are evaluations",
+    "do_train": "the command determines it",
+    "eval_strategy": "eval_steps determines when to evaluate",
+    "load_best_model_at_end": "the best step is always kept",
     "logging_steps": "every step is logged",
     "overwrite_cache": "there is no cache of encoded rows",
-    "per_device_eval_batch_size": "chosen by the length of the rows",
+    "per_device_eval_batch_size": "chosen from the length of the rows",
     "plot_loss": "the losses are in the run's events",
     "preprocessing_num_workers": "rows are encoded by one process",
-    "sequence_parallel": "there is one device",
+    "sequence_parallel": "training uses one device",
     "template": "the model's own chat template is used",
-    "use_unsloth": "the loop is our own",
+    "use_unsloth": "zoo-gym has its own training loop",
 }
-"""Keys of published files that change nothing here, with the reason."""
+"""Keys of published files that have no effect here, with the reason."""
 
 SWITCHES = frozenset(
     {"bf16", "do_eval", "do_train", "overwrite_cache", "plot_loss"}
@@ -40,79 +40,82 @@ SWITCHES = frozenset(
 """Those of them that are flags without a value."""
 
 MISSING = {
-    "adapter_name_or_path": "training on top of an adapter does not exist yet",
-    "additional_target": "modules beside the adapter cannot be trained yet",
-    "create_new_adapter": "training on top of an adapter does not exist yet",
-    "deepspeed": "training over several processes does not exist yet",
-    "distributed": "training over several processes does not exist yet",
-    "eval_dataset": "a second file for evaluation does not exist yet: val_size holds rows out",
-    "flash_attn": "the choice of attention does not exist yet",
-    "fp16": "float16 training does not exist: expected dtype bf16 or f32",
-    "freeze_trainable_layers": "freeze tuning does not exist yet",
-    "fsdp": "training over several processes does not exist yet",
-    "loraplus_lr_ratio": "LoRA+ does not exist yet",
-    "mask_history": "learning the last answer alone does not exist yet",
-    "mix_strategy": "mixing data sets by share does not exist yet",
-    "neat_packing": "packing rows does not exist yet",
-    "neftune_noise_alpha": "NEFTune does not exist yet",
-    "optim": "another optimizer than AdamW does not exist yet: expected adamw_torch",
-    "packing": "packing rows does not exist yet",
-    "pissa_init": "PiSSA does not exist yet",
-    "pure_bf16": "training in bf16 alone does not exist: expected dtype bf16",
-    "quantization": "training on a quantised base does not exist yet",
-    "quantization_bit": "training on a quantised base does not exist yet",
-    "quantization_method": "training on a quantised base does not exist yet",
+    "adapter_name_or_path": "training on top of an adapter is not supported yet",
+    "additional_target": "training modules in addition to the adapter is not supported yet",
+    "create_new_adapter": "training on top of an adapter is not supported yet",
+    "deepspeed": "training over several processes is not supported yet",
+    "distributed": "training over several processes is not supported yet",
+    "eval_dataset": "a separate evaluation file is not supported yet: expected val_size",
+    "flash_attn": "choosing the attention is not supported yet",
+    "fp16": "float16 training is not supported: expected dtype bf16 or f32",
+    "freeze_trainable_layers": "freeze tuning is not supported yet",
+    "fsdp": "training over several processes is not supported yet",
+    "loraplus_lr_ratio": "LoRA+ is not supported yet",
+    "mask_history": "learning only the last answer is not supported yet",
+    "mix_strategy": "mixing data sets by share is not supported yet",
+    "neat_packing": "packing rows is not supported yet",
+    "neftune_noise_alpha": "NEFTune is not supported yet",
+    "optim": "optimizers other than AdamW are not supported yet: expected adamw_torch",
+    "packing": "packing rows is not supported yet",
+    "pissa_init": "PiSSA is not supported yet",
+    "pure_bf16": "pure bf16 training is not supported: expected dtype bf16",
+    "quantization": "training on a quantised base is not supported yet",
+    "quantization_bit": "training on a quantised base is not supported yet",
+    "quantization_method": "training on a quantised base is not supported yet",
     "resume_from_checkpoint": "expected the command 'zoo-gym runs resume RUN'",
-    "reward": "reinforcement learning does not exist yet",
-    "reward_model": "reinforcement learning does not exist yet",
-    "rope_scaling": "stretching the context does not exist yet",
-    "save_total_limit": "the number of kept checkpoints cannot be set yet",
-    "streaming": "streamed data does not exist yet",
-    "system": "a system prompt for all rows does not exist yet: expected it in the rows",
-    "train_on_prompt": "learning the prompts does not exist yet",
+    "reward": "reinforcement learning is not supported yet",
+    "reward_model": "reinforcement learning is not supported yet",
+    "rope_scaling": "extending the context is not supported yet",
+    "save_total_limit": "setting the number of kept checkpoints is not supported yet",
+    "streaming": "streamed data is not supported yet",
+    "system": "a system prompt for all rows is not supported yet: expected it in the rows",
+    "train_on_prompt": "learning the prompts is not supported yet",
     "trust_remote_code": "code inside a model folder is never run",
-    "use_dora": "DoRA does not exist yet",
+    "use_dora": "DoRA is not supported yet",
 }
-"""Keys of published files for what does not exist here, with the sentence that refuses them."""
+"""Keys of published files for unsupported features, with the error message."""
 
 AS_HERE = {
-    ("optim", "adamw_torch"): "it is the optimizer here",
-    ("optim", "adamw_torch_fused"): "it is the optimizer here",
-    ("flash_attn", "auto"): "transformers chooses the attention",
+    ("optim", "adamw_torch"): "this is the optimizer in use",
+    ("optim", "adamw_torch_fused"): "this is the optimizer in use",
+    ("flash_attn", "auto"): "transformers selects the attention",
 }
-"""Published values of such keys that name what is done here anyway, with the reason."""
+"""Values of such keys that match what is done anyway, with the reason."""
 
 MISSING_PREFIXES = {
     "dpo_": "preference methods do not exist yet",
-    "galore_": "GaLore does not exist yet",
-    "grpo_": "reinforcement learning does not exist yet",
-    "gspo_": "reinforcement learning does not exist yet",
+    "galore_": "GaLore is not supported yet",
+    "grpo_": "reinforcement learning is not supported yet",
+    "gspo_": "reinforcement learning is not supported yet",
     "kto_": "preference methods do not exist yet",
     "pref_": "preference methods do not exist yet",
-    "ppo_": "reinforcement learning does not exist yet",
+    "ppo_": "reinforcement learning is not supported yet",
 }
 """The same for whole families of keys."""
 
 MISSING_VALUES = {
-    ("stage", name): f"the method '{name}' does not exist yet: expected 'sft'"
+    ("stage", name): f"the method '{name}' is not supported yet: expected 'sft'"
     for name in ("dpo", "gspo", "grpo", "kto", "orpo", "ppo", "pt", "rloo", "rm")
 } | {
-    ("finetuning_type", name): f"the method '{name}' does not exist yet: expected 'lora' or 'full'"
+    (
+        "finetuning_type",
+        name,
+    ): f"the method '{name}' is not supported yet: expected 'lora' or 'full'"
     for name in ("dora", "freeze", "galore", "oft", "qlora")
 }
-"""Published values of our own keys for what does not exist here."""
+"""Published values of our own keys for unsupported features."""
 
 OFF = (None, False, "", "none", "no", "false", "null")
-"""Values that ask for nothing: a missing feature that is switched off is no error."""
+"""Values that switch a feature off: that is no error for an unsupported feature."""
 
 
 def refusal(key: str) -> str | None:
-    """Returns the sentence that refuses `key` by name, or None when it is not a known one."""
+    """Returns the message that refuses `key` by name, or None if it is not a known one."""
     if key in MISSING:
         return MISSING[key]
     return next((text for start, text in MISSING_PREFIXES.items() if key.startswith(start)), None)
 
 
 def switched_off(value: object) -> bool:
-    """Returns whether `value` asks for nothing; 0 does, too."""
+    """Returns whether `value` switches a feature off, as 0 does."""
     return (value.lower() if isinstance(value, str) else value) in OFF

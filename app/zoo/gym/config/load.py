@@ -1,6 +1,6 @@
-"""Puts a run's settings together: default < YAML < `key=value` < flag, and says whence each came.
+"""Merges the settings of a run: default < YAML < `key=value` < flag, with the origin of each.
 
-Every fault of every source is found in one go and told in one error, each on a line of its own.
+All errors of all sources are collected and reported together, each on its own line.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,21 +16,21 @@ from zoo.gym.config.yaml_file import parse_value, read_entries
 from zoo.gym.errors import InputError
 
 PAIRS = (("max_steps", "num_train_epochs"), ("warmup_steps", "warmup_ratio"))
-"""Two settings of one thing, of which the first wins where both are in force."""
+"""Pairs of settings for the same thing; the first wins if both are set."""
 
 _OFF = object()
-"""bf16 that is switched off: no value of dtype, but one of a weaker layer goes."""
+"""bf16 that is switched off: not a value of dtype, but it removes one of a weaker layer."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """A value that somebody gave.
+    """A value from the user.
 
     Attributes:
-        key: our name of the setting, whatever spelling was typed.
-        value: the value as YAML reads it, or a flag's text.
-        label: how an error names it: `train.yaml:6: lr`, `lr=3`, `--lr`.
-        origin: how `--print-config` names it: `train.yaml:6`, `key=value`, `flag`.
+        key: our name of the setting, whatever the spelling.
+        value: the value parsed as YAML, or a flag's text.
+        label: its label in errors: `train.yaml:6: lr`, `lr=3`, `--lr`.
+        origin: its label in `--print-config`: `train.yaml:6`, `key=value`, `flag`.
     """
 
     key: str
@@ -41,7 +41,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Ignored:
-    """A published key that was recognised and changes nothing here."""
+    """A published key that was recognised and has no effect here."""
 
     key: str
     origin: str
@@ -65,11 +65,11 @@ def load_config(
     Args:
         files: YAML files; a later one wins over an earlier one.
         overrides: `key=value` items, their values read as YAML.
-        flags: values of flags that were really typed, by key.
+        flags: values of the flags that were given, by key.
 
     Raises:
-        InputError: anything is wrong; its message has one line for each fault.
-        NotAvailableError: a file is absent.
+        InputError: something is wrong; the message has one line per error.
+        NotAvailableError: a file is missing.
     """
     layers = [
         *(_from_file(path) for path in files),
@@ -89,7 +89,7 @@ def load_config(
     config = _check(merged, faults)
     if config is None or faults:
         order = [given.label for layer in layers for given in layer]
-        raise _told(faults, order)
+        raise _as_error(faults, order)
     origins = {
         key: merged[key].origin if key in merged else "default" for key in TrainConfig.model_fields
     }
@@ -102,17 +102,17 @@ def dump_config(config: TrainConfig) -> str:
 
 
 def extend_config(config: TrainConfig, values: Mapping[str, object]) -> TrainConfig:
-    """Returns the config with further values, checked against those that were given.
+    """Returns the config with additional values, checked against the existing ones.
 
     Raises:
-        InputError: a value contradicts a setting; its message has one line for each.
+        InputError: a value contradicts a setting; the message has one line for each.
     """
     faults: dict[str, str] = {}
     settings = {**config.model_dump(), **values}
     given = {key: Given(key, value, key, "chosen") for key, value in settings.items()}
     extended = _check(given, faults)
     if extended is None:
-        raise _told(faults, list(given))
+        raise _as_error(faults, list(given))
     return extended
 
 
@@ -131,7 +131,7 @@ def _from_item(item: str) -> Given:
 def _sort_out(
     layer: Iterable[Given], faults: dict[str, str], ignored: list[Ignored]
 ) -> list[Given]:
-    """Returns the settings of a layer under our names; tells the others apart."""
+    """Returns the settings of a layer under our names; separates ignored and wrong ones."""
     known: list[Given] = []
     for given in layer:
         key = foreign.ALIASES.get(given.key, given.key)
@@ -157,7 +157,7 @@ def _sort_out(
 
 
 def _drop_overruled(merged: dict[str, Given], layer: Iterable[Given]) -> None:
-    """Takes out what a stronger layer asks otherwise for, under another key."""
+    """Removes settings that a stronger layer overrides under another key."""
     given = {one.key: one.value for one in layer if one.value is not None}
     for winner, loser in PAIRS:
         if loser in given and winner not in given:
@@ -165,7 +165,7 @@ def _drop_overruled(merged: dict[str, Given], layer: Iterable[Given]) -> None:
 
 
 def _switch_off(merged: dict[str, Given], layer: Iterable[Given]) -> list[Ignored]:
-    """Takes out a weaker layer's bf16 where this one switches it off; returns what was idle."""
+    """Removes a weaker layer's bf16 if this one switches it off; returns idle switches."""
     off = [one for one in layer if one.value is _OFF]
     if off and "dtype" in merged and merged["dtype"].value == "bf16":
         del merged["dtype"]
@@ -174,16 +174,16 @@ def _switch_off(merged: dict[str, Given], layer: Iterable[Given]) -> list[Ignore
 
 
 def _overruled(merged: Mapping[str, Given]) -> list[Ignored]:
-    """Returns the settings that others in force make of no effect."""
+    """Returns the settings that have no effect because of others."""
     given = {key for key, one in merged.items() if one.value is not None}
     overruled = [
-        Ignored(loser, merged[loser].origin, f"{winner} wins over it")
+        Ignored(loser, merged[loser].origin, f"overridden by {winner}")
         for winner, loser in PAIRS
         if {winner, loser} <= given
     ]
     if "overwrite_output_dir" in given and "output_dir" not in given:
         origin = merged["overwrite_output_dir"].origin
-        reason = "no output_dir is given, and every run has a folder of its own"
+        reason = "no output_dir is given, and every run has its own folder"
         overruled.append(Ignored("overwrite_output_dir", origin, reason))
     return overruled
 
@@ -202,7 +202,7 @@ def _given_twice(layer: Iterable[Given]) -> dict[str, str]:
 
 
 def _check(merged: Mapping[str, Given], faults: dict[str, str]) -> TrainConfig | None:
-    """Returns the config, or None after adding what pydantic found to the faults."""
+    """Returns the config, or None after adding pydantic's errors to the faults."""
     try:
         return TrainConfig.model_validate({key: given.value for key, given in merged.items()})
     except ValidationError as error:
@@ -211,13 +211,13 @@ def _check(merged: Mapping[str, Given], faults: dict[str, str]) -> TrainConfig |
         return None
 
 
-def _told(faults: Mapping[str, str], order: Sequence[str]) -> InputError:
-    """Returns one error with a line for each fault, in the order of the files."""
+def _as_error(faults: Mapping[str, str], order: Sequence[str]) -> InputError:
+    """Returns one error with one line per fault, in the order of the files."""
     place = {label: index for index, label in enumerate(order)}
     labels = sorted(faults, key=lambda label: place.get(label, len(place)))
     hint = None
     if faults.get("model_name_or_path") == report.NOT_GIVEN:
-        hint = "name a base model: --model zen-nano"
+        hint = "specify a base model: --model zen-nano"
     elif faults.get("dataset") == report.NOT_GIVEN:
-        hint = "name a file of examples: zoo-gym train my.jsonl"
+        hint = "give a file of examples: zoo-gym train my.jsonl"
     return InputError("\n".join(f"{label}: {faults[label]}" for label in labels), hint=hint)

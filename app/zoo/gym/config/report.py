@@ -1,7 +1,7 @@
-"""Turns what pydantic found into our sentences: one source for the command line and the app.
+"""Turns pydantic's errors into our messages, the same for the command line and the app.
 
-A sentence says what was expected and what came: `expected a whole number, got "many"`. Where it
-came from is put in front by the caller, who knows the file and line.
+A message has the form `expected a whole number, got "many"`. The caller, who knows file and line,
+prepends the origin.
 """
 
 import difflib
@@ -26,10 +26,10 @@ COMMON_NAMES = {
     "rank": "lora_rank",
     "steps": "max_steps",
 }
-"""What other programs call our keys; only named in answers, never accepted."""
+"""Names of our keys in other programs; only used in suggestions, never accepted."""
 
 NOT_GIVEN = "not given"
-"""The sentence for a setting that must be given and was not."""
+"""The message for a required setting that is missing."""
 
 _EXPECTED = {
     "int": "a whole number",
@@ -44,7 +44,7 @@ _EXPECTED = {
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Returns the known name that `name` was probably meant to be, or None."""
+    """Returns the known name that was probably meant, or None."""
     names = list(known)
     if (common := COMMON_NAMES.get(name, ALIASES.get(name))) in names:
         return common
@@ -53,13 +53,13 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def unknown(noun: str, name: str, known: Iterable[str]) -> str:
-    """Returns `no such {noun}`, with the nearest known name where there is one."""
+    """Returns `no such {noun}`, with the nearest known name if there is one."""
     close = nearest(name, known)
     return f"no such {noun}" + (f". Did you mean '{close}'?" if close else "")
 
 
 def shown(value: object) -> str:
-    """Returns a value as an error quotes it: text in double quotes, long things by their kind."""
+    """Returns a value for an error message: text in double quotes, long values by their type."""
     if isinstance(value, str):
         return json.dumps(value if len(value) <= 60 else value[:57] + "...", ensure_ascii=False)
     if isinstance(value, float):
@@ -74,7 +74,7 @@ def shown(value: object) -> str:
 
 
 def sentences(error: "ValidationError", model: "type[BaseModel]") -> Iterator[tuple[str, str]]:
-    """Yields (key, sentence) for each thing that pydantic found, once per key."""
+    """Yields (key, message) for each error of pydantic, once per key."""
     seen: set[str] = set()
     for details in error.errors(include_url=False):
         if details["type"] == "disagree":
@@ -100,14 +100,14 @@ def _sentence(details: "ErrorDetails", key: str, model: "type[BaseModel]") -> st
 
 
 def _bound(value: object) -> str:
-    """Returns a number as people write it: `1,048,576`, `0.5`."""
+    """Formats a number: `1,048,576`, `0.5`."""
     if isinstance(value, int | float) and value == int(value):
         return f"{int(value):,}"
     return str(value)
 
 
 def _expected(kind: str, context: Mapping[str, object], key: str, model: "type[BaseModel]") -> str:
-    """Returns what was wanted: a bound, or the words for a type."""
+    """Returns what was expected: a bound, or a type in words."""
     bounds = {
         "greater_than": ("more than", "gt"),
         "greater_than_equal": ("at least", "ge"),

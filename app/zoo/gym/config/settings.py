@@ -1,4 +1,4 @@
-"""What all settings have in common: a frozen model whose faults are our sentences."""
+"""The base of all settings: a frozen model that reports errors with our messages."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from zoo.gym.errors import InputError
 
 
 class Settings(BaseModel):
-    """Settings that are checked when they are made and never change."""
+    """Settings that are checked on creation and immutable."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -17,7 +17,7 @@ class Settings(BaseModel):
         """Checks the values.
 
         Raises:
-            InputError: a key is unknown or a value will not do; a line for each.
+            InputError: unknown keys or invalid values, one line for each.
         """
         public, private = self._apart(values)
         try:
@@ -28,8 +28,8 @@ class Settings(BaseModel):
         for name, value in private.items():
             setattr(self, name, value)
 
-    # as in pydantic's own subclasses: `model_validate` does not call it, and raises pydantic's
-    # error, from which `load.py` and `cli/flags.py` make sentences with file and line
+    # as in pydantic's own subclasses: `model_validate` does not call it and raises pydantic's
+    # error, from which `load.py` and `cli/flags.py` make messages with file and line
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @classmethod
@@ -38,7 +38,7 @@ class Settings(BaseModel):
         return values, {}
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuses to change a setting: what was checked together stays together.
+        """Refuses to change a setting: settings are validated together.
 
         Raises:
             InputError: `name` is a setting.
@@ -46,7 +46,7 @@ class Settings(BaseModel):
         if name in type(self).model_fields:
             kind = type(self).__name__
             raise InputError(
-                f"{name}: settings cannot be changed: expected new ones",
+                f"{name}: settings are immutable: expected a new object",
                 hint=f"{kind}(**(settings.model_dump() | {{{name!r}: {value!r}}}))",
             )
         super().__setattr__(name, value)

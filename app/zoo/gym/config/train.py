@@ -1,8 +1,8 @@
-"""What a training run is told: the keys of `zoo-gym train`, one frozen model.
+"""The settings of a training run: the keys of `zoo-gym train`, as one frozen model.
 
-Names are LLaMA-Factory's where the meaning is the same. A field whose default is None is chosen
-when the run starts, from the data, the model and the method, and told with its reason. What is
-read from files and flags before it gets here: `load.py`.
+Names are those of LLaMA-Factory where the meaning is the same. A field with default None is chosen
+when the run starts, from the data, the model and the method, and printed with its reason. `load.py`
+reads the settings from files and flags.
 """
 
 import datetime as dt
@@ -18,19 +18,19 @@ from zoo.gym.config.settings import Settings
 
 
 def _refuse_bool(value: object) -> object:
-    """Refuses true and false where Python would read 1 and 0."""
+    """Refuses true and false, which Python would accept as 1 and 0."""
     if isinstance(value, bool):
         raise PydanticCustomError("not_a_number", "not a number")
     return value
 
 
 def _path_text(value: object) -> object:
-    """Reads a path of Python's as its text."""
+    """Converts a `Path` to text."""
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def _folder_text(value: object) -> object:
-    """Reads a path of Python's so that its text is no name on the hub: `./org/name`."""
+    """Converts a `Path` to text that cannot be a name on the hub: `./org/name`."""
     text = _path_text(value)
     if text is value or not isinstance(text, str) or Path(text).is_absolute():
         return text
@@ -38,7 +38,7 @@ def _folder_text(value: object) -> object:
 
 
 def _split_paths(value: object) -> object:
-    """Reads one path, or several with commas between, as LLaMA-Factory writes them."""
+    """Parses one path, or several separated by commas, as in LLaMA-Factory."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     paths = [value] if isinstance(value, os.PathLike) else value
@@ -46,7 +46,7 @@ def _split_paths(value: object) -> object:
 
 
 def _iso_date(value: object) -> object:
-    """Turns YAML's own date back into text and refuses what is no date."""
+    """Converts a YAML date back to text and refuses anything else."""
     if isinstance(value, dt.date):
         return value.isoformat()[:10]
     try:
@@ -60,18 +60,18 @@ CHOSEN = frozenset(
     | {"num_train_epochs", "max_steps", "lr_scheduler_type", "warmup_steps"}
     | {"gradient_checkpointing", "eval_steps", "save_steps"}
 )
-"""The settings that are chosen when the run starts, unless they are given."""
+"""The settings that are chosen when the run starts unless they are given."""
 
 PLACES = frozenset({"model_name_or_path", "dataset", "dataset_dir", "output_dir"})
-"""The settings that name places on this machine: no result or delta repeats them."""
+"""The settings with paths on this machine: no result or delta contains them."""
 
 MOST_SEED = 2**63 - 1
-"""The largest seed that every generator of random numbers takes."""
+"""The largest seed that every random number generator accepts."""
 
 Rows: TypeAlias = tuple[Mapping[str, object], ...]
 
 ROWS_IN_MEMORY = "(rows given in Python)"
-"""What `dataset` names where rows were given; a run stores them as a file of its own."""
+"""The value of `dataset` if rows were given; a run stores them in a file of its own."""
 
 Whole = Annotated[int, BeforeValidator(_refuse_bool)]
 Number = Annotated[float, BeforeValidator(_refuse_bool)]
@@ -99,8 +99,7 @@ class TrainConfig(Settings):
     dataset_dir: Annotated[str, BeforeValidator(_path_text)] | None = Field(
         default=None,
         min_length=1,
-        description="the folder that relative names in dataset are read from; none: the working"
-        " folder",
+        description="the folder for relative names in dataset; none: the working folder",
     )
     stage: Literal["sft"] = Field(
         default="sft",
@@ -113,46 +112,46 @@ class TrainConfig(Settings):
     output_dir: Annotated[str, BeforeValidator(_path_text)] | None = Field(
         default=None,
         min_length=1,
-        description="a folder that also gets the trained model; none: the run folder only",
+        description="a folder for a copy of the trained model; none: only the run folder",
     )
     overwrite_output_dir: bool = Field(
         default=False,
-        description="replace files of the same names in output_dir; other files there stay",
+        description="replace files with the same names in output_dir; other files stay",
     )
     cutoff_len: Whole = Field(
         default=2048,
         ge=8,
         le=1_048_576,
-        description="the longest row, in tokens; the rest is cut off",
+        description="the maximum length of a row in tokens; the rest is cut off",
     )
     max_samples: Whole | None = Field(
         default=None,
         ge=1,
-        description="the rows of each file at most, its first ones; none: all",
+        description="use only the first rows of each file, up to this number; none: all",
     )
     val_size: Number = Field(
         default=0.1,
         ge=0,
         description="rows held out: a share below 1, or a number of rows; chats and pairs are drawn"
-        " by the seed, texts are held out at their end, a share of them in characters",
+        " by the seed; texts are held out at their end, a share is counted in characters",
     )
     per_device_train_batch_size: Whole | None = Field(
         default=None,
         ge=1,
         le=65_536,
-        description="rows computed at once",
+        description="rows per batch",
     )
     gradient_accumulation_steps: Whole | None = Field(
         default=None,
         ge=1,
         le=65_536,
-        description="batches added up before each step",
+        description="batches accumulated for each step",
     )
     learning_rate: Number | None = Field(
         default=None,
         gt=0,
         le=1,
-        description="the highest learning rate of the schedule",
+        description="the peak learning rate of the schedule",
     )
     num_train_epochs: Number | None = Field(
         default=None,
@@ -164,7 +163,7 @@ class TrainConfig(Settings):
         default=None,
         ge=1,
         le=100_000_000,
-        description="optimizer steps; wins over num_train_epochs",
+        description="number of optimizer steps; overrides num_train_epochs",
     )
     lr_scheduler_type: Literal["cosine", "linear", "constant"] | None = Field(
         default=None,
@@ -173,24 +172,24 @@ class TrainConfig(Settings):
     warmup_steps: Whole | None = Field(
         default=None,
         ge=0,
-        description="steps over which the learning rate rises; wins over warmup_ratio",
+        description="steps over which the learning rate rises; overrides warmup_ratio",
     )
     warmup_ratio: Number | None = Field(
         default=None,
         ge=0,
         lt=1,
-        description="the same as a share of all steps, rounded up",
+        description="warm-up as a share of all steps, rounded up",
     )
     weight_decay: Number = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="AdamW's pull of weights towards 0",
+        description="weight decay of AdamW",
     )
     max_grad_norm: Number = Field(
         default=1.0,
         gt=0,
-        description="the gradient's norm is clipped to this",
+        description="the norm to which gradients are clipped",
     )
     lora_rank: Whole = Field(
         default=16,
@@ -208,12 +207,12 @@ class TrainConfig(Settings):
         default=0.0,
         ge=0,
         lt=1,
-        description="share of the adapter's input set to 0 in training",
+        description="share of the adapter's input that is dropped in training",
     )
     lora_target: str = Field(
         default="all",
         min_length=1,
-        description="layers with an adapter: all, or names with commas between",
+        description="layers with an adapter: all, or names separated by commas",
     )
     use_rslora: bool = Field(
         default=False,
@@ -223,15 +222,15 @@ class TrainConfig(Settings):
         default=42,
         ge=0,
         le=MOST_SEED,
-        description="the seed of everything random",
+        description="the random seed",
     )
     dtype: Literal["auto", "f32", "bf16", "bf16-widened"] = Field(
         default="auto",
-        description="the number format of the weights; auto: what this machine multiplies well",
+        description="the number format of the weights; auto: the fastest on this machine",
     )
     gradient_checkpointing: bool | None = Field(
         default=None,
-        description="compute activations twice to save memory",
+        description="recompute activations to save memory",
     )
     think: Literal["template", "keep", "drop"] = Field(
         default="template",
@@ -239,7 +238,7 @@ class TrainConfig(Settings):
     )
     split_special_tokens: bool = Field(
         default=True,
-        description="special tokens in the data are plain text; false lets the data hold them",
+        description="special tokens in the data are plain text; false allows them",
     )
     eval_steps: Whole | None = Field(
         default=None,
@@ -253,32 +252,32 @@ class TrainConfig(Settings):
     )
     save_only_model: bool = Field(
         default=False,
-        description="checkpoints hold the model without the optimizer's state: they are smaller,"
-        " and a run cannot be resumed from them, only finished",
+        description="checkpoints contain only the model, without optimizer state: they are smaller,"
+        " but a run cannot be resumed from them, only finished",
     )
     report_to: Literal["none"] = Field(
         default="none",
-        description="trackers told of the run",
+        description="experiment trackers",
     )
     offline: bool = Field(
         default=False,
-        description="never use the network, not even after a question",
+        description="never use the network",
     )
     date: Annotated[str, BeforeValidator(_iso_date)] | None = Field(
         default=None,
-        description="the date, YYYY-MM-DD, that a chat template prints; none: today",
+        description="the date that a chat template prints, YYYY-MM-DD; none: today",
     )
 
     _rows: Rows = PrivateAttr(default=())
 
     @property
     def rows(self) -> Rows:
-        """The examples, where Python gave them in `dataset` in the place of files."""
+        """The examples, if Python code passed them in `dataset` instead of files."""
         return self._rows
 
     @classmethod
     def _apart(cls, values: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
-        """Takes rows out of `dataset`, which names files alone."""
+        """Moves rows out of `dataset`, which contains only files."""
         given = values.get("dataset")
         entries = cast("list[object]", given) if isinstance(given, list | tuple) else []
         if not entries or not all(isinstance(entry, Mapping) for entry in entries):
@@ -287,7 +286,7 @@ class TrainConfig(Settings):
 
     @model_validator(mode="after")
     def _settings_agree(self) -> "TrainConfig":
-        """Refuses settings that would be ignored or that contradict each other."""
+        """Refuses settings that would have no effect or contradict each other."""
         if faults := dict(_disagreements(self)):
             text = "\n".join(f"{key}: {sentence}" for key, sentence in faults.items())
             raise PydanticCustomError("disagree", "{text}", {"text": text, "faults": faults})
@@ -295,7 +294,7 @@ class TrainConfig(Settings):
 
 
 def _disagreements(config: TrainConfig) -> list[tuple[str, str]]:
-    """Returns (key, sentence) for each setting that does not go with the others."""
+    """Returns (key, message) for each setting that conflicts with others."""
     given = {
         key
         for key in config.model_fields_set
@@ -309,7 +308,7 @@ def _disagreements(config: TrainConfig) -> list[tuple[str, str]]:
             if key.startswith("lora_") or key == "use_rslora"
         ]
         if config.dtype.startswith("bf16"):
-            text = "has no effect with finetuning_type full: its weights are float32 masters"
+            text = "has no effect with finetuning_type full, which trains float32 weights"
             faults.append(("dtype", text))
     targets = [part.strip() for part in config.lora_target.split(",")]
     if "all" in targets and len(targets) > 1:

@@ -1,8 +1,8 @@
-"""Reads a settings file: YAML with the line of every key, and nothing else.
+"""Reads a settings file: YAML, with the line of every key.
 
-A file is one mapping. Values are built by PyYAML's safe constructor; a key that comes twice is
-refused, which PyYAML does not do by itself. Whole numbers are decimal, as flags have them: YAML 1.1
-reads 010 as 8 and 1:30 as 90.
+A file is one mapping. Values are built by PyYAML's safe constructor; duplicate keys are refused,
+which PyYAML does not do. Whole numbers are decimal, as in flags: YAML 1.1 reads 010 as 8 and 1:30
+as 90.
 """
 
 import re
@@ -15,10 +15,10 @@ import yaml
 from zoo.gym.errors import InputError, NotAvailableError
 
 MAX_BYTES = 1_000_000
-"""A settings file is small; a larger one is data that was named .yaml by mistake."""
+"""Settings files are small; a larger one is data with the wrong suffix."""
 
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
-"""What PyYAML's own constructors let out for odd numbers, dates and keys."""
+"""Errors that PyYAML's constructors raise for odd numbers, dates and keys."""
 
 
 _MERGE = "tag:yaml.org,2002:merge"
@@ -27,7 +27,7 @@ _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]*)$")
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader with decimal whole numbers alone."""
+    """PyYAML's safe loader with only decimal whole numbers."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own name and type
         first: [(tag, pattern) for tag, pattern in known if tag != _INT]
@@ -48,7 +48,7 @@ class Entry:
 
 
 def read_entries(path: Path) -> list[Entry]:
-    """Reads the settings of a file in their order; an empty file has none.
+    """Reads the settings of a file in order; an empty file has none.
 
     Raises:
         NotAvailableError: there is no such file.
@@ -69,7 +69,7 @@ def read_entries(path: Path) -> list[Entry]:
 
 
 def parse_value(text: str) -> object:
-    """Reads one value as YAML does: `true`, `3`, `[a, b]`; text that is no YAML stays text."""
+    """Parses one value as YAML: `true`, `3`, `[a, b]`; text that is not YAML stays text."""
     try:
         return yaml.load(text, _Loader)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, RecursionError, *UNREADABLE):
@@ -85,7 +85,7 @@ def _read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{path}: not text: expected UTF-8, got a byte that is none at {error.start}"
+            f"{path}: not text: expected UTF-8, got an invalid byte at {error.start}"
         ) from None
 
 
@@ -101,11 +101,11 @@ def _compose(path: Path, loader: _Loader) -> Iterator[Entry]:
         line = key_node.start_mark.line + 1
         if not isinstance(key_node, yaml.ScalarNode):
             raise InputError(
-                f"{path}:{line}: expected the name of a setting, got a list or mapping"
+                f"{path}:{line}: expected the name of a setting, got a list or a mapping"
             )
         if key_node.tag == _MERGE:
             raise InputError(
-                f"{path}:{line}: <<: merge keys are not read: expected the settings themselves",
+                f"{path}:{line}: <<: merge keys are not supported: expected the settings",
                 hint="several settings files can be given one after the other; later ones win",
             )
         try:
