@@ -198,6 +198,18 @@ def test_print_config_shows_where_each_value_came_from(call: Call, rows: Path) -
     assert run_folders() == []
 
 
+def test_print_config_shows_what_a_run_would_choose(call: Call) -> None:
+    text = "".join(f'{{"prompt": "Say {n}.", "completion": "It is {n}."}}\n' for n in range(40))
+    Path("my.jsonl").write_text(text)
+    words = ["my.jsonl", "--model", "zen-pico", "--max_steps", "3", "--print-config"]
+    lines = [" ".join(line.split()) for line in call("train", *words).stdout.splitlines()]
+    assert "learning_rate: 0.002 # chosen: lora on 0.8 M parameters" in lines
+    assert "max_steps: 3 # flag" in lines
+    assert "dtype: f32 # chosen: a small model: 16 bits would save little" in lines
+    assert not [line for line in lines if line.endswith("# chosen at the start")]
+    assert run_folders() == []
+
+
 def test_printed_settings_are_a_settings_file(call: Call, rows: Path) -> None:
     words = ["my.jsonl", "--model", "m", "--use_rslora", "--seed", "3", "--print-config", "--json"]
     first = call("train", *words)

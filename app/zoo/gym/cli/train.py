@@ -5,7 +5,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from cyclopts import Parameter
 
 from zoo.gym.cli.ending import finish, started
@@ -16,7 +15,6 @@ from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress
 from zoo.gym.cli.sources import resolve_model
 from zoo.gym.config import Loaded, dump_config, load_config
-from zoo.gym.config.train import CHOSEN
 from zoo.gym.errors import InterruptedRunError
 from zoo.gym.jobs import Run, check_unclaimed, create_run, follow, launch
 from zoo.gym.train.run_folder.pinned import dataset_files, pinned
@@ -48,14 +46,17 @@ def train(
         config: a YAML file of settings, the same as an item
         yes: download without asking
         detach: return as soon as the run has started
-        print_config: print the settings and the origin of each, and do nothing else
+        print_config: print the settings, the origin of each and what would be chosen, and do
+            nothing else
         as_json: print one JSON object as stdout's last line
         **settings: every key of a settings file
     """
     out = Output(as_json)
     loaded = _load(items, config, settings)
     if print_config:
-        return _print_config(loaded, out)
+        from zoo.gym.cli.print_config import print_config as show
+
+        return show(loaded, out)
     for ignored in loaded.ignored:
         out.say(f"without effect: {ignored.key} ({ignored.origin}): {ignored.reason}")
     files = [existing(str(path)) for path in dataset_files(loaded.config)]
@@ -103,24 +104,6 @@ def _load(items: tuple[str, ...], config: tuple[str, ...], settings: dict[str, o
     from_items = tuple(str(Path(path).absolute()) for path in found.data)
     dataset = (*from_items, *loaded.config.dataset[len(from_items) :])
     return replace(loaded, config=loaded.config.model_copy(update={"dataset": dataset}))
-
-
-def _print_config(loaded: Loaded, out: Output) -> int:
-    settings = loaded.config.model_dump(mode="json")
-    for line in yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).splitlines():
-        origin = _origin(line.partition(":")[0], loaded)
-        out.answer(f"{line:<44}  # {origin}" if origin else line)
-    for ignored in loaded.ignored:
-        out.answer(f"# without effect: {ignored.key} ({ignored.origin}): {ignored.reason}")
-    ignored_keys = [asdict(ignored) for ignored in loaded.ignored]
-    out.result({"config": settings, "origins": loaded.origins, "ignored": ignored_keys})
-    return 0
-
-
-def _origin(key: str, loaded: Loaded) -> str:
-    origin = loaded.origins.get(key, "")
-    chosen = key in CHOSEN and getattr(loaded.config, key) is None
-    return "chosen at the start" if chosen else origin
 
 
 def _environment(loaded: Loaded, model: Resolved) -> dict[str, object]:

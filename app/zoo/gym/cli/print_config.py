@@ -1,0 +1,58 @@
+"""`zoo-gym train --print-config`: the settings, their origins, and what a run would choose."""
+
+from dataclasses import asdict
+
+import yaml
+
+from zoo.gym.cli.output import Output
+from zoo.gym.config import Loaded
+from zoo.gym.config.train import CHOSEN, TrainConfig
+from zoo.gym.errors import GymError
+from zoo.models import resolve
+
+MOST_BYTES = 32_000_000
+"""Settings that follow from larger data are left open: reading it takes too long to only look."""
+
+
+def print_config(loaded: Loaded, out: Output) -> int:
+    """Prints the settings with their origins; those left open as a run would choose them."""
+    config, reasons = _with_choices(loaded.config, out)
+    origins = loaded.origins | {key: f"chosen: {reason}" for key, reason in reasons.items()}
+    settings = config.model_dump(mode="json")
+    for line in yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).splitlines():
+        origin = _origin(line.partition(":")[0], config, origins, is_planned=bool(reasons))
+        out.answer(f"{line:<44}  # {origin}" if origin else line)
+    for ignored in loaded.ignored:
+        out.answer(f"# without effect: {ignored.key} ({ignored.origin}): {ignored.reason}")
+    ignored_keys = [asdict(ignored) for ignored in loaded.ignored]
+    out.result({"config": settings, "origins": origins, "ignored": ignored_keys})
+    return 0
+
+
+def _with_choices(config: TrainConfig, out: Output) -> tuple[TrainConfig, dict[str, str]]:
+    """Returns the settings with what a run would choose, and the reasons; nothing is downloaded."""
+    from zoo.gym.train.run_folder.pinned import dataset_files
+
+    try:
+        base = resolve(config.model_name_or_path, offline=True)
+        files = dataset_files(config)
+        if sum(file.stat().st_size for file in files) > MOST_BYTES:
+            return config, {}
+        from zoo.gym.train.planning.preview import preview
+
+        plan = preview(config, base)
+    except (GymError, OSError) as error:
+        why = error.message if isinstance(error, GymError) else f"{error.filename}: no such file"
+        out.answer(f"# settings left open are not known yet: {why}")
+        return config, {}
+    reasons = {choice.key: choice.reason for choice in plan.choices}
+    values = {
+        key: getattr(plan.config, key) for key in reasons.keys() & set(type(config).model_fields)
+    }
+    return config.model_copy(update=values), reasons
+
+
+def _origin(key: str, config: TrainConfig, origins: dict[str, str], *, is_planned: bool) -> str:
+    if key in CHOSEN and getattr(config, key) is None:
+        return "not needed beside the others" if is_planned else "chosen at the start"
+    return origins.get(key, "")
