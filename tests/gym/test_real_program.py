@@ -119,7 +119,7 @@ def test_ctrl_c_in_training_saves_and_the_run_goes_on_to_its_end(
     words = [*TRAIN, "zen-pico", "--max_steps", "150"]
     code, out, screen = press_ctrl_c(env, tmp_path, words, after=b"step 1/")
     message = check_refusal(code, out, screen, 5)
-    assert message.startswith("run 'r0001' was interrupted: stopped at step ")
+    assert message.startswith("run 'r0001' was stopped at step ")
     assert (contents(tmp_path), strays(tmp_path)) == (before, [])
     stopped = json.loads(run(env, "runs", "list", "--json").stdout)["runs"][0]
     assert (stopped["state"], 0 < stopped["step"] < 150) == ("interrupted", True)

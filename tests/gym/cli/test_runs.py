@@ -134,6 +134,18 @@ def test_stopping_a_paused_run_waits_for_its_end(
     assert call("runs", "stop", "last", "--json").json["state"] == "interrupted"
 
 
+@pytest.mark.parametrize(
+    ("request_", "name"), [("stop", "stopped"), ("park", "parked"), (None, "interrupted")]
+)
+def test_an_ended_run_is_named_by_the_request_that_ended_it(
+    call: Call, request_: str | None, name: str
+) -> None:
+    run = create_run("model_name_or_path: b\n", {})
+    run.events.emit("end", state="interrupted", exit_code=5, request=request_)
+    assert f"r0001  {name} " in str(call("runs", "list").stdout)
+    assert f"state      {name}\n" in str(call("runs", "show", "last").stdout)
+
+
 def obey(run: Run) -> None:
     """Does what a worker does when it sees a request."""
     request = open_run("last").control.pending()

@@ -69,9 +69,14 @@ ENDS = [
     ({"state": "failed", "exit_code": 2, "message": "my.jsonl: empty"}, 2, "my.jsonl: empty"),
     ({"state": "failed", "exit_code": 3, "message": "too big"}, 3, "too big"),
     (
-        {"state": "interrupted", "exit_code": 5, "message": "stopped at step 1"},
+        {"state": "interrupted", "exit_code": 5, "message": "stopped at step 1", "request": "stop"},
         5,
-        "run 'r0001' was",
+        "run 'r0001' was stopped at step 1",
+    ),
+    (
+        {"state": "interrupted", "exit_code": 5, "message": "the worker is gone"},
+        5,
+        "run 'r0001' was interrupted: the worker is gone",
     ),
 ]
 

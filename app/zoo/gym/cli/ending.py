@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import EXIT_CODES, GymError, InterruptedRunError
 from zoo.gym.humanize import figure
-from zoo.gym.jobs import Run, Status, keeps_only_model, read_status
+from zoo.gym.jobs import Run, Status, keeps_only_model, read_status, state_name
 
 
 def finish(run: Run, status: Status, out: Output) -> int:
@@ -21,9 +21,16 @@ def finish(run: Run, status: Status, out: Output) -> int:
     message = status.message or f"run '{run.id}' is {status.state}"
     hint = status.hint
     if resumable:
-        message = f"run '{run.id}' was interrupted: {message}"
+        message = f"run '{run.id}' was {_how_it_ended(status, message)}"
         hint = hint or how_to_go_on(run, status)
     return fail(out, answer, message, hint, code)
+
+
+def _how_it_ended(status: Status, message: str) -> str:
+    """Returns `stopped at step 3 of 8`, or for a killed run `interrupted: ` and the reason."""
+    if status.request is None or not message.startswith(status.request):
+        return f"interrupted: {message}"
+    return f"{state_name(status.state, status.request)} {message.partition(' ')[2]}"
 
 
 def how_to_go_on(run: Run, status: Status) -> str:

@@ -39,7 +39,8 @@ def list_runs(*, as_json: Json = False) -> int:
         step = f"{row.step}/{row.steps}" if row.steps else str(row.step)
         fault = f"damaged: {row.fault}" if row.fault else ""
         name = f"  {names[row.id]}" if names[row.id] else ""
-        line = f"{row.id}  {row.state:<11}  step {step:<11}  {row.model or fault}{name}"
+        state = jobs.state_name(row.state, row.request)
+        line = f"{row.id}  {state:<11}  step {step:<11}  {row.model or fault}{name}"
         out.answer(line.rstrip())
     if not rows:
         out.say("no runs yet; start one with: zoo-gym train FILE --model zen-nano")
@@ -63,8 +64,9 @@ def show(run: str, /, *, as_json: Json = False) -> int:
     status = jobs.reconcile(found)
     answer = {"id": found.id, "name": found.name, "folder": str(found.folder)} | asdict(status)
     del answer["offset"]
-    for key, value in answer.items():
-        if value is not None and key not in {"metrics", "created", "updated"}:
+    state = jobs.state_name(status.state, status.request)
+    for key, value in (answer | {"state": state}).items():
+        if value is not None and key not in {"metrics", "created", "updated", "request"}:
             out.answer(f"{key:<10} {value}")
     for key, value in measured(status.metrics or {}):
         out.answer(f"{key:<10} {value}")
@@ -212,7 +214,8 @@ def remove(run: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
 def _await_rest(run: jobs.Run, out: Output, *, held: bool) -> int:
     """Waits until a run has ended or, if `held`, paused, and reports which."""
     status = _wait_for_rest(run, held=held)
-    out.answer(f"run {run.id} is {status.state} at step {status.step}")
+    state = jobs.state_name(status.state, status.request)
+    out.answer(f"run {run.id} is {state} at step {status.step}")
     if status.state == "interrupted":
         if not (status.saved and jobs.keeps_only_model(run)):
             out.say(f"  zoo-gym runs resume {run.id}    continues it")
