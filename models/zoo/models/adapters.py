@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from zoo.core.errors import InputError
+from zoo.models.checkpoint_files import ADAPTER_FILE
 from zoo.models.folder import read_object
 from zoo.models.patterns import Job, find, is_plain
 
 CONFIG_FILE = "adapter_config.json"
-WEIGHTS_FILE = "adapter_model.safetensors"
+WEIGHTS_FILE = ADAPTER_FILE
 ALL_LINEAR = "all-linear"
 WEIGHT = ".weight"
 

@@ -15,12 +15,12 @@ from zoo.gym.arguments import StrPath, model_folder, number_of, path_of, text_of
 from zoo.gym.delta.file.reader import load_delta
 from zoo.gym.delta.file.safetensors import ITEM_BYTES, Entry, write_safetensors
 from zoo.gym.delta.progress import Watch, ignore, passing
-from zoo.gym.delta.reading.adapter import CONFIG
 from zoo.gym.delta.reading.identity import verify_base
 from zoo.gym.delta.reading.weights import is_tied, open_weights, own_tensors
 from zoo.gym.delta.rebuild import NAMES, OutType, Rebuild
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_folder, storage_errors
+from zoo.models.adapters import CONFIG_FILE
 from zoo.models.checkpoint_files import EXPLICIT_KEY
 from zoo.models.folder import read_config
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SHARD_BYTES = 2_000_000_000
 _COPIED = {".json", ".txt", ".model", ".jinja", ".py", ".tiktoken"}
-_NOT_COPIED = {"config.json", "training_log.json", CONFIG}  # written anew; not of this model
+_NOT_COPIED = {"config.json", "training_log.json", CONFIG_FILE}  # written anew; not of this model
 _LEGAL = ("LICENSE", "NOTICE", "USE_POLICY")
 
 

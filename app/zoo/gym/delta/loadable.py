@@ -19,12 +19,13 @@ from zoo.gym.delta.apply import apply_delta
 from zoo.gym.delta.codecs.lowrank import decode_factors
 from zoo.gym.delta.file.reader import Delta, tensor_parts
 from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
-from zoo.gym.delta.reading.adapter import CONFIG, FILE, is_adapter, write_adapter
+from zoo.gym.delta.reading.adapter import is_adapter, write_adapter
 from zoo.gym.delta.reading.identity import verify_base
 from zoo.gym.delta.reading.layers import modules_of, transposed
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.files import storage_errors
+from zoo.models.adapters import CONFIG_FILE, WEIGHTS_FILE
 from zoo.models.checkpoint_files import EXPLICIT_KEY, SINGLE_FILE
 from zoo.models.folder import read_config
 
@@ -91,9 +92,9 @@ def tuned_model(source: Path, base: Path) -> Generator[Loadable]:
         folder = Path(scratch)
         adapter = is_adapter(source)
         with storage_errors(folder):
-            shutil.copyfile(source, folder / (FILE if adapter else SINGLE_FILE))
+            shutil.copyfile(source, folder / (WEIGHTS_FILE if adapter else SINGLE_FILE))
             if adapter:
-                shutil.copyfile(source.parent / CONFIG, folder / CONFIG)
+                shutil.copyfile(source.parent / CONFIG_FILE, folder / CONFIG_FILE)
             else:  # the base's weights may have another name, these have the usual one
                 config = read_config(base)
                 config.pop(EXPLICIT_KEY, None)

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-CONFIG, FILE = CONFIG_FILE, WEIGHTS_FILE
-
 _FACTOR = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.weight")
 _REFUSED = {
     "use_dora": "DoRA's magnitudes",
@@ -72,11 +70,11 @@ def is_adapter(source: Path) -> bool:
     """
     if source.is_dir():
         if not holds_model(source):
-            return (source / CONFIG).is_file()
-        if (source / CONFIG).is_file() and (source / FILE).is_file():
+            return (source / CONFIG_FILE).is_file()
+        if (source / CONFIG_FILE).is_file() and (source / WEIGHTS_FILE).is_file():
             raise InputError(
                 f"{source}: expected a model or an adapter, got both",
-                hint=f"name the file that is meant: {source / FILE} or {source / SINGLE_FILE}",
+                hint=f"name the file that is meant: {source / WEIGHTS_FILE} or {source / SINGLE_FILE}",
             )
         return False
     return source.is_file() and any(".lora_" in name for name in open_weights(source).tensors)
@@ -93,13 +91,13 @@ def read_adapter(source: Path, base: Weights) -> Adapter:
         InputError: a part is absent, the tensors are not those that the config is for, or the
             adapter holds what a delta cannot carry.
     """
-    file = source / FILE if source.is_dir() else source
-    told = file.parent / CONFIG
+    file = source / WEIGHTS_FILE if source.is_dir() else source
+    told = file.parent / CONFIG_FILE
     config = _read_config(told)
     if not file.is_file():
         pickled = (source / "adapter_model.bin").is_file()
         got = "pickled weights only, which can run any program" if pickled else "none"
-        raise InputError(f"{source}: expected {FILE!r} beside {CONFIG!r}, got {got}")
+        raise InputError(f"{source}: expected {WEIGHTS_FILE!r} beside {CONFIG_FILE!r}, got {got}")
     weights = open_weights(file, mapped=False)
     modules = _modules(weights)
     check_places(config, modules, base, file, told)
@@ -180,11 +178,11 @@ def write_adapter(
             refuse_not_finite(array, f"{folder}: tensor {key!r}")
             entries.append(Entry(key, "F32", array.shape))
             arrays.append(np.ascontiguousarray(array))
-    write_safetensors(folder / FILE, entries, {"format": "pt"}, arrays)
+    write_safetensors(folder / WEIGHTS_FILE, entries, {"format": "pt"}, arrays)
     with storage_errors(folder):
         settings = _peft_config(ranks, base_id, scaled) | {"fan_in_fan_out": turned}
         text = json.dumps(settings, indent=2) + "\n"
-        (folder / CONFIG).write_text(text, encoding="utf-8")
+        (folder / CONFIG_FILE).write_text(text, encoding="utf-8")
 
 
 def _peft_config(ranks: Mapping[str, int], base_id: str, scaled: float) -> dict[str, Any]:
@@ -207,7 +205,9 @@ def _read_config(path: Path) -> dict[str, Any]:
     try:
         config = read_adapter_config(path)
     except FileNotFoundError as error:
-        raise InputError(f"{path.parent}: LoRA factors need {CONFIG!r} beside, got none") from error
+        raise InputError(
+            f"{path.parent}: LoRA factors need {CONFIG_FILE!r} beside, got none"
+        ) from error
     if config["peft_type"] != "LORA":
         raise InputError(f"{path}: peft_type: expected 'LORA', got {config['peft_type']!r}")
     _refuse_unsupported(config, path)
@@ -264,7 +264,7 @@ def _scales(
     for module in modules:
         if expected[module] != ranks[module]:
             raise InputError(
-                f"{file}: {module!r}: expected rank {expected[module]!r} by {CONFIG!r}, "
+                f"{file}: {module!r}: expected rank {expected[module]!r} by {CONFIG_FILE!r}, "
                 f"got {ranks[module]}"
             )
         if not isinstance(alphas[module], int | float):
