@@ -74,7 +74,8 @@ def is_adapter(source: Path) -> bool:
         if (source / CONFIG_FILE).is_file() and (source / WEIGHTS_FILE).is_file():
             raise InputError(
                 f"{source}: expected a model or an adapter, got both",
-                hint=f"name the file that is meant: {source / WEIGHTS_FILE} or {source / SINGLE_FILE}",
+                hint=f"name the file that is meant: {source / WEIGHTS_FILE} "
+                f"or {source / SINGLE_FILE}",
             )
         return False
     return source.is_file() and any(".lora_" in name for name in open_weights(source).tensors)
