@@ -82,7 +82,8 @@ def test_a_start_that_is_refused_after_its_screen_closed_is_a_message(
     drive: Drive, answers: asyncio.Event
 ) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
-        await pilot.press("n", "ctrl+s", "escape")
+        app.action_start("/data/rows.jsonl")
+        await pilot.press("ctrl+s", "escape")
         answers.set()
         await until(pilot, lambda: any("too late" in one.message for one in app._notifications))
 

@@ -40,7 +40,7 @@ def test_from_an_empty_home_to_a_finished_run_and_back(drive: Drive, tmp_path: P
         await click_text(pilot, Choices, "Train a model")
         await shows(pilot, "1 Examples")
         app.post_message(Paste(str(path)))
-        await until(pilot, lambda: "40 examples; format" in screen_text(app), 120)
+        await until(pilot, lambda: "40 examples; detected" in screen_text(app), 120)
         await pilot.click("#start")
         await until(pilot, lambda: "Done, step" in screen_text(app), 120)
         assert has_chart(screen_text(app))

@@ -12,6 +12,7 @@ from tests.gym.tui.conftest import Drive, screen_text, shows, until
 from zoo.gym.errors import GymError, NotAvailableError
 from zoo.gym.jobs import run_folders
 from zoo.gym.tui.app import GymApp
+from zoo.gym.tui.form_check import field_of, settings_problem
 from zoo.gym.tui.screens import start
 from zoo.gym.tui.screens.run import RunScreen
 
@@ -46,14 +47,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return calls
 
 
-def test_a_pasted_path_is_inspected_and_told_in_words(
+def test_a_pasted_path_is_inspected_and_described(
     drive: Drive, asked: list[list[str]], tmp_path: Path
 ) -> None:
     path = fakes.rows_file(tmp_path)
 
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         app.action_start(f"file://{path}".replace(" ", "%20"))
-        await shows(pilot, "200 examples", "3 are cut at 2,048", "Mind: 2 of 200")
+        await shows(pilot, "200 examples", "3 are truncated to 2,048", "Warning: 2 of 200")
         await shows(pilot, "my.jsonl:57: no answer")
         assert asked == [["data", "inspect", str(path), "--model", "zen-pico", "--offline"]]
 
@@ -105,12 +106,15 @@ def test_a_click_starts_with_the_settings_that_were_typed(
     drive(visit)
 
 
-def test_a_file_that_is_absent_is_said_with_its_hint(drive: Drive, asked: list[list[str]]) -> None:
+def test_a_file_that_is_absent_is_reported_below_its_path(
+    drive: Drive, asked: list[list[str]]
+) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await pilot.press("n")
         await pilot.press(*"absent", "enter")
         await shows(pilot, "absent: no such file", "look at its name")
         assert app.focused is app.screen.query_one("#path", Input)
+        assert below(app, "#path", 2) == "absent: no such file"
 
     drive(visit)
 
@@ -124,6 +128,8 @@ def test_a_refused_start_leaves_the_form_as_it_was(
         app.screen.query_one("#settings", Input).value = "lr=x"
         await pilot.press("ctrl+s")
         await shows(pilot, "lr=x: expected a number", "Start training")
+        assert below(app, "#settings", 1) == "lr=x: expected a number"
+        assert app.focused is app.screen.query_one("#settings")
         assert not app.screen.query_one("#start", Button).disabled
         assert run_folders() == []
 
@@ -138,9 +144,98 @@ def test_a_model_in_the_cache_can_be_chosen_by_keys(
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await pilot.press("n", "tab", "down", "space")
         await shows(pilot, "--model zen-nano")
-        assert "Not here: zen-eco" in screen_text(app)
+        assert "Not downloaded: zen-eco" in screen_text(app)
 
     drive(visit)
+
+
+def below(app: GymApp, field: str, lines: int) -> str:
+    """The text so many lines below a field, its folder left out."""
+    row = app.screen.query_one(field).region.y + lines
+    return screen_text(app).splitlines()[row].strip().rpartition("/")[2]
+
+
+def test_a_wrong_setting_is_reported_below_its_field_while_it_is_typed(
+    drive: Drive, asked: list[list[str]]
+) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.press("n")
+        await pilot.click("#settings")
+        await pilot.press(*"max_steps=many")
+        await shows(pilot, 'max_steps=many: expected a whole number, got "many"')
+        assert below(app, "#settings", 1).startswith("max_steps=many:")
+        await pilot.press(*["backspace"] * 4, *"90 lora_rnk=8")
+        await shows(pilot, "lora_rnk=8: no such setting. Did you mean 'lora_rank'?")
+        await pilot.press(*["backspace"] * 4, *"ank=8")
+        await until(pilot, lambda: "no such setting" not in screen_text(app))
+        assert asked == []
+
+    drive(visit)
+
+
+def test_a_typed_path_is_inspected_once_it_names_a_file_and_the_focus_stays(
+    drive: Drive, asked: list[list[str]], tmp_path: Path
+) -> None:
+    path = fakes.rows_file(tmp_path)
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.press("n")
+        app.screen.query_one("#path", Input).value = str(path)
+        await shows(pilot, "200 examples")
+        assert app.focused is app.screen.query_one("#path", Input)
+        await pilot.press("enter")
+        assert isinstance(app.focused, Button)
+        assert len(asked) == 1
+
+    drive(visit)
+
+
+def test_a_start_without_a_file_is_refused_at_its_field(
+    drive: Drive, asked: list[list[str]]
+) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.press("n", "ctrl+s")
+        await shows(pilot, "expected a file of examples, got none")
+        assert asked == []
+
+    drive(visit)
+
+
+@pytest.mark.parametrize(
+    ("text", "typing", "problem"),
+    [
+        ("", True, ""),
+        ("max_st", True, ""),
+        ("max_steps=", True, ""),
+        ("max_steps=9 lora", True, ""),
+        ("max_steps=9", True, ""),
+        ("max_st ", True, "max_st: no such file"),
+        ("max_st", False, "max_st: no such file"),
+        ("lora_rank=0 seed=x", True, "lora_rank=0: expected"),
+        ("--lora_rank 0", True, ""),
+    ],
+)
+def test_settings_are_checked_as_the_command_checks_them(
+    text: str, typing: bool, problem: str
+) -> None:
+    found = settings_problem(text, typing=typing)
+    assert found.startswith(problem)
+    assert bool(found) == bool(problem)
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        ("/data/a.jsonl:3: no answer", "path"),
+        ("a.jsonl:3: no answer", "path"),
+        ("lora_rank=0: expected at least 1\nseed=x: expected a number", "settings"),
+        ("model 'Qwen/Qwen3-4B' is not on this machine", "model"),
+        ("the disk is full", "start"),
+    ],
+)
+def test_an_error_belongs_to_the_field_that_it_names(message: str, field: str) -> None:
+    settings = ["lora_rank=0", "seed=x"]
+    assert field_of(GymError(message), "/data/a.jsonl", settings) == field
 
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 30), (120, 36)])

@@ -91,7 +91,7 @@ def start(terminal: Terminal, settings: str) -> Run:
     terminal.shows("1 Examples")
     terminal.tmux("send-keys", "-l", str(path))
     terminal.keys("Enter")
-    terminal.shows("40 examples; format found by itself: prompt/completion", "q Quit")
+    terminal.shows("40 examples; detected format: prompt/completion", "q Quit")
     terminal.keys("BTab")
     terminal.shows(absent="q Quit")  # a line of input has the focus: q is a letter again
     terminal.tmux("send-keys", "-l", settings)

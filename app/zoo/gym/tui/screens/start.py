@@ -1,10 +1,11 @@
 """Starts a training from a file of examples, with every default shown before anything happens."""
 
+import asyncio
 import shlex
 from pathlib import Path
 from typing import ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -15,24 +16,27 @@ from zoo.gym.errors import GymError
 from zoo.gym.terminal import visible
 from zoo.gym.tui.app import app_of
 from zoo.gym.tui.cli_process import ask_command
+from zoo.gym.tui.form_check import FIELDS, Field, field_of, settings_problem
 from zoo.gym.tui.machine import models_elsewhere, models_here
 from zoo.gym.tui.paste import pasted_path
 from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.inspection import inspection_words
 
-NO_FILE = "Drop a file on the terminal, paste its path or type it, then press Enter."
+NO_FILE = "Drop a file on the terminal, or paste or type its path."
 DEFAULTS = (
-    "LoRA of rank 16 on all linear layers; a tenth of the examples is held out to measure on; "
-    "steps, batch and learning rate are chosen from the data, each told with its reason."
+    "By default: LoRA of rank 16 on all linear layers; a tenth of the examples is held out; "
+    "steps, batch size and learning rate are chosen from the data."
 )
+PAUSE_S = 0.3
+"""How long a user pauses before what was typed is checked."""
 
 
 class PathInput(Input):
-    """A line for a path: what is pasted takes its place, and the screen looks at it at once."""
+    """A field for a path: a pasted one replaces it, and the screen inspects it at once."""
 
     def on_paste(self, event: Paste) -> None:
-        """Leaves a paste to the screen."""
+        """Keeps the field from inserting a paste, which the screen handles."""
         event.prevent_default()
 
 
@@ -44,10 +48,10 @@ class StartScreen(GymScreen):
     """
 
     HELP = """
-1  The file: json, jsonl or text; its format is found by itself.
-2  The model to start from: the arrow keys choose, space takes.
-3  Settings: none are needed. KEY=VALUE changes one, as in max_steps=100.
-4  Enter on the button or behind the settings starts; so does ctrl+s from anywhere.
+1  The file: json, jsonl or text; its format is detected.
+2  The model to start from: move with the arrow keys, select with space.
+3  Settings: none are needed. KEY=VALUE changes one, for example max_steps=100.
+4  Enter on the button or in the settings starts the training; so does ctrl+s anywhere.
 """
     CSS: ClassVar[str] = """
     StartScreen #form { padding: 0 1; height: 1fr; scrollbar-size-vertical: 1; }
@@ -61,7 +65,7 @@ class StartScreen(GymScreen):
     StartScreen Button { margin: 1 2 0 2; }
     StartScreen.-low Button { margin-top: 0; }
     StartScreen Button:focus { background: $primary; color: $background; text-style: bold; }
-    StartScreen #problem { margin-left: 2; height: auto; color: $error; text-style: bold; }
+    StartScreen .problem { margin-left: 2; height: auto; color: $error; text-style: bold; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "begin", "Start"),
@@ -74,6 +78,8 @@ class StartScreen(GymScreen):
         self.path = path
         self.models = models_here()
         self._asked: tuple[str, str] | None = None
+        self._inspected: tuple[str, str] | None = None
+        self._entered = bool(path)
         self._starting = False
 
     def compose(self) -> ComposeResult:
@@ -83,67 +89,103 @@ class StartScreen(GymScreen):
             yield Static("1 Examples", classes="title")
             yield PathInput(self.path, placeholder="path of a file", id="path", compact=True)
             yield Static(NO_FILE, id="found", classes="said", markup=False)
+            yield Static(id="path-problem", classes="problem", markup=False)
             yield Static("2 Model", classes="title")
             with RadioSet(id="model", compact=True):
                 for i, (name, about) in enumerate(self.models):
                     yield RadioButton(visible(f"{name}  {about}"), value=i == 0, compact=True)
             yield Static(_absent(), classes="said", markup=False)
+            yield Static(id="model-problem", classes="problem", markup=False)
             yield Static("3 Settings", classes="title")
             yield Static(DEFAULTS, classes="said", markup=False)
-            yield Input(placeholder="KEY=VALUE ..., or nothing", id="settings", compact=True)
-            yield Static("4 Start: the same as the command", classes="title")
+            yield Input(placeholder="KEY=VALUE ..., or empty", id="settings", compact=True)
+            yield Static(id="settings-problem", classes="problem", markup=False)
+            yield Static("4 Start, with this command", classes="title")
             yield Static(id="command", classes="said", markup=False)
-            yield Static(id="problem", markup=False)
+            yield Static(id="start-problem", classes="problem", markup=False)
             yield Button("Start training", variant="primary", id="start", compact=True)
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Looks at the file at once where one is known."""
-        self.query_one("#problem").display = False
-        self._tell_command()
+        """Inspects the file at once where one is known."""
+        for field in FIELDS:
+            self._problem(field, "")
+        self._show_command()
         if self.path:
             self._inspect()
 
     def on_paste(self, event: Paste) -> None:
-        """Takes a dropped file wherever the focus is."""
+        """Uses a dropped file, wherever the focus is."""
         self._take_path(event.text)
 
     @on(Input.Submitted, "#path")
     def path_entered(self) -> None:
-        """Looks at the file and offers to start."""
+        """Inspects the file and offers to start."""
         self._take_path(self.query_one("#path", Input).value)
+
+    @on(Input.Changed, "#path")
+    @work(exclusive=True, group="path")
+    async def path_typed(self) -> None:
+        """Inspects the file once the path names one and the user pauses."""
+        self._problem("path", "")
+        await asyncio.sleep(PAUSE_S)
+        path = self.typed_path
+        is_file = await asyncio.to_thread(Path(path).is_file)
+        if path and is_file:
+            self._inspect()
+
+    @on(Input.Changed, "#settings")
+    @work(exclusive=True, group="settings")
+    async def settings_typed(self) -> None:
+        """Checks the settings once the user pauses."""
+        await asyncio.sleep(PAUSE_S)
+        text = self.query_one("#settings", Input).value
+        self._problem("settings", await asyncio.to_thread(settings_problem, text, typing=True))
 
     @on(Input.Changed)
     @on(RadioSet.Changed)
     def changed(self) -> None:
-        """Keeps the command that would do the same up to date."""
-        self._tell_command()
+        """Updates the command."""
+        self._show_command()
 
     @on(RadioSet.Changed)
     def other_model(self) -> None:
-        """Counts the tokens again as another model has them."""
-        if self._asked is not None:
+        """Counts the tokens again, with the tokenizer of the other model."""
+        self._problem("model", "")
+        if self.typed_path and Path(self.typed_path).is_file():
             self._inspect()
 
     @on(Button.Pressed, "#start")
     @on(Input.Submitted, "#settings")
     def action_begin(self) -> None:
         """Starts the training, unless it is being started."""
-        if not self._starting:
+        if not self.typed_path:
+            self._problem("path", "expected a file of examples, got none")
+            self.query_one("#path").focus()
+        elif not self._starting:
             self._starting = True
-            # the app's own: leaving the screen must not leave a run half-made
+            # a worker of the app: closing the screen must not leave a run half-made
             self.app.run_worker(self._begin())
 
     def action_copy(self) -> None:
-        """Puts the command on the clipboard."""
+        """Copies the command to the clipboard."""
         self.app.copy_to_clipboard(shlex.join(["zoo-gym", *self.words()]))
-        self.notify("copied")
+        self.notify("Copied")
 
     def words(self) -> list[str]:
-        """Returns the command that does the same, behind `zoo-gym`."""
+        """Returns the command that starts the training, without `zoo-gym`."""
+        return ["train", self.typed_path or "FILE", "--model", self.model, *self.settings]
+
+    @property
+    def typed_path(self) -> str:
+        """The file of examples as an absolute path; empty where none is named."""
         path = pasted_path(self.query_one("#path", Input).value)
-        settings = self.query_one("#settings", Input).value.split()
-        return ["train", _full(path), "--model", self.model, *settings]
+        return str(Path(path).expanduser().absolute()) if path else ""
+
+    @property
+    def settings(self) -> list[str]:
+        """The words of the settings field."""
+        return self.query_one("#settings", Input).value.split()
 
     @property
     def model(self) -> str:
@@ -152,35 +194,43 @@ class StartScreen(GymScreen):
 
     def _take_path(self, text: str) -> None:
         self.query_one("#path", Input).value = pasted_path(text)
+        self._entered = True
         self._inspect()
 
     def _inspect(self) -> None:
-        path = _full(pasted_path(self.query_one("#path", Input).value))
-        self._problem(None)
-        if path and (path, self.model) != self._asked:
+        path = self.typed_path
+        self._problem("path", "")
+        if (path, self.model) == self._inspected:
+            self._go_to_start()
+        elif path and (path, self.model) != self._asked:
             self._asked = path, self.model
             self.run_worker(self._ask(path, self.model), exclusive=True, group="inspect")
 
     async def _ask(self, path: str, model: str) -> None:
         found = self.query_one("#found", Static)
-        found.update(f"Reading it as {model} would, which takes some seconds ...")
+        found.update(f"Reading it with the tokenizer of {model} ...")
         words = ["data", "inspect", path, "--model", model, "--offline"]
         try:
             answer = await ask_command(words)
         except GymError as error:
-            self._asked = None
-            found.update("This file cannot be learned from.")
-            self._problem(error)
-            self.query_one("#path").focus()
+            self._asked, self._entered = None, False
+            found.update("This file cannot be used for training.")
+            self._refuse(error)
             return
+        self._inspected = path, model
         found.update(visible(inspection_words(answer)))
-        if self.focused is self.query_one("#path"):
+        self._go_to_start()
+
+    def _go_to_start(self) -> None:
+        """Moves the focus on from a path that was entered, not from one being typed."""
+        if self._entered and self.focused is self.query_one("#path"):
             self.query_one("#start").focus()
+        self._entered = False
 
     async def _begin(self) -> None:
         button = self.query_one("#start", Button)
         button.label, button.disabled = "Starting ...", True
-        self._problem(None)
+        self._problem("start", "")
         app = app_of(self)
         try:
             answer = await ask_command([*self.words(), "--offline", "--detach"], finish=True)
@@ -188,7 +238,7 @@ class StartScreen(GymScreen):
             self._starting = False
             if self.is_running:
                 button.label, button.disabled = "Start training", False
-                self._problem(error)
+                self.query_one(f"#{self._refuse(error)}").focus()
             else:
                 app.notify(visible(error.message), severity="error", markup=False)
             return
@@ -196,25 +246,27 @@ class StartScreen(GymScreen):
         if app.screen is self:
             await app.action_watch(str(answer["run"]))
 
-    def _tell_command(self) -> None:
+    def _show_command(self) -> None:
         command = visible(shlex.join(["zoo-gym", *self.words()]))
         self.query_one("#command", Static).update(command)
 
-    def _problem(self, error: GymError | None) -> None:
-        said = self.query_one("#problem", Static)
-        said.display = error is not None
-        if error is not None:
-            hint = f"\n{error.hint}" if error.hint else ""
-            said.update(visible(f"{error.message}{hint}"))
-            said.scroll_visible()
+    def _refuse(self, error: GymError) -> Field:
+        """Shows the error of a command below the field that it is about, and returns that field."""
+        hint = f"\n{error.hint}" if error.hint else ""
+        field = field_of(error, self.typed_path, self.settings)
+        self._problem(field, f"{error.message}{hint}")
+        self.query_one(f"#{field}-problem").scroll_visible()
+        return field
 
-
-def _full(path: str) -> str:
-    return str(Path(path).expanduser().absolute()) if path else "FILE"
+    def _problem(self, field: Field, text: str) -> None:
+        shown = self.query_one(f"#{field}-problem", Static)
+        shown.display = bool(text)
+        shown.update(visible(text))
 
 
 def _absent() -> str:
     names = models_elsewhere()
     if not names:
         return "Any other model: zoo-gym train FILE --model NAME"
-    return f"Not here: {', '.join(names)}; zoo-gym train FILE --model {names[0]} asks to fetch it."
+    command = f"zoo-gym train FILE --model {names[0]}"
+    return f"Not downloaded: {', '.join(names)}. {command} offers to download it."
