@@ -42,12 +42,31 @@ def build_core() -> str:
     return wheel.stem.split("-", 2)[2]
 
 
-def rust_from_pypi() -> dict[str, str]:
-    """Returns the environment of a toolchain that it fetches, or nothing where cargo is there."""
-    if shutil.which("cargo"):
-        return {}
-    from puccinialin import setup_rust
+def has_rust() -> bool:
+    """Returns whether cargo runs: rustup leaves one on PATH that has no toolchain behind it."""
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        return False
+    # in the crate's folder: a rust-toolchain file or an override there counts
+    command = [cargo, "--version"]
+    return subprocess.run(command, cwd=CRATE, capture_output=True, check=False).returncode == 0
 
+
+def rust_from_pypi() -> dict[str, str]:
+    """Returns the environment of a toolchain that it fetches, or nothing where cargo runs."""
+    if has_rust():
+        return {}
+    found = shutil.which("cargo")
+    why = f"'{found}' has no toolchain" if found else "there is no cargo"
+    try:
+        from puccinialin import setup_rust
+    except ImportError:
+        hint = (
+            "rustup default stable" if found else "https://rustup.rs, or: pip install puccinialin"
+        )
+        raise SystemExit(f"the Rust core cannot be built: {why}\nhint: {hint}") from None
+    own = "; with your own: rustup default stable" if found else ""
+    print(f"{why}: a toolchain is fetched for this build{own}", file=sys.stderr)
     return setup_rust()
 
 
@@ -55,8 +74,8 @@ class CoreHook(BuildHookInterface[Any]):
     """Runs `build_core` before hatchling packs a wheel or an editable install."""
 
     def dependencies(self) -> list[str]:
-        """Asks pip or uv for a Rust installer where the machine has no cargo."""
-        return [] if shutil.which("cargo") else ["puccinialin"]
+        """Asks pip or uv for a Rust installer where the machine has no cargo that runs."""
+        return [] if has_rust() else ["puccinialin"]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Builds, and makes the wheel a platform wheel."""
