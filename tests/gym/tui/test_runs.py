@@ -167,6 +167,38 @@ def test_a_deleted_run_is_gone_from_the_list_and_the_disk(drive: Drive) -> None:
     drive(visit)
 
 
+def test_a_run_is_renamed_and_shown_by_its_name_everywhere(drive: Drive) -> None:
+    run = running()
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        await shows(pilot, f"{run.id}  running")
+        await pilot.press("R", *"poems", "enter")
+        await shows(pilot, "r0001 poems  running", "r0001 is named poems")
+        await pilot.press("enter")
+        await shows(pilot, "> r0001 poems  zen-pico")
+        await pilot.press("R", *"songs", "enter")
+        await shows(pilot, "> r0001 songs  zen-pico")
+        await pilot.press("1")
+        await shows(pilot, "Watch r0001 songs: zen-pico, running")
+
+    drive(visit)
+
+
+def test_a_name_that_cannot_be_is_refused_in_a_sentence(drive: Drive) -> None:
+    run = running()
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        await shows(pilot, f"{run.id}  running")
+        await pilot.press("R", *"7", "enter")
+        await shows(pilot, "run name '7': expected up to 64 letters")
+        await pilot.press("R", *"x", "escape")
+        assert run.name is None
+
+    drive(visit)
+
+
 def test_a_run_with_a_process_is_not_offered_to_be_deleted(drive: Drive) -> None:
     running()
 

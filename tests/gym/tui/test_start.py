@@ -126,6 +126,7 @@ def test_a_refused_start_leaves_the_form_as_it_was(
         app.action_start(str(fakes.rows_file(tmp_path)))
         await shows(pilot, "200 examples")
         app.screen.query_one("#settings", Input).value = "lr=x"
+        await pilot.pause()
         await pilot.press("ctrl+s")
         await shows(pilot, "lr=x: expected a number", "Start training")
         assert below(app, "#settings", 1) == "lr=x: expected a number"

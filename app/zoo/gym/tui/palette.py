@@ -29,7 +29,7 @@ def commands(app: "GymApp", screen: Screen[Any]) -> Iterator[SystemCommand]:
     """Yields what can be done on a screen and from anywhere."""
     for active in screen.active_bindings.values():
         key, text = active.binding, active.binding.description
-        if key.show and active.enabled and text:
+        if (key.show or active.tooltip) and active.enabled:
             about = f"{app.get_key_display(key)}  {active.tooltip}".strip()
             yield SystemCommand(text, about, partial(app.run_action, key.action, active.node))
     for title, about, action in PLACES:

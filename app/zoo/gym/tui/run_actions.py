@@ -13,6 +13,7 @@ from zoo.gym.jobs import Run
 from zoo.gym.jobs.state import LIVE, has_halted_worker
 from zoo.gym.terminal import visible
 from zoo.gym.tui.dialogs.confirm import ConfirmDialog
+from zoo.gym.tui.dialogs.name import NameDialog
 
 ERROR_S = 20.0
 """How long an error is shown."""
@@ -95,6 +96,17 @@ def remove(app: App[Any], run: Run, after: Callable[[], object]) -> None:
         _confirm(app, dialog, lambda: _request(app, run, jobs.remove, done, after))
 
     app.run_worker(work(), group="requests")
+
+
+def rename(app: App[Any], run: Run, after: Callable[[], object]) -> None:
+    """Gives a run the name that a dialog asks for, and then calls `after`; none takes it away."""
+
+    def answered(name: str | None) -> None:
+        if name is not None:
+            done = f"{run.id} is named {name}" if name else f"{run.id} has no name"
+            _request(app, run, lambda run: jobs.rename(run, name or run.id), done, after)
+
+    app.push_screen(NameDialog(run.id, run.name), answered)
 
 
 def _confirm(app: App[Any], dialog: ConfirmDialog, act: Callable[[], object]) -> None:

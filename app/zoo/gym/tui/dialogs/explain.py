@@ -58,6 +58,6 @@ def _keys(screen: Screen[object]) -> list[tuple[str, str]]:
     found = [
         (screen.app.get_key_display(active.binding), active.tooltip or active.binding.description)
         for active in screen.active_bindings.values()
-        if active.binding.show and active.enabled and active.binding.description
+        if (active.binding.show or active.tooltip) and active.enabled
     ]
     return list(dict.fromkeys(found))

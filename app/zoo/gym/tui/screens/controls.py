@@ -24,7 +24,11 @@ class ControlScreen(GymScreen):
         Binding("x", "stop", "Stop", tooltip="save and end the process; asks first"),
         Binding("F", "finish", "Finish", tooltip="turn the best step into the result; asks first"),
         Binding("D", "remove", "Delete", tooltip="delete the run and all its files; asks first"),
+        Binding("R", "rename", "Rename", show=False, tooltip="give the run a name"),
     ]
+
+    def renamed(self) -> None:
+        """Is called once the run has another name."""
 
     def controlled(self) -> tuple[Run, str] | None:
         """Returns the run that the keys act on, and its state; None where there is none."""
@@ -63,6 +67,11 @@ class ControlScreen(GymScreen):
         """Makes a result of the run's best step, after a yes."""
         if found := self.controlled():
             run_actions.finish(self.app, found[0])
+
+    def action_rename(self) -> None:
+        """Gives the run a name."""
+        if found := self.controlled():
+            run_actions.rename(self.app, found[0], self.renamed)
 
     def action_remove(self) -> None:
         """Deletes the run, after a yes."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import ClassVar
 
 from textual import work
@@ -17,6 +18,7 @@ from zoo.gym.terminal import visible
 from zoo.gym.tui import run_actions
 from zoo.gym.tui.app import app_of
 from zoo.gym.tui.machine import machine_line, models_elsewhere, models_here
+from zoo.gym.tui.names import run_names
 from zoo.gym.tui.paste import pasted_path
 from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.widgets.bar import Bar
@@ -63,7 +65,7 @@ Training continues when you close this app.
 
     def on_mount(self) -> None:
         """Shows what is known at once, then reads the runs."""
-        self._offer(offers([], time.time()))
+        self._offer(offers([], {}, time.time()))
         self.set_interval(LOOK_S, self._look_if_shown)
         self._look_if_shown()
 
@@ -93,11 +95,12 @@ Training continues when you close this app.
         try:
             rows = await asyncio.to_thread(list_runs)
             about = await asyncio.to_thread(about_here, rows)
+            names = await asyncio.to_thread(run_names, rows)
         except (GymError, OSError) as error:
             self.query_one("#machine", Static).update(visible(f"The runs cannot be read: {error}"))
             return
         self.query_one("#machine", Static).update(visible(about))
-        self._offer(offers(rows, time.time()))
+        self._offer(offers(rows, names, time.time()))
 
     def _offer(self, found: list[tuple[str, str]]) -> None:
         if found == self._offers:
@@ -111,16 +114,20 @@ Training continues when you close this app.
         options.highlighted = ids.index(chosen.id) if chosen and chosen.id in ids else 0
 
 
-def offers(rows: list[RunRow], now: float) -> list[tuple[str, str]]:
+def offers(rows: list[RunRow], names: Mapping[str, str], now: float) -> list[tuple[str, str]]:
     """Returns what can be done next, each with its action, the likeliest first."""
+
+    def about(row: RunRow) -> str:
+        return _about(row, names.get(row.id, ""))
+
     live = [row for row in rows if row.state in {"queued", "running"}][:MOST_RUNS]
     rest = [row for row in rows if _can_be_resumed(row, now)][:MOST_RUNS]
     done = [row for row in rows if row.state == "done"][:1]
     new = ("app.start", "Train a model on my examples: drop their file here, or press n")
-    found = [(_watch(row), f"Watch {_about(row)}") for row in live]
-    found += [(f"resume('{row.id}')", f"Resume {_about(row)}") for row in rest]
+    found = [(_watch(row), f"Watch {about(row)}") for row in live]
+    found += [(f"resume('{row.id}')", f"Resume {about(row)}") for row in rest]
     found.append(new)
-    found += [(_watch(row), f"Open {_about(row)}") for row in done]
+    found += [(_watch(row), f"Open {about(row)}") for row in done]
     if rows:
         found.append(("app.go('runs')", f"All runs ({len(rows)})"))
     found.append(
@@ -155,8 +162,9 @@ def _can_be_resumed(row: RunRow, now: float) -> bool:
     return row.state == "paused" or (row.state == "interrupted" and recent)
 
 
-def _about(row: RunRow) -> str:
+def _about(row: RunRow, name: str) -> str:
     model = (row.model or "?").partition("@")[0]
     step = f"step {row.step} of {row.steps}" if row.steps else f"step {row.step}"
     at = time.strftime("%d %b %H:%M", time.localtime(row.updated))
-    return f"{row.id}: {model}, {state_name(row.state, row.request)} at {step}, {at}"
+    run = f"{row.id} {name}".rstrip()
+    return f"{run}: {model}, {state_name(row.state, row.request)} at {step}, {at}"

@@ -72,7 +72,7 @@ The run does not need this window: you can close it and open the run again later
         self.run = Run(folders().runs / run_id)
         self.history = History()
         self._reader = EventReader(self.run.events.path)
-        self._fault = ""
+        self._fault = self._model = ""
         self._looks = 0
         self._pending: str | None = None
         self._shown = ""
@@ -106,6 +106,11 @@ The run does not need this window: you can close it and open the run again later
         """Returns the run, which its keys act on."""
         return self.run, self.history.status.state
 
+    def renamed(self) -> None:
+        """Shows the new name."""
+        if self.is_running:
+            self._show_title()
+
     def removed(self) -> None:
         """Closes the screen of a run that was deleted."""
         if self.app.screen is self:
@@ -124,14 +129,18 @@ The run does not need this window: you can close it and open the run again later
 
     @work
     async def _follow(self) -> None:
-        model = await asyncio.to_thread(model_of, self.run)
-        self.query_one(Bar).show(f"{self.run.id}  {model}")
+        self._model = await asyncio.to_thread(model_of, self.run)
+        self._show_title()
         await self._look()
         self._show()
         while True:
             await asyncio.sleep(app_of(self).redraw_s)
             if await self._look():
                 self._show()
+
+    def _show_title(self) -> None:
+        name = f"{self.run.id} {self.run.name or ''}".rstrip()
+        self.query_one(Bar).show(f"{name}  {self._model}")
 
     async def _look(self) -> bool:
         """Reads what is new, and says whether the screen has to be drawn again."""

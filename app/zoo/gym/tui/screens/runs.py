@@ -14,6 +14,7 @@ from zoo.gym.errors import GymError
 from zoo.gym.jobs import Run, RunRow, list_runs, state_name
 from zoo.gym.terminal import visible
 from zoo.gym.tui.app import app_of
+from zoo.gym.tui.names import run_names
 from zoo.gym.tui.paste import pasted_path
 from zoo.gym.tui.screens.controls import ControlScreen
 from zoo.gym.tui.widgets.bar import Bar
@@ -50,6 +51,7 @@ A failed run was ended by an error: open it to read which.
     def __init__(self) -> None:
         super().__init__()
         self.rows: list[RunRow] = []
+        self.names: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
         """Makes the screen."""
@@ -81,7 +83,11 @@ A failed run was ended by an error: open it to read which.
         return (Run(Path(row.folder)), row.state) if row else None
 
     def removed(self) -> None:
-        """Reads the list anew."""
+        """Reads the list again."""
+        self._look_if_shown()
+
+    def renamed(self) -> None:
+        """Reads the list again."""
         self._look_if_shown()
 
     def on_data_table_row_highlighted(self) -> None:
@@ -110,10 +116,12 @@ A failed run was ended by an error: open it to read which.
         note = self.query_one("#note", Static)
         try:
             rows = await asyncio.to_thread(list_runs)
+            names = await asyncio.to_thread(run_names, rows[:MOST_ROWS])
         except (GymError, OSError) as error:
             note.update(visible(f"The runs cannot be read: {error}"))
             return
-        if rows != self.rows or not rows:
+        if rows != self.rows or names != self.names or not rows:
+            self.names = names
             self._show(rows)
         note.update(_note(rows))
 
@@ -125,27 +133,22 @@ A failed run was ended by an error: open it to read which.
         if ids != [row.id for row in before]:
             table.clear()
             for row in self.rows:
-                table.add_row(*_cells(row), key=row.id)
+                table.add_row(*self._cells(row), key=row.id)
             if chosen is not None and chosen.id in ids:
                 table.move_cursor(row=ids.index(chosen.id))
         else:
             for row in self.rows:
-                for column, cell in zip(COLUMNS, _cells(row), strict=True):
+                for column, cell in zip(COLUMNS, self._cells(row), strict=True):
                     table.update_cell(row.id, column, cell, update_width=True)
         table.display = bool(rows)
         self.refresh_bindings()
 
-
-def _cells(row: RunRow) -> tuple[str, ...]:
-    step = f"{row.step} of {row.steps}" if row.steps else str(row.step)
-    at = time.strftime("%d %b %H:%M", time.localtime(row.updated)) if row.updated else ""
-    return (
-        row.id,
-        state_name(row.state, row.request),
-        step,
-        visible(row.model or row.fault or ""),
-        at,
-    )
+    def _cells(self, row: RunRow) -> tuple[str, ...]:
+        name = f"{row.id} {self.names.get(row.id, '')}".rstrip()
+        step = f"{row.step} of {row.steps}" if row.steps else str(row.step)
+        at = time.strftime("%d %b %H:%M", time.localtime(row.updated)) if row.updated else ""
+        state, model = state_name(row.state, row.request), visible(row.model or row.fault or "")
+        return visible(name), state, step, model, at
 
 
 def _note(rows: list[RunRow]) -> str:

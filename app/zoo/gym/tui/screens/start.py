@@ -164,6 +164,7 @@ class StartScreen(GymScreen):
             self.query_one("#path").focus()
         elif not self._starting:
             self._starting = True
+            self.workers.cancel_group(self, "settings")  # the command checks them all
             # a worker of the app: closing the screen must not leave a run half-made
             self.app.run_worker(self._begin())
 
