@@ -1,1 +1,1 @@
-"""Measurements against the plain alternative, in one process, printed as ratios."""
+"""Benchmarks against plain alternatives, in one process, printed as ratios."""

@@ -1,4 +1,4 @@
-"""Runs every bench, prints a table, and writes it under bench/results.
+"""Runs benchmarks, prints a table, and writes it to bench/results.
 
 usage: python -m bench [NAME ...] [--isa avx2]
                                        NAME is one of BENCHES; all by default.
@@ -6,8 +6,8 @@ usage: python -m bench [NAME ...] [--isa avx2]
                                        without wider instructions
                                        nano runs only when named: half an hour of one core, 14 GB
 
-A result names the commit that was measured, whether files of it had been changed since, and the
-load of the machine at the end.
+A result records the measured commit, whether the working tree had changes, and the load of the
+machine at the end.
 """
 
 import datetime as dt
@@ -40,7 +40,7 @@ RESULTS = HERE / "results"
 
 
 def machine() -> dict[str, object]:
-    """Returns what the figures depend on besides the code."""
+    """Returns everything except the code that the figures depend on."""
     names = ("torch", "transformers", "peft", "numpy")
     return {
         "machine": platform.machine(),
@@ -57,7 +57,7 @@ def machine() -> dict[str, object]:
 
 
 def _git(*words: str) -> str:
-    """Returns what git prints; nothing where there is no git or no repository."""
+    """Returns the output of git; empty without git or a repository."""
     argv = ["git", *words]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=HERE.parent)
@@ -74,14 +74,14 @@ def _version(name: str) -> str:
 
 
 def processor() -> str:
-    """Returns the processor's name where Linux tells it."""
+    """Returns the processor's name on Linux, otherwise an empty string."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     return next((line.partition(": ")[2] for line in lines if "model name" in line), "")
 
 
 def narrow(isa: str = "") -> None:
-    """Measures as on a processor whose widest instruction set this is; before torch is imported."""
+    """Limits libraries to an instruction set; must be called before torch is imported."""
     isas = import_module("bench.isas")
     os.environ[isas.VARIABLE] = isa
     if isas.isas()[0] != "avx512":
@@ -91,7 +91,7 @@ def narrow(isa: str = "") -> None:
 def keep(
     bench: ModuleType, name: str, cases: list[Case], skipped: list[Skipped], *, whole: bool
 ) -> None:
-    """Writes what has been measured so far: some benches take an hour, and may be ended."""
+    """Writes the results so far: some benchmarks take an hour and may be interrupted."""
     result = machine() | {
         "whole": whole,
         "cases": [asdict(case) for case in cases],
@@ -102,7 +102,7 @@ def keep(
 
 
 def main(names: list[str]) -> int:
-    """Runs the named benches, or all; returns 1 where a bar was missed."""
+    """Runs the given benchmarks, or all; returns 1 if a target was missed."""
     missed = 0
     RESULTS.mkdir(exist_ok=True)
     if "--isa" in names:

@@ -1,10 +1,10 @@
 """Aggregation kernels against torch's Gram matrix, NumPy's sort, and the machine's limits.
 
-One process, one thread, processor seconds, taken in turns. *registers*: the kernel's inner
-instructions without memory. *read*: the packed rows, two streams xored in registers. Torch
-multiplies whole matrices, we compute half of the pairs and count them as all. The float matrix of
-1,000 x 1,000,000 would take 4 GB: torch and NumPy work on 16 pieces of the columns, one after the
-other, which is linear for both, and faster than the whole for NumPy's transposed copy.
+One process, one thread, CPU seconds, measured alternately. *registers*: the kernel's inner
+instructions without memory. *read*: reading the packed rows, two streams xored in registers. Torch
+multiplies whole matrices; we compute half of the pairs but count all. The float matrix of
+1,000 x 1,000,000 would take 4 GB, so torch and NumPy process 16 pieces of the columns one after the
+other, which is linear for both, and for NumPy's transposed copy faster than the whole.
 """
 
 import os
@@ -42,7 +42,7 @@ BARS: dict[str, dict[str, str]] = {
     "majority": {"avx512": ">= 0.7", "avx2": ">= 0.54"} | NO_BARS,
     "weighted mean": {"avx512": "", "avx2": ">= 0.06"} | NO_BARS,
 }
-"""With AVX2 at least 1.5 times what an EPYC (Zen 4) reached before."""
+"""With AVX2 at least 1.5 times the earlier result on an EPYC (Zen 4)."""
 
 SIZES = {"n": (125, 250, 500, 1000), "d": (32_000, 64_000, 128_000, 256_000)}
 
@@ -89,7 +89,7 @@ def _registers(bits: NDArray[np.uint8]) -> Iterator[Case | Skipped]:
             continue
         steps = 3_000_000
         compared = _core.popcount_registers(steps, isa)
-        cols = D // 4 if isa == "scalar" else D  # whole it takes scalar code five seconds
+        cols = D // 4 if isa == "scalar" else D  # scalar code would take five seconds for all
         rows = np.ascontiguousarray(bits[:, : cols // 8])
         works: Mapping[str, Callable[[], object]] = {
             "ours": partial(hamming, rows, cols, isa=isa, threads=1),

@@ -1,8 +1,8 @@
-"""How soon the app is there, and what it costs while a run goes on, in a terminal of 120 by 36.
+"""Startup time of the app, and its cost while a run is active, in a terminal of 120 by 36.
 
-The terminal is a pseudo one that answers the app's question for synchronised drawing, so that each
-drawing can be counted. Everything is measured twice: on the machine as it is, and while zen-nano in
-its true size, with random weights, trains beside it in steps of 256 tokens.
+The pseudo-terminal supports synchronised output, so that each redraw can be counted. Everything is
+measured twice: on the machine as it is, and while zen-nano at its full size, with random weights,
+is training in steps of 256 tokens.
 """
 
 import fcntl
@@ -44,7 +44,7 @@ for step in range(201, 100_000):
     fakes.train(run, step, step, 100_000)
     time.sleep(0.1)
 """
-"""A run that tells ten steps a second, for the app to follow."""
+"""A run that emits ten steps per second, for the app to follow."""
 
 TRAINER = """
 import argparse, sys
@@ -61,7 +61,7 @@ while True:
 
 
 class Pseudo:
-    """A process on a pseudo terminal, and all that it writes."""
+    """A process on a pseudo-terminal, and its output."""
 
     def __init__(self, command: list[str], env: dict[str, str]) -> None:
         self.ours, theirs = pty.openpty()
@@ -73,7 +73,7 @@ class Pseudo:
         self.written = b""
 
     def read(self, until: bytes | None, limit_s: float) -> None:
-        """Takes in what comes until `until` came, or for `limit_s` seconds."""
+        """Reads output until `until` appears, or for `limit_s` seconds."""
         deadline = time.perf_counter() + limit_s
         while (left := deadline - time.perf_counter()) > 0:
             if not select.select([self.ours], [], [], left)[0]:
@@ -94,7 +94,7 @@ class Pseudo:
 
 @contextmanager
 def opened(command: list[str], home: Path) -> Iterator[Pseudo]:
-    """Runs a command on a pseudo terminal, with a private home."""
+    """Runs a command on a pseudo-terminal, with a private home."""
     env = os.environ | {"ZOO_GYM_HOME": str(home), "HF_HUB_OFFLINE": "1", "TERM": "xterm-256color"}
     terminal = Pseudo(command, {k: v for k, v in env.items() if k not in {"COLUMNS", "LINES"}})
     try:
@@ -104,7 +104,7 @@ def opened(command: list[str], home: Path) -> Iterator[Pseudo]:
 
 
 def first_frame_s(home: Path) -> float:
-    """Returns the seconds from the start to the first whole screen."""
+    """Returns the seconds from the start to the first complete screen."""
     started = time.perf_counter()
     with opened([sys.executable, "-m", "zoo.gym"], home) as terminal:
         terminal.read(FIRST_FRAME, 30)
@@ -113,14 +113,14 @@ def first_frame_s(home: Path) -> float:
 
 
 def imports_s() -> float:
-    """Returns the seconds that importing textual takes, the interpreter's start with it."""
+    """Returns the seconds that importing textual takes, including the start of the interpreter."""
     started = time.perf_counter()
     subprocess.run([sys.executable, "-c", IMPORTS], check=True)
     return time.perf_counter() - started
 
 
 def watched(home: Path, keys: bytes) -> tuple[float, float, float]:
-    """Returns the share of a core, drawings a second and kB a second after some keys."""
+    """Returns the share of a core, redraws per second and kB per second after some keys."""
     with opened([sys.executable, "-m", "zoo.gym"], home) as terminal:
         terminal.read(FIRST_FRAME, 30)
         terminal.read(None, 2)
@@ -137,7 +137,7 @@ def watched(home: Path, keys: bytes) -> tuple[float, float, float]:
 
 @contextmanager
 def training(folder: Path) -> Iterator[None]:
-    """Trains zen-nano beside whatever is measured, from its first step on."""
+    """Trains zen-nano during the measurement, from its first step on."""
     entry = next(entry for entry in registry() if entry.alias == "zen-nano")
     model = write_model(folder, entry, tokenizer=None, seed=0)
     argv = [sys.executable, "-c", TRAINER, str(model)]
@@ -154,7 +154,7 @@ def training(folder: Path) -> Iterator[None]:
 
 
 def run() -> Iterator[Case]:
-    """Yields the cases, on the machine as it is and beside a training."""
+    """Yields the cases, on the machine as it is and during a training."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         yield from _cases(folder / "alone", "")

@@ -1,6 +1,7 @@
-"""What it costs to read a run's log of 100,000 events, whole and then only what is new.
+"""The cost of reading a run's log of 100,000 events, first all of it and then only new events.
 
-Beside it, in the same process: `json.loads` of the log's lines, which no reader can do without.
+Compared, in the same process, with `json.loads` of the log's lines, the least that a reader must
+do.
 """
 
 import json
@@ -19,7 +20,7 @@ EVENTS, NEW, REPEATS = 100_000, 10, 7
 
 
 def write_log(path: Path) -> None:
-    """Writes a log of steps, with an evaluation and a checkpoint now and then."""
+    """Writes a log of steps, with occasional evaluations and checkpoints."""
     log = EventLog(path)
     log.emit("state", state="running")
     log.emit("plan", steps=EVENTS)
@@ -39,7 +40,7 @@ def run() -> Iterator[Case]:
         plain: list[float] = []
         folded: list[float] = []
         shown: list[float] = []
-        for _ in range(REPEATS):  # in turns, so that a drift of the clock falls on all alike
+        for _ in range(REPEATS):  # alternately, so that a drift of the clock affects all equally
             plain.append(cpu_s(lambda: [json.loads(line) for line in lines]))
             folded.append(cpu_s(lambda: fold(Status(), EventReader(path).read())))
             shown.append(cpu_s(lambda: History().take(EventReader(path).read())))
@@ -52,7 +53,7 @@ def run() -> Iterator[Case]:
 
 
 def _new_only(path: Path, base: float) -> Iterator[Case]:
-    """Yields what the next look costs, when a few events have come."""
+    """Yields the cost of the next read, after a few new events."""
     reader, history, log = EventReader(path), History(), EventLog(path)
     history.take(reader.read())
     for seq in range(EVENTS, EVENTS + NEW):
@@ -73,7 +74,7 @@ def _fields(seq: int) -> dict[str, object]:
 
 
 def cpu_s(work: Callable[[], object]) -> float:
-    """Returns the processor seconds that a call takes."""
+    """Returns the CPU seconds of a call."""
     started = time.process_time()
     work()
     return time.process_time() - started

@@ -1,4 +1,4 @@
-"""On a CUDA machine: the backend's contract suite, and zen-nano's step beside the plain one.
+"""On a CUDA machine: the backend's contract suite, and zen-nano's step compared with a plain one.
 
 usage: python -m bench.gpu [--out FILE] [--budget SECONDS] [--dry]
 
@@ -9,10 +9,10 @@ with random weights (written to a temporary folder, 1.5 GB) by transformers and 
 by us, `ours`: LoRA of rank 16 on all linear layers, 2,048 tokens, checkpointing, six steps.
 
 It prints one JSON object: machine, versions, date, commit, the cases, and ours as a share of plain
-in peak memory of the device and tokens a second. A case that the budget leaves no time for is named
-under `skipped` and on stderr. Exit code 1 if a case failed. --dry goes the same way on the CPU: it
-collects the suite and steps at 64 tokens, so that the command itself is tested; its figures say
-nothing of a GPU.
+in peak device memory and tokens per second. A case for which the budget leaves no time is listed
+under `skipped` and on stderr. Exit code 1 if a case failed. --dry does the same on the CPU: it
+collects the suite and runs steps of 64 tokens, to test the command itself; its figures say nothing
+about a GPU.
 """
 
 import argparse
@@ -40,8 +40,8 @@ Case = dict[str, Any]
 def contract(limit_s: float, *, dry: bool) -> Case:
     """Runs the contract suite; dry only collects it.
 
-    The project's own settings of pytest and all its plug-ins are left out: they may be absent, or
-    make an error of a warning that another version of a library gives.
+    The project's pytest settings and plug-ins are not used: they may be missing, or turn a warning
+    of another library version into an error.
     """
     argv = [*HERE, "pytest", "-q", "-c", "/dev/null", "--rootdir", str(ROOT), SUITE]
     argv += ["--import-mode=importlib", "-p", "no:cacheprovider"]
@@ -57,7 +57,7 @@ def contract(limit_s: float, *, dry: bool) -> Case:
 
 
 def step(way: str, folder: Path, limit_s: float, *, dry: bool) -> Case:
-    """Measures one way of training zen-nano."""
+    """Measures one implementation of training zen-nano."""
     from bench.step import run_step
 
     options = ["--device", "cpu" if dry else "cuda", "--tokens", str(DRY_TOKENS if dry else TOKENS)]
@@ -75,7 +75,7 @@ def cases(folder: Path, *, dry: bool) -> dict[str, Callable[[float], Case]]:
 
 
 def measured(todo: dict[str, Callable[[float], Case]], budget_s: float) -> dict[str, Any]:
-    """Runs the cases while there is time; the others are skipped, aloud."""
+    """Runs the cases while there is time; reports the others as skipped."""
     found: dict[str, Any] = {"skipped": [], "failed": []}
     deadline = time.monotonic() + budget_s
     for name, case in todo.items():
@@ -98,7 +98,7 @@ def measured(todo: dict[str, Callable[[float], Case]], budget_s: float) -> dict[
 
 
 def ratios(found: dict[str, Any], *, dry: bool) -> dict[str, float]:
-    """Returns ours as a share of plain, where both were measured."""
+    """Returns ours as a share of plain, if both were measured."""
     if "ours" not in found or "plain" not in found:
         return {}
     ours, plain = found["ours"], found["plain"]
@@ -127,13 +127,13 @@ def zen_nano(folder: Path) -> Path:
 
 
 def main() -> int:
-    """Measures, prints one JSON object, and writes it where asked."""
+    """Measures, prints one JSON object, and writes it to --out."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, help="the file to write the JSON to")
     parser.add_argument("--budget", type=float, default=BUDGET_S, help="seconds for all cases")
-    parser.add_argument("--dry", action="store_true", help="the same way, on the CPU")
+    parser.add_argument("--dry", action="store_true", help="do the same on the CPU, for testing")
     given = parser.parse_args()
     stands_in = use_source_tree()
     from bench.__main__ import machine

@@ -1,7 +1,7 @@
-"""The instruction sets that the kernels' benches measure: the machine's, or a lesser processor's.
+"""The instruction sets of the kernel benchmarks: those of the machine, or of a lesser processor.
 
-A bench of kernels keeps a result file for each kind of processor, named by its widest instruction
-set where that is not AVX-512. A lesser one is measured too: `python -m bench product --isa avx2`.
+Kernel benchmarks have a result file for each kind of processor, named after its widest instruction
+set if that is not AVX-512. To measure a lesser one: `python -m bench product --isa avx2`.
 """
 
 import os
@@ -17,7 +17,7 @@ LESSER = {
     "MKL_ENABLE_INSTRUCTIONS": "AVX2",
     "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL",
 }
-"""What keeps torch and NumPy from AVX-512; read when they are imported."""
+"""Environment variables that disable AVX-512 in torch and NumPy, read at import."""
 
 
 def isas() -> tuple[Isa, ...]:

@@ -1,4 +1,4 @@
-"""How the benches measure: processor seconds and the extra peak of resident memory."""
+"""Measures CPU seconds and the additional peak of resident memory."""
 
 import gc
 import time
@@ -20,7 +20,7 @@ class Case:
         unit: `CPU-s`, `MB`, `relative` ...
         against: the plain alternative.
         ratio: the figure divided by the alternative's, or the error itself.
-        bar: what the ratio must keep, as `<= 0.7`; empty where nothing is promised.
+        bar: the target for the ratio, such as `<= 0.7`; empty if there is none.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Case:
     bar: str
 
     def keeps_its_bar(self) -> bool:
-        """Returns whether the ratio is on the right side of the bar."""
+        """Returns whether the ratio meets the target."""
         if not self.bar:
             return True
         sign, limit = self.bar.split()
@@ -40,11 +40,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Skipped:
-    """What could not be measured here.
+    """A case that could not be measured here.
 
     Attributes:
-        name: what would have been measured.
-        reason: why not, as `this processor has no avx512`.
+        name: the case.
+        reason: why not, such as `this processor has no avx512`.
     """
 
     name: str
@@ -63,10 +63,10 @@ def line(case: Case) -> str:
 def alternated(
     works: Mapping[str, Callable[[], object]], rounds: int = 15, *, warm: bool = True
 ) -> list[dict[str, float]]:
-    """Returns the processor seconds of each work, round by round, in turns.
+    """Returns the CPU seconds of each work item, measured alternately in rounds.
 
-    What disturbs the machine for a while then disturbs all of them: compare within a round, and
-    take the median over the rounds (`median_ratio`). Unless `warm` is off, each runs once before.
+    So a temporary disturbance affects all of them: compare within a round, and take the median over
+    the rounds (`median_ratio`). Unless `warm` is off, each runs once first.
     """
     for work in works.values() if warm else ():
         work()
@@ -86,7 +86,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 @dataclass(frozen=True)
 class Cost:
-    """Medians over the repeats: processor seconds, and megabytes above the resident size before."""
+    """Medians over the repeats: CPU seconds, and megabytes above the initial resident size."""
 
     cpu_s: float
     peak_mb: float
@@ -108,7 +108,7 @@ def _once(work: Callable[[], object]) -> Cost:
 
 
 def reset_peak_bytes() -> int:
-    """Forgets the peak so far and returns the resident size."""
+    """Resets the peak and returns the resident size."""
     Path("/proc/self/clear_refs").write_text("5")
     return status_bytes("VmRSS")
 

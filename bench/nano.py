@@ -1,11 +1,11 @@
-"""What zen-nano costs in its true size: a step beside the plain one, and the estimate's error.
+"""zen-nano at its full size: a step compared with the plain one, and the error of the estimate.
 
-Everything runs on the CPU with one thread, each figure in a process of its own. The plain step is
-measured twice: with the allocator setting of our workers, so that both sides have the same, and as
-everybody has it. Estimates are compared with the peaks of whole runs of `zoo-gym train`, held-out
-rows and checkpoints included.
+Everything runs on the CPU with one thread, each figure in its own process. The plain step is
+measured twice: with the allocator setting of our workers, so that both sides have the same, and
+with the default. Estimates are compared with the peaks of whole runs of `zoo-gym train`, including
+evaluations and checkpoints.
 
-On a processor without bf16 arithmetic (or one that is told to do without: ONEDNN_MAX_CPU_ISA=AVX2
+On a processor without bf16 arithmetic (or with it disabled: ONEDNN_MAX_CPU_ISA=AVX2
 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2) the step is compared with that of float32
 weights, and the plain bf16 step, which takes several minutes there, runs once.
 """
@@ -31,13 +31,13 @@ TOKENIZER, TEXT = SHARED / "tokenizers" / "qwen3", SHARED / "text" / "tinyshakes
 TEXT_CHARACTERS = 30_000
 GB = 1e9
 CPU_S_OF_WIDENING = 1.15
-"""How much longer than with float32 weights a step may take."""
+"""How much longer a step may take than with float32 weights."""
 
 RUNS = (("lora", 512), ("lora", 2048), ("full", 512), ("full", 2048))
 
 
 def run() -> Iterator[Case]:
-    """Yields the cases; none where the tokenizer and the text are absent."""
+    """Yields the cases; none if the tokenizer or the text is missing."""
     if not TOKENIZER.exists() or not TEXT.exists():
         print(f"nano: skipped, expected {TOKENIZER} and {TEXT}", file=sys.stderr)
         return
@@ -53,7 +53,7 @@ def run() -> Iterator[Case]:
 
 
 def steps(model: Path) -> Iterator[Case]:
-    """Yields our step at 2,048 tokens against the plain one, and at 512 tokens."""
+    """Yields our step at 2,048 tokens compared with the plain one, and at 512 tokens."""
     ours = run_step("ours", model)
     memory, time = ours["peak_host_bytes"], ours["cpu_s"]
     yield Case("step, 2048 tokens: peak", memory / GB, "GB", "3.6 GB", memory / 3.6e9, "<= 1")
@@ -67,7 +67,7 @@ def steps(model: Path) -> Iterator[Case]:
 
 
 def bf16_pays() -> bool:
-    """Returns whether this processor multiplies bf16 well."""
+    """Returns whether bf16 products are fast on this processor."""
     from zoo.backends.torch.products import measure_products
 
     return measure_products().bf16_pays
@@ -100,7 +100,7 @@ def widened_steps(model: Path) -> Iterator[Case]:
 
 
 def sampling(model: Path) -> Iterator[Case]:
-    """Yields what sampling costs as it is chosen here, against float32 weights."""
+    """Yields the cost of sampling with the format chosen here, compared with float32 weights."""
     ours, wide = (run_sample(model, "--dtype", dtype) for dtype in ("auto", "f32"))
     rate, memory = ours["tokens_per_cpu_s"], ours["peak_host_bytes"]
     slow = not bf16_pays()
@@ -112,7 +112,7 @@ def sampling(model: Path) -> Iterator[Case]:
 
 
 def estimate_error(place: Path, method: str, tokens: int) -> Case:
-    """Trains one step and compares what the plan said with what was used."""
+    """Trains one step and compares the estimated with the used memory."""
     home = place / "home"
     env = os.environ | {"ZOO_GYM_HOME": str(home), "HF_HUB_CACHE": str(place / "hub")}
     env |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}

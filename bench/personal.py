@@ -1,10 +1,10 @@
-"""Somebody's own model on real input: what a tune on his lines gains, and what one bit keeps of it.
+"""A personal model on real text: what a fine-tune gains, and what a 1-bit delta keeps of it.
 
-stories260K learns 168 of GLOUCESTER's 211 speeches by the command, all weights and no other
-setting; his other lines are unseen. TinyStories, the model's own kind of text, shows what it
+stories260K learns 168 of GLOUCESTER's 211 speeches with the command, full weights and no other
+setting; his other lines are unseen. TinyStories, the model's own training text, shows what it
 forgets.
 
-usage: python -m bench.personal [FOLDER]      FOLDER holds data/; ../shared by default
+usage: python -m bench.personal [FOLDER]      FOLDER contains data/; ../shared by default
 """
 
 import json
@@ -43,7 +43,7 @@ class Worth:
 
 @dataclass(frozen=True)
 class Personal:
-    """What each model is worth, what training cost, and how large the delta is."""
+    """The quality of each model, the cost of training, and the size of the delta."""
 
     base: Worth
     tuned: Worth
@@ -63,7 +63,7 @@ class Personal:
 
 @dataclass(frozen=True)
 class Texts:
-    """What models are measured on."""
+    """The texts that models are measured on."""
 
     tokenizer: "Tokenizer"
     unseen: str
@@ -71,7 +71,7 @@ class Texts:
 
 
 def zoo_gym(home: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    """Runs the command as a user does, with `home` for all that it keeps."""
+    """Runs the command like a user, with `home` for all its files."""
     argv = [sys.executable, "-m", "zoo.gym", *map(str, words), "--json"]
     env = os.environ | {"ZOO_GYM_HOME": str(home), "HF_HUB_OFFLINE": "1"}
     return subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
@@ -86,7 +86,7 @@ def answer(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 def speaker_texts(shared: Path) -> list[str]:
-    """Returns the speaker's texts, in their order."""
+    """Returns the speaker's texts in order."""
     lines = (shared / SPEAKERS).read_text(encoding="utf-8").splitlines()
     users = {row["user"]: row["texts"] for row in map(json.loads, lines)}
     texts: list[str] = users[SPEAKER]
@@ -94,7 +94,7 @@ def speaker_texts(shared: Path) -> list[str]:
 
 
 def measure(shared: Path, work: Path) -> Personal:
-    """Trains, makes the deltas, and measures them all.
+    """Trains, creates the deltas, and measures all models.
 
     Args:
         shared: the folder of real models and data.
@@ -160,7 +160,7 @@ def _measured(model: "Policy", tuned: "Policy", texts: Texts) -> Worth:
 
 
 def cases(found: Personal) -> Iterator[Case]:
-    """Yields the table: first what is promised, then what is told beside it."""
+    """Yields the table: first the figures with targets, then the others."""
     bit, base, tuned = "1 bit/byte", found.base, found.tuned
     over = abs(found.delta.unseen - tuned.unseen)
     yield Case("his lines: base", base.unseen, "bits/byte", bit, base.unseen, "<= 3.6")
@@ -176,7 +176,7 @@ def cases(found: Personal) -> Iterator[Case]:
 
 
 def _beside(name: str, worth: Worth, found: Personal) -> Iterator[Case]:
-    """Yields the rows that promise nothing; `scaled` below `tuned` says that it is overfitted."""
+    """Yields the rows without targets; `scaled` below `tuned` indicates overfitting."""
     yield Case(f"{name}: his lines", worth.unseen, "bits/byte", "base",
                worth.unseen / found.base.unseen, "")  # fmt: skip
     yield Case(f"{name}: TinyStories", worth.stories, "bits/byte", "base",
@@ -186,10 +186,10 @@ def _beside(name: str, worth: Worth, found: Personal) -> Iterator[Case]:
 
 
 def run(shared: Path = SHARED) -> Iterator[Case]:
-    """Yields the cases; none where the real files are absent, which is told."""
+    """Yields the cases; none if the real files are missing, which is reported."""
     absent = [name for name in FILES if not (shared / name).exists()]
     if absent:
-        print(f"personal: not measured, {shared / absent[0]} is absent", file=sys.stderr)
+        print(f"personal: not measured, {shared / absent[0]} is missing", file=sys.stderr)
         return
     with tempfile.TemporaryDirectory(prefix="zoo-gym-") as work:
         yield from cases(measure(shared, Path(work)))

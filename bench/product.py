@@ -1,8 +1,8 @@
-"""The product of tokens with sign bits, against our own dense bf16 product and torch's.
+"""The product of tokens with sign bits, compared with our dense bf16 product and torch's.
 
 One thread, 9728x2560 (a zen-eco feed-forward matrix). The dense matrix is 49.8 MB, its bits 3.1 MB:
-three matrices and sixteen of bits are used in turn, so that neither lies in a processor's own
-caches; a server's shared cache of hundreds of MB may still hold them.
+three dense matrices and sixteen of bits are used in turn, so that neither stays in a core's own
+caches; a server's shared cache of hundreds of MB may still contain them.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 ROWS, COLS = 9728, 2560
 TOKENS = (1, 4, 16, 64)
 REPEATS = 5
-"""Calls that are measured together: one takes less than the clock's grain."""
+"""Calls that are measured together: one takes less than the clock's resolution."""
 
 Method = Literal["exact", "int8"]
 
 
 class Matrices:
-    """What is multiplied, each call taking the next matrix."""
+    """The matrices to multiply; each call uses the next one."""
 
     def __init__(self) -> None:
-        """Draws weights as a trained model has them, bits at random, and tokens."""
+        """Draws weights like those of a trained model, random bits, and tokens."""
         import numpy as np
         import torch
 
@@ -44,7 +44,7 @@ class Matrices:
         weights = [random.standard_normal((ROWS, COLS), np.float32) * 0.02 for _ in range(3)]
         self.bf16 = [(wide.view(np.uint32) >> 16).astype(np.uint16) for wide in weights]
         self.torch = [torch.from_numpy(w.view(np.int16)).view(torch.bfloat16) for w in self.bf16]
-        # In one piece, as the dense ones are: small pieces would lie in small pages of memory.
+        # In one allocation, like the dense ones: small ones would be in small memory pages.
         self.bits = list(random.integers(0, 256, (16, ROWS, COLS // 8), np.uint8))
         self.scales = random.random(ROWS, np.float32)
         self.x_TI = random.standard_normal((max(TOKENS), COLS), np.float32)
@@ -91,7 +91,7 @@ class Matrices:
 
 
 def repeated(work: Callable[[], object]) -> Callable[[], None]:
-    """Returns the work done several times."""
+    """Returns a function that repeats the work several times."""
 
     def several() -> None:
         for _ in range(REPEATS):
@@ -101,7 +101,7 @@ def repeated(work: Callable[[], object]) -> Callable[[], None]:
 
 
 def run() -> Iterator[Case | Skipped]:
-    """Yields times against the dense product's, errors, and the growth with tokens."""
+    """Yields times compared with the dense product, errors, and the growth with tokens."""
     import torch
 
     torch.set_num_threads(1)
@@ -117,7 +117,7 @@ def run() -> Iterator[Case | Skipped]:
 
 
 def one_token(matrices: Matrices, measured: tuple[Isa, ...]) -> Iterator[Case | Skipped]:
-    """Yields the products of one token by each instruction set, the dense one first."""
+    """Yields the products of one token with each instruction set, the dense one first."""
     works = {f"dense {isa}": matrices.dense(isa) for isa in measured if isa != "scalar"}
     works["torch.mv"] = matrices.torch_mv()
     methods: tuple[Method, ...] = ("exact", "int8")
@@ -129,7 +129,7 @@ def one_token(matrices: Matrices, measured: tuple[Isa, ...]) -> Iterator[Case | 
         works["read"] = read
     rounds = alternated({name: repeated(work) for name, work in works.items()}, 9)
     bars = {f"product int8 {measured[0]}": "<= 0.17", f"product exact {measured[0]}": "<= 0.3"}
-    if measured[0] == "avx2":  # half as many rows a register, and a sign to apply
+    if measured[0] == "avx2":  # half as many rows per register, and a sign to apply
         bars |= {"product int8 avx2": "<= 0.2", "product exact avx2": "<= 0.45"}
     for name in works:
         seconds = median(times[name] for times in rounds) / REPEATS
@@ -143,7 +143,7 @@ def one_token(matrices: Matrices, measured: tuple[Isa, ...]) -> Iterator[Case | 
 
 
 def of_registers(matrices: Matrices) -> Iterator[Case]:
-    """Yields the products' rates by that of their inner loops on what stays in the first cache."""
+    """Yields the products' rates relative to their inner loops on data in the first-level cache."""
     from zoo.core import _core
 
     blocks = ROWS * COLS // (16 * 1024)
@@ -163,7 +163,7 @@ def of_registers(matrices: Matrices) -> Iterator[Case]:
 
 
 def read_limit(matrices: Matrices) -> Callable[[], object] | Skipped:
-    """Returns the reading of as many bytes as a dense matrix has, by two streams."""
+    """Returns a function that reads as many bytes as a dense matrix has, in two streams."""
     try:
         limits = import_module("zoo.core.limits")
     except ModuleNotFoundError:
@@ -178,7 +178,7 @@ def read_limit(matrices: Matrices) -> Callable[[], object] | Skipped:
 
 
 def growth(matrices: Matrices, method: Method, isa: Isa) -> Iterator[Case]:
-    """Yields the time by the number of tokens, and the exponent from each to the next."""
+    """Yields the time per number of tokens, and the exponent from each to the next."""
     works = {str(n): repeated(matrices.signs(method, isa, n)) for n in TOKENS}
     rounds = alternated(works, 3)
     seconds = {n: median(times[str(n)] for times in rounds) / REPEATS for n in TOKENS}

@@ -1,9 +1,9 @@
-"""Sampling on a model folder with one thread: tokens a processor second, and the memory.
+"""Sampling from a model folder with one thread: tokens per CPU second, and the memory.
 
 usage: python -m bench.sample FOLDER [--dtype TYPE] [--tokens N] [--prompt N] [--threads N]
 
-Each call is a process of its own, because peak memory is a process's. It prints one JSON object.
-Sampling one token is timed as well and taken off: what is left is what each further token costs.
+Each call is a separate process, because peak memory is per process. It prints one JSON object.
+The time of sampling one token is subtracted: the rest is the cost of each additional token.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def measured(given: argparse.Namespace) -> dict[str, object]:
 
 
 def run_sample(folder: Path, *options: str) -> dict[str, Any]:
-    """Measures in a process of its own."""
+    """Measures in a separate process."""
     return own_process("bench.sample", str(folder), *options)
 
 

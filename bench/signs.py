@@ -1,9 +1,9 @@
-"""Packing and applying signs against what memory allows and against torch's plain expressions.
+"""Packing and applying signs, compared with memory bandwidth and with plain torch expressions.
 
-9728 x 2560 bfloat16, one process, one thread, in turns over several matrices, so that none of them
-is in a near cache, and each work over all of them: where one happens to lie in memory makes it up
-to a tenth slower than another. *read* reads two streams, *in place* flips one where it lies, each
-by the instruction set that is fastest at it; both on the buffers that the kernels work on.
+9728 x 2560 bfloat16, one process, one thread, cycling over several matrices, so that none of them
+is in a near cache, and each kernel over all of them: the address in memory makes one up to a tenth
+slower than another. *read* reads two streams, *in place* flips one in place, each with the fastest
+instruction set for it; both on the buffers of the kernels.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +29,7 @@ Work = Callable[[], object]
 
 
 class Matrices:
-    """Pairs to pack and weights to apply to, handed out in turns; outputs are written again."""
+    """Pairs to pack and weights to apply to, used in turn; outputs are overwritten."""
 
     def __init__(self, rows: int, cols: int, count: int = MATRICES) -> None:
         torch.manual_seed(0)
@@ -58,14 +58,14 @@ class Matrices:
         apply_signs(next(self.sets)[2], *self.out, isa=isa, threads=threads)
 
     def torch_pack(self) -> None:
-        """Packs as one would write it with torch and NumPy."""
+        """Packs in plain torch and NumPy."""
         base, tuned, _ = next(self.sets)
         difference = tuned.float() - base.float()
         np.packbits((difference > 0).numpy(), axis=1, bitorder="little")
         difference.abs().mean(dim=1)
 
     def torch_apply(self) -> None:
-        """Applies as one would write it with torch and NumPy."""
+        """Applies in plain torch and NumPy."""
         weights = next(self.sets)[2]
         bits = np.unpackbits(self.out[0], axis=1, bitorder="little")
         signs = torch.from_numpy(bits).to(torch.bfloat16) * 2 - 1
@@ -107,7 +107,7 @@ def speed_cases(matrices: Matrices, times: list[dict[str, float]]) -> Iterator[C
 
 
 def against_torch(matrices: Matrices) -> Iterator[Case]:
-    """Yields how many times faster than torch's plain expressions."""
+    """Yields the speedup over plain torch expressions."""
     works: dict[str, Work] = {
         "pack": partial(matrices.pack, isas()[0]),
         "torch pack": matrices.torch_pack,
@@ -122,7 +122,7 @@ def against_torch(matrices: Matrices) -> Iterator[Case]:
 
 
 def growth() -> Iterator[Case]:
-    """Yields the exponents of processor time against values, and against threads (0 is perfect)."""
+    """Yields the exponents of CPU time over values, and over threads (0 is perfect)."""
     sizes = (ROWS // 8, ROWS // 4, ROWS // 2, ROWS)
     for kernel in ("pack", "apply"):
         works: dict[str, Work] = {}
@@ -139,7 +139,7 @@ def growth() -> Iterator[Case]:
 
 
 def _slope(points: list[tuple[int, float]]) -> float:
-    """Returns the exponent that fits best."""
+    """Returns the best-fitting exponent."""
     sizes, times = zip(*points, strict=True)
     fitted: Any = np.polyfit(np.log(sizes), np.log(times), 1)
     return float(fitted[0])

@@ -1,10 +1,10 @@
-"""Runs a module from the source tree where zoo-gym is not installed and its core is not built.
+"""Runs a module from the source tree, without an installed zoo-gym or a built core.
 
 usage: python -m bench.source_tree MODULE [ARGUMENT ...]
 
-It puts the four source folders on the path. Where `zoo.core._core` cannot be imported, a stand-in
-in plain Python takes its place: it reads safetensors headers, which is all that loading and
-training ask of it, and can neither pack nor check deltas. Where the core is built, that is used.
+It puts the four source folders on the path. If `zoo.core._core` cannot be imported, a substitute in
+plain Python is used: it reads safetensors headers, which is all that loading and training need, and
+can neither pack nor check deltas. If the core is built, that is used.
 """
 
 import importlib
@@ -23,7 +23,7 @@ _LENGTH_BYTES = 8
 
 
 def use_source_tree() -> bool:
-    """Makes `zoo` importable; returns whether the stand-in took the built core's place."""
+    """Makes `zoo` importable; returns whether the substitute replaces the built core."""
     for folder in FOLDERS:
         if str(ROOT / folder) not in sys.path:
             sys.path.append(str(ROOT / folder))
@@ -53,7 +53,7 @@ def read_header(
     path: str | Path,
     finite: bool,
 ) -> tuple[list[tuple[str, str, list[int], int, int]], dict[str, str]]:
-    """Returns what `zoo.core._core.read_header` does, of a file that is known to be well-formed."""
+    """Does the same as `zoo.core._core.read_header`, for a well-formed file."""
     with Path(path).open("rb") as file:
         length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
         header: dict[str, Any] = json.loads(file.read(length))
@@ -67,7 +67,7 @@ def read_header(
 
 
 def main() -> None:
-    """Runs the module that is named, with its arguments."""
+    """Runs the given module with its arguments."""
     use_source_tree()
     module, sys.argv = sys.argv[1], sys.argv[1:]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -1,4 +1,4 @@
-"""How long `zoo-gym --help` takes over a bare Python that does nothing."""
+"""Time of `zoo-gym --help` above that of an empty Python program."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ REPEATS = 11
 
 
 def wall_s(command: list[str]) -> float:
-    """Returns the seconds that a command takes on the wall."""
+    """Returns the wall time of a command in seconds."""
     started = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
     return time.perf_counter() - started

@@ -1,13 +1,13 @@
-"""One training step on a model folder: ours, and transformers + peft's plain one beside it.
+"""One training step on a model folder: ours, or the plain one of transformers and peft.
 
 usage: python -m bench.step ours|plain FOLDER [--tokens N] [--steps N] [--method lora|full]
                             [--device cpu|cuda] [--threads N] [--dtype TYPE]
 
-Each call is a process of its own, because peak memory is a process's. It prints one JSON object.
-Both ways see the same ids, the same adapter (rank 16 on all linear layers), AdamW and gradient
-checkpointing. CPU seconds are the quickest step's, since whatever else the machine does only adds
-to them; tokens a second are the median without the first step, which warms up. `run_step` gives
-both ways the allocator setting that our workers have, unless it is told to leave it out.
+Each call is a separate process, because peak memory is per process. It prints one JSON object.
+Both use the same ids, the same adapter (rank 16 on all linear layers), AdamW and gradient
+checkpointing. CPU seconds are those of the fastest step, since other load only adds to them; tokens
+per second are the median without the first step, which warms up. `run_step` uses the allocator
+setting of our workers for both, unless `joined` is off.
 """
 
 import argparse
@@ -26,7 +26,7 @@ RANK, ALPHA = 16, 32
 
 
 def token_ids(count: int, vocabulary: int) -> Any:  # noqa: ANN401
-    """Returns ids `[1, count]` that look like nothing in particular, the same each time."""
+    """Returns pseudo-random ids `[1, count]`, the same each time."""
     import numpy as np
 
     return np.random.default_rng(0).integers(0, vocabulary, (1, count), dtype=np.int64)
@@ -62,7 +62,7 @@ def ours(folder: Path, given: argparse.Namespace) -> Callable[[], float]:
 
 
 def plain(folder: Path, given: argparse.Namespace) -> Callable[[], float]:
-    """Returns the step that everyone writes with transformers and peft."""
+    """Returns the usual step with transformers and peft."""
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
@@ -92,7 +92,7 @@ def plain(folder: Path, given: argparse.Namespace) -> Callable[[], float]:
 
 
 def vocabulary_of(folder: Path) -> int:
-    """Returns the number of ids that the model knows."""
+    """Returns the size of the model's vocabulary."""
     return int(json.loads((folder / "config.json").read_text())["vocab_size"])
 
 
@@ -135,15 +135,15 @@ def run_step(
     prefix: Sequence[str] = (sys.executable, "-m"),
     limit_s: float | None = None,
 ) -> dict[str, Any]:
-    """Measures one way in a process of its own.
+    """Measures one implementation in a separate process.
 
     Args:
         way: `ours` or `plain`.
-        folder: the model's.
-        options: of the command line.
-        joined: freed memory joins its neighbours at once, as in our workers; glibc only.
-        prefix: what runs a module by its name.
-        limit_s: when to give up.
+        folder: the model folder.
+        options: command-line options.
+        joined: coalesce freed memory at once, as in our workers; glibc only.
+        prefix: the command that runs a module by name.
+        limit_s: the time limit.
 
     Raises:
         subprocess.SubprocessError: the process failed, or took longer.

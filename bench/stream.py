@@ -1,9 +1,9 @@
 """`delta create` on two models of 1.2 GB each, from a cold disk: rate against the limit, memory.
 
-zen-nano's geometry with random bf16 weights, and the same with noise on top. The limit is what the
-disk gives to plain reads of the same two files, or what memcpy moves, whichever is lower; a disk's
-rate drifts by a factor of two, so both are taken in turns, and their medians and their best rounds
-compared. Private memory is what no file stands behind (RssAnon), so the page cache does not count.
+zen-nano's geometry with random bf16 weights, and the same with noise on top. The limit is the rate
+of plain reads of the same two files, or that of memcpy, whichever is lower; a disk's rate drifts by
+a factor of two, so both are measured alternately, and their medians and best rounds are compared.
+Private memory is memory without a file (RssAnon), so the page cache does not count.
 Linux only.
 
 usage: python -m bench.stream BASE TUNED OUT       one measured `delta create`, as JSON
@@ -90,7 +90,7 @@ def write_pair(folder: Path) -> tuple[Path, Path]:
 
 
 def weight_files(*folders: Path) -> list[Path]:
-    """Returns the files of weights."""
+    """Returns the weight files."""
     return [file for folder in folders for file in sorted(folder.glob("*.safetensors"))]
 
 
@@ -124,14 +124,14 @@ def memcpy_rate() -> float:
 
 
 def measured(base: Path, tuned: Path, out: Path) -> Created:
-    """Runs `create` in a process of its own."""
+    """Runs `create` in a separate process."""
     command = [sys.executable, "-m", "bench.stream", str(base), str(tuned), str(out)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return Created(**json.loads(done.stdout))
 
 
 def create(base: Path, tuned: Path, out: Path) -> Created:
-    """Makes the delta in this process, and watches its private memory."""
+    """Creates the delta in this process and monitors its private memory."""
     from zoo.gym.delta import create_delta
 
     before, done = status_bytes("RssAnon"), threading.Event()

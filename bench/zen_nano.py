@@ -1,12 +1,12 @@
-"""Writes a zen model in its true geometry with random weights, where the hub's would lie.
+"""Writes a zen model of its true shape with random weights to the place of the hub's model.
 
 usage: python -m bench.zen_nano CACHE [--model zen-nano|zen-eco] [--tokenizer FOLDER] [--seed N]
 
-CACHE is a folder that `HF_HUB_CACHE` will name; `models--Qwen--Qwen3-0.6B` (or `-4B`) is made in
-it, and the snapshot's folder is printed. No network is needed. Shapes, file layout, types and
-`config.json` are those of the hub's model; the weights are drawn as a training starts (normal,
-0.02; norms 1), so losses begin near ln(vocabulary) and memory and time are the real model's.
-Without --tokenizer (a folder of the real tokenizer's files) the model reads token ids only.
+CACHE is a folder to use as `HF_HUB_CACHE`; `models--Qwen--Qwen3-0.6B` (or `-4B`) is created in it,
+and the snapshot's folder is printed. No network is needed. Shapes, file layout, types and
+`config.json` are those of the hub's model; the weights are initialised as for training (normal,
+0.02; norms 1), so losses start near ln(vocabulary), and memory and time are those of the real
+model. Without --tokenizer (a folder of the real tokenizer's files) the model reads token ids only.
 zen-nano takes 1.5 GB of disk, zen-eco 8.0 GB; one tensor at a time is in memory.
 """
 
@@ -106,7 +106,7 @@ def write_shard(path: Path, tensors: list[Spec], seed: int) -> None:
 
 
 def shards(tensors: list[Spec], count: int) -> list[list[Spec]]:
-    """Cuts the tensors into `count` files of about equal size."""
+    """Splits the tensors into `count` files of about equal size."""
     share = sum(spec.size_bytes for spec in tensors) / count
     cut: list[list[Spec]] = [[] for _ in range(count)]
     written = 0

@@ -1,6 +1,6 @@
-"""Identifies processes by id and creation time, and says whether one still runs.
+"""Identifies processes by id and creation time, and checks whether one is still running.
 
-An id alone is not enough: the system gives it to another process later.
+An id alone is not enough: the operating system reuses it later.
 """
 
 import os
