@@ -8,11 +8,11 @@ from pathlib import Path
 
 from zoo.gym.config.foreign import ALIASES, MISSING_VALUES
 from zoo.gym.config.report import nearest
-from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.stages import METHODS, all_fields
 from zoo.gym.errors import GymError, InputError, NotAvailableError
 
 _OVERRIDE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*=")
-_STAGES = {"sft"} | {value for key, value in MISSING_VALUES if key == "stage"}
+_STAGES = set(METHODS) | {value for key, value in MISSING_VALUES if key == "stage"}
 
 
 @dataclass
@@ -78,7 +78,7 @@ def nearest_file(word: str) -> str | None:
 
 
 def _unknown_item(word: str) -> GymError:
-    key = nearest(word, TrainConfig.model_fields)
+    key = nearest(word, all_fields())
     if key and not nearest_file(word):
         return InputError(
             f"{word}: no such file: expected a file of examples, a .yaml file or KEY=VALUE. "

@@ -6,7 +6,7 @@ import yaml
 
 from zoo.gym.cli.output import Output
 from zoo.gym.config import Loaded
-from zoo.gym.config.train import CHOSEN, TrainConfig
+from zoo.gym.config.train import TrainConfig, is_chosen
 from zoo.gym.errors import GymError
 from zoo.models import resolve
 
@@ -53,6 +53,7 @@ def _with_choices(config: TrainConfig, out: Output) -> tuple[TrainConfig, dict[s
 
 
 def _origin(key: str, config: TrainConfig, origins: dict[str, str], *, is_planned: bool) -> str:
-    if key in CHOSEN and getattr(config, key) is None:
+    field = type(config).model_fields.get(key)
+    if field is not None and is_chosen(field) and getattr(config, key) is None:
         return "not needed beside the others" if is_planned else "chosen at the start"
     return origins.get(key, "")

@@ -7,7 +7,8 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from zoo.gym.config.report import shown
-from zoo.gym.config.train import CHOSEN, TrainConfig
+from zoo.gym.config.stages import METHODS, all_fields, config_class, stages_with
+from zoo.gym.config.train import is_chosen
 
 
 @dataclass(frozen=True)
@@ -36,21 +37,31 @@ class Description:
 
 
 def describe_settings() -> list[Description]:
-    """Returns the settings of a training run in their order."""
+    """Returns the settings of all methods in their order, the common ones first."""
     return [
-        Description(
-            key, _kind(field), _limits(field), _default(key, field), field.description or ""
-        )
-        for key, field in TrainConfig.model_fields.items()
+        Description(key, _kind(key, field), _limits(field), _default(field), _text(key, field))
+        for key, field in all_fields().items()
     ]
+
+
+def _text(key: str, field: FieldInfo) -> str:
+    """Returns what a setting means, and which methods have it where not all do."""
+    if key == "stage":
+        methods = (config_class(stage).model_fields[key].description for stage in METHODS)
+        return "; ".join(("the method", *filter(None, methods)))
+    stages = stages_with(key)
+    only = "" if len(stages) == len(METHODS) else f" (stage {', '.join(stages)})"
+    return f"{field.description or ''}{only}"
 
 
 def is_switch(key: str) -> bool:
     """Returns whether a setting is boolean, so that its flag needs no value."""
-    return bool in _types(TrainConfig.model_fields[key].annotation)
+    return bool in _types(all_fields()[key].annotation)
 
 
-def _kind(field: FieldInfo) -> str:
+def _kind(key: str, field: FieldInfo) -> str:
+    if key == "stage":
+        return " | ".join(METHODS)
     kinds = _types(field.annotation)
     for kind in kinds:
         if get_origin(kind) is Literal:
@@ -88,9 +99,9 @@ def _limits(field: FieldInfo) -> str:
     return low if "gt" in bounds else f"{low} or more"
 
 
-def _default(key: str, field: FieldInfo) -> str:
+def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "must be given"
     if field.default is None:
-        return "chosen at the start" if key in CHOSEN else "none"
+        return "chosen at the start" if is_chosen(field) else "none"
     return str(field.default) if isinstance(field.default, str) else shown(field.default)

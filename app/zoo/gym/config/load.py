@@ -11,6 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from zoo.gym.config import foreign, report
+from zoo.gym.config.stages import DEFAULT, METHODS, all_fields, config_class, stages_with
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.config.yaml_file import parse_value, read_entries
 from zoo.gym.errors import InputError
@@ -91,7 +92,7 @@ def load_config(
         order = [given.label for layer in layers for given in layer]
         raise _as_error(faults, order)
     origins = {
-        key: merged[key].origin if key in merged else "default" for key in TrainConfig.model_fields
+        key: merged[key].origin if key in merged else "default" for key in type(config).model_fields
     }
     return Loaded(config, origins, tuple(ignored))
 
@@ -149,10 +150,10 @@ def _sort_out(
             known.append(Given("dtype", dtype, given.label, given.origin))
         elif key == "bf16":
             faults[given.label] = f"expected true or false, got {report.shown(given.value)}"
-        elif key in TrainConfig.model_fields:
+        elif key in all_fields():
             known.append(Given(key, given.value, given.label, given.origin))
         else:
-            faults[given.label] = report.unknown("setting", key, TrainConfig.model_fields)
+            faults[given.label] = report.unknown("setting", key, all_fields())
     return known
 
 
@@ -202,11 +203,21 @@ def _given_twice(layer: Iterable[Given]) -> dict[str, str]:
 
 
 def _check(merged: Mapping[str, Given], faults: dict[str, str]) -> TrainConfig | None:
-    """Returns the config, or None after adding pydantic's errors to the faults."""
+    """Returns the config, or None after adding what was found to the faults."""
+    values = {key: given.value for key, given in merged.items()}
+    stage = values.get("stage", DEFAULT)
+    if not isinstance(stage, str) or stage not in METHODS:
+        faults[merged["stage"].label] = f"expected {', '.join(METHODS)}, got {report.shown(stage)}"
+        stage = values["stage"] = DEFAULT
+    model = config_class(stage)
+    for key in [key for key in values if key not in model.model_fields]:
+        others = " or ".join(stages_with(key))
+        faults[merged[key].label] = f"has no effect with stage {stage}: expected stage {others}"
+        del values[key]
     try:
-        return TrainConfig.model_validate({key: given.value for key, given in merged.items()})
+        return model.model_validate(values)
     except ValidationError as error:
-        for key, text in report.sentences(error, TrainConfig):
+        for key, text in report.sentences(error, model):
             faults[merged[key].label if key in merged else key] = text
         return None
 

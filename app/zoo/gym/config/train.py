@@ -9,12 +9,14 @@ import datetime as dt
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias, cast
+from typing import Annotated, Any, Literal, Self, TypeAlias, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from zoo.gym.config.settings import Settings
+from zoo.gym.config.stages import DEFAULT, config_class
 
 
 def _refuse_bool(value: object) -> object:
@@ -55,12 +57,16 @@ def _iso_date(value: object) -> object:
         raise PydanticCustomError("not_a_date", "not a date") from None
 
 
-CHOSEN = frozenset(
-    {"per_device_train_batch_size", "gradient_accumulation_steps", "learning_rate"}
-    | {"num_train_epochs", "max_steps", "lr_scheduler_type", "warmup_steps"}
-    | {"gradient_checkpointing", "eval_steps", "save_steps"}
-)
-"""The settings that are chosen when the run starts unless they are given."""
+def chosen(**limits: Any) -> Any:  # noqa: ANN401 - as pydantic's own Field
+    """Returns a field whose value is chosen when the run starts, unless it is given."""
+    return Field(default=None, json_schema_extra={"chosen": True}, **limits)
+
+
+def is_chosen(field: FieldInfo) -> bool:
+    """Returns whether a setting that is not given is chosen when the run starts."""
+    about = field.json_schema_extra
+    return isinstance(about, dict) and bool(about.get("chosen"))
+
 
 PLACES = frozenset({"model_name_or_path", "dataset", "dataset_dir", "output_dir"})
 """The settings with paths on this machine: no result or delta contains them."""
@@ -78,7 +84,10 @@ Number = Annotated[float, BeforeValidator(_refuse_bool)]
 
 
 class TrainConfig(Settings):
-    """Every setting of a training run, checked."""
+    """Every setting that all methods have, checked; `stage` chooses the method.
+
+    `TrainConfig(stage=..., ...)` gives the settings of that method, a subclass with its own.
+    """
 
     model_config = ConfigDict(
         frozen=True,
@@ -101,9 +110,9 @@ class TrainConfig(Settings):
         min_length=1,
         description="the folder for relative names in dataset; none: the working folder",
     )
-    stage: Literal["sft"] = Field(
-        default="sft",
-        description="the method; sft learns the answers",
+    stage: str = Field(
+        default=DEFAULT,
+        description="the method",
     )
     finetuning_type: Literal["lora", "full"] = Field(
         default="lora",
@@ -135,42 +144,35 @@ class TrainConfig(Settings):
         description="rows held out: a share below 1, or a number of rows; chats and pairs are drawn"
         " by the seed; texts are held out at their end, a share is counted in characters",
     )
-    per_device_train_batch_size: Whole | None = Field(
-        default=None,
+    per_device_train_batch_size: Whole | None = chosen(
         ge=1,
         le=65_536,
         description="rows per batch",
     )
-    gradient_accumulation_steps: Whole | None = Field(
-        default=None,
+    gradient_accumulation_steps: Whole | None = chosen(
         ge=1,
         le=65_536,
         description="batches accumulated for each step",
     )
-    learning_rate: Number | None = Field(
-        default=None,
+    learning_rate: Number | None = chosen(
         gt=0,
         le=1,
         description="the peak learning rate of the schedule",
     )
-    num_train_epochs: Number | None = Field(
-        default=None,
+    num_train_epochs: Number | None = chosen(
         gt=0,
         le=100_000,
         description="how often each row is seen",
     )
-    max_steps: Whole | None = Field(
-        default=None,
+    max_steps: Whole | None = chosen(
         ge=1,
         le=100_000_000,
         description="number of optimizer steps; overrides num_train_epochs",
     )
-    lr_scheduler_type: Literal["cosine", "linear", "constant"] | None = Field(
-        default=None,
+    lr_scheduler_type: Literal["cosine", "linear", "constant"] | None = chosen(
         description="how the learning rate falls after the warm-up",
     )
-    warmup_steps: Whole | None = Field(
-        default=None,
+    warmup_steps: Whole | None = chosen(
         ge=0,
         description="steps over which the learning rate rises; overrides warmup_ratio",
     )
@@ -228,8 +230,7 @@ class TrainConfig(Settings):
         default="auto",
         description="the number format of the weights; auto: the fastest on this machine",
     )
-    gradient_checkpointing: bool | None = Field(
-        default=None,
+    gradient_checkpointing: bool | None = chosen(
         description="recompute activations to save memory",
     )
     think: Literal["template", "keep", "drop"] = Field(
@@ -240,13 +241,11 @@ class TrainConfig(Settings):
         default=True,
         description="special tokens in the data are plain text; false allows them",
     )
-    eval_steps: Whole | None = Field(
-        default=None,
+    eval_steps: Whole | None = chosen(
         ge=1,
         description="steps between two evaluations of the held-out rows",
     )
-    save_steps: Whole | None = Field(
-        default=None,
+    save_steps: Whole | None = chosen(
         ge=1,
         description="steps between two checkpoints",
     )
@@ -269,6 +268,18 @@ class TrainConfig(Settings):
     )
 
     _rows: Rows = PrivateAttr(default=())
+
+    def __new__(cls, /, **values: object) -> "TrainConfig":
+        """Makes the settings of the method that `stage` names."""
+        return super().__new__(config_class(values.get("stage")) if cls is TrainConfig else cls)
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Self:  # noqa: ANN401 - as pydantic has it
+        """Checks settings as those of the method that `stage` names."""
+        if cls is not TrainConfig or not isinstance(obj, Mapping):
+            return super().model_validate(obj, **options)
+        stage = cast("Mapping[str, object]", obj).get("stage")
+        return cast("Self", config_class(stage).model_validate(obj, **options))
 
     @property
     def rows(self) -> Rows:
@@ -298,7 +309,7 @@ def _disagreements(config: TrainConfig) -> list[tuple[str, str]]:
     given = {
         key
         for key in config.model_fields_set
-        if getattr(config, key) != TrainConfig.model_fields[key].default
+        if getattr(config, key) != type(config).model_fields[key].default
     }
     faults: list[tuple[str, str]] = []
     if config.finetuning_type == "full":

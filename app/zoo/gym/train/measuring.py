@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import (
     Example,
@@ -21,7 +22,6 @@ from zoo.gym.data import (
 )
 from zoo.gym.data.equality import related_rows
 from zoo.gym.errors import InputError
-from zoo.gym.train.methods import load_method
 from zoo.gym.train.rows import encode_options, prepare_rows
 from zoo.gym.train.run_folder.split import stored_split
 from zoo.models.folder import read_object

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import (
     Encoded,
@@ -22,7 +23,6 @@ from zoo.gym.data import (
 from zoo.gym.data.notes import notes_of
 from zoo.gym.data.rows import make_encoder
 from zoo.gym.errors import InputError
-from zoo.gym.train.methods import load_method
 from zoo.gym.train.result.origin import doubt_of_base
 from zoo.models.folder import model_positions, vocabulary_size
 

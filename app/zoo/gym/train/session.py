@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data.rendering.renderer import interruptible
 from zoo.gym.engine import open_engine
 from zoo.gym.train.loading import choose_precision, load_policy, told_as_events
 from zoo.gym.train.loop import Job, fit
-from zoo.gym.train.methods import load_method
 from zoo.gym.train.order import spread
 from zoo.gym.train.planning.footprints import (
     circumstances,

@@ -82,7 +82,7 @@ class _Chooser:
         return value
 
     def finished(self) -> TrainConfig:
-        fields = TrainConfig.model_fields
+        fields = type(self.config).model_fields
         chosen = {choice.key: choice.value for choice in self.choices if choice.key in fields}
         return extend_config(self.config, chosen)
 

@@ -14,7 +14,8 @@ from pydantic import ValidationError
 
 from zoo.gym.config import TrainConfig, dump_config, extend_config, load_config
 from zoo.gym.config.report import nearest, shown
-from zoo.gym.config.train import CHOSEN
+from zoo.gym.config.stages import config_class
+from zoo.gym.config.train import is_chosen
 from zoo.gym.config.yaml_file import parse_value
 from zoo.gym.errors import InputError
 from zoo.gym.files import read_json_object, write_beside
@@ -74,7 +75,9 @@ def edits(stored: TrainConfig, given: TrainConfig) -> dict[str, tuple[Any, Any]]
     """Returns the stored and the given value of each setting that differs."""
     before, now = stored.model_dump(mode="json"), given.model_dump(mode="json")
     # see `store_settings`
-    unfilled = {key for key in (*CHOSEN, "date") if now[key] is None}
+    fields = type(given).model_fields
+    open_keys = {"date", *(key for key, field in fields.items() if is_chosen(field))}
+    unfilled = {key for key in open_keys if now[key] is None}
     unfilled |= {"dtype"} if now["dtype"] == "auto" else set()
     return {
         key: (before[key], now[key])
@@ -151,7 +154,11 @@ def settings_in(env_file: Path) -> TrainConfig | None:
     if found is None:
         return None
     settings = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-    known = {key: settings[key] for key in TrainConfig.model_fields if key in settings}
+    known = {
+        key: settings[key]
+        for key in config_class(settings.get("stage")).model_fields
+        if key in settings
+    }
     try:
         return TrainConfig.model_validate(known)
     except ValidationError:

@@ -1,0 +1,46 @@
+"""The table of training methods: what `stage` may be, and where its method and settings are.
+
+A method is named by text and imported on demand, so that settings do not depend on training.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from zoo.gym.config.train import TrainConfig
+
+DEFAULT = "sft"
+
+METHODS = {
+    "sft": "zoo.gym.train.methods.sft:Supervised",
+}
+"""The stage -> "module:class" of its `zoo.gym.train.method.Method`."""
+
+
+def load_method(stage: str) -> Any:  # noqa: ANN401 - its type belongs to the training
+    """Returns the class of the method of a stage of the table."""
+    module, _, name = METHODS[stage].partition(":")
+    return getattr(import_module(module), name)
+
+
+def config_class(stage: object) -> "type[TrainConfig]":
+    """Returns the settings of a stage; those of the default for what is no stage."""
+    known = stage if isinstance(stage, str) and stage in METHODS else DEFAULT
+    model: type[TrainConfig] = load_method(known).config
+    return model
+
+
+def all_fields() -> "dict[str, FieldInfo]":
+    """Returns the settings of all methods: the common ones first, then what single ones add."""
+    found: dict[str, FieldInfo] = {}
+    for stage in METHODS:
+        for key, field in config_class(stage).model_fields.items():
+            found.setdefault(key, field)
+    return found
+
+
+def stages_with(key: str) -> list[str]:
+    """Returns the stages whose methods have a setting."""
+    return [stage for stage in METHODS if key in config_class(stage).model_fields]
