@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import signal
+import tempfile
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -88,7 +89,7 @@ def run_training(config: TrainConfig) -> RunResult:
     were when it returns.
 
     Raises:
-        InputError: `config` is not a `TrainConfig`.
+        InputError: `config` is not a `TrainConfig`, or the data cannot be used.
         NotAvailableError: another run has the device; a call that waits silently looks hung.
         GymError: the run cannot start, learns nothing, or was stopped: Ctrl-C saves first.
     """
@@ -108,6 +109,7 @@ def run_training(config: TrainConfig) -> RunResult:
         "config", config, TrainConfig, hint="TrainConfig(model_name_or_path=..., dataset=...)"
     )
     rows = rows_text(config.rows)
+    _check_data(config, rows)
     config = pinned(config, resolve(config.model_name_or_path, offline=True))
     if config.output_dir is not None:
         check_unclaimed(Path(config.output_dir))
@@ -177,6 +179,27 @@ def quality_input(
     for note in rows.notes:
         warnings.warn(note, GymWarning, stacklevel=2)
     return QualityInput(rows.examples, held_out=rows.held_out)
+
+
+def _check_data(config: TrainConfig, rows: str) -> None:
+    """Refuses data that cannot be used before there is a run."""
+    from zoo.gym.data.reading.dataset import check_dataset
+    from zoo.gym.train.run_folder.pinned import dataset_files
+
+    if not config.rows:
+        check_dataset(dataset_files(config))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "dataset.jsonl"
+        path.write_text(rows, encoding="utf-8")
+        try:
+            check_dataset([path])
+        except InputError as error:
+            hint = error.hint.replace(str(path), "dataset") if error.hint else None
+            message = error.message.replace(f"{path}:", "dataset: row ").replace(
+                str(path), "dataset"
+            )
+            raise InputError(message, hint=hint) from None
 
 
 def _with_stored_rows(run: "Run", config: TrainConfig, rows: str) -> TrainConfig:

@@ -8,7 +8,7 @@ import datetime as dt
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from zoo.gym.arguments import StrPath, model_folder, number_of, path_or_none, text_of, whole_of
 from zoo.gym.config.report import shown
@@ -219,8 +219,9 @@ def generate(
         InputError: see `open_chat`; or `prompts` is no list of text, or one is empty or too long.
         ValueError: a number is out of its range.
     """
-    if isinstance(prompts, str) or not isinstance(prompts, Sequence):
-        raise InputError(f"prompts: expected a list of text, got {shown(prompts)}")
+    given = cast("object", prompts)
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise InputError(f"prompts: expected a list of text, got {shown(given)}")
     asked = [text_of("prompts", prompt) for prompt in prompts]
     with open_chat(
         base,

@@ -20,9 +20,6 @@ from zoo.gym.jobs import Run, check_unclaimed, create_run, follow, launch
 from zoo.gym.train.run_folder.pinned import dataset_files, pinned
 from zoo.models import Resolved
 
-EARLY_BYTES = 32_000_000
-"""Data up to this size is read before the run is created; the worker reads it again."""
-
 Config = Annotated[
     tuple[str, ...],
     Parameter(name="--config", metavar="FILE", negative=(), show_default=False),
@@ -51,6 +48,8 @@ def train(
         as_json: print one JSON object as stdout's last line
         **settings: every key of a settings file
     """
+    from zoo.gym.data.reading.dataset import check_dataset
+
     out = Output(as_json)
     loaded = _load(items, config, settings)
     if print_config:
@@ -61,7 +60,7 @@ def train(
         out.say(f"without effect: {ignored.key} ({ignored.origin}): {ignored.reason}")
     files = [existing(str(path)) for path in dataset_files(loaded.config)]
     out.say(f"reading {', '.join(map(str, files))}")
-    _check_data(files)
+    check_dataset(files)
     model = resolve_model(loaded.config.model_name_or_path, yes=yes, offline=loaded.config.offline)
     if model.notice:
         out.say(model.notice)
@@ -75,18 +74,6 @@ def train(
     run = create_run(dump_config(fixed), env)
     out.say(f"run {run.id}: {model.id} in {run.folder}")
     return _start(run, out, detach=detach)
-
-
-def _check_data(paths: list[Path]) -> None:
-    """Refuses unusable data at once, if reading it twice is cheap."""
-    from zoo.gym.data.reading.files import check_file
-
-    for path in paths:
-        check_file(path)
-    if sum(path.stat().st_size for path in paths) <= EARLY_BYTES:
-        from zoo.gym.data import read_dataset
-
-        read_dataset(paths)
 
 
 def _load(items: tuple[str, ...], config: tuple[str, ...], settings: dict[str, object]) -> Loaded:

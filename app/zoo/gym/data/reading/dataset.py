@@ -34,6 +34,10 @@ class _Row:
     problem: Problem | None = None
 
 
+EARLY_BYTES = 32_000_000
+"""Data up to this size is read before a run exists; the run reads it again."""
+
+
 def read_dataset(
     paths: Sequence[Path], max_samples: int | None = None, kinds: Set[Kind] = LEARNED
 ) -> Dataset:
@@ -148,6 +152,21 @@ def _other(found: str) -> str:
 def _label(value: object) -> bool | None:
     label = cast("dict[str, object]", value).get("label") if isinstance(value, dict) else None
     return label if isinstance(label, bool) else None
+
+
+def check_dataset(paths: Sequence[Path]) -> None:
+    """Refuses data that cannot be used, before anything is made for it.
+
+    Data of up to `EARLY_BYTES` is read for that, of more only each file's start.
+
+    Raises:
+        NotAvailableError: a file is absent.
+        InputError: see `read_dataset`.
+    """
+    for path in paths:
+        check_file(path)
+    if sum(path.stat().st_size for path in paths) <= EARLY_BYTES:
+        read_dataset(paths)
 
 
 def fingerprint(paths: Sequence[Path]) -> str:
