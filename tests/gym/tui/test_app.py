@@ -95,7 +95,7 @@ def test_q_quits(drive: Drive) -> None:
 
 
 @pytest.mark.parametrize("words", ["paths", "paths --no-such-option"])
-def test_a_command_in_the_app_tells_how_it_ended(drive: Drive, words: str) -> None:
+def test_a_command_in_the_app_shows_how_it_ended(drive: Drive, words: str) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         app.action_command(words)
         end = "Failed with exit code 2." if "no-such" in words else "Done."

@@ -16,40 +16,40 @@ def evaluation(number: int, loss: float) -> Event:
     return {"kind": "eval", "t": 1.0, "step": number, "loss": loss}
 
 
-def told(*events: Event) -> History:
+def taken(*events: Event) -> History:
     history = History()
     history.take(events)
     return history
 
 
 def test_a_resume_takes_the_steps_behind_its_checkpoint_along() -> None:
-    history = told(*(step(i, i) for i in range(1, 8)), evaluation(6, 2.0), step(5, 0.5))
+    history = taken(*(step(i, i) for i in range(1, 8)), evaluation(6, 2.0), step(5, 0.5))
     assert history.losses == [(1, 1), (2, 2), (3, 3), (4, 4), (5, 0.5)]
     assert history.held_out == []
 
 
-def test_a_loss_that_is_no_number_is_told_and_not_drawn() -> None:
-    history = told(step(1, 2.0), step(2, None))
+def test_a_loss_that_is_not_a_number_is_reported_and_not_drawn() -> None:
+    history = taken(step(1, 2.0), step(2, None))
     assert history.losses == [(1, 2.0)]
     assert history.notes == ["warning: the loss of step 2 is not a number"]
 
 
 def test_events_of_a_later_version_change_nothing() -> None:
     later: list[Event] = [{"kind": "sample", "t": 1.0}, {"kind": "step", "t": 1.0, "step": "two"}]
-    assert told(*later).losses == []
+    assert taken(*later).losses == []
 
 
 def test_the_best_step_is_never_the_one_before_training() -> None:
-    assert told(evaluation(0, 0.1), evaluation(5, 0.4)).best() == (5, 0.4)
+    assert taken(evaluation(0, 0.1), evaluation(5, 0.4)).best() == (5, 0.4)
 
 
 def test_no_gain_is_said_in_words() -> None:
-    history = told(evaluation(0, 1.0), *(step(i) for i in range(1, 6)), evaluation(5, 1.2))
+    history = taken(evaluation(0, 1.0), *(step(i) for i in range(1, 6)), evaluation(5, 1.2))
     assert "no better than before training" in meaning(history)
 
 
 def test_a_passed_best_is_said_with_its_step() -> None:
-    history = told(evaluation(0, 3.0), step(1), evaluation(4, 1.0), evaluation(8, 1.5))
+    history = taken(evaluation(0, 3.0), step(1), evaluation(4, 1.0), evaluation(8, 1.5))
     assert "best at step 4 (1)" in meaning(history)
 
 
@@ -57,22 +57,22 @@ LEARNS = "the model learns, and does not only memorise"
 
 
 def test_a_gain_on_held_out_rows_is_said() -> None:
-    assert LEARNS in meaning(told(evaluation(0, 3.0), step(1), evaluation(1, 1.0)))
+    assert LEARNS in meaning(taken(evaluation(0, 3.0), step(1), evaluation(1, 1.0)))
 
 
 def test_a_gain_is_not_claimed_without_a_measurement_before_training() -> None:
-    assert LEARNS not in meaning(told(step(1), evaluation(1, 1.0)))
+    assert LEARNS not in meaning(taken(step(1), evaluation(1, 1.0)))
 
 
 def test_a_failed_run_is_not_praised() -> None:
     failed: Event = {"kind": "end", "t": 2.0, "state": "failed", "exit_code": 1}
-    said = meaning(told(evaluation(0, 3.0), step(1), evaluation(1, 1.0), failed))
+    said = meaning(taken(evaluation(0, 3.0), step(1), evaluation(1, 1.0), failed))
     assert LEARNS not in said
     assert "The run failed" in said
 
 
 def test_the_latest_value_of_each_watched_metric_is_kept() -> None:
-    history = told(
+    history = taken(
         {"kind": "plan", "t": 1.0, "watch": ["rewards/margin", "accuracy", "absent", 7]},
         step(1) | {"metrics": {"rewards/margin": 0.3, "accuracy": 0.5, "other": 1.0}},
         step(2) | {"metrics": {"accuracy": 0.75}},
@@ -87,16 +87,16 @@ def test_any_metrics_can_be_shown(found: object) -> None:
     plan: Event = {"kind": "plan", "t": 1.0, "watch": found}
     for watch in (plan, plan | {"watch": ["a"]}):
         later = step(2) | {"metrics": {"a": found}}
-        watched_metrics(told(watch, step(1) | {"metrics": found}, later))
+        watched_metrics(taken(watch, step(1) | {"metrics": found}, later))
 
 
 def test_a_metric_that_is_not_finite_is_called_so() -> None:
     found = step(1) | {"metrics": {"kl": None}}
-    assert watched_metrics(told({"kind": "plan", "watch": ["kl"]}, found)) == ["kl not a number"]
+    assert watched_metrics(taken({"kind": "plan", "watch": ["kl"]}, found)) == ["kl not a number"]
 
 
 def test_old_events_have_no_metrics() -> None:
-    assert watched_metrics(told({"kind": "plan", "t": 1.0}, step(1), evaluation(1, 1.0))) == []
+    assert watched_metrics(taken({"kind": "plan", "t": 1.0}, step(1), evaluation(1, 1.0))) == []
 
 
 @given(st.integers(1, 3000), st.integers(2, 400))

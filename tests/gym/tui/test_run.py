@@ -95,7 +95,7 @@ def test_stop_asks_first_and_a_no_changes_nothing(drive: Drive, run: Run) -> Non
 
 
 @pytest.mark.parametrize(("keys", "asked"), [(("x", "y"), "stop"), (("P",), "park")])
-def test_stop_and_park_ask_the_worker(
+def test_stop_and_park_request_it_of_the_worker(
     drive: Drive, run: Run, keys: tuple[str, ...], asked: str
 ) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
@@ -154,7 +154,7 @@ def test_a_click_on_yes_stops_the_run(drive: Drive, run: Run) -> None:
     drive(visit)
 
 
-def test_a_worker_that_dies_is_told_while_one_looks(drive: Drive, run: Run) -> None:
+def test_a_worker_that_dies_is_reported_while_its_run_is_open(drive: Drive, run: Run) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)
         await shows(pilot, "Training")
@@ -164,7 +164,7 @@ def test_a_worker_that_dies_is_told_while_one_looks(drive: Drive, run: Run) -> N
     drive(visit)
 
 
-def test_a_failed_run_tells_why_what_mends_it_and_shows_its_log(drive: Drive, run: Run) -> None:
+def test_a_failed_run_shows_the_reason_the_remedy_and_its_log(drive: Drive, run: Run) -> None:
     fakes.end(run, "failed", message="the disk is full", hint="free some space on that disk")
     run.worker_log.write_text("Traceback: no space left\n")
 
@@ -179,7 +179,7 @@ def test_a_failed_run_tells_why_what_mends_it_and_shows_its_log(drive: Drive, ru
     drive(visit)
 
 
-def test_a_done_run_tells_its_gain_and_what_to_do_with_it(drive: Drive, run: Run) -> None:
+def test_a_done_run_shows_its_gain_and_the_next_steps(drive: Drive, run: Run) -> None:
     fakes.train(run, 61, 150)
     fakes.end(run, "done")
 

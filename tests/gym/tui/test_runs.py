@@ -49,7 +49,7 @@ def test_a_number_that_grows_by_a_digit_is_shown_whole(drive: Drive) -> None:
     drive(visit)
 
 
-def test_what_a_run_says_steers_no_terminal(drive: Drive) -> None:
+def test_text_of_a_run_cannot_control_the_terminal(drive: Drive) -> None:
     run = create_run(f"model_name_or_path: {json.dumps(EVIL)}\ndataset: [a]\n", {})
     run.events.emit("warn", message=EVIL)
     run.events.emit("step", step=1, loss=EVIL, lr=EVIL)

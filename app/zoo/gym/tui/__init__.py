@@ -1,12 +1,12 @@
 """The app in a terminal: what bare `zoo-gym` opens.
 
-It only looks and asks: what trains is a worker of its own that outlives it, and whatever needs a
-heavy library runs as a command beside it, so this process never loads torch.
+It shows runs and controls them. Training happens in worker processes that outlive it, and whatever
+needs a heavy library runs as a command in another process, so this one never loads torch.
 """
 
 
 def open_app() -> int:
-    """Opens the app, returns when the user leaves it, and tells the exit code."""
+    """Opens the app, and returns its exit code when the user quits."""
     from zoo.gym.tui.app import GymApp
     from zoo.models.offline import go_offline
 

@@ -1,4 +1,4 @@
-"""Our own commands as processes beside the app: what they load, the app does not."""
+"""zoo-gym commands as separate processes, so that the app does not load what they load."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ Command: TypeAlias = "subprocess.Popen[bytes]"
 
 
 def start_command(words: Sequence[str], *, stderr: int) -> Command:
-    """Starts `zoo-gym WORDS` with nothing to read and a pipe to take its answer from."""
+    """Starts `zoo-gym WORDS` with an empty input and its output in a pipe."""
     return subprocess.Popen[bytes](
         [sys.executable, "-P", "-m", "zoo.gym", *words],
         stdin=subprocess.DEVNULL,
@@ -28,7 +28,7 @@ def start_command(words: Sequence[str], *, stderr: int) -> Command:
 
 
 def end_command(process: Command) -> None:
-    """Ends a command and what it started; a run's worker has a session of its own and stays."""
+    """Ends a command and its children; a run's worker, in its own session, keeps running."""
     _kill(process)
     process.wait()
     if process.stdout is not None:
@@ -40,7 +40,7 @@ async def ask_command(words: Sequence[str], *, finish: bool = False) -> dict[str
 
     Args:
         words: the command.
-        finish: let it come to its end even if nobody waits any more.
+        finish: let the command finish even if the caller is cancelled.
 
     Raises:
         GymError: the command failed; the message and the hint are its own.
@@ -50,7 +50,7 @@ async def ask_command(words: Sequence[str], *, finish: bool = False) -> dict[str
         output, noise = await asyncio.to_thread(process.communicate)
     except asyncio.CancelledError:
         if not finish:
-            _kill(process)  # the thread that waits for it takes what is left and its exit code
+            _kill(process)  # the waiting thread collects the rest and the exit code
         raise
     lines = output.decode("utf-8", "replace").splitlines()
     try:

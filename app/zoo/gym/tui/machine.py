@@ -1,4 +1,4 @@
-"""What this machine is, as far as it can be told without a heavy library."""
+"""This machine and the models on it, without a heavy library."""
 
 import os
 import platform
@@ -21,12 +21,12 @@ def machine_line() -> str:
     return (
         f"{system} {platform.machine()}, {cores} {'core' if cores == 1 else 'cores'}, "
         f"{human_bytes(memory.available)} of {human_bytes(memory.total)} memory free, "
-        f"{human_bytes(disk)} of disk free"
+        f"{human_bytes(disk)} of disk space free"
     )
 
 
-def models_here() -> list[tuple[str, str]]:
-    """Returns name and description of each model that a training can start from at once."""
+def available_models() -> list[tuple[str, str]]:
+    """Returns name and description of each model that is on this machine."""
     cached = cached_ids()
     family = [entry for entry in registry() if entry.alias == PICO or entry.hub_id in cached]
     known = {entry.hub_id for entry in family}
@@ -34,10 +34,10 @@ def models_here() -> list[tuple[str, str]]:
     return rows + [(name, "in the cache") for name in cached if name not in known]
 
 
-def models_elsewhere() -> list[str]:
-    """Returns the names of the family's models that would have to be fetched first."""
-    here = {name for name, _ in models_here()}
-    return [entry.alias for entry in registry() if entry.alias not in here]
+def missing_models() -> list[str]:
+    """Returns the names of the family's models that would have to be downloaded first."""
+    available = {name for name, _ in available_models()}
+    return [entry.alias for entry in registry() if entry.alias not in available]
 
 
 def _about(alias: str, parameters: int) -> str:

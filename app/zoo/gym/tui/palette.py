@@ -1,4 +1,4 @@
-"""The commands of ctrl+p: what the keys do here, the other screens, and three themes."""
+"""The commands of ctrl+p: those of the screen's keys, the other screens, and three themes."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -20,13 +20,13 @@ PLACES = (
 )
 THEMES = (
     ("Theme: black", "white and violet on black", ZOO.name),
-    ("Theme: light", "black on a light ground", "textual-light"),
-    ("Theme: terminal", "the colours that the terminal is set to", "ansi-dark"),
+    ("Theme: light", "black on a light background", "textual-light"),
+    ("Theme: terminal", "the colours of the terminal", "ansi-dark"),
 )
 
 
 def commands(app: "GymApp", screen: Screen[Any]) -> Iterator[SystemCommand]:
-    """Yields what can be done on a screen and from anywhere."""
+    """Yields the commands for a screen."""
     for active in screen.active_bindings.values():
         key, text = active.binding, active.binding.description
         if (key.show or active.tooltip) and active.enabled:

@@ -1,4 +1,4 @@
-"""The path in what a terminal pastes when a file is dropped on it."""
+"""The path in the text that a terminal pastes when a file is dropped on it."""
 
 import os
 import shlex
@@ -10,9 +10,9 @@ _IS_WINDOWS = os.name == "nt"
 
 
 def pasted_path(text: str) -> str:
-    """Returns the path that `text` means: quotes, backslashes and `file://` taken off.
+    """Returns the path in `text`, without quotes, backslashes and `file://`.
 
-    A path that is there as it stands is left alone. Of several dropped files the first counts.
+    A path that exists is returned unchanged. Of several dropped files the first counts.
     """
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     if not line or _exists(line):
@@ -29,7 +29,7 @@ def pasted_path(text: str) -> str:
 
 def _file_of(url: str) -> str:
     parts = urlsplit(url)
-    # Windows: a drive behind a slash, or a host that shares folders
+    # Windows: a drive after a slash, or a host that shares folders
     share = f"//{parts.netloc}" if _IS_WINDOWS and parts.netloc not in {"", "localhost"} else ""
     return url2pathname(share + parts.path)
 

@@ -40,7 +40,7 @@ def pause(app: App[Any], run: Run) -> None:
 
 
 def resume(app: App[Any], run: Run) -> None:
-    """Resumes a run, in a new process where it has none."""
+    """Resumes a run, in a new process if it has none."""
     _request(app, run, jobs.resume, f"{run.id} is resumed")
 
 
@@ -99,7 +99,7 @@ def remove(app: App[Any], run: Run, after: Callable[[], object]) -> None:
 
 
 def rename(app: App[Any], run: Run, after: Callable[[], object]) -> None:
-    """Gives a run the name that a dialog asks for, and then calls `after`; none takes it away."""
+    """Gives a run the name typed in a dialog, and then calls `after`; an empty one removes it."""
 
     def answered(name: str | None) -> None:
         if name is not None:

@@ -1,4 +1,4 @@
-"""The look of the app: a black background and violet, and where messages stand."""
+"""The look of the app: a black background and violet, and the place of messages."""
 
 from textual.theme import Theme
 

@@ -1,1 +1,1 @@
-"""What asks or explains on top of a screen."""
+"""Dialogs: boxes on top of a screen."""

@@ -1,4 +1,4 @@
-"""One question before something ends."""
+"""A question before something is ended or deleted."""
 
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ from textual.widgets import Button, Static
 
 
 class ConfirmDialog(ModalScreen[bool]):
-    """Asks, says what would follow, and answers True only after a yes.
+    """Asks, names the consequence, and answers True only after a yes.
 
     Args:
         question: what is about to happen.
@@ -42,7 +42,7 @@ class ConfirmDialog(ModalScreen[bool]):
         self.question, self.consequence, self.yes = question, consequence, yes
 
     def compose(self) -> ComposeResult:
-        """Makes the box; the harmless answer has the focus."""
+        """Makes the box; the safe answer has the focus."""
         with Vertical():
             yield Static(self.question, id="question", markup=False)
             yield Static(self.consequence, id="consequence", markup=False)
@@ -59,4 +59,4 @@ class ConfirmDialog(ModalScreen[bool]):
         self.dismiss(yes)
 
     def action_nothing(self) -> None:
-        """Keeps the app's own keys from leaving the question open behind them."""
+        """Keeps the app's own keys from working while the question is open."""

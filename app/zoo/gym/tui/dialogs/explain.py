@@ -1,4 +1,4 @@
-"""What can be done on a screen: its own words, then every key."""
+"""The help of a screen: its text, then every key."""
 
 from typing import ClassVar
 
@@ -32,8 +32,8 @@ class ExplainDialog(ModalScreen[None]):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,q,enter", "leave", "Close", key_display="Esc"),
-        Binding("1,2,n", "leave", show=False),
+        Binding("escape,question_mark,q,enter", "close", "Close", key_display="Esc"),
+        Binding("1,2,n", "close", show=False),
     ]
 
     def __init__(self, about: Screen[object]) -> None:
@@ -49,7 +49,7 @@ class ExplainDialog(ModalScreen[None]):
             rows = [*_keys(self.about), *EVERYWHERE]
             yield Static("\n".join(f"{key:<20} {text}" for key, text in rows), markup=False)
 
-    def action_leave(self) -> None:
+    def action_close(self) -> None:
         """Closes the page."""
         self.dismiss()
 

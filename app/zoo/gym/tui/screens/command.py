@@ -28,7 +28,7 @@ class CommandScreen(GymScreen):
     CommandScreen #state { height: auto; padding: 0 1; margin-bottom: 1; text-style: bold; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Back", key_display="Esc"),
+        Binding("escape", "close", "Back", key_display="Esc"),
         Binding("y", "copy", "Copy all"),
     ]
 
@@ -48,7 +48,7 @@ class CommandScreen(GymScreen):
         """Starts the command."""
         self._follow()
 
-    def action_leave(self) -> None:
+    def action_close(self) -> None:
         """Goes back; asks first while the command runs."""
 
         def answered(yes: bool | None) -> None:

@@ -17,20 +17,20 @@ from zoo.gym.paths import folders
 from zoo.gym.terminal import visible
 from zoo.gym.tui import run_actions
 from zoo.gym.tui.app import app_of
-from zoo.gym.tui.machine import machine_line, models_elsewhere, models_here
+from zoo.gym.tui.machine import available_models, machine_line, missing_models
 from zoo.gym.tui.names import run_names
 from zoo.gym.tui.paste import pasted_path
 from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.lists import Choices
 
-LOOK_S = 2.0
+READ_EVERY_S = 2.0
 RECENT_S = 3 * 24 * 3600.0
-"""How long after its end a run is offered to be resumed; older ones are in Runs."""
+"""How long after its end a run is offered for resuming; older ones are in Runs."""
 MOST_RUNS = 3
-"""Runs of each kind that are offered here; the rest is in Runs."""
+"""How many runs of each kind are offered here; the rest is in Runs."""
 
-SILENCE = "Offline: this app sends nothing and downloads nothing."
+OFFLINE = "Offline: this app sends nothing and downloads nothing."
 
 
 class HomeScreen(GymScreen):
@@ -66,12 +66,12 @@ Training continues when you close this app.
     def on_mount(self) -> None:
         """Shows what is known at once, then reads the runs."""
         self._offer(offers([], {}, time.time()))
-        self.set_interval(LOOK_S, self._look_if_shown)
-        self._look_if_shown()
+        self.set_interval(READ_EVERY_S, self._read_if_shown)
+        self._read_if_shown()
 
     def on_screen_resume(self) -> None:
         """Reads the runs at once when the screen comes back."""
-        self._look_if_shown()
+        self._read_if_shown()
 
     def on_paste(self, event: Paste) -> None:
         """Opens a new training with a file that is dropped on the terminal."""
@@ -86,15 +86,15 @@ Training continues when you close this app.
         await app_of(self).action_watch(run_id)
         run_actions.resume(self.app, Run(folders().runs / run_id))
 
-    def _look_if_shown(self) -> None:
+    def _read_if_shown(self) -> None:
         if self.app.screen is self:
-            self._look()
+            self._read()
 
     @work(exclusive=True)
-    async def _look(self) -> None:
+    async def _read(self) -> None:
         try:
             rows = await asyncio.to_thread(list_runs)
-            about = await asyncio.to_thread(about_here, rows)
+            about = await asyncio.to_thread(machine_text, rows)
             names = await asyncio.to_thread(run_names, rows)
         except (GymError, OSError) as error:
             self.query_one("#machine", Static).update(visible(f"The runs cannot be read: {error}"))
@@ -115,7 +115,7 @@ Training continues when you close this app.
 
 
 def offers(rows: list[RunRow], names: Mapping[str, str], now: float) -> list[tuple[str, str]]:
-    """Returns what can be done next, each with its action, the likeliest first."""
+    """Returns the next steps, each with its action, the likeliest first."""
 
     def about(row: RunRow) -> str:
         return _about(row, names.get(row.id, ""))
@@ -139,16 +139,16 @@ def offers(rows: list[RunRow], names: Mapping[str, str], now: float) -> list[tup
     return found
 
 
-def about_here(rows: list[RunRow]) -> str:
+def machine_text(rows: list[RunRow]) -> str:
     """Returns machine, models and runs, a line each."""
-    models = ", ".join(name for name, _ in models_here())
-    absent = ", ".join(models_elsewhere())
+    models = ", ".join(name for name, _ in available_models())
+    absent = ", ".join(missing_models())
     return "\n".join(
         [
             machine_line(),
             f"Models: {models}" + (f" (not downloaded: {absent})" if absent else ""),
             f"Runs: {len(rows)}" if rows else "Runs: none yet",
-            SILENCE,
+            OFFLINE,
         ]
     )
 

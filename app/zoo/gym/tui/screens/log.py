@@ -54,14 +54,14 @@ class LogScreen(GymScreen):
 
     @work
     async def _follow(self) -> None:
-        await self._look()
+        await self._read()
         if not self._offset:
             self.query_one(TextLog).add(f"{EMPTY}\n")
         while True:
             await asyncio.sleep(app_of(self).redraw_s)
-            await self._look()
+            await self._read()
 
-    async def _look(self) -> None:
+    async def _read(self) -> None:
         text, offset = await asyncio.to_thread(read_after, self.run.worker_log, self._offset)
         if text and not self._offset:
             self.query_one(TextLog).empty()

@@ -73,7 +73,7 @@ The run does not need this window: you can close it and open the run again later
         self.history = History()
         self._reader = EventReader(self.run.events.path)
         self._fault = self._model = ""
-        self._looks = 0
+        self._reads = 0
         self._pending: str | None = None
         self._shown = ""
         self._offered = ""
@@ -131,22 +131,22 @@ The run does not need this window: you can close it and open the run again later
     async def _follow(self) -> None:
         self._model = await asyncio.to_thread(model_of, self.run)
         self._show_title()
-        await self._look()
+        await self._read()
         self._show()
         while True:
             await asyncio.sleep(app_of(self).redraw_s)
-            if await self._look():
+            if await self._read():
                 self._show()
 
     def _show_title(self) -> None:
         name = f"{self.run.id} {self.run.name or ''}".rstrip()
         self.query_one(Bar).show(f"{name}  {self._model}")
 
-    async def _look(self) -> bool:
+    async def _read(self) -> bool:
         """Reads what is new, and says whether the screen has to be drawn again."""
-        self._looks += 1
+        self._reads += 1
         status, pending = self.history.status, self.run.control.pending()
-        if status.live and self._looks % _CHECK_EVERY == 0 and not has_worker(self.run):
+        if status.live and self._reads % _CHECK_EVERY == 0 and not has_worker(self.run):
             await asyncio.to_thread(self._mark_dead)
         fault = await asyncio.to_thread(self._take)
         changed = fault is None or pending != self._pending or fault != self._fault

@@ -1,4 +1,4 @@
-"""All runs in a table, newest first, each with what it is doing now."""
+"""All runs in a table, newest first, each with its state."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ from zoo.gym.tui.screens.controls import ControlScreen
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.lists import RowTable
 
-LOOK_S = 2.0
+READ_EVERY_S = 2.0
 MOST_ROWS = 500
 COLUMNS = ("run", "state", "step", "model", "last update")
 
@@ -32,7 +32,7 @@ class RunsScreen(ControlScreen):
     """Lists the runs; its keys act on the one under the cursor."""
 
     HELP = """
-Every training is a run: a folder and, while it works, a process of its own \
+Every training is a run: a folder and, while it is training, a separate process \
 that keeps running when you close this app or the terminal. Enter opens one, with its chart.
 
 Queued, running and paused runs have a process.
@@ -65,12 +65,12 @@ A failed run was ended by an error: open it to read which.
         table = self._table
         for column in COLUMNS:
             table.add_column(column, key=column)
-        self._look_if_shown()
-        self.set_interval(LOOK_S, self._look_if_shown)
+        self._read_if_shown()
+        self.set_interval(READ_EVERY_S, self._read_if_shown)
 
     def on_screen_resume(self) -> None:
         """Reads the runs at once when the screen comes back."""
-        self._look_if_shown()
+        self._read_if_shown()
 
     async def on_data_table_row_selected(self) -> None:
         """Opens the run under the cursor."""
@@ -84,11 +84,11 @@ A failed run was ended by an error: open it to read which.
 
     def removed(self) -> None:
         """Reads the list again."""
-        self._look_if_shown()
+        self._read_if_shown()
 
     def renamed(self) -> None:
         """Reads the list again."""
-        self._look_if_shown()
+        self._read_if_shown()
 
     def on_data_table_row_highlighted(self) -> None:
         """Offers what the new row can do."""
@@ -107,12 +107,12 @@ A failed run was ended by an error: open it to read which.
         at = self._table.cursor_row if self.is_mounted else -1
         return self.rows[at] if 0 <= at < len(self.rows) else None
 
-    def _look_if_shown(self) -> None:
+    def _read_if_shown(self) -> None:
         if self.app.screen is self:
-            self._look()
+            self._read()
 
     @work(exclusive=True)
-    async def _look(self) -> None:
+    async def _read(self) -> None:
         note = self.query_one("#note", Static)
         try:
             rows = await asyncio.to_thread(list_runs)
@@ -126,7 +126,7 @@ A failed run was ended by an error: open it to read which.
         note.update(_note(rows))
 
     def _show(self, rows: list[RunRow]) -> None:
-        """Rewrites the cells where the list is the same, else the list, keeping the cursor."""
+        """Updates the cells if the list is the same, else the whole list; the cursor stays."""
         table, before, chosen = self._table, self.rows, self._current
         self.rows = rows[:MOST_ROWS]
         ids = [row.id for row in self.rows]

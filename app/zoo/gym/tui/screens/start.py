@@ -17,7 +17,7 @@ from zoo.gym.terminal import visible
 from zoo.gym.tui.app import app_of
 from zoo.gym.tui.cli_process import ask_command
 from zoo.gym.tui.form_check import FIELDS, Field, field_of, settings_problem
-from zoo.gym.tui.machine import models_elsewhere, models_here
+from zoo.gym.tui.machine import available_models, missing_models
 from zoo.gym.tui.paste import pasted_path
 from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.widgets.bar import Bar
@@ -41,7 +41,7 @@ class PathInput(Input):
 
 
 class StartScreen(GymScreen):
-    """Four short parts from the top: examples, model, settings, start.
+    """A form with four parts: examples, model, settings, start.
 
     Args:
         path: a file of examples, if one is known already.
@@ -59,7 +59,7 @@ class StartScreen(GymScreen):
     StartScreen.-low .title { margin-top: 0; }
     StartScreen Input { margin-left: 2; width: 100%; }
     StartScreen RadioSet { margin-left: 1; border: none; padding: 0; background: $background; }
-    StartScreen .said { margin-left: 2; height: auto; color: $text-muted; }
+    StartScreen .note { margin-left: 2; height: auto; color: $text-muted; }
     StartScreen #found { color: $foreground; }
     StartScreen #command { color: $foreground; }
     StartScreen Button { margin: 1 2 0 2; }
@@ -76,8 +76,8 @@ class StartScreen(GymScreen):
     def __init__(self, path: str = "") -> None:
         super().__init__()
         self.path = path
-        self.models = models_here()
-        self._asked: tuple[str, str] | None = None
+        self.models = available_models()
+        self._inspecting: tuple[str, str] | None = None
         self._inspected: tuple[str, str] | None = None
         self._entered = bool(path)
         self._starting = False
@@ -88,26 +88,26 @@ class StartScreen(GymScreen):
         with VerticalScroll(id="form", can_focus=False):
             yield Static("1 Examples", classes="title")
             yield PathInput(self.path, placeholder="path of a file", id="path", compact=True)
-            yield Static(NO_FILE, id="found", classes="said", markup=False)
+            yield Static(NO_FILE, id="found", classes="note", markup=False)
             yield Static(id="path-problem", classes="problem", markup=False)
             yield Static("2 Model", classes="title")
             with RadioSet(id="model", compact=True):
                 for i, (name, about) in enumerate(self.models):
                     yield RadioButton(visible(f"{name}  {about}"), value=i == 0, compact=True)
-            yield Static(_absent(), classes="said", markup=False)
+            yield Static(_absent(), classes="note", markup=False)
             yield Static(id="model-problem", classes="problem", markup=False)
             yield Static("3 Settings", classes="title")
-            yield Static(DEFAULTS, classes="said", markup=False)
+            yield Static(DEFAULTS, classes="note", markup=False)
             yield Input(placeholder="KEY=VALUE ..., or empty", id="settings", compact=True)
             yield Static(id="settings-problem", classes="problem", markup=False)
             yield Static("4 Start, with this command", classes="title")
-            yield Static(id="command", classes="said", markup=False)
+            yield Static(id="command", classes="note", markup=False)
             yield Static(id="start-problem", classes="problem", markup=False)
             yield Button("Start training", variant="primary", id="start", compact=True)
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Inspects the file at once where one is known."""
+        """Inspects the file at once if there is one."""
         for field in FIELDS:
             self._problem(field, "")
         self._show_command()
@@ -179,7 +179,7 @@ class StartScreen(GymScreen):
 
     @property
     def typed_path(self) -> str:
-        """The file of examples as an absolute path; empty where none is named."""
+        """The file of examples as an absolute path; empty if there is none."""
         path = pasted_path(self.query_one("#path", Input).value)
         return str(Path(path).expanduser().absolute()) if path else ""
 
@@ -203,8 +203,8 @@ class StartScreen(GymScreen):
         self._problem("path", "")
         if (path, self.model) == self._inspected:
             self._go_to_start()
-        elif path and (path, self.model) != self._asked:
-            self._asked = path, self.model
+        elif path and (path, self.model) != self._inspecting:
+            self._inspecting = path, self.model
             self.run_worker(self._ask(path, self.model), exclusive=True, group="inspect")
 
     async def _ask(self, path: str, model: str) -> None:
@@ -214,7 +214,7 @@ class StartScreen(GymScreen):
         try:
             answer = await ask_command(words)
         except GymError as error:
-            self._asked, self._entered = None, False
+            self._inspecting, self._entered = None, False
             found.update("This file cannot be used for training.")
             self._refuse(error)
             return
@@ -266,7 +266,7 @@ class StartScreen(GymScreen):
 
 
 def _absent() -> str:
-    names = models_elsewhere()
+    names = missing_models()
     if not names:
         return "Any other model: zoo-gym train FILE --model NAME"
     command = f"zoo-gym train FILE --model {names[0]}"

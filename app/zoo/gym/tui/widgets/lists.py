@@ -1,4 +1,4 @@
-"""Lists with the keys of the house: j, k, g and G move, and the bottom line tells Enter."""
+"""Lists that also move with j, k, g and G, and show Enter in the bottom line."""
 
 from typing import ClassVar
 
@@ -7,10 +7,10 @@ from textual.widgets import DataTable, OptionList
 
 
 class Choices(OptionList):
-    """What can be done, a line each."""
+    """A list of actions, one per line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "select", "Do it", key_display="Enter"),
+        Binding("enter", "select", "Select", key_display="Enter"),
         Binding("j", "cursor_down", show=False),
         Binding("k", "cursor_up", show=False),
         Binding("g", "first", show=False),

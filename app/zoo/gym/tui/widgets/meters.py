@@ -1,4 +1,4 @@
-"""Figures with their names: one below the other where there is room, else in a few lines."""
+"""Figures with their names: one per line where there is room, else several per line."""
 
 from collections.abc import Sequence
 from typing import ClassVar, TypeAlias
@@ -9,7 +9,7 @@ from textual.widgets import Static
 from zoo.gym.terminal import visible
 
 Meter: TypeAlias = tuple[str, str]
-"""What a figure is called, and the figure in words."""
+"""The name of a figure, and the figure as text."""
 
 _NARROW_COLUMN = 24
 
@@ -31,7 +31,7 @@ class Meters(Static):
             self._write(self.size.width)
 
     def on_resize(self, event: Resize) -> None:
-        """Lays the figures out anew."""
+        """Lays the figures out for the new width."""
         self._write(event.size.width)
 
     def _write(self, width: int) -> None:
@@ -49,7 +49,7 @@ def _cell(name: str, value: str, width: int) -> str:
 
 
 def bar(done: int, total: int | None, width: int) -> str:
-    """Returns how far something is as a line of signs and a share in words."""
+    """Returns a progress bar as text, with a percentage."""
     share = min(1.0, done / total) if total else 0.0
     cells = max(4, width - 7)
     full = round(share * cells)
