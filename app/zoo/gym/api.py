@@ -183,17 +183,19 @@ def quality_input(
 
 def _check_data(config: TrainConfig, rows: str) -> None:
     """Refuses data that cannot be used before there is a run."""
+    from zoo.gym.config.stages import load_method
     from zoo.gym.data.reading.dataset import check_dataset
     from zoo.gym.train.run_folder.pinned import dataset_files
 
+    kinds = load_method(config.stage).reads
     if not config.rows:
-        check_dataset(dataset_files(config))
+        check_dataset(dataset_files(config), kinds)
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "dataset.jsonl"
         path.write_text(rows, encoding="utf-8")
         try:
-            check_dataset([path])
+            check_dataset([path], kinds)
         except InputError as error:
             hint = error.hint.replace(str(path), "dataset") if error.hint else None
             message = error.message.replace(f"{path}:", "dataset: row ").replace(

@@ -48,6 +48,7 @@ def train(
         as_json: print one JSON object as stdout's last line
         **settings: every key of a settings file
     """
+    from zoo.gym.config.stages import load_method
     from zoo.gym.data.reading.dataset import check_dataset
 
     out = Output(as_json)
@@ -60,7 +61,7 @@ def train(
         out.say(f"without effect: {ignored.key} ({ignored.origin}): {ignored.reason}")
     files = [existing(str(path)) for path in dataset_files(loaded.config)]
     out.say(f"reading {', '.join(map(str, files))}")
-    check_dataset(files)
+    check_dataset(files, load_method(loaded.config.stage).reads)
     model = resolve_model(loaded.config.model_name_or_path, yes=yes, offline=loaded.config.offline)
     if model.notice:
         out.say(model.notice)

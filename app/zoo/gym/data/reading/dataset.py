@@ -154,7 +154,7 @@ def _label(value: object) -> bool | None:
     return label if isinstance(label, bool) else None
 
 
-def check_dataset(paths: Sequence[Path]) -> None:
+def check_dataset(paths: Sequence[Path], kinds: Set[Kind] = LEARNED) -> None:
     """Refuses data that cannot be used, before anything is made for it.
 
     Data of up to `EARLY_BYTES` is read for that, of more only each file's start.
@@ -166,7 +166,7 @@ def check_dataset(paths: Sequence[Path]) -> None:
     for path in paths:
         check_file(path)
     if sum(path.stat().st_size for path in paths) <= EARLY_BYTES:
-        read_dataset(paths)
+        read_dataset(paths, kinds=kinds)
 
 
 def fingerprint(paths: Sequence[Path]) -> str:
