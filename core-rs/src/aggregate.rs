@@ -3,7 +3,7 @@
 //! A contribution is a row over the columns of a shard, either packed signs (bit 1 is plus, least
 //! significant first) with one scale, or plain floats. A caller passes shards of any number of
 //! columns, one after the other: the distances of [`hamming`] add up over shards, everything else is
-//! computed for each column by itself. So neither the cut into shards, nor the number of threads, nor
+//! computed for each column by itself. So neither the division into shards, nor the number of threads, nor
 //! the instruction set, nor the order of the contributors changes a byte.
 // What is written over registers of any width must become part of the kernel that enables them.
 #![allow(clippy::inline_always)]

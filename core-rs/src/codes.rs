@@ -7,14 +7,14 @@
 //! 2. `scale` = `range / 3` rounded to float16, and one float16 further up if `3 * scale < range`: so
 //!    the four codes always reach over the whole range, and only a group of zeros has the scale 0
 //!    (the smallest other one is 2^-24, float16's smallest number).
-//! 3. `zero = min(192, rint(-low / scale * 64))`: where zero lies among the codes, in 64ths of a step.
+//! 3. `zero = min(192, rint(-low / scale * 64))`: the position of zero among the codes, in 64ths of a step.
 //! 4. `code = rint(value / scale + zero / 64)`, held within 0 to 3.
 //!
 //! A group of zeros has scale 0, zero 0 and codes 0. A value reads back as
-//! `(code - zero / 64) * scale`, which float32 holds exactly, and is at most half a step off (and a
+//! `(code - zero / 64) * scale`, which float32 represents exactly, and is at most half a step off (and a
 //! rounding error of float32).
 //!
-//! Codes lie four to a byte, the lowest two bits first; each row starts a new byte, and the padding bits
+//! Four codes per byte, the lowest two bits first; each row starts a new byte, and the padding bits
 //! of its last byte are 0. `codes` has `ceil(cols / 4)` bytes for each row, `scales` and `zeros` have
 //! `ceil(cols / group)` entries for each row.
 
@@ -34,7 +34,7 @@ use crate::{
     weights::{first_not_finite, rows_per_task},
 };
 
-/// Where the zero point can lie at most: on the last code.
+/// The maximum zero point: the last code.
 const LAST_ZERO: f32 = 192.0;
 
 /// Parts of a step in which the zero point is counted.
@@ -73,8 +73,8 @@ pub fn row_bytes(cols: usize) -> usize {
 /// # Errors
 /// [`CoreError::Empty`] without values or with empty groups, [`CoreError::Length`] for
 /// buffers that do not fit, [`CoreError::NotFinite`] at the first NaN or infinity in row order,
-/// [`CoreError::StepOverflow`] for a group that float16 cannot scale. What `out` holds then is not
-/// specified.
+/// [`CoreError::StepOverflow`] for a group that float16 cannot scale. The content of `out` is then
+/// unspecified.
 pub fn pack_codes2(
     values: &[f32],
     cols: usize,

@@ -32,7 +32,7 @@ pub const FORMAT: &str = "zoo-gym-delta";
 /// The version that is read.
 pub const VERSION: &str = "1";
 
-/// How every delta file begins, behind the length of its header; the digest follows.
+/// The start of every delta file after the length of its header; the digest follows.
 const OPENING: &[u8] = b"{\"__metadata__\":{\"digest\":\"";
 
 /// Where the digest is.
@@ -50,7 +50,7 @@ pub struct Delta {
     pub text: String,
     /// The same, parsed.
     pub header: DeltaHeader,
-    /// Where each part lies.
+    /// The position of each part.
     pub container: Header,
 }
 
@@ -82,7 +82,7 @@ pub fn parse(file: &[u8]) -> Result<Delta, DeltaError> {
     check_metadata(&container.metadata)?;
     check_opening(file.get(8..).unwrap_or_default())?;
     let delta = assemble(container)?;
-    // The container's ranges were found to lie within the file.
+    // The container's ranges were checked to be within the file.
     #[allow(clippy::cast_possible_truncation)]
     let read = |start: u64, length: u64| {
         Ok::<_, DeltaError>(file[start as usize..(start + length) as usize].to_vec())
@@ -90,7 +90,7 @@ pub fn parse(file: &[u8]) -> Result<Delta, DeltaError> {
     codes::fault(&delta.header, &delta.container, read)?.map_or(Ok(delta), Err)
 }
 
-/// Parses and checks a header's JSON by itself.
+/// Parses and checks a header's JSON.
 ///
 /// # Errors
 /// [`DeltaError`] for the first thing that is wrong.
@@ -111,7 +111,7 @@ fn assemble(mut container: Header) -> Result<Delta, DeltaError> {
     })
 }
 
-/// Refuses another format or version, and keys beside the four.
+/// Refuses another format or version, and any other keys.
 fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), DeltaError> {
     let told = |key| {
         metadata
@@ -137,7 +137,7 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), DeltaError>
     ))
 }
 
-/// Refuses a file whose digest stands elsewhere: it would be part of what it digests.
+/// Refuses a file with its digest elsewhere: it would be part of the digested bytes.
 fn check_opening(header: &[u8]) -> Result<(), DeltaError> {
     if header.starts_with(OPENING) {
         return Ok(());

@@ -1,9 +1,9 @@
 //! A strict reader of GGUF headers, versions 2 and 3, little endian.
 //!
 //! A file is the word GGUF, its version, the numbers of tensors and of pairs of the metadata, those pairs,
-//! what there is to say of each tensor, padding, and the data. Every length and count is compared with
+//! an entry for each tensor, padding, and the data. Every length and count is compared with
 //! the bytes that are left before memory is taken for it; arrays nest to a small depth; sizes follow from
-//! ggml's table of types with checked arithmetic; tensors lie behind one another, padded to the
+//! ggml's table of types with checked arithmetic; tensors follow each other, padded to the
 //! alignment, within the file. The tensors' own bytes are not read.
 //!
 //! Source of the format: `docs/gguf.md` of ggml. Version 1 and big-endian files are refused by name.
@@ -167,7 +167,7 @@ fn refuse_twice<'a>(
     }
 }
 
-/// To how many bytes tensors are aligned: what the metadata say, else the usual 32.
+/// To how many bytes tensors are aligned: from the metadata, by default 32.
 fn alignment(metadata: &[(String, Value)]) -> Result<u64, GgufError> {
     let Some((_, value)) = metadata.iter().find(|(key, _)| key == ALIGNMENT_KEY) else {
         return Ok(USUAL_ALIGNMENT);

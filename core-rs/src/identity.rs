@@ -29,13 +29,13 @@ use crate::{
     threads,
 };
 
-/// A tensor and the file that holds it.
+/// A tensor and its file.
 struct Place<'a> {
     file: &'a OpenFile,
     tensor: TensorInfo,
 }
 
-/// Hashes the named tensors of a model that lies in one or more safetensors files, as 64 hexadecimal
+/// Hashes the named tensors of a model in one or more safetensors files, as 64 hexadecimal
 /// digits. A name given twice counts once.
 ///
 /// # Errors

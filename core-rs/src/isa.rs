@@ -110,7 +110,7 @@ macro_rules! dispatch {
             $crate::isa::Isa::Scalar => scalar::$kernel($($argument),*),
             #[cfg(target_arch = "x86_64")]
             #[allow(unsafe_code)]
-            // SAFETY: this Isa holds a proof that the processor has the kernel's instructions.
+            // SAFETY: this Isa contains a proof that the processor has the kernel's instructions.
             $crate::isa::Isa::Avx2(_) => unsafe { avx2::$kernel($($argument),*) },
             #[cfg(target_arch = "x86_64")]
             #[allow(unsafe_code)]

@@ -15,7 +15,7 @@
 //!   a four's subsets of numbers 8 bits without. The signed sum of a block's numbers is an exact
 //!   integer; times the step it is added, block by block in order, in float64.
 //!
-//! Either sum times the scale, plus what `y` holds already where that is asked for, is computed in
+//! Either sum times the scale, plus the existing `y` if requested, is computed in
 //! float64 and rounded once to float32.
 
 #[cfg(target_arch = "x86_64")]
@@ -51,7 +51,7 @@ const PIECE: usize = 32;
 const STRIPS_PER_TASK: usize = 4;
 /// Tokens for which a chunk's bits are laid out once.
 const TILE: usize = 16;
-/// 32 bits of each row of a strip, in the order that an instruction set likes.
+/// 32 bits of each row of a strip, in the order that an instruction set needs.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Word([u8; 4 * STRIP]);
@@ -128,7 +128,7 @@ impl Signs<'_> {
         rows
     }
 
-    /// As many bytes as a strip has in one block; all of its bytes, in the order in which they lie,
+    /// The bytes of a strip in one block, in memory order,
     /// as the blocks go up.
     fn share(&self, row: usize, block: usize) -> &[u8] {
         let width = row_bytes(self.cols);

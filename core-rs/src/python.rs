@@ -3,7 +3,7 @@
 //! Arrays are passed without a copy. float16 and bfloat16 are passed as unsigned 16-bit integers; matrices are
 //! row-major and given with the number of their columns. Only this module depends on Python.
 #![allow(unsafe_code)]
-#![allow(clippy::needless_pass_by_value)] // pyo3 hands arguments over by value
+#![allow(clippy::needless_pass_by_value)] // pyo3 passes arguments by value
 
 mod aggregate;
 mod buffers;

@@ -8,7 +8,7 @@
 //!
 //! Stricter than the format's own library: no tensor has other fields than `dtype`, `shape` and
 //! `data_offsets` or is duplicated, names are short and plain, the header starts with its brace, and
-//! there are limits to the number of tensors and to the metadata. A tensor without bytes lies where that
+//! there are limits to the number of tensors and to the metadata. A tensor without bytes is where that
 //! library writes it. `__metadata__` may be null, as MLX writes it.
 
 mod dtype;

@@ -118,7 +118,7 @@ impl Planes<'_> {
         check_length("mask", bytes, self.mask.map_or(bytes, <[u8]>::len))
     }
 
-    /// The planes of one row; an empty mask stands for none.
+    /// The planes of one row; an empty mask means none.
     fn row(&self, row: usize, cols: usize) -> (&[u8], &[u8]) {
         let bytes = row * row_bytes(cols)..(row + 1) * row_bytes(cols);
         let mask = self.mask.map_or(&[][..], |mask| &mask[bytes.clone()]);
@@ -135,7 +135,7 @@ pub fn row_bytes(cols: usize) -> usize {
 /// Writes +1 for each bit that is 1, -1 for each that is 0, and 0 where the mask is 0.
 ///
 /// # Errors
-/// [`CoreError::Length`] unless the planes hold [`row_bytes`] bytes for each row of `signs`.
+/// [`CoreError::Length`] unless the planes have [`row_bytes`] bytes for each row of `signs`.
 pub fn unpack_signs(
     planes: Planes<'_>,
     cols: usize,

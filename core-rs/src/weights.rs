@@ -1,4 +1,4 @@
-//! Weights as they lie in memory: float32, float16 or bfloat16, worked on in float32.
+//! Weights in memory: float32, float16 or bfloat16, worked on in float32.
 
 use std::ops::Range;
 

@@ -2,7 +2,7 @@
 //!
 //! For each column: the values as float32 in ascending order, the `trim` lowest and highest dropped;
 //! the rest added in ascending order in float64, starting from 0, divided by their number and rounded
-//! to float32. (Zeros of either sign are equal, and a sum that starts from 0 does not tell them apart.)
+//! to float32. (Zeros of either sign are equal, and a sum that starts from 0 does not distinguish them.)
 //!
 //! The rows are sorted against each other by a network of comparators, 16 columns at a time: no branch
 //! depends on a value. O(n log^2 n d).
@@ -44,7 +44,7 @@ const ABOVE: Line = Line([f32::INFINITY; WIDTH]);
 /// Writes the trimmed mean of the rows for each column.
 ///
 /// # Errors
-/// [`Refusal`] for rows of unequal length, a trim that leaves nothing, or a NaN or
+/// [`Refusal`] for rows of unequal length, a trim that keeps nothing, or a NaN or
 /// infinity: that of the first contributor who has one, and there the first.
 pub fn trimmed_mean(
     isa: Isa,
@@ -77,7 +77,7 @@ pub fn trimmed_mean(
 }
 
 /// Copies some columns of all rows, [`WIDTH`] of them after the other, where the rows' lines are filled
-/// up already; tells whether all are finite.
+/// up already; returns whether all are finite.
 fn read(rows: &[Weights<'_>], start: usize, width: usize, room: &mut [Line]) -> bool {
     let padded = room.len() / (READ / WIDTH);
     let mut largest = [0; WIDTH];

@@ -117,7 +117,7 @@ fn add_rows(isa: Isa, rows: &[&[u8]], total: &mut [u64]) -> Result<(), CoreError
     Ok(())
 }
 
-/// Adds what lies above the diagonal to both halves of the matrix.
+/// Adds the values above the diagonal to both halves of the matrix.
 fn add_rectangle(rectangle: &Rectangle, count: usize, total: &mut [u64]) {
     let groups = rectangle.sums.chunks_exact(rectangle.height);
     for (left, lines) in (rectangle.left..).step_by(NEAR).zip(groups) {
@@ -133,7 +133,7 @@ fn add_rectangle(rectangle: &Rectangle, count: usize, total: &mut [u64]) {
 }
 
 /// The distances between the rows from the top and those from the left, as many of each as `size`
-/// says or as there are; most pairs below the diagonal are left out.
+/// allows; most pairs below the diagonal are skipped.
 fn rectangle(
     isa: Isa,
     rows: &[&[u8]],
@@ -172,8 +172,8 @@ fn rectangle(
 }
 
 /// Compares rows of a panel with the near ones, a line of `sums` for each; meanwhile prefetches the lines
-/// that come next, which lie in the last cache, and for the `later` rows, which lie in memory: not for
-/// much at once, since only so many cache lines can be on their way.
+/// that come next, which are in the last-level cache, and the `later` rows, which are in memory: only a
+/// little at once, since the number of cache lines in flight is limited.
 fn pass_by(
     isa: Isa,
     panel: &[&[u8]],

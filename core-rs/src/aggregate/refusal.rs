@@ -19,7 +19,7 @@ pub enum Refusal {
         row: usize,
         /// `bytes` or `values`.
         unit: &'static str,
-        /// What the number of columns asks for.
+        /// The length required by the number of columns.
         expected: usize,
         /// What was given.
         got: usize,
@@ -58,7 +58,7 @@ pub enum Refusal {
         rows: usize,
     },
 
-    /// A trim that leaves no value.
+    /// A trim that keeps no value.
     #[error(
         "trim leaves nothing: expected at most {most} of {rows} contributors on each side, got {trim}"
     )]
@@ -67,7 +67,7 @@ pub enum Refusal {
         rows: usize,
         /// The largest possible trim.
         most: usize,
-        /// What was asked for.
+        /// The requested trim.
         trim: usize,
     },
 }

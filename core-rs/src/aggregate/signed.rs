@@ -5,13 +5,13 @@
 //! quotient is taken in float64 and rounded to float32.
 //!
 //! **Trimmed mean** (arXiv:1803.01498), `trim` values left out on either side: the values of a column
-//! in ascending order, the `trim` lowest and highest dropped, the mean of the rest; the median leaves
-//! out all but one or two. No sort is needed. Put the contributors in descending order of their scale
+//! in ascending order, the `trim` lowest and highest dropped, the mean of the rest; the median keeps
+//! only one or two. No sort is needed. Put the contributors in descending order of their scale
 //! and go through them. A plus that `p` pluses came before has `p` values above it, and all others
 //! below: it is kept if `trim <= p < n - trim`. By symmetry a minus after `m` minuses is kept if
 //! `trim <= m < n - trim`. Equal scales give equal values, whichever of them is dropped. The first
 //! `trim` contributors are never kept: so the unit follows from the largest scale that can be kept, and
-//! nobody coarsens the sum by a huge scale.
+//! a contributor cannot coarsen the sum with a huge scale.
 //!
 //! O(n d) for all of them; memory: 4096 columns of all rows for each thread.
 
@@ -87,7 +87,7 @@ pub fn mean(
 ///
 /// # Errors
 /// [`CoreError::Length`] for a buffer that does not fit, [`Refusal`] for a scale that is
-/// negative or not finite, or a trim that leaves nothing.
+/// negative or not finite, or a trim that keeps nothing.
 pub fn trimmed_mean(
     isa: Isa,
     packed: Packed<'_>,

@@ -1,8 +1,8 @@
 //! Adding integers to those columns whose bit is 1.
 //!
 //! Four rows at a time: the four bits of a column choose one of the sixteen sums of their numbers. These
-//! sums are cut into planes of 6 bits, so that a register of bytes holds a plane of sixteen sums and one
-//! byte shuffle looks it up for a column in every byte; as many planes are added as the numbers take.
+//! sums are cut into planes of 6 bits, so that a register of bytes contains a plane of sixteen sums and one
+//! byte shuffle looks it up for a column in every byte; only as many planes are added as the numbers need.
 
 mod lookup;
 mod scalar;
@@ -31,7 +31,7 @@ pub(super) type Sums = [i64; 8 * STRIP];
 /// The numbers of all rows, none below 0, and the tables of every [`GROUP`] of them.
 pub(super) struct Numbers {
     each: Vec<[i64; GROUP]>,
-    /// Zeros that every number ends with, which the tables leave out.
+    /// Trailing zero bits of every number, which the tables omit.
     shift: u32,
     planes: usize,
     /// For each group its planes, one after the other.
@@ -42,7 +42,7 @@ pub(super) struct Numbers {
 #[derive(Clone, Copy)]
 pub(super) struct Terms<'a> {
     pub(super) groups: &'a [usize],
-    /// [`GROUP`] for each group; zeros behind the last row.
+    /// [`GROUP`] for each group; zeros after the last row.
     pub(super) masks: &'a [Strip],
 }
 

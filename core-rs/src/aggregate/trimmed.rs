@@ -34,7 +34,7 @@ enum Group {
     Nothing,
     /// Every row in every column.
     Everything,
-    /// The rows that the masks say.
+    /// The rows in the masks.
     Some,
 }
 

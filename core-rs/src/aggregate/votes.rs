@@ -1,6 +1,6 @@
-//! How many contributors say plus in each column, and what most of them say.
+//! Counts the plus signs of each column, and computes the majority.
 //!
-//! Votes are counted in binary digits that lie apart, one register of digits for many columns: 16 rows
+//! Votes are counted in separate binary digits, one register of digits for many columns: 16 rows
 //! are added by carry-save adders, and the carry ripples up. The majority is the top digit of a count
 //! that starts so high that it overflows with the deciding vote. O(n d) bits read once.
 
@@ -31,7 +31,7 @@ const BLOCK_BYTES: usize = 8192;
 /// ... and at least, where each of several threads is to have some.
 const LEAST_BYTES: usize = 1024;
 
-/// What a strip of a row has: the digits of so many columns lie together.
+/// Size of a strip of a row: the digits of its columns are stored together.
 const LINE: usize = STRIP;
 type Line = [u8; LINE];
 const NO_VOTES: [Line; BLOCK_BYTES / LINE] = [[0; LINE]; BLOCK_BYTES / LINE];
@@ -52,7 +52,7 @@ pub fn count_votes(isa: Isa, packed: Packed<'_>, counts: &mut [u32]) -> Result<(
     })
 }
 
-/// Writes a bit for each column: 1 where more than half of the contributors say plus; a tie gives 0,
+/// Writes a bit for each column: 1 where more than half of the contributors are plus; a tie gives 0,
 /// and so do the padding bits of the last byte.
 ///
 /// # Errors
@@ -77,7 +77,7 @@ pub fn majority(isa: Isa, packed: Packed<'_>, bits: &mut [u8]) -> Result<(), Cor
     Ok(())
 }
 
-/// Binary digits that hold a count up to `rows`; at least the four that 16 rows are added to.
+/// The binary digits of a count up to `rows`; at least the four that 16 rows are added to.
 fn digits_of(rows: usize) -> usize {
     ((usize::BITS - rows.leading_zeros()) as usize).max(4)
 }
@@ -118,7 +118,7 @@ fn count_block(
     add_rows(isa, &lines, rest, count);
 }
 
-/// Adds rows to the digits of their lines, 16 at a time, zeros behind the last.
+/// Adds rows to the digits of their lines, 16 at a time, with zeros after the last.
 fn add_rows(isa: Isa, rows: &[&[Line]], room: &mut [Strip], count: usize) {
     let none = &NO_VOTES[..room.len() / count];
     let mut groups = rows

@@ -16,7 +16,7 @@
 //! `groups/scalar.rs` defines both to the last bit. Every value is exact in float32, so applying rounds
 //! once for the sum and once to the type of the weights, to nearest, ties to even.
 //!
-//! Digits lie as many to a byte as fit, the first one lowest: eight of a sign, four, two or one of the
+//! As many digits per byte as fit, the first one lowest: eight of a sign, four, two or one of the
 //! integers, five of the ternary ones as a number in base 3. Each row starts a new byte, and what is
 //! left of its last byte is 0.
 
@@ -59,7 +59,7 @@ pub fn row_groups(cols: usize) -> usize {
 /// [`CoreError::Empty`] without values, [`CoreError::Length`] for buffers that do not fit,
 /// [`CoreError::NotFinite`] at the first NaN or infinity in row order, be it in `base`, in `tuned` or
 /// in their difference, [`CoreError::ScaleOverflow`] for a group that float16 cannot scale. What
-/// `codes` and `scales` hold then is not specified.
+/// `codes` and `scales` contain then is unspecified.
 pub fn pack_groups(
     kind: Codec,
     base: Option<Weights<'_>>,
@@ -156,11 +156,11 @@ fn read_block(source: &Source<'_>, start: usize, values: &mut [f32]) -> Result<(
     found.map_or(Ok(()), Err)
 }
 
-/// Adds the values that digits stand for to the weights, in place.
+/// Adds decoded digits to the weights, in place.
 ///
 /// # Errors
 /// [`CoreError::Length`] for buffers that do not fit, [`CoreError::NotFinite`] for a scale that is NaN
-/// or infinite (its group as the column), [`CoreError::Digits`] for a byte that holds no five ternary
+/// or infinite (its group as the column), [`CoreError::Digits`] for a byte that is not five ternary
 /// digits. The weights are then untouched.
 pub fn apply_groups(
     kind: Codec,

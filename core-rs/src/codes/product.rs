@@ -20,7 +20,7 @@ compiled! { avx2, avx512, neon:
     fn add_row(a: &[f32], factors: &[f64], total: &mut [f32]) = scalar::add_row;
 }
 
-/// Adds the product of factors of rows `cols` (A) and as many as `total` has rows (B).
+/// Adds the product of factors of rows `cols` (A) and B with as many rows as `total`.
 ///
 /// # Errors
 /// [`CoreError::Length`] for buffers that do not fit; `total` is then untouched.

@@ -20,7 +20,7 @@ const LAST_TERNARY: u8 = 242;
 /// Bytes read at a time; a multiple of steps.
 const PIECE_BYTES: usize = 4 << 20;
 
-/// The first part of codes that mean nothing; `read` gets the bytes from a place on, so many.
+/// The first part with invalid codes; `read` returns bytes from an offset.
 pub(super) fn fault<E>(
     header: &DeltaHeader,
     container: &Header,
@@ -79,7 +79,7 @@ impl<E, R: Fn(u64, u64) -> Result<Vec<u8>, E>> Parts<'_, R> {
         }))
     }
 
-    /// A plane of signs with a bit where the mask says that there is none.
+    /// A plane of signs with a bit where the mask is 0.
     fn fault_of_signs(&self, tensor: &DeltaTensor, planes: u64) -> Result<Option<DeltaError>, E> {
         let columns = tensor.shape.last().copied().unwrap_or(1);
         let mask = format!("{}.mask", tensor.name);
@@ -155,8 +155,8 @@ impl Reader {
     }
 }
 
-/// Places told by steps: the largest step goes on by itself without a value, any other one goes one
-/// further and has one.
+/// Positions coded as steps: the largest step only advances, any other one advances by one
+/// more and has a value.
 struct Steps {
     wide: bool,
     /// How many values there are.

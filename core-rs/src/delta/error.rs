@@ -18,7 +18,7 @@ pub enum DeltaError {
     /// A file in which a bit is another than when it was written.
     #[error("damaged file: digest: expected {}, got {}", quote(told), quote(found))]
     Damaged {
-        /// What the file says.
+        /// The digest in the file.
         told: String,
         /// What its bytes give.
         found: String,

@@ -22,7 +22,7 @@ pub struct DeltaHeader {
     pub tensors: Vec<DeltaTensor>,
 }
 
-/// A tensor of the base that the delta knows.
+/// A tensor of the base in the delta.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeltaTensor {
@@ -155,7 +155,7 @@ fn check_names(tensors: &[DeltaTensor]) -> Result<(), DeltaError> {
     Ok(())
 }
 
-/// Checks one tensor by itself.
+/// Checks one tensor on its own.
 fn check_tensor(tensor: &DeltaTensor) -> Result<(), DeltaError> {
     let wrong = |expected: &str, got: String| {
         let what = format!("header: tensor {}", quote(&tensor.name));
@@ -190,7 +190,7 @@ fn check_tensor(tensor: &DeltaTensor) -> Result<(), DeltaError> {
     Ok(())
 }
 
-/// Whether all terms are low-rank ones, as the form says.
+/// Whether all terms are low-rank ones, according to the form.
 fn check_form(form: Form, tensors: &[DeltaTensor]) -> Result<bool, DeltaError> {
     let mut terms = tensors.iter().flat_map(|tensor| &tensor.terms).peekable();
     if terms.peek().is_none() {

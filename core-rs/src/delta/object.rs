@@ -66,7 +66,7 @@ where
 }
 
 /// An object whose contents are read by others; none of it is kept. The JSON reader's limit of 128 to
-/// objects and lists in one another holds for it.
+/// objects and lists in one another applies to it.
 pub(super) struct Anything;
 
 impl<'de> Deserialize<'de> for Anything {

@@ -13,7 +13,7 @@ const MAX_PLANES: u64 = 8;
 /// Which signs share a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs)] // each is what its name says
+#[allow(missing_docs)] // the names are self-explanatory
 pub enum Scale {
     Row,
     Matrix,
@@ -32,7 +32,7 @@ enum Zero {
 /// How a factor is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs)] // each is what its name says
+#[allow(missing_docs)] // the names are self-explanatory
 pub enum FactorCodec {
     Codes2,
     Sign,

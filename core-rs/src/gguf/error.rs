@@ -34,7 +34,7 @@ pub enum GgufError {
         version: u32,
     },
 
-    /// A field that ends behind the file's end.
+    /// A field that ends after the end of the file.
     #[error("truncated file: expected at least {stop} bytes for {what}, got {file_bytes}")]
     Truncated {
         /// What does not fit.
@@ -191,7 +191,7 @@ pub enum GgufError {
         quote(name)
     )]
     Hole {
-        /// The tensor behind the hole.
+        /// The tensor after the gap.
         name: String,
         /// Its first byte in the file.
         start: u64,
@@ -199,7 +199,7 @@ pub enum GgufError {
         expected: u64,
     },
 
-    /// Bytes behind the last tensor.
+    /// Bytes after the last tensor.
     #[error(
         "bytes after the last tensor: expected a file of at most {expected} bytes, got {file_bytes}"
     )]

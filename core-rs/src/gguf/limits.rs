@@ -12,10 +12,10 @@ pub const MAX_TENSORS: u64 = 1 << 16;
 /// The most strings in arrays, all arrays together.
 pub const MAX_STRINGS: u64 = 1 << 21;
 
-/// The most arrays that lie in other arrays.
+/// The maximum number of nested arrays.
 pub const MAX_ARRAYS: u64 = 1 << 14;
 
-/// How many arrays may lie in one another.
+/// The maximum nesting depth of arrays.
 pub const MAX_DEPTH: usize = 4;
 
 /// The format's limit to a key.

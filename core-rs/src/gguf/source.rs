@@ -84,7 +84,7 @@ impl<R: Read> Source<R> {
         Ok(bytes)
     }
 
-    /// That many bytes behind those that are there.
+    /// Appends that many bytes.
     fn append(&mut self, count: u64, bytes: &mut Vec<u8>, what: &str) -> Result<(), Stop> {
         self.check_room(count, 1, what)?;
         let start = bytes.len();

@@ -1,4 +1,4 @@
-//! The tensors of a GGUF file: what it says of them, and whether they fit the file.
+//! The tensors of a GGUF file: their description, and whether they fit the file.
 
 use std::io::Read;
 
@@ -18,7 +18,7 @@ pub struct GgufTensor {
     pub name: String,
     /// How its values are stored.
     pub kind: GgmlType,
-    /// Its dimensions as ggml has them: values of the first lie beside one another.
+    /// Its dimensions as ggml has them: values of the first are contiguous.
     pub dimensions: Vec<u64>,
     /// Its first byte, counted from the start of the file.
     pub start: u64,
@@ -35,7 +35,7 @@ pub(super) struct Entry {
     bytes: u64,
 }
 
-/// Reads what the file says of one tensor and checks it by itself.
+/// Reads the entry of one tensor and checks it on its own.
 pub(super) fn read<R: Read>(source: &mut Source<R>) -> Result<Entry, Stop> {
     let count = source.u64("a tensor's name")?;
     if count > MAX_NAME_BYTES {

@@ -1,4 +1,4 @@
-//! How ggml stores values: in blocks of so many values and bytes.
+//! How ggml stores values: in blocks with a fixed number of values and bytes.
 
 /// A storage type of ggml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ const fn of(code: u32, name: &'static str, block_values: u64, block_bytes: u64) 
 }
 
 /// Numbers, names and sizes as the `gguf` package 0.19.0 has them (`GGML_QUANT_SIZES`); a test compares
-/// them. Left out is `Q8_1` (9), which no file holds and whose size that package and ggml tell apart.
+/// them. `Q8_1` (9) is omitted: no file contains it, and that package and ggml disagree about its size.
 const TABLE: [GgmlType; 33] = [
     of(0, "F32", 1, 4),
     of(1, "F16", 1, 2),
@@ -67,8 +67,8 @@ impl GgmlType {
         TABLE.into_iter().find(|kind| kind.code == code)
     }
 
-    /// Bytes of a tensor of these dimensions, the one that lies together first; none where they overflow
-    /// or the first holds no integer of blocks.
+    /// Bytes of a tensor of these dimensions, the contiguous one first; `None` if they overflow or the
+    /// first is not a multiple of the block size.
     #[must_use]
     pub fn bytes(self, dimensions: &[u64]) -> Option<u64> {
         let row = dimensions.first().copied().unwrap_or(1);

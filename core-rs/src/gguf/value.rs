@@ -10,7 +10,7 @@ use super::{
 
 /// The type of a number, or of the numbers of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // each is what its name says
+#[allow(missing_docs)] // the names are self-explanatory
 pub enum Number {
     U8,
     I8,
@@ -58,7 +58,7 @@ impl Number {
 /// A value of the metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A number, as it lies in the file: little endian.
+    /// A number as in the file: little endian.
     Number(Number, Vec<u8>),
     /// A string.
     Text(String),
@@ -77,7 +77,7 @@ pub enum Array {
     Arrays(Vec<Array>),
 }
 
-/// Strings behind one another, and where each ends: a vocabulary costs little more than its bytes.
+/// Concatenated strings, and where each ends: a vocabulary costs little more than its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Texts {
     joined: String,
@@ -166,7 +166,7 @@ fn read_numbers<R: Read>(
     Ok(bytes)
 }
 
-/// Reads an array at this depth, 1 for one that lies in no other.
+/// Reads an array at this depth, 1 for one that is not nested.
 fn read_array<R: Read>(
     source: &mut Source<R>,
     what: &str,

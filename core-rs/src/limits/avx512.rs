@@ -1,6 +1,6 @@
 //! 64 bytes to a register.
 #![allow(unsafe_code)]
-#![allow(clippy::wildcard_imports)] // a list of intrinsics says nothing
+#![allow(clippy::wildcard_imports)] // listing every intrinsic adds nothing
 
 use std::arch::x86_64::*;
 

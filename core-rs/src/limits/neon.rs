@@ -1,6 +1,6 @@
 //! 16 bytes to a register.
 #![allow(unsafe_code)]
-#![allow(clippy::wildcard_imports)] // a list of intrinsics says nothing
+#![allow(clippy::wildcard_imports)] // listing every intrinsic adds nothing
 
 use std::arch::aarch64::*;
 

@@ -1,6 +1,6 @@
 //! The products with AVX2: eight rows are the lanes of a register, or sixteen rows half its bytes.
 #![allow(unsafe_code)]
-#![allow(clippy::wildcard_imports)] // an instruction's name says where it is from
+#![allow(clippy::wildcard_imports)] // the names of intrinsics are unambiguous
 
 use std::arch::x86_64::*;
 
@@ -162,7 +162,7 @@ pub(super) fn exact(words: &[Word], tables: &[Sums], ahead: &[u8], sums: &mut [f
 /// See [`super::scalar::int8`]: a shuffle looks up one byte of sixteen rows in each 128 bits.
 ///
 /// Two rows share 16 bits: `both` adds them as one number and `odd` the upper one alone, so that
-/// `both - 256 odd` is the lower one. A block's sum is at most 256 times 255, which 16 bits hold.
+/// `both - 256 odd` is the lower one. A block's sum is at most 256 times 255, which fits 16 bits.
 #[target_feature(enable = "avx2")]
 pub(super) fn int8(
     words: &[Word],

@@ -1,6 +1,6 @@
 //! The products with AVX-512: a strip's sixteen rows are the sixteen lanes of a register.
 #![allow(unsafe_code)]
-#![allow(clippy::wildcard_imports)] // an instruction's name says where it is from
+#![allow(clippy::wildcard_imports)] // the names of intrinsics are unambiguous
 
 use std::arch::x86_64::*;
 

@@ -24,7 +24,7 @@ use crate::{
 
 /// Rows that a thread takes at a time: enough that the places it reads from are long.
 const CHUNK: usize = 256;
-/// Bytes ahead in its row that memory is asked for.
+/// Prefetch distance in a row, in bytes.
 #[cfg(target_arch = "x86_64")]
 pub(super) const AHEAD: usize = 256;
 
@@ -52,7 +52,7 @@ pub fn multiply_dense(
     })
 }
 
-/// Four rows at a time, from as many places as the kernel reads side by side, each of which goes on with the
+/// Four rows at a time, from as many places as the kernel reads side by side, each of which continues with the
 /// next row: neighbouring rows side by side come from memory at half the rate.
 fn multiply_rows(isa: Isa, weights: &[bf16], cols: usize, x: &[Inputs], y: &mut [f32]) {
     let quarter = y.len().div_ceil(ROWS);

@@ -1,6 +1,6 @@
 //! The products with NEON: sixteen rows are the bytes of a register, or four of them its lanes.
 #![allow(unsafe_code)]
-#![allow(clippy::wildcard_imports)] // an instruction's name says where it is from
+#![allow(clippy::wildcard_imports)] // the names of intrinsics are unambiguous
 
 use std::arch::aarch64::*;
 
@@ -97,7 +97,7 @@ fn table_bytes(table: &[f32; 16]) -> uint8x16x4_t {
     uint8x16x4_t(part(0), part(1), part(2), part(3))
 }
 
-/// See [`super::scalar::int8`]. A block's sum is at most 256 times 255, which 16 bits hold.
+/// See [`super::scalar::int8`]. A block's sum is at most 256 times 255, which fits 16 bits.
 #[target_feature(enable = "neon")]
 pub(super) fn int8(
     words: &[Word],

@@ -58,13 +58,13 @@ pub(super) fn borrow_mut<'a, T: Element>(
     Ok(unsafe { slice::from_raw_parts_mut(buffer.buf_ptr().cast::<T>(), buffer.item_count()) })
 }
 
-/// Where the buffer lies.
+/// The address of the buffer.
 pub(super) fn addresses<T: Element>(buffer: &PyBuffer<T>) -> Range<usize> {
     let start = buffer.buf_ptr() as usize;
     start..start + buffer.len_bytes()
 }
 
-/// The buffer of a matrix whose type is told by name.
+/// The buffer of a matrix whose type is given by name.
 pub(super) enum Held {
     F32(PyBuffer<f32>),
     F16(PyBuffer<u16>),

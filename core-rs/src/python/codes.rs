@@ -14,7 +14,7 @@ use crate::codes::{
     product,
 };
 
-/// Packs values into two-bit codes; `scales` holds float16 as unsigned integers.
+/// Packs values into two-bit codes; `scales` contains float16 as unsigned integers.
 #[pyfunction]
 pub(super) fn pack_codes2(
     py: Python<'_>,
@@ -69,7 +69,7 @@ fn codec_named(name: &str) -> PyResult<Codec> {
     })
 }
 
-/// Packs a matrix, or its difference to a base, into digits; `scales` holds float16 as integers.
+/// Packs a matrix, or its difference to a base, into digits; `scales` contains float16 as integers.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // one for each buffer
 pub(super) fn pack_groups(
@@ -101,7 +101,7 @@ pub(super) fn pack_groups(
     })
 }
 
-/// Adds what digits stand for to the weights, in place.
+/// Adds decoded digits to the weights, in place.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // one for each buffer
 pub(super) fn apply_groups(

@@ -36,7 +36,7 @@ fn os_error(path: &Path, source: &std::io::Error) -> PyErr {
     }
 }
 
-/// Rust ends the system's message with its number, which Python shows by itself.
+/// Rust ends the system's message with its number, which Python also shows.
 fn without_code(source: &std::io::Error) -> String {
     let text = source.to_string();
     let end = text.find(" (os error").unwrap_or(text.len());

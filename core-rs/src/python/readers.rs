@@ -176,7 +176,7 @@ fn gguf_array(py: Python<'_>, array: Array) -> PyResult<Py<PyAny>> {
     }
 }
 
-/// Numbers as bytes beside the name that `NumPy` gives to their type.
+/// Numbers as bytes, with the `NumPy` name of their type.
 fn gguf_numbers(py: Python<'_>, number: Number, bytes: &[u8]) -> PyResult<Py<PyAny>> {
     let name = match number {
         Number::U8 => "|u1",

@@ -43,7 +43,7 @@ pub(super) fn use_threads(count: usize) -> PyResult<()> {
     Ok(())
 }
 
-/// Runs `work` without the GIL on so many threads, by default on those of `use_threads` or on all of the
+/// Runs `work` without the GIL on a number of threads, by default that of `use_threads` or on all of the
 /// machine's.
 pub(super) fn run_on<T: Send>(
     py: Python<'_>,
@@ -204,7 +204,7 @@ fn pools() -> &'static Pools {
         // SAFETY: never freed from here on.
         Ok(_) => unsafe { &*own },
         Err(other) => {
-            // SAFETY: nobody else has seen it; the other one is another thread's of this process.
+            // SAFETY: not shared yet; the other one belongs to another thread of this process.
             unsafe {
                 drop(Box::from_raw(own));
                 &*other
@@ -216,7 +216,7 @@ fn pools() -> &'static Pools {
 /// The threads of that number, started once.
 fn pool(py: Python<'_>, threads: usize) -> PyResult<Arc<ThreadPool>> {
     let pools = pools();
-    // Starting threads takes the lock for long: whoever waits for it must not have the GIL.
+    // Starting threads holds the lock for a long time: a waiting thread must not hold the GIL.
     let pool = py.detach(|| {
         let mut started = lock(&pools.started);
         let found = started.iter().position(|(count, _)| *count == threads);

@@ -13,7 +13,7 @@ const fn of(name: &'static str, bits: u64) -> DType {
     DType { name, bits }
 }
 
-/// Every type that the format's own library (0.8) knows.
+/// Every type in the format's own library (0.8).
 const TABLE: [DType; 22] = [
     of("BOOL", 8),
     of("F4", 4),

@@ -87,12 +87,12 @@ fn twice(name: Text<'_>) -> HeaderError {
     }
 }
 
-/// Says in which entry of the header an error lies.
+/// Adds the entry of the header to an error.
 fn inside(name: Text<'_>) -> impl FnOnce(HeaderError) -> HeaderError {
     move |error| error.inside(&name.opening())
 }
 
-/// What a tensor's object says; its shape goes into a room that is used again.
+/// A tensor's object; its shape is stored in a reused buffer.
 struct Fields<'a> {
     dtype: Text<'a>,
     shape_at: usize,
@@ -183,7 +183,7 @@ fn read_metadata(scanner: &mut Scanner<'_>) -> Result<BTreeMap<String, String>, 
     Ok(texts)
 }
 
-/// Checks one tensor by itself.
+/// Checks one tensor on its own.
 fn check_tensor(name: Text<'_>, fields: &Fields<'_>, shape: &[u64]) -> Result<Entry, HeaderError> {
     let owned = || name.decode().into_owned();
     let Fields { from, to, .. } = *fields;
@@ -275,7 +275,7 @@ pub(super) fn check_cover(
     Ok(())
 }
 
-/// A tensor without bytes shares its offset with the one behind it. That is taken where the format's own
+/// A tensor without bytes shares its offset with the next one. It is accepted where the format's own
 /// library would have put it: by falling size of a value, within one type by name.
 fn check_order(header: &str, before: &Entry, entry: &Entry) -> Result<(), HeaderError> {
     let empty = |entry: &Entry| entry.start == entry.stop;

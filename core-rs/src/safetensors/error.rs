@@ -125,7 +125,7 @@ pub enum HeaderError {
     Misplaced {
         /// The tensor without bytes.
         name: String,
-        /// The tensor beside it.
+        /// The adjacent tensor.
         other: String,
     },
 
@@ -219,7 +219,7 @@ pub enum HeaderError {
         quote(name)
     )]
     Hole {
-        /// The tensor behind the hole.
+        /// The tensor after the gap.
         name: String,
         /// Its first byte in the file.
         start: u64,
@@ -227,7 +227,7 @@ pub enum HeaderError {
         covered: u64,
     },
 
-    /// A tensor that ends behind the file's end.
+    /// A tensor that ends after the end of the file.
     #[error(
         "truncated file: expected at least {stop} bytes for tensor {}, got {file_bytes}",
         quote(name)
@@ -241,7 +241,7 @@ pub enum HeaderError {
         file_bytes: u64,
     },
 
-    /// Bytes behind the last tensor.
+    /// Bytes after the last tensor.
     #[error("bytes after the last tensor: expected a file of {covered} bytes, got {file_bytes}")]
     Trailing {
         /// Where the tensors end.
@@ -286,7 +286,7 @@ impl HeaderError {
         Some(Self::OtherFormat { format })
     }
 
-    /// The same, told of an entry of the header.
+    /// The same for an entry of the header.
     pub(super) fn inside(self, name: &str) -> Self {
         let reason = match self {
             Self::Json { reason } => reason,

@@ -82,7 +82,7 @@ fn little_endian(bytes: &[u8]) -> u64 {
         .fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// What is wrong with the first tensor that holds a NaN or an infinity.
+/// What is wrong with the first tensor with a NaN or an infinity.
 pub(super) fn search(
     file: &OpenFile,
     tensors: &[TensorInfo],

@@ -1,7 +1,7 @@
 //! The header's JSON, read from left to right without recursion.
 //!
 //! A header needs little of JSON: objects, lists of integers, strings, `null`. Nothing is copied:
-//! a [`Text`] lies in the header, so a header of many small entries costs little more than its bytes.
+//! a [`Text`] is a slice of the header, so a header of many small entries costs little more than its bytes.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ pub(super) struct Scanner<'a> {
     at: usize,
 }
 
-/// A string as it stands between its quotes, escapes and all; well-formed.
+/// A well-formed string between its quotes, with its escapes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Text<'a> {
     raw: &'a str,
@@ -140,7 +140,7 @@ impl<'a> Scanner<'a> {
         found
     }
 
-    /// An integer that 64 bits hold.
+    /// An integer within 64 bits.
     pub(super) fn number(&mut self) -> Result<u64, HeaderError> {
         self.peek();
         let start = self.at;
@@ -189,7 +189,7 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// The character that an escape stands for.
+    /// The character of an escape.
     fn escape(&mut self) -> Result<char, HeaderError> {
         self.at += 1;
         let plain = match self.byte() {
@@ -206,7 +206,7 @@ impl<'a> Scanner<'a> {
         Ok(plain)
     }
 
-    /// `uXXXX`, or two of them for what lies beyond 16 bits.
+    /// `uXXXX`, or two of them for characters beyond 16 bits.
     fn unicode_escape(&mut self) -> Result<char, HeaderError> {
         let high = self.hex()?;
         if let Some(character) = char::from_u32(high) {
@@ -223,7 +223,7 @@ impl<'a> Scanner<'a> {
         Err(self.fault("both halves of a surrogate pair"))
     }
 
-    /// The four digits behind `u`.
+    /// The four digits after `u`.
     fn hex(&mut self) -> Result<u32, HeaderError> {
         let mut value = 0;
         for _ in 0..4 {

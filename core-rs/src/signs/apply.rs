@@ -16,7 +16,7 @@ use crate::{
 
 /// Adds each sign times its scale to the weights, in place.
 ///
-/// `scales` holds [`Axis::scales`] values.
+/// `scales` has [`Axis::scales`] values.
 ///
 /// # Errors
 /// [`CoreError::Group`] for a group that is no multiple of 8, [`CoreError::Length`] for buffers that

@@ -3,7 +3,7 @@
 //! Where all weights are bfloat16 nothing is moved across a register: as words of 16 bits they are
 //! split into the even and the odd ones, each being the upper half of a float32.
 #![allow(unsafe_code)]
-#![allow(clippy::wildcard_imports)] // a list of intrinsics says nothing
+#![allow(clippy::wildcard_imports)] // listing every intrinsic adds nothing
 
 use std::arch::x86_64::*;
 
@@ -82,7 +82,7 @@ fn store(lanes: Lanes, values: &mut [f32; CHUNK]) {
 fn widen<W: Weight>(weights: &[W; CHUNK]) -> Lanes {
     [0, 1, 2, 3].map(|quarter| {
         let start = weights[quarter * 8..].as_ptr();
-        // SAFETY: `start` points at eight weights of the type that is asked for.
+        // SAFETY: `start` points at eight weights of the requested type.
         unsafe {
             match W::KIND {
                 Kind::F32 => _mm256_loadu_ps(start.cast()),
@@ -240,7 +240,7 @@ fn spread(bits: u32) -> Lanes {
 fn narrow<W: Weight>(sums: Lanes, weights: &mut [W; CHUNK]) {
     for (place, sum) in weights.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
         let place = place.as_mut_ptr();
-        // SAFETY: `place` points at eight weights of the type that is asked for.
+        // SAFETY: `place` points at eight weights of the requested type.
         unsafe {
             if W::KIND == Kind::F32 {
                 _mm256_storeu_ps(place.cast(), sum);
@@ -307,7 +307,7 @@ fn spread_words(bits: u32) -> __m256i {
         16384,
         i16::MIN,
     );
-    #[allow(clippy::cast_possible_truncation)] // sixteen bits are asked for
+    #[allow(clippy::cast_possible_truncation)] // sixteen bits are needed
     let bits = _mm256_set1_epi16((bits as u16).cast_signed());
     _mm256_cmpeq_epi16(_mm256_and_si256(bits, each), each)
 }

@@ -3,7 +3,7 @@
 //! Where all weights are bfloat16 nothing is moved across a register: as 32 words of 16 bits they are
 //! split into the even and the odd ones, each being the upper half of a float32.
 #![allow(unsafe_code)]
-#![allow(clippy::wildcard_imports)] // a list of intrinsics says nothing
+#![allow(clippy::wildcard_imports)] // listing every intrinsic adds nothing
 
 use std::arch::x86_64::*;
 
@@ -80,7 +80,7 @@ fn indices(order: [i32; 16]) -> __m512i {
 fn widen<W: Weight>(weights: &[W; CHUNK]) -> [__m512; 2] {
     let start = weights.as_ptr();
     [start, start.wrapping_add(CHUNK / 2)].map(|half| {
-        // SAFETY: `half` points at sixteen weights of the type that is asked for.
+        // SAFETY: `half` points at sixteen weights of the requested type.
         unsafe {
             match W::KIND {
                 Kind::F32 => _mm512_loadu_ps(half.cast()),
@@ -101,7 +101,7 @@ fn narrow<W: Weight>(sums: [__m512; 2], weights: &mut [W; CHUNK], mask: u32) {
     let start = weights.as_mut_ptr();
     for (half, (sum, mask)) in sums.into_iter().zip(halves(mask)).enumerate() {
         let place = start.wrapping_add(half * CHUNK / 2);
-        // SAFETY: `place` points at sixteen weights of the type that is asked for.
+        // SAFETY: `place` points at sixteen weights of the requested type.
         unsafe {
             if W::KIND == Kind::F32 {
                 _mm512_mask_storeu_ps(place.cast(), mask, sum);

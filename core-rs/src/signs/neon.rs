@@ -1,6 +1,6 @@
 //! Four float32 to a register; bits are made by adding the powers of two of a byte's places.
 #![allow(unsafe_code)]
-#![allow(clippy::wildcard_imports)] // a list of intrinsics says nothing
+#![allow(clippy::wildcard_imports)] // listing every intrinsic adds nothing
 
 use std::arch::aarch64::*;
 
@@ -52,7 +52,7 @@ fn widen<W: Weight>(weights: &[W; CHUNK]) -> Lanes {
     }
     [0, 1, 2, 3, 4, 5, 6, 7].map(|at| {
         let start = weights[4 * at..].as_ptr();
-        // SAFETY: `start` points at four weights of the type that is asked for.
+        // SAFETY: `start` points at four weights of the requested type.
         unsafe {
             match W::KIND {
                 Kind::Bf16 => vreinterpretq_f32_u32(vshll_n_u16::<16>(vld1_u16(start.cast()))),
@@ -144,7 +144,7 @@ fn narrow<W: Weight>(sums: Lanes, weights: &mut [W; CHUNK]) {
     }
     for (place, sum) in weights.as_chunks_mut::<4>().0.iter_mut().zip(sums) {
         let place = place.as_mut_ptr();
-        // SAFETY: `place` points at four weights of the type that is asked for.
+        // SAFETY: `place` points at four weights of the requested type.
         unsafe {
             match W::KIND {
                 Kind::Bf16 => vst1_u16(place.cast(), rounded(sum)),

@@ -19,14 +19,14 @@ use crate::{
 
 /// Packs the signs of `tuned - base` and the means of its absolute values, in one pass.
 ///
-/// `scales` holds [`Axis::scales`] values. With a mask, zeros are told apart and a scale is the mean
-/// over the nonzero. What the planes and the scales hold after an error is not specified.
+/// `scales` has [`Axis::scales`] values. With a mask, zeros are marked and a scale is the mean
+/// over the nonzero. The content of the planes and scales after an error is unspecified.
 ///
 /// # Errors
 /// [`CoreError::Empty`] without values, [`CoreError::Group`] for a group that is no multiple of 8,
 /// [`CoreError::Length`] for buffers that do not fit, [`CoreError::NotFinite`] at the first NaN or
 /// infinity in row order, be it in `base`, in `tuned` or in their difference,
-/// [`CoreError::SumOverflow`] when their sum leaves float32.
+/// [`CoreError::SumOverflow`] when their sum exceeds float32.
 pub fn pack_signs(
     base: Weights<'_>,
     tuned: Weights<'_>,
@@ -236,7 +236,7 @@ impl Job {
     }
 }
 
-/// The planes cut into pieces of so many bytes.
+/// The planes split into pieces of a given size.
 fn strips<'a>(planes: &'a mut PlanesMut<'_>, bytes: usize) -> Vec<Strip<'a>> {
     let mut masks = planes
         .mask

@@ -6,7 +6,7 @@
 
 use crate::weights::{CHUNK, Weight};
 
-/// How far ahead memory is asked for.
+/// Prefetch distance.
 pub(super) const AHEAD_BYTES: usize = 4096;
 
 /// One row to pack; the mask is empty where none is wanted.
@@ -32,7 +32,7 @@ pub(super) fn padded<W: Weight>(rest: &[W]) -> [W; CHUNK] {
     chunk
 }
 
-/// The bits of chunk `index`; what lies past the plane's end reads as 0.
+/// The bits of chunk `index`; bits past the plane's end read as 0.
 #[inline]
 pub(super) fn word(plane: &[u8], index: usize) -> u32 {
     let rest = &plane[4 * index..];

@@ -28,7 +28,7 @@ fn from_lanes<B: Weight, T: Weight>(lanes: Lanes, values: &mut [f32; CHUNK]) {
 }
 
 /// Adds each |tuned - base| to its lane; returns which differences are above zero, and which are
-/// not zero where `MASK` asks for it.
+/// not zero if `MASK` is set.
 #[inline]
 fn pack_chunk<B: Weight, T: Weight, const MASK: bool>(
     base: &[B; CHUNK],

@@ -41,7 +41,7 @@ fn ones_of_bytes(word: __m256i) -> __m256i {
     )
 }
 
-/// The same value, of which the compiler knows nothing.
+/// The same value, opaque to the compiler.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn hidden(mut word: __m256i) -> __m256i {

@@ -82,7 +82,7 @@ fn fold(first: __m512i, second: __m512i) -> __m512i {
     )
 }
 
-/// The totals of a tile: those of eight pairs in one tree of additions, the ninth's by itself.
+/// The totals of a tile: those of eight pairs in one tree of additions, the ninth's separately.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
 fn totals(tile: &Tile) -> [[u64; TILE]; TILE] {
@@ -110,7 +110,7 @@ fn load(bytes: &[u8; 256], at: usize) -> [__m512i; 2] {
 }
 
 /// Adds the distances of every row of `above` to every row of `beside`, a line of sums for each row
-/// above; what lies in a line behind the rows beside is anything.
+/// above; the rest of a line is unspecified.
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
 pub(super) fn add_block(above: &[&[u8]], beside: &[&[u8]], sums: &mut [[u64; NEAR]]) {
     for (firsts, lines) in above.chunks(TILE).zip(sums.chunks_mut(TILE)) {
@@ -172,7 +172,7 @@ pub(super) fn registers(steps: usize) -> usize {
     steps * TILE * TILE * 2 * 512
 }
 
-/// The same value, of which the compiler knows nothing.
+/// The same value, opaque to the compiler.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn opaque(mut word: __m512i) -> __m512i {

@@ -17,7 +17,7 @@ pub(super) unsafe trait Tally: Lanes {
     fn twice(self) -> Self;
     /// The sum of its 64-bit numbers.
     fn total(self) -> u64;
-    /// The same value, of which the compiler knows nothing.
+    /// The same value, opaque to the compiler.
     fn opaque(self) -> Self;
 }
 

@@ -6,7 +6,7 @@
 //! most 12 in each half; then `both` adds them as one number and `second` the upper half alone, so
 //! that `both - 16 second` is the lower one. Carry-save adders take twice as many instructions.
 #![allow(unsafe_code)]
-#![allow(clippy::wildcard_imports)] // an instruction's name says where it is from
+#![allow(clippy::wildcard_imports)] // the names of intrinsics are unambiguous
 
 use std::{arch::x86_64::*, array, ops::Range};
 
@@ -30,7 +30,7 @@ const REGISTERS: usize = 4;
 const ROWS: usize = 32 * REGISTERS;
 /// Rows that pass by in a task: their sums, 16 bits for each of [`ROWS`], stay in the second cache.
 const PASSING: usize = 256;
-/// Bytes ahead in its row that memory is asked for.
+/// Prefetch distance in a row, in bytes.
 const AHEAD: usize = 64;
 
 /// The half bytes of a block of [`ROWS`] rows, those of the lower four bits first.
@@ -82,7 +82,7 @@ pub(super) fn add(_: Proof, packed: Packed<'_>, total: &mut [u64]) -> Result<(),
             last_byte: packed.last_byte_mask(),
         };
         let mut sums = vec![[0; ROWS]; beside.len()];
-        // SAFETY: the proof says that the processor has AVX2.
+        // SAFETY: the proof guarantees that the processor has AVX2.
         unsafe { add_panel(&panel, &mut sums, &watch)? };
         Ok((top, left, sums))
     })?;

@@ -35,7 +35,7 @@ impl<L: Lanes> Gate<L> {
         }
     }
 
-    /// Lets 16 rows pass of which `count` have a bit that is 1; tells where it opens with one of them.
+    /// Lets 16 rows pass of which `count` have a bit that is 1; returns where it opens with one of them.
     #[inline(always)]
     fn pass(&mut self, count: &[L; 5]) -> L {
         let mut carry = L::splat(false);
@@ -92,7 +92,7 @@ impl<L: Lanes> Sign<L> {
         }
     }
 
-    /// Lets 16 rows pass; leaves the bits that are kept, and tells where they would all be kept and
+    /// Lets 16 rows pass; keeps the bits of kept rows, and returns where all would be kept and
     /// where none.
     #[inline(always)]
     fn pass(&mut self, bits: &mut [L; 16]) -> (L, L) {

@@ -7,11 +7,11 @@ use super::{
 };
 use crate::prefetch;
 
-/// How many lines ahead in its row memory is asked for.
+/// Prefetch distance in a row, in lines.
 const AHEAD: usize = 8;
 
 /// Adds a line of 16 rows to each line's digits, `count` of them. Asks for what follows in each row and,
-/// near its end, for the `next` one, which lies elsewhere.
+/// near its end, for the `next` one, which is elsewhere.
 ///
 /// # Safety
 /// As for [`Lanes`].

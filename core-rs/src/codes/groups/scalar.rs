@@ -16,7 +16,7 @@ const LANES: usize = 32;
 /// How often a threshold is fitted anew to the values beyond it.
 const REFITS: usize = 3;
 
-/// Added to a float32 of less than 2^22, it leaves the integer, ties to even, in the lowest bits.
+/// Added to a float32 of less than 2^22, the integer, ties to even, is in the lowest bits.
 const ROUNDER: f32 = 12_582_912.0;
 
 /// Room for the digits of a block, one to a byte, and for eight written at its end.
@@ -140,7 +140,7 @@ fn write_digits(kind: Codec, values: &[f32], scale: f32, digits: &mut [u8]) {
 }
 
 /// `middle + value / scale`, rounded to the nearest integer, ties to even.
-#[allow(clippy::cast_possible_truncation)] // the lowest byte holds the number
+#[allow(clippy::cast_possible_truncation)] // the lowest byte is the number
 #[inline(always)]
 fn nearest(value: f32, scale: f32, middle: u8) -> u8 {
     let steps = if scale == 0.0 { 0.0 } else { value / scale };
@@ -159,7 +159,7 @@ fn squeeze<const N: usize, const R: usize>(digits: &Digits, codes: &mut [u8]) {
     }
 }
 
-/// Adds the values that a block of digits stands for.
+/// Adds the decoded values of a block of digits.
 #[inline(always)]
 pub(super) fn apply_block(kind: Codec, codes: &[u8], scales: &[f16], values: &mut [f32]) {
     let mut digits: Digits = [0; BLOCK + 8];
