@@ -1,11 +1,11 @@
 """Train, personalise and share small language models on your own machine.
 
 Train:  `run_training(TrainConfig(model_name_or_path="zen-pico", dataset="my.jsonl"))`
-Talk:   `generate("zen-pico", ["a prompt"], adapter=...)`, or `with open_chat(...)` for turns
+Chat:   `generate("zen-pico", ["a prompt"], adapter=...)`, or `with open_chat(...)` for turns
 Deltas: `create_delta`, `apply_delta`, `check_delta`, `load_delta`
 Errors: every failure that a caller can handle is a `GymError`
 
-The public names are loaded on first use, so that importing this package is quick.
+The public names are loaded on first use, so that importing this package is fast.
 """
 
 from importlib import import_module

@@ -43,10 +43,10 @@ def ctrl_c_saves(control: "Control") -> Generator[None]:
 
 
 def rows_text(rows: Rows) -> str:
-    """Returns rows that were given in Python as JSON Lines.
+    """Returns rows given in Python as JSON Lines.
 
     Raises:
-        InputError: a row holds what JSON lacks; names its place.
+        InputError: a row contains a value that JSON cannot represent.
     """
     lines: list[str] = []
     for place, row in enumerate(rows, 1):
@@ -83,10 +83,10 @@ def run_training(config: TrainConfig) -> RunResult:
     The base model must be on this machine; nothing is downloaded. The run appears in
     `zoo-gym runs list` and can be paused and stopped from there. Other runs wait until it ends.
 
-    `dataset` names files (a path, or a list of paths), or is a list of rows, each a dict such as
-    `{"prompt": ..., "completion": ...}`; rows are stored in the run folder, for its owner alone, so
-    that `zoo-gym runs resume` finds them. The caller's torch threads and random state are as they
-    were when it returns.
+    `dataset` is a file, a list of files, or a list of rows, each a dict such as
+    `{"prompt": ..., "completion": ...}`; rows are stored in the run folder, readable only by its
+    owner, so that `zoo-gym runs resume` finds them. Torch's threads and random state are restored
+    at the end.
 
     Raises:
         InputError: `config` is not a `TrainConfig`, or the data cannot be used.
@@ -143,16 +143,16 @@ def quality_input(
     """Returns the examples that `create_delta` and `check_delta` measure on.
 
     Args:
-        files: of examples that were held out; none takes those that the run held out.
+        files: files of held-out examples; by default the rows that the run held out.
         base: the base model's name or folder, whose tokenizer is used.
-        run: the run that made the fine-tune: rows that it has learned are left out.
+        run: the run of the fine-tune: rows that it has learned are excluded.
 
     Raises:
         InputError: neither files nor a run are given, or the run has learned every row.
         NotAvailableError: a file, the run or the base is not on this machine.
 
     Warns:
-        GymWarning: what should be known of the rows, such as how many are left out.
+        GymWarning: facts about the rows, such as how many are excluded.
     """
     import warnings
 
@@ -205,7 +205,7 @@ def _check_data(config: TrainConfig, rows: str) -> None:
 
 
 def _with_stored_rows(run: "Run", config: TrainConfig, rows: str) -> TrainConfig:
-    """Stores rows in the run folder and returns the settings that name them, stored too."""
+    """Stores rows in the run folder and returns the settings with their path, also stored."""
     from zoo.gym.train.run_folder.settings import store_settings
 
     write_beside(run.rows_file, rows)

@@ -24,7 +24,9 @@ def test_a_runs_own_id_takes_its_name_away(run: Run) -> None:
 def test_a_taken_name_is_refused(run: Run) -> None:
     rename(run, "mine")
     other = create_run("", {})
-    with pytest.raises(InputError, match="run name 'mine': expected a free one, got that of run"):
+    with pytest.raises(
+        InputError, match="run name 'mine': expected an unused one, got that of run"
+    ):
         rename(other, "mine")
     assert other.name is None
 

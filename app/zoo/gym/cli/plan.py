@@ -104,11 +104,11 @@ def _trials(planned: "list[Planned]", folder: Path, out: Output) -> "dict[str, T
 
 
 def _as_json(item: "Planned", users: int, trial: "Trial | None") -> dict[str, object]:
-    told: dict[str, object] = {
+    fields: dict[str, object] = {
         "name": item.name,
         "options": item.options,
         "payload_bytes": item.payload_bytes,
         "file_bytes": item.file_bytes,
         "all_users_bytes": users * item.file_bytes,
     }
-    return told if trial is None else told | {"measured": asdict(trial)}
+    return fields if trial is None else fields | {"measured": asdict(trial)}

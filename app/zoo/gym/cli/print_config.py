@@ -11,11 +11,11 @@ from zoo.gym.errors import GymError
 from zoo.models import resolve
 
 MOST_BYTES = 32_000_000
-"""Settings that follow from larger data are left open: reading it takes too long to only look."""
+"""With larger data, open settings stay open: reading it takes too long just to print them."""
 
 
 def print_config(loaded: Loaded, out: Output) -> int:
-    """Prints the settings with their origins; those left open as a run would choose them."""
+    """Prints the settings with their origins; open ones with the values a run would choose."""
     config, reasons = _with_choices(loaded.config, out)
     origins = loaded.origins | {key: f"chosen: {reason}" for key, reason in reasons.items()}
     settings = config.model_dump(mode="json")
@@ -30,7 +30,7 @@ def print_config(loaded: Loaded, out: Output) -> int:
 
 
 def _with_choices(config: TrainConfig, out: Output) -> tuple[TrainConfig, dict[str, str]]:
-    """Returns the settings with what a run would choose, and the reasons; nothing is downloaded."""
+    """Returns the settings with the values a run would choose, and the reasons; stays offline."""
     from zoo.gym.train.run_folder.pinned import dataset_files
 
     try:
@@ -43,7 +43,7 @@ def _with_choices(config: TrainConfig, out: Output) -> tuple[TrainConfig, dict[s
         plan = preview(config, base)
     except (GymError, OSError) as error:
         why = error.message if isinstance(error, GymError) else f"{error.filename}: no such file"
-        out.answer(f"# settings left open are not known yet: {why}")
+        out.answer(f"# settings chosen at the start are not known yet: {why}")
         return config, {}
     reasons = {choice.key: choice.reason for choice in plan.choices}
     values = {
@@ -55,5 +55,5 @@ def _with_choices(config: TrainConfig, out: Output) -> tuple[TrainConfig, dict[s
 def _origin(key: str, config: TrainConfig, origins: dict[str, str], *, is_planned: bool) -> str:
     field = type(config).model_fields.get(key)
     if field is not None and is_chosen(field) and getattr(config, key) is None:
-        return "not needed beside the others" if is_planned else "chosen at the start"
+        return "not needed with the others" if is_planned else "chosen at the start"
     return origins.get(key, "")

@@ -90,16 +90,16 @@ def note_lines(event: Event) -> Iterator[str]:
 def state_line(event: Event) -> str:
     """Returns a change of state with its reason: `failed: no such file`, the hint below."""
     message, hint, model = (event.get(key) for key in ("message", "hint", "model"))
-    told = message if event.get("state") == "queued" and message else event.get("state")
+    state = message if event.get("state") == "queued" and message else event.get("state")
     reason = model if model is not None else message
-    line = f"{told}" if reason in {None, told} else f"{told}: {reason}"
+    line = f"{state}" if reason in {None, state} else f"{state}: {reason}"
     return f"{line}\nhint: {hint}" if hint else line
 
 
 def show_pass(out: Output) -> "Watch":
     """Returns a function that shows the progress of a pass over a model's tensors."""
 
-    def tell(passed: "Passed") -> None:
+    def show(passed: "Passed") -> None:
         rate = passed.done_bytes / passed.seconds if passed.seconds else 0.0
         out.progress(
             f"{passed.done_bytes / max(1, passed.total_bytes):4.0%} of "
@@ -107,7 +107,7 @@ def show_pass(out: Output) -> "Watch":
             f"{duration(passed.eta_s)} left"
         )
 
-    return tell
+    return show
 
 
 def memory_line(memory: dict[str, Any]) -> str:

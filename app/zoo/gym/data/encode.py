@@ -109,7 +109,7 @@ def _encode_pairs(
 
 
 def _cut_pair(pair: tuple[EncodedRow, EncodedRow], source: str, cutoff_len: int) -> Unit | None:
-    """Returns a pair as a unit, or None where a cut leaves nothing that tells its sides apart."""
+    """Returns a pair as a unit, or None if truncation makes its sides equal."""
     import numpy as np
 
     better, worse = (cut_row(side, source, cutoff_len) for side in pair)

@@ -136,8 +136,8 @@ def _ways_to_detach() -> list[dict[str, Any]]:
 
 def _cwd(run: Run) -> Path:
     """Returns the folder the run was created in: paths in its settings may be relative to it."""
-    told = (read_json_object(run.env_file) or {}).get("cwd")
-    return Path(told) if isinstance(told, str) and Path(told).is_dir() else Path.cwd()
+    cwd = (read_json_object(run.env_file) or {}).get("cwd")
+    return Path(cwd) if isinstance(cwd, str) and Path(cwd).is_dir() else Path.cwd()
 
 
 def _await_first_event(

@@ -1,7 +1,7 @@
-"""Names of a user's choice for runs: a text file in the run folder, which itself never moves.
+"""User-defined names of runs: a text file in the run folder, which itself never moves.
 
-Results and settings name places inside a run folder, so a run that moved could not be resumed. The
-id stays, and every command takes the name as well.
+Results and settings contain paths inside the run folder, so a run that moved could not be resumed.
+The id stays, and every command accepts the name as well.
 """
 
 import re
@@ -16,11 +16,11 @@ _LIKE_AN_ID = re.compile(r"r?\d+|last")
 
 
 def rename(run: Run, name: str) -> None:
-    """Gives a run a name, or with its own id takes its name away.
+    """Gives a run a name, or removes the name if it is the run's own id.
 
     Raises:
-        InputError: the name is taken, or is none: expected up to 64 letters, digits, dots, dashes
-            and underscores, a letter first, and nothing that reads as an id.
+        InputError: the name is taken or invalid: it must have up to 64 letters, digits, dots,
+            dashes and underscores, start with a letter, and not look like an id.
         StorageError: the run folder cannot be written.
     """
     if name == run.id:
@@ -31,14 +31,14 @@ def rename(run: Run, name: str) -> None:
         return
     if not _NAME.fullmatch(name) or _LIKE_AN_ID.fullmatch(name):
         raise InputError(
-            f"run name {name!r}: expected up to 64 letters, digits, '.', '-' and '_', a letter "
-            "first, and no id",
+            f"run name {name!r}: expected up to 64 letters, digits, '.', '-' and '_', starting "
+            "with a letter, and not an id",
             hint=f"zoo-gym runs rename {run.id} my-first-run",
         )
     for other in run_folders():
         if other.id != run.id and other.name == name:
             raise InputError(
-                f"run name '{name}': expected a free one, got that of run '{other.id}'",
-                hint=f"zoo-gym runs rename {other.id} {other.id} takes it away from that run",
+                f"run name '{name}': expected an unused one, got that of run '{other.id}'",
+                hint=f"remove it from that run: zoo-gym runs rename {other.id} {other.id}",
             )
     write_beside(run.name_file, f"{name}\n")

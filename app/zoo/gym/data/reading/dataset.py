@@ -145,7 +145,7 @@ def _parsed(row: Row, path: Path, kinds: Set[Kind]) -> _Row:
 
 
 def _other(found: str) -> str:
-    """Says that a method compares answers, and what stands there instead."""
+    """Returns the error for a row without two answers to compare."""
     return f"expected two answers to compare, 'chosen' and 'rejected', got a row of {found}"
 
 

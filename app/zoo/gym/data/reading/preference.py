@@ -1,8 +1,8 @@
 """Parses preference rows: two answers to one prompt, the better one first.
 
-Read are `chosen` and `rejected` as texts, as one turn each, or as lists of turns, with the prompt
-under `prompt`, as an instruction, as `messages` or `conversations`, or as the beginning that both
-lists of turns share. `chosen_messages` and `rejected_messages` are the same under other names.
+`chosen` and `rejected` may be texts, single turns, or lists of turns. The prompt may be under
+`prompt`, an instruction, `messages` or `conversations`, or the common prefix of both lists of
+turns. `chosen_messages` and `rejected_messages` are other names for the same.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from zoo.gym.errors import InputError
 Fields = dict[str, object]
 
 NAME = "preference"
-"""What the format is called in messages."""
+"""The name of the format in messages."""
 
 PAIRS = (("chosen", "rejected"), ("chosen_messages", "rejected_messages"))
 """The keys of the better and the worse answer."""
@@ -33,7 +33,7 @@ READS = frozenset(
 
 
 def is_preference(value: object) -> bool:
-    """Says whether a decoded row has two answers to compare, or one of them."""
+    """Returns whether a decoded row has answers to compare."""
     return isinstance(value, dict) and any(
         cast("Fields", value).get(key) is not None for pair in PAIRS for key in pair
     )
@@ -47,8 +47,7 @@ def parse_pair(row: Mapping[str, object], source: str) -> Record:
         source: `file:line`.
 
     Raises:
-        InputError: an answer or the prompt is missing or of no known form, or the answers are the
-            same.
+        InputError: an answer or the prompt is missing or malformed, or the answers are equal.
     """
     given = [pair for pair in PAIRS if any(row.get(key) is not None for key in pair)]
     if len(given) > 1:
@@ -124,7 +123,7 @@ def _listed(side: object, key: str) -> list[object]:
 def _turns(
     prompt: object, better: list[object], worse: list[object]
 ) -> tuple[list[object], tuple[list[object], list[object]]]:
-    """Returns the turns of the prompt, and those of each answer behind them."""
+    """Returns the turns of the prompt, and those of each answer."""
     if isinstance(prompt, list):
         return cast("list[object]", prompt), (better, worse)
     shared = [
