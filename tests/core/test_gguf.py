@@ -37,7 +37,7 @@ def test_a_shape_is_as_numpy_has_it(tmp_path: Path) -> None:
     assert (tensor.type, tensor.shape, tensor.stop - tensor.start) == ("F32", (3, 2), 24)
 
 
-def test_absent_files_and_folders_are_told_apart(tmp_path: Path) -> None:
+def test_absent_files_and_folders_are_distinguished(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_gguf_header(tmp_path / "absent")
     with pytest.raises(InputError, match="got a folder"):

@@ -46,7 +46,7 @@ def test_there_are_more_than_sixty_classes() -> None:
 
 
 @pytest.mark.parametrize(("form", "name"), SOUND)
-def test_a_sound_file_beside_them_is_read(form: str, name: str, tmp_path: Path) -> None:
+def test_a_valid_file_next_to_them_is_read(form: str, name: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(sound()[form][name])
     read(form, path, finite=True)

@@ -88,7 +88,7 @@ def test_what_is_accepted_the_formats_own_library_accepts(
     assert set(theirs) == set(header.tensors)
 
 
-def test_absent_files_and_folders_are_told_apart(tmp_path: Path) -> None:
+def test_absent_files_and_folders_are_distinguished(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         read_header(tmp_path / "absent")
     assert caught.value.filename == str(tmp_path / "absent")

@@ -137,7 +137,7 @@ def test_a_group_that_does_not_begin_with_a_byte_is_refused(group: int) -> None:
         pack_signs(base, base, scale="group", group=group)
 
 
-def test_a_value_that_is_not_finite_is_told_with_the_tensors_name() -> None:
+def test_a_value_that_is_not_finite_is_reported_with_the_tensors_name() -> None:
     base = torch.zeros(2, 5, dtype=torch.bfloat16)
     base[1, 3] = float("inf")
     message = r"^tensor 'q_proj' \(bfloat16 \[2, 5\]\): base is not finite: .* row 1, column 3$"

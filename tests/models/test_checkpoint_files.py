@@ -92,7 +92,7 @@ def test_an_absent_folder_is_not_available(tmp_path: Path) -> None:
         checkpoint_files(tmp_path / "absent")
 
 
-def test_an_index_beside_a_single_file_is_not_used_and_that_is_said(tmp_path: Path) -> None:
+def test_an_index_next_to_a_single_file_is_not_used_with_a_warning(tmp_path: Path) -> None:
     for name in ("model.safetensors", *SHARDS):
         (tmp_path / name).write_bytes(EMPTY)
     write_index(tmp_path, {"a": SHARDS[0], "b": SHARDS[1]})

@@ -43,7 +43,7 @@ def test_afterwards_the_hub_is_as_it_was(hub: FakeHub) -> None:
     assert not refused(hub)
 
 
-def test_child_processes_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_child_processes_inherit_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in OFFLINE:
         monkeypatch.setenv(name, "0")
     go_offline()

@@ -70,19 +70,19 @@ def test_a_cached_model_without_its_weights_is_not_taken(put_in_cache: "PutInCac
         resolve("org/tiny", offline=True)
 
 
-def test_the_hub_is_not_even_asked_where_nobody_can_say_yes(hub: "FakeHub") -> None:
+def test_the_hub_is_not_contacted_if_nobody_can_consent(hub: "FakeHub") -> None:
     with pytest.raises(NotAvailableError, match="'org/tiny' is not on this machine"):
         resolve("org/tiny")
     assert hub.asked == []
 
 
-def test_a_no_is_told_with_the_size(hub: "FakeHub") -> None:
+def test_a_refusal_has_the_size(hub: "FakeHub") -> None:
     with pytest.raises(NotAvailableError, match=f"{WANTED_BYTES:,} bytes to download"):
         resolve("org/tiny", confirm=lambda *_: False)
     assert hub.fetched() == []
 
 
-def test_a_listed_model_is_asked_for_before_the_first_request(hub: "FakeHub") -> None:
+def test_consent_to_a_listed_model_comes_before_the_first_request(hub: "FakeHub") -> None:
     confirm = Mock(return_value=False)
     with pytest.raises(NotAvailableError, match="bytes to download"):
         resolve("zen-nano", confirm=confirm)
@@ -133,7 +133,7 @@ def interrupt(cache: Path, content: bytes, hub: "FakeHub") -> Path:
 
 
 @pytest.mark.parametrize("knows_ranges", [True, False])
-def test_an_interrupted_download_goes_on_where_it_stopped(
+def test_an_interrupted_download_continues_where_it_stopped(
     hub: "FakeHub", cache: Path, *, knows_ranges: bool
 ) -> None:
     weights = hub.files["model.safetensors"]
@@ -162,7 +162,7 @@ def test_damaged_weights_are_refused_and_removed(hub: "FakeHub", cache: Path) ->
     assert [path for path in cache.rglob("blobs/*") if path.stat().st_size > 23] == []
 
 
-def test_a_gated_model_is_told_in_one_sentence_with_its_page(hub: "FakeHub") -> None:
+def test_a_gated_model_is_one_message_with_its_page(hub: "FakeHub") -> None:
     hub.error_code = "GatedRepo"
     with pytest.raises(
         NotAvailableError, match=r"accepted first on https://huggingface.co/org/tiny\n"
@@ -190,7 +190,7 @@ def test_a_repository_of_pickles_is_refused_before_the_question(hub: "FakeHub") 
         resolve("org/tiny", confirm=yes)
 
 
-def test_a_small_disk_is_told_before_the_download(
+def test_a_small_disk_is_reported_before_the_download(
     hub: "FakeHub", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zoo.models.hub.DISK_RESERVE_BYTES", 1 << 60)
@@ -199,7 +199,7 @@ def test_a_small_disk_is_told_before_the_download(
     assert hub.fetched() == []
 
 
-def test_a_hub_that_is_not_there_is_told(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_is_not_there_is_reported(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
     with pytest.raises(NotAvailableError, match="cannot reach the hub for 'org/tiny'"):
         resolve("org/tiny", confirm=yes)

@@ -74,7 +74,7 @@ def test_a_conversation_remembers_both_sides() -> None:
     assert parrot.asked[2][0] == "a\n\n!\n\nb\n\n!\n\nc"
 
 
-def test_what_the_model_is_told_first_comes_before_every_conversation() -> None:
+def test_the_system_prompt_comes_before_every_conversation() -> None:
     chat, parrot = session()
     chat.system = "s"
     chat.talk("a")

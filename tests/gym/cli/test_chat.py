@@ -74,7 +74,7 @@ def test_a_number_out_of_its_range_is_refused_by_its_option(
     assert f"error: {option}: expected" in found.stderr
 
 
-def test_the_turns_are_told_as_json(call: Call, base: Path, opened: list[Any]) -> None:
+def test_the_turns_are_printed_as_json(call: Call, base: Path, opened: list[Any]) -> None:
     found = call("chat", "--model", str(base), "--json", stdin="hello\n")
     assert found.stdout.count("\n") == 1
     assert found.json == {"turns": [{"prompt": "hello", "answer": "HELLO"}], "system": ""}

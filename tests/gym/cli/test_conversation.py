@@ -48,7 +48,7 @@ def test_ctrl_d_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     assert talk(monkeypatch, "hello\n", "\n", "well\n")[0] == ["HELLO", "WELL"]
 
 
-def test_ctrl_c_stops_an_answer_and_the_conversation_goes_on(
+def test_ctrl_c_stops_an_answer_and_the_conversation_continues(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert talk(monkeypatch, "long story\n", "hello\n")[0] == ["HELLO"]

@@ -68,7 +68,7 @@ def test_applying_a_delta_gives_the_tuned_weights_back(
     np.testing.assert_allclose(back, wanted, atol=1e-6)
 
 
-def test_a_second_set_of_weights_is_not_used_and_that_is_said(
+def test_a_second_set_of_weights_is_not_used_with_a_warning(
     call: Call, base: Path, made: Path
 ) -> None:
     (base / "model.safetensors.index.json").write_text('{"weight_map": {"a": "b.safetensors"}}')
@@ -76,7 +76,7 @@ def test_a_second_set_of_weights_is_not_used_and_that_is_said(
         assert call("delta", "apply", str(made), "--base", str(base)).code == 0
 
 
-def test_applying_in_bf16_tells_what_rounding_loses(call: Call, base: Path, made: Path) -> None:
+def test_applying_in_bf16_reports_what_rounding_loses(call: Call, base: Path, made: Path) -> None:
     found = call("delta", "apply", str(made), "--base", str(base), "--dtype", "bf16")
     assert found.code == 0
     assert found.stderr.startswith("rounding to bf16 loses ")
@@ -166,7 +166,7 @@ def test_what_full_weights_cannot_become_is_refused(
     assert not Path("tuned.delta.safetensors").exists()
 
 
-def test_a_peft_folder_tells_its_base(call: Call, tmp_path: Path) -> None:
+def test_a_peft_folder_specifies_its_base(call: Call, tmp_path: Path) -> None:
     folder = tmp_path / "adapter"
     folder.mkdir()
     (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "zen-nan"}))
@@ -175,7 +175,7 @@ def test_a_peft_folder_tells_its_base(call: Call, tmp_path: Path) -> None:
     assert "got 'zen-nan'" in found.stderr
 
 
-def test_a_base_that_is_told_by_a_folder_s_name_is_asked_for(
+def test_a_base_recorded_as_a_folder_s_name_must_be_given(
     call: Call, base: Path, made: Path
 ) -> None:
     base.rename("elsewhere")

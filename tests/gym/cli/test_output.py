@@ -77,7 +77,7 @@ def test_a_pipe_gets_about_twenty_of_a_thousand_steps(capsys: pytest.CaptureFixt
     assert (lines[0], lines[-1]) == ("step 1/1000  loss 0.5", "step 1000/1000  loss 0.5")
 
 
-def test_a_loss_that_is_no_number_is_told_so() -> None:
+def test_a_loss_that_is_no_number_is_reported_as_such() -> None:
     assert step_line({"kind": "step", "step": 1, "loss": None}) == "step 1/?  loss not a number"
 
 

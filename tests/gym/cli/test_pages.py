@@ -29,12 +29,12 @@ def test_a_page_is_up_to_date(maker: ModuleType, name: str, page: str) -> None:
     assert text == maker.made(text, getattr(maker, page)()), "python docs/reference/make_pages.py"
 
 
-def test_every_command_tells_its_json() -> None:
+def test_the_json_of_every_command_is_documented() -> None:
     contract = (FOLDER / "cli.md").read_text(encoding="utf-8").partition("<!-- made -->")[0]
     told = [line.split("|")[1] for line in contract.splitlines() if line.startswith("| `")]
     assert all(any(f"`{verb.words}`" in cell for cell in told) for verb in VERBS)
 
 
-def test_every_exit_code_is_told() -> None:
+def test_every_exit_code_is_documented() -> None:
     text = (FOLDER / "cli.md").read_text(encoding="utf-8")
     assert all(f"\n| {code} | " in text for code in {0, *EXIT_CODES.values(), EXIT_CTRL_C})

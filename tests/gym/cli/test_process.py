@@ -55,7 +55,7 @@ def test_our_warnings_are_sentences_and_others_keep_their_place(env: dict[str, s
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full")
-def test_a_full_disk_behind_stdout_is_a_sentence(env: dict[str, str]) -> None:
+def test_stdout_on_a_full_disk_is_reported(env: dict[str, str]) -> None:
     argv = [*PROGRAM, "paths", "--json"]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(argv, env=env, stdout=full, stderr=-1, text=True, check=False)

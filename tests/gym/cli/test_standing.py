@@ -69,7 +69,7 @@ def test_a_copied_result_knows_its_training_file(call: Call, run: Run) -> None:
     assert "4 rows of learned.jsonl, its training data" in found.stderr
 
 
-def test_the_file_tells_that_a_run_s_learned_rows_were_lost(call: Call, run: Run) -> None:
+def test_the_file_records_that_a_run_s_learned_rows_were_lost(call: Call, run: Run) -> None:
     write("given.jsonl", range(2, 6))
     Path("learned.jsonl").unlink()
     found = call("delta", "create", run.id, "--data", "given.jsonl", "--out", "d", "--json")

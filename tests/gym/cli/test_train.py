@@ -38,7 +38,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return ends
 
 
-def test_a_run_that_is_done_tells_where_its_model_is(
+def test_a_run_that_is_done_reports_where_its_model_is(
     call: Call, worker: Call, base: Path, rows: Path
 ) -> None:
     worker(**DONE)
@@ -93,7 +93,9 @@ def test_the_exit_code_is_the_worker_s(
     assert found.json["error"]["message"].startswith(start)
 
 
-def test_a_detached_run_goes_on_by_itself(call: Call, worker: Call, base: Path, rows: Path) -> None:
+def test_a_detached_run_continues_in_the_background(
+    call: Call, worker: Call, base: Path, rows: Path
+) -> None:
     worker()
     found = call("train", str(rows), "--model", str(base), "--detach", "--json")
     assert (found.code, found.json["run"], found.json["model"]) == (0, "r0001", None)
@@ -170,7 +172,7 @@ BAD_DATA = [
 
 
 @pytest.mark.parametrize(("text", "start"), BAD_DATA)
-def test_bad_data_is_told_before_a_run_exists(
+def test_bad_data_is_reported_before_a_run_exists(
     call: Call, base: Path, rows: Path, text: str, start: str
 ) -> None:
     rows.write_text(text)
@@ -180,7 +182,7 @@ def test_bad_data_is_told_before_a_run_exists(
     assert run_folders() == []
 
 
-def test_an_unwritable_home_is_told(
+def test_an_unwritable_home_is_reported(
     call: Call, rows: Path, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (rows.parent / "file").touch()
@@ -256,7 +258,7 @@ def test_files_in_a_row_and_by_flag_are_read_in_that_order(call: Call, rows: Pat
 
 
 @pytest.mark.parametrize("key", ["dataset", "data"])
-def test_data_under_a_key_beside_files_is_refused(call: Call, rows: Path, key: str) -> None:
+def test_data_under_a_key_together_with_files_is_refused(call: Call, rows: Path, key: str) -> None:
     found = call("train", str(rows), "model=zen-pico", f"{key}=missing.jsonl", "--print-config")
     assert found.code == 2
     assert f"{key}=missing.jsonl: already given as '{rows}'" in found.stderr

@@ -61,7 +61,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("words", "code", "start"), MISTAKES)
-def test_a_mistake_is_told_in_one_sentence(call: Call, words: str, code: int, start: str) -> None:
+def test_a_mistake_is_one_message(call: Call, words: str, code: int, start: str) -> None:
     found = call(*words.split())
     assert (found.code, found.stdout) == (code, "")
     assert found.stderr.startswith(f"zoo-gym: error: {start}")

@@ -56,7 +56,7 @@ BAD_VALUES = [
 
 
 @pytest.mark.parametrize(("text", "fault"), BAD_VALUES)
-def test_a_bad_setting_is_told_with_its_line(tmp_path: Path, text: str, fault: str) -> None:
+def test_a_bad_setting_is_reported_with_its_line(tmp_path: Path, text: str, fault: str) -> None:
     assert faults(tmp_path, text) == [f"train.yaml:3: {fault}"]
 
 
@@ -74,7 +74,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("text", "start"), BROKEN)
-def test_a_broken_file_is_told_with_its_line(tmp_path: Path, text: str, start: str) -> None:
+def test_a_broken_file_is_reported_with_its_line(tmp_path: Path, text: str, start: str) -> None:
     assert faults(tmp_path, text)[0].startswith(start)
 
 
@@ -111,7 +111,7 @@ def test_an_empty_file_gives_no_setting(tmp_path: Path) -> None:
     assert loaded.config == load_config([], NEEDED, {}).config
 
 
-def test_every_fault_is_told_in_the_order_of_the_sources(tmp_path: Path) -> None:
+def test_every_fault_is_reported_in_the_order_of_the_sources(tmp_path: Path) -> None:
     path = write(tmp_path, "seed: -1\nlora_rank: many\nlearning_rte: 1\n")
     with pytest.raises(InputError) as caught:
         load_config([path], ["dtype=f64"], {"max_steps": "0"})
@@ -193,7 +193,7 @@ def test_what_a_stronger_layer_asks_for_under_another_key_wins(
         (["warmup_steps=2", "warmup_ratio=0.9"], "warmup_ratio"),
     ],
 )
-def test_a_setting_that_another_overrules_is_told(items: list[str], key: str) -> None:
+def test_an_overridden_setting_is_reported(items: list[str], key: str) -> None:
     [ignored] = load_config([], [*NEEDED, *items], {}).ignored
     assert (ignored.key, ignored.reason.startswith("overridden by")) == (key, True)
 
@@ -222,7 +222,7 @@ IGNORED = [
 
 
 @pytest.mark.parametrize("item", IGNORED)
-def test_a_published_key_without_effect_is_told(item: str) -> None:
+def test_a_published_key_without_effect_is_reported(item: str) -> None:
     loaded = load_config([], [*NEEDED, item], {})
     assert [ignored.key for ignored in loaded.ignored] == [item.partition("=")[0]]
     assert loaded.config == load_config([], NEEDED, {}).config
@@ -267,13 +267,13 @@ def test_chosen_values_join_the_given_ones() -> None:
     assert extend_config(config, {"max_steps": 6}).max_steps == 6
 
 
-def test_a_chosen_value_that_contradicts_a_given_one_is_told() -> None:
+def test_a_chosen_value_that_contradicts_a_given_one_is_reported() -> None:
     config = load_config([], [*NEEDED, "warmup_steps=5"], {}).config
     with pytest.raises(InputError, match=r"^warmup_steps: expected less than max_steps 5, got 5$"):
         extend_config(config, {"max_steps": 5})
 
 
-def test_overwriting_without_an_output_dir_is_told_to_have_no_effect() -> None:
+def test_overwriting_without_an_output_dir_is_reported_as_without_effect() -> None:
     items = ["model=m", "dataset=d.jsonl", "overwrite_output_dir=true"]
     loaded = load_config([], items, {})
     assert [one.key for one in loaded.ignored] == ["overwrite_output_dir"]

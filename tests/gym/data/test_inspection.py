@@ -42,7 +42,7 @@ def test_rows_turns_and_problems_are_counted(inspect: Inspect) -> None:
     assert [problem.where.rpartition(":")[2] for problem in found.problems] == ["2"]
 
 
-def test_shares_tell_what_the_cutoff_costs(inspect: Inspect) -> None:
+def test_shares_show_the_effect_of_the_cutoff(inspect: Inspect) -> None:
     # 43 tokens of template around each row: one fits, one loses its end, two lose their answer
     long = "x" * 100
     found = inspect(pair("a", "b"), pair("a", long), pair(long, "b"), pair(long, "c"))
@@ -56,7 +56,7 @@ def test_duplicates_and_empty_answers_are_counted(inspect: Inspect) -> None:
     assert any("2 duplicate rows" in note for note in found.warnings)
 
 
-def test_reasoning_and_its_policy_are_told(inspect: Inspect) -> None:
+def test_reasoning_and_its_policy_are_reported(inspect: Inspect) -> None:
     found = inspect(pair("a", "<think>\nHm\n</think>\n\nb"), pair("a", "b"), think="drop")
     assert (found.think, found.with_reasoning) == ("drop", 1)
     assert "drop, 1 rows with reasoning" in report(found)

@@ -37,7 +37,9 @@ def test_good_figures_miss_nothing() -> None:
         ("random-signs", 0.2, 0.11),
     ],
 )
-def test_each_bound_is_told_by_name(name: str, accuracy: float, recovered: float | None) -> None:
+def test_each_missed_target_is_reported_by_name(
+    name: str, accuracy: float, recovered: float | None
+) -> None:
     worse = (
         replace(row, accuracy=accuracy, recovered=recovered) if row.name == name else row
         for row in GOOD

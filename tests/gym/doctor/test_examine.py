@@ -16,7 +16,7 @@ def test_a_machine_on_which_every_check_goes_well_can_train(examined: Examined) 
     assert (report.ok, states(report)) == (True, ["ok"] * len(CHECKS))
 
 
-def test_a_finding_is_told_and_the_later_checks_are_not_tried(examined: Examined) -> None:
+def test_a_failure_is_reported_and_the_later_checks_are_not_tried(examined: Examined) -> None:
     program = 'print(\'{"begin": "load"}\\n{"failed": "expected 2, got 3"}\'); raise SystemExit(1)'
     report = examined(program)
     assert (report.ok, report.checks[0].said) == (False, "expected 2, got 3")
@@ -30,7 +30,7 @@ def test_a_process_that_crashes_is_a_finding(examined: Examined) -> None:
     assert (bad.name, bad.said) == ("load", "the process was killed by SIGSEGV")
 
 
-def test_a_library_that_is_broken_is_told_in_its_own_words(examined: Examined) -> None:
+def test_a_library_that_is_broken_is_reported_with_its_own_message(examined: Examined) -> None:
     bad = examined("raise ImportError('no libcudart')").checks[0]
     assert (bad.name, bad.state, bad.said) == ("start", "failed", "ImportError: no libcudart")
 

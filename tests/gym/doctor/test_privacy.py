@@ -50,7 +50,7 @@ def test_a_home_at_the_root_does_not_swallow_every_slash(monkeypatch: pytest.Mon
     assert scrub("1/2 of https://example.org/x") == "1/2 of https://example.org/x"
 
 
-def test_the_command_tells_no_path_and_no_token(home: Path) -> None:
+def test_the_command_reports_no_path_and_no_token(home: Path) -> None:
     program = f"import sys; sys.exit('broken: {home}/a/b.so and {SECRET}')"
     shown = whole_output(home, (sys.executable, "-c", program))
     assert "broken: <home folder> and <token>" in shown
@@ -59,7 +59,7 @@ def test_the_command_tells_no_path_and_no_token(home: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [("doctor",), ("doctor", "--json")])
-def test_the_real_report_tells_no_path_and_no_token(home: Path, words: tuple[str, ...]) -> None:
+def test_the_real_report_contains_no_path_and_no_token(home: Path, words: tuple[str, ...]) -> None:
     home.mkdir()
     argv = [sys.executable, "-m", "zoo.gym", *words]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=home)

@@ -61,7 +61,7 @@ def test_a_version_that_is_too_old_is_missing(monkeypatch: pytest.MonkeyPatch) -
     ("gpu", "cuda_built", "device", "start"),
     [(True, False, "cpu", ("pip install", "uv pip")), (True, True, "cpu", ("nvidia-smi",))],
 )
-def test_a_card_that_torch_cannot_use_is_told_first(
+def test_a_gpu_that_torch_cannot_use_is_reported_first(
     gpu: bool, cuda_built: bool, device: str, start: tuple[str, ...]
 ) -> None:
     (found,) = missing_torch(gpu=gpu, cuda_built=cuda_built, device=device)

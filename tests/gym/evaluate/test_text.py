@@ -43,7 +43,7 @@ def test_it_is_nats_over_ln_2_over_utf8_bytes(
     assert got == pytest.approx(expected, rel=1e-6)
 
 
-def test_the_window_is_256_tokens_unless_told(
+def test_the_window_is_256_tokens_by_default(
     policies: "tuple[Policy, Policy]", byte_tokenizer: Callable[..., Any]
 ) -> None:
     default, told = (

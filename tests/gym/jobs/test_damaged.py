@@ -177,7 +177,7 @@ def test_a_damaged_environment_does_not_stop_the_start_of_a_worker(
     assert follow(run).state == "done"
 
 
-def test_a_run_that_lost_its_log_is_found_and_goes_on(
+def test_a_run_that_lost_its_log_is_found_and_continues(
     run: Run, until: Callable[[Callable[[], bool]], None]
 ) -> None:
     launch(run, entry="entries:three")
@@ -190,7 +190,7 @@ def test_a_run_that_lost_its_log_is_found_and_goes_on(
     assert follow(run).state == "done"
 
 
-def test_a_resume_says_behind_which_step_the_run_goes_on(
+def test_a_resume_says_from_which_step_the_run_continues(
     run: Run, until: Callable[[Callable[[], bool]], None]
 ) -> None:
     launch(run, entry="entries:three")

@@ -27,14 +27,14 @@ def test_a_line_holds_the_version_number_time_and_kind(tmp_path: Path) -> None:
     assert line == {"v": 1, "seq": 0, "kind": "step", "step": 3, "loss": 0.5}
 
 
-def test_numbers_go_on_in_a_log_opened_again(tmp_path: Path) -> None:
+def test_numbers_continue_in_a_log_opened_again(tmp_path: Path) -> None:
     for log in (EventLog(tmp_path / "e"), EventLog(tmp_path / "e")):
         log.emit("warn", message="a")
         log.emit("warn", message="b")
     assert numbers(tmp_path / "e") == [0, 1, 2, 3]
 
 
-def test_numbers_go_on_after_another_writer(tmp_path: Path) -> None:
+def test_numbers_continue_after_another_writer(tmp_path: Path) -> None:
     first, second = EventLog(tmp_path / "e"), EventLog(tmp_path / "e")
     for log in (first, second, first):
         log.emit("warn", message="a")

@@ -52,7 +52,7 @@ def test_the_second_run_says_whom_it_waits_for_and_what_to_do(two: tuple[Run, Ru
     assert read_status(two[1]).step == 0
 
 
-def test_the_second_starts_by_itself_when_the_first_ends(two: tuple[Run, Run]) -> None:
+def test_the_second_starts_automatically_when_the_first_ends(two: tuple[Run, Run]) -> None:
     actions.park(two[0])
     assert follow(two[1]).state == "done"
     assert states(two[1]) == ["queued", "running", "queued", "running", "done"]
@@ -133,7 +133,7 @@ def test_a_place_whose_process_is_gone_holds_nobody_up(tmp_path: Path) -> None:
         assert (place.name, runs_ahead(place)) == ("00000001-r0002.lock", [])
 
 
-def test_places_are_numbered_behind_the_last_living_one(tmp_path: Path) -> None:
+def test_places_are_numbered_after_the_last_live_one(tmp_path: Path) -> None:
     with ExitStack() as held:
         first = held.enter_context(place_in_line(tmp_path, "r0005"))
         second = held.enter_context(place_in_line(tmp_path, "r0004"))

@@ -31,7 +31,7 @@ def test_a_new_run_is_queued_and_owned_by_its_maker(run: Run) -> None:
     assert read_identity(run.identity_file) == this_process()
 
 
-def test_settings_are_stored_as_given_and_the_environment_beside(home: Path) -> None:
+def test_settings_are_stored_as_given_with_the_environment(home: Path) -> None:
     run = create_run("model: ä\n", {"torch": "2.13"})
     assert run.config_file.read_bytes() == "model: ä\n".encode()
     env = json.loads(run.env_file.read_text(encoding="utf-8"))

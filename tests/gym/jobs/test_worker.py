@@ -85,7 +85,7 @@ def test_a_failure_is_one_sentence_and_an_exit_code(
     assert ("Traceback" in run.worker_log.read_text()) == (entry == "a_bug")
 
 
-def test_stop_saves_and_leaves_and_resume_goes_on_where_it_was(run: Run, until: Until) -> None:
+def test_stop_saves_and_exits_and_resume_continues_there(run: Run, until: Until) -> None:
     launch(run, entry="entries:forever")
     until(lambda: len(steps(run)) >= 2)
     actions.stop(run)
@@ -97,7 +97,9 @@ def test_stop_saves_and_leaves_and_resume_goes_on_where_it_was(run: Run, until: 
     assert steps(run) == list(range(1, stopped.step + 6))
 
 
-def test_a_paused_run_holds_and_resume_lets_the_same_process_go_on(run: Run, until: Until) -> None:
+def test_a_paused_run_waits_and_resume_continues_in_the_same_process(
+    run: Run, until: Until
+) -> None:
     pid = launch(run, entry="entries:forever")
     actions.pause(run)
     until(lambda: read_status(run).state == "paused")
@@ -259,7 +261,7 @@ def test_a_second_ctrl_c_gives_up_waiting(run: Run) -> None:
         follow(run, press)
 
 
-def test_following_can_be_asked_to_stop(run: Run) -> None:
+def test_following_can_request_a_stop(run: Run) -> None:
     launch(run, entry="entries:forever")
     assert follow(run, should_stop=lambda: len(steps(run)) > 1).exit_code == 5
 
@@ -299,7 +301,7 @@ def test_an_unwritable_run_folder_is_a_storage_error(run: Run) -> None:
         launch(run)
 
 
-def test_no_process_is_left_behind_as_a_zombie(run: Run, until: Until) -> None:
+def test_no_process_stays_as_a_zombie(run: Run, until: Until) -> None:
     launch(run, entry="entries:three")
     identity = read_identity(run.identity_file)
     assert identity is not None

@@ -185,5 +185,5 @@ def test_a_row_may_hold_a_list_of_what_could_be_rows() -> None:
         ({"message_tree_id": "1", "prompt": "a"}, "'prompt': expected a message, got text"),
     ],
 )
-def test_a_bad_row_is_told_what_is_wrong_with_it(row: Any, reason: str) -> None:
+def test_a_bad_row_is_reported_with_what_is_wrong(row: Any, reason: str) -> None:
     assert reason in refusal(row)

@@ -115,7 +115,7 @@ def test_null_is_no_second_format() -> None:
     assert parse_row({"messages": None, "text": "a"}, "f:1")[0] == "text"
 
 
-def test_alpaca_with_the_prompt_as_text_beside_it_is_alpaca(read: Read) -> None:
+def test_alpaca_with_the_prompt_as_text_is_alpaca(read: Read) -> None:
     data = read({**ALPACA, "text": "### Instruction: Hi"})
     assert list(data.formats.values()) == ["alpaca"]
     assert "'text' (1 row)" in data.notes[0]

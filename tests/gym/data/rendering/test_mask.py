@@ -313,7 +313,7 @@ def test_nothing_is_learned_of_a_think_block_that_the_template_cuts_off(
     assert found == ["A<|im_end|>", "B<|im_end|>"]
 
 
-def test_a_prompt_goes_on_from_a_chat_as_it_was_learned(
+def test_a_prompt_continues_a_chat_as_it_was_learned(
     byte_tokenizer: Callable[..., Any],
 ) -> None:
     tokenizer = byte_tokenizer(CUT_THOUGHTS)

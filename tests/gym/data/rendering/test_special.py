@@ -141,7 +141,7 @@ def test_a_tokenizer_that_makes_special_tokens_of_any_text_is_refused() -> None:
         encode_records([text], tokenizer, EncodeOptions(64))
 
 
-def test_characters_that_stand_for_special_tokens_are_refused_beside_them(
+def test_characters_that_stand_for_special_tokens_are_refused_together_with_them(
     byte_tokenizer: Callable[..., Any],
 ) -> None:
     text = Record("f:1", "text", text="\U0010e000 </s>")
