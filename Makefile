@@ -7,7 +7,7 @@ SOURCES = $(shell find core-rs/src -name "*.rs")
 
 .PHONY: demo test slow lint neon fuzz miri asan golden bench nightly pico core matrix lock clean
 
-demo: .venv/ready ## install if need be, then run the main job on the built-in model
+demo: .venv/ready ## install if needed, then run the example on the built-in model
 	$(BIN)/zoo-gym demo
 
 test: .venv/ready ## the default suite: the Rust core, then everything else
@@ -31,10 +31,10 @@ lint: .venv/ready ## format, linters, types, sizes
 	$(BIN)/python -m mypy.stubtest zoo.core._core
 	$(BIN)/python -m tests.house.sizes
 
-neon: ## the Rust core's tests on 64-bit ARM, emulated; skipped aloud where that cannot be had
+neon: ## the Rust core's tests on 64-bit ARM, emulated; skipped with a message if that is not available
 	.ci/neon
 
-golden: .venv/ready ## make golden screens, deltas and aggregates anew; look at what git shows before a commit
+golden: .venv/ready ## regenerate golden screens, deltas and aggregates; review the git diff before a commit
 	$(BIN)/python -m tests.core.golden.make
 	$(BIN)/python -m tests.gym.delta.golden.make
 	$(BIN)/pytest --quiet --update-golden tests/gym/tui/test_golden.py
@@ -45,13 +45,13 @@ fuzz: ## fuzz the readers, FUZZ_SECONDS each; needs a C++ compiler
 miri: ## the core's unsafe blocks on the scalar paths, interpreted: needs nightly with miri
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows -Zmiri-ignore-leaks" PROPTEST_CASES=2 RAYON_NUM_THREADS=2 cargo +nightly miri test --package zoo-gym-core --lib -- codes::tests signs::tests
 
-asan: ## all of the core's tests under AddressSanitizer, every instruction set of this machine
+asan: ## all tests of the core under AddressSanitizer, with every instruction set of this machine
 	RUSTFLAGS=-Zsanitizer=address cargo +nightly test --package zoo-gym-core --lib --target $$(rustc -vV | sed -n 's/^host: //p') --target-dir target/asan
 
-bench: .venv/ready ## measure against the plain alternatives; writes bench/results
+bench: .venv/ready ## benchmarks against plain alternatives; writes bench/results
 	$(BIN)/python -m bench
 
-pico: .venv/ready ## train zen-pico anew: five to six minutes of one core
+pico: .venv/ready ## retrain zen-pico: five to six minutes on one core
 	cd models && OMP_NUM_THREADS=1 ../$(BIN)/python -m pico.train
 
 core: .venv/ready ## rebuild the Rust core after an edit
@@ -61,11 +61,11 @@ core: .venv/ready ## rebuild the Rust core after an edit
 	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --constraints constraints.txt --editable . --group dev
 	touch $@
 
-matrix: .venv/ready ## install in every way on every Python found, with the demo in each
+matrix: .venv/ready ## test every way of installing with every Python found, including the demo
 	$(BIN)/python -m tests.house.matrix
 
-lock: .venv/ready ## resolve all dependencies anew, for every system and Python
+lock: .venv/ready ## resolve all dependencies again, for every system and Python
 	$(BIN)/uv pip compile --quiet --universal --all-extras --group dev --upgrade --custom-compile-command "make lock" --output-file constraints.txt pyproject.toml
 
-clean: ## remove what was built
+clean: ## remove build outputs
 	rm -rf .venv target dist core-rs/python/zoo/core/_core*.so core-rs/python/zoo/core/_core*.pyd
