@@ -135,8 +135,11 @@ def test_a_session_is_refused_before_its_model_is_loaded(tmp_path: Path) -> None
         open_chat(tmp_path, system="\udcff"),
     ):
         pass
-    with pytest.raises(ValueError, match="seed: expected"), open_chat(tmp_path, seed=2**63):
-        pass
+    odd: list[tuple[str, float]] = [("seed", 2**63), ("temperature", -1.0), ("max_new_tokens", 0)]
+    for name, value in odd:
+        options: Any = {name: value}
+        with pytest.raises(InputError, match=f"{name}: expected"), open_chat(tmp_path, **options):
+            pass
 
 
 def test_settings_that_a_chat_does_not_apply_are_named(tmp_path: Path) -> None:

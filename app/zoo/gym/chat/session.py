@@ -101,15 +101,22 @@ class ChatSession:
         return self.tokenizer.decode(kept).strip("\n")
 
 
-def check_seed(seed: int) -> None:
-    """Refuses a seed that training refuses.
+def check_sampling(max_new_tokens: int, temperature: float, seed: int) -> "Sampling":
+    """Returns how answers are drawn.
 
     Raises:
-        InputError: it is not a whole number.
-        ValueError: it is out of range.
+        InputError: a value is of another type or out of its range.
     """
+    from zoo.backends.base import Sampling
+
+    temperature = number_of("temperature", temperature)
+    max_new_tokens = whole_of("max_new_tokens", max_new_tokens)
     if not 0 <= whole_of("seed", seed) <= MOST_SEED:
-        raise ValueError(f"seed: expected a whole number from 0 to {MOST_SEED}, got {seed}")
+        raise InputError(f"seed: expected a whole number from 0 to {MOST_SEED}, got {seed}")
+    try:
+        return Sampling(max_new_tokens=max_new_tokens, temperature=temperature)
+    except ValueError as error:  # its message starts with the setting
+        raise InputError(str(error)) from None
 
 
 @contextmanager
@@ -135,15 +142,14 @@ def open_chat(
         system: the system prompt.
 
     Raises:
-        InputError: an argument is of another type, both an adapter and a delta are given, the
-            folder, adapter or delta cannot be used, or `system` is not UTF-8.
-        ValueError: a number is out of range.
+        InputError: an argument is of another type or out of range, both an adapter and a delta are
+            given, the folder, adapter or delta cannot be used, or `system` is not UTF-8.
 
     Warns:
         GymWarning: the adapter was made for another base or changes nothing, or the model's files
             contain generation settings that are not applied.
     """
-    from zoo.backends.base import LoadSpec, Sampling
+    from zoo.backends.base import LoadSpec
     from zoo.backends.threads import callers_state_kept, choose_threads, use_threads
     from zoo.gym.chat.greedy import warn_of_settings
     from zoo.gym.delta.sanity import warn_of_no_effect, warn_of_other_base
@@ -153,9 +159,7 @@ def open_chat(
     adapter, delta = path_or_none("adapter", adapter), path_or_none("delta", delta)
     if adapter is not None and delta is not None:
         raise InputError("delta: expected one of adapter and delta, got both")
-    temperature = number_of("temperature", temperature)
-    max_new_tokens = whole_of("max_new_tokens", max_new_tokens)
-    check_seed(seed)
+    sampling = check_sampling(max_new_tokens, temperature, seed)
     require_unicode(text_of("system", system), "system prompt")
     base = model_folder("base", base)
     if adapter is not None:
@@ -167,11 +171,7 @@ def open_chat(
     positions = model_positions(base)
     known = vocabulary_size(base)
     options = EncodeOptions(cutoff_len=positions or 1 << 20, date=today, vocabulary=known)
-    sampling = Sampling(
-        max_new_tokens=max_new_tokens,
-        temperature=temperature,
-        stop_ids=chat_stops(base, tokenizer, options),
-    )
+    sampling = replace(sampling, stop_ids=chat_stops(base, tokenizer, options))
     with ExitStack() as stack:
         folder, on_top = base, adapter
         if delta is not None:
@@ -217,7 +217,6 @@ def generate(
 
     Raises:
         InputError: see `open_chat`; or `prompts` is no list of text, or one is empty or too long.
-        ValueError: a number is out of its range.
     """
     given = cast("object", prompts)
     if isinstance(given, str) or not isinstance(given, Sequence):

@@ -125,11 +125,9 @@ def _refuse_second_model(given: str, whole: Path) -> None:
 
 def _check_numbers(max_new_tokens: int, temperature: float, seed: int) -> None:
     """Checks the arguments before the model is loaded."""
-    from zoo.backends.base import Sampling
-    from zoo.gym.chat.session import check_seed
+    from zoo.gym.chat.session import check_sampling
 
     try:
-        Sampling(max_new_tokens=max_new_tokens, temperature=temperature)
-        check_seed(seed)
-    except ValueError as error:  # its message starts with the setting
-        raise InputError(f"--{error}") from None
+        check_sampling(max_new_tokens, temperature, seed)
+    except InputError as error:  # its message starts with the setting
+        raise InputError(f"--{error.message}") from None
