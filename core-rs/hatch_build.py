@@ -1,4 +1,4 @@
-"""Builds the Rust core in place with maturin: hatchling's hook, and a script for after an edit."""
+"""Builds the Rust core in place with maturin: hatchling's build hook, also usable as a script."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ PACKAGE = CRATE / "python" / "zoo" / "core"
 
 
 def build_core() -> str:
-    """Puts the extension module into the package and returns the wheel tag that it calls for."""
+    """Puts the extension module into the package and returns its wheel tag."""
     with tempfile.TemporaryDirectory() as out:
         command = [
             "maturin",
@@ -33,7 +33,7 @@ def build_core() -> str:
         (wheel,) = Path(out).glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
             (module,) = (n for n in archive.namelist() if n.endswith((".so", ".pyd")))
-            # Replaced in one step: a running program keeps the old file.
+            # Replaced atomically: a running program keeps the old file.
             fresh = PACKAGE / "_core.new"
             fresh.write_bytes(archive.read(module))
     for stale in [*PACKAGE.glob("_core*.so"), *PACKAGE.glob("_core*.pyd")]:
@@ -43,17 +43,17 @@ def build_core() -> str:
 
 
 def has_rust() -> bool:
-    """Returns whether cargo runs: rustup leaves one on PATH that has no toolchain behind it."""
+    """Returns whether cargo runs: rustup installs one on PATH even without a toolchain."""
     cargo = shutil.which("cargo")
     if cargo is None:
         return False
-    # in the crate's folder: a rust-toolchain file or an override there counts
+    # in the folder of the crate, where a rust-toolchain file or an override applies
     command = [cargo, "--version"]
     return subprocess.run(command, cwd=CRATE, capture_output=True, check=False).returncode == 0
 
 
 def rust_from_pypi() -> dict[str, str]:
-    """Returns the environment of a toolchain that it fetches, or nothing where cargo runs."""
+    """Returns the environment of a downloaded toolchain, or an empty one if cargo runs."""
     if has_rust():
         return {}
     found = shutil.which("cargo")

@@ -1,4 +1,4 @@
-"""zen-pico's model card: the words are here, every figure comes from the training's own log."""
+"""zen-pico's model card: the text is here, every figure comes from the training log."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ class Point(TypedDict):
 
 
 class Log(TypedDict):
-    """What a training leaves behind, as `training_log.json` stores it."""
+    """The log of a training, stored in `training_log.json`."""
 
     parameters: int
     weight_bytes: int
@@ -96,5 +96,5 @@ def _table(figures: Mapping[str, float]) -> str:
 
 
 def _sketch(curve: Sequence[Point]) -> Sequence[Point]:
-    """Returns about ten points of the curve, the last one among them."""
+    """Returns about ten points of the curve, including the last."""
     return curve[:: -max(1, len(curve) // 8)][::-1]

@@ -1,10 +1,10 @@
-"""What zen-pico is taught: short questions with one right answer, drawn from a seed.
+"""The tasks of zen-pico: short questions with one right answer, drawn from a seed.
 
-Half of all questions are additions below 100. A fifth of the pairs of two-digit numbers is kept
+Half of all questions are additions below 100. A fifth of the pairs of two-digit numbers is held
 out of training, in both orders: one slice decides when training stops, the other is for tests
-and reports. Spelling backward is left out on purpose, because the demo teaches it.
+and reports. Spelling backward is omitted on purpose, because the demo teaches it.
 
-Only `Random.random` is used: Python promises that its sequence never changes.
+Only `Random.random` is used: Python guarantees that its sequence never changes.
 """
 
 import random
@@ -21,7 +21,7 @@ WORD_LETTERS = (2, 6)
 
 @dataclass(frozen=True)
 class Problem:
-    """One question and the only answer that counts as right."""
+    """One question and its only right answer."""
 
     prompt: str
     answer: str
@@ -45,12 +45,12 @@ def stopping_slice() -> list[Problem]:
 
 
 def test_slice() -> list[Problem]:
-    """Returns the withheld additions that neither training nor its end has seen."""
+    """Returns the withheld additions that affect neither training nor when it stops."""
     return [addition(*pair) for pair in _withheld_pairs()[STOPPING_PAIRS:]]
 
 
 def other_tasks(rng: random.Random, count: int) -> dict[str, list[Problem]]:
-    """Returns `count` new questions of each task but addition, by the task's name."""
+    """Returns `count` new questions of each task except addition, by name of the task."""
     return {task.__name__: [task(rng) for _ in range(count)] for task, _ in _OTHERS}
 
 
@@ -90,13 +90,13 @@ def capitals(rng: random.Random) -> Problem:
 
 
 def first_letter(rng: random.Random) -> Problem:
-    """Draws a word whose first letter is asked for."""
+    """Draws a word whose first letter is the answer."""
     word = _word(rng)
     return Problem(f"First letter of {word}?", word[0])
 
 
 def last_letter(rng: random.Random) -> Problem:
-    """Draws a word whose last letter is asked for."""
+    """Draws a word whose last letter is the answer."""
     word = _word(rng)
     return Problem(f"Last letter of {word}?", word[-1])
 
@@ -107,7 +107,7 @@ def spell(rng: random.Random) -> Problem:
     return Problem(f"Spell {word}.", " ".join(word))
 
 
-# each task but addition, and how often it is drawn; the first letter is the easiest to learn
+# each task except addition, and how often it is drawn; the first letter is the easiest to learn
 _OTHERS: tuple[tuple[Callable[[random.Random], Problem], int], ...] = (
     (subtraction, 2),
     (multiplication, 2),

@@ -1,7 +1,7 @@
-"""zen-pico's tokenizer: one token for each byte, eight more for the chat's structure.
+"""zen-pico's tokenizer: one token per byte, and eight more for the structure of a chat.
 
-Token i below 256 is the byte i. Roles are single tokens of their own, so that the words "user" or
-"system" in a text stay plain bytes. Nothing is normalised: every UTF-8 string comes back as it was.
+Token i below 256 is the byte i. Roles are single tokens, so that the words "user" or "system" in a
+text stay plain bytes. Nothing is normalised: every UTF-8 string round-trips unchanged.
 """
 
 from pathlib import Path
@@ -42,7 +42,7 @@ CHAT_TEMPLATE = """\
 
 
 def encode_prompt(problem: Problem) -> list[int]:
-    """Returns the ids of a question up to where the answer begins, as the template renders it."""
+    """Returns the ids of a question up to the start of the answer, as in the template."""
     return [IM_START, USER, *problem.prompt.encode(), IM_END, IM_START, ASSISTANT]
 
 
@@ -85,10 +85,10 @@ def _exact(text: str, *, special: bool) -> "AddedToken":
 
 
 def _byte_vocabulary() -> dict[str, int]:
-    """Returns the printable stand-in of each byte, as the ByteLevel coder draws them.
+    """Returns the printable character of each byte in the ByteLevel encoding.
 
-    Bytes that are visible in Latin-1 stand for themselves; the others take the code points from
-    256 on, in order.
+    Bytes that are visible in Latin-1 map to themselves; the others map to the code points from 256
+    on, in order.
     """
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = [byte for byte in range(256) if byte not in visible]

@@ -1,11 +1,11 @@
-"""Trains zen-pico from scratch and writes the folder that ships: `python -m pico.train`.
+"""Trains zen-pico from scratch and writes the shipped folder: `python -m pico.train`.
 
-A true Qwen3 of 821,632 parameters, AdamW, one thread, the loss on answers only. Training stops at
-the first evaluation that reaches `TARGET` on the stopping slice, so that there is something left
-for reinforcement learning to gain. The same machine and versions give the same bytes.
+A real Qwen3 with 821,632 parameters, AdamW, one thread, the loss on answers only. Training stops at
+the first evaluation that reaches `TARGET` on the stopping slice, which leaves room for
+improvement by reinforcement learning. The same machine and versions give the same bytes.
 
-Prints one JSON object a line: every evaluation, then what was written. Times are printed and never
-stored, so that the folder can be reproduced.
+Prints one JSON object per line: every evaluation, then the result. Times are printed but never
+stored, so that the folder is reproducible.
 
 Legend: B rows, T positions, V vocabulary.
 """
@@ -48,7 +48,7 @@ OTHER_TASK_ROWS = 100
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Trains, writes the folder and prints the curve; returns 0 when the target was reached."""
+    """Trains, writes the folder and prints the curve; returns 0 if the target was reached."""
     parser = argparse.ArgumentParser(prog="python -m pico.train", description=__doc__)
     parser.add_argument("--out", type=Path, default=SHIPPED, help="folder to write")
     parser.add_argument(
@@ -72,7 +72,7 @@ def train(
 ) -> list[Point]:
     """Trains `model` in place until the target or `max_steps`, and returns the curve.
 
-    The learning rate depends on the step alone: a shorter run is the beginning of the whole one.
+    The learning rate depends only on the step: a shorter run is a prefix of the full one.
     """
     import torch
 
@@ -103,7 +103,7 @@ def train(
 
 
 def print_line(fields: Mapping[str, object], stream: TextIO) -> None:
-    """Prints `fields` and the processor time used so far as one line of JSON."""
+    """Prints `fields` and the CPU time used so far as one line of JSON."""
     line = {**fields, "cpu_s": round(time.process_time(), 1)}
     print(json.dumps(line), file=stream, flush=True)
 
@@ -144,7 +144,7 @@ def model_config() -> "Qwen3Config":
 
 
 def learning_rate(step: int) -> float:
-    """Returns the rate of `step`, counted from 1: a linear warm-up, then half a cosine."""
+    """Returns the learning rate of `step`, counted from 1: a linear warm-up, then half a cosine."""
     if step <= WARMUP_STEPS:
         return LEARNING_RATE * step / WARMUP_STEPS
     done = (step - WARMUP_STEPS) / (HORIZON_STEPS - WARMUP_STEPS)
@@ -152,7 +152,7 @@ def learning_rate(step: int) -> float:
 
 
 def draw_rows(rng: random.Random) -> list[Problem]:
-    """Draws as many questions as fit into `STEP_TOKENS` padded tokens."""
+    """Draws as many questions as fit in `STEP_TOKENS` padded tokens."""
     rows: list[Problem] = []
     longest = 0
     while True:
@@ -164,7 +164,7 @@ def draw_rows(rng: random.Random) -> list[Problem]:
 
 
 def answer_loss(model: "Qwen3ForCausalLM", rows: Sequence[Problem]) -> "Tensor":
-    """Returns the mean loss in nats over the answers' tokens, their end token included."""
+    """Returns the mean loss in nats over the answers' tokens, including their end token."""
     import torch
 
     ids = [(encode_prompt(row), encode_answer(row)) for row in rows]
@@ -206,7 +206,7 @@ def _right_answers(model: "Qwen3ForCausalLM", problems: Sequence[Problem]) -> in
 
 
 def save(model: "Qwen3ForCausalLM", curve: Sequence[Point], folder: Path) -> None:
-    """Writes bfloat16 weights, tokenizer, log and card; the figures are of the written weights."""
+    """Writes bfloat16 weights, tokenizer, log and card; the figures are for the written weights."""
     import torch
     from transformers import GenerationConfig, Qwen3ForCausalLM
 
