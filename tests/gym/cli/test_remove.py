@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,18 @@ def test_a_run_with_a_process_stays(call: Call) -> None:
     found = call("runs", "remove", run.id, "--yes")
     assert (found.code, "zoo-gym runs stop r0001" in found.stderr) == (1, True)
     assert run.events.path.exists()
+
+
+@pytest.mark.parametrize(("end_s", "code"), [(30.0, 0), (0.0, 1)])
+def test_a_process_that_is_exiting_is_waited_for(
+    call: Call, run: Run, monkeypatch: pytest.MonkeyPatch, end_s: float, code: int
+) -> None:
+    run.events.emit("end", state="done", exit_code=0)
+    alive = iter([True, True, False])
+    monkeypatch.setattr(sys.modules["zoo.gym.jobs.remove"], "has_worker", lambda _: next(alive))
+    monkeypatch.setattr(sys.modules["zoo.gym.jobs.remove"], "END_S", end_s)
+    assert call("runs", "remove", run.id, "--yes").code == code
+    assert run.folder.exists() == bool(code)
 
 
 def test_what_a_link_leads_to_stays(call: Call, run: Run, tmp_path: Path) -> None:

@@ -1,14 +1,20 @@
 """Deletes runs: renames the folder to a hidden name, then deletes it."""
 
 import shutil
+import time
 from pathlib import Path
 
 from zoo.gym.errors import GymError
 from zoo.gym.files import private_path
 from zoo.gym.jobs.listing import list_runs
 from zoo.gym.jobs.run import Run
-from zoo.gym.jobs.state import has_worker
+from zoo.gym.jobs.state import has_worker, read_status
 from zoo.gym.paths import storage_error
+
+END_S = 10.0
+"""How long a worker may take to exit after its last event."""
+
+_POLL_S = 0.05
 
 
 def size_bytes(folder: Path) -> int:
@@ -19,11 +25,13 @@ def size_bytes(folder: Path) -> int:
 def remove(run: Run) -> None:
     """Deletes a run's folder; if killed midway, the next removal deletes the rest.
 
+    A run that has just ended may have a process for a moment; its end is waited for.
+
     Raises:
         GymError: the run has a live process, or another run that is not done needs its result.
         StorageError: the folder cannot be deleted.
     """
-    if has_worker(run):
+    if not _has_ended(run):
         raise GymError(
             f"cannot remove run '{run.id}': expected one without a process, got a live one",
             hint=f"stop it first: zoo-gym runs stop {run.id}",
@@ -38,6 +46,16 @@ def remove(run: Run) -> None:
         shutil.rmtree(out_of_sight)
     except OSError as error:
         raise storage_error(error, run.folder, verb="remove") from error
+
+
+def _has_ended(run: Run) -> bool:
+    """Says whether a run has no process; waits for one that has written its last event."""
+    deadline = time.monotonic() + END_S
+    while has_worker(run):
+        if read_status(run).live or time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
 
 
 def _refuse_needed(run: Run) -> None:
