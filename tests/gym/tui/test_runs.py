@@ -12,6 +12,7 @@ from tests.gym.tui.conftest import Drive, screen_text, shows, until
 from zoo.gym.jobs import Run, create_run
 from zoo.gym.tui.app import GymApp
 from zoo.gym.tui.screens.run import RunScreen
+from zoo.gym.tui.widgets.lists import RowTable
 
 
 def running(last: int = 20) -> Run:
@@ -78,6 +79,19 @@ def test_a_damaged_run_is_shown_and_opens_in_a_sentence(drive: Drive) -> None:
         await shows(pilot, "This run cannot be read")
 
     drive(visit, size=(120, 36))
+
+
+def test_columns_are_as_wide_as_their_cells_before_anything_is_drawn(drive: Drive) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        table = RowTable()
+        table.add_columns("run", "state")
+        table.fit([("r0001 a-long-name", "done"), ("r2", "\u732b\u732b\u732b")])  # two cells each
+        assert [column.get_render_width(table) for column in table.ordered_columns] == [
+            17 + 2,
+            6 + 2,
+        ]
+
+    drive(visit)
 
 
 def test_enter_opens_the_run_under_the_cursor(drive: Drive) -> None:

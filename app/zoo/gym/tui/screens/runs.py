@@ -120,7 +120,7 @@ A failed run was ended by an error: open it to read which.
         except (GymError, OSError) as error:
             note.update(visible(f"The runs cannot be read: {error}"))
             return
-        if rows != self.rows or names != self.names or not rows:
+        if rows[:MOST_ROWS] != self.rows or names != self.names or not rows:
             self.names = names
             self._show(rows)
         note.update(_note(rows))
@@ -129,17 +129,18 @@ A failed run was ended by an error: open it to read which.
         """Updates the cells if the list is the same, else the whole list; the cursor stays."""
         table, before, chosen = self._table, self.rows, self._current
         self.rows = rows[:MOST_ROWS]
-        ids = [row.id for row in self.rows]
+        ids, cells = [row.id for row in self.rows], [self._cells(row) for row in self.rows]
+        table.fit(cells)
         if ids != [row.id for row in before]:
             table.clear()
-            for row in self.rows:
-                table.add_row(*self._cells(row), key=row.id)
+            for run_id, row in zip(ids, cells, strict=True):
+                table.add_row(*row, key=run_id)
             if chosen is not None and chosen.id in ids:
                 table.move_cursor(row=ids.index(chosen.id))
         else:
-            for row in self.rows:
-                for column, cell in zip(COLUMNS, self._cells(row), strict=True):
-                    table.update_cell(row.id, column, cell, update_width=True)
+            for run_id, row in zip(ids, cells, strict=True):
+                for column, cell in zip(COLUMNS, row, strict=True):
+                    table.update_cell(run_id, column, cell, update_width=True)
         table.display = bool(rows)
         self.refresh_bindings()
 

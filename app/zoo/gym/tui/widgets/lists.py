@@ -1,7 +1,9 @@
 """Lists that also move with j, k, g and G, and show Enter in the bottom line."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, OptionList
 
@@ -28,3 +30,12 @@ class RowTable(DataTable[str]):
         Binding("g", "scroll_top", show=False),
         Binding("G", "scroll_bottom", show=False),
     ]
+
+    def fit(self, rows: Sequence[Sequence[str]]) -> None:
+        """Makes each column as wide as its longest cell; call it before the cells are written.
+
+        Textual measures cells when it is idle. What it has drawn before that stays cut.
+        """
+        for i, column in enumerate(self.ordered_columns):
+            cells = [column.label.plain, *(row[i] for row in rows)]
+            column.auto_width, column.width = False, max(cell_len(cell) for cell in cells)
