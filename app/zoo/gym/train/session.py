@@ -165,5 +165,6 @@ def tell_plan(
         truncated_rows=rows.truncated,
         cutoff_len=rows.cutoff_len,
         memory=memory.as_json() if memory else None,
+        watch=list(load_method(plan.config.stage).watch),
         choices=[{"key": c.key, "value": c.value, "reason": c.reason} for c in plan.choices],
     )

@@ -1,0 +1,134 @@
+"""Log-probabilities of a reference, for methods that learn from rows: scored once, before step 1.
+
+A method calls this while it prepares, when the policy is still the model that training starts from,
+so that no second model is needed, whatever learns. The scores are stored in the run folder and read
+on a resume; past `IN_MEMORY_BYTES` they stay on the disk, and each row is read when it is used.
+Methods that need the reference's whole distribution keep a scorer (`Policy.reference`) instead.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zoo.gym.data.batches import collate, micro_batches
+from zoo.gym.data.units import Example, Unit, rows_of
+from zoo.gym.errors import InputError
+from zoo.gym.files import new_file
+from zoo.gym.train.planning.plan import batch_tokens
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from zoo.backends.base import Policy
+
+REF_LOGPROBS = "ref_logprobs"
+"""The name of the scores among a row's extras, and of their tensor in the file."""
+
+IN_MEMORY_BYTES = 256_000_000
+
+
+def with_reference(policy: "Policy", units: Sequence[Unit], file: Path) -> tuple[Unit, ...]:
+    """Returns units whose rows have the log-probabilities of `policy` as it is now, float32 [T].
+
+    Args:
+        policy: the model that training starts from.
+        units: what is scored; their rows have no extras.
+        file: where the scores are stored, or were by an earlier process of the run.
+
+    Raises:
+        InputError: a score is not a number.
+        StorageError: the file cannot be written.
+    """
+    name = digest_of(units)
+    if not _is_of(file, name):
+        _store(file, score_rows(policy, units), name)
+    found = _read(file, rows_of(units))
+    return tuple(
+        Unit(tuple(replace(row, extras=next(found)) for row in unit.rows)) for unit in units
+    )
+
+
+def digest_of(units: Sequence[Unit]) -> str:
+    """Returns a digest of the tokens and learned places of rows, in order."""
+    digest = blake2b(digest_size=16)
+    for row in rows_of(units):
+        digest.update(len(row.ids).to_bytes(8, "little") + row.ids.tobytes() + row.mask.tobytes())
+    return digest.hexdigest()
+
+
+def score_rows(policy: "Policy", units: Sequence[Unit]) -> "list[NDArray[np.float32]]":
+    """Returns the log-probabilities of each row's tokens, [T], zero where nothing is learned.
+
+    Raises:
+        InputError: one is not a number; the row is named.
+    """
+    import numpy as np
+
+    from zoo.backends.base import Stat
+
+    scores: dict[int, NDArray[np.float32]] = {}
+    limit = batch_tokens(policy.parameter_count())
+    for part in micro_batches(units, max_batch_tokens=limit):
+        found = policy.score(collate(part), frozenset({Stat.LOGPROBS}))[Stat.LOGPROBS]
+        for row, values in zip(rows_of(part), found, strict=True):
+            if not np.isfinite(values).all():
+                raise InputError(f"{row.source}: expected a reference that scores it, got NaN")
+            scores[id(row)] = values[: len(row.ids)]
+    return [scores[id(row)] for row in rows_of(units)]
+
+
+class _OnDisk(Mapping[str, Any]):
+    """The scores of one row, read from the file each time they are used."""
+
+    def __init__(self, values: Any, start: int, stop: int) -> None:  # noqa: ANN401 - a file's slice
+        self._values, self._start, self._stop = values, start, stop
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401
+        if name != REF_LOGPROBS:
+            raise KeyError(name)
+        return self._values[self._start : self._stop]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((REF_LOGPROBS,))
+
+    def __len__(self) -> int:
+        return 1
+
+
+def _is_of(file: Path, name: str) -> bool:
+    """Says whether a file has the scores of these rows; a damaged one has not."""
+    from safetensors import SafetensorError, safe_open
+
+    if not file.is_file():
+        return False
+    try:
+        with safe_open(file, framework="np") as stored:
+            return (stored.metadata() or {}).get("rows") == name
+    except (OSError, SafetensorError):
+        return False
+
+
+def _store(file: Path, scores: "Sequence[NDArray[np.float32]]", name: str) -> None:
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    with new_file(file) as beside:
+        save_file({REF_LOGPROBS: np.concatenate(scores)}, beside, metadata={"rows": name})
+
+
+def _read(file: Path, rows: Sequence[Example]) -> Iterator[Mapping[str, Any]]:
+    """Yields the extras of each row: parts of one array, or of the file where that is large."""
+    from safetensors import safe_open
+
+    total = sum(len(row.ids) for row in rows)
+    stored: Any = safe_open(file, framework="np")
+    on_disk = 4 * total > IN_MEMORY_BYTES
+    values = stored.get_slice(REF_LOGPROBS) if on_disk else stored.get_tensor(REF_LOGPROBS)
+    start = 0
+    for row in rows:
+        stop = start + len(row.ids)
+        yield _OnDisk(values, start, stop) if on_disk else {REF_LOGPROBS: values[start:stop]}
+        start = stop

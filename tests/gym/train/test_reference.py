@@ -1,0 +1,73 @@
+"""Reference scores: what plain scoring gives, stored once, read again, large ones from the disk."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.gym.train.conftest import counting_rows
+from zoo.backends import load_backend
+from zoo.backends.base import LoadSpec, LoraSpec, Policy, Stat
+from zoo.gym.data import Unit, rows_of
+from zoo.gym.data.batches import collate
+from zoo.gym.train import reference
+from zoo.gym.train.reference import REF_LOGPROBS, with_reference
+
+
+@pytest.fixture
+def policy(tiny: Path) -> Policy:
+    return load_backend("cpu").load(tiny, LoadSpec(train=LoraSpec(4, 8.0), seed=1))
+
+
+def scores(units: tuple[Unit, ...]) -> list[np.ndarray]:
+    return [np.asarray(row.extras[REF_LOGPROBS]) for row in rows_of(units)]
+
+
+def test_each_row_has_the_scores_of_the_policy_as_it_was(policy: Policy, tmp_path: Path) -> None:
+    units = counting_rows(5)
+    found = with_reference(policy, units, tmp_path / "ref.safetensors")
+    needs = frozenset({Stat.LOGPROBS})
+    for unit, row in zip(units, scores(found), strict=True):
+        expected = policy.score(collate([unit]), needs)[Stat.LOGPROBS][0]
+        np.testing.assert_allclose(row, expected, atol=1e-5)
+
+
+def test_a_second_process_reads_what_the_first_scored(
+    policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "ref.safetensors"
+    first = scores(with_reference(policy, counting_rows(5), file))
+    monkeypatch.setattr(reference, "score_rows", pytest.fail)
+    for before, after in zip(
+        first, scores(with_reference(policy, counting_rows(5), file)), strict=True
+    ):
+        np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize("damage", [b"", b"not safetensors", None])
+def test_a_damaged_file_or_one_of_other_rows_is_scored_again(
+    policy: Policy, tmp_path: Path, damage: bytes | None
+) -> None:
+    file = tmp_path / "ref.safetensors"
+    first = scores(with_reference(policy, counting_rows(5), file))
+    if damage is None:
+        with_reference(policy, counting_rows(4, start=1), tmp_path / "other.safetensors")
+        (tmp_path / "other.safetensors").rename(file)
+    else:
+        file.write_bytes(damage)
+    for before, after in zip(
+        first, scores(with_reference(policy, counting_rows(5), file)), strict=True
+    ):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_large_scores_stay_on_the_disk(
+    policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    units = counting_rows(5)
+    in_memory = with_reference(policy, units, tmp_path / "ref.safetensors")
+    monkeypatch.setattr(reference, "IN_MEMORY_BYTES", 0)
+    on_disk = with_reference(policy, units, tmp_path / "ref.safetensors")
+    assert not isinstance(rows_of(on_disk)[0].extras, dict)
+    one, other = (collate(found).extras for found in (in_memory, on_disk))
+    np.testing.assert_array_equal(one[REF_LOGPROBS], other[REF_LOGPROBS])
