@@ -38,11 +38,11 @@ VERBS = (
     Verb("delta info", "delta:info", "FILE", "Shows the header of a delta file."),
     Verb("delta check", "delta:check", "FILE", "Checks a delta file and measures it again."),
     Verb("data inspect", "data:inspect", "FILE ...", "Shows what training would learn."),
-    Verb("chat", "chat:chat", "", "Chats with a model; from a pipe, one prompt per line."),
+    Verb("chat", "chat:chat", "", "Chats with a model, or answers a pipe's prompts."),
     Verb("plan", "plan:plan", "", "Shows sizes of deltas, for one user and many."),
     Verb("models", "models:models", "", "Lists the models, and which are here."),
     Verb("demo", "demo:demo", "", "Runs the whole workflow on the built-in model."),
-    Verb("doctor", "doctor:doctor", "", "Tests this machine; shows what fits and is missing."),
+    Verb("doctor", "doctor:doctor", "", "Tests this machine and what fits in its memory."),
     Verb("paths", "paths:paths", "", "Shows the folders that zoo-gym uses."),
 )
 """Every command."""

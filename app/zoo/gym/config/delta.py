@@ -22,8 +22,8 @@ class DeltaConfig(Settings):
     )
     codec: Codec = Field(
         default="auto",
-        description="dense: sign, ternary, int, or sparse, which is lossless if few weights"
-        " changed; lowrank: codes2, sign, int, f16, bf16 or f32; auto selects by the bits",
+        description="dense: sign, ternary, int, or sparse, which is lossless, and small if few"
+        " weights changed; lowrank: codes2, sign, int, f16, bf16 or f32; auto selects by the bits",
     )
     bits: Literal[1, 2, 4, 8] | None = Field(
         default=None,
