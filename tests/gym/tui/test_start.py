@@ -191,6 +191,20 @@ def test_a_typed_path_is_inspected_once_it_names_a_file_and_the_focus_stays(
     drive(visit)
 
 
+@pytest.mark.parametrize("text", ["~no-such-user/x", "x" * 5000, "~", "'", "."])
+def test_a_path_that_is_typed_halfway_is_no_error(
+    drive: Drive, asked: list[list[str]], text: str
+) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.press("n")
+        app.screen.query_one("#path", Input).value = text
+        await pilot.pause(2 * start.PAUSE_S)
+        assert app.screen.query_one("#path-problem").display is False
+        assert asked == []
+
+    drive(visit)
+
+
 def test_a_start_without_a_file_is_refused_at_its_field(
     drive: Drive, asked: list[list[str]]
 ) -> None:

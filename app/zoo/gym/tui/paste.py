@@ -27,6 +27,22 @@ def pasted_path(text: str) -> str:
     return first if _exists(first) else line
 
 
+def absolute_path(path: str) -> str:
+    """Returns a path as an absolute one; the home of an unknown user stays as it is written."""
+    try:
+        return str(Path(path).expanduser().absolute())
+    except RuntimeError:
+        return str(Path(path).absolute())
+
+
+def is_file(path: str) -> bool:
+    """Says whether a path names a file; one that cannot be a path names none."""
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # too long for a name, or with a null character
+        return False
+
+
 def _file_of(url: str) -> str:
     parts = urlsplit(url)
     # Windows: a drive after a slash, or a host that shares folders

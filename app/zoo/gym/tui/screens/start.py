@@ -2,7 +2,6 @@
 
 import asyncio
 import shlex
-from pathlib import Path
 from typing import ClassVar
 
 from textual import on, work
@@ -18,7 +17,7 @@ from zoo.gym.tui.app import app_of
 from zoo.gym.tui.cli_process import ask_command
 from zoo.gym.tui.form_check import FIELDS, Field, field_of, settings_problem
 from zoo.gym.tui.machine import available_models, missing_models
-from zoo.gym.tui.paste import pasted_path
+from zoo.gym.tui.paste import absolute_path, is_file, pasted_path
 from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.inspection import inspection_words
@@ -130,8 +129,7 @@ class StartScreen(GymScreen):
         self._problem("path", "")
         await asyncio.sleep(PAUSE_S)
         path = self.typed_path
-        is_file = await asyncio.to_thread(Path(path).is_file)
-        if path and is_file:
+        if await asyncio.to_thread(is_file, path):
             self._inspect()
 
     @on(Input.Changed, "#settings")
@@ -152,7 +150,7 @@ class StartScreen(GymScreen):
     def other_model(self) -> None:
         """Counts the tokens again, with the tokenizer of the other model."""
         self._problem("model", "")
-        if self.typed_path and Path(self.typed_path).is_file():
+        if self.typed_path and is_file(self.typed_path):
             self._inspect()
 
     @on(Button.Pressed, "#start")
@@ -181,7 +179,7 @@ class StartScreen(GymScreen):
     def typed_path(self) -> str:
         """The file of examples as an absolute path; empty if there is none."""
         path = pasted_path(self.query_one("#path", Input).value)
-        return str(Path(path).expanduser().absolute()) if path else ""
+        return absolute_path(path) if path else ""
 
     @property
     def settings(self) -> list[str]:
