@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from textual.events import Paste
 from textual.pilot import Pilot
 from textual.widgets import Button, Input
@@ -236,6 +238,15 @@ def test_settings_are_checked_as_the_command_checks_them(
     found = settings_problem(text, typing=typing)
     assert found.startswith(problem)
     assert bool(found) == bool(problem)
+
+
+@given(
+    st.text(max_size=30)
+    | st.sampled_from(["x" * 5000, "seed=" + "[" * 5000, "a=" + "x" * 5000, "~nobody/a.yaml", "."])
+    | st.builds("{}={}".format, st.sampled_from(["seed", "dataset", "lora_rank"]), st.text())
+)
+def test_any_text_in_the_settings_is_judged(text: str) -> None:
+    assert isinstance(settings_problem(text, typing=True), str)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,8 @@ def settings_problem(text: str, *, typing: bool) -> str:
         load_config(items.configs, items.overrides, flags)
     except GymError as error:
         return error.message
+    except (OSError, RuntimeError, ValueError):  # a word that can be no path: too long, ~nobody
+        return ""  # the command itself refuses it
     return ""
 
 
