@@ -8,6 +8,7 @@ from tests.gym.tui.conftest import Drive, shows, until
 from zoo.gym.tui.app import GymApp
 from zoo.gym.tui.palette import commands
 from zoo.gym.tui.screens.run import RunScreen
+from zoo.gym.tui.widgets.chart import LossChart
 
 
 def test_the_commands_are_those_of_the_app_and_what_the_run_can_do_now(drive: Drive) -> None:
@@ -16,7 +17,9 @@ def test_the_commands_are_those_of_the_app_and_what_the_run_can_do_now(drive: Dr
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)
         await shows(pilot, "Training")
-        titles = {command.title for command in commands(app, app.screen)}
+        listed = [command.title for command in commands(app, app.screen)]
+        titles = set(listed)
+        assert len(titles) == len(listed)
         assert {"Pause", "Stop", "Log", "New run", "Home", "Doctor", "Theme: light"} <= titles
         assert not {"Resume", "Finish", "Theme", "Screenshot", "Maximize"} & titles
 
@@ -36,6 +39,20 @@ def test_a_command_that_is_searched_for_does_what_its_key_does(drive: Drive) -> 
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, RunScreen))
         await until(pilot, lambda: run.control.pending() == "pause")
+
+    drive(visit)
+
+
+def test_the_curve_takes_the_colours_of_another_theme(drive: Drive) -> None:
+    run = fakes.trained(20)
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Training")
+        chart = app.screen.query_one(LossChart)
+        before = str(chart.plt.build())
+        app.theme = "textual-light"
+        await until(pilot, lambda: str(chart.plt.build()) != before)
 
     drive(visit)
 

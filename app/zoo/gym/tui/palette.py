@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual.app import SystemCommand
+from textual.binding import ActiveBinding
 from textual.screen import Screen
 
 from zoo.gym.tui.theme import ZOO
@@ -25,11 +26,17 @@ THEMES = (
 )
 
 
+def is_own(active: ActiveBinding) -> bool:
+    """Says whether a key works now and is one of this app; hidden ones are a screen's."""
+    key, hidden_one = active.binding, isinstance(active.node, Screen) and active.tooltip
+    return active.enabled and bool(key.description) and (key.show or bool(hidden_one))
+
+
 def commands(app: "GymApp", screen: Screen[Any]) -> Iterator[SystemCommand]:
     """Yields the commands for a screen."""
     for active in screen.active_bindings.values():
         key, text = active.binding, active.binding.description
-        if (key.show or active.tooltip) and active.enabled:
+        if is_own(active):
             about = f"{app.get_key_display(key)}  {active.tooltip}".strip()
             yield SystemCommand(text, about, partial(app.run_action, key.action, active.node))
     for title, about, action in PLACES:

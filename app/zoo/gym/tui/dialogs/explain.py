@@ -8,6 +8,8 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
+from zoo.gym.tui.palette import is_own
+
 EVERYWHERE = (
     ("tab, shift+tab", "next and previous part of the screen"),
     ("arrows or j k g G", "move in a list or a log"),
@@ -58,6 +60,6 @@ def _keys(screen: Screen[object]) -> list[tuple[str, str]]:
     found = [
         (screen.app.get_key_display(active.binding), active.tooltip or active.binding.description)
         for active in screen.active_bindings.values()
-        if (active.binding.show or active.tooltip) and active.enabled
+        if is_own(active)
     ]
     return list(dict.fromkeys(found))

@@ -22,7 +22,7 @@ class ControlScreen(GymScreen):
         ),
         Binding("P", "park", "Park", tooltip="save, end the process, free the device"),
         Binding("x", "stop", "Stop", tooltip="save and end the process; asks first"),
-        Binding("F", "finish", "Finish", tooltip="turn the best step into the result; asks first"),
+        Binding("F", "finish", "Finish", tooltip="make a result of the best step; asks first"),
         Binding("D", "remove", "Delete", tooltip="delete the run and all its files; asks first"),
         Binding("R", "rename", "Rename", show=False, tooltip="give the run a name"),
     ]

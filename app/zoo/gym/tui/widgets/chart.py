@@ -32,6 +32,10 @@ class LossChart(PlotextPlot):
         # in the border: a legend inside the plot would cover the curve
         self.border_title = LEGEND
 
+    def on_mount(self) -> None:
+        """Draws the curves again in the colours of another theme."""
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.show(*self.curves))
+
     def on_resize(self) -> None:
         """Draws the chart again: how many labels the axis has depends on the height."""
         self.show(*self.curves)
