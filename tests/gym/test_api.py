@@ -5,8 +5,10 @@ import json
 import os
 import shutil
 import signal
+import time
+from contextlib import suppress
 from pathlib import Path
-from threading import Timer
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -17,8 +19,8 @@ from zoo.backends.detect import detect, device_key
 from zoo.gym import TrainConfig, run_training
 from zoo.gym.config import load_config
 from zoo.gym.data import inspect_dataset, read_dataset, split_records
-from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
-from zoo.gym.jobs import create_run, open_run, read_status
+from zoo.gym.errors import GymError, InputError, InterruptedRunError, NotAvailableError
+from zoo.gym.jobs import create_run, open_run, read_status, tail_events
 from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.paths import folders
 from zoo.gym.train.rows import encode_options
@@ -68,13 +70,24 @@ def test_what_a_model_folder_holds_in_vain_stays_with_the_run(rows: Path, tmp_pa
     ]
 
 
+def press_ctrl_c_in_a_step() -> None:
+    """Raises SIGINT once the only run has taken a step."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        time.sleep(0.02)
+        with suppress(GymError):
+            if any(e["kind"] == "step" for e in tail_events(open_run("last").events.path)[0]):
+                break
+    signal.raise_signal(signal.SIGINT)
+
+
 def test_ctrl_c_saves_before_it_stops(rows: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
-    timer = Timer(3.0, signal.raise_signal, [signal.SIGINT])
-    timer.start()
+    pressed = Thread(target=press_ctrl_c_in_a_step, daemon=True)
+    pressed.start()
     with pytest.raises(InterruptedRunError, match="stopped at step"):
-        run_training(config(rows, max_steps=5000, val_size=0))
-    timer.cancel()
+        run_training(config(rows, max_steps=100_000, val_size=0))
+    pressed.join()
     run = open_run("last")
     assert read_status(run).state == "interrupted"
     assert (run.checkpoints / "latest").is_file()

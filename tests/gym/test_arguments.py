@@ -133,7 +133,7 @@ def test_wrong_settings_are_refused_in_sentences(
 def test_a_setting_is_not_changed_in_place() -> None:
     config = DeltaConfig()
     with pytest.raises(InputError, match="planes: settings are immutable") as caught:
-        config.planes = 2
+        config.planes = 2  # type: ignore[misc]
     assert caught.value.hint == "DeltaConfig(**(settings.model_dump() | {'planes': 2}))"
 
 

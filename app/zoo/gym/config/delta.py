@@ -11,7 +11,7 @@ Codec: TypeAlias = Literal[
 ]
 
 
-class DeltaConfig(Settings):
+class DeltaConfig(Settings, frozen=True):
     """How a delta is coded; conflicting settings are refused once the source is known."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

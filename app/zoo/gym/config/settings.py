@@ -8,10 +8,10 @@ from zoo.gym.config import report
 from zoo.gym.errors import InputError
 
 
-class Settings(BaseModel):
+class Settings(BaseModel, frozen=True):
     """Settings that are checked on creation and immutable."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     def __init__(self, /, **values: Any) -> None:  # noqa: ANN401 - each field has its own type
         """Checks the values.

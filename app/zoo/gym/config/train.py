@@ -83,14 +83,13 @@ Whole = Annotated[int, BeforeValidator(_refuse_bool)]
 Number = Annotated[float, BeforeValidator(_refuse_bool)]
 
 
-class TrainConfig(Settings):
+class TrainConfig(Settings, frozen=True):
     """Every setting that all methods have, checked; `stage` chooses the method.
 
     `TrainConfig(stage=..., ...)` gives the settings of that method, a subclass with its own.
     """
 
     model_config = ConfigDict(
-        frozen=True,
         extra="forbid",
         allow_inf_nan=False,
         coerce_numbers_to_str=True,
@@ -269,9 +268,10 @@ class TrainConfig(Settings):
 
     _rows: Rows = PrivateAttr(default=())
 
-    def __new__(cls, /, **values: object) -> "TrainConfig":
+    def __new__(cls, /, **values: object) -> Self:
         """Makes the settings of the method that `stage` names."""
-        return super().__new__(config_class(values.get("stage")) if cls is TrainConfig else cls)
+        kind = config_class(values.get("stage")) if cls is TrainConfig else cls
+        return super().__new__(cast("type[Self]", kind))
 
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Self:  # noqa: ANN401 - as pydantic has it

@@ -23,7 +23,7 @@ STAGE = {"toy": "tests.gym.train.methods.toy:Toy"}
 """The one line of the table."""
 
 
-class ToyConfig(TrainConfig):
+class ToyConfig(TrainConfig, frozen=True):
     """Settings of the toy: one of its own."""
 
     stage: Literal["toy"] = "toy"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zoo.backends.base import Objective
 
 
-class SftConfig(TrainConfig):
+class SftConfig(TrainConfig, frozen=True):
     """The settings of supervised fine-tuning: those that all methods have."""
 
     stage: Literal["sft"] = Field(default="sft", description="sft learns the answers")
