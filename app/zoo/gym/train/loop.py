@@ -5,7 +5,7 @@ It reads straight down; what differs between methods is the method's. Everything
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -108,7 +108,7 @@ def fit(job: Job) -> Progress:
             step=step,
             steps=steps,
             loss=loss,
-            metrics=metrics,
+            **named(metrics),
             lr=lr,
             grad_norm=info.grad_norm,
             skipped=info.skipped,
@@ -130,6 +130,11 @@ def fit(job: Job) -> Progress:
         if leaving and step < steps:
             raise InterruptedRunError(f"{leaving} at step {step} of {steps}")
     return progress
+
+
+def named(metrics: Mapping[str, float]) -> dict[str, object]:
+    """Returns the field of an event for metrics, or no field where there are none."""
+    return {"metrics": dict(metrics)} if metrics else {}
 
 
 def step_rate(plan: Plan, step: int) -> float:
@@ -174,7 +179,7 @@ def evaluate(job: Job, progress: Progress) -> None:
         "eval",
         step=progress.step,
         loss=found.loss,
-        metrics=dict(found.metrics),
+        **named(found.metrics),
         tokens=found.tokens,
         best=best,
     )
