@@ -109,7 +109,7 @@ def test_held_out_rows_that_are_all_too_long_do_not_stop_a_run(rows: Path) -> No
     result = run_training(config(rows, val_size=1))
     assert result.metrics["evaluation_rows"] == 0
     events = (result.folder / "events.jsonl").read_text()
-    assert "the held-out rows cannot be measured" in events
+    assert "the held-out rows cannot be evaluated" in events
 
 
 def test_equal_rows_are_counted_and_the_split_is_stored_before_the_first_step(rows: Path) -> None:

@@ -1,4 +1,4 @@
-"""The engine of a device, with what it measured of this machine kept in the cache folder."""
+"""Opens the engine of a device; its measurements of this machine are cached in a folder."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def open_engine(device: str | None = None) -> "Backend":
-    """Returns the engine of `device`, or of the best device of this machine.
+    """Returns the engine of `device`, by default of the best device of this machine.
 
     Raises:
         InputError: no device has that name.
@@ -27,15 +27,15 @@ def open_engine(device: str | None = None) -> "Backend":
 def recall(
     name: str, key: Mapping[str, str], measure: Callable[[], Mapping[str, float]]
 ) -> Mapping[str, float]:
-    """Returns figures that were measured under the same key, or measures and keeps them.
+    """Returns the cached measurements for a key, or measures and caches them.
 
     Args:
-        name: of the measurement; its file in the cache folder is called so.
-        key: what the figures depend on.
-        measure: returns each figure by name, in seconds.
+        name: the name of the measurement, and of its file in the cache folder.
+        key: what the measurements depend on.
+        measure: returns each measurement by name, in seconds.
 
     Raises:
-        StorageError: the cache folder cannot be made.
+        StorageError: the cache folder cannot be created.
     """
     file = folders().cache / f"{name}.json"
     kept = _kept(file, key)
@@ -48,7 +48,7 @@ def recall(
 
 
 def _kept(file: Path, key: Mapping[str, str]) -> dict[str, float] | None:
-    """Returns the figures that are kept for `key`; None for a damaged file."""
+    """Returns the cached measurements for `key`; None if there are none or the file is damaged."""
     fields = read_json_object(file) or {}
     seconds = fields.get("seconds")
     if fields.get("key") != dict(key) or not isinstance(seconds, dict):

@@ -192,7 +192,7 @@ def test_a_run_whose_data_is_gone_still_gives_a_delta(call: Call, base: Path, tu
     tuned.rename(run.result)
     found = call("delta", "create", "last", "--json")
     assert (found.code, found.json["quality"]) == (0, None)
-    assert "the run's data is no longer where it was" in found.stderr
+    assert "the run's data was moved or deleted" in found.stderr
 
 
 def test_a_run_s_adapter_is_not_made_a_delta_of_another_base(

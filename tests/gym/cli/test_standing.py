@@ -42,7 +42,7 @@ def test_a_result_in_its_run_folder_is_that_run(call: Call, run: Run, inside: st
     source = str(run.result / inside)
     found = call("delta", "create", source, "--data", "given.jsonl", "--out", "d", "--json")
     assert (found.code, found.json["quality"]["held_out"]) == (0, True)
-    assert "2 of 4 rows left out: the run has learned them" in found.stderr
+    assert "2 of 4 rows left out: the run was trained on them" in found.stderr
     assert "on 2 held-out rows: " in found.stderr
     assert call("delta", "info", "d", "--json").json["seed"] == 7
     assert "of 2 held-out rows" in call("delta", "info", "d").stdout

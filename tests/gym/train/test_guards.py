@@ -22,7 +22,7 @@ def test_a_healthy_first_step_passes() -> None:
     ("info", "sentence"),
     [
         (StepInfo(0.0, skipped=False, changed=False), "no gradient reached"),
-        (StepInfo(0.5, skipped=False, changed=False), "equal their start"),
+        (StepInfo(0.5, skipped=False, changed=False), "weights did not change"),
         (StepInfo(math.nan, skipped=True, changed=False), "not finite"),
     ],
 )
@@ -51,5 +51,5 @@ def test_two_bad_steps_are_forgiven_and_three_in_a_row_are_not() -> None:
     divergence = Divergence()
     for info in (bad, bad, GOOD, bad, bad):
         divergence.check(1, 1.0, info)
-    with pytest.raises(GuardError, match="3 times in a row"):
+    with pytest.raises(GuardError, match="3 consecutive steps"):
         divergence.check(2, 1.0, bad)

@@ -57,7 +57,7 @@ def test_data_edited_after_the_run_is_not_measured_on(run: Path) -> None:
     write(run.parent / "rows.jsonl", [*TEN[5:], *TEN[:5]])
     found = rows_of_run(run, settings(run), pico_folder())
     assert (found.examples, len(found.notes)) == ((), 1)
-    assert "was changed since it was trained" in found.notes[0]
+    assert "has changed since the training" in found.notes[0]
 
 
 def test_a_run_without_a_fingerprint_is_not_measured_on_its_data(run: Path) -> None:
@@ -141,7 +141,7 @@ def test_given_rows_that_the_run_has_learned_are_left_out(run: Path) -> None:
     given = write(run.parent / "given.jsonl", [apart[0], learned])
     measured = rows_of_files([given], settings(run), pico_folder(), run)
     assert [row.source for row in measured.examples] == [f"{given}:1"]
-    assert measured.notes == ("1 of 2 rows left out: the run has learned them",)
+    assert measured.notes == ("1 of 2 rows left out: the run was trained on them",)
 
 
 def test_given_rows_that_the_run_has_all_learned_are_refused(run: Path) -> None:
@@ -149,7 +149,7 @@ def test_given_rows_that_the_run_has_all_learned_are_refused(run: Path) -> None:
     assert found is not None
     given = [row for place, row in enumerate(TEN) if place not in found[1].held_out]
     path = write(run.parent / "given.jsonl", given)
-    with pytest.raises(InputError, match="got only rows that it has learned"):
+    with pytest.raises(InputError, match="expected rows that the run was not trained on, got none"):
         rows_of_files([path], settings(run), pico_folder(), run)
 
 
@@ -163,7 +163,7 @@ def test_learned_rows_in_another_format_are_left_out(run: Path) -> None:
     given.write_text("".join(json.dumps(as_messages(row)) + "\n" for row in TEN))
     measured = rows_of_files([given], settings(run), pico_folder(), run)
     assert (len(measured.examples), measured.held_out) == (2, True)
-    assert measured.notes == ("8 of 10 rows left out: the run has learned them",)
+    assert measured.notes == ("8 of 10 rows left out: the run was trained on them",)
 
 
 @pytest.mark.parametrize("change", ["blanks", "grown"])
@@ -176,7 +176,7 @@ def test_learned_rows_with_other_blanks_or_more_turns_are_left_out(run: Path, ch
     given.write_text("".join(json.dumps(row) + "\n" for row in rows))
     measured = rows_of_files([given], settings(run), pico_folder(), run)
     assert len(measured.examples) == 2
-    assert measured.notes == ("8 of 10 rows left out: the run has learned them",)
+    assert measured.notes == ("8 of 10 rows left out: the run was trained on them",)
 
 
 def test_a_cut_text_is_stored_and_a_lone_one_of_an_earlier_run_is_read(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_the_run_s_own_file_given_again_means_its_held_out_rows(run: Path) -> No
     copy = write(run.parent / "copy.jsonl", TEN)
     measured = rows_of_files([copy], settings(run), pico_folder(), run)
     assert len(measured.examples) == 2
-    assert "only the rows that it held out" in measured.notes[0]
+    assert "only its held-out rows" in measured.notes[0]
 
 
 def test_a_run_on_the_first_rows_is_measured_on_some_of_those(tmp_path: Path) -> None:

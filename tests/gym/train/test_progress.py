@@ -14,9 +14,9 @@ from zoo.gym.train.progress import (
     BEST_FILE,
     Progress,
     best_folder,
-    full_disk_told,
     load_best,
     restore,
+    safetensors_errors,
     save,
     save_best,
 )
@@ -24,7 +24,7 @@ from zoo.gym.train.progress import (
 
 @pytest.mark.skipif("sys.platform == 'win32'", reason="error numbers of POSIX")
 def test_a_full_disk_that_the_safetensors_library_met_is_told_as_such() -> None:
-    with pytest.raises(StorageError) as raised, full_disk_told(Path("/run")):
+    with pytest.raises(StorageError) as raised, safetensors_errors(Path("/run")):
         raise SafetensorError("Error while serializing: I/O error: (os error 28)")
     assert raised.value.message == "cannot write '/run': no space left on device"
     assert raised.value.hint == "free some space on that disk"
@@ -32,7 +32,7 @@ def test_a_full_disk_that_the_safetensors_library_met_is_told_as_such() -> None:
 
 def test_what_else_the_safetensors_library_says_is_passed_on() -> None:
     told = pytest.raises(StorageError, match=r"cannot write '.*run': something else")
-    with told, full_disk_told(Path("/run")):
+    with told, safetensors_errors(Path("/run")):
         raise SafetensorError("something else")
 
 
@@ -147,7 +147,7 @@ def test_a_damaged_best_is_written_again_from_its_checkpoint(
     progress, (warning,) = course.resume()
     assert (progress.step, progress.best_step, course.weight.weight) == (30, 20, 30.0)
     assert "the best step, 20, is damaged: expected its weights as saved" in warning
-    assert warning.endswith("they were written again from the checkpoint of that step")
+    assert warning.endswith("they were rewritten from the checkpoint of that step")
     assert course.best_weight() == 20.0
     assert course.resume()[1] == ()
 
@@ -162,7 +162,7 @@ def test_a_damaged_best_without_a_copy_is_forgotten_aloud(
     damage(best_folder(tmp_path, 20))
     progress, (warning,) = course.resume()
     assert (progress.step, progress.best_step, progress.best_score) == (30, 0, None)
-    assert warning.endswith("they are lost, and the best of the evaluations from here on is kept")
+    assert warning.endswith("they are lost, and only later evaluations are compared")
 
 
 def test_the_best_of_a_course_that_was_given_up_does_not_count(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_the_best_of_a_course_that_was_given_up_does_not_count(tmp_path: Path) -
     other.best(20, 2.5)
     course.save(20)
     progress, (warning,) = course.resume()
-    assert "got those of another course of the run" in warning
+    assert "got those of discarded steps of the run" in warning
     assert (progress.best_score, course.best_weight()) == (2.6, 20.0)
 
 

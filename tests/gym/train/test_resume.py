@@ -73,20 +73,20 @@ def test_a_run_without_a_checkpoint_has_nothing_to_finish(run: Run) -> None:
         finish(run)
 
 
-def test_a_run_of_another_device_says_how_to_go_on_here(run: Run) -> None:
+def test_a_run_of_another_device_says_how_to_resume_here(run: Run) -> None:
     env = json.loads(run.env_file.read_text())
     run.env_file.write_text(json.dumps(env | {"device": "mps"}))
-    with pytest.raises(InputError, match="device: the run works on mps, which is not here") as told:
+    with pytest.raises(InputError, match="run uses mps, which this machine lacks") as told:
         stored_device(run.env_file)
     assert "zoo-gym runs resume r0001 --set device=" in str(told.value.hint)
 
 
-def test_a_run_does_not_go_on_with_other_weights(run: Run, tmp_path: Path) -> None:
+def test_a_run_does_not_resume_with_other_weights(run: Run, tmp_path: Path) -> None:
     weights = tmp_path / "m1" / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    with pytest.raises(InputError, match="what run r0001 began with, got changed files: weights\n"):
+    with pytest.raises(InputError, match="that run r0001 began with, got changed files: weights\n"):
         run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
 
 
@@ -116,7 +116,7 @@ def test_a_resume_that_comes_second_changes_no_settings(run: Run) -> None:
 def test_a_run_without_a_whole_checkpoint_or_its_split_does_not_start_over(run: Run) -> None:
     for manifest in run.checkpoints.glob("step-*/manifest.json"):
         manifest.write_text("")
-    told = "r0001 cannot go on: expected a whole checkpoint, got only damaged ones: step-00000002"
+    told = "expected an intact checkpoint, got only damaged ones: step-00000002"
     with pytest.raises(InputError, match=told):
         run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
     run.events.emit("end", state="interrupted", exit_code=5)
@@ -149,7 +149,7 @@ def test_checkpoints_of_the_model_alone_are_finished_and_not_resumed(
         with pytest.raises(InputError, match="save_only_model") as told:
             act(run)
         assert "zoo-gym runs finish r0001" in str(told.value.hint)
-    with pytest.raises(InputError, match="got the model alone: save_only_model is true"):
+    with pytest.raises(InputError, match="got the model only: save_only_model is true"):
         run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
     change_settings(run.config_file, run.env_file, ["max_steps=2"], 2)
     found = run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)

@@ -1,6 +1,7 @@
-"""The table of training methods: what `stage` may be, and where its method and settings are.
+"""The table of training methods: the values of `stage`, each with its method and settings.
 
-A method is named by text and imported on demand, so that settings do not depend on training.
+A method is listed by its import path and imported on demand, so that settings do not import
+training.
 """
 
 from importlib import import_module
@@ -16,24 +17,24 @@ DEFAULT = "sft"
 METHODS = {
     "sft": "zoo.gym.train.methods.sft:Supervised",
 }
-"""The stage -> "module:class" of its `zoo.gym.train.method.Method`."""
+"""Stage -> "module:class" of its `zoo.gym.train.method.Method`."""
 
 
 def load_method(stage: str) -> Any:  # noqa: ANN401 - its type belongs to the training
-    """Returns the class of the method of a stage of the table."""
+    """Returns the method class of a stage in the table."""
     module, _, name = METHODS[stage].partition(":")
     return getattr(import_module(module), name)
 
 
 def config_class(stage: object) -> "type[TrainConfig]":
-    """Returns the settings of a stage; those of the default for what is no stage."""
+    """Returns the settings class of a stage; that of the default for an unknown stage."""
     known = stage if isinstance(stage, str) and stage in METHODS else DEFAULT
     model: type[TrainConfig] = load_method(known).config
     return model
 
 
 def all_fields() -> "dict[str, FieldInfo]":
-    """Returns the settings of all methods: the common ones first, then what single ones add."""
+    """Returns the settings of all methods: the common ones first, then those of single methods."""
     found: dict[str, FieldInfo] = {}
     for stage in METHODS:
         for key, field in config_class(stage).model_fields.items():
@@ -42,5 +43,5 @@ def all_fields() -> "dict[str, FieldInfo]":
 
 
 def stages_with(key: str) -> list[str]:
-    """Returns the stages whose methods have a setting."""
+    """Returns the stages whose methods have the setting `key`."""
     return [stage for stage in METHODS if key in config_class(stage).model_fields]

@@ -1,4 +1,4 @@
-"""The numbers of a window that objectives divide by, so that micro-batches add up to it."""
+"""The constants of a window that objectives divide by, so that its micro-batches add up."""
 
 WINDOW_TOKENS = "window_tokens"
 """Learned tokens of the whole optimizer step."""

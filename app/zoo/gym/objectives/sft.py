@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class SupervisedLoss:
-    """Mean of -log p over the window's learned tokens, whatever its micro-batches.
+    """Mean of -log p over the window's learned tokens, however it is split into micro-batches.
 
     Dividing by the window's count, not by each micro-batch's, keeps every token's weight equal
     when rows differ in length.
@@ -20,7 +20,7 @@ class SupervisedLoss:
 
     @property
     def needs(self) -> "frozenset[Stat]":
-        """Log-probabilities alone."""
+        """Only log-probabilities."""
         from zoo.backends.base import Stat
 
         return frozenset({Stat.LOGPROBS})

@@ -1,1 +1,1 @@
-"""The training loop and what feeds it."""
+"""The training loop, its data, its plan and its result."""

@@ -1,4 +1,4 @@
-"""One window of micro-batches: the same gradient however the window is cut.
+"""One window of micro-batches: the same gradient however the window is split.
 
 Legend: B rows, T positions.
 """
@@ -28,7 +28,7 @@ def accumulate_window(
 
     An objective that couples rows is scored over the whole window first, differentiated by its
     statistics, and replayed as the linear objective sum(statistic * derivative), micro-batch by
-    micro-batch. Both passes draw the same dropout: the derivative belongs to what is replayed.
+    micro-batch. Both passes use the same dropout masks, so the derivatives match the replay.
     """
     if objective.coupled:
         return _replayed(policy, objective, batches, keys)
@@ -40,7 +40,7 @@ def accumulate_window(
 
 
 class _Linear:
-    """sum(statistic * its derivative), the derivatives handed over with the batch."""
+    """sum(statistic * its derivative); the derivatives are in the batch."""
 
     coupled = False
 
@@ -62,7 +62,7 @@ def score_window(
 ) -> dict[str, float]:
     """Returns the `loss` and metrics of the whole window, without dropout and without a gradient.
 
-    They do not depend on how the window is cut, whether the objective couples rows or not.
+    They do not depend on how the window is split, whether the objective couples rows or not.
     """
     return _differentiated(policy, objective, batches, [None] * len(batches))[0]
 
@@ -77,8 +77,8 @@ def _differentiated(
         policy.score(batch, objective.needs, key=key)
         for batch, key in zip(batches, keys, strict=True)
     ]
-    whole = {stat: _stack([score[stat] for score in scores]) for stat in objective.needs}
-    return policy.differentiate(objective, whole, _joined(batches))
+    stats = {stat: _stack([score[stat] for score in scores]) for stat in objective.needs}
+    return policy.differentiate(objective, stats, _joined(batches))
 
 
 def _replayed(
@@ -95,7 +95,7 @@ def _replayed(
 
 
 def _stack(arrays: "Sequence[NDArray[Any]]") -> "NDArray[Any]":
-    """Joins along the rows, padded with zeros to the widest."""
+    """Concatenates along the rows, padded with zeros to the widest."""
     import numpy as np
 
     if arrays[0].ndim == 1:

@@ -1,4 +1,4 @@
-"""The checks that stop a run which learns nothing, each with a sentence."""
+"""Checks that stop a run that learns nothing, each with an error message."""
 
 import math
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ MAX_SKIPPED_STEPS = 3
 
 
 def check_labels(learned_tokens: int, step: int) -> None:
-    """Stops a step whose every label is masked.
+    """Raises an error for a step in which every label is masked.
 
     Raises:
         GuardError: there is nothing to learn.
@@ -25,10 +25,10 @@ def check_labels(learned_tokens: int, step: int) -> None:
 
 
 def check_first_step(info: "StepInfo") -> None:
-    """Stops after step 1 when nothing that should learn has moved.
+    """Raises an error after step 1 if the trained weights have not changed.
 
     Raises:
-        GuardError: the gradient is zero, or the weights are those of the start.
+        GuardError: the gradient is zero or not finite, or the weights are unchanged.
     """
     if info.skipped:
         raise GuardError("step 1: the gradient is not finite: expected numbers, got NaN or Inf")
@@ -39,16 +39,16 @@ def check_first_step(info: "StepInfo") -> None:
         )
     if not info.changed:
         raise GuardError(
-            "step 1: the trained weights equal their start: expected a change, got none",
+            "step 1: the trained weights did not change: expected a change, got none",
             hint="raise learning_rate",
         )
 
 
 def check_finite(policy: "Policy") -> None:
-    """Stops before the result is written when a trained value is no number.
+    """Raises an error, before the result is written, if a trained value is not finite.
 
     Raises:
-        GuardError: a trained tensor holds NaN or Inf.
+        GuardError: a trained tensor contains NaN or Inf.
     """
     import numpy as np
 
@@ -61,13 +61,13 @@ def check_finite(policy: "Policy") -> None:
 
 
 class Divergence:
-    """Stops a run whose loss or gradient stays beyond all numbers."""
+    """Stops a run whose loss or gradient stays NaN or infinite."""
 
     def __init__(self) -> None:
         self.skipped = 0
 
     def check(self, step: int, loss: float, info: "StepInfo") -> None:
-        """Counts steps in a row that had to be skipped.
+        """Counts consecutive steps that were skipped or had no finite loss.
 
         Raises:
             GuardError: three in a row.
@@ -76,6 +76,6 @@ class Divergence:
         self.skipped = self.skipped + 1 if bad else 0
         if self.skipped >= MAX_SKIPPED_STEPS:
             raise GuardError(
-                f"step {step}: loss or gradient not finite {self.skipped} times in a row",
+                f"step {step}: loss or gradient not finite in {self.skipped} consecutive steps",
                 hint="lower learning_rate",
             )

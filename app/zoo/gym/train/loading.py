@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def load_policy(config: TrainConfig, folder: Path, engine: "Backend", *, threads: int) -> "Policy":
-    """Loads the base as a policy that learns as `config` says."""
+    """Loads the base as a policy that is trained as `config` specifies."""
     from zoo.backends.threads import use_threads
 
     use_threads(threads)
@@ -31,7 +31,7 @@ def choose_precision(engine: "Backend", folder: Path, plan: Plan, work: "Workloa
 
 
 def load_spec(config: TrainConfig) -> "LoadSpec":
-    """Returns what `config` says about loading."""
+    """Returns the part of `config` that matters for loading."""
     from zoo.backends.base import LoadSpec, OptimizerSpec
 
     return LoadSpec(
@@ -58,14 +58,14 @@ def lora_spec(config: TrainConfig) -> "LoraSpec":
 
 
 @contextmanager
-def told_as_events(events: Events) -> Generator[None]:
-    """Tells our warnings as events, which stay with the run; others go where they always go."""
+def warnings_as_events(events: Events) -> Generator[None]:
+    """Emits our warnings as events of the run; others are shown as usual."""
     caught: list[warnings.WarningMessage] = []
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", GymWarning)
             yield
-    finally:  # where an error ends it, too: they may explain it
+    finally:  # after an error, too: the warnings may explain it
         for one in caught:
             if issubclass(one.category, GymWarning):
                 events.emit("warn", message=str(one.message))

@@ -1,6 +1,6 @@
 """The training loop: window, accumulate, step, events.
 
-It reads straight down; what differs between methods is the method's. Everything random derives from
+What differs between methods is in `zoo.gym.train.method`. All randomness derives from
 (seed, step, micro-batch), so a resumed run continues the same curve.
 """
 
@@ -34,23 +34,23 @@ Kind = Literal["step", "eval", "checkpoint", "warn"]
 
 
 class Emit(Protocol):
-    """Tells one event to whoever follows the run."""
+    """Emits one event to the log of the run."""
 
     def __call__(self, kind: Kind, /, **fields: object) -> object:
-        """Tells an event of that kind; the kinds are in docs/reference/runs.md."""
+        """Emits an event of that kind; the kinds are in docs/reference/runs.md."""
         ...
 
 
 @dataclass(frozen=True)
 class Job:
-    """What the loop works with.
+    """The inputs of the loop.
 
     Attributes:
-        method: gives each step its window and objective; it has the policy, with its base weights
-            and fresh adapter, or all weights, and a plan that leaves nothing open.
+        method: provides the window of each step and the objective; it has the policy (the base
+            with a fresh adapter, or all weights) and a complete plan.
         emit: emits an event.
-        leaving: called after each step; holds while the run is paused, and returns why to save
-            and exit, or None.
+        leaving: called after each step; blocks while the run is paused, and returns "stopped" or
+            "parked" if the run is to save and exit, else None.
         checkpoints: the folder of checkpoints.
     """
 
@@ -69,8 +69,8 @@ def fit(job: Job) -> Progress:
     """Trains to the plan's last step, from the newest checkpoint if there is one.
 
     Raises:
-        GuardError: the run would learn nothing.
-        InterruptedRunError: a stop or park was asked for; a checkpoint was written first.
+        GuardError: the run learns nothing or diverges.
+        InterruptedRunError: a stop or park was requested; a checkpoint was written first.
     """
     method, config, steps = job.method, job.plan.config, job.plan.steps
     policy, divergence = method.policy, Divergence()
@@ -153,18 +153,18 @@ def step_rate(plan: Plan, step: int) -> float:
 
 
 def is_due(step: int, every: int | None, steps: int) -> bool:
-    """Returns whether something that happens every so many steps, and at the end, is due."""
+    """Returns whether something that happens every `every` steps and after the last is due."""
     return step == steps or (every is not None and step % every == 0)
 
 
 def remaining_s(progress: Progress, steps: int) -> float:
-    """Returns the seconds that are left, evaluations included, at the speed so far."""
+    """Returns the estimated seconds left, evaluations included, from the average so far."""
     spent_s = progress.training_s + progress.evaluation_s
     return spent_s / progress.step * (steps - progress.step)
 
 
 def evaluate(job: Job, progress: Progress) -> None:
-    """Measures on the rows held out, and keeps the weights of the best step."""
+    """Evaluates on the held-out rows, and saves the weights if they are the best so far."""
     method, watch = job.method, Stopwatch()
     found = method.evaluate()
     score = method.score(found)
@@ -186,11 +186,11 @@ def evaluate(job: Job, progress: Progress) -> None:
 
 
 def take_best(job: Job, progress: Progress) -> None:
-    """Puts the best step's weights into the policy, or scores the last step's if none are kept."""
+    """Loads the weights of the best step, or evaluates the last step if none were saved."""
     policy = job.method.policy
     warning = secure_best(policy, progress, job.checkpoints)
     if warning is not None:
         job.emit("warn", message=warning)
     if progress.best_step == 0 and job.method.held_out:
-        evaluate(job, progress)  # a lost best leaves weights whose score is not known any more
+        evaluate(job, progress)  # the best was lost; the last step has no score yet
     load_best(policy, progress.best_step, job.checkpoints)

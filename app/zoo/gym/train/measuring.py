@@ -1,6 +1,6 @@
-"""The rows that a finished run is measured on: none of them may be one that it has learned.
+"""The rows that a finished run is measured on: none of the rows that it was trained on.
 
-A run's own held-out rows are used only while its data is byte for byte what it was.
+The run's own held-out rows are used only if its data files are unchanged, byte for byte.
 """
 
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ from zoo.models.folder import read_object
 
 @dataclass(frozen=True)
 class Measuring:
-    """Rows to measure on, and a sentence for each thing that a user should know of them.
+    """Rows to measure on, with notes for the user.
 
     Attributes:
         examples: the rows.
-        notes: the sentences.
-        held_out: True where none of the rows was learned, None where that is not known.
+        notes: what the user should know about the rows, a sentence each.
+        held_out: True if none of the rows was learned, None if that is not known.
     """
 
     examples: Sequence[Example] = ()
@@ -43,7 +43,7 @@ class Measuring:
 
 
 def stored_fingerprint(folder: Path) -> str | None:
-    """Returns the fingerprint of the data that a run was trained on, None where it stored none."""
+    """Returns the fingerprint of the data that a run was trained on, None if it stored none."""
     env = read_object(folder / "env.json") if (folder / "env.json").is_file() else {}
     if isinstance(env.get("data"), str):
         return str(env["data"])
@@ -52,7 +52,7 @@ def stored_fingerprint(folder: Path) -> str | None:
 
 
 def rows_of_run(folder: Path, config: TrainConfig, model_folder: Path) -> Measuring:
-    """Returns the rows that a run held out, or why they cannot be had any more.
+    """Returns the rows that a run held out, or a note on why they are no longer available.
 
     Args:
         folder: the run folder.
@@ -68,42 +68,40 @@ def rows_of_run(folder: Path, config: TrainConfig, model_folder: Path) -> Measur
 def rows_of_files(
     files: Sequence[Path], config: TrainConfig, model_folder: Path, folder: Path | None
 ) -> Measuring:
-    """Returns the rows of files, without those that a run has learned.
+    """Returns the rows of files, without those that a run was trained on.
 
-    A row counts as learned if the split would keep it beside a learned one, in whatever format it
-    is written, or if it becomes the same tokens, as parts of a text may.
+    A row counts as learned if the split would put it on the same side as a learned one, whatever
+    its format, or if it is encoded to the same tokens, as parts of a text may be.
 
     Args:
-        files: what the user names as held-out examples.
-        config: how rows become tokens: a run's settings, or a new run's.
+        files: the held-out examples that the user gives.
+        config: how rows are encoded: a run's settings, or a new run's.
         model_folder: the base, whose tokenizer is used.
-        folder: the run folder, None where there is no run.
+        folder: the run folder, None if there is no run.
 
     Raises:
-        InputError: the run has learned every row.
+        InputError: the run was trained on every row.
     """
     if folder is not None and fingerprint(files) == stored_fingerprint(folder):
         here = config.model_copy(update={"dataset": tuple(map(str, files))})
         used = rows_of_run(folder, here, model_folder)
-        note = "these files are the run's own data: only the rows that it held out are measured"
+        note = "these files are the run's own data: only its held-out rows are measured"
         return Measuring(used.examples, (note, *used.notes), used.held_out)
     records = read_dataset(files, kinds=load_method(config.stage).reads).records
     learned = _learned(folder, config) if folder is not None else None
     if learned is None:
-        lost = "whether the run has learned some of these rows cannot be told any more"
+        unknown = "it is no longer known whether the run was trained on some of these rows"
         encoded = _encode(records, config, model_folder)
-        return Measuring(encoded, (lost,) if folder is not None else ())
+        return Measuring(encoded, (unknown,) if folder is not None else ())
     fresh = _unrelated(records, learned)
     examples = _encode(fresh, config, model_folder) if fresh else ()
     tokens = {_tokens(row) for row in _encode(learned, config, model_folder)} if fresh else set()
     kept = tuple(row for row in examples if _tokens(row) not in tokens)
     if not kept:
-        raise InputError(
-            "--data: expected rows that the run has not seen, got only rows that it has learned"
-        )
+        raise InputError("--data: expected rows that the run was not trained on, got none")
     left = len(records) - len(fresh) + len(examples) - len(kept)
-    whole = max(len(records), left + len(kept))  # a text is many rows
-    note = f"{left} of {whole} rows left out: the run has learned them"
+    total = max(len(records), left + len(kept))  # a text is many rows
+    note = f"{left} of {total} rows left out: the run was trained on them"
     return Measuring(kept, (note,) if left else (), held_out=True)
 
 
@@ -115,7 +113,7 @@ def _encode(
 
 
 def _better(units: Sequence[Unit]) -> tuple[Example, ...]:
-    """Returns what a model should say: of a pair the better answer."""
+    """Returns what a model should answer: the chosen answer of a pair."""
     return tuple(unit.rows[0] for unit in units)
 
 
@@ -125,17 +123,16 @@ def _tokens(row: Example) -> tuple[bytes, bytes]:
 
 
 def _why_not(folder: Path, config: TrainConfig) -> str | None:
-    """Says why a run's own data cannot be used, or None where it is what it was."""
+    """Returns why a run's own data cannot be used, or None if it is unchanged."""
     files = [Path(name) for name in config.dataset]
     if not all(file.exists() for file in files):
-        return "the run's data is no longer where it was"
+        return "the run's data was moved or deleted"
     stored = stored_fingerprint(folder)
     if stored is None:
-        return "the run has stored no fingerprint of its data, so what it held out is not known"
+        return "the run stored no fingerprint of its data, so its held-out rows are not known"
     if fingerprint(files) != stored:
         return (
-            "the run's data was changed since it was trained: the rows that it held out are not "
-            "known any more"
+            "the run's data has changed since the training: its held-out rows are no longer known"
         )
     return None
 
@@ -146,7 +143,7 @@ def _split(folder: Path, config: TrainConfig, records: Sequence[Record]) -> Spli
 
 
 def _learned(folder: Path, config: TrainConfig) -> tuple[Record, ...] | None:
-    """Returns the rows that a run has learned, None where its data is not what it was."""
+    """Returns the rows that a run was trained on, None if its data is not available unchanged."""
     if _why_not(folder, config):
         return None
     names, kinds = [Path(name) for name in config.dataset], load_method(config.stage).reads
@@ -155,7 +152,7 @@ def _learned(folder: Path, config: TrainConfig) -> tuple[Record, ...] | None:
 
 
 def _unrelated(records: Sequence[Record], learned: Sequence[Record]) -> list[Record]:
-    """Returns the rows that neither say the same as a learned one nor go on from it."""
+    """Returns the rows that neither duplicate nor continue a learned one."""
     together = (*learned, *records)
     groups = [group for group in related_rows(together) if group[0] >= len(learned)]
     return [together[place] for place in sorted(place for group in groups for place in group)]

@@ -1,8 +1,8 @@
 """What a training method is: the window of each step, its objective, its evaluation, its state.
 
-The loop asks a method for what differs between methods and knows none of them. A method that learns
-from rows overrides little: its objective, and what it scores before the first step. One that
-generates its own rows overrides the window.
+The loop calls a method for everything that differs between methods. A method that learns from rows
+overrides little: its objective, and what it scores before the first step. One that generates its
+own rows overrides the window.
 """
 
 import math
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Window:
-    """What one optimizer step learns from: its micro-batches, and how many tokens they teach."""
+    """The data of one optimizer step: its micro-batches, and the number of learned tokens."""
 
     batches: "Sequence[Batch]"
     learned_tokens: int
@@ -35,12 +35,12 @@ class Window:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a method measured on the rows held out.
+    """What a method measured on the held-out rows.
 
     Attributes:
         loss: nats per learned token, or the objective's own value.
         tokens: learned tokens that were scored.
-        metrics: further numbers, by the names that the method reports.
+        metrics: further numbers by name.
     """
 
     loss: float
@@ -49,30 +49,30 @@ class Evaluation:
 
 
 class Method(ABC):
-    """A training method, at work on one run.
+    """A training method, applied to one run.
 
     Args:
-        policy: what learns.
-        plan: the run's settings, none left open.
-        units: what is learned from.
-        held_out: what each evaluation reads; may be empty.
-        folder: of the run, for what the method stores beside the checkpoints.
+        policy: the model to train.
+        plan: the complete settings of the run.
+        units: the rows, pairs or groups to learn from.
+        held_out: those that each evaluation scores; may be empty.
+        folder: the run folder, for what the method stores outside the checkpoints.
     """
 
     config: ClassVar[type[TrainConfig]] = TrainConfig
     """The settings of a run with this method."""
 
     reads: ClassVar[frozenset[Kind]] = LEARNED
-    """The kinds of rows that it learns from."""
+    """The kinds of rows that it can learn from."""
 
     decides: ClassVar[str] = "loss"
-    """The figure of an evaluation by which the best step is chosen: `loss`, or a metric's name."""
+    """What the best step is chosen by: `loss`, or the name of a metric of the evaluation."""
 
     better: ClassVar[Literal["lower", "higher"]] = "lower"
-    """Which way that figure is better."""
+    """Whether a lower or a higher value of it is better."""
 
     watch: ClassVar[tuple[str, ...]] = ()
-    """The metrics that people want to see while it runs."""
+    """The metrics to display while it runs."""
 
     def __init__(
         self,
@@ -93,11 +93,11 @@ class Method(ABC):
     def prepare(self) -> None:  # noqa: B027 - most methods have nothing to prepare
         """Does what comes before the first step of this process, such as scoring a reference.
 
-        It runs while the policy is as it was loaded: a checkpoint is restored afterwards.
+        The policy is still as it was loaded: a checkpoint is restored afterwards.
         """
 
     def window(self, step: int) -> Window:
-        """Returns what a step learns from: a function of the seed, the step and the method's state.
+        """Returns the data of a step: a function of the seed, the step and the method's state.
 
         Args:
             step: counted from 1.
@@ -107,7 +107,7 @@ class Method(ABC):
         return make_window(units, max_units=config.per_device_train_batch_size)
 
     def evaluate(self) -> Evaluation:
-        """Measures the policy on the rows held out: the objective over all of them, as one window.
+        """Scores the policy on the held-out rows: the objective over all of them, as one window.
 
         Returns:
             The objective's value and its metrics.
@@ -117,14 +117,14 @@ class Method(ABC):
         metrics = score_window(self.policy, self.objective, window.batches)
         return Evaluation(metrics.pop("loss"), window.learned_tokens, metrics)
 
-    def save(self, folder: Path) -> None:  # noqa: B027 - most remember nothing
-        """Writes into a checkpoint what the method itself remembers between steps."""
+    def save(self, folder: Path) -> None:  # noqa: B027 - most have no state
+        """Writes the method's own state into a checkpoint."""
 
-    def load(self, folder: Path) -> None:  # noqa: B027 - most remember nothing
+    def load(self, folder: Path) -> None:  # noqa: B027 - most have no state
         """Restores what `save` wrote."""
 
     def score(self, evaluation: Evaluation) -> float:
-        """Returns the figure by which the best step is chosen."""
+        """Returns the number that the best step is chosen by."""
         if self.decides == "loss":
             return evaluation.loss
         return evaluation.metrics[self.decides]
@@ -142,7 +142,7 @@ def make_window(
     max_units: int | None = None,
     max_batch_tokens: int | None = None,
 ) -> Window:
-    """Cuts units into micro-batches that have the constants of the whole window."""
+    """Splits units into micro-batches that carry the constants of the whole window."""
     learned_tokens = sum(unit.learned_tokens for unit in units)
     constants = {WINDOW_TOKENS: float(learned_tokens), WINDOW_UNITS: float(len(units))}
     parts = micro_batches(units, max_units=max_units, max_batch_tokens=max_batch_tokens)

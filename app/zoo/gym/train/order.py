@@ -1,6 +1,6 @@
 """Which rows each step learns from: a function of the seed and the step alone.
 
-A run that is resumed at step n needs no other memory of what it has seen.
+So a run that resumes at step n needs no record of the rows it has seen.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ Row = TypeVar("Row")
 
 
 def rows_of_step(rows: Sequence[Row], step: int, rows_per_step: int, seed: int) -> list[Row]:
-    """Returns the rows of `step`, counted from 1: every row once an epoch, shuffled anew."""
+    """Returns the rows of `step`, counted from 1: each row once per epoch, in a new order."""
     first = (step - 1) * rows_per_step
     chosen: list[Row] = []
     for position in range(first, first + rows_per_step):
@@ -41,7 +41,7 @@ def spread(rows: Sequence[Row], count: int) -> list[Row]:
 
 
 def key_of(seed: int, step: int, micro_batch: int) -> int:
-    """Returns the seed of everything random in one micro-batch: 63 bits of the three numbers."""
+    """Returns the random seed of one micro-batch: 63 bits, derived from the three numbers."""
     import numpy as np
 
     state = np.random.SeedSequence([seed, step, micro_batch]).generate_state(1, np.uint64)[0]

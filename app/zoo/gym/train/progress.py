@@ -1,4 +1,4 @@
-"""How far a run has come: what a checkpoint holds besides the policy, and how it is saved."""
+"""The progress of a run: the counters in a checkpoint, and how checkpoints are saved."""
 
 import json
 import os
@@ -23,22 +23,22 @@ STATE_FILE = "progress.json"
 BEST_FOLDER = "best"
 BEST_FILE = "trained.safetensors"
 MODEL_FILE = "model-only.safetensors"
-"""In a checkpoint of a run with save_only_model: the trained values, in the policy's place."""
+"""The trained values, instead of the policy, in a checkpoint with save_only_model."""
 
 
 @dataclass
 class Progress:
-    """Counters that go on after a resume.
+    """Counters that continue after a resume.
 
     Attributes:
         step: optimizer steps done.
         tokens: learned tokens so far.
         best_step: the step with the best evaluation, 0 before the first one.
-        best_score: the figure that decided it; for supervised training nats per token.
-        base_score: the same before step 1.
-        training_s: seconds spent in steps, on the wall.
-        evaluation_s: seconds spent in evaluations, on the wall.
-        training_cpu_s: processor seconds spent in steps, over all threads.
+        best_score: the score of that step; for supervised training nats per token.
+        base_score: the score before step 1.
+        training_s: wall-clock seconds spent in steps.
+        evaluation_s: wall-clock seconds spent in evaluations.
+        training_cpu_s: CPU seconds spent in steps, over all threads.
     """
 
     step: int = 0
@@ -52,13 +52,13 @@ class Progress:
 
 
 class Stopwatch:
-    """Wall and processor seconds since it was made or last read."""
+    """Wall-clock and CPU seconds since its creation or the last lap."""
 
     def __init__(self) -> None:
         self.wall_s, self.cpu_s = time.monotonic(), time.process_time()
 
     def lap(self) -> tuple[float, float]:
-        """Returns the seconds since the last lap: wall, processor."""
+        """Returns the seconds since the last lap: wall clock, CPU."""
         wall_s, cpu_s = time.monotonic(), time.process_time()
         passed = wall_s - self.wall_s, cpu_s - self.cpu_s
         self.wall_s, self.cpu_s = wall_s, cpu_s
@@ -66,7 +66,7 @@ class Stopwatch:
 
 
 FORMER_NAMES = {"best_loss": "best_score", "base_loss": "base_score"}
-"""What counters were called in checkpoints of earlier versions."""
+"""Names of counters in checkpoints of earlier versions, and their current names."""
 
 
 def save(
@@ -75,14 +75,14 @@ def save(
     """Writes policy, optimizer, method and counters as one checkpoint.
 
     Args:
-        method: with its policy.
+        method: the method with its policy.
         progress: the counters.
-        checkpoints: of the run.
-        only_model: leave out the optimizer and what the method remembers.
+        checkpoints: the folder of the run's checkpoints.
+        only_model: leave out the state of the optimizer and of the method.
     """
 
     def write(folder: Path) -> None:
-        with full_disk_told(folder):
+        with safetensors_errors(folder):
             if only_model:
                 _save_trained(method.policy, folder / MODEL_FILE)
             else:
@@ -94,11 +94,11 @@ def save(
 
 
 @contextmanager
-def full_disk_told(folder: Path) -> Generator[None]:
-    """Turns what the safetensors library says of a failed write into our sentence.
+def safetensors_errors(folder: Path) -> Generator[None]:
+    """Converts errors of the safetensors library, such as a full disk, into ours.
 
     Raises:
-        StorageError: the block could not write.
+        StorageError: the block could not write a file.
     """
     from safetensors import SafetensorError
 
@@ -108,32 +108,32 @@ def full_disk_told(folder: Path) -> Generator[None]:
         raise storage_error(_system_error(str(error)), folder) from error
 
 
-def _system_error(told: str) -> OSError:
-    """Returns the system's error, of which the safetensors library keeps the number only."""
-    number = re.search(r"os error (\d+)", told)
-    if number is None or os.name == "nt":  # Windows numbers its errors in another way
-        return OSError(told)
+def _system_error(message: str) -> OSError:
+    """Returns the system's error, by the number in the safetensors library's message."""
+    number = re.search(r"os error (\d+)", message)
+    if number is None or os.name == "nt":  # Windows numbers its errors differently
+        return OSError(message)
     return OSError(int(number[1]), os.strerror(int(number[1])))
 
 
 def restore(
     method: "Method", checkpoints: Path, steps: int | None = None
 ) -> tuple[Progress, tuple[str, ...]]:
-    """Loads the newest whole checkpoint into `method`; a fresh `Progress` if there is none.
+    """Loads the newest intact checkpoint into `method`; returns a new `Progress` if there is none.
 
     Args:
-        method: with a policy as it was loaded.
-        checkpoints: of the run.
-        steps: the run's last step; a checkpoint of the model alone is taken where none follows.
+        method: the method, with its policy as loaded.
+        checkpoints: the folder of the run's checkpoints.
+        steps: the run's last step; a checkpoint without the optimizer is accepted only there.
 
     Returns:
-        The counters, and a sentence for each damaged checkpoint that was passed over and for a
-        best step that was damaged.
+        The counters, and a warning for each damaged checkpoint that was skipped and for a damaged
+        best step.
 
     Raises:
-        InputError: there are checkpoints, and all of them are damaged, or the newest holds the
-            model alone and steps follow it.
-        StorageError: a damaged best step cannot be written again.
+        InputError: all checkpoints are damaged, or the newest lacks the optimizer and steps are
+            left.
+        StorageError: a damaged best step cannot be rewritten.
     """
     found = checkpoint_to_resume(checkpoints)
     if found.folder is None:
@@ -141,82 +141,82 @@ def restore(
     progress = Progress(**_read_state(found.folder))
     check_resumable(found.folder, found.step, steps)
     warning = secure_best(method.policy, progress, checkpoints)
-    _load(method.policy, found.folder)  # last: the line before may load another one
+    _load(method.policy, found.folder)  # last, because `secure_best` may load another one
     if not (found.folder / MODEL_FILE).is_file():
         method.load(found.folder)
     return progress, found.warnings + ((warning,) if warning else ())
 
 
 def check_resumable(checkpoint: Path, step: int, steps: int | None) -> None:
-    """Refuses to train on from a checkpoint that lacks the optimizer's state.
+    """Checks that training can continue from a checkpoint: it has the optimizer's state.
 
     Args:
-        checkpoint: its folder.
+        checkpoint: the folder of the checkpoint.
         step: its step.
-        steps: the run's last step, None for one that is not known yet.
+        steps: the run's last step, None if it is not known yet.
 
     Raises:
-        InputError: steps follow, and the checkpoint holds the model alone.
+        InputError: steps are left, and the checkpoint has the model only.
     """
     if (checkpoint / MODEL_FILE).is_file() and (steps is None or step < steps):
         run = checkpoint.parent.parent.name
         raise InputError(
             f"run {run} cannot be resumed: expected a checkpoint with the optimizer's state, "
-            "got the model alone: save_only_model is true",
+            "got the model only: save_only_model is true",
             hint=f"make a result of its best step: zoo-gym runs finish {run}",
         )
 
 
 def save_best(policy: "Policy", progress: Progress, checkpoints: Path) -> None:
-    """Keeps the trained values of the best step so far, and those that a resume may need.
+    """Saves the trained values of the best step, keeping those that a resume may need.
 
     Raises:
-        StorageError: the disk is full or refuses; what was kept is as it was.
+        StorageError: the disk is full or not writable; earlier ones are unchanged.
     """
 
     def write(folder: Path) -> None:
-        with full_disk_told(folder):
+        with safetensors_errors(folder):
             _save_trained(policy, folder / BEST_FILE)
         _write_state(folder, progress)
 
     kept, step = checkpoints / BEST_FOLDER, progress.best_step
-    write_checkpoint(kept, step, write, keep=1, also=_bests_named(checkpoints))
+    write_checkpoint(kept, step, write, keep=1, also=_recorded_bests(checkpoints))
 
 
 def secure_best(policy: "Policy", progress: Progress, checkpoints: Path) -> str | None:
     """Makes sure that `load_best` can read the best step as it was saved.
 
-    A damaged one is written again from the checkpoint of the same step, whose values `policy` then
-    holds. Where there is none, `progress` forgets the step, so that the next evaluation counts.
+    A damaged one is rewritten from the checkpoint of the same step, which is loaded into `policy`.
+    If there is none, the best step in `progress` is reset, and the next evaluation sets it.
 
     Returns:
-        A sentence that says what was damaged, None where nothing was.
+        A warning that says what was damaged, or None.
 
     Raises:
-        StorageError: it cannot be written again.
+        StorageError: it cannot be rewritten.
     """
     step, copy = progress.best_step, checkpoints / folder_name(progress.best_step)
     fault = _best_fault(best_folder(checkpoints, step), progress) if step else None
     if fault is None:
         return None
-    told = f"the best step, {step}, is damaged: expected its weights as saved, got {fault}"
+    warning = f"the best step, {step}, is damaged: expected its weights as saved, got {fault}"
     if _best_fault(copy, progress) is None:
         _load(policy, copy)
         save_best(policy, progress, checkpoints)
-        return f"{told}; they were written again from the checkpoint of that step"
+        return f"{warning}; they were rewritten from the checkpoint of that step"
     progress.best_step, progress.best_score = 0, None
-    return f"{told}; they are lost, and the best of the evaluations from here on is kept"
+    return f"{warning}; they are lost, and only later evaluations are compared"
 
 
 def best_folder(checkpoints: Path, step: int) -> Path:
-    """Returns where `save_best` keeps the values of a step."""
+    """Returns the folder of the values that `save_best` saved for a step."""
     return checkpoints / BEST_FOLDER / folder_name(step)
 
 
 def load_best(policy: "Policy", step: int, checkpoints: Path) -> None:
-    """Puts the values of the best step into `policy`; step 0 (none was kept) leaves the last's.
+    """Loads the values of the best step into `policy`; step 0 (none saved) changes nothing.
 
-    They are read as they are: `secure_best` comes first.
+    The file is not checked: call `secure_best` first.
     """
     from safetensors.numpy import load_file
 
@@ -244,14 +244,14 @@ def _write_state(folder: Path, progress: Progress) -> None:
     (folder / STATE_FILE).write_text(text, encoding="utf-8")
 
 
-def _bests_named(checkpoints: Path) -> set[int]:
-    """Returns the best steps of all checkpoints that are kept: a resume may go back to each."""
+def _recorded_bests(checkpoints: Path) -> set[int]:
+    """Returns the best steps recorded in all checkpoints: a resume may go back to any of them."""
     files = checkpoints.glob(f"step-*/{STATE_FILE}")
-    return {named[0] for file in files if (named := _best_named(file.parent)) is not None}
+    return {best[0] for file in files if (best := _recorded_best(file.parent)) is not None}
 
 
-def _best_named(folder: Path) -> tuple[int, float] | None:
-    """Returns the best step and its loss by the counters in a folder, None for damaged ones."""
+def _recorded_best(folder: Path) -> tuple[int, float] | None:
+    """Returns the best step and its score from the counters in a folder, None if damaged."""
     try:
         stored = _read_state(folder)
         return int(stored["best_step"]), float(stored["best_score"])
@@ -260,16 +260,16 @@ def _best_named(folder: Path) -> tuple[int, float] | None:
 
 
 def _best_fault(folder: Path, progress: Progress) -> str | None:
-    """Says why a folder does not hold the best step that `progress` names, None where it does."""
+    """Returns why a folder does not contain the best step of `progress`, or None if it does."""
     fault = manifest_fault(folder, progress.best_step)
-    # a course that was given up may have had another best at the same step
-    if fault is None and _best_named(folder) != (progress.best_step, progress.best_score):
-        return "those of another course of the run"
+    # steps discarded by a resume may have had another best at the same step
+    if fault is None and _recorded_best(folder) != (progress.best_step, progress.best_score):
+        return "those of discarded steps of the run"
     return fault
 
 
 def _read_state(folder: Path) -> dict[str, Any]:
-    """Returns the counters of a checkpoint by the names that they have today.
+    """Returns the counters of a checkpoint by their current names.
 
     Raises:
         ValueError: the file is damaged.

@@ -1,8 +1,8 @@
 """Log-probabilities of a reference, for methods that learn from rows: scored once, before step 1.
 
-A method calls this while it prepares, when the policy is still the model that training starts from,
-so that no second model is needed, whatever learns. The scores are stored in the run folder and read
-on a resume; past `IN_MEMORY_BYTES` they stay on the disk, and each row is read when it is used.
+A method calls this in `prepare`, when the policy is still the model that training starts from, so
+no second model is needed. The scores are stored in the run folder and read on a resume; above
+`IN_MEMORY_BYTES` they stay on disk, and each row is read when it is used.
 Methods that need the reference's whole distribution keep a scorer (`Policy.reference`) instead.
 """
 
@@ -35,15 +35,15 @@ def with_reference(policy: "Policy", units: Sequence[Unit], file: Path) -> tuple
 
     Args:
         policy: the model that training starts from.
-        units: what is scored; their rows have no extras.
-        file: where the scores are stored, or were by an earlier process of the run.
+        units: the units to score; their rows have no extras.
+        file: the file of scores, possibly written by an earlier process of the run.
 
     Raises:
-        InputError: a score is not a number.
+        InputError: a score is not finite.
         StorageError: the file cannot be written.
     """
     name = digest_of(units)
-    if not _is_of(file, name):
+    if not _contains(file, name):
         _store(file, score_rows(policy, units), name)
     found = _read(file, rows_of(units))
     return tuple(
@@ -52,7 +52,7 @@ def with_reference(policy: "Policy", units: Sequence[Unit], file: Path) -> tuple
 
 
 def digest_of(units: Sequence[Unit]) -> str:
-    """Returns a digest of the tokens and learned places of rows, in order."""
+    """Returns a digest of the tokens and masks of all rows, in order."""
     digest = blake2b(digest_size=16)
     for row in rows_of(units):
         digest.update(len(row.ids).to_bytes(8, "little") + row.ids.tobytes() + row.mask.tobytes())
@@ -63,7 +63,7 @@ def score_rows(policy: "Policy", units: Sequence[Unit]) -> "list[NDArray[np.floa
     """Returns the log-probabilities of each row's tokens, [T], zero where nothing is learned.
 
     Raises:
-        InputError: one is not a number; the row is named.
+        InputError: one is not finite; the message says which row.
     """
     import numpy as np
 
@@ -75,7 +75,7 @@ def score_rows(policy: "Policy", units: Sequence[Unit]) -> "list[NDArray[np.floa
         found = policy.score(collate(part), frozenset({Stat.LOGPROBS}))[Stat.LOGPROBS]
         for row, values in zip(rows_of(part), found, strict=True):
             if not np.isfinite(values).all():
-                raise InputError(f"{row.source}: expected a reference that scores it, got NaN")
+                raise InputError(f"{row.source}: expected finite reference scores, got NaN or Inf")
             scores[id(row)] = values[: len(row.ids)]
     return [scores[id(row)] for row in rows_of(units)]
 
@@ -98,8 +98,8 @@ class _OnDisk(Mapping[str, Any]):
         return 1
 
 
-def _is_of(file: Path, name: str) -> bool:
-    """Says whether a file has the scores of these rows; a damaged one has not."""
+def _contains(file: Path, name: str) -> bool:
+    """Returns whether a file contains the scores of these rows; False for a damaged one."""
     from safetensors import SafetensorError, safe_open
 
     if not file.is_file():
@@ -120,7 +120,7 @@ def _store(file: Path, scores: "Sequence[NDArray[np.float32]]", name: str) -> No
 
 
 def _read(file: Path, rows: Sequence[Example]) -> Iterator[Mapping[str, Any]]:
-    """Yields the extras of each row: parts of one array, or of the file where that is large."""
+    """Yields the extras of each row: slices of one array, or of the file if it is large."""
     from safetensors import safe_open
 
     total = sum(len(row.ids) for row in rows)

@@ -1,4 +1,4 @@
-"""The rows of a run: read, split, encoded. The same config gives the same rows."""
+"""Reads, splits and encodes the rows of a run; the same config gives the same rows."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -29,16 +29,16 @@ from zoo.models.folder import model_positions, vocabulary_size
 
 @dataclass(frozen=True)
 class Rows:
-    """Encoded rows to learn from and rows held out, with what was left out and why.
+    """Encoded training rows and held-out rows, with what was left out and why.
 
     Attributes:
-        train: to learn from.
-        held_out: to measure on.
+        train: the rows to learn from.
+        held_out: the rows to evaluate on.
         problems: rows that cannot be used.
-        truncated: rows that were cut at `cutoff_len` tokens.
-        unlearned: rows left out because nothing to learn was within `cutoff_len`.
-        notes: what a user should know of the data, as `data inspect` says it.
-        cutoff_len: the setting, or the model's positions where they are fewer.
+        truncated: the number of rows truncated at `cutoff_len` tokens.
+        unlearned: the number of rows left out because `cutoff_len` cut off all learned tokens.
+        notes: what the user should know about the data, as `data inspect` prints it.
+        cutoff_len: the setting, or the context length of the model if that is shorter.
         system: the system prompt of at least half of the chats; empty for none.
     """
 
@@ -60,12 +60,12 @@ def prepare_rows(
     """Reads the config's data and encodes it for the model in `model_folder`.
 
     Args:
-        config: names the data and says how it is read.
-        model_folder: whose tokenizer and template are used.
-        choose: returns the split of a run's rows; None splits them as a new run does.
+        config: the data files and how to read them.
+        model_folder: the folder with the tokenizer and the chat template.
+        choose: returns the split of the rows; by default that of a new run.
 
     Raises:
-        NotAvailableError: a data file is absent.
+        NotAvailableError: a data file is missing.
         InputError: no row is usable.
     """
     dataset = read_dataset(
@@ -117,18 +117,18 @@ def common_system(records: Sequence[Record]) -> str:
 def _encode_held_out(
     records: tuple[Record, ...], tokenizer: Tokenizer, options: EncodeOptions
 ) -> Encoded:
-    """Encodes held-out rows; a run whose rows are all too long goes on without evaluation."""
+    """Encodes held-out rows; if all are too long, the run continues without evaluation."""
     if not records:
         return Encoded((), (), 0, 0)
     try:
         return encode_records(records, tokenizer, options)
     except InputError as error:
-        told = Problem(records[0].source, f"the held-out rows cannot be measured: {error.message}")
-        return Encoded((), (told,), 0, 0)
+        reason = f"the held-out rows cannot be evaluated: {error.message}"
+        return Encoded((), (Problem(records[0].source, reason),), 0, 0)
 
 
 def encode_options(config: TrainConfig, model_folder: Path) -> EncodeOptions:
-    """Returns how rows become tokens: no row is longer than the model has positions."""
+    """Returns how rows are encoded: no row is longer than the context of the model."""
     positions = model_positions(model_folder)
     cutoff = min(config.cutoff_len, positions) if positions else config.cutoff_len
     assert config.date is not None

@@ -9,15 +9,15 @@ Shape = Literal["cosine", "linear", "constant"]
 def learning_rate(step: int, *, peak: float, steps: int, warmup_steps: int, shape: Shape) -> float:
     """Returns the learning rate of `step`, counted from 1; it is above zero at every step.
 
-    The warm-up rises from `peak / warmup_steps` to `peak`; then the rate falls towards zero,
-    which it would reach one step after the last.
+    During the warm-up it rises from `peak / warmup_steps` to `peak`; then it falls towards zero,
+    which it would reach one step after the last; a constant rate stays at `peak`.
 
     Args:
         step: 1 to `steps`.
         peak: the highest rate.
         steps: optimizer steps of the whole run.
-        warmup_steps: steps of the rise; 0 for none.
-        shape: of the fall.
+        warmup_steps: number of warm-up steps; 0 for none.
+        shape: of the decay.
     """
     if step <= warmup_steps:
         return peak * step / warmup_steps

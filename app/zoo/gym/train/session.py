@@ -1,4 +1,4 @@
-"""A whole run: model, rows, plan, loop, result."""
+"""A run from start to end: model, rows, plan, loop, result."""
 
 import datetime as dt
 from collections.abc import Callable, Mapping
@@ -11,7 +11,8 @@ from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data.rendering.renderer import interruptible
 from zoo.gym.engine import open_engine
-from zoo.gym.train.loading import choose_precision, load_policy, told_as_events
+from zoo.gym.humanize import counted
+from zoo.gym.train.loading import choose_precision, load_policy, warnings_as_events
 from zoo.gym.train.loop import Job, fit
 from zoo.gym.train.order import spread
 from zoo.gym.train.planning.footprints import (
@@ -58,17 +59,17 @@ def run_session(
     """Trains as `config` says, from the run's newest checkpoint, and writes the result.
 
     Args:
-        config: what was asked; settings left open are chosen, told and stored.
-        run: where everything goes.
+        config: the given settings; open ones are chosen, reported and stored.
+        run: the run folder and its events.
         leaving: see `Job.leaving`.
-        turn: holds the device with this key while the model is on it; the default holds nothing.
-        own_process: this process does nothing but this run, so that its peak is the run's.
+        turn: reserves the device with this key while the model is on it; by default nothing.
+        own_process: True if the process does nothing else, so that its peak memory is the run's.
 
     Returns:
         `model`, the folder of the result, and `metrics`.
 
     Raises:
-        GymError: the run cannot start, learns nothing, or was interrupted.
+        GymError: the run cannot start, learns nothing, diverges, or was stopped or parked.
     """
     from zoo.backends.detect import device_key
     from zoo.models import resolve
@@ -88,7 +89,7 @@ def run_session(
     remembered(run.env_file, SYSTEM_KEY, lambda: rows.system)
     facts = facts_of(base.folder, rows)
     plan = make_plan(config, facts)
-    # other steps or intervals must not change which rows the losses are compared on
+    # a changed max_steps or eval_steps must not change the rows that losses are compared on
     rows_scored = remembered_count(run.env_file, "evaluation_rows", lambda: plan.evaluation_rows)
     plan = replace(plan, evaluation_rows=min(rows_scored, len(rows.held_out)))
     threads = stored_threads(run.env_file, base.folder)
@@ -98,10 +99,10 @@ def run_session(
     precision = choose_precision(engine, base.folder, plan, workload(plan, facts, need))
     plan = with_precision(plan, precision)
     need = precision.applied_to(need) if need is not None else None
-    whole = own_process and not run.checkpoints.exists()
-    told = circumstances(plan.config, base, device, threads, facts.tokens)
-    estimate = expected(engine, need, told)
-    tell_plan(run, plan, rows, base, device, estimate)
+    peak_is_ours = own_process and not run.checkpoints.exists()
+    conditions = circumstances(plan.config, base, device, threads, facts.tokens)
+    estimate = expected(engine, need, conditions)
+    emit_plan(run, plan, rows, base, device, estimate)
     if precision.warning is not None:
         run.events.emit("warn", message=precision.warning)
     with turn(device_key(device)):
@@ -109,7 +110,7 @@ def run_session(
             warning = check_fit(estimate, device, engine.free_bytes())
             if warning is not None:
                 run.events.emit("warn", message=warning)
-        with told_as_events(run.events):
+        with warnings_as_events(run.events):
             policy = load_policy(plan.config, base.folder, engine, threads=threads)
         check_same_base(run.env_file, base.folder)  # the wait for the device may have been long
         check_places(run, config)
@@ -118,14 +119,14 @@ def run_session(
         job = Job(method, run.events.emit, leaving, run.checkpoints)
         progress = fit(job)
         found = finish(run, job, progress, base)
-    # a caller's program has peaks of its own, a resumed run's process may have skipped the largest
-    if need is not None and whole:
-        remember_peak(footprints(), footprint_key(need, told), peak_bytes(policy))
+    # a calling program adds to the peak; a resumed run may have passed its peak earlier
+    if need is not None and peak_is_ours:
+        remember_peak(footprints(), footprint_key(need, conditions), peak_bytes(policy))
     return found
 
 
 def facts_of(folder: Path, rows: Rows) -> Facts:
-    """Counts what the plan depends on."""
+    """Returns the sizes of model and data that the plan depends on."""
     return Facts(
         parameters=count_parameters(folder),
         rows=len(rows.train),
@@ -136,7 +137,7 @@ def facts_of(folder: Path, rows: Rows) -> Facts:
     )
 
 
-def tell_plan(
+def emit_plan(
     run: Workspace,
     plan: Plan,
     rows: Rows,
@@ -144,12 +145,12 @@ def tell_plan(
     device: str,
     memory: "MemoryEstimate | None",
 ) -> None:
-    """Stores the resolved settings and tells what was chosen, why, and what was left out."""
+    """Stores the resolved settings, and emits the plan with its reasons and the rows left out."""
     store_settings(run.config_file, run.env_file, plan.config)
     for problem in rows.problems[:20]:
         run.events.emit("warn", message=f"{problem.where}: {problem.reason}")
-    if len(rows.problems) > 20:
-        run.events.emit("warn", message=f"and {len(rows.problems) - 20} more rows left out")
+    if (more := len(rows.problems) - 20) > 0:
+        run.events.emit("warn", message=f"{counted(more, 'more row')} left out")
     for note in rows.notes:
         run.events.emit("warn", message=note)
     run.events.emit(

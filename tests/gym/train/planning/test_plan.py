@@ -120,9 +120,9 @@ def test_warmup_steps_win_over_their_share() -> None:
 
 @pytest.mark.parametrize(
     ("batch", "told"),
-    [(10, "1 times 10 rows"), (64, "1 times 10 rows, rounded up to whole steps: 6.4 times")],
+    [(10, "1 epoch of 10 rows"), (64, "1 epoch of 10 rows, rounded up to whole steps: 6.4 epochs")],
 )
-def test_rows_that_are_seen_more_often_than_was_wanted_are_told(batch: int, told: str) -> None:
+def test_the_reason_shows_epochs_added_by_whole_steps(batch: int, told: str) -> None:
     given = config(
         num_train_epochs=1, per_device_train_batch_size=batch, gradient_accumulation_steps=1
     )

@@ -58,7 +58,7 @@ def test_a_place_that_is_taken_while_a_run_works_keeps_what_it_has(
     assert found["model"] == str(run.result)
     assert [(path.name, path.read_text()) for path in out.iterdir()] == [("README.md", "mine")]
     warnings = [event["message"] for event in tail_events(run.events.path)[0] if "message" in event]
-    assert f"the model is in '{run.result}' alone (output '{out}': expected" in warnings[-1]
+    assert f"the model is only in '{run.result}' (output '{out}': expected" in warnings[-1]
 
 
 def test_a_place_that_is_taken_while_a_run_waits_ends_it_before_the_training(
@@ -122,7 +122,7 @@ def test_a_mount_point_which_nothing_can_be_renamed_to_is_refused(
     monkeypatch.setattr(os.path, "ismount", lambda _: True)
     with pytest.raises(InputError, match="got a mount point") as caught:
         check_output(tmp_path / "out")
-    assert caught.value.hint == f"name a folder in it: '{tmp_path / 'out' / 'result'}'"
+    assert caught.value.hint == f"choose a folder in it: '{tmp_path / 'out' / 'result'}'"
 
 
 def test_an_overwritten_place_gets_the_new_result_and_keeps_other_files(

@@ -297,7 +297,7 @@ def test_a_disk_that_fails_at_the_sync_leaves_no_stray(
     ("name", "content", "said"),
     [
         ("weights", "x", "with other bytes"),
-        ("weights", "xx", "of another size"),
+        ("weights", "xx", "with another size"),
         ("weights", None, "no file 'weights'"),
         (MANIFEST, None, "no manifest"),
         (MANIFEST, '{"v": 1, ', "an unreadable manifest"),

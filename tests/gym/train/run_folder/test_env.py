@@ -62,7 +62,7 @@ def test_a_card_says_what_was_changed_on_the_way(tmp_path: Path) -> None:
     assert "resumed" not in (tmp_path / "README.md").read_text()
     changes = [{"step": 20, "changed": {"learning_rate": [0.02, 0.5]}}]
     write_card(tmp_path, config, base, {}, changes)
-    assert "- behind step 20: learning_rate 0.02 -> 0.5\n" in (tmp_path / "README.md").read_text()
+    assert "- after step 20: learning_rate 0.02 -> 0.5\n" in (tmp_path / "README.md").read_text()
 
 
 def test_a_resumed_run_whose_data_is_gone_says_so(env_file: Path, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_change_by_name_holds_and_is_recorded(files: tuple[Path, Path]) -> Non
 
 def test_a_run_is_not_cut_within_its_warmup(files: tuple[Path, Path]) -> None:
     store_settings(*files, BEGAN.model_copy(update={"warmup_steps": 5}))
-    with pytest.raises(InputError, match="max_steps: expected more than the 5 steps over which"):
+    with pytest.raises(InputError, match="max_steps: expected more than the 5 warm-up steps"):
         change_settings(*files, ["max_steps=5"], 4)
 
 

@@ -1,1 +1,1 @@
-"""The training methods: a file for each. The table that names them is `zoo.gym.config.stages`."""
+"""The training methods, a file for each; `zoo.gym.config.stages` lists them."""

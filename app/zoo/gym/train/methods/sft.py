@@ -1,7 +1,7 @@
 """Supervised fine-tuning: the answers of the data become more likely, token by token.
 
 A step takes rows, the loss is the mean negative log-likelihood of their learned tokens, and an
-evaluation is the same mean over the rows held out, summed in float64.
+evaluation is the same mean over the held-out rows, summed in float64.
 """
 
 from typing import TYPE_CHECKING, Literal
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SftConfig(TrainConfig, frozen=True):
-    """The settings of supervised fine-tuning: those that all methods have."""
+    """The settings of supervised fine-tuning: only those common to all methods."""
 
     stage: Literal["sft"] = Field(default="sft", description="sft learns the answers")
 
@@ -36,7 +36,7 @@ class Supervised(Method):
         return SupervisedLoss()
 
     def evaluate(self) -> Evaluation:
-        """Returns the loss of the rows held out, in nats per learned token."""
+        """Returns the loss of the held-out rows, in nats per learned token."""
         limit = batch_tokens(self.policy.parameter_count())
         score = held_out(self.policy, rows_of(self.held_out), max_batch_tokens=limit)
         return Evaluation(score.loss, score.tokens)

@@ -1,1 +1,1 @@
-"""What a run will do and need: its plan, and whether it fits into memory."""
+"""The plan of a run, and the memory that it needs."""

@@ -1,7 +1,7 @@
 """Expected memory of a planned run: the measured peak of an earlier run like it, or the formula's.
 
-A peak is kept in one file of the cache under a hash of everything known to change it. The formula
-is the engine's; `zoo.gym.train.planning.memory` refuses a run that does not fit.
+Peaks are kept in one file of the cache, each under a hash of everything known to affect it. The
+formula is the engine's; `zoo.gym.train.planning.memory` refuses a run that does not fit.
 """
 
 import hashlib
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from zoo.models import Resolved
 
 ROW_TOKEN_BYTES = 64
-"""About what a token of a row takes in Python's memory: two list places and a number."""
+"""About the memory of a row's token in Python: two list entries and a number."""
 
 
 def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
-    """Returns what decides the memory of a run, or None for a model of another kind.
+    """Returns what determines the memory of a run, or None for an unknown model architecture.
 
-    Its weights are narrow until the number format is known.
+    It assumes 16-bit weights until the number format is chosen.
     """
     from zoo.backends.memory import MemoryNeed
 
@@ -57,7 +57,7 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
 def circumstances(
     config: TrainConfig, base: "Resolved", device: str, threads: int, row_tokens: int
 ) -> dict[str, object]:
-    """Returns what changes a run's peak beside its `Need`: a footprint holds for these alone."""
+    """Returns what else affects a run's peak; a stored peak is valid only for equal values."""
     from importlib.metadata import version
 
     return {
@@ -74,12 +74,12 @@ def circumstances(
 
 
 def expected(
-    engine: "Backend", need: "MemoryNeed | None", told: Mapping[str, object]
+    engine: "Backend", need: "MemoryNeed | None", conditions: Mapping[str, object]
 ) -> "MemoryEstimate | None":
     """Returns the estimate: the peak of an earlier run like this one, else the formula's."""
     if need is None:
         return None
-    peak = known_peak(footprints(), footprint_key(need, told))
+    peak = known_peak(footprints(), footprint_key(need, conditions))
     estimate = engine.estimate_memory(need)
     if peak is None:
         return estimate
@@ -92,11 +92,11 @@ def footprints() -> Path:
 
 
 def footprint_key(need: "MemoryNeed", circumstances: Mapping[str, object]) -> str:
-    """Returns the name under which a peak is kept.
+    """Returns the key under which a peak is stored.
 
     Args:
-        need: what the formula knows.
-        circumstances: whatever else changes the peak: model, device, threads, libraries.
+        need: the inputs of the formula.
+        circumstances: what else affects the peak: model, device, threads, libraries.
     """
     machine = f"{platform.node()} {platform.machine()} {platform.system()}"
     facts = asdict(need) | dict(circumstances) | {"machine": machine}
@@ -104,19 +104,19 @@ def footprint_key(need: "MemoryNeed", circumstances: Mapping[str, object]) -> st
 
 
 def known_peak(file: Path, key: str) -> int | None:
-    """Returns the peak of an earlier run in bytes, or None; a damaged file knows nothing."""
+    """Returns the peak of an earlier run in bytes, or None, as for a damaged file."""
     found = (read_json_object(file) or {}).get(key)
     return found if isinstance(found, int) and found > 0 else None
 
 
 def remember_peak(file: Path, key: str, peak_bytes: int) -> None:
-    """Keeps a measured peak for the next estimate."""
+    """Stores a measured peak for later estimates."""
     kept = read_json_object(file) or {}
     ensure_folder(file.parent)
     write_beside(file, json.dumps(kept | {key: peak_bytes}, indent=2, sort_keys=True) + "\n")
 
 
 def peak_bytes(policy: "Policy") -> int:
-    """Returns the peak of this process where the model lies: on the accelerator if there is one."""
+    """Returns the peak memory of this process, on the accelerator if there is one."""
     found = policy.memory()
     return found.peak_device_bytes or found.peak_host_bytes

@@ -1,7 +1,7 @@
-"""Turns settings that were left open into a whole plan, each choice with its reason.
+"""Completes the settings to a plan: a default for each open one, with the reason.
 
-The rules for learning rates pass through what was measured on zen-pico (0.8 M parameters, 2e-3
-for LoRA and full weights) and the field's usual values at 0.6 B and 4 B parameters.
+The learning-rate rules fit what was measured on zen-pico (0.8 M parameters, 2e-3 for LoRA and full
+weights) and the usual values at 0.6 B and 4 B parameters.
 """
 
 import math
@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from zoo.gym.config import TrainConfig, extend_config
+from zoo.gym.humanize import counted
 from zoo.models.folder import SMALL_PARAMETERS
 
 if TYPE_CHECKING:
@@ -23,13 +24,13 @@ CHECKPOINTS = 10
 
 
 def batch_tokens(parameters: int) -> int:
-    """Returns how many tokens are computed at once, in training and in evaluations."""
+    """Returns the limit of tokens per micro-batch, in training and in evaluations."""
     return 4096 if parameters < SMALL_PARAMETERS else 2048
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the choices depend on. `parameters` are the base model's; the rest counts the data."""
+    """What the choices depend on: the parameters of the base model, and the size of the data."""
 
     parameters: int
     rows: int
@@ -41,7 +42,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Choice:
-    """A setting that was left open, the value taken, and why."""
+    """A setting that was left open, the chosen value, and the reason."""
 
     key: str
     value: Any
@@ -50,13 +51,13 @@ class Choice:
 
 @dataclass(frozen=True)
 class Plan:
-    """A run that leaves nothing open.
+    """The complete settings of a run.
 
     Attributes:
-        config: every setting given or chosen.
+        config: all settings, given or chosen.
         steps: optimizer steps.
         rows_per_step: rows that each step learns from.
-        evaluation_rows: how many of the held-out rows each evaluation reads; 0 for none.
+        evaluation_rows: the number of held-out rows that each evaluation scores; 0 for none.
         choices: what was chosen, in the order of choosing.
     """
 
@@ -68,7 +69,7 @@ class Plan:
 
 
 class _Chooser:
-    """Takes the user's value where there is one, else ours, and notes why."""
+    """Takes the user's value if there is one, else the default, and records the reason."""
 
     def __init__(self, config: TrainConfig) -> None:
         self.config = config
@@ -88,10 +89,10 @@ class _Chooser:
 
 
 def make_plan(config: TrainConfig, facts: Facts) -> Plan:
-    """Chooses every setting that `config` leaves open.
+    """Chooses a value for every setting that `config` leaves open.
 
     Raises:
-        InputError: a given setting does not go with one that had to be chosen.
+        InputError: a given setting is incompatible with a chosen one.
     """
     chooser = _Chooser(config)
     rows_per_step = _batch(chooser, facts)
@@ -100,12 +101,13 @@ def make_plan(config: TrainConfig, facts: Facts) -> Plan:
     train_tokens = steps * rows_per_step * facts.tokens / facts.rows
     evaluation_rows = _evaluation(chooser, facts, steps, train_tokens)
     every = max(1, math.ceil(steps / CHECKPOINTS))
-    chooser.pick("save_steps", every, f"about {CHECKPOINTS} checkpoints, and one every 2 minutes")
+    reason = f"about {CHECKPOINTS} checkpoints, in addition to one every 2 minutes"
+    chooser.pick("save_steps", every, reason)
     return Plan(chooser.finished(), steps, rows_per_step, evaluation_rows, tuple(chooser.choices))
 
 
 def _batch(chooser: _Chooser, facts: Facts) -> int:
-    """A fortieth of the data a step, within 512 to 16,384 tokens; at most 64 rows."""
+    """1/40 of the data per step, within 512 to 16,384 tokens; at most 64 rows."""
     wanted_tokens = min(max(facts.tokens / 40, 512), 16_384)
     wanted_rows = min(max(1, round(wanted_tokens * facts.rows / facts.tokens)), 64, facts.rows)
     at_once = batch_tokens(facts.parameters)
@@ -113,12 +115,12 @@ def _batch(chooser: _Chooser, facts: Facts) -> int:
     micro = chooser.pick(
         "per_device_train_batch_size",
         min(wanted_rows, fitting_rows),
-        f"rows of up to {facts.longest_tokens} tokens, at most {at_once:,} tokens at once",
+        f"rows have up to {facts.longest_tokens} tokens, a micro-batch at most {at_once:,}",
     )
     accumulate = chooser.pick(
         "gradient_accumulation_steps",
         max(1, round(wanted_rows / micro)),
-        f"about {round(wanted_tokens)} tokens a step, a fortieth of the data",
+        f"about {round(wanted_tokens)} tokens per step: 1/40 of the data, within limits",
     )
     return int(micro * accumulate)
 
@@ -131,7 +133,7 @@ def _steps(chooser: _Chooser, facts: Facts, rows_per_step: int) -> int:
     epochs = chooser.pick(
         "num_train_epochs",
         round(min(max(3.0, 100 / per_epoch), 10.0), 2),
-        "3, more for little data until there are 100 steps, at most 10",
+        "3, or up to 10 to reach 100 steps",
     )
     total = max(1, math.ceil(epochs * per_epoch))
     return int(
@@ -140,17 +142,22 @@ def _steps(chooser: _Chooser, facts: Facts, rows_per_step: int) -> int:
 
 
 def _rows_seen(epochs: float, seen: int, rows: int) -> str:
-    """Says how often the rows are seen: whole steps may be more than was wanted."""
-    wanted = f"{epochs:g} times {rows} rows"
+    """Returns a reason with the number of passes over the rows, after rounding to whole steps."""
+    wanted = f"{_epochs(epochs)} of {counted(rows, 'row')}"
     if seen <= 1.05 * epochs * rows:
         return wanted
-    return f"{wanted}, rounded up to whole steps: {seen / rows:.3g} times"
+    return f"{wanted}, rounded up to whole steps: {_epochs(seen / rows)}"
+
+
+def _epochs(number: float) -> str:
+    text = f"{round(number, 2):g}"
+    return f"{text} epoch" if text == "1" else f"{text} epochs"
 
 
 def _warmup(ratio: float | None, steps: int) -> tuple[int, str]:
     if ratio is None:
-        return min(round(steps / 20), 100), "a twentieth of the steps, at most 100"
-    # 0.1 of 30 steps is 3, which floating point makes a little more of
+        return min(round(steps / 20), 100), "5% of the steps, at most 100"
+    # in floating point, 0.1 * 30 is slightly more than 3
     return min(math.ceil(ratio * steps - 1e-9), steps - 1), f"{ratio:g} of {steps} steps"
 
 
@@ -159,19 +166,19 @@ def _optimizer(chooser: _Chooser, facts: Facts, steps: int) -> None:
     rate = default_learning_rate(facts.parameters, lora=lora)
     reason = f"{chooser.config.finetuning_type} on {facts.parameters / 1e6:,.1f} M parameters"
     chooser.pick("learning_rate", rate, reason)
-    chooser.pick("lr_scheduler_type", "cosine", "falls gently at both ends")
+    chooser.pick("lr_scheduler_type", "cosine", "decays smoothly towards zero")
     chooser.pick("warmup_steps", *_warmup(chooser.config.warmup_ratio, steps))
     if lora:
-        chooser.pick("lora_alpha", 2.0 * chooser.config.lora_rank, "twice the rank")
+        chooser.pick("lora_alpha", 2.0 * chooser.config.lora_rank, "twice lora_rank")
     large = facts.parameters >= SMALL_PARAMETERS
-    why = "saves memory" if large else "this model needs little memory"
+    why = "saves memory" if large else "not needed: the model is small"
     chooser.pick("gradient_checkpointing", large, why)
 
 
 def default_learning_rate(parameters: int, *, lora: bool) -> float:
-    """Returns the peak learning rate for a model of that many parameters, two digits long.
+    """Returns the peak learning rate for a model size, rounded to two digits.
 
-    2e-3 up to a million parameters; from there it falls with the size, slower for LoRA:
+    2e-3 up to a million parameters; above, it falls with the size, more slowly for LoRA:
     2.1e-4 (LoRA) and 2.3e-5 (full) at 0.6 B, 1.1e-4 and 6.0e-6 at 4 B.
     """
     share = min(1.0, 1e6 / parameters)
@@ -179,26 +186,26 @@ def default_learning_rate(parameters: int, *, lora: bool) -> float:
 
 
 def _evaluation(chooser: _Chooser, facts: Facts, steps: int, train_tokens: float) -> int:
-    """Returns how many held-out rows each evaluation reads; picks `eval_steps`."""
+    """Returns how many held-out rows each evaluation scores; chooses `eval_steps`."""
     if not facts.held_out_rows:
         return 0
     # A trained token costs a forward and a backward pass, at least three times a scored one.
     budget_tokens = EVALUATION_SHARE * 3 * train_tokens
     row_tokens = facts.held_out_tokens / facts.held_out_rows
-    # One evaluation before the first step is always among them.
+    # One of them is the evaluation before the first step.
     affordable = max(1, int(budget_tokens / row_tokens) - 1)
     wanted = math.ceil(steps / min(EVALUATIONS, affordable, steps))
-    every = chooser.pick("eval_steps", wanted, "about 20 evaluations, or fewer if they cost more")
+    every = chooser.pick("eval_steps", wanted, "about 20 evaluations, fewer if they take too long")
     evaluations = math.ceil(steps / every) + 1
     rows = min(facts.held_out_rows, max(1, int(budget_tokens / row_tokens / evaluations)))
     if rows < facts.held_out_rows:
-        reason = f"{rows} of {facts.held_out_rows} held-out rows, a quarter of the training time"
+        reason = f"{rows} of {facts.held_out_rows} held-out rows, about 25% of the training time"
         chooser.choices.append(Choice("evaluation_rows", rows, reason))
     return rows
 
 
 def workload(plan: Plan, facts: Facts, need: "MemoryNeed | None") -> "Workload":
-    """Returns the products of a plan, by which an engine chooses a number format."""
+    """Returns the amount of computation in a plan, from which an engine chooses a number format."""
     from zoo.backends.precision import Workload
 
     rows = plan.config.per_device_train_batch_size or 1
@@ -211,7 +218,7 @@ def workload(plan: Plan, facts: Facts, need: "MemoryNeed | None") -> "Workload":
 
 
 def with_precision(plan: Plan, precision: "Precision") -> Plan:
-    """Returns the plan with the number format chosen, unless it was given or all weights learn."""
+    """Returns the plan with the number format, unless it was given or all weights are trained."""
     if plan.config.dtype != "auto" or plan.config.finetuning_type == "full":
         return plan
     config = extend_config(plan.config, {"dtype": precision.dtype})

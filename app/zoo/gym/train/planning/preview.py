@@ -1,4 +1,4 @@
-"""The settings that a run would choose, before there is a run."""
+"""The settings that a run would choose, without starting one."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def preview(config: TrainConfig, base: "Resolved") -> Plan:
-    """Returns the plan of a run with these settings on this machine, as it would start now.
+    """Returns the plan of a run with these settings on this machine, as if it started now.
 
     Args:
         config: the settings as they were given.

@@ -1,1 +1,1 @@
-"""The result of a run: the best weights, their card and origin, the copy and its check."""
+"""The result of a run: the best weights, model card, origin, verification and copy."""

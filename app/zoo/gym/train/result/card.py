@@ -1,4 +1,4 @@
-"""Writes the model card of a result: base, settings, data fingerprint; nothing from the data."""
+"""Writes the model card of a result: base, settings, data fingerprint; no text of the data."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zoo.models import Resolved
 
 PRIVATE = {*PLACES, "offline"}
-"""Settings that name files of this machine."""
+"""Settings that contain paths of this machine, and `offline`: they are left out."""
 
 
 def write_card(
@@ -24,14 +24,14 @@ def write_card(
     metrics: Mapping[str, object],
     changes: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Writes `README.md` with a YAML head that model hubs read.
+    """Writes `README.md` with the YAML front matter that model hubs read.
 
     Args:
         folder: the result.
-        config: the settings that the run ended with.
+        config: the settings at the end of the run.
         base: the model that was trained.
         metrics: what was measured.
-        changes: what was changed on the way, see `zoo.gym.train.run_folder.settings.record_change`.
+        changes: what changed during the run, see `zoo.gym.train.run_folder.settings`.
     """
     adapter = config.finetuning_type == "lora"
     head = {"base_model": base.id, "library_name": "peft" if adapter else "transformers"}
@@ -41,7 +41,7 @@ def write_card(
         f"# {'An adapter for' if adapter else 'A fine-tune of'} {base.id}\n\n"
         f"Trained with zoo-gym. Base revision: {base.revision or 'not recorded'}.\n"
         f"Data fingerprint (SHA-256): `{fingerprint([Path(name) for name in config.dataset])}`.\n"
-        "The base model's licence holds for this model too.\n\n"
+        "The base model's licence applies to this model, too.\n\n"
         f"## Settings\n\n```yaml\n{yaml.safe_dump(settings, sort_keys=True)}```\n\n"
         f"{''.join(_changed(changes))}"
         f"## Measured\n\n```yaml\n{yaml.safe_dump(dict(metrics), sort_keys=False)}```\n"
@@ -50,12 +50,12 @@ def write_card(
 
 
 def _changed(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yields the section on what the settings at the end do not tell: what held before."""
+    """Yields the section on changes during the run: settings and library versions."""
     if not changes:
         return
-    yield "The run was interrupted and resumed with changes; above is what held at its end.\n\n"
+    yield "The run was resumed with changes; the settings above are those at its end.\n\n"
     for change in changes:
         for kind in ("changed", "versions"):
             for key, (before, after) in dict(change.get(kind, {})).items():
-                yield f"- behind step {change.get('step', 'unknown')}: {key} {before} -> {after}\n"
+                yield f"- after step {change.get('step', 'unknown')}: {key} {before} -> {after}\n"
     yield "\n"

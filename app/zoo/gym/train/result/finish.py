@@ -1,4 +1,4 @@
-"""Ends a run: writes its best weights as a folder that the field's libraries load."""
+"""Finishes a run: writes its best weights as a folder that transformers and PEFT load."""
 
 import shutil
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zoo.gym.files import new_folder, storage_errors
 from zoo.gym.train.guards import check_finite
 from zoo.gym.train.loop import Job, take_best
-from zoo.gym.train.progress import Progress, full_disk_told
+from zoo.gym.train.progress import Progress, safetensors_errors
 from zoo.gym.train.result.card import write_card
 from zoo.gym.train.result.origin import write_origin
 from zoo.gym.train.result.output import copy_to_output, remove_copy
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 
 def finish(run: Workspace, job: Job, progress: Progress, base: "Resolved") -> dict[str, object]:
-    """Writes the best step's weights as a folder that the field's libraries load.
+    """Writes the best step's weights as a folder that transformers and PEFT load.
 
-    The folder is read back in the place of the job's policy, which learns no more afterwards.
+    To verify the folder, it is loaded in place of the job's policy, which cannot train afterwards.
 
     Returns:
         `model`, the folder in `output_dir` or else the run's own, and `metrics`.
 
     Raises:
-        GuardError: the training ended in no numbers, or the folder holds another model.
-        InputError: something else than a folder stands in the place of the run's own.
+        GuardError: a weight is not finite, or the folder contains another model.
+        InputError: something other than a folder is in the place of the run's own.
         StorageError: a folder cannot be written.
     """
     take_best(job, progress)
@@ -51,7 +51,7 @@ def finish(run: Workspace, job: Job, progress: Progress, base: "Resolved") -> di
 
 
 def no_gain(method: "Method", progress: Progress) -> str | None:
-    """Returns a sentence where the best step measured no better than the base model."""
+    """Returns a warning if the best step did not score better than the base model, else None."""
     base, best = progress.base_score, progress.best_score
     if base is None or best is None or method.improves(best, base):
         return None
@@ -59,8 +59,12 @@ def no_gain(method: "Method", progress: Progress) -> str | None:
 
 
 def write_result(policy: "Policy", folder: Path, base: "Resolved") -> None:
-    """Writes the model, whole or not at all; a full model gets the base's tokenizer."""
-    with new_folder(folder, replace=True) as beside, full_disk_told(folder), storage_errors(folder):
+    """Writes the model atomically; a full model gets the base's tokenizer files."""
+    with (
+        new_folder(folder, replace=True) as beside,
+        safetensors_errors(folder),
+        storage_errors(folder),
+    ):
         policy.save_result(beside, base=base_name(base))
         if not (beside / "adapter_config.json").exists():
             for name in TOKENIZER_FILES:

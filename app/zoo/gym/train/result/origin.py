@@ -1,4 +1,4 @@
-"""Writes where a result came from, in digests: neither names nor words of the data."""
+"""Records the origin of a result as digests, without names or text of the data."""
 
 import hashlib
 import json
@@ -10,21 +10,21 @@ from zoo.gym.train.run_folder.base import BASE_KEY, WEIGHTS_PART, stored_weights
 from zoo.gym.train.run_folder.settings import read_env
 
 ORIGIN_FILE = "zoo-gym.json"
-"""In a result: what it was made of, in digests."""
+"""The file in a result with the digests of what it was made from."""
 
 SYSTEM_KEY = "system_prompt"
-"""In `env.json` of a run: the words."""
+"""In `env.json` of a run: the text of the system prompt."""
 
 DIGEST_KEY = "system_prompt_sha256"
-"""In a result and in a delta's recipe: their digest."""
+"""In a result and in a delta's recipe: its digest."""
 
 
 def doubt_of_base(folder: Path) -> str | None:
-    """Returns why rows held out of a training on this model may not be new to it, or None."""
+    """Returns why this base model may have been trained on held-out rows, or None."""
     if (folder / ORIGIN_FILE).is_file():
         return (
-            "the base is itself the result of a run: whether it has learned some of the held-out "
-            "rows is not known"
+            "the base is itself the result of a run: it may have been trained on some of the "
+            "held-out rows"
         )
     return None
 
@@ -35,7 +35,7 @@ def digest_of(system: str) -> str:
 
 
 def write_origin(result: Path, env_file: Path) -> None:
-    """Writes beside a result the digests of its data, its system prompt and its base's weights."""
+    """Writes the digests of a result's data, system prompt and base weights into the result."""
     env = read_env(env_file)
     system, weights = env.get(SYSTEM_KEY), stored_weights_digest(env)
     content: dict[str, Any] = {

@@ -1,9 +1,9 @@
 """Checks `output_dir` and copies a run's result there, to the folder of the user's choice.
 
-Nothing in it is replaced, unless `overwrite_output_dir` allows it: then files of the same names
-are. It is checked before a run is made, before each training and at the end; the copy appears whole
-or not at all, and when overwriting, file by file. A run that was killed behind its copy finds it
-again on its resume, and writes it anew.
+Files in it are replaced only with `overwrite_output_dir`, and only those of the same names. The
+folder is checked before a run is created, before each training and at the end. The copy is atomic,
+or, when overwriting, atomic per file. A run that was killed after the copy recognises it on resume
+and writes it again.
 """
 
 import filecmp
@@ -28,12 +28,12 @@ from zoo.gym.paths import ensure_folder, is_ours
 from zoo.gym.train.result.origin import ORIGIN_FILE
 from zoo.gym.train.run_folder.workspace import Workspace
 
-_WHOLE_MODEL = re.compile(r"(pytorch_)?model(-\d+-of-\d+)?\.(safetensors|bin)")
-_WEIGHTS = re.compile(rf"{_WHOLE_MODEL.pattern}(\.index\.json)?|adapter_(model|config)\.\w+")
+_FULL_MODEL = re.compile(r"(pytorch_)?model(-\d+-of-\d+)?\.(safetensors|bin)")
+_WEIGHTS = re.compile(rf"{_FULL_MODEL.pattern}(\.index\.json)?|adapter_(model|config)\.\w+")
 
 
 def check_chosen_output(config: TrainConfig, result: Path | None = None) -> None:
-    """Refuses the `output_dir` of settings as `check_output` does; none is always right.
+    """Checks the `output_dir` of settings as `check_output` does; none is always accepted.
 
     Raises:
         InputError: see `check_output`, or it is the folder of the base model.
@@ -46,24 +46,24 @@ def check_chosen_output(config: TrainConfig, result: Path | None = None) -> None
     if config.overwrite_output_dir and output.resolve() == base.resolve():
         raise InputError(
             f"output_dir: expected another folder than the base model's, got '{output}'",
-            hint="name another folder",
+            hint="choose another folder",
         )
     assert config.output_dir is not None
     check_output(Path(config.output_dir), result, overwrite=config.overwrite_output_dir)
 
 
 def check_output(folder: Path, result: Path | None = None, *, overwrite: bool = False) -> None:
-    """Refuses before the training what would lose something after it.
+    """Checks before the training that the result can be written without losing other files.
 
     Args:
-        folder: the `output_dir`; it is made.
-        result: of the run, whose files may already be there from an end that was cut off.
+        folder: the `output_dir`; it is created.
+        result: the result of the run, whose files may be in `folder` after an interrupted end.
         overwrite: files of the result's names may be replaced.
 
     Raises:
-        InputError: the folder holds other files, or is a link or a mount point; or, to overwrite,
-            it holds a whole model that no run wrote.
-        StorageError: it, or the folder that it is in, cannot be written.
+        InputError: the folder contains other files, or is a link or a mount point; or, when
+            overwriting, it contains a full model that no run wrote.
+        StorageError: it, or its parent folder, cannot be written.
     """
     folder = folder.expanduser()
     if folder.is_symlink():
@@ -74,42 +74,42 @@ def check_output(folder: Path, result: Path | None = None, *, overwrite: bool = 
     if not _holds_only_copies(ensure_folder(folder), result):
         raise InputError(
             f"output_dir: expected no folder or an empty one, got files in '{folder}'",
-            hint="name a folder that does not exist yet, or replace the model in it: "
+            hint="choose a folder that does not exist yet, or replace the model in it: "
             "overwrite_output_dir=true",
         )
     if os.path.ismount(folder):
         raise InputError(
             f"output_dir: expected a folder that can be renamed, got a mount point: '{folder}'",
-            hint=f"name a folder in it: '{folder / 'result'}'",
+            hint=f"choose a folder in it: '{folder / 'result'}'",
         )
     ensure_folder(folder.absolute().parent)
 
 
 def check_places(run: Workspace, config: TrainConfig) -> None:
-    """Refuses to train towards a result that would find no place.
+    """Checks that the result of a run can be written where it belongs.
 
     Raises:
-        InputError: the run's `result` is no folder, or its `output_dir` is taken.
+        InputError: the run's `result` is not a folder, or its `output_dir` is not free.
         StorageError: the `output_dir` cannot be written.
     """
     check_replaceable_folder(run.result)
     try:
         check_chosen_output(config, run.result)
     except InputError as error:
-        # a run cannot be given another name for it
+        # the `output_dir` of a run cannot be changed
         hint = f"move it away, then: zoo-gym runs resume {run.result.parent.name}"
         raise InputError(error.message, hint=hint) from None
 
 
 def output_folder(config: TrainConfig) -> Path | None:
-    """Returns the folder that `output_dir` names, absolute, or None."""
+    """Returns the `output_dir` as an absolute path, or None."""
     if config.output_dir is None:
         return None
     return Path(config.output_dir).expanduser().absolute()
 
 
 def remove_copy(run: Workspace, config: TrainConfig) -> None:
-    """Empties an `output_dir` that holds nothing but what this run copied there.
+    """Empties an `output_dir` that contains nothing but copies by this run.
 
     Raises:
         StorageError: a file cannot be removed.
@@ -123,9 +123,9 @@ def remove_copy(run: Workspace, config: TrainConfig) -> None:
 
 
 def copy_to_output(run: Workspace, config: TrainConfig) -> Path:
-    """Copies the result to `output_dir`, whole or not at all, and returns where the model is.
+    """Copies the result to `output_dir` and returns the folder of the model.
 
-    Where the place was taken while the run worked, it warns and returns the run's own folder.
+    If the folder was filled during the run, it warns and returns the run's own folder.
 
     Raises:
         StorageError: the folder cannot be written.
@@ -141,24 +141,24 @@ def copy_to_output(run: Workspace, config: TrainConfig) -> Path:
             for file in sorted(run.result.iterdir()):
                 shutil.copyfile(file, beside / file.name)
     except InputError as error:
-        text = f"output_dir was taken while the run worked: the model is in '{run.result}' alone"
+        text = f"output_dir was filled during the run: the model is only in '{run.result}'"
         run.events.emit("warn", message=f"{text} ({error.message})")
         return run.result
     return output
 
 
 def _check_overwritable(folder: Path) -> None:
-    """Refuses to mix a result with a whole model that no run of ours wrote."""
-    found = sorted(path.name for path in folder.iterdir() if _WHOLE_MODEL.fullmatch(path.name))
+    """Refuses to mix a result with a full model that no run of ours wrote."""
+    found = sorted(path.name for path in folder.iterdir() if _FULL_MODEL.fullmatch(path.name))
     if found and not (folder / ORIGIN_FILE).is_file():
         raise InputError(
             f"output_dir: expected no model or one that a run wrote, got '{folder / found[0]}'",
-            hint="name another folder, or move that model away",
+            hint="choose another folder, or move that model away",
         )
 
 
 def _overwrite(result: Path, output: Path) -> None:
-    """Replaces the files of an earlier result in a folder; files of other kinds stay."""
+    """Replaces the files of an earlier result in a folder; other files stay."""
     check_output(output, overwrite=True)
     beside = private_path(output / result.name)
     with storage_errors(output):
@@ -173,12 +173,12 @@ def _overwrite(result: Path, output: Path) -> None:
             shutil.rmtree(beside, ignore_errors=True)
         for path in output.iterdir():
             if ours and path.name not in names and _WEIGHTS.fullmatch(path.name):
-                path.unlink()  # of the earlier result: they would be taken for this one's
+                path.unlink()  # weights of the earlier result, which would be loaded with these
         sync_folder(output)
 
 
 def _holds_only_copies(folder: Path, result: Path | None) -> bool:
-    """Says whether each entry of a folder is a copy of a file in `result`; of none, if empty."""
+    """Returns whether each entry of a folder is a copy of a file in `result`; True if empty."""
     return not folder.is_symlink() and all(
         result is not None and _is_copy(file, result / file.name) for file in folder.iterdir()
     )

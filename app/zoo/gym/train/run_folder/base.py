@@ -1,4 +1,4 @@
-"""Digests the base that a run began with, and refuses to resume on another one."""
+"""Records digests of the base of a run, and refuses to resume with another base."""
 
 import hashlib
 import json
@@ -11,10 +11,10 @@ from zoo.gym.train.run_folder.settings import read_env, update_env
 from zoo.models.checkpoint_files import checkpoint_files
 
 BASE_KEY = "base"
-"""In `env.json` of a run: a digest by part of the base; in a result: that of the weights."""
+"""In `env.json` of a run: a digest of each part of the base; in a result: of the weights only."""
 
 WEIGHTS_PART = "weights"
-"""The part that an adapter is made for."""
+"""The part that an adapter depends on."""
 
 _CONFIG = "tokenizer_config.json"
 _TEMPLATE = "chat_template"
@@ -41,11 +41,10 @@ _known: dict[_Stamp, str] = {}
 def base_digests(folder: Path) -> dict[str, str]:
     """Returns a digest of each part of a model: weights, config, tokenizer and chat template.
 
-    Those of the weights are remembered for as long as the program runs, by path, size and time of
-    change of their files.
+    Digests of weight files are cached while the program runs, by path, size and modification time.
 
     Raises:
-        GymError: the folder holds no weights.
+        GymError: the folder contains no weights.
     """
     found = {part: _digest(_contents(folder, names)) for part, names in _PARTS.items()}
     settings, template = _tokenizer_config(folder / _CONFIG)
@@ -55,26 +54,26 @@ def base_digests(folder: Path) -> dict[str, str]:
 
 
 def weights_digest(folder: Path) -> str:
-    """Returns a digest of a model's weight files, remembered as in `base_digests`.
+    """Returns a digest of a model's weight files, cached as in `base_digests`.
 
     Raises:
-        GymError: the folder holds no weights.
+        GymError: the folder contains no weights.
     """
     return _digest((file.name, _file_digest(file).encode()) for file in checkpoint_files(folder))
 
 
 def stored_weights_digest(stored: Mapping[str, Any]) -> str | None:
-    """Returns the digest of the base's weights that `env.json` or a result holds, if it does."""
+    """Returns the digest of the base's weights in an `env.json` or a result, None if absent."""
     base: Any = stored.get(BASE_KEY)
     found = base.get(WEIGHTS_PART) if isinstance(base, dict) else None
     return found if isinstance(found, str) else None
 
 
 def check_same_base(env_file: Path, folder: Path) -> None:
-    """Makes sure that a run works on the base it began with; at its start stores what that is.
+    """Checks that the base of a run is unchanged; at the start of a run, stores its digests.
 
     Raises:
-        InputError: the base has changed since; says which part.
+        InputError: a part of the base has changed; the message says which.
     """
     if BASE_KEY not in read_env(env_file):
         update_env(env_file, {BASE_KEY: base_digests(folder)})
@@ -82,20 +81,20 @@ def check_same_base(env_file: Path, folder: Path) -> None:
 
 
 def refuse_other_base(env_file: Path, folder: Path) -> None:
-    """Refuses a base that a run did not begin with; one that stored none takes any.
+    """Refuses a base other than the one a run began with; without stored digests, accepts any.
 
     Raises:
-        InputError: says which part of the base has changed.
+        InputError: a part of the base has changed; the message says which.
     """
     stored = read_env(env_file).get(BASE_KEY)
     if stored is None:
         return
     if not isinstance(stored, dict):
         raise InputError(f"{env_file}: {BASE_KEY}: expected digests, got a damaged value")
-    told, now = cast("dict[str, Any]", stored), base_digests(folder)
-    if changed := [part for part, digest in now.items() if told.get(part) != digest]:
+    before, now = cast("dict[str, Any]", stored), base_digests(folder)
+    if changed := [part for part, digest in now.items() if before.get(part) != digest]:
         raise InputError(
-            f"model '{folder}': expected what run {env_file.parent.name} began with, "
+            f"model '{folder}': expected the base that run {env_file.parent.name} began with, "
             f"got changed files: {', '.join(changed)}",
             hint="put the old files back, or start a new run",
         )
@@ -107,7 +106,7 @@ def _contents(folder: Path, patterns: Iterable[str]) -> list[tuple[str, bytes]]:
 
 
 def _tokenizer_config(file: Path) -> tuple[bytes, bytes]:
-    """Returns the settings of a tokenizer, and apart from them the template that they may hold."""
+    """Returns the settings of a tokenizer, and separately the chat template among them."""
     content = file.read_bytes() if file.is_file() else b""
     try:
         found: object = json.loads(content)

@@ -1,8 +1,8 @@
-"""Writes and finds checkpoints that no kill, full disk or power cut leaves half-written.
+"""Writes and finds checkpoints so that a kill, full disk or power failure loses no older one.
 
-A checkpoint is written under a temporary name, listed in a manifest, brought to the disk, and only
-then renamed to `step-00000123`; the text file `latest` names it last of all. What is inside is the
-writer's business.
+A checkpoint is written under a temporary name, listed in a manifest, synced to disk, and only then
+renamed to `step-00000123`; then its name is written to the text file `latest`. The caller writes
+the contents.
 """
 
 import re
@@ -27,22 +27,22 @@ STAGES = (
     "pointed",
     "pruned",
 )
-"""What the hook of `write_checkpoint` is told, in order."""
+"""The arguments of the hook of `write_checkpoint`, in order."""
 
-# .old is a step that is being replaced by another writing of the same step
+# .old is an earlier checkpoint of the same step, while it is being replaced
 _FOLDER = re.compile(r"step-(\d{8,})(\.old)?")
-# a checkpoint whose writing was cut off
+# an unfinished checkpoint
 _TEMPORARY = re.compile(r"step-\d{8,}\.tmp")
 
 
 @dataclass(frozen=True)
 class Found:
-    """The checkpoint to go on from.
+    """The checkpoint to continue from.
 
     Attributes:
-        folder: the newest whole checkpoint, None where there is none.
-        step: its step, 0 where there is none.
-        warnings: a sentence for each newer one that was passed over, and why.
+        folder: the newest intact checkpoint, None if there is none.
+        step: its step, 0 if there is none.
+        warnings: a sentence for each newer one that was skipped, with the reason.
     """
 
     folder: Path | None
@@ -61,19 +61,19 @@ def write_checkpoint(
 ) -> Path:
     """Writes the checkpoint of one step and returns its folder, `step-` and eight digits.
 
-    Until the rename the earlier checkpoints are untouched; after it the new one is whole. One of
-    the same step is replaced; those of later steps belong to a course that was given up and go.
+    Until the rename the earlier checkpoints are untouched; after it the new one is complete. One of
+    the same step is replaced; those of later steps, discarded by a resume, are deleted.
 
     Args:
-        checkpoints: the folder of all checkpoints of one run; one process at a time writes.
-        step: how many optimizer steps it holds.
-        write: puts the files into the empty folder it is given.
-        keep: how many checkpoints stay, this one included.
-        also: steps whose checkpoints stay besides.
-        hook: told each of `STAGES` as it is reached; for tests of what a kill leaves.
+        checkpoints: the folder of all checkpoints of a run; only one process may write to it.
+        step: the number of optimizer steps done.
+        write: writes the files into the empty folder that it receives.
+        keep: the number of checkpoints to keep, this one included.
+        also: further steps whose checkpoints are kept.
+        hook: called with each of `STAGES` when it is reached; for tests that kill the process.
 
     Raises:
-        StorageError: the disk is full or refuses; earlier checkpoints are as they were.
+        StorageError: the disk is full or not writable; earlier checkpoints are unchanged.
     """
     if step < 0 or keep < 1:
         raise ValueError(f"a checkpoint needs step >= 0 and keep >= 1, got {step} and {keep}")
@@ -102,34 +102,34 @@ def folder_name(step: int) -> str:
 
 
 def newest_step(checkpoints: Path) -> int:
-    """Returns the step of the checkpoint that comes first, unread; 0 where there is none."""
+    """Returns the step of the newest checkpoint, without reading it; 0 if there is none."""
     return next((step for _, step in _candidates(checkpoints)), 0)
 
 
 def find_checkpoint(checkpoints: Path) -> Found:
-    """Looks for the checkpoint to go on from: the one pointed at, else the newest whole one."""
+    """Returns the checkpoint to continue from: that in `latest`, else the newest intact one."""
     warnings: list[str] = []
     for folder, step in _candidates(checkpoints):
         fault = manifest_fault(folder, step)
         if fault is None:
             return Found(folder, step, tuple(warnings))
-        warnings.append(f"checkpoint '{folder}' is damaged and passed over: it has {fault}")
+        warnings.append(f"checkpoint '{folder}' is damaged and was skipped: it has {fault}")
     return Found(None, warnings=tuple(warnings))
 
 
 def checkpoint_to_resume(checkpoints: Path) -> Found:
-    """Looks as `find_checkpoint` does, for a run that must not start over in silence.
+    """Returns the same as `find_checkpoint`, but does not let a run silently start over.
 
     Raises:
-        InputError: there are checkpoints, and all of them are damaged.
+        InputError: all checkpoints are damaged.
     """
     found = find_checkpoint(checkpoints)
     if found.folder is None and found.warnings:
         names = ", ".join(folder.name for folder, _ in _candidates(checkpoints))
         run = checkpoints.parent
         raise InputError(
-            f"run {run.name} cannot go on: expected a whole checkpoint, got only damaged ones: "
-            f"{names}",
+            f"run {run.name} cannot be resumed: expected an intact checkpoint, "
+            f"got only damaged ones: {names}",
             hint=f"put one back, or start a new run: zoo-gym train {run / 'config.yaml'}",
         )
     return found
@@ -153,7 +153,7 @@ def _fill(
             folder.chmod(PRIVATE_FOLDER)
             sync_folder(folder)
     except Exception:
-        shutil.rmtree(temporary, ignore_errors=True)  # a full disk needs the space back
+        shutil.rmtree(temporary, ignore_errors=True)  # free the space on a full disk
         raise
     reached("fsynced-folder")
 
@@ -161,7 +161,7 @@ def _fill(
 def _put_in_place(temporary: Path) -> Path:
     folder = temporary.with_suffix("")
     if folder.exists():
-        # a folder cannot be renamed onto another; the older writing stays whole until the end
+        # a folder cannot be renamed onto another; the older one stays intact until the end
         old = folder.with_suffix(".old")
         shutil.rmtree(old, ignore_errors=True)
         folder.rename(old)
@@ -192,7 +192,7 @@ def _prune(checkpoints: Path, step: int, keep: int, also: Collection[int]) -> No
     kept = sorted({found for found in steps.values() if found <= step}, reverse=True)[:keep]
     for name, found in steps.items():
         if found not in {*kept, *also} or "." in name:
-            shutil.rmtree(checkpoints / name, ignore_errors=True)  # the next one tries again
+            shutil.rmtree(checkpoints / name, ignore_errors=True)  # the next checkpoint tries again
 
 
 def _remove_strays(checkpoints: Path) -> None:

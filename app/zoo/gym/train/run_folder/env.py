@@ -1,6 +1,6 @@
-"""Stores what a run chose and saw at its start in `env.json`, and checks it again on resume.
+"""Stores the environment of a run in `env.json`, and checks it on resume.
 
-Threads, device, data fingerprint, base and versions of libraries. The settings are in
+That is threads, device, data fingerprint, base and library versions. The settings are in
 `zoo.gym.train.run_folder.settings`.
 """
 
@@ -21,7 +21,7 @@ DATA_KEY = "data"
 
 
 def remembered(env_file: Path, key: str, first: Callable[[], Any]) -> Any:  # noqa: ANN401
-    """Returns what the run has stored under `key`; at its start `first` says it.
+    """Returns the value stored under `key`; if there is none, stores the value of `first`.
 
     Raises:
         InputError: `env.json` is damaged.
@@ -37,7 +37,7 @@ def remembered_count(env_file: Path, key: str, first: Callable[[], int]) -> int:
     """Returns a number as `remembered` does.
 
     Raises:
-        InputError: what is stored is no whole number.
+        InputError: the stored value is not a whole number, or negative.
     """
     found = remembered(env_file, key, first)
     if not isinstance(found, int) or isinstance(found, bool) or found < 0:
@@ -46,7 +46,7 @@ def remembered_count(env_file: Path, key: str, first: Callable[[], int]) -> int:
 
 
 def stored_threads(env_file: Path, folder: Path) -> int:
-    """Returns the run's thread count: the one it started with, or one chosen and stored now."""
+    """Returns the run's stored thread count, or chooses and stores one."""
     from zoo.backends.threads import choose_threads
 
     return max(
@@ -55,11 +55,10 @@ def stored_threads(env_file: Path, folder: Path) -> int:
 
 
 def stored_device(env_file: Path) -> str:
-    """Returns the run's device: the one it started on, or the best one here, stored now.
+    """Returns the run's stored device, or stores the best device of this machine.
 
     Raises:
-        InputError: the run has another device than this machine; it goes on here after
-            `runs resume --set device=`.
+        InputError: this machine lacks the run's device; `runs resume --set device=` changes it.
     """
     from zoo.backends.detect import detect, require
 
@@ -69,13 +68,13 @@ def stored_device(env_file: Path) -> str:
     except (InputError, NotAvailableError) as error:
         here = detect().name
         raise InputError(
-            f"device: the run works on {found}, which is not here: {error.message}",
-            hint=f"go on elsewhere: zoo-gym runs resume {env_file.parent.name} --set device={here}",
+            f"device: the run uses {found}, which this machine lacks: {error.message}",
+            hint=f"resume it here: zoo-gym runs resume {env_file.parent.name} --set device={here}",
         ) from None
 
 
 def check_same_data(env_file: Path, config: TrainConfig) -> str:
-    """Makes sure that a resumed run goes on with the data it began with; returns its fingerprint.
+    """Checks that the data of a run is unchanged, and returns its fingerprint.
 
     Raises:
         InputError: a file has changed since.
@@ -97,7 +96,7 @@ def check_same_data(env_file: Path, config: TrainConfig) -> str:
 
 
 def note_versions(env_file: Path, step: int) -> str | None:
-    """Records the libraries that a run goes on with; returns a sentence where they are others.
+    """Records the library versions of a resumed run; returns a warning if they have changed.
 
     Raises:
         InputError: `env.json` is damaged.
@@ -110,14 +109,14 @@ def note_versions(env_file: Path, step: int) -> str | None:
         return None
     record_change(env_file, step, {"versions": differing})
     update_env(env_file, {"versions": now})
-    told = ", ".join(f"{name} {new} (was {old})" for name, (old, new) in differing.items())
-    return f"the run goes on with other libraries, so its weights may differ: {told}"
+    changes = ", ".join(f"{name} {new} (was {old})" for name, (old, new) in differing.items())
+    return f"library versions have changed, so the weights may differ: {changes}"
 
 
 def check_as_began(env_file: Path) -> None:
-    """Makes sure that data and base are those that a run began with, as far as it stored them.
+    """Checks that data and base of a run are unchanged, as far as it stored their digests.
 
-    The worker looks again; here the answer comes before a resume is said to go on.
+    The worker checks again; this check lets a resume fail before its worker starts.
 
     Raises:
         InputError: one has changed since, or `env.json` is damaged.

@@ -1,4 +1,4 @@
-"""Lists a folder's files with sizes and digests, and checks a folder against its list.
+"""Lists a folder's files with sizes and digests, and checks a folder against the list.
 
 `manifest.json` holds `{"v": 1, "step": n, "files": {name: {"bytes": n, "sha256": hex}}}`; names
 are relative, with forward slashes. The digests are what `sha256sum` prints.
@@ -17,7 +17,7 @@ def write_manifest(folder: Path, step: int) -> None:
     """Writes the manifest of every file that is in `folder` now.
 
     Raises:
-        OSError: a file cannot be read, or the manifest not written.
+        OSError: a file cannot be read, or the manifest cannot be written.
     """
     files = {
         path.relative_to(folder).as_posix(): {
@@ -32,7 +32,7 @@ def write_manifest(folder: Path, step: int) -> None:
 
 
 def manifest_fault(folder: Path, step: int) -> str | None:
-    """Says what is wrong with a folder: None when every listed file is there, byte for byte."""
+    """Returns what is wrong with a folder, or None if every listed file is unchanged."""
     try:
         found: object = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -43,19 +43,19 @@ def manifest_fault(folder: Path, step: int) -> str | None:
     files = manifest.get("files")
     if not isinstance(files, dict) or (manifest.get("v"), manifest.get("step")) != (VERSION, step):
         return f"a manifest that is not of version {VERSION} and step {step}"
-    faults = (_file_fault(folder, name, told) for name, told in files.items())
+    faults = (_file_fault(folder, name, entry) for name, entry in files.items())
     return next((fault for fault in faults if fault is not None), None)
 
 
-def _file_fault(folder: Path, name: str, told: object) -> str | None:
+def _file_fault(folder: Path, name: str, entry: object) -> str | None:
     path = folder / name
-    if not isinstance(told, dict):
+    if not isinstance(entry, dict):
         return f"an unreadable entry for '{name}'"
     if not path.is_file():
         return f"no file '{name}'"
-    if path.stat().st_size != told.get("bytes"):
-        return f"file '{name}' of another size"
-    return None if _digest(path) == told.get("sha256") else f"file '{name}' with other bytes"
+    if path.stat().st_size != entry.get("bytes"):
+        return f"file '{name}' with another size"
+    return None if _digest(path) == entry.get("sha256") else f"file '{name}' with other bytes"
 
 
 def _digest(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Pins the settings of a run, so that they mean the same on another day and in another folder."""
+"""Pins the settings of a run, so that they do not depend on the date or the current folder."""
 
 import datetime as dt
 from pathlib import Path
@@ -8,11 +8,11 @@ from zoo.models import PICO, Resolved, pico_folder
 
 
 def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
-    """Returns the settings with everything fixed that another day or folder would change.
+    """Returns the settings with the date, a model revision and absolute paths.
 
     Args:
-        config: the settings as they were given.
-        model: what its `model_name_or_path` was resolved to.
+        config: the settings as given.
+        model: the model that `model_name_or_path` was resolved to.
     """
     update: dict[str, object] = {
         "model_name_or_path": _pinned_name(model),
@@ -25,13 +25,13 @@ def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
 
 
 def dataset_files(config: TrainConfig) -> list[Path]:
-    """Returns the files of examples; relative names are read from `dataset_dir`."""
+    """Returns the data files; relative paths are relative to `dataset_dir`."""
     folder = Path(config.dataset_dir or "").expanduser()
     return [folder / Path(name).expanduser() for name in config.dataset]
 
 
 def base_name(base: Resolved) -> str:
-    """Returns what an adapter records as its base: a name, or the folder of a local model."""
+    """Returns the base that an adapter records: a name, or the folder of a local model."""
     return base.id if base.revision or base.id == PICO else str(base.folder.resolve())
 
 

@@ -1,7 +1,7 @@
-"""Stores the settings of a run, compares them on resume, and changes them by name only.
+"""Stores the settings of a run, compares them on resume, and changes them only on request.
 
-`config.yaml` is what people read. `env.json` keeps the same settings under `settings`; where the
-two differ, somebody edited the run, and it is refused. Left out: the data; `env.py` has it.
+`config.yaml` is for people; `env.json` has the same settings under `settings`. If the two differ,
+the file was edited, and a resume is refused. `env.py` checks the data.
 """
 
 import json
@@ -21,26 +21,26 @@ from zoo.gym.errors import InputError
 from zoo.gym.files import read_json_object, write_beside
 
 CHANGEABLE = ("max_steps", "learning_rate", "save_steps", "eval_steps", "device")
-"""What a resume may change; everything else would make another run of it."""
+"""The settings that a resume may change; any other change needs a new run."""
 
 
 def read_env(env_file: Path) -> dict[str, Any]:
-    """Returns what `env.json` holds.
+    """Returns the contents of `env.json`.
 
     Raises:
-        InputError: it is absent, or no JSON object.
+        InputError: it is missing, or not a JSON object.
     """
     found = read_json_object(env_file)
     if found is None:
         raise InputError(
-            f"{env_file}: expected a JSON object, got a file that is absent or damaged",
-            hint="a run cannot go on without it: start a new one with the config.yaml beside it",
+            f"{env_file}: expected a JSON object, got a missing or damaged file",
+            hint="the run cannot be resumed: start a new one with the config.yaml next to it",
         )
     return found
 
 
 def update_env(env_file: Path, values: Mapping[str, object]) -> None:
-    """Stores further values in `env.json`.
+    """Adds values to `env.json`.
 
     Raises:
         InputError: the file is damaged.
@@ -57,11 +57,11 @@ def store_settings(config_file: Path, env_file: Path, config: TrainConfig) -> No
 
 
 def stored_settings(config_file: Path, env_file: Path) -> TrainConfig:
-    """Returns the settings that a run began with.
+    """Returns the stored settings of a run.
 
     Raises:
-        InputError: a file is damaged, or `config.yaml` was edited since; names each key.
-        NotAvailableError: `config.yaml` is gone.
+        InputError: a file is damaged, or `config.yaml` was edited; the message lists the keys.
+        NotAvailableError: `config.yaml` is missing.
     """
     given = load_config([config_file], [], {}).config
     stored = settings_in(env_file)
@@ -94,14 +94,14 @@ def change_settings(
     Args:
         config_file: the run's `config.yaml`.
         env_file: the run's `env.json`.
-        items: `KEY=VALUE`, of keys in `CHANGEABLE`.
-        newest_step: of the run's newest checkpoint.
+        items: `KEY=VALUE`, with keys in `CHANGEABLE`.
+        newest_step: the step of the run's newest checkpoint.
 
     Returns:
-        The value before and after, by key.
+        The old and the new value of each changed key.
 
     Raises:
-        InputError: a key cannot change, a value does not do, or another setting was edited.
+        InputError: a key cannot be changed, a value is invalid, or another setting was edited.
         NotAvailableError: this machine lacks the device.
     """
     wanted = _wanted(items)
@@ -113,9 +113,8 @@ def change_settings(
     wanted |= _shorter_warmup(wanted, stored.warmup_steps or 0, newest_step)
     config = extend_config(stored, wanted)
     if device not in {None, env.get("device")} and config.dtype.startswith("bf16"):
-        config = extend_config(
-            config, {"dtype": "auto"}
-        )  # how 16 bits are multiplied is a device's
+        # the 16-bit format depends on the device
+        config = extend_config(config, {"dtype": "auto"})
     if (config.max_steps or newest_step) < newest_step:
         raise InputError(
             f"max_steps: expected at least {newest_step}, the step of the newest checkpoint, "
@@ -132,20 +131,20 @@ def change_settings(
 
 
 def record_change(env_file: Path, step: int, change: Mapping[str, object]) -> None:
-    """Stores when and behind which step a run was changed, and how; its card says so."""
+    """Stores a change of a run, with its time and step; the model card lists it."""
     entry = {"t": round(time.time(), 3), "step": step, **change}
     update_env(env_file, {"changes": [*changes_of(env_file), entry]})
 
 
 def changes_of(env_file: Path) -> list[dict[str, Any]]:
-    """Returns what was changed of a run on its way, as `record_change` has stored it."""
+    """Returns the changes of a run that `record_change` stored."""
     found: object = read_env(env_file).get("changes")
     entries = cast("list[object]", found) if isinstance(found, list) else []
     return [cast("dict[str, Any]", entry) for entry in entries if isinstance(entry, dict)]
 
 
 def settings_in(env_file: Path) -> TrainConfig | None:
-    """Returns the settings in `env.json`, or None for a run that has stored none.
+    """Returns the settings in `env.json`, or None if the run stored none.
 
     Raises:
         InputError: they are damaged.
@@ -164,20 +163,19 @@ def settings_in(env_file: Path) -> TrainConfig | None:
     except ValidationError:
         raise InputError(
             f"{env_file}: settings: expected those that the run began with, got damaged ones",
-            hint="start a new run with the config.yaml beside it",
+            hint="start a new run with the config.yaml next to it",
         ) from None
 
 
 def _shorter_warmup(wanted: Mapping[str, Any], warmup: int, newest_step: int) -> dict[str, Any]:
-    """Returns the warm-up of a run that ends within it: where no step follows, any will do."""
+    """Returns a shorter warm-up for a run that is to end at its newest step, within the warm-up."""
     steps = wanted.get("max_steps")
     if not isinstance(steps, int) or steps > warmup:
         return {}
     if steps != newest_step:
         raise InputError(
-            f"max_steps: expected more than the {warmup} steps over which the learning rate of "
-            f"this run rises, got {steps}",
-            hint="a run that is so much shorter is a new one: zoo-gym train",
+            f"max_steps: expected more than the {warmup} warm-up steps of this run, got {steps}",
+            hint="for a shorter run, start a new one: zoo-gym train",
         )
     return {"warmup_steps": max(0, steps - 1)}
 
@@ -221,7 +219,7 @@ def _refuse_edits(config_file: Path, differing: Mapping[str, tuple[Any, Any]], r
     ]
     if differing.keys() <= set(CHANGEABLE):
         named = " ".join(f"--set {key}={now}" for key, (_, now) in differing.items())
-        hint = f"put it back, or change it by name: zoo-gym runs resume {run_id} {named}"
+        hint = f"put it back, or change it with --set: zoo-gym runs resume {run_id} {named}"
     else:
         hint = f"put it back, or start a new run: zoo-gym train {config_file}"
     raise InputError("\n".join(lines), hint=hint)

@@ -1,8 +1,8 @@
-"""Stores the split of a run, so that no later measurement takes rows that were learned.
+"""Stores the split of a run, so that no later evaluation uses rows that were learned.
 
-`split.json` holds the places of the held-out rows and the fingerprint of the data they are places
-in, and `env.json` holds its digest. Runs from before it existed held out their last rows; for them
-that is what is found.
+`split.json` has the indices of the held-out rows and the fingerprint of their data, and `env.json`
+has the digest of `split.json`. Runs from before the file existed held out their last rows, which
+is assumed for them.
 """
 
 import hashlib
@@ -26,16 +26,16 @@ VERSION = 1
 
 
 def run_split(folder: Path, config: TrainConfig, records: Sequence[Record], data: str) -> Split:
-    """Returns the run's split: the stored one, else one chosen and stored now.
+    """Returns the run's stored split, or chooses and stores one.
 
     Args:
         folder: the run folder.
-        config: its settings.
+        config: the settings of the run.
         records: all usable rows.
-        data: their fingerprint.
+        data: the fingerprint of the data.
 
     Raises:
-        InputError: the stored one is damaged, gone or changed, or belongs to other data.
+        InputError: the stored split is damaged, missing or changed, or is for other data.
     """
     found = stored_split(folder)
     if found is None:
@@ -48,11 +48,13 @@ def run_split(folder: Path, config: TrainConfig, records: Sequence[Record], data
         content = {"v": VERSION, "data": data, "split": asdict(split)}
         text = json.dumps(content) + "\n"
         write_beside(folder / SPLIT_FILE, text)
-        # behind the file: a kill between the two leaves a run that can go on
+        # after the file, so that a run killed in between can be resumed
         update_env(folder / "env.json", {SPLIT_KEY: _sha256(text.encode("utf-8"))})
         return split
     if found[0] != data:
-        raise InputError(f"{folder / SPLIT_FILE}: it belongs to other data than the run has now")
+        raise InputError(
+            f"{folder / SPLIT_FILE}: expected the split of the run's data, got one of other data"
+        )
     if _recorded(folder) is None:
         digest = _sha256((folder / SPLIT_FILE).read_bytes())
         update_env(folder / "env.json", {SPLIT_KEY: digest})
@@ -60,10 +62,10 @@ def run_split(folder: Path, config: TrainConfig, records: Sequence[Record], data
 
 
 def stored_split(folder: Path) -> tuple[str, Split] | None:
-    """Returns the fingerprint and the split that a run has stored, or None where it has not.
+    """Returns the data fingerprint and the split that a run stored, or None if it stored none.
 
     Raises:
-        InputError: the file is damaged, or not the one that the run wrote.
+        InputError: the file is damaged, missing, or not the one that the run wrote.
     """
     path, recorded = folder / SPLIT_FILE, _recorded(folder)
     try:
@@ -71,7 +73,7 @@ def stored_split(folder: Path) -> tuple[str, Split] | None:
         found: object = json.loads(stored)
     except FileNotFoundError:
         if recorded is not None:
-            raise _not_the_same(path, "no file") from None
+            raise _not_the_one_written(path, "no file") from None
         return None
     except (ValueError, RecursionError) as error:
         raise _damaged(path) from error
@@ -86,12 +88,12 @@ def stored_split(folder: Path) -> tuple[str, Split] | None:
     places = cast("list[object]", held_out)
     if not all(isinstance(place, int) and 0 <= place < rows for place in places):
         raise _damaged(path)
-    # runs from before long texts were cut among others name no row: theirs was the only one
+    # earlier versions split a long text only if it was the only row, and stored no `cut_row`
     duplicates, cut_row = fields.get("duplicates"), fields.get("cut_row", 0)
     if isinstance(cut, int) and cut_row not in places:
         raise _damaged(path)
     if recorded not in {None, _sha256(stored)}:
-        raise _not_the_same(path, "another one")
+        raise _not_the_one_written(path, "another one")
     return data, Split(
         rows,
         tuple(sorted({place for place in places if isinstance(place, int)})),
@@ -102,7 +104,7 @@ def stored_split(folder: Path) -> tuple[str, Split] | None:
 
 
 def _recorded(folder: Path) -> str | None:
-    """Returns the digest of the split that a run has written, None where it stored none."""
+    """Returns the stored digest of the split that a run wrote, None if it stored none."""
     env_file = folder / "env.json"
     found = read_env(env_file).get(SPLIT_KEY) if env_file.is_file() else None
     return None if found is None else str(found)
@@ -112,7 +114,7 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _not_the_same(path: Path, got: str) -> InputError:
+def _not_the_one_written(path: Path, got: str) -> InputError:
     return InputError(
         f"{path}: expected the split that the run wrote at its start, got {got}",
         hint="put the file back, or start a new run",
@@ -122,5 +124,5 @@ def _not_the_same(path: Path, got: str) -> InputError:
 def _damaged(path: Path) -> InputError:
     return InputError(
         f"{path}: expected the rows held out by a run, got a damaged file",
-        hint="delta create --data FILE measures on rows that the run has not seen",
+        hint="delta create --data FILE evaluates on rows that the run has not seen",
     )

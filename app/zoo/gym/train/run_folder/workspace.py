@@ -1,23 +1,23 @@
-"""The folder of a run and its log of events, as training needs them: two protocols."""
+"""Protocols for the folder of a run and its event log, as far as training needs them."""
 
 from pathlib import Path
 from typing import Any, Protocol
 
 
 class Events(Protocol):
-    """Where a run tells what happens; see docs/reference/runs.md."""
+    """The event log of a run; see docs/reference/runs.md."""
 
     def emit(self, kind: Any, /, **fields: object) -> object:  # noqa: ANN401
-        """Tells one event."""
+        """Emits one event."""
         ...
 
 
 class Workspace(Protocol):
-    """The folder of a run, as the training sees it."""
+    """The part of a run folder that training uses."""
 
     @property
     def events(self) -> Events:
-        """Where events are told."""
+        """The event log."""
         ...
 
     @property
