@@ -90,6 +90,6 @@ def test_a_key_that_goes_to_a_place_closes_what_is_open_there(drive: Drive) -> N
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)
         await pilot.press("2")
-        await shows(pilot, "1 run, 1 with a process")
+        await shows(pilot, "1 run, 1 active")
 
     drive(visit)

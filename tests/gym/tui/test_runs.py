@@ -175,7 +175,7 @@ def test_a_deleted_run_is_gone_from_the_list_and_the_disk(drive: Drive) -> None:
         await pilot.press("D")
         await shows(pilot, "Delete run r0001, ", "checkpoints and result")
         await pilot.press("y")
-        await shows(pilot, "1 run, 1 with a process", other.id)
+        await shows(pilot, "1 run, 1 active", other.id)
         assert not run.folder.exists()
 
     drive(visit)

@@ -128,7 +128,7 @@ def test_from_an_empty_home_to_a_finished_run_and_its_chart(terminal: Terminal) 
     terminal.keys("1")
     terminal.shows(f"Open {run.id}: zen-pico, done at step 30 of 30", "All runs (1)")
     terminal.keys("2")
-    terminal.shows("1 run, 0 with a process")
+    terminal.shows("1 run, 0 active")
     terminal.keys("Enter")
     assert has_chart(terminal.shows("Done, step 30 of 30"))
 

@@ -157,4 +157,4 @@ def _note(rows: list[RunRow]) -> str:
         return EMPTY
     live = sum(row.state in {"queued", "running", "paused"} for row in rows)
     shown = f", the newest {MOST_ROWS} shown" if len(rows) > MOST_ROWS else ""
-    return f"{len(rows)} {'run' if len(rows) == 1 else 'runs'}{shown}, {live} with a process"
+    return f"{len(rows)} {'run' if len(rows) == 1 else 'runs'}{shown}, {live} active"
