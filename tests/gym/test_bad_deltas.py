@@ -81,7 +81,7 @@ def test_a_file_that_is_no_delta_is_refused(
 def test_weights_are_no_delta(refused: Refused, tuned: Path, words: tuple[str, ...]) -> None:
     (tuned / broken.WEIGHTS).rename("d.safetensors")
     message = refused(*words, code=2)
-    assert "is no delta: metadata format: expected 'zoo-gym-delta', got 'pt'" in message
+    assert "is not a delta: metadata format: expected 'zoo-gym-delta', got 'pt'" in message
 
 
 WRONG_BASE = {

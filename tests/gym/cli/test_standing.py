@@ -14,7 +14,7 @@ from zoo.gym.jobs import Run, create_run
 
 pytestmark = pytest.mark.filterwarnings("ignore:this delta is worse than its base")
 Call = Callable[..., Any]
-UNKNOWN = "whether they were learned is not known"
+UNKNOWN = "it is not known whether they were learned"
 
 
 def write(path: str, numbers: range) -> Path:

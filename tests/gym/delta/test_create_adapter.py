@@ -79,7 +79,7 @@ def test_an_adapter_that_learned_nothing_is_refused(base32: Path, tmp_path: Path
     factors = disk.lora_arrays(SHAPES, 2, 3)
     zeros = {name: array * (".lora_A." in name) for name, array in factors.items()}
     source = disk.write_adapter(tmp_path / "lora", zeros, 2)
-    with pytest.raises(InputError, match="changes nothing"):
+    with pytest.raises(InputError, match="got no change from the base"):
         make(source, base32, tmp_path)
 
 
@@ -87,7 +87,7 @@ def test_an_adapter_that_learned_nothing_is_refused(base32: Path, tmp_path: Path
     ("config", "message"),
     [
         ({"use_dora": True}, "use_dora: a low-rank delta cannot carry DoRA's magnitudes"),
-        ({"fan_in_fan_out": True}, r"fan_in_fan_out: .* known for gpt2, openai-gpt only"),
+        ({"fan_in_fan_out": True}, r"fan_in_fan_out: .* supported only for gpt2, openai-gpt"),
         ({"target_modules": None}, "target_modules: expected the adapted layers"),
         ({"modules_to_save": ["lm_head"]}, "modules_to_save: .* whole modules"),
         ({"bias": "all"}, "bias: expected 'none', got 'all'"),
@@ -108,7 +108,7 @@ def test_an_adapter_that_a_delta_cannot_carry_is_refused(
     ("name", "message"),
     [
         ("base_model.model.lm_head.lora_{}.weight", "tied to the embedding"),
-        ("base_model.model.model.embed_tokens.lora_embedding_{}", "is on an embedding"),
+        ("base_model.model.model.embed_tokens.lora_embedding_{}", "linear layer, got an embedding"),
         ("base_model.model.model.layers.9.mlp.up_proj.lora_{}.weight", "has no such tensor"),
         ("base_model.model.model.layers.0.mlp.up_proj.lora_{}.weight", r"shape \[20, 16\] as in"),
     ],
@@ -172,7 +172,9 @@ def test_a_lone_factor_and_a_missing_config_are_refused(base32: Path, tmp_path: 
     with pytest.raises(InputError, match="expected lora_A and lora_B, got one"):
         make(lone, base32, tmp_path)
     file = disk.write_tensors(tmp_path / "bare.safetensors", factors)
-    with pytest.raises(InputError, match=r"need 'adapter_config.json' beside, got none"):
+    with pytest.raises(
+        InputError, match=r"'adapter_config.json' next to the LoRA factors, got none"
+    ):
         make(file, base32, tmp_path)
 
 
@@ -183,5 +185,5 @@ def test_a_pickled_adapter_is_refused(adapter: Path, base32: Path, tmp_path: Pat
     with pytest.raises(InputError, match=r"expected 'adapter_model.*got none"):
         make(source, base32, tmp_path)
     (source / "adapter_model.bin").write_bytes(b"pickle")
-    with pytest.raises(InputError, match=r"expected 'adapter_model.*got pickled weights only"):
+    with pytest.raises(InputError, match=r"expected 'adapter_model.*got only pickled weights"):
         make(source, base32, tmp_path)

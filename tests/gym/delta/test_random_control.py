@@ -89,5 +89,5 @@ def test_a_delta_of_vectors_alone_has_no_control(base: Path, tmp_path: Path) -> 
     name = "model.norm.weight"
     tuned = disk.write_model(tmp_path / "tuned", {**arrays, name: arrays[name] + 1})
     made = create_delta(tuned, base=plain, base_id="b", out=tmp_path / "d.safetensors").file
-    with pytest.raises(InputError, match="got raw terms only"):
+    with pytest.raises(InputError, match="got only raw terms"):
         random_signs(made, tmp_path / "c.safetensors", 7)

@@ -64,7 +64,7 @@ def test_an_adapter_on_other_weights_than_it_was_made_on_is_used_with_a_warning(
     adapter: Path, tmp_path: Path
 ) -> None:
     other = other_base(tmp_path / "other")
-    with pytest.warns(GymWarning, match=f"is used on '{other}', which holds other weight files"):
+    with pytest.warns(GymWarning, match=f"is used on '{other}', which has other weight files"):
         warn_of_other_base(adapter, other)
 
 
@@ -80,7 +80,7 @@ def test_a_result_knows_its_weights_when_its_base_was_moved_or_changed(tmp_path:
     env_file.write_text(json.dumps({BASE_KEY: base_digests(pico_folder())}))
     write_origin(folder, env_file)
     warn_of_other_base(folder, Path(shutil.copytree(pico_folder(), tmp_path / "moved")))
-    with pytest.warns(GymWarning, match="which holds other weight files"):
+    with pytest.warns(GymWarning, match="which has other weight files"):
         warn_of_other_base(folder, other_base(tmp_path / "base"))
 
 
@@ -123,6 +123,6 @@ def test_a_delta_that_is_worse_than_its_base_is_warned_of() -> None:
     worse = Quality(rows=1, tokens=2, base=2.0, tuned=1.9, delta=2.5, recovered=-5.0, kl=0.1)
     with pytest.warns(GymWarning, match=r"worse than its base .* 2.5000 with it, 2.0000 without"):
         warn_of_worse_delta(worse)
-    with pytest.warns(GymWarning, match=r"; so is the fine-tune, 2.4000"):
+    with pytest.warns(GymWarning, match=r"; the fine-tune is worse, too: 2.4000"):
         warn_of_worse_delta(worse.model_copy(update={"tuned": 2.4}))
     warn_of_worse_delta(worse.model_copy(update={"delta": 2.0}))

@@ -88,7 +88,7 @@ def _row(item: "Planned", users: int, base_bytes: int) -> str:
 def _trials(planned: "list[Planned]", folder: Path, out: Output) -> "dict[str, Trial]":
     from zoo.gym.delta.planning.synthetic import try_plan
 
-    found = try_plan(planned, folder, tell=out.progress)
+    found = try_plan(planned, folder, report=out.progress)
     out.answer("")
     out.answer(f"{'':<18} {'payload read':>14} {'file written':>14} {'as planned':>11} {'kept':>6}")
     for trial in found:

@@ -1,9 +1,8 @@
-"""Small files that turn a base model into a fine-tune of it.
+"""Deltas: small files that store the difference between a base model and a fine-tune of it.
 
-The bit-level codecs are in zoo.core. Here are the file format (`file`), the coding of tensors
-(`codecs`), the reading of models and adapters (`reading`), sizes in advance (`planning`), and
-beside them the verbs: create, apply, check, measure. `docs/reference/delta-format.md` specifies
-the file for other readers.
+The bit-level codecs are in zoo.core. This package has the file format (`file`), the coding of
+tensors (`codecs`), readers of models and adapters (`reading`), size estimates (`planning`), and the
+commands: create, apply, check, measure. `docs/reference/delta-format.md` specifies the file.
 """
 
 from zoo.gym.config.delta import DeltaConfig

@@ -1,7 +1,7 @@
-"""Rebuilds the fine-tune from the base: a model folder that plain transformers loads.
+"""Rebuilds the fine-tune from the base and a delta, as a model folder that transformers loads.
 
-The base is only read. Weights are never changed in place, and a small delta is not merged into
-bfloat16 unless asked: then the share of it that rounding destroys is measured and told.
+The base is only read, and weights are never changed in place. The result is float32 by default; in
+bfloat16 rounding destroys part of a small delta, and the lost share is measured and reported.
 """
 
 import json
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SHARD_BYTES = 2_000_000_000
 _COPIED = {".json", ".txt", ".model", ".jinja", ".py", ".tiktoken"}
-_NOT_COPIED = {"config.json", "training_log.json", CONFIG_FILE}  # written anew; not of this model
+_NOT_COPIED = {"config.json", "training_log.json", CONFIG_FILE}  # rewritten, or not this model's
 _LEGAL = ("LICENSE", "NOTICE", "USE_POLICY")
 
 
@@ -41,7 +41,7 @@ class AppliedReport:
         folder: a model folder.
         rounding_loss: None for float32. For bfloat16 |b - d| / |d| over all changed weights
             (Euclidean norms), where d is the delta and b = bf16(base + d) - bf16(base) is what
-            the rounded model keeps of it: 0 keeps all, 1 is as far off as losing it.
+            the rounded model keeps: 0 if all is kept, 1 if the error is as large as d.
     """
 
     folder: Path
@@ -73,15 +73,15 @@ def apply_delta(
         path: the delta file.
         base: the model folder that the delta was made from; it is only read.
         out: a folder that does not exist yet, or is empty.
-        dtype: of the written weights; `bf16` rounds to nearest even.
-        base_id: what the base is called in a refusal; by default its folder's name.
-        scaled: what the delta is multiplied by; 1 rebuilds the fine-tune.
-        shard_bytes: weights per file.
-        watch: hears of each tensor that is written.
+        dtype: the type of the written weights; `bf16` rounds to nearest even.
+        base_id: the name of the base in error messages; by default its folder's name.
+        scaled: the factor for the delta; 1 rebuilds the fine-tune.
+        shard_bytes: the bytes of weights per file.
+        watch: called with the progress after each tensor.
 
     Raises:
-        NotAvailableError: delta or base are absent.
-        InputError: an argument is of another type; the delta is damaged or belongs to
+        NotAvailableError: the delta or the base is missing.
+        InputError: an argument has the wrong type; the delta is damaged or belongs to
             another base; `out` is not empty.
         StorageError: the folder cannot be written.
     """
@@ -108,7 +108,7 @@ def _new_config(base: Path, dtype: OutType) -> str:
     if config.get("quantization_config"):
         raise InputError(f"{base}: expected float weights, got a quantised model")
     config.pop("torch_dtype", None)
-    config.pop(EXPLICIT_KEY, None)  # the new weights have the usual names
+    config.pop(EXPLICIT_KEY, None)  # the new weight files have the usual names
     config["dtype"] = NAMES[dtype][1]
     return json.dumps(config, indent=2) + "\n"
 
@@ -150,7 +150,7 @@ def _write_shards(folder: Path, rebuild: Rebuild, shards: list[list[Entry]], wat
         name = "model.safetensors" if len(shards) == 1 else name
         write_safetensors(folder / name, shard, {"format": "pt"}, _arrays(rebuild, shard, names))
         places |= {entry.name: name for entry in shard}
-    next(names, None)  # comes back for none: the last one is done too
+    next(names, None)  # reports the last tensor as done
     if len(shards) > 1:
         total = sum(entry.nbytes for shard in shards for entry in shard)
         index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(places.items()))}

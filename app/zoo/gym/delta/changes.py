@@ -1,6 +1,6 @@
-"""Compares a fine-tune with its base, tensor by tensor, and encodes what changed.
+"""Compares a fine-tune with its base, tensor by tensor, and encodes the changes.
 
-Checks that names and shapes fit. How one tensor is encoded is in `zoo.gym.delta.codecs`.
+It checks names and shapes; `zoo.gym.delta.codecs` encodes a tensor.
 """
 
 from typing import TYPE_CHECKING
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 def adapter_names(adapter: Adapter, base: Weights) -> list[str]:
-    """Returns the linear layers that an adapter touches, in order.
+    """Returns the linear layers that an adapter changes, sorted.
 
     Raises:
-        InputError: the adapter does not fit the base, or changes what is tied.
+        InputError: the adapter does not fit the base, or changes a tied head.
     """
     tied = is_tied(base)
     for name in sorted(adapter.factors):
@@ -41,7 +41,7 @@ def adapter_names(adapter: Adapter, base: Weights) -> list[str]:
 
 
 def encode_adapted(adapter: Adapter, name: str, coding: LowRank) -> Encoded | None:
-    """Codes what an adapter changes in a linear layer; None where that is zero.
+    """Encodes what an adapter changes in a linear layer; None if that is zero.
 
     Raises:
         InputError: a value is not finite, or a group's values overflow float16.
@@ -52,10 +52,10 @@ def encode_adapted(adapter: Adapter, name: str, coding: LowRank) -> Encoded | No
 def encode_factors(
     name: str, A: "NDArray[np.float32]", B: "NDArray[np.float32]", coding: LowRank
 ) -> Encoded | None:
-    """Codes the factors A [r, in] and B [r, out]; None where their product is zero.
+    """Encodes the factors A [r, in] and B [r, out]; None if their product is zero.
 
     Raises:
-        InputError: names the tensor where a group's values overflow float16.
+        InputError: the values of a group overflow float16; the message has the tensor.
     """
     if not (A.any() and B.any()):
         return None
@@ -82,12 +82,12 @@ def _check_target(adapter: Adapter, base: Weights, name: str, *, tied: bool) -> 
 
 
 def encode_weight(base: Weights, tuned: Weights, name: str, coding: Dense) -> Encoded | None:
-    """Codes what a full fine-tune changed in a tensor; None where there is no change.
+    """Encodes what a full fine-tune changed in a tensor; None if there is no change.
 
     Raises:
         InputError: a value is not finite, or too large for a scale.
     """
-    if _same_bytes(base, tuned, name):  # constants, too, which may be codes or infinite
+    if _same_bytes(base, tuned, name):  # also for constants, which may be integers or infinite
         return None
     return encode_tensor(name, read_values(base, name), read_values(tuned, name), coding)
 
@@ -98,15 +98,15 @@ def _same_bytes(base: Weights, tuned: Weights, name: str) -> bool:
 
 
 def weight_names(base: Weights, tuned: Weights) -> list[str]:
-    """Returns the tensors to compare, in order.
+    """Returns the tensors to compare, sorted.
 
     Raises:
-        InputError: a tensor is in one of both only, or of another shape.
+        InputError: a tensor is in only one of the models, or its shapes differ.
     """
     tied = is_tied(base)
     if tied and HEAD in tuned.tensors and not head_is_copy(tuned.tensors):
         where = f"{tuned.source}: tensor {HEAD!r}"
-        raise InputError(f"{where}: expected the embedding, to which the base ties it")
+        raise InputError(f"{where}: expected the tied embedding, as in the base, got other values")
     before, after = own_tensors(base, tied=tied), own_tensors(tuned, tied=tied)
     before = {name for name in before if name in after or not name.endswith(CONSTANTS)}
     for name in sorted(before ^ after):

@@ -1,4 +1,4 @@
-"""Checks a delta: the file is intact, belongs to this base, and has the quality that it states."""
+"""Checks a delta: the file is intact, belongs to the base, and has the quality that it states."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,20 +19,21 @@ from zoo.gym.delta.reading.identity import verify_base
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.delta.sanity import warn_of_worse_delta
 from zoo.gym.errors import InputError
+from zoo.gym.humanize import counted
 
 if TYPE_CHECKING:
     from zoo.core import Header, OpenFile
 
 SAME_EXAMPLES = 1e-3
-"""Relative difference of the base's loss up to which two measurements saw the same examples."""
+"""Relative difference of the base's loss up to which two measurements count as on the same rows."""
 
 SAME_LOSS = 0.01
-"""Nats per token by which a measurement on the same examples may differ from the stored one."""
+"""Nats per token by which a new measurement on the same rows may differ from the stored one."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check of a delta: `ok` is None where it was not made."""
+    """One check of a delta: `ok` is None if it was skipped."""
 
     name: str
     ok: bool | None
@@ -53,21 +54,21 @@ def check_delta(
 ) -> list[Check]:
     """Checks format, digest, header, finite values, identity and quality, in this order.
 
-    A failed check ends the list: nothing after it could be trusted.
+    The list ends with the first failed check, because later ones would not be reliable.
 
     Args:
         path: the delta file.
-        base: the base's model folder; None leaves identity and quality unchecked.
-        base_id: what the base is called.
-        tuned: the fine-tune, where the gain it had is to be measured again.
-        quality: held-out examples; None leaves quality unchecked.
+        base: the base's model folder; None skips identity and quality.
+        base_id: the name of the base in error messages.
+        tuned: the fine-tune, to measure its gain again.
+        quality: held-out examples; None skips quality.
 
     Raises:
-        InputError: an argument is of another type.
-        NotAvailableError: a file or folder is absent.
+        InputError: an argument has the wrong type.
+        NotAvailableError: a file or folder is missing.
 
     Warns:
-        GymWarning: the delta is measured to be worse than its base.
+        GymWarning: the delta is worse than its base on the examples.
     """
     path, base, tuned = (
         path_of("path", path),
@@ -99,7 +100,7 @@ def check_delta(
 
 
 class _Subject:
-    """A delta on its way through the checks; each returns what it found, or raises InputError."""
+    """The delta being checked; each check returns what it found, or raises InputError."""
 
     delta: Delta
     container: "Header"
@@ -120,7 +121,7 @@ class _Subject:
     def header(self) -> str:
         self.delta = parse(self.path, self.file, self.container)
         changed = len(self.delta.header.tensors)
-        return f"{changed} tensors, {self.delta.payload_bytes} payload bytes"
+        return f"{counted(changed, 'tensor')}, {self.delta.payload_bytes} payload bytes"
 
     def finite(self) -> str:
         verify_whole(self.file)
@@ -129,18 +130,18 @@ class _Subject:
     def identity(self) -> str:
         assert self.base is not None
         verify_base(self.delta, open_weights(self.base), self.base_id)
-        told = self.delta.header.base
-        return f"{told.id} ({told.identity[:12]})"
+        stated = self.delta.header.base
+        return f"{stated.id} ({stated.identity[:12]})"
 
 
 def judge_quality(stored: Quality | None, measured: Quality) -> Check:
-    """Compares a measurement with the one in the file, where both saw the same examples."""
-    detail = f"base {measured.base:.4f}, delta {measured.delta:.4f} nats a token"
+    """Compares a measurement with the one in the file, if both are on the same examples."""
+    detail = f"base {measured.base:.4f}, delta {measured.delta:.4f} nats per token"
     if stored is None:
-        return Check("quality", ok=True, detail=f"{detail}; the file holds no measurement")
+        return Check("quality", ok=True, detail=f"{detail}; the file has no measurement")
     same_rows = (stored.rows, stored.tokens) == (measured.rows, measured.tokens)
     if not same_rows or abs(stored.base - measured.base) > SAME_EXAMPLES * abs(stored.base):
-        detail += "; the file's measurement is of other examples"
+        detail += "; the file's measurement is on other examples"
         return Check("quality", ok=True, detail=detail)
     ok = abs(stored.delta - measured.delta) <= SAME_LOSS
     return Check("quality", ok=ok, detail=f"{detail}; the file says {stored.delta:.4f}")

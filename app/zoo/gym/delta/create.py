@@ -1,7 +1,7 @@
-"""Makes a delta of a fine-tune: a LoRA adapter or full weights against their base.
+"""Creates a delta from a fine-tune (a LoRA adapter or full weights) and its base.
 
-Works tensor by tensor, over views of the files: private memory holds the coded tensor and little
-else. The base is hashed while its tensors are at hand.
+It works tensor by tensor on views of the files, so little more than one coded tensor is in memory.
+The base is hashed in the same pass.
 """
 
 from collections.abc import Mapping
@@ -36,10 +36,10 @@ from zoo.gym.terminal import one_line
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a fine-tune came from, as the delta's header tells it.
+    """The origin of a fine-tune, as stored in the delta's header.
 
     Attributes:
-        recipe: the settings that made it.
+        recipe: the settings of its training.
         seed: the seed of its run.
         data: the fingerprint of its training data, 64 hex characters.
     """
@@ -58,10 +58,10 @@ class DeltaReport:
         file_bytes: its size.
         payload_bytes: its size without the header.
         form: `lowrank` or `dense`.
-        tensors: how many base tensors it changes.
-        quality: what it is worth on held-out examples, None where nothing was given to measure on.
-        masked: the tensors whose zeros are kept under a mask, None where there is none.
-        held_out: whether the examples were held out; None where it is not known.
+        tensors: the number of base tensors that it changes.
+        quality: its quality on held-out examples, None if it was not measured.
+        masked: the tensors whose zeros are kept by a mask, None if there are none.
+        held_out: whether the examples were held out; None if that is not known.
     """
 
     file: Path
@@ -100,29 +100,29 @@ def create_delta(
 ) -> DeltaReport:
     """Writes the delta between a base and a fine-tune of it.
 
-    The file is there before its quality is measured, so that a failed measurement loses nothing.
+    The file is written before its quality is measured, so a failed measurement loses nothing.
 
     Args:
-        source: a peft LoRA folder, a full-model folder, or one safetensors file of either kind.
-        base: the base's model folder, or the name of a model that is here.
-        base_id: the name of the base in the header and in refusals; None takes the name that the
-            folder is known by, or else its own.
+        source: a peft LoRA folder, a full-model folder, or a safetensors file of either kind.
+        base: the base's model folder, or the name of a model on this machine.
+        base_id: the name of the base in the header and in error messages; by default its known
+            name, or else that of the folder.
         base_revision: its revision.
-        out: the file to write; an older delta is replaced, any other file refused.
-        config: how the delta is coded; None takes the defaults.
+        out: the file to write; an older delta is replaced, any other file is refused.
+        config: how the delta is coded; by default `DeltaConfig()`.
         origin: recipe, seed and data fingerprint of the fine-tune.
-        quality: what to measure the delta on; None leaves it unmeasured.
-        watch: hears of each tensor that is coded.
+        quality: the examples to measure the delta on; None does not measure it.
+        watch: called with the progress after each tensor.
 
     Raises:
-        NotAvailableError: source or base are absent.
-        InputError: an argument is of another type, the source is a delta, the base's name holds
-            control characters, the two do not fit, a value is not finite, nothing changed, or the
-            form cannot be made of this source.
+        NotAvailableError: the source or the base is missing.
+        InputError: an argument has the wrong type, the source is a delta, the base's name contains
+            control characters, source and base do not match, a value is not finite, nothing
+            changed, or the form is impossible for this source.
         StorageError: the file cannot be written.
 
     Warns:
-        GymWarning: the adapter names another base, or the delta is measured to be worse than it.
+        GymWarning: the adapter was made for another base, or the delta is worse than its base.
     """
     source, out = path_of("source", source), path_of("out", out)
     base_id = None if base_id is None else text_of("base_id", base_id)
@@ -154,10 +154,10 @@ def create_delta(
                 hasher.add(name)
                 tensors.append(change.tensor)
         if not tensors:
-            raise InputError(f"{source} changes nothing: expected a fine-tune, got the base {base}")
-        told = Base(identity=hasher.finish(), id=base_id, revision=base_revision)
-        check_named_base(told, before, [tensor.name for tensor in tensors])
-        write_delta(out, _header(form_of(coding), told, tuple(tensors), origin), spool)
+            raise InputError(f"{source}: expected a fine-tune, got no change from the base {base}")
+        base_info = Base(identity=hasher.finish(), id=base_id, revision=base_revision)
+        check_named_base(base_info, before, [tensor.name for tensor in tensors])
+        write_delta(out, _header(form_of(coding), base_info, tuple(tensors), origin), spool)
     delta = load_delta(out)
     if quality is not None:
         measured = measure_quality(base, source, delta, quality)
@@ -209,7 +209,7 @@ def _refuse_overwriting(out: Path, *inputs: Weights) -> None:
     if out.exists() and not is_delta(out):
         raise InputError(
             f"output {str(out)!r}: expected a new file or an older delta, got another file",
-            hint="name a file that does not exist yet",
+            hint="choose a file that does not exist yet",
         )
 
 

@@ -1,7 +1,7 @@
-"""Prepares a delta or a fine-tune as something that a backend loads, for a measurement or a chat.
+"""Converts a delta or a fine-tune to a form that a backend loads, for a measurement or a chat.
 
-A low-rank delta becomes a small adapter beside its base; a dense one becomes a whole float32 model
-in a private folder, which is deleted afterwards.
+A low-rank delta becomes a small adapter for its base, and a dense one a full float32 model, in a
+temporary folder that is deleted afterwards.
 """
 
 import json
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Loadable:
-    """What `Backend.load` is given: a model folder, and the adapter on it or None."""
+    """The arguments of `Backend.load`: a model folder, and its adapter or None."""
 
     folder: Path
     adapter: Path | None
@@ -44,12 +44,12 @@ class Loadable:
 
 @contextmanager
 def delta_model(delta: Delta, base: Path, *, scaled: float = 1.0) -> Generator[Loadable]:
-    """Yields base plus delta as something to load, for as long as the block lasts.
+    """Yields base plus delta in a form to load, valid inside the block.
 
     Args:
         delta: the delta.
         base: the model folder it was made from.
-        scaled: what the delta is multiplied by.
+        scaled: the factor for the delta.
 
     Raises:
         InputError: the delta belongs to another base.
@@ -60,7 +60,7 @@ def delta_model(delta: Delta, base: Path, *, scaled: float = 1.0) -> Generator[L
         if delta.header.form == "dense":
             apply_delta(delta.path, base=base, out=folder / "model", scaled=scaled)
             with warnings.catch_warnings(), _named(folder / "model", delta.path):
-                # What the base holds in vain is told where the base lies, not of this copy.
+                # Warnings about unused tensors are for the base itself, not for this copy.
                 warnings.filterwarnings("ignore", re.escape(scratch), GymWarning)
                 yield Loadable(folder / "model", None)
         else:
@@ -80,7 +80,7 @@ def delta_model(delta: Delta, base: Path, *, scaled: float = 1.0) -> Generator[L
 
 @contextmanager
 def tuned_model(source: Path, base: Path) -> Generator[Loadable]:
-    """Yields a fine-tune, in any form that `create_delta` takes, as something to load.
+    """Yields a fine-tune, in any form that `create_delta` accepts, in a form to load.
 
     Raises:
         StorageError: the temporary folder cannot be written.
@@ -95,7 +95,7 @@ def tuned_model(source: Path, base: Path) -> Generator[Loadable]:
             shutil.copyfile(source, folder / (WEIGHTS_FILE if adapter else SINGLE_FILE))
             if adapter:
                 shutil.copyfile(source.parent / CONFIG_FILE, folder / CONFIG_FILE)
-            else:  # the base's weights may have another name, these have the usual one
+            else:  # the base's weight file may have another name, this one has the usual name
                 config = read_config(base)
                 config.pop(EXPLICIT_KEY, None)
                 (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -105,7 +105,7 @@ def tuned_model(source: Path, base: Path) -> Generator[Loadable]:
 
 @contextmanager
 def _named(copy: Path, source: Path) -> Generator[None]:
-    """Lets what is wrong with a private copy be told of the file that it was made of."""
+    """Replaces the path of a temporary copy in error messages by that of the original file."""
     try:
         yield
     except InputError as error:

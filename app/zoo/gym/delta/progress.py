@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Passed:
-    """How far a pass is.
+    """The progress of a pass over tensors.
 
     Attributes:
-        tensor: the one that was just finished.
-        done_bytes: of all tensors so far.
-        total_bytes: of all tensors.
-        seconds: since the start.
+        tensor: the tensor that was just finished.
+        done_bytes: bytes of all finished tensors.
+        total_bytes: bytes of all tensors.
+        seconds: seconds since the start.
     """
 
     tensor: str
@@ -23,7 +23,7 @@ class Passed:
 
     @property
     def eta_s(self) -> float:
-        """Seconds that the rest takes at the rate so far."""
+        """Estimated seconds left, at the average rate so far."""
         left = self.total_bytes - self.done_bytes
         return self.seconds * left / self.done_bytes if self.done_bytes else 0.0
 
@@ -32,15 +32,15 @@ Watch = Callable[[Passed], None]
 
 
 def ignore(_: Passed) -> None:
-    """Looks away."""
+    """Does nothing: the default `Watch`."""
 
 
 def passing(sizes: Mapping[str, int], watch: Watch) -> Iterator[str]:
-    """Yields each name, and tells `watch` when the caller comes back for the next one.
+    """Yields each name, and calls `watch` when the caller requests the next one.
 
     Args:
-        sizes: bytes to go through, by tensor.
-        watch: hears of each tensor that is done.
+        sizes: bytes by tensor.
+        watch: called with the progress after each tensor.
     """
     started, total, done = time.monotonic(), sum(sizes.values()), 0
     for name, size in sizes.items():

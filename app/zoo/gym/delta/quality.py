@@ -1,6 +1,6 @@
 """Measures the quality of a delta: losses of base, fine-tune and delta on held-out examples.
 
-Models are loaded one after the other, and two at once only for the divergence between them.
+Models are loaded one after the other; only the divergence needs two at once.
 """
 
 import math
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 
 TOKENS, TOKENS_OF_A_SMALL_MODEL = 8192, 262_144
-"""How many tokens are measured: a minute or a few of this machine.
+"""The number of tokens to measure: one or a few minutes on a CPU.
 
-Five passes are made over each row, two of them for the divergence. For zen-nano on one core a pass
-over 8,192 tokens takes half a minute.
+Each row takes five passes, two of them for the divergence. For zen-nano on one core, a pass over
+8,192 tokens takes half a minute.
 """
 
 
 @dataclass(frozen=True)
 class QualityInput:
-    """What to measure on.
+    """The examples to measure on, and the engine.
 
     Attributes:
-        examples: rows that the fine-tune has not learned from, with their learned tokens marked.
-        held_out: True where that is so, None where it is not known whether they were learned,
-            False where the fine-tune was trained on their files.
-        backend: the engine; None takes this machine's best.
+        examples: encoded rows; the masked-in tokens are scored.
+        held_out: True if the fine-tune was not trained on the rows, False if it was, None if that
+            is not known.
+        backend: the engine; by default the best of this machine.
         max_batch_tokens: tokens scored at once, padding included.
     """
 
@@ -48,27 +48,27 @@ class QualityInput:
 
 
 def rows_in_words(rows: int, held_out: bool | None, files: Sequence[str] = ()) -> str:
-    """Says whose rows a figure was measured on.
+    """Returns a phrase for the rows that a number was measured on.
 
     >>> rows_in_words(5, None, ["a.jsonl"])
-    '5 rows of a.jsonl; whether they were learned is not known'
+    '5 rows of a.jsonl; it is not known whether they were learned'
     """
     if held_out:
         return f"{rows:,} held-out rows"
     of = f" of {', '.join(files)}" if files else ""
-    doubt = "; whether they were learned is not known"
+    doubt = "; it is not known whether they were learned"
     return f"{rows:,} rows{of}{doubt if held_out is None else ', its training data'}"
 
 
 def sampled_rows(
     examples: "Sequence[Example]", parameters: int, most: int | None = None
 ) -> "Sequence[Example]":
-    """Returns the rows to measure on, evenly spaced: the same ones for the same data.
+    """Returns the rows to measure on: evenly spaced, and the same for the same data.
 
     Args:
         examples: all held-out rows.
-        parameters: of the base.
-        most: how many rows at most; None takes as many as the budget of tokens has room for, at
+        parameters: the number of parameters of the base.
+        most: the largest number of rows; by default as many as fit in the token budget, at
             least one.
     """
     from zoo.gym.train.order import spread
@@ -85,20 +85,20 @@ def measure_quality(
 ) -> Quality:
     """Scores base, fine-tune and delta on the same examples.
 
-    Low-rank deltas are measured as adapters on the base as it is stored, dense ones in float32,
-    because that is how a full fine-tune is saved.
+    Low-rank deltas are measured as adapters on the base as stored, dense ones in float32, the type
+    that a full fine-tune is saved in.
 
     Args:
         base: the base's model folder.
-        tuned: the fine-tune; None leaves `tuned`, `recovered` and `kl` unmeasured.
+        tuned: the fine-tune; without it, `tuned`, `recovered` and `kl` are None.
         delta: the delta.
         measure: examples and engine.
-        scaled: what the delta is multiplied by.
+        scaled: the factor for the delta.
 
     Raises:
-        InputError: the examples hold no learned token, a model cannot be loaded, or its answers
-            are not numbers.
-        StorageError: the disk is too small for a rebuilt model.
+        InputError: the examples contain no learned token, a model cannot be loaded, or a loss is
+            not finite.
+        StorageError: the disk is too full for a rebuilt model.
     """
     if not any(bool(example.mask.any()) for example in measure.examples):
         raise InputError("quality: expected held-out rows with learned tokens, got none")
@@ -111,7 +111,7 @@ def measure_quality(
         else:
             with tuned_model(tuned, base) as original:
                 tuned_loss, after, divergence = _compare(original, rebuilt, measure, dtype)
-    _refuse_no_number(delta, before.loss, tuned_loss, after.loss, divergence)
+    _refuse_not_finite(delta, before.loss, tuned_loss, after.loss, divergence)
     return Quality(
         rows=sum(bool(example.mask.any()) for example in measure.examples),
         tokens=before.tokens,
@@ -123,7 +123,7 @@ def measure_quality(
     )
 
 
-def _refuse_no_number(
+def _refuse_not_finite(
     delta: Delta, base: float, tuned: float | None, after: float, kl: float | None
 ) -> None:
     found = {"base": base, "tuned": tuned, "delta": after, "kl": kl}

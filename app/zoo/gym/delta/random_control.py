@@ -1,4 +1,4 @@
-"""Writes the control that every delta must beat: the same scales with random signs."""
+"""Writes the control for a delta: the same scales with random signs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 
 def random_signs(path: Path, out: Path, seed: int) -> Delta:
-    """Writes a copy of a delta whose signs are drawn at random; raw terms are left out.
+    """Writes a copy of a delta with random signs and without raw terms.
 
-    A sign term keeps its scales and gets random bits; ternary digits and integers keep their size
-    and their scales. Each entry of a low-rank factor keeps its magnitude, gets a random sign, and
-    is coded anew at the same size.
+    A sign term keeps its scales and gets random bits; ternary digits and integers keep their
+    magnitudes and scales. Each entry of a low-rank factor keeps its magnitude, gets a random sign,
+    and is encoded again with the same codec.
 
     Args:
         path: the delta.
         out: the control's file.
-        seed: of the signs; the same seed gives the same file.
+        seed: the seed of the signs; the same seed gives the same file.
 
     Raises:
-        InputError: `path` is no sound delta, has raw terms only, or holds the fine-tune's own
-            values (sparse).
+        InputError: `path` is not an intact delta, has only raw terms, or has sparse terms, which
+            contain the fine-tune's own values.
         StorageError: the file cannot be written.
     """
     delta = load_delta(path)
@@ -54,15 +54,15 @@ def random_signs(path: Path, out: Path, seed: int) -> Delta:
             spool.add_tensor(encoded)
             tensors.append(encoded.tensor)
         if not any(tensor.terms for tensor in tensors):
-            raise InputError(f"{path}: expected sign or lowrank terms, got raw terms only")
-        told = {
+            raise InputError(f"{path}: expected sign or lowrank terms, got only raw terms")
+        changed = {
             "tensors": tuple(tensors),
             "recipe": {"control": "random-signs", "of": delta.digest},
             "seed": seed,
             "data": None,
             "quality": None,
         }
-        write_delta(out, delta.header.model_copy(update=told), spool)
+        write_delta(out, delta.header.model_copy(update=changed), spool)
     return load_delta(out)
 
 
@@ -121,11 +121,11 @@ def _mirrored(
     tensor: TensorTerms,
     random: "np.random.Generator",
 ) -> "NDArray[np.uint8]":
-    """Mirrors digits at their middle, each by the toss of a coin; those past a row's end stay 0."""
+    """Mirrors each digit around the middle with probability 1/2; digits past a row's end stay 0."""
     import numpy as np
 
     columns, places = tensor.shape[-1], radix ** np.arange(per_byte)
-    top = radix if radix > 4 else radix - 1  # 1 to 15 and 1 to 255 lie around 8 and 128
+    top = radix if radix > 4 else radix - 1  # 1 to 15 are centred on 8, 1 to 255 on 128
     mirrored = np.empty_like(codes)
     for row, own in enumerate(codes):
         digits = (own[:, None] // places % radix).reshape(-1)

@@ -1,7 +1,7 @@
-"""Computes the tensors of base plus delta, and what rounding them to bfloat16 costs.
+"""Computes the tensors of base plus delta, and the loss from rounding them to bfloat16.
 
-In pieces of rows, so that no whole matrix is in memory as float32. Writing them as a model folder
-is `apply`.
+It works in blocks of rows, so that no full matrix is in memory as float32. `apply` writes the
+model folder.
 """
 
 from collections.abc import Iterator
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 OutType: TypeAlias = Literal["f32", "bf16"]
 
 NAMES: dict[OutType, tuple[str, str]] = {"f32": ("F32", "float32"), "bf16": ("BF16", "bfloat16")}
-"""What safetensors and a model's config call the type."""
+"""The names of the types in safetensors and in a model's config."""
 
 PIECE_WEIGHTS = 1 << 22
-"""Weights of a matrix that are in memory as float32 at once, about."""
+"""The approximate number of weights in memory as float32 at once."""
 
 ROWS_AT_ONCE = 1024
-"""Pieces end at multiples of this, where a product of factors is cut as well."""
+"""Blocks end at multiples of this, as the blocks of a product of factors do."""
 
 
 @dataclass
 class Rebuild:
-    """One pass over the base; adds up what rounding costs on the way."""
+    """One pass over the base, which accumulates the rounding loss."""
 
     delta: Delta
     base: Weights
@@ -50,17 +50,17 @@ class Rebuild:
         self.terms = {tensor.name: tensor for tensor in self.delta.header.tensors}
 
     def entry(self, name: str) -> Entry:
-        """Returns how a tensor will stand in the new folder; integers stay as they are."""
+        """Returns the entry of a tensor in the new folder; integers keep their type."""
         stored = self.base.dtype(name)
         if stored not in ITEM_BYTES:
             where = f"{self.base.source}: tensor {name!r}"
-            raise InputError(f"{where}: expected a plain type, got {stored!r}")
+            raise InputError(f"{where}: expected an unquantised type, got {stored!r}")
         return Entry(
             name, NAMES[self.dtype][0] if stored in FLOATS else stored, self.base.shape(name)
         )
 
     def pieces(self, name: str) -> "Iterator[NDArray[Any]]":
-        """Yields a tensor of the rebuilt model in the type that is written, in blocks of rows."""
+        """Yields a tensor of the rebuilt model in the output type, in blocks of rows."""
         if self.base.dtype(name) not in FLOATS:
             yield stored_bytes(self.base, name)
             return
@@ -93,7 +93,7 @@ class Rebuild:
         return written
 
     def _in_type(self, name: str, values: "NDArray[np.float32]") -> "NDArray[Any]":
-        """Returns what is written of a tensor's new values; all of it passes through here."""
+        """Converts new values to the output type, and checks that they are finite."""
         import numpy as np
 
         if not np.isfinite(values).all():
@@ -102,7 +102,7 @@ class Rebuild:
             return values
         rounded = to_bf16(values)
         if not finite_bf16(rounded):
-            self._refuse(name, "bfloat16", hint="--dtype f32 has room for them")
+            self._refuse(name, "bfloat16", hint="they fit in float32: --dtype f32")
         return rounded
 
     def _refuse(self, name: str, dtype: str, hint: str | None = None) -> None:
@@ -126,7 +126,7 @@ class Rebuild:
             self.delta_squares += float(wanted @ wanted)
 
     def rounding_loss(self) -> float | None:
-        """Returns what the finished pass found; None for float32."""
+        """Returns the rounding loss of the finished pass; None for float32."""
         if self.dtype == "f32":
             return None
         return sqrt(self.lost_squares / self.delta_squares) if self.delta_squares else 0.0
@@ -144,9 +144,9 @@ def difference(
     Args:
         delta: the file.
         tensor: one of `delta.header.tensors`.
-        scaled: what the whole difference is multiplied by, in float32.
-        base: the base's tensor; only a sparse term, which holds the fine-tune's own values, asks
-            for it.
+        scaled: the factor for the difference, in float32.
+        base: the base's tensor; needed only for a sparse term, which contains the fine-tune's own
+            values.
 
     Raises:
         ValueError: a sparse term without the base.

@@ -1,6 +1,6 @@
-"""Warns of an adapter made for another base or without effect, and of a delta that does harm.
+"""Warns of an adapter for another base or without effect, and of a delta worse than its base.
 
-Warnings only: what makes a delta unusable is refused where it is read.
+These are warnings only; an unusable delta is refused when it is read.
 """
 
 import re
@@ -25,40 +25,40 @@ _FACTOR = re.compile(r"(?P<layer>.+)\.lora_(?:embedding_)?[AB](?:\.weight)?")
 def warn_of_other_base(source: Path, base: Path) -> None:
     """Warns of an adapter that was made for another model than it is used on.
 
-    A result of ours knows the weights that it was trained on. Of any other adapter the config
-    names a model: where both are known by name, names are compared, otherwise the weights of the
-    two, if the named one is on this machine.
+    A result of ours records the weights that it was trained on. The config of any other adapter
+    has the name of a model: if both names are known, they are compared, otherwise the weights of
+    the two, if the named model is on this machine.
 
     Args:
         source: a peft folder, or its safetensors file.
         base: the model folder that it is used on.
 
     Raises:
-        InputError: the adapter's config or origin is damaged, or the base holds no weights.
+        InputError: the adapter's config or origin is damaged, or the base contains no weights.
 
     Warns:
-        GymWarning: names both.
+        GymWarning: the adapter was made for another base; the message has both.
     """
     folder = source if source.is_dir() else source.parent
     path = folder / CONFIG_FILE
     config = read_adapter_config(path) if path.is_file() else {}
     text = config.get("base_model_name_or_path")
-    told, here = model_of_text(text, config.get("revision")), model_of_folder(base)
+    stated, here = model_of_text(text, config.get("revision")), model_of_folder(base)
     made_for = _trained_on(folder)
-    if made_for is None and told is not None and here is not None:
-        doubt = _other_name(told, here)
+    if made_for is None and stated is not None and here is not None:
+        doubt = _other_name(stated, here)
     else:
-        made_for = made_for or _weights_of(text, told, base)
+        made_for = made_for or _weights_of(text, stated, base)
         doubt = _other_weights(made_for, text, base) if made_for else ""
     if doubt:
         warnings.warn(f"{path}: this adapter was made {doubt}", GymWarning, stacklevel=3)
 
 
-def _other_name(told: Name, here: Name) -> str:
-    is_same = told.id.lower() == here.id.lower()
-    if is_same and _is_revision(told.revision, here.revision):
+def _other_name(stated: Name, here: Name) -> str:
+    is_same = stated.id.lower() == here.id.lower()
+    if is_same and _is_revision(stated.revision, here.revision):
         return ""
-    names = [f"{m.id}@{m.revision}" if is_same and m.revision else m.id for m in (told, here)]
+    names = [f"{m.id}@{m.revision}" if is_same and m.revision else m.id for m in (stated, here)]
     return f"for {names[0]!r}, and is used on {names[1]!r}"
 
 
@@ -66,7 +66,7 @@ def _other_weights(made_for: str, text: object, base: Path) -> str:
     if weights_digest(base) == made_for:
         return ""
     named = repr(text) if text else "another model"
-    return f"for {named}, and is used on '{base}', which holds other weight files"
+    return f"for {named}, and is used on '{base}', which has other weight files"
 
 
 def _trained_on(folder: Path) -> str | None:
@@ -75,9 +75,9 @@ def _trained_on(folder: Path) -> str | None:
     return stored_weights_digest(read_object(path)) if path.is_file() else None
 
 
-def _weights_of(text: object, told: Name | None, base: Path) -> str | None:
-    """Returns the digest of the weights that an adapter names, where they are another folder."""
-    if told is not None and told.id == PICO:
+def _weights_of(text: object, stated: Name | None, base: Path) -> str | None:
+    """Returns the digest of the weights that an adapter was made for, if in another folder."""
+    if stated is not None and stated.id == PICO:
         folder = pico_folder()
     elif isinstance(text, str) and text and is_path(text):
         folder = Path(text).expanduser()
@@ -85,22 +85,22 @@ def _weights_of(text: object, told: Name | None, base: Path) -> str | None:
         return None
     try:
         return None if folder.samefile(base) else weights_digest(folder)
-    except (GymError, OSError, ValueError):  # gone, or no model any more: nothing to compare with
+    except (GymError, OSError, ValueError):  # missing, or no longer a model
         return None
 
 
-def _is_revision(told: str | None, here: str | None) -> bool:
-    """Says whether two revisions may be one; a branch or a tag may be any commit."""
-    if told is None or not re.fullmatch(r"[0-9a-f]{7,40}", told):
+def _is_revision(stated: str | None, here: str | None) -> bool:
+    """Returns whether two revisions may be the same; a branch or a tag may be any commit."""
+    if stated is None or not re.fullmatch(r"[0-9a-f]{7,40}", stated):
         return True
-    return here is not None and here.startswith(told)
+    return here is not None and here.startswith(stated)
 
 
 def warn_of_no_effect(folder: Path) -> None:
-    """Warns of a LoRA folder that leaves every weight as it is.
+    """Warns of a LoRA folder that changes no weight.
 
     Warns:
-        GymWarning: it changes nothing.
+        GymWarning: the adapter has no effect.
     """
     config = read_adapter_config(folder / CONFIG_FILE)
     if config["peft_type"] == "LORA" and _changes_nothing(folder, config):
@@ -115,11 +115,11 @@ def warn_of_worse_delta(quality: Quality) -> None:
     """Warns of a delta that predicts the measured rows worse than its base does.
 
     Warns:
-        GymWarning: names both losses, and the fine-tune's where it is worse, too.
+        GymWarning: the message has both losses, and the fine-tune's if it is worse, too.
     """
     if quality.delta > quality.base:
         is_lost = quality.tuned is None or quality.tuned <= quality.base
-        cause = "" if is_lost else f"; so is the fine-tune, {quality.tuned:.4f}"
+        cause = "" if is_lost else f"; the fine-tune is worse, too: {quality.tuned:.4f}"
         warnings.warn(
             f"this delta is worse than its base on the measured rows: loss {quality.delta:.4f} "
             f"with it, {quality.base:.4f} without{cause}",

@@ -5,6 +5,7 @@ from typing import Any
 from zoo.gym.delta.file.header import Quality, was_held_out
 from zoo.gym.delta.file.reader import Delta
 from zoo.gym.delta.quality import rows_in_words
+from zoo.gym.humanize import counted
 
 
 def as_json(delta: Delta) -> dict[str, Any]:
@@ -19,7 +20,7 @@ def as_json(delta: Delta) -> dict[str, Any]:
 
 
 def as_text(delta: Delta) -> str:
-    """Returns what a person wants to know of a delta, a few lines."""
+    """Returns a summary of a delta for people, a few lines."""
     header = delta.header
     revision = f" at {header.base.revision}" if header.base.revision else ""
     kinds = [term.kind for tensor in header.tensors for term in tensor.terms]
@@ -27,11 +28,11 @@ def as_text(delta: Delta) -> str:
     return "\n".join(
         (
             f"file      {delta.path}",
-            f"form      {header.form}: {len(header.tensors)} tensors, {counts} terms",
+            f"form      {header.form}: {counted(len(header.tensors), 'tensor')}, {counts} terms",
             f"size      {delta.file_bytes:,} bytes, {delta.payload_bytes:,} of them payload",
             f"base      {header.base.id}{revision} ({header.base.identity[:12]})",
             f"quality   {_quality(header.quality, was_held_out(header))}",
-            f"recipe    {len(header.recipe)} settings, seed {header.seed}",
+            f"recipe    {counted(len(header.recipe), 'setting')}, seed {header.seed}",
             f"written   by {header.tool}, digest {delta.digest[:12]}",
         )
     )
@@ -47,5 +48,5 @@ def _quality(quality: Quality | None, held_out: bool | None) -> str:
     kept = "" if quality.recovered is None else f", {quality.recovered:.1%} of the gain kept"
     rows, _, doubt = rows_in_words(quality.rows, held_out).partition("; ")
     where = f"on {quality.tokens:,} tokens of {rows}{kept}"
-    told = f"{', '.join(losses)} nats a token {where}" + (f"; {doubt}" if doubt else "")
-    return f"measured by its maker: {told}"
+    measured = f"{', '.join(losses)} nats per token {where}" + (f"; {doubt}" if doubt else "")
+    return f"measured by its maker: {measured}"

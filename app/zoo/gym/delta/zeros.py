@@ -6,17 +6,17 @@ from zoo.gym.delta.file.reader import Delta, read_part
 from zoo.gym.delta.file.terms import SignTerm, rows_and_columns
 
 FEW = 0.3
-"""Share of changed weights below which a sparse delta is worth a thought: it loses nothing."""
+"""Share of changed weights below which a sparse delta, which is lossless, is suggested."""
 
 _BYTES_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
 class Masked:
-    """The tensors of a delta that keep their zeros under a mask.
+    """The tensors of a delta that keep unchanged weights by a mask.
 
     Attributes:
-        tensors: how many they are.
+        tensors: their number.
         changed: the share of their weights that the fine-tune changed.
     """
 
@@ -25,7 +25,7 @@ class Masked:
 
 
 def masked(delta: Delta) -> Masked | None:
-    """Counts what the masks of a delta let through; None without masks."""
+    """Counts the weights that the masks of a delta mark as changed; None without masks."""
     import numpy as np
 
     tensors = ones = values = 0

@@ -1,6 +1,6 @@
-"""Codes a matrix's differences in few bits: planes of signs, ternary digits or small integers.
+"""Encodes the difference of a matrix in few bits: planes of signs, ternary digits or integers.
 
-A plane of signs with one scale is BitDelta (arXiv:2402.10193); the packing itself is in zoo.core.
+One plane of signs with one scale is BitDelta (arXiv:2402.10193); zoo.core packs the bits.
 """
 
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 Coded: TypeAlias = "tuple[SignTerm | TernaryTerm | IntTerm, Parts]"
 
 MANY_ZEROS = 0.25
-"""Share of zero differences above which `auto` masks them: one more bit a weight, but each such
-weight stays what it is."""
+"""Share of zero differences above which `auto` masks them: one more bit per weight, but these
+weights stay exact."""
 
 _SAMPLED_ROWS = 64
 
 
 def code_matrix(base: Values, tuned: Values, coding: Dense) -> "Coded | None":
-    """Codes a matrix's difference; None where there is none.
+    """Encodes the difference of a matrix; None if it is zero.
 
     Raises:
         InputError: a value is not finite, or too large for a scale.
@@ -52,7 +52,7 @@ def code_matrix(base: Values, tuned: Values, coding: Dense) -> "Coded | None":
 
 
 def dense_term(coding: Dense, *, masked: bool = False) -> SignTerm | TernaryTerm | IntTerm:
-    """Returns the term that a coding gives a matrix.
+    """Returns the term of a matrix with this coding.
 
     Raises:
         ValueError: a sparse coding, whose term depends on what changed.
@@ -72,7 +72,7 @@ def dense_term(coding: Dense, *, masked: bool = False) -> SignTerm | TernaryTerm
 
 
 def zero_share(base: Values, tuned: Values) -> float:
-    """Returns the share of differences that are zero, in at most 64 rows spread over the matrix."""
+    """Returns the share of differences that are zero, in at most 64 evenly spaced rows."""
     import numpy as np
 
     rows, columns = base.values.shape
@@ -100,7 +100,7 @@ def _code_signs(base: Values, tuned: Values, coding: Dense) -> "Coded | None":
         assert rest is not None
         _add_plane(rest, arrays[f"sign{before}"], -arrays[f"scale{before}"], coding.scale, mask)
         nothing = Values(np.zeros_like(rest), "f32", "base")
-        left = Values(rest, "f32", "what is left over")
+        left = Values(rest, "f32", "the remainder")
         more, sizes, _ = _pack_plane(nothing, left, coding.scale, mask=masked)
         arrays |= {f"sign{plane}": more, f"scale{plane}": sizes}
     return term, arrays if mask is None else {**arrays, "mask": mask}
@@ -109,7 +109,7 @@ def _code_signs(base: Values, tuned: Values, coding: Dense) -> "Coded | None":
 def _pack_plane(
     base: Values, tuned: Values, scale: Scale, *, mask: bool
 ) -> "tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.uint8] | None]":
-    """Returns bits, scales and, where asked for, the mask of a matrix's difference.
+    """Returns bits, scales and, if requested, the mask of a matrix's difference.
 
     Raises:
         InputError: a value is not finite, or the mean difference overflows float32.
@@ -134,7 +134,7 @@ def _change(base: Values, tuned: Values) -> "NDArray[np.float32]":
 
 
 def add_signs(term: SignTerm, parts: Parts, total: "NDArray[np.float32]", rows: slice) -> None:
-    """Adds the planes of a sign term, in their order, to some rows."""
+    """Adds the planes of a sign term to some rows, in order."""
     mask = parts["mask"][rows] if term.zero == "mask" else None
     for plane in plane_names(term):
         scales = parts[f"scale{plane}"]
@@ -159,7 +159,7 @@ def add_ternary(parts: Parts, total: "NDArray[np.float32]", rows: slice) -> None
     """Adds a ternary term to some rows.
 
     Raises:
-        InputError: a byte that stands for no five digits.
+        InputError: a byte does not encode five digits.
     """
     from zoo.core import apply_groups
 

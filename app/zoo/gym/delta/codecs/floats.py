@@ -1,6 +1,6 @@
-"""Conversions between float32 and bfloat16, which travels as uint16, and the check for finiteness.
+"""Converts between float32 and bfloat16 (stored as uint16), and checks for finite values.
 
-Rounding is to nearest, ties to even. Everything works in pieces that stay in a core's cache.
+Rounding is to nearest, ties to even. Rounding works in blocks that fit in a core's cache.
 """
 
 from collections.abc import Iterator
@@ -28,12 +28,12 @@ def to_bf16(values: "NDArray[np.float32]") -> "NDArray[np.uint16]":
 
 
 def finite_bf16(values: "NDArray[np.uint16]") -> bool:
-    """Says whether bfloat16 values, which travel as uint16, hold neither infinity nor NaN."""
+    """Returns whether bfloat16 values, stored as uint16, are all finite."""
     return bool(((values & 0x7F80) != 0x7F80).all())
 
 
 def from_bf16(values: "NDArray[np.uint16]") -> "NDArray[np.float32]":
-    """Widens bfloat16 values, which travel as uint16, to float32; exact."""
+    """Widens bfloat16 values, stored as uint16, to float32; exact."""
     import numpy as np
 
     widened = values.astype(np.uint32)
@@ -42,14 +42,14 @@ def from_bf16(values: "NDArray[np.uint16]") -> "NDArray[np.float32]":
 
 
 def widened(values: "NDArray[Any]") -> "NDArray[np.float32]":
-    """Returns floats of a file, where uint16 stands for bfloat16, as float32; exact."""
+    """Returns floats of a file (bfloat16 as uint16) as float32; exact."""
     import numpy as np
 
     return from_bf16(values) if values.dtype == np.uint16 else values.astype(np.float32)
 
 
 def blocks(size: int) -> Iterator[slice]:
-    """Cuts a long array into pieces that stay in a core's cache."""
+    """Splits a long array into blocks that fit in a core's cache."""
     for start in range(0, size, _BLOCK):
         yield slice(start, start + _BLOCK)
 
@@ -58,7 +58,7 @@ def refuse_not_finite(values: "NDArray[np.float32]", where: str) -> None:
     """Refuses an array with a NaN or an infinity.
 
     Raises:
-        InputError: names `where` and the index of the first one.
+        InputError: the message has `where` and the index of the first one.
     """
     import numpy as np
 

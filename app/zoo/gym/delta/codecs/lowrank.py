@@ -1,4 +1,4 @@
-"""Codes the two factors of a low-rank term, decodes them, and adds their product.
+"""Encodes and decodes the two factors of a low-rank term, and adds their product.
 
 Legend: A is [rank, in], B is [rank, out]; F is either of them.
 """
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 def code_factors(
     name: str, A: "NDArray[np.float32]", B: "NDArray[np.float32]", coding: LowRank
 ) -> "tuple[LowRankTerm, dict[str, NDArray[Any]]]":
-    """Codes both factors of a tensor.
+    """Encodes both factors of a tensor.
 
     Raises:
-        InputError: names the tensor where a group's values overflow float16.
+        InputError: the values of a group overflow float16; the message has the tensor.
     """
     term = LowRankTerm(rank=len(A), A=coding.codec, B=coding.codec)
     return term, {**code_factor(name, "A", A, term.A), **code_factor(name, "B", B, term.B)}
@@ -36,7 +36,7 @@ def code_factor(
     """Returns the parts of one factor.
 
     Raises:
-        InputError: names the tensor where a group's values overflow float16.
+        InputError: the values of a group overflow float16; the message has the tensor.
     """
     from zoo.core import pack_codes2, pack_groups
 

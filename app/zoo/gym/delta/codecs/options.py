@@ -1,4 +1,4 @@
-"""Chooses the coding of each tensor from the settings, and refuses settings that contradict."""
+"""Chooses the coding of each tensor from the settings, and refuses contradicting settings."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
@@ -13,7 +13,7 @@ DenseCodec: TypeAlias = Literal["sign", "ternary", "int", "sparse"]
 
 @dataclass(frozen=True)
 class Dense:
-    """How the matrices of a full fine-tune are coded; `bits` is for `int`, the rest for `sign`."""
+    """The coding of the matrices of a full fine-tune; `bits` is for `int`, the rest for `sign`."""
 
     codec: DenseCodec = "sign"
     bits: IntBits = 4
@@ -24,7 +24,7 @@ class Dense:
 
 @dataclass(frozen=True)
 class LowRank:
-    """How both factors of an adapter are coded."""
+    """The coding of both factors of an adapter."""
 
     codec: FactorCodec = "codes2"
 
@@ -51,19 +51,19 @@ _LOWRANK: dict[str, dict[int | None, FactorCodec]] = {
 
 
 def form_of(coding: Coding) -> Form:
-    """Returns the form of the delta that a coding makes."""
+    """Returns the form of a delta with this coding."""
     return "lowrank" if isinstance(coding, LowRank) else "dense"
 
 
 def choose_coding(config: DeltaConfig, *, from_adapter: bool) -> Coding:
-    """Returns how the tensors of this kind of source are coded.
+    """Returns the coding for the tensors of a source.
 
     Args:
         config: the settings.
-        from_adapter: whether the source is a LoRA adapter, else it is full weights.
+        from_adapter: True if the source is a LoRA adapter, False for full weights.
 
     Raises:
-        InputError: the settings cannot be met for this source, or contradict each other.
+        InputError: the settings do not apply to this source, or contradict each other.
     """
     form: Form = "lowrank" if from_adapter else "dense"
     made_of = "a LoRA adapter" if from_adapter else "full weights"

@@ -1,7 +1,7 @@
-"""Codes the places of the few weights that a fine-tune changed, as steps of one or two bytes.
+"""Encodes the indices of the few weights that a fine-tune changed, as steps of one or two bytes.
 
-A step of `largest` (255 or 65535) moves on without a value; any other e moves e + 1 places to the
-next value. Memory is bounded by what changed; places are computed in pieces.
+A step of `largest` (255 or 65535) advances without a value; any other e advances e + 1 indices to
+the next value. Indices are computed in blocks, so memory grows only with the number of changes.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _PIECE = 1 << 18
 
 @dataclass(frozen=True)
 class Steps:
-    """Places as steps.
+    """Indices as steps.
 
     Attributes:
         index: the steps, uint8 or uint16.
@@ -29,7 +29,7 @@ class Steps:
 
 
 def steps_to(places: "Iterator[NDArray[np.int64]]") -> Steps:
-    """Codes ascending places, given in pieces, as steps of one byte or of two: what is shorter."""
+    """Encodes ascending indices, given in blocks, as steps of one or two bytes (the shorter)."""
     import numpy as np
 
     short: list[NDArray[Any]] = [np.empty(0, np.uint8)]
@@ -58,7 +58,7 @@ def _steps(distances: "NDArray[np.int64]", dtype: "np.dtype[Any]") -> "NDArray[A
 
 
 def places_of(index: "NDArray[Any]") -> "Iterator[NDArray[np.int64]]":
-    """Yields the places that steps lead to, in pieces."""
+    """Yields the indices that steps encode, in blocks."""
     import numpy as np
 
     largest, last = np.iinfo(index.dtype).max, -1
@@ -71,7 +71,7 @@ def places_of(index: "NDArray[Any]") -> "Iterator[NDArray[np.int64]]":
 
 
 def within(index: "NDArray[Any]", start: int, stop: int) -> "tuple[slice, NDArray[np.int64]]":
-    """Returns which of the values lie from place `start` up to `stop`, and where, from `start`."""
+    """Returns which values have indices from `start` to `stop`, and their indices from `start`."""
     import numpy as np
 
     before, found = 0, [np.empty(0, np.int64)]

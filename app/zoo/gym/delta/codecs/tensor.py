@@ -1,7 +1,7 @@
-"""Encodes one tensor of base and fine-tune as the parts of its term, and decodes and applies them.
+"""Encodes the change of one tensor as terms and their parts, and decodes and applies them.
 
-Arrays only, no files: a caller may pass views of files and take the result in blocks of rows.
-Legend: a tensor counts as a matrix [rows, columns], its last dimension against all others.
+It works on arrays, not files; they may be views of files, and results are in blocks of rows.
+Legend: a tensor is treated as a matrix [rows, columns]; columns are its last dimension.
 """
 
 from dataclasses import dataclass
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Encoded:
-    """The coded change of a tensor: its terms, and the arrays of their parts."""
+    """The encoded change of a tensor: its terms, and the arrays of their parts."""
 
     tensor: TensorTerms
     arrays: Parts
 
 
 def encode_tensor(name: str, base: Values, tuned: Values, coding: Dense) -> Encoded | None:
-    """Codes what a full fine-tune changed in a tensor; None where there is no change.
+    """Encodes what a full fine-tune changed in a tensor; None if there is no change.
 
-    Matrices, and tensors of more dimensions, get the coding; vectors and scalars stay the
-    difference that they are, unless everything is kept to the bit (`sparse`).
+    The coding applies to matrices and tensors of more dimensions; vectors and scalars are stored as
+    plain differences, unless the coding is lossless (`sparse`).
 
     Args:
         name: the tensor's name.
         base: its values before.
         tuned: its values after, in the same shape.
-        coding: of matrices.
+        coding: the coding of matrices.
 
     Raises:
         InputError: a value is not finite, or too large for a scale.
@@ -90,13 +90,13 @@ def decode_rows(
     rows: slice,
     base: "NDArray[np.float32] | None" = None,
 ) -> "NDArray[np.float32]":
-    """Returns some rows of what a delta adds to a tensor: the sum of its terms, in their order.
+    """Returns some rows of what a delta adds to a tensor: the sum of its terms, in order.
 
     Args:
         tensor: the tensor and its terms.
-        parts: their parts, whole; views of a file will do.
+        parts: their complete parts; may be views of a file.
         rows: start and stop, within the tensor as a matrix.
-        base: these rows of the base; only a sparse term asks for them.
+        base: the same rows of the base; needed only for a sparse term.
 
     Raises:
         ValueError: a sparse term without the base.
@@ -105,7 +105,7 @@ def decode_rows(
 
     columns = rows_and_columns(tensor.shape)[1]
     total = np.zeros((rows.stop - rows.start, columns), np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):  # who writes weights refuses infinite ones
+    with np.errstate(over="ignore", invalid="ignore"):  # refused on writing
         for term in tensor.terms:
             if isinstance(term, RawTerm):
                 total += parts["raw"].reshape(-1, columns)[rows]
@@ -147,19 +147,19 @@ def apply_rows(
     *,
     scaled: float = 1.0,
 ) -> None:
-    """Turns some rows of the base, in float32, into those of the fine-tune, in place.
+    """Changes some rows of the base, in float32, to those of the fine-tune, in place.
 
     Args:
         tensor: the tensor and its terms.
-        parts: their parts, whole.
+        parts: their complete parts.
         rows: start and stop, within the tensor as a matrix.
-        values: these rows of the base; changed.
-        scaled: what the delta is multiplied by; with 1 a sparse term gives the exact fine-tune.
+        values: the same rows of the base; changed in place.
+        scaled: the factor for the delta; with 1, a sparse term gives the exact fine-tune.
     """
     import numpy as np
 
     if not tensor.terms:
-        return  # a sum of nothing would still make 0.0 of -0.0
+        return  # adding a zero change would turn -0.0 into 0.0
     if scaled == 1.0 and any(isinstance(term, SparseTerm) for term in tensor.terms):
         _put_values(parts, values, rows)
         return

@@ -1,6 +1,6 @@
-"""A tensor's values in the type of its file, and where those of a fine-tune differ from the base's.
+"""A tensor's values in their stored type, and their differences between base and fine-tune.
 
-No file is opened here: `zoo.gym.delta.reading.weights.read_values` does that.
+`zoo.gym.delta.reading.weights.read_values` reads them from files.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from zoo.core import DType
 
 Parts: TypeAlias = "Mapping[str, NDArray[Any]]"
-"""The parts of a tensor's terms, by what follows the tensor's name: `sign`, `A.codes` ..."""
+"""The parts of a tensor's terms, by their names without the tensor's: `sign`, `A.codes` ..."""
 
 _KINDS: "dict[str, Literal['F32', 'F16', 'BF16']]" = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
 
 
 @dataclass(frozen=True)
 class Values:
-    """A tensor's values; bfloat16 travels as uint16.
+    """A tensor's values; bfloat16 is stored as uint16.
 
     Attributes:
-        values: contiguous; a view of a file will do.
-        dtype: their type as zoo.core names it.
-        name: what messages call them.
+        values: a contiguous array; may be a view of a file.
+        dtype: their type by its name in zoo.core.
+        name: their name in messages.
     """
 
     values: "NDArray[Any]"
@@ -41,7 +41,7 @@ class Values:
         return Values(self.values.reshape(shape), self.dtype, self.name)
 
     def float32(self, part: slice) -> "NDArray[np.float32]":
-        """Returns a part of the values in their order as a float32 copy; exact."""
+        """Returns a slice of the flattened values as a float32 copy; exact."""
         import numpy as np
 
         flat = self.values.reshape(-1)[part]
@@ -67,7 +67,7 @@ def change_of(base: Values, tuned: Values) -> "NDArray[np.float32]":
 def changed_values(
     base: Values, tuned: Values
 ) -> "tuple[Steps, NDArray[Any], Literal['F32', 'F16', 'BF16']]":
-    """Returns where the fine-tune's values differ in any bit, and these values, as stored.
+    """Returns where the fine-tune's values differ in any bit, and those values as stored.
 
     Raises:
         InputError: a value is not finite.
@@ -81,7 +81,7 @@ def changed_values(
         for part in blocks(flat.size):
             before, after = base.float32(part), tuned.float32(part)
             for side, read in ((base, before), (tuned, after)):
-                refuse_not_finite(read, f"{side.name}: from value {part.start} on")
+                refuse_not_finite(read, f"{side.name}: from value {part.start}")
             found = np.flatnonzero(before.view(np.uint32) != after.view(np.uint32))
             values.append(flat[part][found])
             yield found + part.start

@@ -16,10 +16,10 @@ Hex64: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Finite: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 
 ROUNDING = 1e-4
-"""Nats by which a figure that cannot be negative may lie below 0: sums of float32."""
+"""How many nats a non-negative number may be below 0, because of float32 sums."""
 
 SAME_SHARE = 1e-6
-"""How far `recovered` may be from what its losses give, relative to it or, below 1, at all."""
+"""The tolerance between `recovered` and its losses: relative, or absolute below 1."""
 
 Nats: TypeAlias = Annotated[Finite, Field(ge=-ROUNDING)]
 
@@ -31,7 +31,7 @@ def _on_one_line(text: str) -> str:
 
 
 Line: TypeAlias = Annotated[str, AfterValidator(_on_one_line)]
-"""Text that is printed among lines of ours, which it must not look like."""
+"""Text without control characters, so that it cannot imitate our output when printed."""
 
 
 class Base(Model):
@@ -43,9 +43,9 @@ class Base(Model):
 
 
 class Quality(Model):
-    """What the delta is worth on held-out examples; losses in nats per learned token.
+    """The quality of the delta on held-out examples; losses in nats per learned token.
 
-    `recovered` = (base - delta) / (base - tuned), None where tuned is no better than base;
+    `recovered` = (base - delta) / (base - tuned), None if tuned is not better than base;
     `kl` = KL(tuned || delta). Without a tuned model, `tuned`, `recovered` and `kl` are None.
     """
 
@@ -62,7 +62,7 @@ class Quality(Model):
         if self.tokens < self.rows:
             raise ValueError(f"tokens: expected at least {self.rows}, the rows, got {self.tokens}")
         if (self.kl is None) != (self.tuned is None):
-            raise ValueError(f"kl: expected one with the loss of a fine-tune only, got {self.kl}")
+            raise ValueError(f"kl: expected it only with the loss of a fine-tune, got {self.kl}")
         share = recovered(self.base, self.tuned, self.delta)
         got = self.recovered
         agree = share is got if share is None or got is None else _same_share(share, got)
@@ -74,7 +74,7 @@ class Quality(Model):
 def recovered(base: float, tuned: float | None, delta: float) -> float | None:
     """Returns the share of the fine-tune's gain that the delta keeps.
 
-    None where there is no fine-tune, or where it is no better than the base.
+    None if there is no fine-tune, or if it is not better than the base.
 
     >>> recovered(2.0, 1.0, 1.25)
     0.75
@@ -89,11 +89,11 @@ def _same_share(expected: float, got: float) -> bool:
 
 
 ROWS_KEY = "quality_rows"
-"""In the recipe, where the training data is known and the measured rows may be of it."""
+"""A recipe key, present if the measured rows may be part of the known training data."""
 
 
 class DeltaHeader(Model):
-    """Everything a delta file says about itself, but for its digest."""
+    """The header of a delta file: everything but its digest."""
 
     form: Form = Field(description="lowrank: all terms are; dense: any others too")
     base: Base
@@ -124,7 +124,7 @@ class DeltaHeader(Model):
 
 
 def measured_header(header: DeltaHeader, quality: Quality, held_out: bool | None) -> DeltaHeader:
-    """Returns the header with its quality, and where that is in doubt with a word of it."""
+    """Returns the header with its quality, and a recipe entry if the rows may have been learned."""
     recipe = header.recipe
     if header.data is not None and not held_out:
         recipe = recipe | {ROWS_KEY: "not known" if held_out is None else "learned"}
@@ -132,7 +132,7 @@ def measured_header(header: DeltaHeader, quality: Quality, held_out: bool | None
 
 
 def was_held_out(header: DeltaHeader) -> bool | None:
-    """Says whether the measured rows were held out; None where the training data is not known."""
+    """Returns whether the measured rows were held out; None if that is not known."""
     if header.data is None or header.recipe.get(ROWS_KEY) == "not known":
         return None
     return ROWS_KEY not in header.recipe

@@ -1,7 +1,7 @@
-"""Reads a delta file, version 1, and checks all of it: digest, header, parts, finite values.
+"""Reads a delta file, version 1, and checks its digest, header, parts and values.
 
-The metadata come first in the header, the digest first in the metadata, so that its 64 characters
-always lie at bytes 35 to 99. It is the BLAKE3 hash of the whole file with those read as ASCII '0'.
+The metadata is first in the header and the digest first in the metadata, so its 64 characters are
+always at bytes 35 to 99. It is the BLAKE3 hash of the file with these bytes read as ASCII '0'.
 """
 
 from collections.abc import Mapping
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 DIGEST_AT = 8 + len(b'{"__metadata__":{"digest":"')
 DIGEST_LENGTH = 64
 PART_TYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "U16": "<u2", "U8": "|u1"}
-"""The types of parts, as safetensors and as NumPy name them; bfloat16 travels as uint16."""
+"""The types of parts by their safetensors and NumPy names; bfloat16 is read as uint16."""
 
 
 @dataclass(frozen=True)
 class Delta:
-    """A delta file whose digest, header and parts were found right.
+    """A delta file whose digest, header and parts have been verified.
 
     Attributes:
-        path: where the file was.
-        file: the one that was checked, whatever stands at its path by now.
-        header: what it says about itself.
+        path: the path that the file was opened from.
+        file: the open file that was verified, even if its path was replaced since.
+        header: its header.
         digest: its digest, 64 hex characters.
-        parts: every part by name, and where in the file it lies.
-        file_bytes: size of the file.
-        payload_bytes: size of all parts, the file without its header.
+        parts: each part's location in the file, by name.
+        file_bytes: the size of the file.
+        payload_bytes: the size of all parts, without the header.
     """
 
     path: Path
@@ -51,7 +51,7 @@ class Delta:
     payload_bytes: int
 
     def tensor(self, name: str) -> TensorTerms | None:
-        """Returns the terms of a base tensor, None where the delta does not know it."""
+        """Returns the terms of a base tensor, None if it is not in the delta."""
         return next((tensor for tensor in self.header.tensors if tensor.name == name), None)
 
 
@@ -60,7 +60,7 @@ def load_delta(path: StrPath) -> Delta:
 
     Raises:
         NotAvailableError: there is no such file.
-        InputError: the file is no delta, damaged, of another version, or contradicts itself.
+        InputError: the file is not a delta, damaged, of another version, or inconsistent.
     """
     path = path_of("path", path)
     file = open_delta(path)
@@ -72,7 +72,7 @@ def load_delta(path: StrPath) -> Delta:
 
 
 def is_delta(path: Path) -> bool:
-    """Returns whether a file says of itself that it is a delta of this version."""
+    """Returns whether a file's metadata is that of a delta of this version."""
     try:
         read_container(path, open_delta(path))
     except InputError:
@@ -81,7 +81,7 @@ def is_delta(path: Path) -> bool:
 
 
 def refuse_delta(source: Path) -> None:
-    """Refuses a delta where a fine-tune is wanted.
+    """Refuses a delta given as a fine-tune.
 
     Raises:
         InputError: `source` is a delta.
@@ -92,11 +92,11 @@ def refuse_delta(source: Path) -> None:
 
 
 def open_delta(path: Path) -> "OpenFile":
-    """Opens a delta file, once for all that is read of it.
+    """Opens a delta file.
 
     Raises:
         NotAvailableError: there is no such file.
-        InputError: a folder.
+        InputError: the path is a folder.
     """
     from zoo.core import OpenFile
 
@@ -111,7 +111,7 @@ def read_container(path: Path, file: "OpenFile") -> "Header":
     """Reads the safetensors header of a version 1 delta file.
 
     Raises:
-        InputError: the file is no delta of this version.
+        InputError: the file is not a delta of this version.
     """
     from zoo.core import read_header
 
@@ -119,7 +119,7 @@ def read_container(path: Path, file: "OpenFile") -> "Header":
     metadata = container.metadata
     if metadata.get("format") != FORMAT:
         got = repr(metadata["format"]) if "format" in metadata else "none"
-        raise InputError(f"{path} is no delta: metadata format: expected {FORMAT!r}, got {got}")
+        raise InputError(f"{path} is not a delta: metadata format: expected {FORMAT!r}, got {got}")
     if metadata.get("version") != VERSION:
         hint = "a newer zoo-gym may read it"
         got = repr(metadata.get("version"))
@@ -131,19 +131,19 @@ def read_container(path: Path, file: "OpenFile") -> "Header":
 
 
 def verify_digest(path: Path, file: "OpenFile", container: "Header") -> None:
-    """Refuses a file in which any bit is another than when it was written.
+    """Checks that no bit of a file has changed since it was written.
 
     Raises:
-        InputError: the digest is not the file's. One that stands at another place never is: it
-            would be part of what it digests.
+        InputError: the digest does not match. One at another offset never does, because it would be
+            part of its own input.
     """
     from zoo.core import file_digest
 
-    told = container.metadata["digest"]
+    stored = container.metadata["digest"]
     digest = file_digest(file, zero_at=DIGEST_AT, zero_len=DIGEST_LENGTH)
-    if told != digest:
+    if stored != digest:
         hint = "copy or download the file again"
-        message = f"{path} is damaged: digest: expected {told[:12]!r}..., got {digest[:12]!r}..."
+        message = f"{path} is damaged: digest: expected {stored[:12]!r}..., got {digest[:12]!r}..."
         raise InputError(message, hint=hint)
 
 
@@ -151,15 +151,15 @@ def parse(path: Path, file: "OpenFile", container: "Header") -> Delta:
     """Parses the header of a delta and checks that it fits the parts.
 
     Raises:
-        InputError: a field is absent, unknown or wrong, or a part has another type or shape.
+        InputError: a field is missing, unknown or invalid, or a part has another type or shape.
     """
     try:
         header = DeltaHeader.model_validate_json(container.metadata["header"])
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(key) for key in first["loc"])
-        told = one_line(f"{where}: {first['msg'].lower()}")
-        raise InputError(f"{path}: header: {told}") from error
+        problem = one_line(f"{where}: {first['msg'].lower()}")
+        raise InputError(f"{path}: header: {problem}") from error
     expected = {part.name: part for tensor in header.tensors for part in term_parts(tensor)}
     if set(expected) != set(container.tensors):
         name = min(set(expected) ^ set(container.tensors))
@@ -177,13 +177,13 @@ def parse(path: Path, file: "OpenFile", container: "Header") -> Delta:
 
 
 def verify_whole(file: "OpenFile") -> None:
-    """Refuses a file of which anything is wrong: digest, header, parts, values or codes.
+    """Checks a file completely: digest, header, parts, values and codes.
 
-    The core's reader takes no file on trust, so it checks once more what was found right before;
-    values and codes it alone looks at.
+    The core's reader checks everything itself, so digest and header are checked twice; only it
+    checks values and codes.
 
     Raises:
-        InputError: names what is wrong.
+        InputError: the file is invalid.
     """
     from zoo.core import read_delta
 
@@ -191,10 +191,10 @@ def verify_whole(file: "OpenFile") -> None:
 
 
 def read_part(delta: Delta, name: str) -> "NDArray[Any]":
-    """Returns a part as an array of its own; bfloat16 as uint16.
+    """Returns a part as a new array; bfloat16 as uint16.
 
     Raises:
-        InputError: the file has become shorter.
+        InputError: the file was truncated.
     """
     part = delta.parts[name]
     flat = delta.file.read(part.start, part.stop)
@@ -202,6 +202,6 @@ def read_part(delta: Delta, name: str) -> "NDArray[Any]":
 
 
 def tensor_parts(delta: Delta, tensor: TensorTerms) -> "dict[str, NDArray[Any]]":
-    """Returns a tensor's parts, by what follows the tensor's name: `sign`, `A.codes`."""
+    """Returns a tensor's parts by their names without the tensor's: `sign`, `A.codes`."""
     names = [part.name for part in term_parts(tensor)]
     return {name[len(tensor.name) + 1 :]: read_part(delta, name) for name in names}

@@ -1,6 +1,6 @@
-"""Writes safetensors files whose bytes depend on nothing but their content.
+"""Writes safetensors files deterministically.
 
-The library's own writer orders the metadata by a random hash, and needs every tensor in memory.
+The library's own writer orders the metadata by a random hash, and needs all tensors in memory.
 """
 
 import json
@@ -21,7 +21,7 @@ ITEM_BYTES = {
     **dict.fromkeys(("U32", "I32", "F32"), 4),
     **dict.fromkeys(("U64", "I64", "F64"), 8),
 }
-"""Bytes of one element, by the name that safetensors gives the type."""
+"""Bytes of one element by the safetensors name of its type."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Entry:
 
 
 def header_bytes(entries: Iterable[Entry], metadata: Mapping[str, str]) -> bytes:
-    """Returns length and header of a file whose data follow in the order of `entries`.
+    """Returns the length and header of a file with data in the order of `entries`.
 
-    The metadata come first and keep their order; spaces pad the header to 8 bytes.
+    The metadata is first and keeps its order; spaces pad the header to 8 bytes.
     """
     header: dict[str, object] = {"__metadata__": dict(metadata)}
     stop = 0
@@ -60,7 +60,7 @@ def write_safetensors(
     metadata: Mapping[str, str],
     arrays: "Iterable[NDArray[Any]]",
 ) -> None:
-    """Writes one file, taking the arrays one by one in the order of `entries`.
+    """Writes a file, consuming the arrays one by one in the order of `entries`.
 
     Raises:
         StorageError: the file cannot be written.

@@ -1,7 +1,7 @@
-"""The kinds of terms that a delta is a sum of, version 1, and the parts of each in the file.
+"""The kinds of terms that a delta is a sum of, version 1, and their parts in the file.
 
-`term_parts` is the one place that knows names, types and shapes of parts, for the writer, the
-reader and the size formulas alike. `docs/reference/delta-format.md` says what they mean.
+`term_parts` defines names, types and shapes of parts for the writer, the reader and the size
+formulas. `docs/reference/delta-format.md` specifies their meaning.
 """
 
 import math
@@ -27,7 +27,7 @@ FactorCodec: TypeAlias = Literal["codes2", "sign", "int2", "int4", "int8", "f16"
 PartType: TypeAlias = Literal["F32", "F16", "BF16", "U16", "U8"]
 
 PART_BYTES: dict[PartType, int] = {"F32": 4, "F16": 2, "BF16": 2, "U16": 2, "U8": 1}
-"""Bytes of a part's values; in a file, parts come in this order, which keeps each aligned."""
+"""Bytes per value of a part; a file has its parts in this order, which keeps each aligned."""
 
 INT_BITS: dict[FactorCodec, IntBits] = {"int2": 2, "int4": 4, "int8": 8}
 FACTOR_FLOATS: dict[FactorCodec, PartType] = {"f16": "F16", "bf16": "BF16", "f32": "F32"}
@@ -36,7 +36,7 @@ _SHORT: FactorCodec = "codes2"  # of both factors: written as `bits`
 
 
 class Model(BaseModel):
-    """What the header is made of: frozen, and strict with what a file says."""
+    """The base of all models in the header: frozen and strict."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -103,23 +103,23 @@ class LowRankTerm(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _read_short(cls, told: Any) -> Any:  # noqa: ANN401
-        if not isinstance(told, dict):
-            return told
-        if ("A" in told) != ("B" in told):
-            raise ValueError(f"bits: expected 2 or two factor codecs, got {sorted(told)}")
-        if "bits" not in told:
-            return told
-        if told["bits"] != 2 or "A" in told:
-            raise ValueError(f"bits: expected 2 and no factor codecs, got {sorted(told)}")
-        return {key: value for key, value in told.items() if key != "bits"}
+    def _read_short(cls, stored: Any) -> Any:  # noqa: ANN401
+        if not isinstance(stored, dict):
+            return stored
+        if ("A" in stored) != ("B" in stored):
+            raise ValueError(f"bits: expected 2 or two factor codecs, got {sorted(stored)}")
+        if "bits" not in stored:
+            return stored
+        if stored["bits"] != 2 or "A" in stored:
+            raise ValueError(f"bits: expected 2 and no factor codecs, got {sorted(stored)}")
+        return {key: value for key, value in stored.items() if key != "bits"}
 
     @model_serializer(mode="wrap")
     def _write_short(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        told: dict[str, Any] = write(self)
+        fields: dict[str, Any] = write(self)
         if (self.A, self.B) != (_SHORT, _SHORT):
-            return told
-        return {key: told[key] for key in ("kind", "rank", "group")} | {"bits": 2}
+            return fields
+        return {key: fields[key] for key in ("kind", "rank", "group")} | {"bits": 2}
 
 
 Term: TypeAlias = Annotated[
@@ -129,9 +129,9 @@ Term: TypeAlias = Annotated[
 
 
 class TensorTerms(Model):
-    """One base tensor that the delta knows, and the terms whose sum is its change.
+    """One base tensor in the delta, and the terms whose sum is its change.
 
-    A tensor without terms stays as it is, but the base's identity covers it.
+    A tensor without terms is unchanged, but part of the base's identity.
     """
 
     name: str = Field(min_length=1, description="the tensor's name in the base")
@@ -165,7 +165,7 @@ class Part(Model):
 
 
 def rows_and_columns(shape: Sequence[int]) -> tuple[int, int]:
-    """Returns a shape as a matrix: the last dimension against all the others.
+    """Returns the shape as a matrix: the product of all other dimensions, and the last one.
 
     >>> rows_and_columns((2, 3, 5)), rows_and_columns((7,)), rows_and_columns(())
     ((6, 5), (1, 7), (1, 1))
@@ -174,7 +174,7 @@ def rows_and_columns(shape: Sequence[int]) -> tuple[int, int]:
 
 
 def term_parts(tensor: TensorTerms) -> list[Part]:
-    """Returns the parts that a tensor's terms must have in the file: name, type and shape."""
+    """Returns the parts of a tensor's terms in the file: name, type and shape."""
     return [
         Part(name=f"{tensor.name}.{name}", dtype=dtype, shape=shape)
         for term in tensor.terms
@@ -182,10 +182,10 @@ def term_parts(tensor: TensorTerms) -> list[Part]:
     ]
 
 
-_Told: TypeAlias = tuple[str, PartType, tuple[int, ...]]
+_Description: TypeAlias = tuple[str, PartType, tuple[int, ...]]
 
 
-def _parts(shape: tuple[int, ...], term: Term) -> Iterator[_Told]:
+def _parts(shape: tuple[int, ...], term: Term) -> Iterator[_Description]:
     rows, columns = rows_and_columns(shape)
     match term:
         case RawTerm():
@@ -206,7 +206,7 @@ def _parts(shape: tuple[int, ...], term: Term) -> Iterator[_Told]:
             yield from _factor_parts("B", term.B, term.rank, rows)
 
 
-def _sign_parts(term: SignTerm, rows: int, columns: int) -> Iterator[_Told]:
+def _sign_parts(term: SignTerm, rows: int, columns: int) -> Iterator[_Description]:
     plane = (rows, code_bytes(columns, 1))
     scales: dict[Scale, tuple[int, ...]] = {
         "row": (rows,),
@@ -222,11 +222,11 @@ def _sign_parts(term: SignTerm, rows: int, columns: int) -> Iterator[_Told]:
 
 
 def plane_names(term: SignTerm) -> list[str]:
-    """Returns what the names of each plane's parts end in: nothing, `.2`, `.3` ..."""
+    """Returns the suffixes in the names of each plane's parts: none, `.2`, `.3` ..."""
     return ["", *(f".{plane}" for plane in range(2, term.planes + 1))]
 
 
-def _factor_parts(side: str, codec: FactorCodec, rank: int, length: int) -> Iterator[_Told]:
+def _factor_parts(side: str, codec: FactorCodec, rank: int, length: int) -> Iterator[_Description]:
     grid = (rank, groups_of(length))
     if codec in FACTOR_FLOATS:
         yield f"{side}.values", FACTOR_FLOATS[codec], (rank, length)
@@ -242,7 +242,7 @@ def _factor_parts(side: str, codec: FactorCodec, rank: int, length: int) -> Iter
 
 
 def groups_of(columns: int) -> int:
-    """Returns how many groups a row is cut into."""
+    """Returns the number of groups in a row."""
     return -(-columns // GROUP)
 
 

@@ -1,4 +1,4 @@
-"""Writes a delta file, version 1, beside its place, then renames it; same input, same bytes.
+"""Writes a delta file, version 1, atomically and deterministically.
 
 Parts are spooled to disk until the header is known, so memory does not grow with the file.
 """
@@ -25,7 +25,7 @@ _ORDER: tuple[PartType, ...] = tuple(PART_BYTES)  # widest first keeps every par
 
 
 class Spool:
-    """Parts on their way into a file: spilled to disk, a stream per type, in order of arrival."""
+    """The parts of a new file, spooled to disk in order of arrival, one stream per type."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -76,11 +76,11 @@ def write_delta(path: Path, header: DeltaHeader, spool: Spool) -> None:
 
     Raises:
         StorageError: the file cannot be written.
-        InputError: two parts have the same name, or a setting in the recipe is no JSON.
+        InputError: two parts have the same name, or a number in the recipe is not finite.
     """
     entries = [Entry(p.name, p.dtype, p.shape) for dtype in _ORDER for p in spool.parts[dtype]]
     if len({entry.name for entry in entries}) != len(entries):
-        raise InputError(f"{path}: the base's tensor names make two parts of the same name")
+        raise InputError(f"{path}: the base's tensor names give two parts of the same name")
     with new_file(path) as temporary:
         with storage_errors(path), temporary.open("wb") as file:
             file.write(header_bytes(entries, _metadata(header)))
@@ -89,7 +89,7 @@ def write_delta(path: Path, header: DeltaHeader, spool: Spool) -> None:
 
 
 def file_bytes(header: DeltaHeader) -> int:
-    """Returns the size of the file that a header and its parts make, without writing it."""
+    """Returns the size of a file with this header and its parts, without writing it."""
     parts = [part for tensor in header.tensors for part in term_parts(tensor)]
     ordered = [part for dtype in _ORDER for part in parts if part.dtype == dtype]
     entries = [Entry(part.name, part.dtype, part.shape) for part in ordered]
@@ -97,7 +97,7 @@ def file_bytes(header: DeltaHeader) -> int:
 
 
 def replace_header(delta: Delta, header: DeltaHeader) -> Delta:
-    """Rewrites a delta file with another header for the same parts, and loads it again."""
+    """Rewrites a delta file with another header for the same parts, and reloads it."""
     in_order = sorted(delta.parts.items(), key=lambda item: item[1].start)
     entries = [Entry(name, info.dtype, tuple(info.shape)) for name, info in in_order]
     with new_file(delta.path) as temporary:
@@ -121,7 +121,7 @@ def _metadata(header: DeltaHeader) -> dict[str, str]:
 
 
 def _seal(path: Path) -> None:
-    """Puts the digest of the file, in which its place still holds zeros, where it belongs."""
+    """Computes the digest of a file with zeros in its place, and writes it there."""
     from zoo.core import file_digest
 
     digest = file_digest(path, zero_at=DIGEST_AT, zero_len=DIGEST_LENGTH)

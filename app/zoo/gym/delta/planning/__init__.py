@@ -1,1 +1,1 @@
-"""Sizes of deltas before they exist, by formula, and a trial of them on synthetic weights."""
+"""Sizes of deltas in advance, by formula, and a check of them on synthetic weights."""

@@ -1,7 +1,7 @@
-"""The shapes that deltas of a base are planned from: the family's, or those of any model here.
+"""The tensor shapes of a base: a zen model, or any model on this machine.
 
-Of the family the registry knows them, so that no weights are needed. Of any other model the headers
-of its weight files are read: matrices inside a numbered block are its linear layers.
+The registry has the shapes of zen models, so no weights are needed. For any other model the headers
+of its weight files are read; matrices in numbered blocks count as linear layers.
 """
 
 import re
@@ -23,15 +23,15 @@ _IN_A_BLOCK = re.compile(r"\.\d+\.")
 
 @dataclass(frozen=True)
 class PlanBase:
-    """A base that deltas are planned for.
+    """A base to plan deltas for.
 
     Attributes:
-        name: as it is shown.
-        id: as the header of a delta names it.
-        parameters: how many weights it has, tied ones once.
+        name: the displayed name.
+        id: the name in the header of a delta.
+        parameters: the number of weights, tied ones once.
         linear: the linear layers of all blocks, [out, in] by name.
-        whole: the terms of a delta over all tensors.
-        notice: what should be known of the name, None for nothing.
+        whole: the terms of a delta of all tensors.
+        notice: a remark about the name, or None.
     """
 
     name: str
@@ -43,12 +43,12 @@ class PlanBase:
 
 
 def plan_base(text: str) -> PlanBase:
-    """Returns the base that `text` names: of the family, or a folder or model on this machine.
+    """Returns the base for a name: a zen model, or a folder or model on this machine.
 
     Raises:
-        NotAvailableError: it is neither of the family nor here; nothing is downloaded.
-        InputError: its weights are not matrices and vectors of floating-point numbers, or none of
-            them is in a numbered block.
+        NotAvailableError: it is not a zen model and not on this machine; nothing is downloaded.
+        InputError: its weights are not all matrices and vectors of floating-point numbers, or none
+            is in a numbered block.
     """
     try:
         entry = family_entry(text)

@@ -1,7 +1,7 @@
 """Plans the sizes of deltas of a zen model, for one user and for many.
 
-Payloads follow from the format's formulas. The file's size is that of its real header beside them,
-with no recipe and no quality in it.
+Payload sizes follow from the format's formulas. File sizes include the real header, without recipe
+and quality.
 """
 
 from collections.abc import Mapping
@@ -28,22 +28,22 @@ FORMS: dict[str, tuple[Coding, str]] = {
     "lowrank 2 bit": (LowRank("codes2"), ""),
     "lowrank 1 bit": (LowRank("sign"), "--bits 1"),
 }
-"""Codings of all linear layers by name, and what `delta create` is told to make them."""
+"""Codings of all linear layers by name, with the options of `delta create` for them."""
 
 WHOLE = "1 bit, all tensors"
-"""The dense delta with the embedding as signs and the norms as they are."""
+"""The dense delta of all tensors: the embedding as signs, and the norms uncompressed."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """What one kind of delta weighs.
+    """The size of one kind of delta.
 
     Attributes:
         name: one of `FORMS`, or `WHOLE`.
-        options: what `zoo-gym delta create` is told.
+        options: the options of `zoo-gym delta create`.
         header: the header of such a file, without recipe and quality.
-        payload_bytes: all parts, by the format's formulas.
-        file_bytes: the file.
+        payload_bytes: the size of all parts.
+        file_bytes: the size of the file.
     """
 
     name: str
@@ -54,12 +54,12 @@ class Planned:
 
 
 def plan_deltas(geometry: "Geometry", base_id: str, *, rank: int = RANK) -> list[Planned]:
-    """Returns what each kind of delta weighs, the largest first.
+    """Returns the size of each kind of delta, the largest first.
 
     Args:
         geometry: the base's shape.
-        base_id: its name, which stands in the header.
-        rank: of low-rank deltas.
+        base_id: its name in the header.
+        rank: the rank of low-rank deltas.
     """
     whole = dense_terms(geometry, Dense("sign"))
     return plan_shapes(linear_shapes(geometry), whole, base_id, rank=rank)
@@ -72,7 +72,7 @@ def plan_shapes(
     *,
     rank: int = RANK,
 ) -> list[Planned]:
-    """Returns the same from the linear layers [out, in] by name, and the terms of all tensors."""
+    """Does the same for given shapes of linear layers, [out, in], and the terms of all tensors."""
     planned = [
         _planned(
             name,
@@ -91,7 +91,7 @@ def plan_shapes(
 
 
 def term_of(coding: Coding, rank: int) -> Term:
-    """Returns the term that a coding makes of a matrix.
+    """Returns the term of a matrix with this coding.
 
     Raises:
         ValueError: a sparse coding, whose size depends on the values.
@@ -109,7 +109,7 @@ def _planned(
 
 
 def header_for(base_id: str, coding: Coding, tensors: list[TensorTerms]) -> DeltaHeader:
-    """Returns the header of a delta that no training made."""
+    """Returns the header of a planned delta, without recipe and quality."""
     from zoo.core import __version__
 
     return DeltaHeader(

@@ -1,4 +1,4 @@
-"""Computes the payload bytes of a delta of a Qwen3 model from the model's shape."""
+"""Computes the payload size of a delta of a Qwen3 model from the model's shape."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
@@ -15,7 +15,7 @@ Shape = TypeVar("Shape", bound=tuple[int, ...])
 
 
 def lowrank_bytes(geometry: "Geometry", *, rank: int = 16, codec: FactorCodec = "codes2") -> int:
-    """Returns the payload of coded factors for all linear layers of all blocks."""
+    """Returns the payload bytes of encoded factors of all linear layers."""
     term = LowRankTerm(rank=rank, A=codec, B=codec)
     return payload_bytes(
         TensorTerms(name=name, shape=shape, terms=(term,))
@@ -26,16 +26,16 @@ def lowrank_bytes(geometry: "Geometry", *, rank: int = 16, codec: FactorCodec = 
 def dense_bytes(
     geometry: "Geometry", *, coding: Dense | None = None, linear_only: bool = False
 ) -> int:
-    """Returns the payload of a full fine-tune's difference.
+    """Returns the payload bytes of a full fine-tune's difference.
 
     Args:
         geometry: the model's shape.
-        coding: of the matrices; None is one bit a weight and a scale per row. `auto` counts
-            no mask.
+        coding: the coding of the matrices; by default one bit per weight and a scale per row.
+            `auto` does not include a mask.
         linear_only: leave out the embedding (counted once when tied) and the raw norms.
 
     Raises:
-        ValueError: a sparse coding, whose size depends on what changed.
+        ValueError: a sparse coding, whose size depends on the changes.
     """
     return payload_bytes(dense_terms(geometry, coding or Dense(), linear_only=linear_only))
 
@@ -43,10 +43,10 @@ def dense_bytes(
 def dense_terms(
     geometry: "Geometry", coding: Dense, *, linear_only: bool = False
 ) -> list[TensorTerms]:
-    """Returns the terms of a full fine-tune's difference: matrices coded, norms raw.
+    """Returns the terms of a full fine-tune's difference: matrices encoded, norms raw.
 
     Raises:
-        ValueError: a sparse coding, whose size depends on what changed.
+        ValueError: a sparse coding, whose size depends on the changes.
     """
     term = dense_term(coding)
     matrices = dict(linear_shapes(geometry))

@@ -1,7 +1,7 @@
-"""Checks a plan: writes its deltas of synthetic weights in the true shapes, reads and applies them.
+"""Checks a plan: writes deltas of synthetic weights in the real shapes, reads and applies them.
 
-One tensor is in memory at a time, and no model is written: base, fine-tune and factors are drawn
-anew from the tensor's name wherever they are needed.
+Only one tensor is in memory at a time, and no model is written: base, fine-tune and factors are
+generated from the tensor's name whenever they are needed.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 _ROWS_AT_ONCE = 1024
 _SIGN_AND_MANTISSA = 0x807F
@@ -38,13 +38,13 @@ _WEIGHTS, _CHANGES = 121, 117  # biased exponents: 2^-6 to 2^-5, and a sixteenth
 
 @dataclass(frozen=True)
 class Trial:
-    """What one kind of delta really was.
+    """The measured size and quality of one kind of delta.
 
     Attributes:
         name: the plan's name.
-        payload_bytes: of the file as it was read.
-        file_bytes: of the file as it was read.
-        as_planned: whether both are what the plan says.
+        payload_bytes: the size of all parts in the file.
+        file_bytes: the size of the file.
+        as_planned: whether both equal the plan.
         kept: 1 - |applied - tuned|^2 / |tuned - base|^2, over all weights.
     """
 
@@ -55,13 +55,15 @@ class Trial:
     kept: float
 
 
-def try_plan(planned: list[Planned], folder: Path, *, tell: Tell = lambda _: None) -> list[Trial]:
-    """Writes each delta of a plan into a private folder, reads and applies it, and removes it.
+def try_plan(
+    planned: list[Planned], folder: Path, *, report: Report = lambda _: None
+) -> list[Trial]:
+    """Writes each delta of a plan to a temporary folder, reads and applies it, and deletes it.
 
     Args:
-        planned: from `plan_deltas`; the one over all tensors is left out.
-        folder: where there is room for twice the files' size.
-        tell: hears how far it is.
+        planned: from `plan_deltas`; that of all tensors is skipped.
+        folder: a folder with free space for twice the size of the files.
+        report: called with a line of progress.
 
     Raises:
         StorageError: the disk is full, or the folder cannot be written.
@@ -69,8 +71,8 @@ def try_plan(planned: list[Planned], folder: Path, *, tell: Tell = lambda _: Non
     plans = [plan for plan in planned if plan.name != WHOLE]
     with _private_folder(folder) as private:
         files = {plan.name: private / f"{at}.safetensors" for at, plan in enumerate(plans)}
-        _write(plans, files, tell)
-        return [_read(plan, files[plan.name], tell) for plan in plans]
+        _write(plans, files, report)
+        return [_read(plan, files[plan.name], report) for plan in plans]
 
 
 @contextmanager
@@ -84,14 +86,14 @@ def _private_folder(folder: Path) -> Generator[Path]:
         shutil.rmtree(private, ignore_errors=True)
 
 
-def _write(plans: list[Planned], files: dict[str, Path], tell: Tell) -> None:
-    """Codes each tensor in every way while it is there, and writes the files."""
+def _write(plans: list[Planned], files: dict[str, Path], report: Report) -> None:
+    """Encodes each tensor with every coding in one pass, and writes the files."""
     tensors = plans[0].header.tensors
     coded: dict[str, list[TensorTerms]] = {plan.name: [] for plan in plans}
     with ExitStack() as stack:
         spools = {name: stack.enter_context(Spool(file.parent)) for name, file in files.items()}
         for at, tensor in enumerate(tensors, 1):
-            tell(f"coding tensor {at} of {len(tensors)}")
+            report(f"encoding tensor {at} of {len(tensors)}")
             pair = _pair(tensor)
             for plan in plans:
                 encoded = _encode(tensor, FORMS[plan.name][0], plan, pair)
@@ -107,18 +109,18 @@ def _encode(
 ) -> Encoded:
     if isinstance(coding, Dense):
         encoded = encode_tensor(tensor.name, *pair, coding)
-        assert encoded is not None  # a fine-tune drawn at random differs
+        assert encoded is not None  # a random fine-tune differs
         return encoded
     A, B = _factors(tensor, _rank(plan))
     term, arrays = code_factors(tensor.name, A, B, coding)
     return Encoded(TensorTerms(name=tensor.name, shape=tensor.shape, terms=(term,)), arrays)
 
 
-def _read(plan: Planned, file: Path, tell: Tell) -> Trial:
+def _read(plan: Planned, file: Path, report: Report) -> Trial:
     delta = load_delta(file)
     error = energy = 0.0
     for at, tensor in enumerate(delta.header.tensors, 1):
-        tell(f"{plan.name}: applying tensor {at} of {len(delta.header.tensors)}")
+        report(f"{plan.name}: applying tensor {at} of {len(delta.header.tensors)}")
         lost, wanted = _apply(plan, delta, tensor)
         error, energy = error + lost, energy + wanted
     sizes = (delta.payload_bytes, delta.file_bytes)
@@ -152,7 +154,7 @@ def _apply(plan: Planned, delta: Delta, tensor: TensorTerms) -> tuple[float, flo
 
 
 def _pair(tensor: TensorTerms) -> tuple[Values, Values]:
-    """Draws a tensor's bf16 weights, and those of a fine-tune."""
+    """Generates a tensor's bf16 weights, and those of a fine-tune."""
     base, change = (_draw(tensor, exponent) for exponent in (_WEIGHTS, _CHANGES))
     tuned = from_bf16(base)
     tuned += from_bf16(change)
@@ -160,7 +162,7 @@ def _pair(tensor: TensorTerms) -> tuple[Values, Values]:
 
 
 def _draw(tensor: TensorTerms, exponent: int) -> "NDArray[np.uint16]":
-    """Draws bf16 values of either sign whose size is within a power of two."""
+    """Generates bf16 values of either sign with magnitudes between two powers of two."""
     import numpy as np
 
     bits = _generator(tensor, exponent).integers(0, 1 << 16, tensor.shape, np.uint16)
@@ -170,7 +172,7 @@ def _draw(tensor: TensorTerms, exponent: int) -> "NDArray[np.uint16]":
 
 
 def _factors(tensor: TensorTerms, rank: int) -> "tuple[NDArray[np.float32], NDArray[np.float32]]":
-    """Draws the factors A [rank, in] and B [rank, out] of an adapter."""
+    """Generates the factors A [rank, in] and B [rank, out] of an adapter."""
     import numpy as np
 
     rows, columns = tensor.shape

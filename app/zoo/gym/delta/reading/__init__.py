@@ -1,1 +1,1 @@
-"""Reads what deltas are made of and applied to: model folders, weight files and adapters."""
+"""Reads the inputs of deltas: model folders, weight files and adapters."""

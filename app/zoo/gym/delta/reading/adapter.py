@@ -1,8 +1,8 @@
 """Reads and writes LoRA adapters as peft stores them.
 
-Read: linear layers only, alpha/r folded into B (alpha/sqrt r for rsLoRA, arXiv:2312.03732).
-Whatever else an adapter may hold (DoRA, biases, whole modules, embeddings) is refused in a
-sentence, because a delta that left it out would be another model.
+Only linear layers are read, with alpha/r (alpha/sqrt r for rsLoRA, arXiv:2312.03732) folded into B.
+Anything else in an adapter (DoRA, biases, whole modules, embeddings) is refused, because a delta
+without it would be another model.
 """
 
 import json
@@ -42,7 +42,7 @@ _REFUSED = {
     "kasa_config": "KaSA",
     "monteclora_config": "MonteCLoRA",
 }
-_CHANGES_BASE = ("pissa", "olora", "loftq", "corda", "lora_ga")  # starts that alter the base
+_CHANGES_BASE = ("pissa", "olora", "loftq", "corda", "lora_ga")  # these change the base
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class Adapter:
 
     Attributes:
         weights: its tensors.
-        scales: by base tensor name, what B is multiplied by.
-        factors: by base tensor name, the names of A and B in `weights`.
-        transposed: the base tensors that are stored as [in, out], by name.
+        scales: the factors for B, by base tensor name.
+        factors: the names of A and B in `weights`, by base tensor name.
+        transposed: the names of base tensors that are stored as [in, out].
     """
 
     weights: Weights
@@ -63,10 +63,10 @@ class Adapter:
 
 
 def is_adapter(source: Path) -> bool:
-    """Says whether `source` is a peft folder or a file of LoRA factors.
+    """Returns whether `source` is a peft folder or a file of LoRA factors.
 
     Raises:
-        InputError: a folder holds a whole model and an adapter.
+        InputError: a folder contains both a full model and an adapter.
     """
     if source.is_dir():
         if not holds_model(source):
@@ -74,7 +74,7 @@ def is_adapter(source: Path) -> bool:
         if (source / CONFIG_FILE).is_file() and (source / WEIGHTS_FILE).is_file():
             raise InputError(
                 f"{source}: expected a model or an adapter, got both",
-                hint=f"name the file that is meant: {source / WEIGHTS_FILE} "
+                hint=f"give the path of one file: {source / WEIGHTS_FILE} "
                 f"or {source / SINGLE_FILE}",
             )
         return False
@@ -85,31 +85,31 @@ def read_adapter(source: Path, base: Weights) -> Adapter:
     """Reads the config and the tensor headers of an adapter.
 
     Args:
-        source: a peft folder, or its safetensors file with adapter_config.json beside.
+        source: a peft folder, or its safetensors file with adapter_config.json next to it.
         base: the model that it belongs to.
 
     Raises:
-        InputError: a part is absent, the tensors are not those that the config is for, or the
-            adapter holds what a delta cannot carry.
+        InputError: a file is missing, the tensors do not match the config, or the adapter contains
+            something that a delta cannot store.
     """
     file = source / WEIGHTS_FILE if source.is_dir() else source
-    told = file.parent / CONFIG_FILE
-    config = _read_config(told)
+    config_file = file.parent / CONFIG_FILE
+    config = _read_config(config_file)
     if not file.is_file():
         pickled = (source / "adapter_model.bin").is_file()
-        got = "pickled weights only, which can run any program" if pickled else "none"
-        raise InputError(f"{source}: expected {WEIGHTS_FILE!r} beside {CONFIG_FILE!r}, got {got}")
+        got = "only pickled weights, which can run any program" if pickled else "none"
+        raise InputError(f"{source}: expected {WEIGHTS_FILE!r} next to {CONFIG_FILE!r}, got {got}")
     weights = open_weights(file, mapped=False)
     modules = _modules(weights)
-    check_places(config, modules, base, file, told)
+    check_places(config, modules, base, file, config_file)
     ranks = {module: weights.shape(pair[0])[0] for module, pair in modules.items()}
-    scales = _scales(config, ranks, file, told)
+    scales = _scales(config, ranks, file, config_file)
     names = tensors_of(modules, base)
     turned = frozenset(name for name in names.values() if transposed(name, base))
     if config.get("fan_in_fan_out") and not turned:
         raise InputError(
-            f"{told}: fan_in_fan_out: a low-rank delta of weights stored as [in, out] is known for "
-            f"{', '.join(sorted(IN_BY_OUT))} only"
+            f"{config_file}: fan_in_fan_out: weights stored as [in, out] are supported only for "
+            f"{', '.join(sorted(IN_BY_OUT))}"
         )
     return Adapter(
         weights,
@@ -122,7 +122,7 @@ def read_adapter(source: Path, base: Weights) -> Adapter:
 def read_factors(adapter: Adapter, name: str) -> "tuple[NDArray[np.float32], NDArray[np.float32]]":
     """Returns A as [r, in] and the folded B, transposed, as [r, out].
 
-    The two change places where the base stores [in, out]: A always goes with the columns.
+    The two are swapped if the base stores [in, out]: A always belongs to the columns.
 
     Raises:
         InputError: the shapes do not fit each other, or a value is not finite.
@@ -154,9 +154,9 @@ def write_adapter(
     Args:
         folder: an existing folder.
         factors: base tensor name, A as [r, columns], B transposed as [r, rows].
-        base_id: what the config names as the base.
-        scaled: what the product of the factors is multiplied by.
-        modules: the loaded model's layer by the base's tensor; by default its name.
+        base_id: the name of the base in the config.
+        scaled: the factor for the product.
+        modules: the loaded model's layers by the base's tensor names; by default the same names.
         transposed: the base tensors that are stored as [in, out].
 
     Raises:
@@ -207,7 +207,7 @@ def _read_config(path: Path) -> dict[str, Any]:
         config = read_adapter_config(path)
     except FileNotFoundError as error:
         raise InputError(
-            f"{path.parent}: LoRA factors need {CONFIG_FILE!r} beside, got none"
+            f"{path.parent}: expected {CONFIG_FILE!r} next to the LoRA factors, got none"
         ) from error
     if config["peft_type"] != "LORA":
         raise InputError(f"{path}: peft_type: expected 'LORA', got {config['peft_type']!r}")
@@ -235,7 +235,7 @@ def _modules(weights: Weights) -> dict[str, tuple[str, str]]:
         if match is None:
             where = f"{weights.source}: tensor {name!r}"
             if ".lora_embedding_" in name:
-                raise InputError(f"{where} is on an embedding: a delta carries linear layers only")
+                raise InputError(f"{where}: expected a linear layer, got an embedding")
             raise InputError(f"{where}: expected the lora_A or lora_B of a linear layer")
         sides.setdefault(match["module"], {})[match["side"]] = name
     for module, pair in sides.items():
@@ -253,12 +253,12 @@ def _check_ranks(weights: Weights, A_name: str, B_name: str) -> None:
 
 
 def _scales(
-    config: Mapping[str, Any], ranks: Mapping[str, int], file: Path, told: Path
+    config: Mapping[str, Any], ranks: Mapping[str, int], file: Path, config_file: Path
 ) -> dict[str, float]:
-    """Returns what each module's B is multiplied by."""
+    """Returns the factor for each module's B."""
     modules = sorted(ranks)
     values = (
-        pattern_values(config.get(key) or {}, modules, config.get(default, 8), str(told))
+        pattern_values(config.get(key) or {}, modules, config.get(default, 8), str(config_file))
         for key, default in (("alpha_pattern", "lora_alpha"), ("rank_pattern", "r"))
     )
     alphas, expected = values
@@ -269,6 +269,7 @@ def _scales(
                 f"got {ranks[module]}"
             )
         if not isinstance(alphas[module], int | float):
-            raise InputError(f"{told}: lora_alpha: expected a number, got {alphas[module]!r:.80}")
+            got = f"{alphas[module]!r:.80}"
+            raise InputError(f"{config_file}: lora_alpha: expected a number, got {got}")
     roots = config.get("use_rslora")
     return {m: float(alphas[m]) / (math.sqrt(ranks[m]) if roots else ranks[m]) for m in modules}

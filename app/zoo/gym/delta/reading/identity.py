@@ -1,4 +1,4 @@
-"""Verifies that a base belongs to a delta, by one hash over the tensors that the delta touches."""
+"""Verifies that a base belongs to a delta, by a hash of the tensors in the delta."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,9 +15,9 @@ _known: dict[_Key, str] = {}
 
 
 def identity(weights: Weights, names: Sequence[str]) -> str:
-    """Returns the hash over name, type, shape and bytes of the named tensors.
+    """Returns the hash of name, type, shape and bytes of some tensors.
 
-    Remembered for as long as the program runs, by path, size and time of change of the files.
+    It is cached while the program runs, by path, size and modification time of the files.
     """
     from zoo.core import base_identity
 
@@ -28,10 +28,10 @@ def identity(weights: Weights, names: Sequence[str]) -> str:
 
 
 class IdentityHasher:
-    """The same hash over tensors that come one by one, in sorted order, while they are at hand."""
+    """Computes the same hash incrementally, from tensors added in sorted order."""
 
     def __init__(self, weights: Weights) -> None:
-        """Starts with no tensor of these weights."""
+        """Starts a hash of tensors of `weights`."""
         from zoo.core import IdentityHasher as CoreHasher
 
         self._weights, self._hasher = weights, CoreHasher()
@@ -45,10 +45,10 @@ class IdentityHasher:
         self._names.append(name)
 
     def finish(self) -> str:
-        """Returns the hash, and remembers it.
+        """Returns the hash, and caches it.
 
         Raises:
-            InputError: the files were changed meanwhile.
+            InputError: the files have changed since the start.
         """
         if _stamps(self._weights) != self._stamps:
             raise InputError(f"{self._weights.source} was changed while it was read")
@@ -58,20 +58,20 @@ class IdentityHasher:
 
 
 def base_name(base: Path, base_id: str | None, revision: str | None) -> tuple[str, str | None]:
-    """Returns what a base is called: as the caller says, else by the name that it is known by.
+    """Returns the name and revision of a base: as given, else as known from its folder.
 
     Raises:
-        InputError: the folder is the hub's, or zen-pico, under another name or revision.
+        InputError: the folder is known (from the hub, or zen-pico) by another name or revision.
     """
     here = model_of_folder(base)
     if base_id is None:
         return (here.id, revision or here.revision) if here else (base.resolve().name, revision)
-    told = model_of_text(base_id, revision)
+    stated = model_of_text(base_id, revision)
     if here is None:
         return base_id, revision
-    right = told is not None and told.id.lower() == here.id.lower()
-    if right and told is not None and told.revision and here.revision:
-        right = here.revision.startswith(told.revision)
+    right = stated is not None and stated.id.lower() == here.id.lower()
+    if right and stated is not None and stated.revision and here.revision:
+        right = here.revision.startswith(stated.revision)
     if not right:
         expected = f"{here.id}@{here.revision}" if here.revision else here.id
         got = f"{base_id}@{revision}" if revision else base_id
@@ -79,31 +79,31 @@ def base_name(base: Path, base_id: str | None, revision: str | None) -> tuple[st
     return base_id, revision
 
 
-def check_named_base(told: Base, base: Weights, names: Sequence[str]) -> None:
-    """Refuses the name of a model on this machine whose tensors are not the base's.
+def check_named_base(stated: Base, base: Weights, names: Sequence[str]) -> None:
+    """Refuses a base name if the model of that name on this machine has other tensors.
 
     Args:
-        told: the base as a delta's header will name it.
-        base: the base in truth.
-        names: of the tensors that the delta touches.
+        stated: the base as in the delta's header.
+        base: the actual base.
+        names: the tensors in the delta.
 
     Raises:
         InputError: the model of that name has other tensors.
     """
     try:
         folder = resolve(
-            f"{told.id}@{told.revision}" if told.revision else told.id, offline=True
+            f"{stated.id}@{stated.revision}" if stated.revision else stated.id, offline=True
         ).folder
     except (NotAvailableError, InputError):
-        return  # a name of the user's own, or of a model that is not here
+        return  # a user's own name, or that of a model not on this machine
     if folder.resolve() == base.source.resolve():
         return
     named = open_weights(folder)
-    if not named.tensors.keys() >= set(names) or identity(named, names) != told.identity:
+    if not named.tensors.keys() >= set(names) or identity(named, names) != stated.identity:
         raise InputError(
-            f"base_id: expected the name of the model in '{base.source}', got {told.id!r}, whose "
-            f"weights in '{folder}' are others",
-            hint="name it as you like, but not as another model",
+            f"base_id: expected the name of the model in '{base.source}', got {stated.id!r}, whose "
+            f"weights in '{folder}' differ",
+            hint="choose any name but that of another model",
         )
 
 
@@ -112,23 +112,24 @@ def verify_base(delta: Delta, base: Weights, base_id: str | None = None) -> None
 
     Args:
         delta: the delta.
-        base: the base that was offered.
-        base_id: what the offered base is called; by default its folder's name.
+        base: the given base.
+        base_id: its name in error messages; by default its folder's name.
 
     Raises:
-        InputError: names both bases.
+        InputError: the base does not match; the message has both names.
     """
-    offered = base_id or base.source.resolve().name
-    told = delta.header.base
-    expected = f"{delta.path} belongs to another base: expected {told.id!r} ({told.identity[:12]})"
-    hint = f"--base {told.id}" + (f"@{told.revision}" if told.revision else "")
+    given = base_id or base.source.resolve().name
+    stated = delta.header.base
+    name = f"{stated.id!r} ({stated.identity[:12]})"
+    expected = f"{delta.path} belongs to another base: expected {name}"
+    hint = f"--base {stated.id}" + (f"@{stated.revision}" if stated.revision else "")
     for tensor in delta.header.tensors:
         if tensor.name not in base.tensors:
-            got = f"got {offered!r}, which has no tensor {tensor.name!r}"
+            got = f"got {given!r}, which has no tensor {tensor.name!r}"
             raise InputError(f"{expected}, {got}", hint=hint)
     found = identity(base, [tensor.name for tensor in delta.header.tensors])
-    if found != told.identity:
-        raise InputError(f"{expected}, got {offered!r} ({found[:12]})", hint=hint)
+    if found != stated.identity:
+        raise InputError(f"{expected}, got {given!r} ({found[:12]})", hint=hint)
     for tensor in delta.header.tensors:
         where = f"{delta.path}: tensor {tensor.name!r}"
         if tensor.shape != base.shape(tensor.name):

@@ -1,7 +1,7 @@
 """Finds the layers of an adapter in the files of its base.
 
-An adapter names layers as the loaded model does. Files may omit the name of the part below the
-head (those of GPT-2 and Bloom), and GPT-2 stores its layers as [in, out].
+An adapter uses the layer names of the loaded model. Files may omit the prefix of the backbone
+(GPT-2, Bloom), and GPT-2 stores its layers as [in, out].
 """
 
 import re
@@ -18,14 +18,14 @@ _NUMBER = re.compile(r"\.(\d+)\.")
 
 
 def tensor_of(module: str, base: Weights) -> str:
-    """Returns the name that the base's files give a layer's weight, where they have it."""
+    """Returns the name of a layer's weight in the base's files, or its own if they lack it."""
     return stored_name(module, base.tensors) or module + WEIGHT
 
 
 def named_as(tuned: Weights, base: Weights) -> Weights:
     """Returns a fine-tune's tensors under the names of its base.
 
-    transformers writes the name of the part below the head that old files leave out.
+    transformers writes the backbone's prefix, which old files omit.
     """
     shorter = {name: name.partition(".")[2] for name in tuned.tensors if name not in base.tensors}
     names = {name: short for name, short in shorter.items() if short in base.tensors}
@@ -34,9 +34,9 @@ def named_as(tuned: Weights, base: Weights) -> Weights:
 
 
 def tensors_of(modules: Iterable[str], base: Weights) -> dict[str, str]:
-    """Returns the names that the base's files give the weights of layers, by layer.
+    """Returns the names of layers' weights in the base's files, by layer.
 
-    Where the files of a model folder call one otherwise, transformers is asked how it renames them.
+    If the files use another name, the renaming rules of transformers are applied.
     """
     names = {module: tensor_of(module, base) for module in modules}
     elsewhere = [module for module, name in names.items() if name not in base.tensors]
@@ -47,7 +47,7 @@ def tensors_of(modules: Iterable[str], base: Weights) -> dict[str, str]:
 
 
 def modules_of(base: Path) -> dict[str, str]:
-    """Returns the loaded model's layer by the file's name of its weight."""
+    """Returns the loaded model's layers by the names of their weights in the files."""
     return {
         name: place.removesuffix(WEIGHT) for name, place in _parameters(open_weights(base)).items()
     }
@@ -60,45 +60,45 @@ def _parameters(base: Weights) -> dict[str, str]:
 
 
 def transposed(name: str, base: Weights) -> bool:
-    """Says whether the base stores this layer's weight as [in, out]."""
+    """Returns whether the base stores this layer's weight as [in, out]."""
     config = read_config(base.source) if base.source.is_dir() else {}
     return stores_in_by_out(config) and not name.startswith("lm_head.")
 
 
 def check_places(
-    config: Mapping[str, Any], modules: Iterable[str], base: Weights, file: Path, told: Path
+    config: Mapping[str, Any], modules: Iterable[str], base: Weights, file: Path, config_file: Path
 ) -> None:
-    """Makes sure that an adapter holds the layers that its config is for, and no others.
+    """Checks that an adapter contains exactly the layers that its config covers.
 
     Args:
         config: the adapter's settings.
-        modules: the layers whose factors it holds.
+        modules: the layers whose factors it contains.
         base: the base that it belongs to.
-        file: the adapter's file, for refusals.
-        told: the config's file, for refusals.
+        file: the adapter's file, for error messages.
+        config_file: the config's file, for error messages.
 
     Raises:
-        InputError: it does not: peft would leave some out, or make some up.
+        InputError: it does not, so peft would omit some or initialise some at random.
     """
-    held = set(modules)
-    unexpected = held - targeted(config, sorted(held), str(told))
-    candidates = _siblings(held, base) if config.get("target_modules") != ALL_LINEAR else []
-    missing = targeted(config, candidates, str(told)) - held
-    if missing and base.source.is_dir():  # experts that are stacked are no layers any more
+    present = set(modules)
+    unexpected = present - targeted(config, sorted(present), str(config_file))
+    candidates = _siblings(present, base) if config.get("target_modules") != ALL_LINEAR else []
+    missing = targeted(config, candidates, str(config_file)) - present
+    if missing and base.source.is_dir():  # stacked experts are no longer layers
         missing &= {place.removesuffix(WEIGHT) for place in _parameters(base).values()}
     refuse_strays(str(file), sorted(unexpected), sorted(missing))
 
 
-def _siblings(held: set[str], base: Weights) -> list[str]:
-    """Returns the base's matrices beside those that an adapter changes, in any layer.
+def _siblings(present: set[str], base: Weights) -> list[str]:
+    """Returns the base's matrices in the same modules as those of an adapter, in any layer.
 
-    Those elsewhere (an image part, layers that predict further tokens, experts that the loaded
-    model stacks) are no modules of the model that the adapter was made on.
+    Other matrices (of an image encoder, layers that predict further tokens, experts that the
+    loaded model stacks) are not modules of the model that the adapter was made for.
     """
     config = read_config(base.source) if base.source.is_dir() else {}
     layers = config.get("text_config", config).get("num_hidden_layers")
-    places = {_place(module)[0] for module in held}
-    stored = {module: tensor_of(module, base).removesuffix(WEIGHT) for module in held}
+    places = {_place(module)[0] for module in present}
+    stored = {module: tensor_of(module, base).removesuffix(WEIGHT) for module in present}
     prefixes = {module.removesuffix(name) for module, name in stored.items()}
     found: set[str] = set()
     for name in base.tensors:
@@ -112,6 +112,6 @@ def _siblings(held: set[str], base: Weights) -> list[str]:
 
 
 def _place(module: str) -> tuple[str, int]:
-    """Returns what a module lies in, layers without their numbers, and the number of its layer."""
+    """Returns the parent of a module, without the layer number, and the layer number."""
     number = _NUMBER.search(module)
     return _NUMBER.sub(".*.", module.rpartition(".")[0] + "."), int(number[1]) if number else -1

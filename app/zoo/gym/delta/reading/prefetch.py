@@ -1,7 +1,7 @@
-"""Prefetches mapped tensors into the page cache in the order of the file, in one thread.
+"""Prefetches mapped tensors into the page cache in file order, in one thread.
 
-Threads that fault in the pages of a mapped tensor from several ends read a cold disk at a fraction
-of its rate; here the caller waits until one sequential reader has read the next tensor.
+Several threads that page in a mapped tensor read an uncached file at a fraction of the disk's rate;
+here one sequential reader prefetches each tensor before the caller receives it.
 """
 
 import threading
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from zoo.core import TensorInfo
 
 AHEAD_BYTES = 128 << 20
-"""No tensor is begun while so much is read and not used."""
+"""The reader pauses while this much is read but not used."""
 
 _PIECE_BYTES = 1 << 20
 
 
 def reading_ahead(names: Iterable[str], *models: Weights) -> Generator[str]:
-    """Yields each name as soon as the tensors of that name are read, while the next ones are.
+    """Yields each name once its tensors are read, while the next ones are being read.
 
-    To be closed by whoever does not take all names: the reader ends then.
+    A caller that does not take all names must close the generator, which stops the reader.
     """
     waiting, pace = list(names), Pace()
     reader = threading.Thread(target=_read_all, args=(waiting, models, pace), daemon=True)
@@ -41,10 +41,10 @@ def reading_ahead(names: Iterable[str], *models: Weights) -> Generator[str]:
 
 
 class Pace:
-    """Keeps the reader ahead of the user of what it reads, but not too far.
+    """Keeps the reader ahead of the caller by a limited number of bytes.
 
     Attributes:
-        stopped: nobody waits any more: either of the two has ended.
+        stopped: True if the reader or the caller has finished.
     """
 
     def __init__(self) -> None:
@@ -54,25 +54,25 @@ class Pace:
         self.stopped = False
 
     def begin(self) -> bool:
-        """Waits while too much is ahead, and says whether to read the next tensor."""
+        """Waits while too much is read ahead; returns whether to read the next tensor."""
         with self._changed:
             self._changed.wait_for(lambda: self.stopped or self._ahead_bytes < AHEAD_BYTES)
             return not self.stopped
 
     def read(self, size: int) -> None:
-        """Counts a tensor of so many bytes as read."""
+        """Records a tensor of `size` bytes as read."""
         with self._changed:
             self._tensors += 1
             self._ahead_bytes += size
             self._changed.notify_all()
 
     def await_read(self, tensors: int) -> None:
-        """Waits until so many tensors are read, or the reader has ended."""
+        """Waits until this many tensors are read, or the reader has finished."""
         with self._changed:
             self._changed.wait_for(lambda: self.stopped or self._tensors >= tensors)
 
     def use(self, size: int) -> None:
-        """Counts bytes as used."""
+        """Records bytes as used."""
         with self._changed:
             self._ahead_bytes -= size
             self._changed.notify_all()
@@ -86,9 +86,9 @@ class Pace:
 
 def _read_all(names: Sequence[str], models: Sequence[Weights], pace: Pace) -> None:
     room = memoryview(bytearray(_PIECE_BYTES))
-    with suppress(OSError), ExitStack() as stack:  # the one who uses a file finds the same
+    with suppress(OSError), ExitStack() as stack:  # the caller gets the same error
         stack.callback(pace.stop)
-        # open throughout: the system reads further ahead the longer a file is read in order
+        # files stay open: sequential readahead of the system grows while a file is read in order
         paths = {path for model in models for path in model.files}
         files = {path: stack.enter_context(path.open("rb", buffering=0)) for path in paths}
         for name in names:
@@ -99,7 +99,7 @@ def _read_all(names: Sequence[str], models: Sequence[Weights], pace: Pace) -> No
 
 
 def _read(file: "FileIO", info: "TensorInfo", room: memoryview, pace: Pace) -> int:
-    """Reads a tensor, unless nobody waits for it any more, and returns its bytes."""
+    """Reads a tensor, unless stopped, and returns its number of bytes."""
     if file.tell() != info.start:
         file.seek(info.start)
     for start in range(info.start, info.stop, len(room)):

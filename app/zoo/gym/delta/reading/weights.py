@@ -1,8 +1,8 @@
 """Reads a model's tensors one by one from a folder, sharded or not, or one safetensors file.
 
-Arrays are views of the file until they are used, so a whole model is never in memory. A mapped file
-must not become shorter meanwhile, which would end the process: adapters, small and from strangers,
-are opened once and read instead. bfloat16 travels as uint16.
+Arrays are views of mapped files, so a full model is never in memory. Truncating a mapped file would
+kill the process, so adapters, which are small and untrusted, are opened once and read instead.
+bfloat16 is read as uint16.
 """
 
 from collections.abc import Mapping
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from zoo.core import OpenFile, TensorInfo
 
 FLOATS: "Mapping[str, Literal['f32', 'f16', 'bf16']]" = {"F32": "f32", "F16": "f16", "BF16": "bf16"}
-"""The types that a delta can be taken of, as safetensors and as zoo.core name them."""
+"""The types that deltas support, by their names in safetensors and in zoo.core."""
 
 _NUMPY = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 CONSTANTS = (".attn.bias", ".attention.bias", ".masked_bias", ".causal_mask")
-"""Endings of masks that old checkpoints store and new ones do not."""
+"""Suffixes of masks that old checkpoints store and new ones do not."""
 
 _NO_WEIGHT = ".rotary_emb.inv_freq"  # a constant that old checkpoints stored
 
@@ -37,9 +37,9 @@ class Weights:
     """The tensors of a model on disk.
 
     Attributes:
-        source: the folder or file they were found in, for messages.
+        source: the folder or file, for messages.
         files: the safetensors files.
-        tensors: by name, the file that holds the tensor and where in it.
+        tensors: the file of each tensor and its location in it, by name.
         opened: the files that are read, not mapped.
     """
 
@@ -53,7 +53,7 @@ class Weights:
         return tuple(self.tensors[name][1].shape)
 
     def nbytes(self, name: str) -> int:
-        """Returns the bytes that a tensor takes in its file."""
+        """Returns the size of a tensor in its file, in bytes."""
         info = self.tensors[name][1]
         return info.stop - info.start
 
@@ -67,15 +67,15 @@ def open_weights(source: Path, *, mapped: bool = True) -> Weights:
 
     Args:
         source: the folder or the file.
-        mapped: whether tensors are views of the files; else each is read whole from the file that
-            was opened here.
+        mapped: True for views of mapped files; False to read each tensor from files that are opened
+            now.
 
     Raises:
-        NotAvailableError: there is nothing at `source`.
-        InputError: no safetensors weights there, or a malformed file.
+        NotAvailableError: `source` does not exist.
+        InputError: it has no safetensors weights, or a malformed file.
 
     Warns:
-        GymWarning: the folder holds a second set of weights, which is not used.
+        GymWarning: the folder contains a second set of weights, which is not used.
     """
     from zoo.core import OpenFile, read_header
     from zoo.models.checkpoint_files import checkpoint_files, warn_of_unused_weights
@@ -90,13 +90,13 @@ def open_weights(source: Path, *, mapped: bool = True) -> Weights:
     for file in files:
         for name, info in read_header(opened.get(file, file)).tensors.items():
             if name in tensors:
-                raise InputError(f"{file}: tensor {name!r} is in {tensors[name][0].name!r} as well")
+                raise InputError(f"{file}: tensor {name!r} is in {tensors[name][0].name!r}, too")
             tensors[name] = (file, info)
     return Weights(source, files, tensors, opened)
 
 
 def stored_bytes(weights: Weights, name: str) -> "NDArray[np.uint8]":
-    """Returns a tensor's bytes as the file holds them; those of a mapped file are not read yet."""
+    """Returns a tensor's stored bytes; those of a mapped file are read when they are used."""
     import numpy as np
 
     file, info = weights.tensors[name]
@@ -111,7 +111,7 @@ def read_stored(weights: Weights, name: str) -> "NDArray[Any]":
     """Returns a float tensor in its stored type and shape; bf16 as uint16.
 
     Raises:
-        InputError: the tensor is of another type than float32, float16 or bfloat16.
+        InputError: the tensor is not float32, float16 or bfloat16.
     """
     import numpy as np
 
@@ -124,16 +124,16 @@ def read_stored(weights: Weights, name: str) -> "NDArray[Any]":
 
 
 def read_values(weights: Weights, name: str) -> Values:
-    """Returns a float tensor of a model without reading it yet.
+    """Returns a float tensor of a model; mapped files are read when the values are used.
 
     Raises:
-        InputError: the tensor is of another type than float32, float16 or bfloat16.
+        InputError: the tensor is not float32, float16 or bfloat16.
     """
     return Values(read_stored(weights, name), FLOATS[weights.dtype(name)], str(weights.source))
 
 
 def read_float32(weights: Weights, name: str) -> "NDArray[np.float32]":
-    """Returns a float tensor as a float32 copy; exact for every type that it reads."""
+    """Returns a float tensor as a float32 copy; exact for all supported types."""
     import numpy as np
 
     stored = read_stored(weights, name)
@@ -143,27 +143,27 @@ def read_float32(weights: Weights, name: str) -> "NDArray[np.float32]":
 
 
 def own_tensors(weights: Weights, *, tied: bool) -> set[str]:
-    """Returns the names that carry weights of their own: no tied head, no stored constant."""
+    """Returns the names of tensors with their own weights: without a tied head and constants."""
     names = {name for name in weights.tensors if not name.endswith(_NO_WEIGHT)}
     return names - {HEAD} if tied else names
 
 
 def is_tied(weights: Weights) -> bool:
-    """Says whether the head is the embedding, as transformers does.
+    """Returns whether the head is tied to the embedding, as in transformers.
 
-    A head that is stored with other values than the embedding stays what it is, whatever the config
-    says. Without one in the files, or with the same values, the config decides.
+    A stored head with other values than the embedding is not tied, whatever the config says.
+    Without a stored head, or with the same values, the config decides.
     """
     config = read_config(weights.source) if weights.source.is_dir() else {}
     copy = head_is_copy(weights.tensors)
     if HEAD in weights.tensors and not copy:
         return False
-    told = config.get("tie_word_embeddings")
-    return copy if told is None else bool(told)
+    tied = config.get("tie_word_embeddings")
+    return copy if tied is None else bool(tied)
 
 
 def same_values(first: "NDArray[np.uint8]", second: "NDArray[np.uint8]") -> bool:
-    """Says whether two arrays hold the same bytes, looking at a piece at a time."""
+    """Returns whether two arrays have the same bytes, comparing them block by block."""
     import numpy as np
 
     return first.size == second.size and all(
