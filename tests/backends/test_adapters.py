@@ -64,7 +64,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: peft.LoraConfig(
             task_type=CAUSAL, target_modules=LINEAR, alora_invocation_tokens=[5, 6]
         ),
-        "alora_invocation_tokens: expected an adapter that acts on every token",
+        "alora_invocation_tokens: expected one that acts on every token",
     ),
 }
 

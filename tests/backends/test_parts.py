@@ -59,7 +59,7 @@ def test_a_model_that_passes_no_gradient_on_is_refused_before_the_run(build: Bui
         load(build("reformer"), train=LoraSpec(rank=2))
 
 
-@pytest.mark.filterwarnings("ignore:.*have no place in this model")
+@pytest.mark.filterwarnings("ignore:.*not part of this model")
 def test_a_text_part_that_could_not_be_opened_is_not_trained_in_full(build: Build) -> None:
     with pytest.raises(InputError, match="mllama_text_model"):
         load(build("mllama"), train="full")

@@ -64,8 +64,8 @@ def test_what_a_model_folder_holds_in_vain_stays_with_the_run(rows: Path, tmp_pa
     result = run_training(config(rows, model_name_or_path=str(folder)))
     events = (result.folder / "events.jsonl").read_text().splitlines()
     told = [event for event in map(json.loads, events) if event["kind"] == "warn"]
-    assert [event["message"] for event in told if "stay unused" in event["message"]] == [
-        f"{folder}: 1 tensors have no place in this model and stay unused, "
+    assert [event["message"] for event in told if "not used" in event["message"]] == [
+        f"{folder}: 1 tensor is not part of this model and not used, "
         "the first is 'model.layers.9.norm.weight'"
     ]
 

@@ -1,4 +1,4 @@
-"""Where the arithmetic happens: one contract (`base`), one folder for each engine."""
+"""Compute engines: the interface (`base`), and one folder per engine."""
 
 from typing import TYPE_CHECKING
 
@@ -12,18 +12,18 @@ ENGINES = {
     "mps": "zoo.backends.torch.backend:TorchBackend",
     "cpu": "zoo.backends.torch.backend:TorchBackend",
 }
-"""Device name to the class that serves it, imported on demand."""
+"""Device name -> the class for it, imported on demand."""
 
 
 def load_backend(name: str | None = None, recall: "Recall | None" = None) -> "Backend":
-    """Returns the backend called `name`, or the one that `detect` picks.
+    """Returns the backend for a device, by default the one that `detect` selects.
 
     Args:
-        name: of a device.
-        recall: where measurements of the machine are kept; None measures in each process.
+        name: the name of the device.
+        recall: caches measurements of the machine; None measures in each process.
 
     Raises:
-        InputError: no backend has that name.
+        InputError: no device has that name.
         NotAvailableError: the machine lacks the device, or the engine lacks a method.
     """
     from zoo.backends.base import measure_now
@@ -34,10 +34,10 @@ def load_backend(name: str | None = None, recall: "Recall | None" = None) -> "Ba
 
 
 def engine_class(name: str) -> "type[Backend]":
-    """Returns the engine of a device, once it has every method of the contract.
+    """Returns the engine class of a device, after checking that it implements the interface.
 
     Raises:
-        NotAvailableError: it lacks some; they are named.
+        NotAvailableError: methods are missing; the message lists them.
     """
     from importlib import import_module
 
@@ -54,6 +54,6 @@ def engine_class(name: str) -> "type[Backend]":
     if missing:
         raise NotAvailableError(
             f"backend {name!r}: {ENGINES[name]} lacks {', '.join(missing)}: expected every method "
-            "of the contract in zoo.backends.base"
+            "of the interface in zoo.backends.base"
         )
     return engine

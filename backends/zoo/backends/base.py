@@ -1,10 +1,10 @@
-"""The contract between the methods and the machine: what a trainable policy does.
+"""The interface between training methods and engines: what a trainable policy does.
 
 Legend: B rows, T positions, V vocabulary. Padding is on the right; `stats[b, t]` belongs to
 `ids[b, t]`, so position 0 of every statistic is 0.
 
-An engine is a subclass of `Backend` that names its subclass of `Policy`. Both are abstract:
-`load_backend` refuses an engine that lacks a method, by that method's name.
+An engine is a subclass of `Backend` with a subclass of `Policy`. Both are abstract; `load_backend`
+refuses an engine that lacks a method, with the name of the method.
 """
 
 from abc import ABC, abstractmethod
@@ -52,30 +52,30 @@ __all__ = [
 ]
 
 Recall = Callable[[str, Mapping[str, str], Callable[[], Mapping[str, float]]], Mapping[str, float]]
-"""Takes a name, what a measurement depends on, and the measurement; returns its figures, perhaps
-those of an earlier one that depended on the same."""
+"""Takes the name of a measurement, what it depends on, and a function that measures; returns the
+result, possibly a cached one with the same dependencies."""
 
 
 def measure_now(
     name: str, key: Mapping[str, str], measure: Callable[[], Mapping[str, float]]
 ) -> Mapping[str, float]:
-    """Measures without looking for an earlier result: the `Recall` that keeps nothing."""
+    """Measures each time: the `Recall` without a cache."""
     del name, key
     return measure()
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of token ids with the positions to learn; host arrays, the backend moves them.
+    """Rows of token ids with the positions to learn, as arrays on the host.
 
     Attributes:
         ids_BT: token ids, padded on the right with any valid id.
         lengths_B: the number of real tokens in each row.
         loss_mask_BT: True where a token is learned. Position 0 is never learned.
-        extras: further arrays handed to the objective: `ref`, `advantages`, ...
-        constants: the window's numbers that an objective divides by: `window_tokens`, ...
-        teacher: the same rows as a teacher reads them, where its prompts are others; row by row it
-            learns the same tokens. None is this batch itself.
+        extras: further arrays for the objective: `ref_logprobs`, `advantages`, ...
+        constants: constants of the window that an objective divides by: `window_tokens`, ...
+        teacher: the rows with the teacher's prompts, if they differ; each row has the same learned
+            tokens. None is this batch itself.
     """
 
     ids_BT: "NDArray[np.int64]"
@@ -88,12 +88,12 @@ class Batch:
 
 @dataclass(frozen=True)
 class StepInfo:
-    """What one optimizer step did.
+    """The result of one optimizer step.
 
     Attributes:
         grad_norm: the norm of the gradient before clipping.
-        skipped: True when the gradient was not finite and nothing was changed.
-        changed: True when at least one trained value has moved, in this step or an earlier one.
+        skipped: True if the gradient was not finite, so nothing was changed.
+        changed: True if at least one trained value has changed, in this step or an earlier one.
     """
 
     grad_norm: float
@@ -124,15 +124,15 @@ class Scorer(ABC):
         """Returns each statistic as float32 `[B, T]`, zero where nothing is learned.
 
         Args:
-            batch: what is scored.
+            batch: the rows to score.
             needs: the statistics.
-            teacher: whose distribution the teacher's statistics are taken against.
-            key: score as `accumulate` does with this key, dropout included; None is without.
+            teacher: the model whose distribution `FORWARD_KL` and `REVERSE_KL` compare with.
+            key: scores with the same dropout as `accumulate` with this key; None scores without.
         """
 
     @abstractmethod
     def logits(self, ids: Sequence[int]) -> "NDArray[np.float32]":
-        """Returns the logits after each id, float32 `[T, V]`: for a few ids, to compare models."""
+        """Returns the logits after each id, float32 `[T, V]`; for a few ids, to compare models."""
 
 
 class Policy(Scorer):
@@ -152,10 +152,10 @@ class Policy(Scorer):
         """Adds the gradient of `objective` on `batch`; returns `loss` and metrics. Collective.
 
         Args:
-            objective: what is minimised.
+            objective: the loss to minimise.
             batch: a micro-batch of the window.
-            key: seed of everything random in this pass (dropout), so that a resumed run repeats it.
-            teacher: whose distribution the teacher's statistics are taken against.
+            key: the random seed of this pass (dropout), so that a resumed run repeats it.
+            teacher: the model whose distribution `FORWARD_KL` and `REVERSE_KL` compare with.
         """
 
     @abstractmethod
@@ -165,35 +165,35 @@ class Policy(Scorer):
         stats: "Mapping[Stat, NDArray[np.float32]]",
         arrays: Mapping[str, Any],
     ) -> "tuple[dict[str, float], dict[Stat, NDArray[np.float32]]]":
-        """Returns `loss` and metrics of a window, and the derivative of the loss by each statistic.
+        """Returns `loss` and metrics of a window, and the loss's derivative by each statistic.
 
         Args:
-            objective: a coupled one.
+            objective: a coupled objective.
             stats: the statistics of the window's rows, float32 `[B, T]`.
-            arrays: `mask` and `lengths`, the window's extras and constants.
+            arrays: `mask`, `lengths`, and the window's extras and constants.
         """
 
     @abstractmethod
     def optimizer_step(self, lr: float, max_grad_norm: float) -> StepInfo:
-        """Clips the gathered gradient, steps AdamW, and clears the gradient. Collective."""
+        """Clips the accumulated gradient, takes an AdamW step, clears the gradient. Collective."""
 
     @abstractmethod
     def reference(self) -> "AbstractContextManager[Scorer]":
-        """Returns the model as it was before training, for as long as the block lasts.
+        """Returns the model as it was before training, valid inside the block.
 
-        With an adapter it is this policy with the adapter off, which takes no memory. Where all
-        weights learn it is a frozen copy, loaded from the base's folder.
+        With an adapter it is this policy with the adapter disabled, which takes no memory. In full
+        training it is a frozen copy, loaded from the base's folder.
         """
 
     @abstractmethod
     def generate(
         self, prompts: Sequence[Sequence[int]], sampling: Sampling, *, keys: Sequence[int]
     ) -> list[Rollout]:
-        """Continues each prompt; row i draws from a stream seeded by `keys[i]` alone."""
+        """Continues each prompt; row i samples from a random stream seeded only by `keys[i]`."""
 
     @abstractmethod
     def gradients(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
-        """Yields what `accumulate` has gathered since the last step, by canonical name."""
+        """Yields the gradient accumulated since the last step, by canonical name."""
 
     @abstractmethod
     def trained(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
@@ -201,7 +201,7 @@ class Policy(Scorer):
 
     @abstractmethod
     def load_trained(self, values: "Mapping[str, NDArray[np.float32]]") -> None:
-        """Puts values from `trained` back; refuses another set of names or shapes."""
+        """Restores values from `trained`; refuses other names or shapes."""
 
     @abstractmethod
     def save_checkpoint(self, folder: Path) -> None:
@@ -213,19 +213,19 @@ class Policy(Scorer):
 
     @abstractmethod
     def save_result(self, folder: Path, *, base: str) -> None:
-        """Writes a folder that plain peft (adapter) or plain transformers (full) loads.
+        """Writes a folder that peft (adapter) or transformers (full) loads.
 
         Args:
-            folder: created if absent.
+            folder: the folder; created if missing.
             base: the base model's name, recorded in an adapter's config.
         """
 
     @abstractmethod
     def reopen(self, folder: Path) -> None:
-        """Holds what `save_result` wrote to `folder` in place of its own weights, for inference.
+        """Replaces the weights by those that `save_result` wrote to `folder`, for inference.
 
-        What was trained is freed first, so that this takes no more memory than loading did. An
-        adapter is put on the base that is loaded already.
+        The trained weights are freed first, so it takes no more memory than loading did. An adapter
+        is applied to the base that is already loaded.
 
         Raises:
             InputError: the folder cannot be loaded.
@@ -233,19 +233,19 @@ class Policy(Scorer):
 
     @abstractmethod
     def memory(self) -> MemoryInfo:
-        """Returns the peaks since the policy was loaded."""
+        """Returns the peak memory so far."""
 
 
 INFERENCE = LoadSpec()
-"""The base model alone; nothing learns."""
+"""The base model only, without training."""
 
 
 class Backend(ABC):
     """An engine that loads policies onto one device of this machine.
 
     Args:
-        name: of the device: `cpu`, `cuda`, `mps` or `mlx`.
-        recall: where measurements of the machine are kept; the default measures in each process.
+        name: the name of the device: `cpu`, `cuda`, `mps` or `mlx`.
+        recall: caches measurements of the machine; by default each process measures.
     """
 
     policy: ClassVar[type[Policy]]
@@ -260,13 +260,13 @@ class Backend(ABC):
         """Loads a Hugging Face model folder (safetensors only) as a policy.
 
         Raises:
-            InputError: the folder holds no readable safetensors model, or the spec contradicts
-                itself.
+            InputError: the folder contains no readable safetensors model, or the spec is
+                contradictory.
         """
 
     @abstractmethod
     def free_bytes(self) -> int:
-        """Returns the memory that is free now where the model will be."""
+        """Returns the memory that is currently free for a model on this device."""
 
     @abstractmethod
     def choose_precision(
@@ -277,30 +277,29 @@ class Backend(ABC):
         full: bool = False,
         work: Workload | None = None,
     ) -> Precision:
-        """Chooses how the weights in a folder are stored and multiplied.
+        """Chooses the number format in which the weights of a model are stored and multiplied.
 
         Args:
             folder: the model's folder.
-            dtype: see `LoadSpec.dtype`; what is given is taken.
-            full: all weights learn.
-            work: what will be computed, if that is known: it may decide.
+            dtype: see `LoadSpec.dtype`; any value but `auto` is used as given.
+            full: True if all weights are trained.
+            work: the computation, if it is known; the choice may depend on it.
         """
 
     @abstractmethod
     def describe_precision(self) -> str:
-        """Returns a sentence about what this machine multiplies well."""
+        """Returns a sentence about the number formats that are fast on this machine."""
 
     @abstractmethod
     def parameter_names(self, folder: Path) -> dict[str, str]:
-        """Returns the loaded model's parameter by the tensor of a folder's files that it is.
+        """Returns the names of the loaded model's parameters, by tensor name in the folder's files.
 
-        Left out are tensors that are joined, split or transposed as they are read. No weight is
-        read.
+        Tensors that are joined, split or transposed on loading are left out. No weights are read.
 
         Raises:
             InputError: the model cannot be built.
         """
 
     def estimate_memory(self, need: MemoryNeed) -> MemoryEstimate:
-        """Returns the expected peak of a training run."""
+        """Returns the expected peak memory of a training run."""
         return estimate_memory(need)

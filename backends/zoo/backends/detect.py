@@ -1,4 +1,4 @@
-"""Which device does the work, and why: CUDA before MPS before CPU."""
+"""Selects the device to compute on: CUDA, else MPS, else the CPU."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ ORDER = ("cuda", "mps", "cpu")
 
 @dataclass(frozen=True)
 class Detection:
-    """The device chosen, the reason in words, and each other device with why it was not taken."""
+    """The chosen device with the reason, and the other devices with the reasons against them."""
 
     name: str
     reason: str
@@ -17,7 +17,7 @@ class Detection:
 
 
 def probe(name: str) -> tuple[bool, str]:
-    """Returns whether device `name` works here, and one sentence that says why."""
+    """Returns whether a device works on this machine, and the reason."""
     import torch
 
     if name == "cuda":
@@ -35,14 +35,14 @@ def probe(name: str) -> tuple[bool, str]:
 
 
 def built_for_cuda() -> bool:
-    """Returns whether the installed torch could use a CUDA device."""
+    """Returns whether the installed torch supports CUDA."""
     import torch
 
     return torch.version.cuda is not None
 
 
 def detect() -> Detection:
-    """Picks the first device of `ORDER` that works."""
+    """Selects the first device of `ORDER` that works."""
     answers = {name: probe(name) for name in ORDER}
     chosen = next(name for name in ORDER if answers[name][0])
     others = tuple(
@@ -54,7 +54,7 @@ def detect() -> Detection:
 
 
 def device_key(name: str) -> str:
-    """Returns what tells one device of this machine from another: a name, for CUDA with its id."""
+    """Returns a key that is unique per device of this machine: the name, for CUDA with the id."""
     if name != "cuda":
         return name
     import torch
@@ -63,7 +63,7 @@ def device_key(name: str) -> str:
 
 
 def require(name: str) -> str:
-    """Returns `name` if that device exists here.
+    """Returns `name` if this machine has that device.
 
     Raises:
         InputError: no device has that name.

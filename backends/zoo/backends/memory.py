@@ -1,7 +1,7 @@
-"""The memory that a training run needs, estimated from the model's shape before it starts.
+"""Estimates the memory of a training run from the model's shape, before it starts.
 
-The factors were fitted to measured peaks of a 0.6 B model on a CPU with torch; an engine with other
-habits overrides `Backend.estimate_memory`. Generation needs nothing in supervised training.
+The factors were fitted to measured peaks of a 0.6 B model on a CPU with torch; an engine with
+another memory profile overrides `Backend.estimate_memory`. Supervised training does not generate.
 """
 
 from dataclasses import asdict, dataclass
@@ -11,31 +11,31 @@ if TYPE_CHECKING:
     from zoo.models.registry import Geometry
 
 RESERVE_BYTES = 800_000_000
-"""The interpreter and the libraries, before any weight."""
+"""The interpreter and the libraries, without weights."""
 
 TILE_BYTES = 4 * 512 * 4096
-"""A tile of logits; see `zoo.backends.torch.tiled_softmax`."""
+"""One tile of logits; see `zoo.backends.torch.tiled_softmax`."""
 
 WIDTHS_A_TOKEN = 8
-"""Float32 copies of each inner width that one block keeps while its gradient is formed."""
+"""Float32 values per unit of block width that a block keeps until its backward pass."""
 
 EVALUATION_WIDTHS_A_TOKEN = 3
-"""The same in a forward pass alone."""
+"""The same in a forward pass without gradients."""
 
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """What decides how much memory a run needs.
+    """The inputs of the memory formula.
 
     Attributes:
         geometry: the model's shape.
-        full: all weights learn, in float32; otherwise an adapter does.
-        rank: of the adapter.
-        tokens: of one micro-batch, padding included.
-        evaluation_tokens: of one batch of held-out rows; 0 without any.
-        checkpointing: activations are computed again in the backward pass.
-        weight_bytes: of one base weight: 2 or 4.
-        hidden_bytes: of one value between two blocks: 2 or 4.
+        full: True if all weights are trained, in float32; False for an adapter.
+        rank: the rank of the adapter.
+        tokens: the tokens of a micro-batch, padding included.
+        evaluation_tokens: the tokens of a batch of held-out rows; 0 without held-out rows.
+        checkpointing: activations are recomputed in the backward pass.
+        weight_bytes: the bytes of a base weight: 2 or 4.
+        hidden_bytes: the bytes of a value between two blocks: 2 or 4.
     """
 
     geometry: "Geometry"
@@ -53,8 +53,8 @@ class MemoryEstimate:
     """Bytes by purpose; `total` is their peak.
 
     Attributes:
-        source: of the total: `formula` or `measured`.
-        calculated: the formula's total beside a measured one, else None.
+        source: the source of the total: `formula` or `measured`.
+        calculated: the formula's total if `total` was measured, else None.
     """
 
     weights: int
@@ -76,7 +76,7 @@ class MemoryEstimate:
 
 
 def estimate_memory(need: MemoryNeed) -> MemoryEstimate:
-    """Returns the expected peak; training and evaluation follow each other, the larger counts."""
+    """Returns the expected peak: the larger of those of training and evaluation."""
     shape = need.geometry
     trained = shape.parameters() if need.full else adapter_parameters(shape, need.rank)
     weights = shape.parameters() * need.weight_bytes
@@ -108,12 +108,12 @@ def adapter_parameters(shape: "Geometry", rank: int) -> int:
 
 
 def block_width(shape: "Geometry") -> int:
-    """Returns the values that a block's widest tensors hold for one token, each kind once."""
+    """Returns the number of values per token in a block's tensors, each kind once."""
     return shape.hidden + shape.ffn + (shape.heads + 2 * shape.kv_heads) * shape.head_dim
 
 
 def activation_bytes(need: MemoryNeed) -> int:
-    """Returns what the backbone keeps: a row for each block, and the insides of one or of all."""
+    """Returns what the backward pass needs: each block's input, and the insides of one or all."""
     shape = need.geometry
     kept = shape.layers * need.tokens * shape.hidden * need.hidden_bytes
     inside = need.tokens * WIDTHS_A_TOKEN * block_width(shape) * 4

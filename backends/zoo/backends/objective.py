@@ -1,10 +1,10 @@
-"""What an objective is: a pure function of statistics and masks, written once for every engine.
+"""Objectives: pure functions of statistics and masks, written once for all engines.
 
 Legend: B rows, T positions, V vocabulary.
 
 A *statistic* is a number per token that a policy computes chunk by chunk in float32, so that the
-`[B, T, V]` logits never exist. An objective reads statistics through an array namespace, which has
-16 functions of the Python array API standard and three more.
+`[B, T, V]` logits never exist. An objective reads statistics through an array namespace with 16
+functions, most of them from the Python array API standard.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ Array = Any
 
 
 class Stat(StrEnum):
-    """What a policy can say of a token."""
+    """The statistics that a policy computes per token."""
 
     LOGPROBS = "logprobs"
     ENTROPY = "entropy"
@@ -27,14 +27,14 @@ class Stat(StrEnum):
 
 
 class ArrayNamespace(Protocol):
-    """The functions that an objective may use: Python array API names, and three more."""
+    """The functions that an objective may use: names of the Python array API, and three more."""
 
     def exp(self, x: Array, /) -> Array:
-        """Returns e to the x."""
+        """Returns e to the power of x."""
         ...
 
     def expm1(self, x: Array, /) -> Array:
-        """Returns e to the x, less 1, exact near 0."""
+        """Returns exp(x) - 1, accurate near 0."""
         ...
 
     def log(self, x: Array, /) -> Array:
@@ -42,23 +42,23 @@ class ArrayNamespace(Protocol):
         ...
 
     def log1p(self, x: Array, /) -> Array:
-        """Returns the logarithm of 1 + x, exact near 0."""
+        """Returns log(1 + x), accurate near 0."""
         ...
 
     def minimum(self, x: Array, y: Array, /) -> Array:
-        """Returns the smaller of each pair."""
+        """Returns the elementwise minimum."""
         ...
 
     def maximum(self, x: Array, y: Array, /) -> Array:
-        """Returns the larger of each pair."""
+        """Returns the elementwise maximum."""
         ...
 
     def clip(self, x: Array, low: float, high: float, /) -> Array:
-        """Returns x held within [low, high]."""
+        """Returns x clipped to [low, high]."""
         ...
 
     def where(self, condition: Array, x: Array, y: Array, /) -> Array:
-        """Returns x where the condition holds, else y; both are differentiated."""
+        """Returns x where the condition is true, else y; differentiable in both."""
         ...
 
     def sum(self, x: Array, /, *, axis: int | None = None) -> Array:
@@ -70,7 +70,7 @@ class ArrayNamespace(Protocol):
         ...
 
     def sort(self, x: Array, /, *, axis: int = -1) -> Array:
-        """Returns the values in rising order."""
+        """Returns the values in ascending order."""
         ...
 
     def zeros_like(self, x: Array, /) -> Array:
@@ -86,27 +86,27 @@ class ArrayNamespace(Protocol):
         ...
 
     def log_sigmoid(self, x: Array, /) -> Array:
-        """Returns log(1 / (1 + e to the -x))."""
+        """Returns log(1 / (1 + exp(-x)))."""
         ...
 
     def sigmoid(self, x: Array, /) -> Array:
-        """Returns 1 / (1 + e to the -x)."""
+        """Returns 1 / (1 + exp(-x))."""
         ...
 
 
 LossAndMetrics = tuple[Array, Mapping[str, Array]]
-"""A loss, and numbers to report beside it by name. None of them is differentiated."""
+"""A loss, and metrics to report by name; metrics are not differentiated."""
 
 
 class Objective(Protocol):
     """A loss: the sum over the rows of a batch, divided by the window's constants.
 
     Its metrics are sums of the same form (clipped tokens / the window's tokens), so that they add
-    up over the micro-batches of a window as the loss does.
+    up over the micro-batches of a window, as the loss does.
 
-    `coupled` says that rows depend on each other (a sort, a mean over the batch). Such an
-    objective is scored over the whole window first and replayed linearly, so that cutting a
-    window into micro-batches never changes its meaning.
+    `coupled` means that rows depend on each other (a sort, a mean over the batch). Such an
+    objective is scored over the whole window first and replayed linearly, so that its value does
+    not depend on how the window is split into micro-batches.
     """
 
     @property
@@ -116,17 +116,17 @@ class Objective(Protocol):
 
     @property
     def coupled(self) -> bool:
-        """Whether its value depends on rows together, not one by one."""
+        """Whether its value is not a sum over single rows."""
         ...
 
     def __call__(
         self, xp: ArrayNamespace, stats: Mapping[Stat, Array], batch: Mapping[str, Array]
     ) -> LossAndMetrics:
-        """Returns the loss and its metrics, scalars all.
+        """Returns the loss and its metrics, all scalars.
 
         Args:
-            xp: the functions that may be used.
-            stats: each needed statistic, `[B, T]`.
-            batch: `mask` and `lengths`, the batch's extras and the window's constants.
+            xp: the array functions.
+            stats: the needed statistics, `[B, T]` each.
+            batch: `mask`, `lengths`, the batch's extras and the window's constants.
         """
         ...

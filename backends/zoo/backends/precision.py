@@ -1,4 +1,4 @@
-"""The number format of a run's frozen weights, as an engine chooses it."""
+"""The number format that an engine chooses for the weights of a run."""
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Workload:
-    """The products of a planned run, by which a choice can pay or not.
+    """The amount of computation in a planned run.
 
     Attributes:
-        parameters: of the base model.
-        batch_tokens: of a micro-batch, on average.
-        batches: micro-batches in all.
-        need: what decides the run's memory; None for a model of another shape.
+        parameters: the number of parameters of the base model.
+        batch_tokens: the average number of tokens in a micro-batch.
+        batches: the number of micro-batches in the run.
+        need: the inputs of the memory formula; None for an unknown architecture.
     """
 
     parameters: int
@@ -26,14 +26,14 @@ class Workload:
 
 @dataclass(frozen=True)
 class Precision:
-    """What the weights are stored and multiplied in, and why.
+    """The number format in which weights are stored and multiplied.
 
     Attributes:
-        dtype: a name that `LoadSpec.dtype` takes, never `auto`.
-        reason: why, in a few words.
-        weight_bytes: of one base weight.
-        hidden_bytes: of one value between two blocks.
-        warning: a sentence about a format that was given and is slow here, else None.
+        dtype: a value of `LoadSpec.dtype` other than `auto`.
+        reason: the reason in a few words.
+        weight_bytes: the bytes of a base weight.
+        hidden_bytes: the bytes of a value between two blocks.
+        warning: a sentence about a given format that is slow here, else None.
     """
 
     dtype: str
@@ -43,5 +43,5 @@ class Precision:
     warning: str | None = None
 
     def applied_to(self, need: "MemoryNeed") -> "MemoryNeed":
-        """Returns the need of memory with values of these sizes."""
+        """Returns the memory need with weights and values of these sizes."""
         return replace(need, weight_bytes=self.weight_bytes, hidden_bytes=self.hidden_bytes)

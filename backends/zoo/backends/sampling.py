@@ -1,21 +1,21 @@
-"""How tokens are drawn, and what is drawn."""
+"""The settings of sampling, and a sampled answer."""
 
 from dataclasses import dataclass
 from math import inf
 
 LEAST_TEMPERATURE = 1e-6
-"""Logits divided by less may leave the range of float32."""
+"""Logits divided by less may overflow float32."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn.
+    """The settings of sampling.
 
     Attributes:
-        max_new_tokens: tokens of an answer at most.
-        temperature: what logits are divided by; 0 takes the most likely token.
-        top_p: draw among the likeliest tokens that together have this probability; 1 is all.
-        top_k: draw among so many of the likeliest tokens; 0 is all.
+        max_new_tokens: the largest number of tokens in an answer.
+        temperature: the divisor of the logits; 0 always picks the most likely token.
+        top_p: sample from the most likely tokens with this total probability; 1 for all.
+        top_k: sample from this many of the most likely tokens; 0 for all.
         stop_ids: the tokens that end an answer.
     """
 
@@ -26,10 +26,10 @@ class Sampling:
     stop_ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuses settings under which no token could be drawn.
+        """Checks the ranges of the settings.
 
         Raises:
-            ValueError: a setting is out of its range; it is named first.
+            ValueError: a setting is out of its range; the message begins with its name.
         """
         _require_whole("max_new_tokens", self.max_new_tokens, 1)
         _require_whole("top_k", self.top_k, 0)

@@ -1,4 +1,4 @@
-"""How a model is loaded as a policy: what learns, in which numbers, with which optimizer."""
+"""How a model is loaded as a policy: trained parameters, number format and optimizer."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +18,12 @@ class LoraSpec:
 
 @dataclass(frozen=True)
 class ParameterGroup:
-    """Trained parameters with a rate of their own.
+    """Trained parameters with their own learning rate or weight decay.
 
     Attributes:
-        suffix: the group has every trained parameter whose canonical name ends with it.
-        lr_scale: the step's learning rate is multiplied by this.
-        weight_decay: None is the optimizer's own.
+        suffix: the group contains every trained parameter whose canonical name ends with it.
+        lr_scale: the factor for the learning rate.
+        weight_decay: by default the optimizer's.
     """
 
     suffix: str
@@ -36,8 +36,8 @@ class OptimizerSpec:
     """AdamW over the trained parameters.
 
     Attributes:
-        weight_decay: on matrices only, where no group says otherwise.
-        groups: each trained parameter belongs to the first group that it fits, or to none.
+        weight_decay: for matrices only, unless their group has its own.
+        groups: each trained parameter belongs to the first group with a matching suffix, or none.
     """
 
     weight_decay: float = 0.0
@@ -46,20 +46,20 @@ class OptimizerSpec:
 
 @dataclass(frozen=True)
 class LoadSpec:
-    """What a model folder is loaded as.
+    """The settings for loading a model folder.
 
     Attributes:
         train: a `LoraSpec` for a new adapter, `"full"` for all weights, None for inference.
-        adapter: a PEFT folder to put on the base, for inference; not together with `train`.
+        adapter: a PEFT folder to apply to the base, for inference; not together with `train`.
         dtype: `f32`, `bf16`, `bf16-widened` (bf16 weights, float32 products), or `auto`: as
             stored, float32 for small models, and on a CPU without bf16 arithmetic
-            `bf16-widened`. Weights that are all trained are float32 whatever it says; on a
-            GPU that can, `auto` and `bf16` then multiply in bf16, `f32` does not.
-        attention: the kernel of attention: `auto` (the model's own choice), `sdpa` or `eager`.
+            `bf16-widened`. In full training weights are always float32; on a GPU with bf16, `auto`
+            and `bf16` then multiply in bf16, `f32` does not.
+        attention: the attention kernel: `auto` (the model's own choice), `sdpa` or `eager`.
         gradient_checkpointing: recompute activations in the backward pass.
         value_head: add a trainable linear head for `Stat.VALUES`.
-        optimizer: of what learns; without effect on inference.
-        seed: seed of the adapter's start.
+        optimizer: the optimizer; no effect on inference.
+        seed: the seed of the adapter's initialisation.
     """
 
     train: LoraSpec | Literal["full"] | None = None
@@ -73,5 +73,5 @@ class LoadSpec:
 
     @property
     def full(self) -> bool:
-        """Whether all weights learn."""
+        """Whether all weights are trained."""
         return self.train == "full"

@@ -1,17 +1,17 @@
-"""How many threads a run takes."""
+"""The number of threads of a run."""
 
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
 
 SINGLE_THREAD_PARAMETERS = 5_000_000
-"""Below this one thread is faster: handing out the work costs more than the work."""
+"""Below this, one thread is faster: synchronisation costs more than the work."""
 
 
 def choose_threads(parameters: int) -> int:
-    """Returns the number of compute threads for a model of that many parameters.
+    """Returns the number of compute threads for a model with this many parameters.
 
-    Cores that other programs keep busy are left alone; at least one thread is taken.
+    Cores that other programs keep busy are not counted; the result is at least 1.
     """
     if parameters < SINGLE_THREAD_PARAMETERS:
         return 1
@@ -19,21 +19,21 @@ def choose_threads(parameters: int) -> int:
 
 
 def available_cores() -> int:
-    """Returns the cores that this process may run on."""
+    """Returns the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def busy_cores() -> int:
-    """Returns the cores that were busy over the last minute, rounded down."""
+    """Returns the average number of busy cores in the last minute, rounded down."""
     if not hasattr(os, "getloadavg"):
         return 0
     return int(os.getloadavg()[0])
 
 
 def use_threads(count: int) -> None:
-    """Makes torch and the Rust core use that many threads."""
+    """Sets the number of threads of torch and the Rust core."""
     import torch
 
     from zoo import core
@@ -44,7 +44,7 @@ def use_threads(count: int) -> None:
 
 @contextmanager
 def callers_state_kept() -> Generator[None]:
-    """Gives a caller's threads and random state of torch back when the block ends."""
+    """Restores torch's thread count and random state when the block ends."""
     import torch
 
     threads = torch.get_num_threads()
@@ -59,7 +59,7 @@ def callers_state_kept() -> Generator[None]:
 
 @contextmanager
 def with_threads(count: int | None) -> Generator[None]:
-    """Computes the block with that many threads, and then again with the caller's; None keeps."""
+    """Runs the block with this many threads, then restores the number; None changes nothing."""
     import torch
 
     threads = torch.get_num_threads()

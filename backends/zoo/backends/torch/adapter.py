@@ -1,4 +1,4 @@
-"""LoRA through peft: put an adapter on, name its values, write it as a PEFT folder."""
+"""LoRA through peft: adds, loads and saves adapters."""
 
 import json
 import warnings
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ADAPTER = "default"
 MAMBA = frozenset({"falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"})
-"""The `model_type`s that peft 0.21 takes for state-space models."""
+"""The `model_type`s that peft 0.21 treats as state-space models."""
 
 EXPERT_NAMES = ("gate", "gate_proj", "up_proj", "down_proj", "w1", "w2", "w3")
 
@@ -37,16 +37,16 @@ EXPERT_NAMES = ("gate", "gate_proj", "up_proj", "down_proj", "w1", "w2", "w3")
 def add_lora(
     model: nn.Module, spec: LoraSpec, *, seed: int, stored: Container[str] | None = None
 ) -> "PeftModel":
-    """Puts a fresh adapter on every layer that `spec` names; B starts at zero.
+    """Adds a new adapter to every layer that `spec` targets; B starts at zero.
 
     Args:
-        model: without an adapter.
-        spec: the adapter.
-        seed: of its start.
-        stored: the names of the tensors in the model's files, to say what a delta cannot reach.
+        model: a model without an adapter.
+        spec: the settings of the adapter.
+        seed: the seed of its initialisation.
+        stored: the names of the tensors in the model's files, to warn of layers without a delta.
 
     Raises:
-        InputError: no layer has one of the named endings, or peft cannot change one that has.
+        InputError: a target matches no layer, or peft cannot adapt a matching layer.
 
     Warns:
         GymWarning: no delta can be made of such an adapter.
@@ -81,14 +81,14 @@ def add_lora(
         raise InputError(
             f"lora_target: peft cannot read back an adapter on {type(model).__name__}: it would "
             f"lose {lost[0]!r}",
-            hint=f"name other layers, of those that end with {known}, or finetuning_type=full",
+            hint=f"choose other layers, whose names end with {known}, or finetuning_type=full",
         )
-    _tell_no_delta(adapted, stored)
+    _warn_of_no_delta(adapted, stored)
     return adapted
 
 
 def _require_layers(model: nn.Module, targets: list[str], known: str) -> None:
-    """Refuses a name that no layer has: peft passes over it as long as another one fits."""
+    """Refuses a target that matches no layer; peft ignores it as long as another one matches."""
     names = [name for name, _ in model.named_modules()]
     for target in targets:
         if not target or not any(f".{name}".endswith(f".{target}") for name in names):
@@ -99,9 +99,9 @@ def _require_layers(model: nn.Module, targets: list[str], known: str) -> None:
 
 
 def _lost_when_saved(model: "PeftModel") -> list[str]:
-    """Returns the tensors that peft saves under names which it does not know when it loads them.
+    """Returns the tensors that peft saves under names that it cannot load.
 
-    Its names follow what transformers renames in old checkpoints, and not always back.
+    peft applies the renaming rules of transformers, which it cannot always invert.
     """
     from peft import get_peft_model_state_dict, set_peft_model_state_dict
 
@@ -113,7 +113,7 @@ def _lost_when_saved(model: "PeftModel") -> list[str]:
 
 @contextmanager
 def _peft_alone() -> Generator[None]:
-    """Silences what peft says of its own settings; what was put where is looked at by us."""
+    """Silences peft's warnings about its settings; we check the placement ourselves."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -121,11 +121,11 @@ def _peft_alone() -> Generator[None]:
 
 
 def left_out(model: Any) -> list[str] | None:  # noqa: ANN401
-    """Returns the linear layers that "all" leaves out: LoRA on them fails, or does nothing.
+    """Returns the linear layers that "all" leaves out: LoRA on them fails or has no effect.
 
-    Routers give more than a product. State-space layers read some weights past their layers:
-    `dt_proj` everywhere, `out_proj` in fast kernels, where peft refuses it. Peft does not find a
-    layer again that transformers renames once more (shared experts of Laguna).
+    Routers return more than a product. State-space layers read some weights without calling the
+    layer: `dt_proj` always, `out_proj` in fast kernels, where peft refuses it. peft cannot load
+    layers that transformers renames a second time (shared experts of Laguna).
     """
     read = (".dt_proj", ".out_proj") if model.config.model_type in MAMBA else (".dt_proj",)
     layers = linear_layers(model)
@@ -138,7 +138,7 @@ def left_out(model: Any) -> list[str] | None:  # noqa: ANN401
 
 
 def renamed(model: Any, names: list[str]) -> list[str]:  # noqa: ANN401
-    """Returns the layers whose names transformers changes once more when peft loads an adapter."""
+    """Returns the layers that transformers renames a second time when peft loads an adapter."""
     from transformers.conversion_mapping import get_model_conversion_mapping
     from transformers.core_model_loading import WeightRenaming, apply_renamings
 
@@ -155,13 +155,13 @@ def _gives_product(layer: nn.Linear) -> bool:
         return True
     try:
         out: object = layer(layer.weight.new_zeros(1, layer.in_features))
-    except (TypeError, ValueError, RuntimeError, IndexError):  # it takes other inputs
+    except (TypeError, ValueError, RuntimeError, IndexError):  # it has other inputs
         return False
     return isinstance(out, Tensor) and out.shape == (1, layer.out_features)
 
 
-def _tell_no_delta(model: "PeftModel", stored: Container[str] | None) -> None:
-    """Says before a run what its adapter cannot become after it."""
+def _warn_of_no_delta(model: "PeftModel", stored: Container[str] | None) -> None:
+    """Warns before a run if no delta can be made of its adapter."""
     what = _beyond_deltas(model, stored)
     if what is not None:
         linear = {name.rpartition(".")[2] for name, _ in linear_layers(model.get_base_model())}
@@ -208,74 +208,74 @@ def linear_layers(model: nn.Module) -> list[tuple[str, nn.Linear]]:
 
 
 def load_adapter(model: nn.Module, folder: Path) -> "PeftModel":
-    """Puts a PEFT folder's adapter on the model, for inference.
+    """Loads a PEFT folder's adapter onto the model, for inference.
 
     Raises:
-        NotAvailableError: the folder holds no adapter.
-        InputError: the adapter is pickled, damaged, not finite, of a kind that acts elsewhere than
-            inside layers, or does not fit this model.
+        NotAvailableError: the folder contains no adapter.
+        InputError: the adapter is pickled, damaged, not finite, of a kind that acts outside of
+            layers, or does not fit this model.
     """
     from peft import PeftModel
     from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
 
-    told, file = folder / CONFIG_FILE, folder / WEIGHTS_FILE
-    if not told.is_file():
+    config_file, file = folder / CONFIG_FILE, folder / WEIGHTS_FILE
+    if not config_file.is_file():
         raise NotAvailableError(f"{folder}: no {CONFIG_FILE} there: expected a PEFT adapter folder")
     if not file.is_file():
         raise InputError(
             f"{folder}: no {WEIGHTS_FILE} there",
             hint="pickled adapters are not loaded; save it again as safetensors",
         )
-    settings = read_adapter_config(told)
+    settings = read_adapter_config(config_file)
     kind = settings["peft_type"]
     if kind not in PEFT_TYPE_TO_CONFIG_MAPPING:
-        raise InputError(f"{told}: peft_type: unknown kind of adapter {kind!r}")
+        raise InputError(f"{config_file}: peft_type: unknown kind of adapter {kind!r}")
     read_header(file)
-    guard_patterns(settings, _names(model), str(told))
+    guard_patterns(settings, _names(model), str(config_file))
     with refusals(f"{folder}: adapter does not fit this model", folder), quiet(), _peft_alone():
         config = PEFT_TYPE_TO_CONFIG_MAPPING[kind].from_pretrained(str(folder))
-        _refuse_kind(told, config)
+        _refuse_kind(config_file, config)
         adapted = PeftModel.from_pretrained(model, str(folder), config=config)
-        # once more: what found no place and what is missing is not told by the first
+        # again: only this call reports unexpected and missing keys
         result = adapted.load_adapter(str(folder), ADAPTER)
     refuse_strays(str(file), result.unexpected_keys, result.missing_keys)
     _refuse_nan(file, adapted)
     return adapted
 
 
-def _refuse_kind(told: Path, config: Any) -> None:  # noqa: ANN401
-    """Refuses what acts on prompts: it would do nothing where the layers run by themselves."""
+def _refuse_kind(config_file: Path, config: Any) -> None:  # noqa: ANN401
+    """Refuses adapters that act on prompts: they have no effect when only the layers run."""
     if config.is_prompt_learning or config.is_adaption_prompt:
         raise InputError(
-            f"{told}: peft_type: expected an adapter on layers, got {config.peft_type.value}, "
-            "which acts on the prompt"
+            f"{config_file}: peft_type: expected an adapter on layers, got "
+            f"{config.peft_type.value}, which acts on the prompt"
         )
     if getattr(config, "alora_invocation_tokens", None):
         raise InputError(
-            f"{told}: alora_invocation_tokens: expected an adapter that acts on every token, got "
-            "one that waits for some of the prompt"
+            f"{config_file}: alora_invocation_tokens: expected one that acts on every token, "
+            "got one that waits for some of the prompt"
         )
 
 
 def _names(model: nn.Module) -> list[str]:
-    """Returns every name that peft may compare with an expression of an adapter's config."""
+    """Returns every name that peft may match with a pattern of an adapter's config."""
     modules = {name for name, _ in model.named_modules()}
     parameters = {name for name, _ in model.named_parameters()}
-    # experts that are stacked today had names of their own, by which adapters still call them
+    # adapters may use the earlier names of experts that are now stacked
     stacks = {name.rpartition(".")[0] for name in parameters if "expert" in name}
     experts = {f"{stack}.{name}" for stack in stacks for name in EXPERT_NAMES}
     return sorted(modules | parameters | experts)
 
 
-def tell_stray(folder: Path, adapter: Path | None) -> None:
-    """Warns of an adapter that lies in a model's folder and is not the one to load."""
+def warn_of_unused_adapter(folder: Path, adapter: Path | None) -> None:
+    """Warns of an adapter in a model's folder that is not the one to load."""
     if not (folder / CONFIG_FILE).is_file():
         return
     if adapter is not None and adapter.resolve() == folder.resolve():
         return
     warnings.warn(
         f"{folder}: the {CONFIG_FILE} in this model's folder is not used: the model is loaded "
-        f"without an adapter (--adapter_name_or_path {folder} puts it on)",
+        f"without an adapter (--adapter_name_or_path {folder} loads it)",
         GymWarning,
         stacklevel=3,
     )
@@ -291,7 +291,7 @@ def _refuse_nan(file: Path, model: "PeftModel") -> None:
 
 
 def canonical(name: str) -> str:
-    """Returns a parameter's name without peft's adapter name: what checkpoints are keyed by."""
+    """Returns a parameter's name without peft's adapter name, as used in checkpoints."""
     return name.replace(f".{ADAPTER}.", ".")
 
 
@@ -314,7 +314,7 @@ def save_lora(model: "PeftModel", folder: Path, *, base: str) -> None:
 
 
 def _plain(value: object) -> object:
-    """Returns a JSON form of peft's settings: sets sorted, enums by value."""
+    """Returns a JSON value for one of peft's settings: sets sorted, enums by value."""
     if isinstance(value, set | frozenset):
         return sorted(str(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
     return getattr(value, "value", value)

@@ -1,4 +1,4 @@
-"""Loading a model folder as a policy on CPU, CUDA or MPS."""
+"""Loads a model folder as a policy on CPU, CUDA or MPS."""
 
 import warnings
 from dataclasses import asdict
@@ -10,7 +10,7 @@ from torch import nn
 
 from zoo.backends.base import INFERENCE, Backend, LoadSpec, LoraSpec
 from zoo.backends.precision import Precision, Workload
-from zoo.backends.torch.adapter import add_lora, load_adapter, tell_stray
+from zoo.backends.torch.adapter import add_lora, load_adapter, warn_of_unused_adapter
 from zoo.backends.torch.compat import checkpoint_activations
 from zoo.backends.torch.dtypes import choose_precision
 from zoo.backends.torch.load import load_model, read_config, tensor_names
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class TorchBackend(Backend):
-    """Torch on one device."""
+    """The torch engine on one device."""
 
     policy = TorchPolicy
 
@@ -34,10 +34,10 @@ class TorchBackend(Backend):
         train = spec.train
         if train is not None and spec.adapter is not None:
             raise InputError(
-                f"adapter: expected none where something is trained, got {spec.adapter}: training "
-                "on top of an adapter does not exist yet"
+                f"adapter: expected none for training, got {spec.adapter}: training "
+                "on top of an adapter is not supported yet"
             )
-        tell_stray(folder, spec.adapter)
+        warn_of_unused_adapter(folder, spec.adapter)
         read_config(folder)
         dtype = self.choose_precision(folder, spec.dtype, full=spec.full).dtype
         model: Any = load_model(folder, dtype=dtype, attention=spec.attention).to(self.name)
@@ -45,7 +45,7 @@ class TorchBackend(Backend):
         peft_model: PeftModel | None = None
         if spec.full:
             _check_can_be_saved(folder, model)
-        else:  # in full training, what the model itself keeps frozen stays so
+        else:  # in full training, parameters that the model itself freezes stay frozen
             model.requires_grad_(requires_grad=False)
         if isinstance(train, LoraSpec):
             stored = tensor_names(folder) | set(parameter_names(folder).values())
@@ -68,7 +68,7 @@ class TorchBackend(Backend):
             check_adapter(source, peft_model, policy.module)
         _check_trained(policy, train)
         if train is not None:
-            _tell_own_loss(folder, model)
+            _warn_of_own_loss(folder, model)
         if isinstance(train, LoraSpec):
             check_gradient(policy.module)
         return policy
@@ -89,7 +89,7 @@ class TorchBackend(Backend):
         full: bool = False,
         work: Workload | None = None,
     ) -> Precision:
-        """Chooses by what is stored, the device, and what its processor multiplies well."""
+        """Chooses by the stored type, the device, and the measured speeds of the processor."""
         return choose_precision(
             folder,
             self.name,
@@ -101,7 +101,7 @@ class TorchBackend(Backend):
         )
 
     def describe_precision(self) -> str:
-        """Returns what the processor multiplies well, and what that means for 16-bit weights."""
+        """Returns a sentence about the speeds of number formats on this processor."""
         found = self._speeds()
         way = "directly" if found.bf16_pays else "in float32, widened block by block"
         return f"{found.describe()}: 16-bit weights are multiplied {way}"
@@ -111,31 +111,31 @@ class TorchBackend(Backend):
         return ProductSpeeds(**found)
 
     def parameter_names(self, folder: Path) -> dict[str, str]:
-        """Returns the loaded model's parameter by the file's tensor, where it is just that one."""
+        """Returns the loaded model's parameters by tensor name; see `names.parameter_names`."""
         return parameter_names(folder)
 
 
 def mixes(device: str) -> bool:
-    """Returns whether full training on a device runs its blocks in bf16, beside float32 weights."""
+    """Returns whether full training on a device runs in bf16, with float32 weights."""
     return device == "cuda" and torch.cuda.is_bf16_supported()
 
 
-def _tell_own_loss(folder: Path, model: Any) -> None:  # noqa: ANN401
-    """Warns of a model that transformers trains with more than the loss of its tokens."""
+def _warn_of_own_loss(folder: Path, model: Any) -> None:  # noqa: ANN401
+    """Warns of a model that transformers trains with an additional loss."""
     if getattr(model.config, "output_router_logits", False):
         warnings.warn(
-            f"{folder}: its config adds a loss of the router to that of the tokens "
-            "(output_router_logits): it is not part of this training",
+            f"{folder}: its config adds a router loss (output_router_logits), which is not part of "
+            "this training",
             GymWarning,
             stacklevel=3,
         )
 
 
 def _check_can_be_saved(folder: Path, model: Any) -> None:  # noqa: ANN401
-    """Refuses full training where transformers could not open what it ends in.
+    """Refuses full training of a model that transformers could not load afterwards.
 
     Raises:
-        InputError: the text part of a larger model is of no kind that stands alone.
+        InputError: the model is the text part of a larger one, and has no type of its own.
     """
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
 
@@ -148,7 +148,7 @@ def _check_can_be_saved(folder: Path, model: Any) -> None:  # noqa: ANN401
 
 
 def _check_trained(policy: TorchPolicy, train: LoraSpec | str | None) -> None:
-    """Makes sure that an adapter's training trains the adapter alone, and inference nothing."""
+    """Checks that adapter training trains only the adapter, and inference nothing."""
     if train == "full":
         return
     names = policy.parameters
@@ -158,7 +158,7 @@ def _check_trained(policy: TorchPolicy, train: LoraSpec | str | None) -> None:
 
 
 def _value_head(model: nn.Module, seed: int) -> nn.Linear:
-    """A linear layer that starts at zero: every value is zero until it learns."""
+    """Returns a linear layer of zeros, so that every value is zero before training."""
     torch.manual_seed(seed)
     weight: Any = model.get_output_embeddings().weight  # type: ignore[operator]
     head = nn.Linear(weight.shape[1], 1, bias=False, device=weight.device, dtype=torch.float32)

@@ -1,7 +1,6 @@
 """Compatibility with torch and transformers older than those that zoo-gym requires.
 
-The GPU command runs on machines whose versions are not ours to choose; an installed zoo-gym has
-the required ones.
+The GPU tests may run on machines with older versions; an installed zoo-gym has the required ones.
 """
 
 from typing import Any
@@ -10,18 +9,18 @@ import torch
 from torch import nn
 
 MIXED_PRODUCTS = "dtype_out" in torch.ops.aten.mm.overloads()  # type: ignore[no-untyped-call]
-"""Whether a GPU's 16-bit product can be had in float32; torch 2.8 can."""
+"""Whether a GPU product of 16-bit values can have a float32 result; since torch 2.8."""
 
 
 def reads_slices() -> bool:
-    """Returns whether transformers takes tensors that are not read yet; version 5 does."""
+    """Returns whether transformers accepts unread tensor slices; since version 5."""
     import transformers
 
     return int(transformers.__version__.partition(".")[0]) >= 5
 
 
 def checkpoint_activations(model: nn.Module) -> None:
-    """Has a transformers model compute activations again in the backward pass."""
+    """Enables activation checkpointing in a transformers model."""
     named: Any = model
     enable = getattr(named, "activation_checkpointing_enable", None)
     (enable or named.gradient_checkpointing_enable)({"use_reentrant": False})

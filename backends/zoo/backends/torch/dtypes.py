@@ -1,8 +1,8 @@
-"""The number format of frozen weights on torch: as stored, narrow, or what the CPU multiplies well.
+"""The number format of frozen weights on torch: as stored, 16 bits, or the fastest on the CPU.
 
-Where bf16 weights are widened block by block, float32 weights save the widening and cost twice the
-memory: they are taken where memory allows and the run is long enough to pay. All weights that learn
-are float32 whatever is chosen.
+If bf16 weights would be widened block by block, float32 weights avoid the widening but take twice
+the memory: they are chosen if memory allows it and the run is long enough. Trained weights are
+always float32.
 """
 
 import math
@@ -20,19 +20,19 @@ from zoo.models import checkpoint_files
 from zoo.models.folder import SMALL_PARAMETERS
 
 WIDENED = "bf16-widened"
-"""bf16 weights whose products are formed in float32; see `widened`."""
+"""bf16 weights with float32 products; see `widened`."""
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, WIDENED: torch.bfloat16}
 
 WORTHWHILE_SHARE = 0.03
 WORTHWHILE_S = 60.0
-"""Float32 weights pay where they save this share of the products' time, and this many seconds."""
+"""Float32 weights pay if they save this share of the products' time, and this many seconds."""
 
 MEMORY_SHARE = 0.5
-"""And where the run then needs at most this share of the free memory."""
+"""They also require that the run needs at most this share of the free memory."""
 
 PASSES = 1.5
-"""Products and gradients of a micro-batch, in pairs: forward, forward again, backward."""
+"""Passes over the weights per micro-batch, in pairs: forward, recomputed forward, backward."""
 
 Speeds = Callable[[], ProductSpeeds]
 
@@ -47,19 +47,19 @@ def choose_precision(
     work: Workload | None = None,
     free_bytes: int = 0,
 ) -> Precision:
-    """Chooses how a model's weights are held and multiplied; see `Backend.choose_precision`.
+    """Chooses the number format of a model's weights; see `Backend.choose_precision`.
 
     Args:
         folder: the model's folder.
-        device: where the model will be.
-        speeds: measures what the processor multiplies well; called only where that decides.
+        device: the device of the model.
+        speeds: measures the processor's speeds; called only if they matter.
         dtype: `auto` or one of `DTYPES`.
-        full: all weights learn.
-        work: what will be computed, if that is known.
-        free_bytes: memory that is free now.
+        full: True if all weights are trained.
+        work: the computation, if it is known.
+        free_bytes: the memory that is currently free.
     """
     if full:
-        return _precision("f32", "weights that learn are float32")
+        return _precision("f32", "trained weights are float32")
     if dtype != "auto":
         warning = None
         if dtype == "bf16" and device == "cpu" and not speeds().bf16_pays:
@@ -68,7 +68,7 @@ def choose_precision(
         return _precision(dtype, "as given", warning)
     chosen = _by_file(checkpoint_files(folder), device, speeds)
     if chosen.dtype == WIDENED and work is not None:
-        return _float32_where_it_pays(chosen, work, speeds(), free_bytes)
+        return _float32_if_it_pays(chosen, work, speeds(), free_bytes)
     return chosen
 
 
@@ -78,7 +78,7 @@ def _precision(dtype: str, reason: str, warning: str | None = None) -> Precision
 
 
 def weight_type(files: list[Path]) -> str:
-    """Returns the type that most of the stored weights have, as safetensors names it."""
+    """Returns the safetensors type of most stored weights."""
     sizes: dict[str, int] = {}
     for file in files:
         for info in read_header(file).tensors.values():
@@ -87,13 +87,13 @@ def weight_type(files: list[Path]) -> str:
 
 
 def held_in(chosen: str, files: list[Path]) -> torch.dtype:
-    """Returns the type of the weights in memory; float16 is widened as it is."""
+    """Returns the type of the weights in memory; widening accepts float16 as stored."""
     narrow = chosen == WIDENED and weight_type(files) == "F16"
     return torch.float16 if narrow else DTYPES[chosen]
 
 
 def _by_file(files: list[Path], device: str, speeds: Speeds) -> Precision:
-    """Chooses by what is stored and what the processor multiplies well."""
+    """Chooses by the stored type and the speeds of the processor."""
     tensors = [info for file in files for info in read_header(file).tensors.values()]
     stored = weight_type(files)
     if stored in {"F32", "F64"}:
@@ -110,10 +110,10 @@ def _by_file(files: list[Path], device: str, speeds: Speeds) -> Precision:
     return _precision(WIDENED, reason)
 
 
-def _float32_where_it_pays(
+def _float32_if_it_pays(
     widened: Precision, work: Workload, speeds: ProductSpeeds, free_bytes: int
 ) -> Precision:
-    if work.need is None:  # a model of another shape stays as it is
+    if work.need is None:  # no estimate for an unknown architecture
         return widened
     total = estimate_memory(replace(work.need, weight_bytes=4, hidden_bytes=4)).total
     share, saved_s = widening(work, speeds)
@@ -121,10 +121,10 @@ def _float32_where_it_pays(
     if share < WORTHWHILE_SHARE or saved_s < WORTHWHILE_S or not allowed:
         return widened
     reason = f"widening bf16 weights would take {share:.0%} more time for products, {saved_s:.0f} s"
-    return _precision("f32", f"{reason}; there is memory for float32 ones")
+    return _precision("f32", f"{reason}; float32 weights fit in memory")
 
 
 def widening(work: Workload, speeds: ProductSpeeds) -> tuple[float, float]:
-    """Returns what widening adds: as a share of the products' time, and seconds of one thread."""
+    """Returns the time that widening adds: as a share of the products' time, and in seconds."""
     one_s = max(0.0, speeds.widened_s - speeds.f32_s) * work.parameters / WIDTH**2
     return speeds.widening_share(work.batch_tokens), PASSES * work.batches * one_s

@@ -2,7 +2,7 @@
 
 Legend: B rows, P prompt positions (padded on the left), V vocabulary.
 
-Each row draws from a stream of its own, so an answer depends on its key and not on its neighbours.
+Each row has its own random stream, so an answer depends on its key and not on other rows.
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ from zoo.backends.torch.loss import LossModule
 from zoo.models.refusals import refusals
 
 PADDED, SHORT = 8, 3
-"""Tokens of the two prompts that `takes_padding` looks at."""
+"""Lengths of the two prompts that `takes_padding` compares."""
 
 PICKED_KEYS = ("index_topk", "index_topk_blocks", "indexer_budget")
-"""Of models that attend to the best of many keys: padding is among those to choose from, which so
-few tokens do not show."""
+"""Config keys of models that attend to a selection of keys, which may include padding; a test on a
+few tokens cannot detect that."""
 
 PADDING_TOLERANCE = {torch.float32: 1e-4}
 PADDING_TOLERANCE_16_BITS = 2e-2
-"""How far padding may move a logit, in units of the largest one."""
+"""How much padding may change a logit, relative to the largest one."""
 
 
 @torch.no_grad()
@@ -34,12 +34,13 @@ def generate(
 ) -> list[Rollout]:
     """Continues each prompt until a stop id or `max_new_tokens`.
 
-    Prompts of different lengths run together where the model takes padding on the left, else those
-    of one length do. A model without a cache reads its own answer again for every token.
+    Prompts of different lengths run in one batch if the model supports padding on the left,
+    otherwise only those of equal length. A model without a cache recomputes the whole sequence for
+    every token.
 
     Raises:
-        ValueError: a prompt is empty, or there is not one key per prompt.
-        InputError: the model cannot run with a cache; transformers' reason is told.
+        ValueError: a prompt is empty, or the number of keys differs from that of prompts.
+        InputError: the model cannot run with a cache; the message has transformers' reason.
     """
     if len(keys) != len(prompts) or not all(prompts):
         raise ValueError("generate: expected one key per prompt and no empty prompt")
@@ -52,7 +53,7 @@ def generate(
 
 
 def _groups(module: LossModule, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Returns the places of the prompts that can run together."""
+    """Returns groups of indices of prompts that can run in one batch."""
     by_length: dict[int, list[int]] = {}
     for place, prompt in enumerate(prompts):
         by_length.setdefault(len(prompt), []).append(place)
@@ -62,10 +63,10 @@ def _groups(module: LossModule, prompts: Sequence[Sequence[int]]) -> list[list[i
 
 
 def takes_padding(module: LossModule) -> bool:
-    """Says whether padding on the left leaves the model's logits as they are.
+    """Returns whether padding on the left does not change the model's logits.
 
-    Tried once on a few tokens: decoders of translation models count positions from the padding, and
-    a state-space model reads it.
+    It is tested once on a few tokens: decoders of translation models count positions from the
+    padding, and state-space models process it.
     """
     if module.takes_padding is None:
         vocabulary = module.model.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
@@ -79,7 +80,7 @@ def takes_padding(module: LossModule) -> bool:
 
 
 def _same_padded(module: LossModule, short: list[int], long: list[int]) -> bool:
-    """Compares a prompt alone with the same one beside a longer one: its start and one step on."""
+    """Compares the logits of a prompt alone and in a batch with a longer one, for two steps."""
     alone_SV, padded_SV = (_two_steps(module, prompts) for prompts in ([short], [short, long]))
     exact = PADDING_TOLERANCE.get(next(module.parameters()).dtype, PADDING_TOLERANCE_16_BITS)
     tolerance = PADDING_TOLERANCE_16_BITS if module.autocast else exact
@@ -88,14 +89,14 @@ def _same_padded(module: LossModule, short: list[int], long: list[int]) -> bool:
 
 
 def _two_steps(module: LossModule, prompts: Sequence[Sequence[int]]) -> Tensor:
-    """Returns the first prompt's logits after it, and after one more token, `[2, V]`."""
+    """Returns the logits after the first prompt, and after one more token, `[2, V]`."""
     rows = _Fixed(prompts)
     _continue(module, prompts, rows)
     return torch.cat(rows.seen)
 
 
 def keeps_keys(module: LossModule) -> bool:
-    """Says whether the model is made for a key-value cache, and with it for masks and positions."""
+    """Returns whether the model has a key-value cache, and so accepts masks and positions."""
     return "past_key_values" in signature(type(module.model).forward).parameters
 
 
@@ -105,10 +106,10 @@ def _inputs(mask_BP: Tensor) -> dict[str, Tensor]:
 
 
 def _continue(module: LossModule, prompts: Sequence[Sequence[int]], rows: "_Rows | _Fixed") -> None:
-    """Draws the answers of prompts that run together."""
-    whole_BP, mask_BP = _left_padded(prompts, next(module.parameters()).device)
+    """Samples the answers of prompts in one batch."""
+    sequence_BP, mask_BP = _left_padded(prompts, next(module.parameters()).device)
     keyed = keeps_keys(module)
-    ids_BP, state = whole_BP, dict[str, Any]()
+    ids_BP, state = sequence_BP, dict[str, Any]()
     for _ in range(rows.max_new_tokens):
         inputs = _inputs(mask_BP) if keyed else {}
         if state and keyed:
@@ -118,9 +119,9 @@ def _continue(module: LossModule, prompts: Sequence[Sequence[int]], rows: "_Rows
         drawn_B1 = rows.draw(logits_BV)
         if rows.finished():
             break
-        whole_BP = torch.cat([whole_BP, drawn_B1], -1)
+        sequence_BP = torch.cat([sequence_BP, drawn_B1], -1)
         mask_BP = torch.cat([mask_BP, torch.ones_like(drawn_B1)], -1)
-        ids_BP = drawn_B1 if state else whole_BP
+        ids_BP = drawn_B1 if state else sequence_BP
 
 
 def _left_padded(prompts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
@@ -131,7 +132,7 @@ def _left_padded(prompts: Sequence[Sequence[int]], device: torch.device) -> tupl
 
 
 class _Fixed:
-    """Answers of one token that is known beforehand, for the look at padding."""
+    """Answers with fixed tokens, for the test of padding."""
 
     max_new_tokens = 2
 
@@ -140,7 +141,7 @@ class _Fixed:
         self.seen: list[Tensor] = []
 
     def draw(self, logits_BV: Tensor) -> Tensor:
-        """Keeps the first row's logits and repeats the last token of each prompt, `[B, 1]`."""
+        """Stores the first row's logits and repeats the last token of each prompt, `[B, 1]`."""
         self.seen.append(logits_BV[:1])
         return torch.tensor(self.ends, device=logits_BV.device)[:, None]
 
@@ -150,7 +151,7 @@ class _Fixed:
 
 
 class _Rows:
-    """The answers as they grow."""
+    """The answers during sampling."""
 
     def __init__(self, sampling: Sampling, keys: Sequence[int]) -> None:
         self.sampling = sampling
@@ -161,7 +162,7 @@ class _Rows:
         self.open = [True] * len(keys)
 
     def draw(self, logits_BV: Tensor) -> Tensor:
-        """Draws one token per row and returns them as `[B, 1]`."""
+        """Samples one token per row and returns them as `[B, 1]`."""
         logprobs_BV = sampling_logprobs(logits_BV, self.sampling)
         if self.sampling.temperature == 0:
             chosen_B = logprobs_BV.argmax(-1)
@@ -185,11 +186,11 @@ class _Rows:
         return chosen_B.to(logprobs_BV.device)
 
     def finished(self) -> bool:
-        """Returns whether every row has met a stop id."""
+        """Returns whether every row has reached a stop id."""
         return not any(self.open)
 
     def rollouts(self) -> list[Rollout]:
-        """Returns the answers; a row cut at `max_new_tokens` finished by length."""
+        """Returns the answers; a row that reached `max_new_tokens` has finish reason `length`."""
         return [
             Rollout(ids, logprobs, "length" if still_open else "stop")
             for ids, logprobs, still_open in zip(self.ids, self.logprobs, self.open, strict=True)
@@ -197,7 +198,7 @@ class _Rows:
 
 
 def sampling_logprobs(logits_BV: Tensor, sampling: Sampling) -> Tensor:
-    """Returns the log-probabilities that tokens are drawn with, `[B, V]`.
+    """Returns the log-probabilities that tokens are sampled with, `[B, V]`.
 
     Temperature first, then top-k, then top-p (nucleus, arXiv:1904.09751). Greedy sampling reports
     the model's own log-probabilities at temperature 1.

@@ -2,8 +2,8 @@
 
 Legend: N scored tokens, C tokens of a chunk, D hidden size, V vocabulary.
 
-Logits are formed in float32 whatever the weights' type: rounding them to bf16 costs 0.03 nats a
-token. A bf16 head is widened block by block, so that no float32 copy of it ever exists.
+Logits are float32 whatever the weights' type: rounding them to bf16 costs 0.03 nats per token. A
+bf16 head is widened block by block, so no float32 copy of it ever exists.
 """
 
 from collections.abc import Iterator
@@ -16,16 +16,16 @@ from torch import Tensor, nn
 from zoo.backends.torch.compat import MIXED_PRODUCTS
 
 SOFTCAPS = ("final_logit_softcapping", "logits_soft_cap", "output_logit_soft_cap")
-"""What configs call the cap on logits: Gemma 2, RecurrentGemma, xLSTM."""
+"""Config keys for a cap on logits: Gemma 2, RecurrentGemma, xLSTM."""
 
 DIVISORS = ("logits_scaling", "logits_mup_width_multiplier")
-"""What configs call that which logits are divided by: Granite, Inkling."""
+"""Config keys for a divisor of logits: Granite, Inkling."""
 
 CHUNK_TOKENS = 256
-"""Tokens whose logits exist at once."""
+"""The number of tokens whose logits exist at once."""
 
 VOCABULARY_BLOCK = 16_384
-"""Rows of a bf16 head that are widened to float32 at once."""
+"""The number of rows of a bf16 head that are widened to float32 at once."""
 
 
 def blocks(weight_VD: Tensor) -> Iterator[tuple[slice, Tensor]]:
@@ -41,7 +41,7 @@ def blocks(weight_VD: Tensor) -> Iterator[tuple[slice, Tensor]]:
 def logits_into(hidden_CD: Tensor, weight_VD: Tensor, out_CV: Tensor) -> Tensor:
     """Writes float32 logits into `out_CV` and returns it."""
     if weight_VD.is_cuda and weight_VD.dtype is not torch.float32 and MIXED_PRODUCTS:
-        # The GPU multiplies 16-bit values exactly and adds them in float32.
+        # The GPU forms exact products of 16-bit values and accumulates in float32.
         return torch.mm(
             hidden_CD.to(weight_VD.dtype), weight_VD.T, out_dtype=torch.float32, out=out_CV
         )
@@ -62,7 +62,7 @@ def gradient_into(grad_CV: Tensor, weight_VD: Tensor, out_CD: Tensor) -> Tensor:
 
 
 class _Logits(torch.autograd.Function):
-    """Float32 logits with a float32 gradient for both factors."""
+    """Float32 logits, with gradients computed in float32 for both factors."""
 
     @staticmethod
     def forward(ctx: Any, hidden_CD: Tensor, weight_VD: Tensor) -> Tensor:  # noqa: ANN401
@@ -83,7 +83,7 @@ class _Logits(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class Head:
-    """A model's output layer and what its forward does to the logits.
+    """A model's output layer, and the transformations of its logits.
 
     Attributes:
         module: the output layer; a plain `nn.Linear`, or one with an adapter on it.
@@ -97,20 +97,20 @@ class Head:
 
     @property
     def plain(self) -> bool:
-        """Whether logits are `hidden @ weight.T` and nothing else."""
+        """Whether logits are just `hidden @ weight.T`."""
         module = self.module
         linear = isinstance(module, nn.Linear) and module.bias is None
         return linear and not self.softcap and self.scale == 1.0
 
     @property
     def weight_VD(self) -> Tensor:
-        """The output layer's own weight."""
+        """The output layer's weight."""
         weight = self.module.weight
         assert isinstance(weight, Tensor)
         return weight
 
     def trained_parameters(self) -> list[nn.Parameter]:
-        """Returns the parameters of the output layer that learn."""
+        """Returns the trained parameters of the output layer."""
         return [p for p in self.module.parameters() if p.requires_grad]
 
     def logits(self, hidden_CD: Tensor) -> Tensor:
@@ -135,7 +135,7 @@ def _linear(hidden_CD: Tensor, layer: nn.Linear) -> Tensor:
 
 
 def _with_adapter(hidden_CD: Tensor, layer: Any) -> Tensor:  # noqa: ANN401
-    """A 16-bit layer with LoRA on it: peft would round the sum to 16 bits."""
+    """Computes a 16-bit layer with LoRA in float32; peft would round the sum to 16 bits."""
     logits = _linear(hidden_CD, layer.get_base_layer())
     if layer.disable_adapters:
         return logits

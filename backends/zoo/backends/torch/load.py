@@ -1,4 +1,4 @@
-"""From a model folder to a model: safetensors only, every weight checked."""
+"""Loads a model folder: safetensors only, with a check of every weight."""
 
 import warnings
 from pathlib import Path
@@ -19,19 +19,19 @@ from zoo.models.folder import read_object
 from zoo.models.refusals import refusals
 
 FINITE_VALUES = 1 << 22
-"""Weights that are looked at together in search of NaN."""
+"""The number of weights per block in the search for NaN."""
 
 PLAIN_DTYPES = ("F64", "F32", "F16", "BF16")
-"""Types whose numbers are the weights."""
+"""Types whose values are the weights themselves."""
 
 CODE_DTYPES = ("I8", "F8_E4M3", "F8_E5M2", "F8_E8M0", "F6_E2M3", "F6_E3M2", "F4")
-"""Types that only codes have, which need a scale to become weights."""
+"""Types of quantised codes, which need a scale to become weights."""
 
 NOWHERE = "\0"
-"""A folder that no file system can hold."""
+"""A folder name that no file system allows."""
 
 CONSTANTS = (".attn.bias", ".attention.bias", ".masked_bias", ".causal_mask", ".inv_freq")
-"""Endings of what old checkpoints store beside the weights: masks and angles."""
+"""Suffixes of constants in old checkpoints: masks and rotary frequencies."""
 
 
 def load_model(folder: Path, *, dtype: str, attention: str = "auto") -> nn.Module:
@@ -47,8 +47,8 @@ def load_model(folder: Path, *, dtype: str, attention: str = "auto") -> nn.Modul
         InputError: it has no config, an unknown architecture, or weights that do not fit it.
 
     Warns:
-        GymWarning: tensors of the files that the model has no place for, or a second set of
-            weights in the folder; they stay unused.
+        GymWarning: the files have tensors that are not part of the model, or the folder has a
+            second set of weights; they are not used.
     """
     config = read_config(folder)
     files = checkpoint_files(folder)
@@ -62,7 +62,7 @@ def load_model(folder: Path, *, dtype: str, attention: str = "auto") -> nn.Modul
         loaded = _from_pretrained(folder, config, files, options)
     model: nn.Module = loaded[0]
     _refuse_holes(folder, loaded[1])
-    _tell_unused(folder, loaded[1])
+    _warn_of_unused(folder, loaded[1])
     _refuse_nan(folder, model)
     if dtype == WIDENED:
         _widen(folder, model)
@@ -78,7 +78,7 @@ def _from_pretrained(folder: Path, config: Any, files: list[Path], extra: dict[s
         "use_safetensors": True,
         "ignore_mismatched_sizes": True,
         "output_loading_info": True,
-        # transformers would put an adapter that lies in the folder on the model, unasked
+        # otherwise transformers loads an adapter in the folder automatically
         "adapter_kwargs": {"subfolder": NOWHERE},
         **extra,
     }
@@ -94,7 +94,7 @@ def read_config(folder: Path) -> Any:  # noqa: ANN401
 
     Raises:
         NotAvailableError: there is no such folder.
-        InputError: the config is missing, broken, or of an architecture that is unknown or is no
+        InputError: the config is missing or damaged, or its architecture is unknown or not a
             causal language model.
     """
     from transformers import AutoConfig
@@ -110,7 +110,7 @@ def read_config(folder: Path) -> Any:  # noqa: ANN401
     if not isinstance(kind, str) or kind not in CONFIG_MAPPING:
         raise InputError(
             f"{path}: model_type: unknown architecture {kind!r}",
-            hint="it needs a newer transformers, or code of its own, which is never run",
+            hint="it needs a newer transformers, or custom code, which is never run",
         )
     with refusals(f"{path}: this config cannot be used", folder):
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
@@ -129,7 +129,7 @@ def _widen(folder: Path, model: nn.Module) -> None:
         model.float()
         warnings.warn(
             f"{folder}: {type(model).__name__} multiplies weights outside of their layers: "
-            "they are held in float32, not in bf16",
+            "they are stored in float32, not in bf16",
             GymWarning,
             stacklevel=3,
         )
@@ -141,9 +141,9 @@ def tensor_names(folder: Path) -> set[str]:
 
 
 def _refuse_codes(folder: Path, files: list[Path]) -> None:
-    """A code taken for a weight gives a model that speaks nonsense and trains all the same.
+    """Refuses quantised codes without a scale: read as weights, they give a broken model.
 
-    Integers are codes where weights are expected; elsewhere they are masks and places.
+    Integers in place of weights are codes; elsewhere they are masks and indices.
     """
     for file in files:
         for name, info in read_header(file).tensors.items():
@@ -152,18 +152,18 @@ def _refuse_codes(folder: Path, files: list[Path]) -> None:
                 raise InputError(
                     f"{folder}: {name}: expected weights in {', '.join(PLAIN_DTYPES)}, "
                     f"got {info.dtype}",
-                    hint="a quantised checkpoint whose config does not say how: use the model "
-                    "that it was made from",
+                    hint="the checkpoint is quantised, but its config does not say how: use the "
+                    "original model",
                 )
 
 
-def _tell_unused(folder: Path, report: dict[str, Any]) -> None:
-    """A layer left out by its name or by a config that counts fewer would be missed in silence."""
+def _warn_of_unused(folder: Path, report: dict[str, Any]) -> None:
+    """Warns of unused tensors: a layer may be misnamed, or missing in the config."""
     unexpected = report.get("unexpected_keys") or []
     unused = sorted(name for name in unexpected if not name.endswith(CONSTANTS))
     if unused:
         warnings.warn(
-            f"{folder}: {len(unused)} tensors have no place in this model and stay unused, "
+            f"{folder}: {_tensors_are(len(unused))} not part of this model and not used, "
             f"the first is {unused[0]!r}",
             GymWarning,
             stacklevel=3,
@@ -171,7 +171,7 @@ def _tell_unused(folder: Path, report: dict[str, Any]) -> None:
 
 
 def _refuse_holes(folder: Path, report: dict[str, Any]) -> None:
-    """A weight that is not in the files would be random: nobody would notice."""
+    """Refuses a model with missing weights: they would be random, without any error."""
     for entry in sorted(report.get("mismatched_keys") or []):
         name, got, expected = entry
         raise InputError(
@@ -181,9 +181,13 @@ def _refuse_holes(folder: Path, report: dict[str, Any]) -> None:
     missing = sorted(report.get("missing_keys") or [])
     if missing:
         raise InputError(
-            f"{folder}: {len(missing)} tensors are missing, the first is {missing[0]!r}",
+            f"{folder}: {_tensors_are(len(missing))} missing, the first is {missing[0]!r}",
             hint="config.json and the weights belong to different models",
         )
+
+
+def _tensors_are(count: int) -> str:
+    return "1 tensor is" if count == 1 else f"{count} tensors are"
 
 
 def _refuse_nan(folder: Path, model: nn.Module) -> None:
@@ -195,7 +199,7 @@ def _refuse_nan(folder: Path, model: nn.Module) -> None:
 
 
 def _first_not_finite(tensor: Tensor) -> int | None:
-    """Looks at a part at a time: the answers for a whole embedding are as large as it."""
+    """Returns the first index of a non-finite value, searching in blocks to save memory."""
     values = tensor.flatten()
     for start in range(0, len(values), FINITE_VALUES):
         finite = torch.isfinite(values[start : start + FINITE_VALUES])

@@ -1,10 +1,10 @@
-"""The module whose one forward is the loss: what a distributed wrapper wraps.
+"""The module whose forward is the loss, for distributed wrappers.
 
 Legend: B rows, T positions, N scored tokens, D hidden size.
 
-Nothing but this forward touches parameters in training. Statistics, objective and every gradient
-above the backbone are formed inside it, so the `[B, T, V]` logits never exist; autograd then
-carries the hidden states' gradient through the backbone.
+Only this forward uses parameters in training. It computes statistics, objective and all gradients
+above the backbone, so the `[B, T, V]` logits never exist; autograd then propagates the hidden
+states' gradient through the backbone.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,12 +23,12 @@ from zoo.backends.torch.probe import find_backbone
 from zoo.backends.torch.statistics import Scored, Stats
 
 STATES = ("past_key_values", "cache_params")
-"""What models call that which they keep between tokens; RWKV's `state` mixes a batch's rows."""
+"""Names of the state that models keep between tokens; not RWKV's `state`, which mixes rows."""
 
 
 @dataclass(frozen=True)
 class DeviceBatch:
-    """A `Batch` on the device, with the objective's view of it."""
+    """A `Batch` on the device, with the arrays for the objective."""
 
     ids_BT: Tensor
     mask_BT: Tensor
@@ -43,7 +43,7 @@ class DeviceBatch:
         return self.ids_BT[:, 1:][self.mask_BT[:, 1:]]
 
     def scatter(self, values_N: Tensor) -> Tensor:
-        """Returns `[B, T]` with each learned token's value in its place and zero elsewhere."""
+        """Returns `[B, T]` with each learned token's value, and zero elsewhere."""
         out = torch.zeros(self.mask_BT.shape, dtype=values_N.dtype, device=values_N.device)
         return out.masked_scatter(self.mask_BT, values_N)
 
@@ -57,14 +57,14 @@ def to_device(batch: Batch, device: torch.device) -> DeviceBatch:
 
     mask_BT = move(batch.loss_mask_BT)
     if bool(mask_BT[:, :1].any()):
-        raise ValueError("loss_mask_BT: position 0 has nothing before it: expected False")
+        raise ValueError("loss_mask_BT: position 0 cannot be predicted: expected False, got True")
     arrays: dict[str, Any] = {name: move(value) for name, value in batch.extras.items()}
     arrays |= {"mask": mask_BT.float(), "lengths": move(batch.lengths_B), **batch.constants}
     return DeviceBatch(move(batch.ids_BT), mask_BT, arrays)
 
 
 class LossModule(nn.Module):
-    """A causal language model, its head and perhaps a value head; the forward is the loss."""
+    """A causal language model with an optional value head; the forward is the loss."""
 
     def __init__(self, model: nn.Module, value_head: nn.Module | None, *, autocast: bool) -> None:
         super().__init__()
@@ -72,17 +72,17 @@ class LossModule(nn.Module):
         self.value_head = value_head
         self.autocast = autocast
         self.takes_padding: bool | None = None
-        """Whether padding on the left changes nothing; None until `generate` has tried it."""
+        """Whether padding on the left has no effect; None until `generate` has tested it."""
 
     def head(self) -> Head:
-        """Returns the language head as it is now (an adapter may have been put on it)."""
+        """Returns the current language head, possibly with an adapter."""
         return find_head(self.model)
 
     def hidden(self, ids_BT: Tensor) -> Tensor:
         """Returns the backbone's last hidden states, `[B, T, D]`.
 
-        Padding is on the right and attention is causal: real tokens never see it, so no
-        attention mask is needed and the faster kernel is taken.
+        Padding is on the right and attention is causal, so real tokens never attend to it: no
+        attention mask is needed, which allows the faster kernel.
         """
         backbone = find_backbone(self.model)
         with self.mixed(ids_BT.device):
@@ -90,17 +90,17 @@ class LossModule(nn.Module):
         return hidden
 
     def mixed(self, device: torch.device) -> AbstractContextManager[Any]:
-        """Returns the block in which the backbone runs: bf16 products beside float32 weights."""
+        """Returns the context in which the backbone runs: bf16 products with float32 weights."""
         return torch.autocast(device.type, torch.bfloat16) if self.autocast else nullcontext()
 
     def next_logits(self, ids_BP: Tensor, **inputs: Any) -> tuple[Tensor, dict[str, Any]]:  # noqa: ANN401
-        """Returns the float32 logits after the last position, `[B, V]`, and what goes on from it.
+        """Returns the float32 logits after the last position, `[B, V]`, and the state.
 
-        The second is to be handed over with the next ids: a key-value cache, or the state of a
-        state-space model, by the name that the model has for it; empty where it keeps none.
+        The state is passed with the next ids: a key-value cache, or the state of a state-space
+        model, by its name in the model; empty if the model has none.
 
-        Where the backbone is mixed, as it is for scoring, the head is not: a sampler's
-        log-probabilities are those that its tokens are scored with.
+        Autocast applies to the backbone but not to the head, as in scoring, so that sampling and
+        scoring give the same log-probabilities.
         """
         if not self.autocast:
             out = self.model(input_ids=ids_BP, use_cache=True, logits_to_keep=1, **inputs)
@@ -112,7 +112,7 @@ class LossModule(nn.Module):
         return logits_BV, _state(out)
 
     def scored(self, batch: DeviceBatch, teacher: "Teacher | None" = None) -> Scored:
-        """Runs the backbone and returns the tokens to score."""
+        """Runs the backbone, and returns the tokens to score with their hidden states."""
         return Scored(
             hidden_ND=batch.gather(self.hidden(batch.ids_BT)),
             targets_N=batch.targets_N(),
@@ -125,7 +125,7 @@ class LossModule(nn.Module):
     def forward(
         self, objective: Objective, batch: DeviceBatch, teacher: "Teacher | None" = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Returns the loss, whose backward gives every gradient, and the metrics."""
+        """Returns the loss, whose backward computes every gradient, and the metrics."""
         scored = self.scored(batch, teacher)
         parameters: list[nn.Parameter] = []
         if objective.needs & statistics.FROM_VOCABULARY:
@@ -152,7 +152,7 @@ class Teacher:
 
 
 class _GradientInForward(torch.autograd.Function):
-    """(hidden states, head parameters) -> loss, with all gradients formed on the way."""
+    """(hidden states, head parameters) -> loss; the forward also computes all gradients."""
 
     @staticmethod
     def forward(ctx: Any, spec: Any, hidden_ND: Tensor, *parameters: Tensor) -> Tensor:  # noqa: ANN401
@@ -171,7 +171,7 @@ class _GradientInForward(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        # in place: nobody else holds them, and a trained head's is as large as the head
+        # in place: they are used only here, and a trained head's is as large as the head
         return (None, *[saved.mul_(grads[0].to(saved.dtype)) for saved in ctx.saved_tensors])
 
 
@@ -184,10 +184,10 @@ def differentiate(
     """Returns the loss, its metrics, and its derivative by each statistic.
 
     Args:
-        objective: what is differentiated.
+        objective: the objective to differentiate.
         stats: the statistics, in any shape.
-        arrays: what the objective reads beside them.
-        place: brings a statistic into the shape that the objective reads, `[B, T]`.
+        arrays: the other inputs of the objective.
+        place: converts a statistic to the shape that the objective expects, `[B, T]`.
 
     Raises:
         ValueError: a metric has the name of the loss.
@@ -198,7 +198,7 @@ def differentiate(
         loss, found = objective(TorchNamespace(), placed, arrays)
         slopes = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
     if "loss" in found:
-        raise ValueError("metrics: expected other names than that of the loss, got 'loss'")
+        raise ValueError("metrics: expected any name but that of the loss, got 'loss'")
     metrics = {name: torch.as_tensor(value).detach() for name, value in found.items()}
     return (
         loss.detach(),

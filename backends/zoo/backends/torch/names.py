@@ -1,7 +1,7 @@
-"""What the loaded model calls the tensors of its files.
+"""Maps the tensor names of a model's files to those of the loaded model.
 
-Transformers renames and joins tensors as it loads them: the text part of a model for images, layers
-that changed their names, experts that are stacked. An adapter names layers as the loaded one does.
+transformers renames and joins tensors on loading: the text part of an image model, renamed layers,
+stacked experts. An adapter uses the layer names of the loaded model.
 """
 
 from pathlib import Path
@@ -15,10 +15,10 @@ from zoo.models.refusals import refusals
 
 
 def parameter_names(folder: Path) -> dict[str, str]:
-    """Returns the parameter of the loaded model by the file's tensor, where it is just that one.
+    """Returns the loaded model's parameter names, by tensor name in the files.
 
-    Left out are tensors that are joined, split or turned as they are read, and those that the
-    causal language model has no place for. No weight is read.
+    Tensors that are joined, split or transposed on loading, and those that are not part of the
+    causal language model, are left out. No weights are read.
 
     Raises:
         InputError: transformers cannot build this model.

@@ -20,12 +20,12 @@ class TorchNamespace:
 
     @staticmethod
     def where(condition: Tensor, x: Tensor, y: Tensor, /) -> Tensor:
-        """Returns `x` where the condition holds, else `y`."""
+        """Returns `x` where the condition is true, else `y`."""
         return torch.where(condition, x, y)
 
     @staticmethod
     def clip(x: Tensor, low: float, high: float, /) -> Tensor:
-        """Returns `x` held within `[low, high]`."""
+        """Returns `x` clipped to `[low, high]`."""
         return torch.clamp(x, low, high)
 
     @staticmethod
@@ -40,7 +40,7 @@ class TorchNamespace:
 
     @staticmethod
     def sort(x: Tensor, /, *, axis: int = -1) -> Tensor:
-        """Returns the values in rising order; the gradient follows each value."""
+        """Returns the values in ascending order; each gradient goes to its value."""
         return torch.sort(x, dim=axis).values
 
     @staticmethod

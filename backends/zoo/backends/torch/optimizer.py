@@ -1,6 +1,6 @@
 """AdamW over the trained parameters, keyed by their names (arXiv:1711.05101).
 
-Learning rate, clipping and the finite check are per step; state is saved and restored bit for bit.
+Each step checks the gradient for finite values and clips it; state is restored bit for bit.
 """
 
 from collections.abc import Mapping
@@ -18,19 +18,19 @@ BETAS = (0.9, 0.999)
 
 
 class NamedAdamW:
-    """AdamW whose state is named after the parameters it belongs to.
+    """AdamW with state keyed by parameter names.
 
     Args:
-        parameters: what is stepped, by canonical name.
-        spec: weight decay, and groups with rates of their own.
+        parameters: the parameters to train, by canonical name.
+        spec: the weight decay, and groups with their own rates.
 
     Raises:
-        InputError: a group fits no parameter.
+        InputError: a group matches no parameter.
     """
 
     def __init__(self, parameters: Mapping[str, nn.Parameter], spec: OptimizerSpec) -> None:
         self.parameters = dict(parameters)
-        # A policy for inference has nothing to optimize: torch wants at least an empty group.
+        # A policy for inference has no parameters to train; torch requires at least one group.
         groups = _groups(self.parameters, spec) or [
             {"params": [], "weight_decay": 0.0, "lr_scale": 1.0}
         ]
@@ -38,7 +38,7 @@ class NamedAdamW:
         self._moved = False
 
     def step(self, lr: float, max_grad_norm: float) -> StepInfo:
-        """Clips, steps and clears the gradient; a gradient that is not finite changes nothing."""
+        """Clips, steps and clears the gradient; skips a gradient that is not finite."""
         gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
         if not gradients:
             return StepInfo(grad_norm=0.0, skipped=False, changed=False)
@@ -52,13 +52,13 @@ class NamedAdamW:
             group["lr"] = lr * group["lr_scale"]
         self.adamw.step()
         self.adamw.zero_grad()
-        # Looking costs more than stepping, so it ends once the values have been seen to move.
+        # The comparison costs more than the step, so it stops once a value has changed.
         if before is not None:
             self._moved = not torch.equal(before, self._fingerprint())
         return StepInfo(grad_norm=float(norm), skipped=False, changed=self._moved)
 
     def _fingerprint(self) -> Tensor:
-        """Returns one integer per parameter that changes when any of its bits does."""
+        """Returns one checksum per parameter, which changes if a single value does."""
         return torch.stack(
             [p.detach().view(torch.int32).sum(dtype=torch.int64) for p in self.parameters.values()]
         )
@@ -95,13 +95,13 @@ class NamedAdamW:
         for key, value in tensors.items():
             name, _, part = key.rpartition("/")
             parameter = self.parameters[name]
-            # The fused step wants every part where the parameter is, the step count too. A copy:
-            # without one the state stays a view of the mapped file, which Windows then cannot move.
+            # The fused step requires all state on the parameter's device, the step count too.
+            # A view would keep the file mapped, which Windows then cannot move.
             self.adamw.state[parameter][part] = value.to(parameter.device, copy=True)
 
 
 def _groups(parameters: Mapping[str, nn.Parameter], spec: OptimizerSpec) -> list[dict[str, Any]]:
-    """Sorts parameters by rate and decay; each takes the first group of the spec that it fits."""
+    """Groups parameters by rate and decay; each belongs to the first group that matches it."""
     fitting = {name: _group_of(name, spec) for name in parameters}
     for group in spec.groups:
         if parameters and group not in fitting.values():

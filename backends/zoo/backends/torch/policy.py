@@ -1,4 +1,4 @@
-"""A policy on torch: the contract of `zoo.backends.base.Policy`.
+"""A policy on torch: implements `zoo.backends.base.Policy`.
 
 Legend: B rows, T positions, N scored tokens, D hidden size.
 """
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 
 
 class TorchPolicy(Policy):
-    """A causal language model, the parameters that learn, and their optimizer.
+    """A causal language model, its trained parameters, and their optimizer.
 
     Args:
-        model: the transformers model; layers may carry an adapter.
+        model: the transformers model; layers may have an adapter.
         peft_model: peft's wrapper around `model`, if it has an adapter.
         value_head: a linear layer from hidden states to one value.
-        optimizer: what steps the parameters.
+        optimizer: the settings of the optimizer.
         autocast: run the backbone in bf16 while the weights stay float32.
-        base: loads the model as it was before training; called where all weights learn.
+        base: loads the model as it was before training; used in full training.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class TorchPolicy(Policy):
         self._base = base
         self._frozen: TorchPolicy | None = None
         module = LossModule(model, value_head, autocast=autocast)
-        self._hold(module, peft_model, optimizer or OptimizerSpec())
+        self._set_module(module, peft_model, optimizer or OptimizerSpec())
 
-    def _hold(
+    def _set_module(
         self, module: LossModule, peft_model: "PeftModel | None", optimizer: OptimizerSpec
     ) -> None:
         self.module, self.peft_model = module, peft_model
@@ -77,11 +77,11 @@ class TorchPolicy(Policy):
 
     @property
     def device(self) -> torch.device:
-        """The device that holds the weights."""
+        """The device of the weights."""
         return next(self.module.parameters()).device
 
     def wrap(self, wrapper: Callable[[nn.Module], nn.Module], processes: int) -> None:
-        """Puts a distributed wrapper that averages gradients over `processes` around the loss."""
+        """Wraps the loss in a distributed wrapper that averages gradients over `processes`."""
         self._wrapped, self._processes = wrapper(self.module), processes
 
     def parameter_count(self) -> int:
@@ -115,7 +115,7 @@ class TorchPolicy(Policy):
         frozen = self._teacher(teacher, batch, moved)
         with self._learning(key):
             loss, metrics = self._wrapped(objective, moved, frozen)
-            # A distributed wrapper averages; the objective has divided by the whole window already.
+            # A distributed wrapper averages, but the objective already divides by the whole window.
             (loss * self._processes).backward()
         return {"loss": loss.item(), **{name: float(value) for name, value in metrics.items()}}
 
@@ -125,7 +125,7 @@ class TorchPolicy(Policy):
         stats: "Mapping[Stat, NDArray[np.float32]]",
         arrays: Mapping[str, Any],
     ) -> "tuple[dict[str, float], dict[Stat, NDArray[np.float32]]]":
-        """Differentiates on the host: there are a few numbers a token."""
+        """Differentiates on the host, because there are only a few numbers per token."""
         leaves = {stat: torch.from_numpy(value) for stat, value in stats.items()}
         moved = {k: torch.from_numpy(v) if hasattr(v, "dtype") else v for k, v in arrays.items()}
         loss, metrics, slopes = differentiate(objective, leaves, moved)
@@ -133,11 +133,11 @@ class TorchPolicy(Policy):
         return {"loss": float(loss), **found}, {s: slope.numpy() for s, slope in slopes.items()}
 
     def optimizer_step(self, lr: float, max_grad_norm: float) -> StepInfo:
-        """Clips the gathered gradient, steps AdamW, and clears the gradient."""
+        """Clips the accumulated gradient, takes an AdamW step, and clears the gradient."""
         return self.optimizer.step(lr, max_grad_norm)
 
     def hidden_and_head(self, batch: DeviceBatch) -> Teacher:
-        """Returns this policy's hidden states at the learned tokens: it is a teacher."""
+        """Returns this policy's hidden states at the learned tokens, for use as a teacher."""
         with self._inference():
             return Teacher(batch.gather(self.module.hidden(batch.ids_BT)), self.module.head())
 
@@ -148,14 +148,14 @@ class TorchPolicy(Policy):
             raise TypeError("teacher: expected a policy of the same backend")
         if batch.teacher is None:
             return teacher.hidden_and_head(moved)
-        reads = to_device(batch.teacher, self.device)
-        if not torch.equal(reads.targets_N(), moved.targets_N()):
+        own = to_device(batch.teacher, self.device)
+        if not torch.equal(own.targets_N(), moved.targets_N()):
             raise ValueError("teacher: expected the same learned tokens as the batch, got others")
-        return teacher.hidden_and_head(reads)
+        return teacher.hidden_and_head(own)
 
     @contextmanager
     def _learning(self, key: int) -> Generator[None]:
-        """Dropout as `key` draws it. Gradients stay on: which kernel draws may depend on them."""
+        """Enables dropout seeded by `key`, with gradients, as its kernel may depend on them."""
         torch.manual_seed(key)
         self._wrapped.train()
         try:
@@ -173,16 +173,16 @@ class TorchPolicy(Policy):
     def reference(self) -> "Generator[ReferencePolicy | TorchPolicy]":
         """Yields the model as it was before training, usable next to this one and as its teacher.
 
-        Where all weights learn it is a second model in memory, which stays for the next call.
+        In full training it is a second model in memory, which is kept for later calls.
 
         Raises:
-            InputError: this policy learns nothing and has no adapter: it is its own reference.
+            InputError: the policy is for inference and has no adapter.
         """
         if self.peft_model is not None:
             yield ReferencePolicy(self)
             return
         if self._base is None:
-            raise InputError("reference: expected a policy that learns, got one for inference")
+            raise InputError("reference: expected a policy in training, got one for inference")
         if self._frozen is None:
             self._frozen = self._base()
         yield self._frozen
@@ -190,7 +190,7 @@ class TorchPolicy(Policy):
     # ---- sampling
 
     def logits(self, ids: Sequence[int]) -> "NDArray[np.float32]":
-        """Returns the logits after each id, `[T, V]`, in the weights' own type, never mixed."""
+        """Returns the logits after each id, `[T, V]`, computed without autocast."""
         backbone = find_backbone(self.module.model)
         with self._inference():
             ids_BT = torch.tensor([list(ids)], device=self.device)
@@ -200,14 +200,14 @@ class TorchPolicy(Policy):
     def generate(
         self, prompts: Sequence[Sequence[int]], sampling: Sampling, *, keys: Sequence[int]
     ) -> list[Rollout]:
-        """Continues each prompt; row i draws from a stream seeded by `keys[i]` alone."""
+        """Continues each prompt; row i samples from a random stream seeded only by `keys[i]`."""
         self.module.eval()
         return generate(self.module, prompts, sampling, keys)
 
     # ---- state
 
     def gradients(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
-        """Yields what `accumulate` has gathered since the last step, by canonical name."""
+        """Yields the gradient accumulated since the last step, by canonical name."""
         return trained.gradients(self.parameters)
 
     def trained(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":
@@ -215,7 +215,7 @@ class TorchPolicy(Policy):
         return trained.copies(self.parameters)
 
     def load_trained(self, values: "Mapping[str, NDArray[np.float32]]") -> None:
-        """Puts values from `trained` back.
+        """Restores values from `trained`.
 
         Raises:
             InputError: the names or shapes are not those of this policy.
@@ -244,29 +244,29 @@ class TorchPolicy(Policy):
             model.save_pretrained(folder)
 
     def reopen(self, folder: Path) -> None:
-        """Holds a written result in place of its own weights, which are freed first."""
+        """Replaces the weights, which are freed first, by those of a written result."""
         device, peft_model = self.device, self.peft_model
         del self.module, self.peft_model, self.parameters, self.optimizer, self._wrapped
         self._frozen = None
         if peft_model is None:
             gc.collect()
             loaded = load_model(folder, dtype="f32")
-            model, put_on = loaded.to(device), None
+            model, reloaded = loaded.to(device), None
         else:
             unloaded: Any = peft_model
             model = unloaded.unload()
             del unloaded, peft_model
-            put_on = adapter.load_adapter(model, folder)
+            reloaded = adapter.load_adapter(model, folder)
         model.requires_grad_(requires_grad=False)
-        self._hold(LossModule(model, None, autocast=False), put_on, OptimizerSpec())
+        self._set_module(LossModule(model, None, autocast=False), reloaded, OptimizerSpec())
 
     def memory(self) -> MemoryInfo:
-        """Returns the process's peaks."""
+        """Returns the peak memory of the process."""
         return memory.peak()
 
 
 class ReferencePolicy(Scorer):
-    """A policy seen with its adapter switched off: it scores and teaches, it never learns."""
+    """A policy with its adapter disabled, for scoring and as a teacher."""
 
     def __init__(self, policy: TorchPolicy) -> None:
         self._policy = policy
@@ -274,7 +274,7 @@ class ReferencePolicy(Scorer):
     @contextmanager
     def _off(self) -> Generator[None]:
         assert self._policy.peft_model is not None
-        # peft switches the gradients of every adapter on again when the block ends.
+        # peft enables the gradients of every adapter when the block ends.
         learning = [(p, p.requires_grad) for p in self._policy.module.parameters()]
         try:
             with self._policy.peft_model.disable_adapter():

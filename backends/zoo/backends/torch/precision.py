@@ -1,4 +1,4 @@
-"""Letting a CPU multiply 16-bit values with its own units for them."""
+"""Uses a CPU's bf16 units for products of 16-bit values."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -9,14 +9,13 @@ import torch
 
 @contextmanager
 def exact_products(stored: torch.dtype, hidden: torch.dtype) -> Generator[None]:
-    """Lets float32 products use the CPU's bf16 units where the weights are bf16 anyway.
+    """Lets float32 products use the CPU's bf16 units if weights and hidden states are bf16.
 
-    So are the hidden states of a model that multiplies in bf16; a model whose products are
-    float32 runs on a processor where they are faster.
+    A model with float32 products runs on a processor where those are faster.
 
     Factors that were widened from bf16 lose nothing: their products are exact and are summed in
-    float32. A probability is rounded to bf16 as a factor only. Processors without such units and
-    float32 weights compute as ever.
+    float32. A probability is rounded to bf16 only as a factor. Without such units, or with float32
+    weights, this has no effect.
     """
     setting: Any = getattr(torch.backends.mkldnn, "matmul", None)  # torch 2.9 has it
     available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]

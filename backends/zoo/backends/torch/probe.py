@@ -1,9 +1,9 @@
-"""What a loaded model has to show on a few tokens before anything is trained or said with it.
+"""Checks of a loaded model on a few tokens, before training or inference.
 
 Legend: B rows, N values, T positions, D hidden size, V vocabulary.
 
-Scoring runs the layers by themselves and forms the logits in chunks, without an attention mask
-(see `loss`). A model that does more than that would be trained on another loss than its own.
+Scoring runs only the layers and computes the logits in chunks, without an attention mask (see
+`loss`). A model that does more than that would be trained on a wrong loss.
 """
 
 from pathlib import Path
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from zoo.backends.torch.loss import LossModule
 
 HEAD_TOLERANCE = 0.05
-"""Largest difference between our logits and the model's own, in units of their spread."""
+"""Largest difference between our logits and the model's, in standard deviations."""
 
 BF16_STEP = 2.0**-7
-"""How far rounding to bf16 may move a logit, in units of the largest one."""
+"""How much rounding to bf16 may change a logit, relative to the largest one."""
 
 LATER_TOKENS = {torch.float32: 1e-5}
 LATER_TOKENS_16_BITS = 2e-2
-"""How far a later token may move an earlier hidden state, in units of the largest one: experts
-that meet other neighbours round differently. Measured: 4e-7 at most in the causal families, 2e-4
-at least in untrained models that look ahead, 5e-2 and more once their attention has a preference.
+"""How much a later token may change an earlier hidden state, relative to the largest one: experts
+round differently in other batches. Measured: at most 4e-7 in causal models, at least 2e-4 in
+untrained bidirectional ones, 5e-2 and more in trained ones.
 """
 
 PROBE_TOKENS = 8
 
 
 def find_backbone(model: nn.Module) -> nn.Module:
-    """Returns the layers below the output layer, with the embedding: what gives hidden states.
+    """Returns the backbone: embedding and layers below the output layer.
 
     Raises:
-        InputError: they cannot be told from the rest of the model.
+        InputError: it cannot be identified.
     """
     named: Any = model
     found = named.get_decoder()
@@ -57,10 +57,10 @@ def find_backbone(model: nn.Module) -> nn.Module:
 
 @torch.no_grad()
 def check_model(folder: Path, model: Any) -> None:  # noqa: ANN401
-    """Compares our logits with the model's own, and makes sure that no token sees a later one.
+    """Compares our logits with the model's, and checks that no token depends on a later one.
 
     Raises:
-        InputError: they differ, the model is not causal, or it cannot be run by itself.
+        InputError: the logits differ, the model is not causal, or it cannot be run.
     """
     ids_BT = probe_ids(model)
     with refusals(f"{folder}: {type(model).__name__} cannot be used as a causal language model"):
@@ -76,7 +76,7 @@ def check_model(folder: Path, model: Any) -> None:  # noqa: ANN401
             f"{folder}: the output layer of {type(model).__name__} is unknown: expected logits for "
             f"{ours_TV.shape[-1]} tokens, got {theirs_TV.shape[-1]}"
         )
-    _refuse_no_numbers(folder, theirs_TV)
+    _refuse_not_finite(folder, theirs_TV)
     if not same_logits(ours_TV, theirs_TV, hidden_TD.dtype):
         difference = float((ours_TV - theirs_TV).abs().max())
         raise InputError(
@@ -89,24 +89,24 @@ def check_model(folder: Path, model: Any) -> None:  # noqa: ANN401
         raise InputError(
             f"{folder}: {type(model).__name__} is not causal: expected tokens that see earlier "
             "ones only, got hidden states that a later token changes",
-            hint="it learns to fill gaps, not to go on with a text",
+            hint="it is made to fill gaps, not to continue a text",
         )
 
 
 @torch.no_grad()
 def check_adapter(source: str, adapted: Any, module: "LossModule") -> None:  # noqa: ANN401
-    """Compares our logits with those that plain peft has with the same adapter.
+    """Compares our logits with those of peft with the same adapter.
 
     Raises:
-        InputError: they differ: the adapter acts elsewhere than inside the layers; or it cannot
-            be run.
+        InputError: they differ, because the adapter acts outside of the layers, or it cannot be
+            run.
     """
     ids_BT = probe_ids(module.model)
     with refusals(f"{source}: this adapter cannot be used on {type(module.model).__name__}"):
         theirs_TV = adapted(input_ids=ids_BT, use_cache=False).logits[0].float()
         hidden_TD = module.hidden(ids_BT)[0]
         ours_TV = module.head().logits(hidden_TD)
-        _refuse_no_numbers(source, theirs_TV)
+        _refuse_not_finite(source, theirs_TV)
         same = ours_TV.shape == theirs_TV.shape and same_logits(ours_TV, theirs_TV, hidden_TD.dtype)
     if not same:
         raise InputError(
@@ -115,8 +115,8 @@ def check_adapter(source: str, adapted: Any, module: "LossModule") -> None:  # n
         )
 
 
-def _refuse_no_numbers(source: Path | str, logits_TV: Tensor) -> None:
-    bad_N = logits_TV[~(logits_TV < torch.inf)]  # some models rule tokens out by -inf
+def _refuse_not_finite(source: Path | str, logits_TV: Tensor) -> None:
+    bad_N = logits_TV[~(logits_TV < torch.inf)]  # some models exclude tokens by -inf
     if bad_N.numel():
         raise InputError(
             f"{source}: the answers of this model are not numbers: expected finite logits, got "
@@ -126,17 +126,17 @@ def _refuse_no_numbers(source: Path | str, logits_TV: Tensor) -> None:
 
 
 def check_gradient(module: "LossModule") -> None:
-    """Makes sure that the logits depend on what is trained, in the mode that is trained in.
+    """Checks that the logits depend on the trained weights, in training mode.
 
     Raises:
-        InputError: no gradient can reach it (layers that run backwards twice, as Reformer's), or
-            the model cannot be run in this mode.
+        InputError: no gradient reaches them (reversible layers such as Reformer's), or the model
+            cannot be run in training mode.
     """
     name = type(module.model).__name__
     module.train()
     with refusals(f"{name} cannot be trained"), torch.enable_grad():
         hidden_BTD = module.hidden(probe_ids(module.model))
-        # an adapter on the head alone leaves the hidden states as they are
+        # an adapter on the head only does not change the hidden states
         reached = hidden_BTD if hidden_BTD.requires_grad else module.head().logits(hidden_BTD[0])
         if reached.requires_grad:
             reached.float().sum().backward()  # type: ignore[no-untyped-call]
@@ -157,7 +157,7 @@ def probe_ids(model: Any) -> Tensor:  # noqa: ANN401
 
 
 def same_logits(ours_TV: Tensor, theirs_TV: Tensor, dtype: torch.dtype) -> bool:
-    """Says whether two ways to the same logits agree for a model that computes in `dtype`."""
+    """Returns whether logits computed in two ways agree, for a model that computes in `dtype`."""
     difference = float((ours_TV - theirs_TV).abs().max())
     # A model in 16 bits rounds its own logits; ours are not rounded.
     rounding = 0.0 if dtype is torch.float32 else BF16_STEP * float(theirs_TV.abs().max())

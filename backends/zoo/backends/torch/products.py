@@ -1,8 +1,8 @@
-"""What this processor multiplies well: float32, bf16, or bf16 weights widened to float32.
+"""Measures which products are fast on this processor: float32, bf16, or widened bf16.
 
-Processors with bf16 arithmetic multiply bf16 in half of float32's time; those without need five
-times as long, and a hundred times as long for a gradient. Nothing but a measurement can tell: what
-torch does depends on the processor, on its own build and on the variables of `LIMITS`.
+Processors with bf16 arithmetic multiply bf16 in half of float32's time; others take five times as
+long, and a hundred times for a gradient. It has to be measured, because what torch does depends on
+the processor, on its build and on the variables in `LIMITS`.
 """
 
 import functools
@@ -18,11 +18,11 @@ from torch import Tensor
 from zoo.backends.torch.widened import widened_gradient, widened_product
 
 TOKENS, WIDTH = 64, 1024
-"""The measured product: so many tokens times a square matrix."""
+"""The measured product: `TOKENS` tokens times a square matrix of `WIDTH`."""
 
 ROUNDS = 5
 BUDGET_S = 0.5
-"""No way is repeated for longer than this: a slow one is known after one round."""
+"""The time limit per product; a slow one takes a single round."""
 
 LIMITS = (
     "ATEN_CPU_CAPABILITY",
@@ -31,7 +31,7 @@ LIMITS = (
     "MKL_ENABLE_INSTRUCTIONS",
     "ONEDNN_DEFAULT_FPMATH_MODE",
 )
-"""Variables that take instruction sets away from torch's libraries, or give them."""
+"""Environment variables that disable or enable instruction sets in torch's libraries."""
 
 
 @dataclass(frozen=True)
@@ -48,26 +48,26 @@ class ProductSpeeds:
         return self.bf16_s < min(self.widened_s, self.f32_s)
 
     def describe(self) -> str:
-        """Returns the comparison that decides, in words."""
+        """Returns a sentence with the speed of bf16 relative to float32."""
         times = self.bf16_s / self.f32_s
         if times < 1:
             return f"bf16 products are {1 / times:.3g} times as fast as float32 ones here"
         return f"bf16 products take {times:.3g} times as long as float32 ones here"
 
     def widening_share(self, tokens: int) -> float:
-        """Returns what widening adds to float32 products of `tokens` tokens, as a share."""
+        """Returns the share of time that widening adds to float32 products of `tokens` tokens."""
         return max(0.0, self.widened_s / self.f32_s - 1) * TOKENS / max(1, tokens)
 
 
 def processor_key() -> dict[str, str]:
-    """Returns what the speeds depend on: a measurement holds as long as this stays the same."""
+    """Returns what the speeds depend on; a measurement is valid while this is unchanged."""
     facts = {"machine": platform.machine(), "processor": _processor()}
     facts |= {"torch": torch.__version__, "capability": torch.backends.cpu.get_cpu_capability()}
     return facts | {name: os.environ.get(name, "") for name in LIMITS}
 
 
 def _processor() -> str:
-    """Returns the features of the processor where Linux lists them, else its name."""
+    """Returns the features of the processor on Linux, else its name."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
             lines = [line for line in file if line.startswith(("model name", "flags", "Features"))]
@@ -78,9 +78,9 @@ def _processor() -> str:
 
 @functools.cache
 def measure_products() -> ProductSpeeds:
-    """Multiplies in each way, with one thread, and returns how long that took.
+    """Measures each kind of product with one thread.
 
-    It takes a fifth of a second, or half where bf16 is slow, and once a process.
+    It takes 0.2 seconds, or 0.5 if bf16 is slow, once per process.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -113,7 +113,7 @@ def _measured() -> ProductSpeeds:
 
 
 def _quickest(work: Callable[[], object]) -> float:
-    """Returns the seconds of the quickest round: whatever else the machine does only adds."""
+    """Returns the seconds of the fastest round, as other load can only slow it down."""
     found, spent = list[float](), 0.0
     while len(found) <= ROUNDS and spent < BUDGET_S:
         started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Keeps the libraries below from talking over us: their progress bars and their deprecations."""
+"""Silences progress bars and deprecation warnings of libraries."""
 
 import warnings
 from collections.abc import Generator
@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet() -> Generator[None]:
-    """Silences transformers' bars and notes, and warnings that concern library authors only.
+    """Silences transformers' progress bars and log, and warnings for library authors.
 
-    Errors pass through; what a user must know is checked by us and told by us.
+    Errors pass through; we check and report what a user must know.
     """
     from transformers.utils import logging
 

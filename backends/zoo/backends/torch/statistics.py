@@ -2,10 +2,10 @@
 
 Legend: B rows, T positions, N scored tokens, C tokens of a chunk, D hidden size, V vocabulary.
 
-Two ways to the same numbers. `LOGPROBS` through a plain head has a closed form: the gradient of
+There are two methods. `LOGPROBS` through a plain head has a closed form: the gradient of
 token i's log-probability is `W[y_i] - softmax(z_i) @ W`, which does not depend on the objective,
 so a frozen head needs one pass (see `normalise`). Everything else is differentiated chunk by chunk
-by autograd, after the objective has said how much each statistic matters.
+by autograd, once the objective has returned its derivative by each statistic.
 """
 
 from collections.abc import Callable, Mapping
@@ -102,7 +102,7 @@ def _joined(parts: list[Stats], needs: frozenset[Stat], like: Tensor) -> Stats:
 
 
 Cotangents = Callable[[Stats], Mapping[Stat, Tensor]]
-"""Takes the statistics and returns how much the loss changes with each, `[N]`."""
+"""Takes the statistics and returns the loss's derivative by each, `[N]`."""
 
 
 def _closed_form(scored: Scored, needs: frozenset[Stat]) -> bool:
@@ -112,13 +112,13 @@ def _closed_form(scored: Scored, needs: frozenset[Stat]) -> bool:
 def gradients(
     scored: Scored, needs: frozenset[Stat], cotangents: Cotangents, parameters: list[nn.Parameter]
 ) -> tuple[Tensor, list[Tensor]]:
-    """Returns the loss's gradient for the hidden states `[N, D]` and for `parameters`.
+    """Returns the loss's gradient with respect to the hidden states `[N, D]` and `parameters`.
 
     Args:
         scored: the tokens.
         needs: the statistics that the objective reads.
-        cotangents: called once with all statistics, before any gradient is formed.
-        parameters: those of the output layer and the value head that learn.
+        cotangents: called once with all statistics, before gradients are computed.
+        parameters: the trained parameters of the output layer and the value head.
     """
     if _closed_form(scored, needs):
         frozen = not parameters
@@ -139,7 +139,7 @@ def _chosen_logits(scored: Scored) -> Tensor:
 
 @torch.no_grad()
 def _frozen_head(scored: Scored, cotangents: Cotangents) -> tuple[Tensor, list[Tensor]]:
-    """One pass: two products with the head, before anyone has asked how much a token counts."""
+    """One pass with two products: the gradients are scaled by the cotangents afterwards."""
     hidden_ND, weight_VD = scored.hidden_ND, scored.head.weight_VD
     normaliser_N, mean_ND = normalise(hidden_ND, weight_VD, mean_rows=True)
     assert mean_ND is not None
@@ -151,7 +151,7 @@ def _frozen_head(scored: Scored, cotangents: Cotangents) -> tuple[Tensor, list[T
 
 @torch.no_grad()
 def _trained_head(scored: Scored, cotangents: Cotangents) -> tuple[Tensor, list[Tensor]]:
-    """Two passes: the head's own gradient needs the cotangents before it is summed."""
+    """Two passes: the head's gradient needs the cotangents before it is summed."""
     hidden_ND, weight_VD, y_N = scored.hidden_ND, scored.head.weight_VD, scored.targets_N
     normaliser_N, _ = normalise(hidden_ND, weight_VD, mean_rows=False)
     logprobs_N = _chosen_logits(scored) - normaliser_N
@@ -165,7 +165,7 @@ def _trained_head(scored: Scored, cotangents: Cotangents) -> tuple[Tensor, list[
 def _by_autograd(
     scored: Scored, needs: frozenset[Stat], cotangents: Cotangents, parameters: list[nn.Parameter]
 ) -> tuple[Tensor, list[Tensor]]:
-    # Both passes must draw the same dropout masks.
+    # Both passes must use the same dropout masks.
     with torch.random.fork_rng(_devices(scored.hidden_ND)):
         stats = score(scored, needs)
     weights = cotangents(stats)

@@ -1,7 +1,7 @@
-"""Reads a checkpoint without the copy of a tied head that some files store beside the embedding.
+"""Reads a checkpoint without a redundant copy of a tied head.
 
-Such files repeat the embedding as `lm_head.weight`, bit for bit. Reading it would cost memory for
-nothing: 311 MB of zen-nano's 1.5 GB. A head that differs from the embedding is not left out.
+Some files repeat the embedding as `lm_head.weight`, bit for bit. Reading it would waste memory: 311
+MB of zen-nano's 1.5 GB. A head that differs from the embedding is not skipped.
 """
 
 from collections.abc import Generator
@@ -15,7 +15,7 @@ from zoo.models.tied_head import HEAD, head_is_copy
 
 
 def repeats_head(files: list[Path], config: Any) -> bool:  # noqa: ANN401
-    """Returns whether the files hold a tied head's values a second time, bit for bit."""
+    """Returns whether the files contain a copy of the embedding as the tied head, bit for bit."""
     if not getattr(config, "tie_word_embeddings", False):
         return False
     places = {
@@ -26,7 +26,7 @@ def repeats_head(files: list[Path], config: Any) -> bool:  # noqa: ANN401
 
 @contextmanager
 def without_head(files: list[Path]) -> Generator[dict[str, Any]]:
-    """Yields every tensor but the head by name, unread until it is used."""
+    """Yields all tensors but the head by name; each is read when it is used."""
     from safetensors import safe_open
 
     with ExitStack() as stack:

@@ -2,9 +2,9 @@
 
 Legend: N scored tokens, C tokens of a tile, W words of a tile, D hidden size, V vocabulary.
 
-The running maximum and sum of online softmax (arXiv:1805.02867) make one pass over the head
+With the running maximum and sum of online softmax (arXiv:1805.02867), one pass over the head is
 enough: each block of words is widened to float32 once for all tokens, and the largest buffer is a
-tile that fits into a processor's cache. The results are a log-normaliser per token and, for
+tile that fits in a processor's cache. The results are a log-normaliser per token and, for
 gradients, the mean row of the head under the predicted probabilities; the full matrix of logits
 is never formed.
 """
@@ -20,18 +20,18 @@ from zoo.backends.torch.precision import exact_products
 
 CPU_TILE = (512, 4096)
 DEVICE_TILE = (1024, 32_768)
-"""Tokens and words of a tile: what a cache holds; what keeps a GPU busy in 134 MB."""
+"""Tokens and words of a tile: to fit in a CPU's cache, or to keep a GPU busy with 134 MB."""
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """Hidden states and the head they meet, cut into tiles.
+    """Hidden states and head, split into tiles.
 
     Attributes:
-        hidden_ND: hidden states, in the type they are multiplied in.
-        weight_VD: the head's weight as it is stored.
-        tokens: of a tile.
-        words: of a tile.
+        hidden_ND: hidden states, in the type of the products.
+        weight_VD: the head's weight as stored.
+        tokens: the number of tokens in a tile.
+        words: the number of words in a tile.
     """
 
     hidden_ND: Tensor
@@ -45,7 +45,7 @@ class Tiles:
             yield slice(start, min(start + self.tokens, self.hidden_ND.shape[0]))
 
     def blocks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Yields the head's rows block by block, in the type they are multiplied in."""
+        """Yields the head's rows block by block, in the type of the products."""
         words, hidden = self.weight_VD.shape
         wide = None
         for start in range(0, words, self.words):
@@ -58,21 +58,21 @@ class Tiles:
             yield part, rows_WD
 
     def buffer(self) -> Tensor:
-        """Returns room for one tile of logits."""
+        """Returns a buffer for one tile of logits."""
         tokens = min(self.tokens, self.hidden_ND.shape[0])
         words = min(self.words, self.weight_VD.shape[0])
         return self.hidden_ND.new_empty(tokens * words, dtype=torch.float32)
 
 
 def tiles(hidden_ND: Tensor, weight_VD: Tensor) -> Tiles:
-    """Cuts the work to the device: a CPU multiplies float32, a GPU the stored 16-bit values."""
+    """Chooses tiles for the device: a CPU multiplies float32, a GPU the stored 16-bit values."""
     tokens, words = CPU_TILE if weight_VD.device.type == "cpu" else DEVICE_TILE
     dtype = weight_VD.dtype if weight_VD.is_cuda and MIXED_PRODUCTS else torch.float32
     return Tiles(hidden_ND.to(dtype), weight_VD, tokens, words)
 
 
 def product(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
-    """Writes `left @ right` into `out`, summed in float32 whatever the factors' type."""
+    """Writes `left @ right` into `out`, summed in float32 for any type of the factors."""
     if left.dtype is torch.float32:
         return torch.mm(left, right, out=out)
     return torch.mm(left, right, out_dtype=torch.float32, out=out)
@@ -101,7 +101,7 @@ def normalise(
     Args:
         hidden_ND: the hidden states.
         weight_VD: the head.
-        mean_rows: whether the second is wanted; float32.
+        mean_rows: whether to compute the second, in float32.
     """
     cut = tiles(hidden_ND, weight_VD)
     count = hidden_ND.shape[0]
@@ -135,7 +135,7 @@ def weighted_gradients(
         hidden_ND: the hidden states.
         weight_VD: the head.
         normaliser_N: from `normalise`.
-        weight_N: how much each token counts.
+        weight_N: the weight of each token.
     """
     cut = tiles(hidden_ND, weight_VD)
     dhidden_ND = torch.zeros_like(hidden_ND, dtype=torch.float32)

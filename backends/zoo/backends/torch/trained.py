@@ -1,4 +1,4 @@
-"""The parameters that learn: named, saved and put back, whatever optimizer steps them."""
+"""The trained parameters: names, saving and loading, independent of the optimizer."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,7 +20,7 @@ FILE = "trained.safetensors"
 
 
 def trained_parameters(module: "LossModule") -> dict[str, nn.Parameter]:
-    """Returns what learns in a model and its value head, by canonical name."""
+    """Returns the trained parameters of a model and its value head, by canonical name."""
     head = module.value_head
     named = [
         *module.model.named_parameters(),
@@ -40,7 +40,7 @@ def copies(
 def gradients(
     parameters: Mapping[str, nn.Parameter],
 ) -> "Iterator[tuple[str, NDArray[np.float32]]]":
-    """Yields each gathered gradient as a float32 copy on the host, zeros where there is none."""
+    """Yields each accumulated gradient as a float32 copy on the host, zeros if there is none."""
     for name, parameter in parameters.items():
         gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
         yield name, gradient.float().cpu().numpy().copy()
@@ -72,7 +72,7 @@ def assign(
     """Copies `tensors` into the parameters of the same names.
 
     Raises:
-        InputError: the names or shapes are not those of `parameters`; `source` is named.
+        InputError: the names or shapes are not those of `parameters`; the message has `source`.
     """
     if tensors.keys() != parameters.keys():
         odd = sorted(tensors.keys() ^ parameters.keys())[0]

@@ -4,12 +4,12 @@ Legend: N tokens, I inputs, O outputs.
 
 A processor without bf16 arithmetic takes five times as long for a bf16 product as for a float32
 one, and a hundred times as long for its gradient. Here the weights stay in 16 bits in memory; each
-product copies a block of rows to float32 in a buffer that a cache holds, and multiplies that. The
-model around these layers computes in float32, so its numbers are those of float32 weights.
+product copies a block of rows to float32, in a buffer that fits in a cache, and multiplies that.
+The model around these layers computes in float32, so its results are those of float32 weights.
 
-Left out, and float32 in memory: layers that are a kind of their own (a subclass of `nn.Linear`,
-stacked experts), small weights, and whole models that multiply weights outside of their layers
-(Mamba). Trained weights never come here.
+Not covered, and float32 in memory: special layers (subclasses of `nn.Linear`, stacked experts),
+small weights, and whole models that multiply weights outside of their layers (Mamba). Trained
+weights are never widened.
 """
 
 import threading
@@ -22,10 +22,10 @@ from torch import Tensor, nn
 from zoo.core import Isa, available_isas, dense_product
 
 BLOCK_WEIGHTS = 1 << 19
-"""Weights that are widened at once: 2 MB of float32, which the second or third cache holds."""
+"""Weights that are widened at once: 2 MB of float32, which fit in the L2 or L3 cache."""
 
 CORE_TOKENS = 2
-"""Up to so many tokens the Rust core reads the bf16 weights as they are, once for each token."""
+"""Up to this many tokens, the Rust core reads the bf16 weights directly, once per token."""
 
 _buffers = threading.local()
 
@@ -34,7 +34,7 @@ def widen(model: nn.Module) -> None:
     """Makes a model with 16-bit weights compute in float32, in place.
 
     Plain linear layers and embeddings keep their 16-bit weights; every other parameter and buffer
-    becomes float32. Layers that share a weight go on sharing it.
+    becomes float32. Shared weights stay shared.
     """
     replaced: dict[nn.Module, nn.Module] = {}
     for parent in list(model.modules()):
@@ -54,7 +54,7 @@ def widen(model: nn.Module) -> None:
 
 @torch.no_grad()
 def computes(model: nn.Module) -> bool:
-    """Returns whether a widened model runs: some multiply a weight outside of its layer."""
+    """Returns whether a widened model runs; models that use weights outside of layers do not."""
     vocabulary = model.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
     ids_BT = torch.arange(1, 9)[None] % vocabulary
     try:
@@ -92,7 +92,7 @@ class WidenedLinear(nn.Linear):
 
 
 class _Product(torch.autograd.Function):
-    """The product with a frozen weight, and its gradient for the input."""
+    """The product with a frozen weight, with a gradient for the input."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight_OI: Tensor) -> Tensor:  # noqa: ANN401
@@ -139,7 +139,7 @@ def widened_gradient(grad: Tensor, weight_OI: Tensor) -> Tensor:
 
 
 def blocks(weight_OI: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Yields the weight's rows in float32, a block at a time; a block lives until the next one."""
+    """Yields the weight's rows in float32, block by block; a block is valid until the next one."""
     outputs, inputs = weight_OI.shape
     height = min(outputs, max(1, BLOCK_WEIGHTS // inputs))
     buffer = _buffer(height * inputs, weight_OI.device).view(height, inputs)
@@ -149,7 +149,7 @@ def blocks(weight_OI: Tensor) -> Iterator[tuple[slice, Tensor]]:
 
 
 def _buffer(size: int, device: torch.device) -> Tensor:
-    """Returns room for `size` values, the same each time; every thread has its own."""
+    """Returns a buffer for `size` values, reused within each thread."""
     kept: Tensor | None = getattr(_buffers, "kept", None)
     if kept is None or kept.numel() < size or kept.device != device:
         kept = torch.empty(max(size, BLOCK_WEIGHTS), dtype=torch.float32, device=device)
@@ -158,7 +158,7 @@ def _buffer(size: int, device: torch.device) -> Tensor:
 
 
 def _core_reads(x_NI: Tensor, weight_OI: Tensor) -> bool:
-    """Returns whether the core takes these: it knows bf16 rows that lie one after another."""
+    """Returns whether the core supports these inputs: contiguous bf16 weights on the CPU."""
     there = x_NI.device.type == "cpu" and x_NI.shape[0] > 0
     return there and weight_OI.dtype is torch.bfloat16 and weight_OI.is_contiguous()
 
@@ -171,6 +171,6 @@ def _few_tokens(x_NI: Tensor, weight_OI: Tensor, y_NO: Tensor) -> None:
 
 
 def core_isa() -> Isa | None:
-    """Returns the core's instruction set beside torch's: a limit set on torch holds here, too."""
+    """Returns the core's instruction set, which respects a limit set for torch."""
     limited = torch.backends.cpu.get_cpu_capability() == "AVX2"
     return "avx2" if limited and "avx2" in available_isas() else None
