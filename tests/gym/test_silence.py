@@ -94,7 +94,7 @@ def test_the_app_and_what_it_starts_ask_nobody(
         terminal.keys("x")
         terminal.shows("Stop run r0001?")
         terminal.keys("y")
-        terminal.shows("Interrupted at step")
+        terminal.shows("Stopped at step")
         terminal.keys("q")
         wait(lambda: any(argv.endswith("zoo.gym") for argv in guard.ended()))
     finally:
