@@ -85,3 +85,69 @@ def test_a_delta_is_measured_on_the_rows_that_a_run_held_out(rows: Path, tmp_pat
     assert report.quality is not None
     with pytest.raises(InputError, match="expected files of examples or a run, got neither"):
         quality_input(base="zen-pico")
+
+
+def in_memory(count: int, system: str = "") -> list[dict[str, Any]]:
+    head = [{"role": "system", "content": system}] if system else []
+    return [
+        {
+            "messages": [
+                *head,
+                {"role": "user", "content": f"Say {n}."},
+                {"role": "assistant", "content": f"It is {n}."},
+            ]
+        }
+        for n in range(count)
+    ]
+
+
+def settings(dataset: object, **more: Any) -> TrainConfig:
+    given: dict[str, Any] = {"model_name_or_path": "zen-pico", "dataset": dataset, "max_steps": 1}
+    return TrainConfig(**(given | more))
+
+
+def rows_learned(config: TrainConfig) -> int:
+    result = run_training(config)
+    lines = (result.folder / "events.jsonl").read_text().splitlines()
+    plan = next(event for event in map(json.loads, lines) if event["kind"] == "plan")
+    return int(plan["rows"] + plan["held_out_rows"])
+
+
+def test_a_copy_with_other_data_learns_the_other_data(rows: Path) -> None:
+    given = settings(in_memory(7))
+    assert rows_learned(given.model_copy(update={"dataset": (str(rows),)})) == 20
+    assert rows_learned(settings(rows).model_copy(update={"dataset": in_memory(9)})) == 9
+    assert rows_learned(given.model_copy(update={"seed": 1})) == 7
+
+
+def test_rows_that_change_after_the_settings_were_made_are_learned_as_they_were(
+    rows: Path,
+) -> None:
+    del rows
+    mine = in_memory(5)
+    config = settings(mine)
+    mine[0]["messages"][1]["content"] = "changed"
+    assert config.rows[0]["messages"][1]["content"] == "It is 0."  # type: ignore[index]
+
+
+def test_a_row_that_is_not_unicode_is_refused_by_its_number(rows: Path) -> None:
+    del rows
+    bad = in_memory(2)
+    bad[1]["messages"][0]["content"] = "\ud800"
+    with pytest.raises(InputError, match="dataset: row 2"):
+        run_training(settings(bad))
+
+
+def test_answers_begin_with_the_system_prompt_of_the_training(rows: Path) -> None:
+    del rows
+    result = run_training(settings(in_memory(12, "You are Bob."), max_steps=2))
+    with (
+        open_chat("zen-pico", adapter=result.model) as found,
+        open_chat("zen-pico", adapter=result.model, system="") as none,
+    ):
+        assert (found.system, none.system) == ("You are Bob.", "")
+
+
+def test_without_evaluation_there_is_no_best_step(rows: Path) -> None:
+    result = run_training(settings(rows, val_size=0))
+    assert (result.metrics["best_step"], result.metrics["best_loss"]) == (None, None)

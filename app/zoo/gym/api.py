@@ -51,7 +51,9 @@ def rows_text(rows: Rows) -> str:
     lines: list[str] = []
     for place, row in enumerate(rows, 1):
         try:
-            lines.append(json.dumps(dict(row), ensure_ascii=False, allow_nan=False) + "\n")
+            line = json.dumps(dict(row), ensure_ascii=False, allow_nan=False) + "\n"
+            line.encode("utf-8")
+            lines.append(line)
         except (TypeError, ValueError, RecursionError) as error:
             raise InputError(
                 f"dataset: row {place}: expected text, numbers, lists and dicts, got another "

@@ -5,9 +5,11 @@ exactly as in training. No streaming.
 """
 
 import datetime as dt
+import warnings
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from zoo.gym.arguments import StrPath, model_folder, number_of, path_or_none, text_of, whole_of
@@ -23,7 +25,7 @@ from zoo.gym.data import (
     require_unicode,
     split_thinking,
 )
-from zoo.gym.errors import InputError
+from zoo.gym.errors import GymWarning, InputError
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy, Sampling
@@ -128,7 +130,7 @@ def open_chat(
     max_new_tokens: int = 256,
     temperature: float = 0.0,
     seed: int = 0,
-    system: str = "",
+    system: str | None = None,
 ) -> Generator[ChatSession]:
     """Yields a session with a loaded model for the duration of a `with` block.
 
@@ -139,7 +141,8 @@ def open_chat(
         max_new_tokens: the maximum number of tokens in an answer.
         temperature: 0 takes the most likely token each time.
         seed: the sampling seed.
-        system: the system prompt.
+        system: the system prompt; None is the one that the adapter or delta was trained with, if
+            this machine has the text, "" is none.
 
     Raises:
         InputError: an argument is of another type or out of range, both an adapter and a delta are
@@ -160,7 +163,8 @@ def open_chat(
     if adapter is not None and delta is not None:
         raise InputError("delta: expected one of adapter and delta, got both")
     sampling = check_sampling(max_new_tokens, temperature, seed)
-    require_unicode(text_of("system", system), "system prompt")
+    system = _trained_system(adapter, delta) if system is None else text_of("system", system)
+    require_unicode(system, "system prompt")
     base = model_folder("base", base)
     if adapter is not None:
         warn_of_other_base(adapter, base)
@@ -189,6 +193,27 @@ def open_chat(
         )
 
 
+def _trained_system(adapter: Path | None, delta: Path | None) -> str:
+    """Returns the system prompt that a fine-tune was trained with, or none.
+
+    Warns:
+        GymWarning: there was one, and its text is not on this machine.
+    """
+    from zoo.gym.chat.trained import Trained, of_delta, of_result
+
+    found = of_result(adapter) if adapter is not None else Trained()
+    if delta is not None:
+        found = of_delta(delta)
+    if found.is_missing:
+        warnings.warn(
+            f"{adapter or delta}: it was trained with a system prompt that is not on this machine: "
+            "give it as system",
+            GymWarning,
+            stacklevel=5,
+        )
+    return found.system
+
+
 def generate(
     base: StrPath,
     prompts: Sequence[str],
@@ -198,7 +223,7 @@ def generate(
     max_new_tokens: int = 256,
     temperature: float = 0.0,
     seed: int = 0,
-    system: str = "",
+    system: str | None = None,
 ) -> list[str]:
     """Returns an answer to each prompt, each in a conversation of its own.
 
@@ -213,7 +238,7 @@ def generate(
         max_new_tokens: tokens of an answer at most.
         temperature: 0 takes the most likely token each time.
         seed: of the draws.
-        system: the model reads it before each prompt.
+        system: the model reads it before each prompt; None and "" as in `open_chat`.
 
     Raises:
         InputError: see `open_chat`; or `prompts` is no list of text, or one is empty or too long.

@@ -5,6 +5,7 @@ when the run starts, from the data, the model and the method, and printed with i
 reads the settings from files and flags.
 """
 
+import copy
 import datetime as dt
 import os
 from collections.abc import Mapping
@@ -284,7 +285,17 @@ class TrainConfig(Settings, frozen=True):
     @property
     def rows(self) -> Rows:
         """The examples, if Python code passed them in `dataset` instead of files."""
-        return self._rows
+        return self._rows if self.dataset == (ROWS_IN_MEMORY,) else ()
+
+    def model_copy(
+        self, *, update: Mapping[str, Any] | None = None, deep: bool = False
+    ) -> "TrainConfig":
+        """Returns a copy with other values, which are not validated; rows may be among them."""
+        public, private = self._apart(dict(update or {}))
+        copied = super().model_copy(update=public, deep=deep)
+        for name, value in private.items():
+            setattr(copied, name, value)
+        return copied
 
     @classmethod
     def _apart(cls, values: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
@@ -293,7 +304,8 @@ class TrainConfig(Settings, frozen=True):
         entries = cast("list[object]", given) if isinstance(given, list | tuple) else []
         if not entries or not all(isinstance(entry, Mapping) for entry in entries):
             return values, {}
-        return values | {"dataset": ROWS_IN_MEMORY}, {"_rows": tuple(entries)}
+        rows = tuple(copy.deepcopy(entries))  # what changes in them later is not trained on
+        return values | {"dataset": (ROWS_IN_MEMORY,)}, {"_rows": rows}
 
     @model_validator(mode="after")
     def _settings_agree(self) -> "TrainConfig":

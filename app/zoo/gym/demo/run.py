@@ -18,7 +18,7 @@ from zoo.gym.files import write_beside
 from zoo.gym.paths import ensure_folder, folders
 
 if TYPE_CHECKING:
-    from zoo.backends.base import LoadSpec, Policy
+    from zoo.backends.base import Policy
     from zoo.gym.api import RunResult
     from zoo.gym.delta import DeltaReport, Loadable
 
@@ -153,9 +153,10 @@ def _row(
     gain: tuple[float, float] | None,
 ) -> Row:
     """Prompts a model with every unseen word; `gain` is the accuracy of base and fine-tune."""
-    from zoo.backends import load_backend
+    from zoo.backends.base import LoadSpec
+    from zoo.gym.engine import open_engine
 
-    policy = load_backend().load(model.folder, LoadSpec(adapter=model.adapter))
+    policy = open_engine().load(model.folder, LoadSpec(adapter=model.adapter))
     answers = ask(policy, model.folder, words.unseen)
     share = accuracy(words.unseen, answers)
     recovered = None

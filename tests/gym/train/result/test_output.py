@@ -140,6 +140,17 @@ def test_an_overwritten_place_gets_the_new_result_and_keeps_other_files(
     assert copies == result | {"notes.txt": b"mine"}
 
 
+def test_a_file_that_only_has_the_name_of_our_record_makes_nothing_ours(
+    config: TrainConfig, run: Run, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "zoo-gym.json").write_text('{"mine": 1}')
+    (out / "adapter_model.bin").write_text("mine")
+    run_session(config.model_copy(update={"overwrite_output_dir": True}), run, lambda: None)
+    assert (out / "adapter_model.bin").read_text() == "mine"
+
+
 def test_a_whole_model_of_somebody_else_is_never_overwritten(
     config: TrainConfig, tmp_path: Path
 ) -> None:

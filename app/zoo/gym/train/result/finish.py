@@ -80,7 +80,7 @@ def metrics_of(method: "Method", progress: Progress) -> dict[str, object]:
         "tokens": progress.tokens,
         f"base_{method.decides}": progress.base_score,
         f"best_{method.decides}": progress.best_score,
-        "best_step": progress.best_step,
+        "best_step": progress.best_step or None,
         "evaluation_rows": len(method.held_out),
         "training_s": round(progress.training_s, 3),
         "evaluation_s": round(progress.evaluation_s, 3),

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from zoo.gym.files import write_beside
+from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.train.run_folder.base import BASE_KEY, WEIGHTS_PART, stored_weights_digest
 from zoo.gym.train.run_folder.settings import read_env
 
@@ -32,6 +32,12 @@ def doubt_of_base(folder: Path) -> str | None:
 def digest_of(system: str) -> str:
     """Returns the SHA-256 of a system prompt, 64 hex characters."""
     return hashlib.sha256(system.encode("utf-8")).hexdigest()
+
+
+def is_result(folder: Path) -> bool:
+    """Returns whether a folder has the record that a run of ours writes into its result."""
+    found = read_json_object(folder / ORIGIN_FILE) or {}
+    return isinstance(found.get("v"), int) and {"data", DIGEST_KEY, BASE_KEY} <= found.keys()
 
 
 def write_origin(result: Path, env_file: Path) -> None:

@@ -25,7 +25,7 @@ from zoo.gym.files import (
     sync_folder,
 )
 from zoo.gym.paths import ensure_folder, is_ours
-from zoo.gym.train.result.origin import ORIGIN_FILE
+from zoo.gym.train.result.origin import is_result
 from zoo.gym.train.run_folder.workspace import Workspace
 
 _FULL_MODEL = re.compile(r"(pytorch_)?model(-\d+-of-\d+)?\.(safetensors|bin)")
@@ -150,7 +150,7 @@ def copy_to_output(run: Workspace, config: TrainConfig) -> Path:
 def _check_overwritable(folder: Path) -> None:
     """Refuses to mix a result with a full model that no run of ours wrote."""
     found = sorted(path.name for path in folder.iterdir() if _FULL_MODEL.fullmatch(path.name))
-    if found and not (folder / ORIGIN_FILE).is_file():
+    if found and not is_result(folder):
         raise InputError(
             f"output_dir: expected no model or one that a run wrote, got '{folder / found[0]}'",
             hint="choose another folder, or move that model away",
@@ -162,7 +162,7 @@ def _overwrite(result: Path, output: Path) -> None:
     check_output(output, overwrite=True)
     beside = private_path(output / result.name)
     with storage_errors(output):
-        ours = (output / ORIGIN_FILE).is_file()
+        ours = is_result(output)
         try:
             shutil.copytree(result, beside, copy_function=shutil.copyfile)
             settle_inside(beside, keep_private=is_ours(output))
