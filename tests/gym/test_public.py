@@ -19,6 +19,9 @@ from zoo.gym import (
     quality_input,
     run_training,
 )
+from zoo.gym.jobs import open_run
+from zoo.gym.train.run_folder.env import check_as_began
+from zoo.gym.train.run_folder.settings import change_settings, stored_settings
 
 
 @pytest.fixture
@@ -151,3 +154,25 @@ def test_answers_begin_with_the_system_prompt_of_the_training(rows: Path) -> Non
 def test_without_evaluation_there_is_no_best_step(rows: Path) -> None:
     result = run_training(settings(rows, val_size=0))
     assert (result.metrics["best_step"], result.metrics["best_loss"]) == (None, None)
+
+
+def test_rows_of_python_move_with_the_home_of_their_run(
+    rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del rows
+    run = run_training(settings(in_memory(12), save_steps=1)).run
+    (tmp_path / "home").rename(tmp_path / "moved")
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "moved"))
+    measured = quality_input(base="zen-pico", run=run)
+    assert (len(measured.examples), measured.held_out) == (1, True)
+    found = open_run(run)
+    config = stored_settings(found.config_file, found.env_file)
+    assert config.dataset == (str(found.rows_file),)
+    check_as_began(found.env_file)
+    changed = change_settings(found.config_file, found.env_file, ["max_steps=2"], newest_step=1)
+    assert changed == {"max_steps": (1, 2)}
+
+
+def test_a_folder_of_data_is_refused_next_to_rows() -> None:
+    with pytest.raises(InputError, match="dataset_dir: has no effect on rows"):
+        settings(in_memory(3), dataset_dir="anywhere")

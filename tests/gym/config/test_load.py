@@ -218,6 +218,10 @@ IGNORED = [
     "bf16=false",
     "fp16=false",
     "quantization_bit=null",
+    "push_to_hub=false",
+    "run_name=mine",
+    "save_strategy=steps",
+    "trust_remote_code=true",
 ]
 
 

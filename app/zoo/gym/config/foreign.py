@@ -28,7 +28,11 @@ WITHOUT_EFFECT = {
     "plot_loss": "the losses are in the run's events",
     "preprocessing_num_workers": "rows are encoded by one process",
     "sequence_parallel": "training uses one device",
+    "evaluation_strategy": "eval_steps determines when to evaluate",
+    "run_name": "zoo-gym runs rename gives a run a name",
+    "save_strategy": "save_steps determines when to save",
     "template": "the model's own chat template is used",
+    "trust_remote_code": "code inside a model folder is never run",
     "use_unsloth": "zoo-gym has its own training loop",
 }
 """Keys of published files that have no effect here, with the reason."""
@@ -58,6 +62,7 @@ MISSING = {
     "optim": "optimizers other than AdamW are not supported yet: expected adamw_torch",
     "packing": "packing rows is not supported yet",
     "pissa_init": "PiSSA is not supported yet",
+    "push_to_hub": "a result stays on this machine",
     "pure_bf16": "pure bf16 training is not supported: expected dtype bf16",
     "quantization": "training on a quantised base is not supported yet",
     "quantization_bit": "training on a quantised base is not supported yet",
@@ -70,7 +75,6 @@ MISSING = {
     "streaming": "streamed data is not supported yet",
     "system": "a system prompt for all rows is not supported yet: expected it in the rows",
     "train_on_prompt": "learning the prompts is not supported yet",
-    "trust_remote_code": "code inside a model folder is never run",
     "use_dora": "DoRA is not supported yet",
 }
 """Keys of published files for unsupported features, with the error message."""

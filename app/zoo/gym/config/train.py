@@ -341,6 +341,8 @@ def _disagreements(config: TrainConfig) -> list[tuple[str, str]]:
         faults.append(("val_size", text))
     if config.val_size == 0 and config.eval_steps is not None:
         faults.append(("eval_steps", "has no effect without held-out rows: val_size is 0"))
+    if config.dataset == (ROWS_IN_MEMORY,) and config.dataset_dir is not None:
+        faults.append(("dataset_dir", "has no effect on rows: expected names of files in dataset"))
     warmup, steps = config.warmup_steps, config.max_steps
     if warmup is not None and steps is not None and warmup >= steps:
         faults.append(("warmup_steps", f"expected less than max_steps {steps}, got {warmup}"))

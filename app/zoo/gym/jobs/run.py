@@ -19,6 +19,7 @@ from zoo.gym.jobs.events import EventLog
 from zoo.gym.jobs.identity import write_identity
 from zoo.gym.paths import PRIVATE_FOLDER, ensure_folder, folders, storage_error
 from zoo.gym.processes import this_process
+from zoo.gym.train.run_folder.workspace import ROWS_FILE
 from zoo.gym.versions import versions
 
 _ID = re.compile(r"r(\d{4,})")
@@ -77,7 +78,7 @@ class Run:
     @property
     def rows_file(self) -> Path:
         """The examples of a run that were given in Python; absent where files were."""
-        return self.folder / "dataset.jsonl"
+        return self.folder / ROWS_FILE
 
     @property
     def worker_log(self) -> Path:

@@ -23,6 +23,7 @@ from zoo.gym.data import (
 from zoo.gym.data.equality import related_rows
 from zoo.gym.errors import InputError
 from zoo.gym.train.rows import encode_options, prepare_rows
+from zoo.gym.train.run_folder.pinned import with_own_rows
 from zoo.gym.train.run_folder.split import stored_split
 from zoo.models.folder import read_object
 
@@ -59,6 +60,7 @@ def rows_of_run(folder: Path, config: TrainConfig, model_folder: Path) -> Measur
         config: the run's settings.
         model_folder: the base, whose tokenizer is used.
     """
+    config = with_own_rows(config, folder)
     if reason := _why_not(folder, config):
         return Measuring(notes=(reason,))
     rows = prepare_rows(config, model_folder, lambda records: _split(folder, config, records))
@@ -144,6 +146,7 @@ def _split(folder: Path, config: TrainConfig, records: Sequence[Record]) -> Spli
 
 def _learned(folder: Path, config: TrainConfig) -> tuple[Record, ...] | None:
     """Returns the rows that a run was trained on, None if its data is not available unchanged."""
+    config = with_own_rows(config, folder)
     if _why_not(folder, config):
         return None
     names, kinds = [Path(name) for name in config.dataset], load_method(config.stage).reads

@@ -130,11 +130,14 @@ def test_dolly_and_prompt_response_rows_are_read_as_what_they_are(read: Read) ->
 
 
 @pytest.mark.parametrize("row", OTHER_FORMATS[:-1])
-def test_a_file_with_bad_answers_is_not_learned_in_its_labelled_rows(read: Read, row: Any) -> None:
-    data = read({**row, "label": False}, {**row, "label": True}, row)
+@pytest.mark.parametrize("key", ["label", "kto_tag"])
+def test_a_file_with_bad_answers_is_not_learned_in_its_labelled_rows(
+    read: Read, row: Any, key: str
+) -> None:
+    data = read({**row, key: False}, {**row, key: True}, row)
     assert [problem.reason.split(":")[0] for problem in data.problems] == [
-        "'label' is false",
-        "'label' is true, and false in other rows",
+        f"{key!r} is false",
+        "its label is true, and that of other rows is false",
     ]
     assert len(data.records) == 1
 

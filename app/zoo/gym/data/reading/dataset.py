@@ -11,7 +11,7 @@ from zoo.gym.data.reading import preference
 from zoo.gym.data.reading.files import check_file
 from zoo.gym.data.reading.formats import READS, parse_row
 from zoo.gym.data.reading.jsonl import Row, holds_rows, read_rows
-from zoo.gym.data.reading.keys import NEEDS_PREFERENCE, unread_keys, unread_note
+from zoo.gym.data.reading.keys import LABELS, NEEDS_PREFERENCE, unread_keys, unread_note
 from zoo.gym.data.reading.preference import is_preference, parse_pair
 from zoo.gym.data.reading.text import read_paragraphs
 from zoo.gym.data.records import LEARNED, Dataset, Kind, Problem, Record
@@ -96,7 +96,7 @@ def _refuse_labelled(rows: list[_Row]) -> list[_Row]:
     """Also refuses good answers if a file has bad ones: both are for a preference method."""
     if not any(row.label is False for row in rows):
         return rows
-    reason = f"'label' is true, and false in other rows: {NEEDS_PREFERENCE}"
+    reason = f"its label is true, and that of other rows is false: {NEEDS_PREFERENCE}"
     return [
         replace(row, format="", records=(), unread=frozenset(), problem=Problem(row.source, reason))
         if row.label and not row.problem
@@ -150,8 +150,9 @@ def _other(found: str) -> str:
 
 
 def _label(value: object) -> bool | None:
-    label = cast("dict[str, object]", value).get("label") if isinstance(value, dict) else None
-    return label if isinstance(label, bool) else None
+    row = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    given = [row[key] for key in LABELS if isinstance(row.get(key), bool)]
+    return all(given) if given else None
 
 
 def check_dataset(paths: Sequence[Path], kinds: Set[Kind] = LEARNED) -> None:

@@ -17,6 +17,7 @@ from zoo.gym.data.reading.chat import (
     type_name,
 )
 from zoo.gym.data.reading.keys import (
+    LABELS,
     NEEDS_PREFERENCE,
     SYSTEM_KEYS,
     preference_keys,
@@ -268,7 +269,7 @@ def _text(row: Fields, source: str) -> list[Record]:
 
 
 _CHATS = ("OpenAI messages", "ShareGPT")
-_BESIDE = (*SYSTEM_KEYS, *MEDIA_KEYS, "label")
+_BESIDE = (*SYSTEM_KEYS, *MEDIA_KEYS, *LABELS)
 _BESIDE_CHAT = (*_BESIDE, "tools", "functions")
 
 FORMATS = (

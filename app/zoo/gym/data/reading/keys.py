@@ -24,6 +24,9 @@ Fields = dict[str, object]
 SYSTEM_KEYS = ("system", "system_prompt")
 """Keys of a system prompt outside the turns."""
 
+LABELS = ("label", "kto_tag")
+"""A row's keys for whether its answer is a good one, `label` as in TRL."""
+
 NEEDS_PREFERENCE = "expected one answer to learn; chosen and rejected ones need a preference method"
 """Why supervised training refuses preference data."""
 
@@ -82,8 +85,9 @@ def refuse_unlearnable(row: Fields, *, is_text: bool) -> None:
     """
     if keys := preference_keys(row):
         raise InputError(f"preference data, with {keys}: {NEEDS_PREFERENCE}")
-    if row.get("label") is False and not is_text:
-        raise InputError(f"'label' is false: {NEEDS_PREFERENCE}")
+    for key in LABELS:
+        if row.get(key) is False and not is_text:
+            raise InputError(f"{key!r} is false: {NEEDS_PREFERENCE}")
     for key in _ROW_WEIGHTS:
         weight = row.get(key)
         if weight is None:
@@ -132,8 +136,8 @@ def unread_keys(value: object, reads: frozenset[str]) -> frozenset[str]:
         return frozenset()
     row = cast("Fields", value)
     known = {*reads, *_ROW_WEIGHTS, *(key for key in FLAG_KEYS if isinstance(row.get(key), bool))}
-    if not isinstance(row.get("label"), bool):  # the class of a text, not a rating of an answer
-        known.discard("label")
+    # without true or false it is the class of a text, not a rating of an answer
+    known = {key for key in known if key not in LABELS or isinstance(row.get(key), bool)}
     return frozenset((*_unread(row, known), *_unread_parts(row, reads)))
 
 

@@ -4,6 +4,7 @@ import datetime as dt
 from pathlib import Path
 
 from zoo.gym.config.train import TrainConfig
+from zoo.gym.train.run_folder.workspace import ROWS_FILE
 from zoo.models import PICO, Resolved, pico_folder
 
 
@@ -28,6 +29,21 @@ def dataset_files(config: TrainConfig) -> list[Path]:
     """Returns the data files; relative paths are relative to `dataset_dir`."""
     folder = Path(config.dataset_dir or "").expanduser()
     return [folder / Path(name).expanduser() for name in config.dataset]
+
+
+def with_own_rows(config: TrainConfig, folder: Path) -> TrainConfig:
+    """Returns the settings of a run with its own file of rows, wherever its folder is now.
+
+    Args:
+        config: as stored.
+        folder: of the run.
+    """
+    here = folder / ROWS_FILE
+    if len(config.dataset) != 1 or not here.is_file():
+        return config
+    stored = Path(config.dataset[0])
+    is_own = stored.name == ROWS_FILE and stored.parent.name == folder.name and stored != here
+    return config.model_copy(update={"dataset": (str(here),)}) if is_own else config
 
 
 def base_name(base: Resolved) -> str:

@@ -19,6 +19,7 @@ from zoo.gym.config.train import is_chosen
 from zoo.gym.config.yaml_file import parse_value
 from zoo.gym.errors import InputError
 from zoo.gym.files import read_json_object, write_beside
+from zoo.gym.train.run_folder.pinned import with_own_rows
 
 CHANGEABLE = ("max_steps", "learning_rate", "save_steps", "eval_steps", "device")
 """The settings that a resume may change; any other change needs a new run."""
@@ -63,12 +64,16 @@ def stored_settings(config_file: Path, env_file: Path) -> TrainConfig:
         InputError: a file is damaged, or `config.yaml` was edited; the message lists the keys.
         NotAvailableError: `config.yaml` is missing.
     """
-    given = load_config([config_file], [], {}).config
+    given = _given(config_file)
     stored = settings_in(env_file)
     if stored is None:
         return given
     _refuse_edits(config_file, edits(stored, given), env_file.parent.name)
     return stored
+
+
+def _given(config_file: Path) -> TrainConfig:
+    return with_own_rows(load_config([config_file], [], {}).config, config_file.parent)
 
 
 def edits(stored: TrainConfig, given: TrainConfig) -> dict[str, tuple[Any, Any]]:
@@ -105,7 +110,7 @@ def change_settings(
         NotAvailableError: this machine lacks the device.
     """
     wanted = _wanted(items)
-    given, env = load_config([config_file], [], {}).config, read_env(env_file)
+    given, env = _given(config_file), read_env(env_file)
     stored = settings_in(env_file) or given
     others = {key: pair for key, pair in edits(stored, given).items() if key not in wanted}
     _refuse_edits(config_file, others, env_file.parent.name)
@@ -159,7 +164,7 @@ def settings_in(env_file: Path) -> TrainConfig | None:
         if key in settings
     }
     try:
-        return TrainConfig.model_validate(known)
+        return with_own_rows(TrainConfig.model_validate(known), env_file.parent)
     except ValidationError:
         raise InputError(
             f"{env_file}: settings: expected those that the run began with, got damaged ones",

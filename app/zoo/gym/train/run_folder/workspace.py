@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any, Protocol
 
+ROWS_FILE = "dataset.jsonl"
+"""In a run folder: the rows that Python gave."""
+
 
 class Events(Protocol):
     """The event log of a run; see docs/reference/runs.md."""
