@@ -4,9 +4,10 @@ usage: python -m bench.gpu [--out FILE] [--budget SECONDS] [--dry]
 
 It runs from the source tree with that machine's own torch, transformers, peft, numpy and pytest;
 neither an installed zoo-gym nor a built Rust core is needed, no network, no tokenizer. Three cases,
-each a process: `contract` (tests/backends/test_contract.py), then a training step of Qwen3-0.6B
-with random weights (written to a temporary folder, 1.5 GB) by transformers and peft, `plain`, and
-by us, `ours`: LoRA of rank 16 on all linear layers, 2,048 tokens, checkpointing, six steps.
+each a process: `contract` (test_contract and test_scorers of tests/backends), then a training step
+of Qwen3-0.6B with random weights (written to a temporary folder, 1.5 GB) by transformers and peft,
+`plain`, and by us, `ours`: LoRA of rank 16 on all linear layers, 2,048 tokens, checkpointing, six
+steps.
 
 It prints one JSON object: machine, versions, date, commit, the cases, and ours as a share of plain
 in peak device memory and tokens per second. A case for which the budget leaves no time is listed
@@ -32,7 +33,7 @@ BUDGET_S = 450.0
 TOKENS, DRY_TOKENS = 2048, 64
 STEPS, DRY_STEPS = 6, 2
 HERE = (sys.executable, "-m", "bench.source_tree")
-SUITE = "tests/backends/test_contract.py"
+SUITES = ("tests/backends/test_contract.py", "tests/backends/test_scorers.py")
 
 Case = dict[str, Any]
 
@@ -43,7 +44,7 @@ def contract(limit_s: float, *, dry: bool) -> Case:
     The project's pytest settings and plug-ins are not used: they may be missing, or turn a warning
     of another library version into an error.
     """
-    argv = [*HERE, "pytest", "-q", "-c", "/dev/null", "--rootdir", str(ROOT), SUITE]
+    argv = [*HERE, "pytest", "-q", "-c", "/dev/null", "--rootdir", str(ROOT), *SUITES]
     argv += ["--import-mode=importlib", "-p", "no:cacheprovider"]
     argv += ["--collect-only"] if dry else ["-rs"]
     env = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "HF_HUB_OFFLINE": "1"}

@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from zoo.backends import ENGINES
+from zoo.backends.detect import probe
+
 
 def write_tiny(folder: Path, *, tied: bool, seed: int = 0, **settings: object) -> Path:
     """Writes a two-layer Qwen3 whose predictions are far from uniform."""
@@ -57,3 +60,12 @@ def stored_bf16(tied: Path, tmp_path: Path) -> Path:
     model: Any = load_model(tied, dtype="bf16")
     model.save_pretrained(tmp_path / "bf16")
     return tmp_path / "bf16"
+
+
+@pytest.fixture(params=sorted(ENGINES))
+def engine(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    works, why = probe(name)
+    if not works:
+        pytest.skip(f"{name}: {why}")
+    return name

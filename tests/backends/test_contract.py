@@ -3,7 +3,6 @@
 An engine joins by appearing in `ENGINES`; nothing else here changes.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 
 import zoo.backends.torch.backend as torch_backend
-import zoo.backends.torch.policy as torch_policy
 from tests.backends import reference
 from tests.backends.objectives_for_tests import (
     CRITIC,
@@ -23,49 +21,14 @@ from tests.backends.objectives_for_tests import (
     SORTED,
     TestObjective,
 )
-from zoo.backends import ENGINES, load_backend
-from zoo.backends.base import Batch, LoadSpec, LoraSpec, Policy, Sampling, Stat
-from zoo.backends.detect import probe
+from tests.backends.policies import LORA, as_reference, policies, step
+from zoo.backends import load_backend
+from zoo.backends.base import Batch, LoadSpec, LoraSpec, Sampling, Stat
 from zoo.core.errors import InputError
 from zoo.gym.train.accumulate import accumulate_window
 
 TOLERANCE = 1e-5
 """Relative, float32."""
-
-LORA = LoraSpec(rank=4, alpha=8.0)
-
-
-@pytest.fixture(params=sorted(ENGINES))
-def engine(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    works, why = probe(name)
-    if not works:
-        pytest.skip(f"{name}: {why}")
-    return name
-
-
-def policies(
-    engine: str, folder: Path, train: LoraSpec | Literal["full"], *, value_head: bool = False
-) -> Iterator[Policy]:
-    """The engine's policy and the reference's, with the same adapter values."""
-    for name in (engine, "cpu"):
-        policy = load_backend(name).load(
-            folder, LoadSpec(train=train, dtype="f32", value_head=value_head, seed=1)
-        )
-        random = np.random.default_rng(7)
-        moved = {
-            key: value + 0.05 * random.standard_normal(value.shape).astype(np.float32)
-            if "lora_" in key or "value_head" in key
-            else value
-            for key, value in policy.trained()
-        }
-        policy.load_trained(moved)
-        yield policy
-
-
-def as_reference(policy: Policy) -> torch_policy.TorchPolicy:
-    assert isinstance(policy, torch_policy.TorchPolicy)
-    return policy
 
 
 @pytest.mark.parametrize("train", [LORA, "full"], ids=["lora", "full"])
@@ -190,59 +153,11 @@ def test_scoring_with_a_key_leaves_no_dropout_behind(engine: str, tied: Path) ->
     np.testing.assert_array_equal(mine.score(batch, needs)[Stat.LOGPROBS], before)
 
 
-def test_the_reference_of_full_training_is_the_model_as_it_was(engine: str, tied: Path) -> None:
-    batch, needs = reference.example_batch(), frozenset({Stat.LOGPROBS})
-    policy = load_backend(engine).load(tied, LoadSpec(train="full", dtype="f32"))
-    before = policy.score(batch, needs)[Stat.LOGPROBS]
-    step(policy, batch, 2)
-    with policy.reference() as base:
-        np.testing.assert_allclose(base.score(batch, needs)[Stat.LOGPROBS], before, atol=1e-5)
-    assert np.abs(policy.score(batch, needs)[Stat.LOGPROBS] - before).max() > 1e-3
-
-
-def test_a_policy_for_inference_has_no_reference(engine: str, tied: Path) -> None:
-    policy = load_backend(engine).load(tied)
-    with pytest.raises(InputError, match="got one for inference"), policy.reference():
-        pass
-
-
-def test_a_teacher_may_read_another_prompt(engine: str, tied: Path) -> None:
-    """Two more tokens in front of the teacher's rows; the learned tokens are the same."""
-    policy, _ = policies(engine, tied, LORA)
-    batch, needs = reference.example_batch(), frozenset({Stat.REVERSE_KL})
-    front = np.full((len(batch.ids_BT), 2), 7)
-    longer = Batch(
-        np.concatenate([front, batch.ids_BT], 1),
-        batch.lengths_B + 2,
-        np.concatenate([front < 0, batch.loss_mask_BT], 1),
-    )
-    with policy.reference() as base:
-        own = policy.score(batch, needs, teacher=base)[Stat.REVERSE_KL]
-        told = replace(batch, teacher=longer)
-        other = policy.score(told, needs, teacher=base)[Stat.REVERSE_KL]
-        wrong = replace(batch, teacher=replace(longer, ids_BT=longer.ids_BT + 1))
-        with pytest.raises(ValueError, match="expected the same learned tokens"):
-            policy.score(wrong, needs, teacher=base)
-    assert own.shape == other.shape
-    assert np.abs(own - other).max() > 1e-4
-
-
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 def test_the_kernel_of_attention_is_the_one_named(tied: Path, attention: Any) -> None:
     policy = as_reference(load_backend("cpu").load(tied, LoadSpec(attention=attention)))
     model: Any = policy.module.model
     assert model.config._attn_implementation == attention
-
-
-def test_an_error_in_the_reference_leaves_a_frozen_adapter_frozen(
-    engine: str, tied: Path, tmp_path: Path
-) -> None:
-    """peft switches the gradients of every adapter on when its block ends."""
-    load_backend(engine).load(tied, LoadSpec(train=LORA)).save_result(tmp_path, base="tied")
-    policy = as_reference(load_backend(engine).load(tied, LoadSpec(adapter=tmp_path)))
-    with policy.reference() as base, pytest.raises(ValueError, match="no empty prompt"):
-        base.generate([[]], Sampling(max_new_tokens=1), keys=[1])
-    assert not any(p.requires_grad for p in policy.module.parameters())
 
 
 def pairs_of(batch: Batch) -> list[Batch]:
@@ -256,27 +171,6 @@ def pairs_of(batch: Batch) -> list[Batch]:
         )
         for i in range(0, len(batch.lengths_B), 2)
     ]
-
-
-def test_the_reference_is_the_base_and_leaves_the_policy_alone(engine: str, tied: Path) -> None:
-    mine, _ = policies(engine, tied, LORA)
-    base = load_backend(engine).load(tied)
-    batch, needs = reference.example_batch(), frozenset({Stat.LOGPROBS})
-    before = mine.score(batch, needs)[Stat.LOGPROBS]
-    with mine.reference() as reference_policy:
-        without = reference_policy.score(batch, needs)[Stat.LOGPROBS]
-        beside = mine.score(batch, needs)[Stat.LOGPROBS]
-    np.testing.assert_array_equal(without, base.score(batch, needs)[Stat.LOGPROBS])
-    np.testing.assert_array_equal(before, beside)
-    assert np.abs(before - without).max() > 1e-3
-
-
-def test_a_policy_is_at_no_distance_from_itself(engine: str, tied: Path) -> None:
-    mine, _ = policies(engine, tied, LORA)
-    needs = frozenset({Stat.FORWARD_KL, Stat.REVERSE_KL})
-    scores = mine.score(reference.example_batch(), needs, teacher=mine)
-    for stat in needs:
-        assert np.abs(scores[stat]).max() < 1e-5
 
 
 def test_a_step_moves_the_weights_against_the_gradient(engine: str, tied: Path) -> None:
@@ -367,11 +261,6 @@ def test_a_policy_that_mixes_types_samples_with_the_logprobs_that_it_scores(
 def test_an_adapter_beside_training_is_refused(engine: str, tied: Path) -> None:
     with pytest.raises(InputError, match="adapter: expected none for training"):
         load_backend(engine).load(tied, LoadSpec(train=LORA, adapter=Path("some")))
-
-
-def step(policy: Policy, batch: Batch, key: int) -> None:
-    policy.accumulate(SFT, batch, key=key)
-    policy.optimizer_step(1e-2, 1.0)
 
 
 def test_dropout_repeats_with_its_key(engine: str, tied: Path) -> None:
