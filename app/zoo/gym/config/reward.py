@@ -1,0 +1,76 @@
+"""The settings of each kind of reward, as frozen models, and the table of kinds."""
+
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from zoo.gym.config.settings import Settings
+from zoo.gym.config.train import Number
+
+
+class RewardSettings(Settings, frozen=True):
+    """What every reward has."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    kind: ClassVar[str] = ""
+    """The name of the kind in settings."""
+
+    weight: Number = Field(
+        default=1.0,
+        description="what its value is multiplied by in a sum of rewards",
+    )
+    name: str = Field(
+        default="",
+        pattern=r"^[A-Za-z0-9_.-]{0,40}$",
+        description="its name in logs and charts; by default that of the kind",
+    )
+
+    @property
+    def label(self) -> str:
+        """The name of the reward in logs and charts."""
+        return self.name or self.kind
+
+
+class AutoSettings(RewardSettings, frozen=True):
+    """The reward that fits the rows."""
+
+    kind: ClassVar[str] = "auto"
+
+
+class ExactSettings(RewardSettings, frozen=True):
+    """The final answer as text."""
+
+    kind: ClassVar[str] = "exact"
+
+    part: Literal["answer", "whole"] = Field(
+        default="answer",
+        description="what is compared: the final answer, or the whole response after its reasoning",
+    )
+    ignore_case: bool = Field(default=True, description="upper and lower case are the same")
+
+
+class NumericSettings(RewardSettings, frozen=True):
+    """The last number of the answer."""
+
+    kind: ClassVar[str] = "numeric"
+
+    tolerance: Number = Field(
+        default=1e-6,
+        ge=0,
+        le=1,
+        description="the largest difference that counts as equal, relative to the row's number",
+    )
+
+
+class AnswerSettings(RewardSettings, frozen=True):
+    """The answer of each row, as a number where it is one and as text elsewhere."""
+
+    kind: ClassVar[str] = "answer"
+
+
+KINDS: dict[str, type[RewardSettings]] = {
+    settings.kind: settings
+    for settings in (AutoSettings, AnswerSettings, ExactSettings, NumericSettings)
+}
+"""The kinds of rewards by name."""

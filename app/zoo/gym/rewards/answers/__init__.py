@@ -1,0 +1,1 @@
+"""Rewards that compare a response with the answer of its row."""

@@ -1,0 +1,68 @@
+"""Compares the final answer with the row's as text, after normalisation."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from zoo.gym.config.reward import ExactSettings
+from zoo.gym.rewards.answers.final import accepted_answers, final_answer, without_reasoning
+from zoo.gym.rewards.describe import excerpt
+from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
+
+_CHOICE = re.compile(r"\(?([a-z])\)", re.IGNORECASE)
+_AROUND = " \t\n.\"'`*$"
+
+
+@dataclass(frozen=True)
+class Exact(Reward):
+    """1 if the final answer is one that the row accepts, else 0."""
+
+    settings: ExactSettings = field(default_factory=ExactSettings)
+
+    @property
+    def name(self) -> str:
+        """The name of the reward."""
+        return self.settings.label
+
+    @property
+    def description(self) -> str:
+        """What it compares."""
+        part = "final answer" if self.settings.part == "answer" else "whole response"
+        return f"1 if the {part} equals the row's answer, else 0"
+
+    def missing(self, task: Task) -> str | None:
+        """Returns `no answer` for a row without one."""
+        return None if accepted_answers(task.answer) else "no answer"
+
+    def score(self, samples: Sequence[Sample]) -> list[Score]:
+        """Returns 1 or 0 for each sample."""
+        return [self._one(sample) for sample in samples]
+
+    def _one(self, sample: Sample) -> Score:
+        accepted = accepted_answers(sample.task.answer)
+        if not accepted:
+            return no_reward("the row has no answer")
+        whole = self.settings.part == "whole"
+        text = without_reasoning(sample.response) if whole else final_answer(sample.response)
+        got = normalised(text, ignore_case=self.settings.ignore_case)
+        wanted = {normalised(one, ignore_case=self.settings.ignore_case) for one in accepted}
+        if got in wanted:
+            return Score(1.0)
+        return Score(0.0, f'expected "{excerpt(accepted[0])}", got "{excerpt(text)}"')
+
+
+def normalised(text: str, *, ignore_case: bool = True) -> str:
+    """Returns a text without what does not matter in an answer.
+
+    These are the forms of one character (NFKC), repeated spaces, quotes, asterisks, dollar signs
+    and full stops around it, the brackets of a choice `(A)`, and by default the case.
+
+    Example:
+        >>> normalised('  **Paris**.'), normalised("(B)"), normalised("B)")
+        ('paris', 'b', 'b')
+    """
+    plain = " ".join(unicodedata.normalize("NFKC", text).split()).strip(_AROUND)
+    choice = _CHOICE.fullmatch(plain)
+    plain = choice[1] if choice else plain
+    return plain.casefold() if ignore_case else plain

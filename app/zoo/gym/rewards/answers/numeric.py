@@ -1,0 +1,81 @@
+"""Compares the number that a response ends with to the row's number."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from zoo.gym.config.reward import NumericSettings
+from zoo.gym.rewards.answers.final import accepted_answers, final_answer
+from zoo.gym.rewards.answers.numbers import Number, find_numbers, parse_number
+from zoo.gym.rewards.describe import excerpt
+from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
+
+
+@dataclass(frozen=True)
+class Numeric(Reward):
+    """1 if the last number of the final answer is the row's number, else 0.
+
+    A number with a percent sign counts both as the fraction and as the number before the sign:
+    `50%` equals 0.5 and 50.
+    """
+
+    settings: NumericSettings = field(default_factory=NumericSettings)
+
+    @property
+    def name(self) -> str:
+        """The name of the reward."""
+        return self.settings.label
+
+    @property
+    def description(self) -> str:
+        """What it compares."""
+        margin = f", within {self.settings.tolerance:g}" if self.settings.tolerance else ""
+        return f"1 if the last number of the answer is the row's number{margin}, else 0"
+
+    def missing(self, task: Task) -> str | None:
+        """Returns what prevents a comparison with the row's answer."""
+        accepted = accepted_answers(task.answer)
+        if not accepted:
+            return "no answer"
+        wrong = next((text for text in accepted if parse_number(text) is None), None)
+        return None if wrong is None else f'the answer "{excerpt(wrong)}" is not a number'
+
+    def score(self, samples: Sequence[Sample]) -> list[Score]:
+        """Returns 1 or 0 for each sample."""
+        return [self._one(sample) for sample in samples]
+
+    def _one(self, sample: Sample) -> Score:
+        lack = self.missing(sample.task)
+        if lack is not None:
+            return no_reward(lack if lack.startswith("the") else f"the row has {lack}")
+        text = final_answer(sample.response)
+        accepted = accepted_answers(sample.task.answer)
+        got = parse_number(text) or next(reversed(find_numbers(text)), None)
+        if got is None:
+            return Score(0.0, f'expected {accepted[0]}, got no number in "{excerpt(text)}"')
+        wanted = [parse_number(one) for one in accepted]
+        margin = Fraction(self.settings.tolerance)
+        if any(one is not None and same_number(got, one, margin) for one in wanted):
+            return Score(1.0)
+        return Score(0.0, f"expected {excerpt(accepted[0])}, got {got.text}")
+
+
+def has_number(task: Task) -> bool:
+    """Returns whether every answer that a task accepts is a number."""
+    accepted = accepted_answers(task.answer)
+    return bool(accepted) and all(parse_number(text) is not None for text in accepted)
+
+
+def same_number(one: Number, other: Number, tolerance: Fraction = Fraction(0)) -> bool:
+    """Returns whether two numbers are equal.
+
+    Args:
+        one: a number.
+        other: the number to compare with.
+        tolerance: the largest difference, relative to `other`; for an `other` below 1, absolute.
+    """
+    return any(
+        abs(first - second) <= tolerance * max(Fraction(1), abs(second))
+        for first in one.values()
+        for second in other.values()
+    )

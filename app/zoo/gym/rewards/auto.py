@@ -1,0 +1,47 @@
+"""Chooses the reward for `reward: auto` from the rows, with the reason in a sentence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zoo.gym.config.reward import AnswerSettings, ExactSettings, NumericSettings, RewardSettings
+from zoo.gym.errors import InputError
+from zoo.gym.humanize import counted
+from zoo.gym.rewards.answers.final import accepted_answers
+from zoo.gym.rewards.answers.numeric import has_number
+from zoo.gym.rewards.reward import Task
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A chosen reward, and why."""
+
+    settings: RewardSettings
+    why: str
+
+
+def choose(tasks: Sequence[Task]) -> Choice:
+    """Returns the reward that fits all rows: `numeric`, `exact`, or `answer` if some are numbers.
+
+    Raises:
+        InputError: there are no rows, or some have nothing that a response can be compared with.
+    """
+    bare = [task for task in tasks if not accepted_answers(task.answer)]
+    if bare or not tasks:
+        raise _nothing_to_compare(tasks, bare)
+    rows = counted(len(tasks), "row")
+    numbers = sum(has_number(task) for task in tasks)
+    if numbers == len(tasks):
+        return Choice(NumericSettings(), f"every answer of {rows} is a number")
+    if numbers == 0:
+        return Choice(ExactSettings(), f"the answers of {rows} are text")
+    why = f"the answers of {numbers:,} of {rows} are numbers, the others text"
+    return Choice(AnswerSettings(), why)
+
+
+def _nothing_to_compare(tasks: Sequence[Task], bare: Sequence[Task]) -> InputError:
+    got = f"{len(bare):,} of {counted(len(tasks), 'row')} have none" if tasks else "no rows"
+    first = next((f", first {task.source}" for task in bare if task.source), "")
+    return InputError(
+        f"reward: auto needs an answer in every row to compare responses with: {got}{first}",
+        hint="add the key 'answer' to the rows, or choose a reward that needs none",
+    )

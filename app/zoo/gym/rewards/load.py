@@ -1,0 +1,86 @@
+"""Creates the reward that a setting names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+from zoo.gym.config.reward import RewardSettings
+from zoo.gym.errors import InputError
+from zoo.gym.rewards.auto import choose
+from zoo.gym.rewards.reward import Reward, Sample, Score, Task
+from zoo.gym.rewards.spec import parse_spec
+from zoo.gym.rewards.weighted import Weighted
+
+CLASSES = {
+    "answer": "zoo.gym.rewards.answers.either:Either",
+    "exact": "zoo.gym.rewards.answers.exact:Exact",
+    "numeric": "zoo.gym.rewards.answers.numeric:Numeric",
+}
+"""Kind -> "module:class" of its `Reward`, which takes the kind's settings."""
+
+
+def load(spec: object, tasks: Sequence[Task]) -> Reward:
+    """Returns the reward for a value of the setting `reward`.
+
+    Args:
+        spec: the value: see `zoo.gym.rewards.spec`.
+        tasks: all rows whose responses it will score; `auto` chooses by them.
+
+    Raises:
+        InputError: the value is wrong, or a row lacks what the reward needs, such as an answer.
+    """
+    parts = parse_spec(spec)
+    reward = _make_all(parts, tasks)
+    lacking = [(task, lack) for task in tasks if (lack := reward.missing(task))]
+    if lacking:
+        reward.close()
+        task, lack = lacking[0]
+        where = f"{task.source}: " if task.source else ""
+        more = f" (and {len(lacking) - 1:,} other rows)" if len(lacking) > 1 else ""
+        raise InputError(f"{where}{lack}: expected what reward {reward.name} compares with{more}")
+    return reward
+
+
+def _make_all(parts: Sequence[RewardSettings], tasks: Sequence[Task]) -> Reward:
+    if parts[0].kind == "auto":
+        choice = choose(tasks)
+        return Chosen(_make(choice.settings), choice.why)
+    if len(parts) == 1 and parts[0].weight == 1.0:
+        return _make(parts[0])
+    return Weighted(tuple(map(_make, parts)), tuple(part.weight for part in parts))
+
+
+def _make(settings: RewardSettings) -> Reward:
+    module, _, name = CLASSES[settings.kind].partition(":")
+    made: Reward = getattr(import_module(module), name)(settings)
+    return made
+
+
+@dataclass(frozen=True)
+class Chosen(Reward):
+    """A reward that was chosen for the rows, with the reason in its description."""
+
+    reward: Reward
+    why: str
+
+    @property
+    def name(self) -> str:
+        """The name of the chosen reward."""
+        return self.reward.name
+
+    @property
+    def description(self) -> str:
+        """What it rewards and why it was chosen."""
+        return f"{self.reward.name}, because {self.why}: {self.reward.description}"
+
+    def missing(self, task: Task) -> str | None:
+        """Returns what the task lacks."""
+        return self.reward.missing(task)
+
+    def score(self, samples: Sequence[Sample]) -> list[Score]:
+        """Returns the scores of the chosen reward."""
+        return self.reward.score(samples)
+
+    def close(self) -> None:
+        """Ends what the chosen reward owns."""
+        self.reward.close()

@@ -1,0 +1,85 @@
+"""Parses the value of the setting `reward` into the settings of each reward.
+
+A value is a name (`numeric`), several names separated by commas, a list of names and mappings
+(`{kind: numeric, tolerance: 0.01}`), or a mapping from names to weights or options
+(`{numeric: 1, exact: {weight: 0.2, part: whole}}`).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias, cast
+
+from zoo.gym.config.report import shown, unknown
+from zoo.gym.config.reward import KINDS, RewardSettings
+from zoo.gym.errors import InputError
+
+RewardSpec: TypeAlias = "str | list[object] | tuple[object, ...] | Mapping[str, object]"
+
+HINT = "a reward is one of " + ", ".join(KINDS)
+
+
+def parse_spec(value: object) -> tuple[RewardSettings, ...]:
+    """Returns the settings of each reward of a sum, in order.
+
+    Raises:
+        InputError: a name is unknown, an option is wrong, or a reward is given twice.
+    """
+    found = tuple(_entries(value))
+    if not found:
+        raise InputError(f"reward: expected the name of a reward, got {shown(value)}", hint=HINT)
+    labels = [settings.label for settings in found]
+    if twice := next((label for label in labels if labels.count(label) > 1), None):
+        raise InputError(
+            f"reward: '{twice}' is given twice: expected different names",
+            hint=f"{{kind: {twice}, name: other}}",
+        )
+    if still := next((settings for settings in found if settings.weight == 0), None):
+        raise InputError(f"reward: {still.label}: weight: expected another number than 0")
+    if any(settings.kind == "auto" for settings in found) and len(found) > 1:
+        raise InputError(
+            "reward: auto chooses the only reward: expected it alone, or rewards by name"
+        )
+    return found
+
+
+def _entries(value: object) -> Iterator[RewardSettings]:
+    if isinstance(value, str):
+        for name in value.split(","):
+            yield _make(name.strip(), {})
+    elif isinstance(value, Mapping):
+        yield from _from_mapping(cast("Mapping[object, object]", value))
+    elif isinstance(value, list | tuple):
+        for entry in cast("list[object]", value):
+            if not isinstance(entry, str | Mapping):
+                raise InputError(
+                    f"reward: expected a name or a mapping in the list, got {shown(entry)}"
+                )
+            yield from _entries(entry)
+    else:
+        raise InputError(f"reward: expected a name, a list or a mapping, got {shown(value)}")
+
+
+def _from_mapping(value: Mapping[object, object]) -> Iterator[RewardSettings]:
+    """Yields one reward with its options under `kind`, or one for each name."""
+    fields = {str(key): entry for key, entry in value.items()}
+    if "kind" in fields:
+        kind = fields.pop("kind")
+        if not isinstance(kind, str):
+            raise InputError(f"reward: kind: expected a name, got {shown(kind)}")
+        yield _make(kind, fields)
+        return
+    for name, entry in fields.items():
+        if isinstance(entry, Mapping):
+            options = cast("Mapping[object, object]", entry)
+            yield _make(name, {str(key): option for key, option in options.items()})
+        else:
+            yield _make(name, {"weight": entry})
+
+
+def _make(name: str, options: Mapping[str, Any]) -> RewardSettings:
+    if name not in KINDS:
+        raise InputError(f"reward: '{name}': {unknown('reward', name, KINDS)}", hint=HINT)
+    try:
+        return KINDS[name](**options)
+    except InputError as error:
+        lines = "\n".join(f"reward: {name}: {line}" for line in error.message.splitlines())
+        raise InputError(lines, hint=error.hint) from None
