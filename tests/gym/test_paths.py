@@ -33,6 +33,12 @@ def test_a_tilde_is_the_users_home(monkeypatch: pytest.MonkeyPatch) -> None:
     assert folders().cache == Path.home() / "gym" / "cache"
 
 
+def test_a_home_of_an_unknown_user_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_GYM_HOME", "~no-such-user/gym")
+    with pytest.raises(InputError, match="in the home of an unknown user"):
+        folders()
+
+
 @pytest.mark.parametrize("value", [None, ""])
 def test_without_the_variable_the_platforms_folders_are_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str | None

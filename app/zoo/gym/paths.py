@@ -61,7 +61,7 @@ def folders() -> Folders:
     """
     chosen = os.environ.get(HOME_VARIABLE)
     if chosen:
-        home = Path(chosen).expanduser().absolute()
+        home = given_path(chosen).absolute()
         if home.exists() and not home.is_dir():
             raise InputError(
                 f"{HOME_VARIABLE}: expected a folder or nothing, got the file '{home}'",
@@ -74,6 +74,38 @@ def folders() -> Folders:
     return Folders(
         dirs.user_config_path, dirs.user_data_path, dirs.user_cache_path, dirs.user_log_path
     )
+
+
+def given_path(given: str | Path) -> Path:
+    """Returns a path as a user wrote it, with `~` expanded; nothing needs to be there.
+
+    Raises:
+        InputError: it is too long for this system, or in the home of an unknown user.
+    """
+    try:
+        path = Path(given).expanduser()
+    except RuntimeError:
+        raise InputError(
+            f"{given}: expected a path, got one in the home of an unknown user"
+        ) from None
+    try:
+        path.stat()
+    except ValueError:  # it contains a null byte
+        return path
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise too_long(str(given)) from None
+    return path
+
+
+def too_long(text: str) -> InputError:
+    """Returns the error for a path, or a name in it, that is too long for this system."""
+    start = text if len(text) <= 60 else f"{text[:57]}..."
+    size = max(len(os.fsencode(name)) for name in (*Path(text).parts, ""))
+    what = "names of at most 255 bytes in a path, got one"
+    if size <= 255:
+        size, what = len(os.fsencode(text)), "a path of at most 4,095 bytes, got one"
+    return InputError(f"{start}: too long for a path: expected {what} of {size:,}")
 
 
 def is_ours(path: Path) -> bool:

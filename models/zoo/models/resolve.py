@@ -90,7 +90,10 @@ def model_of_text(text: object, revision: object = None) -> Name | None:
     if not isinstance(text, str) or not text:
         return None
     if is_path(text):
-        return model_of_folder(Path(text).expanduser())
+        try:
+            return model_of_folder(Path(text).expanduser())
+        except RuntimeError:  # the home of an unknown user
+            return None
     try:
         name = parse_name(text)
     except NotAvailableError:
@@ -119,7 +122,12 @@ def _require_text(name: object) -> None:
 
 
 def _resolve_folder(name: str) -> Resolved:
-    folder = Path(name).expanduser()
+    try:
+        folder = Path(name).expanduser()
+    except RuntimeError:
+        raise InputError(
+            f"{name}: expected a model folder, got one in the home of an unknown user"
+        ) from None
     if folder.is_file():
         raise NotAvailableError(f"no such model folder: expected a folder, got the file '{name}'")
     checkpoint_files(folder)

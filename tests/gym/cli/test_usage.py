@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from zoo.gym.cli.verbs import GROUPS, VERBS, Verb
+from zoo.gym.paths import folders
 
 Call = Callable[..., Any]
 
@@ -58,6 +59,42 @@ MISTAKES = [
     ),
     ("chat --adapter_name_or_path .", 2, ".: expected a peft folder with adapter_config.json"),
 ]
+
+
+LONG = "x" * 300
+WITH_PATHS = [
+    f"train {LONG}",
+    f"train {LONG}.yaml",
+    f"train {'/'.join(['x' * 200] * 30)}",
+    f"train --config {LONG}",
+    f"train --data {LONG} --model zen-pico",
+    f"train my.jsonl --model {LONG}",
+    f"train my.jsonl --model zen-pico --output_dir {LONG}",
+    f"data inspect {LONG}",
+    f"chat --model {LONG}",
+    f"chat --adapter_name_or_path {LONG}",
+    f"delta create {LONG}",
+    f"delta info {LONG}",
+]
+
+
+@pytest.mark.parametrize("words", WITH_PATHS, ids=range(len(WITH_PATHS)))
+@pytest.mark.parametrize("unknown_home", [False, True])
+@pytest.mark.usefixtures("rows")
+def test_a_word_that_cannot_be_a_path_is_refused(
+    call: Call, words: str, *, unknown_home: bool
+) -> None:
+    given = words.replace(LONG, "~no-such-user/x") if unknown_home else words
+    found = call(*given.split())
+    assert found.code == 2
+    reason = "got one in the home of an unknown user" if "~" in given else "too long for a path"
+    assert reason in found.stderr
+    assert not folders().runs.exists()
+
+
+def test_a_long_setting_is_no_path(call: Call) -> None:
+    found = call("train", f"lora_target={LONG}=", "--print-config")
+    assert found.stderr.startswith("zoo-gym: error: model_name_or_path: not given")
 
 
 @pytest.mark.parametrize(("words", "code", "start"), MISTAKES)

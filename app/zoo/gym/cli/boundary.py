@@ -26,7 +26,7 @@ from zoo.gym.errors import (
     StorageError,
     exit_code,
 )
-from zoo.gym.paths import FULL, storage_error
+from zoo.gym.paths import FULL, storage_error, too_long
 from zoo.gym.terminal import json_line, visible
 
 PROGRAM = "zoo-gym"
@@ -96,12 +96,14 @@ def print_error(error: GymError, *, as_json: bool, code: int | None = None) -> i
 
 
 def system_error(error: OSError) -> GymError:
-    """Returns a system error as one of ours: a missing, unreadable or unwritable file.
+    """Returns a system error as one of ours: a missing, unreadable or unwritable file, a long name.
 
     Errors of our writers have a file name; a full disk without one is where the shell sends stdout.
     """
     if error.errno in FULL and error.filename is None:
         return storage_error(error, Path("standard output"))
+    if error.errno == errno.ENAMETOOLONG and error.filename is not None:
+        return too_long(os.fsdecode(error.filename))
     where = f"'{error.filename}': " if error.filename is not None else ""
     reason = (error.strerror or str(error)).lower()
     if isinstance(error, FileNotFoundError):

@@ -12,6 +12,7 @@ from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import Tuned, find_tuned, resolve_base
 from zoo.gym.errors import InputError
 from zoo.gym.jobs import open_run, run_folders
+from zoo.gym.paths import given_path
 from zoo.models import PICO, cached_ids
 from zoo.models.offline import go_offline
 
@@ -116,7 +117,7 @@ def _trained_system(tuned: Tuned, run: str | None, out: Output) -> str:
 
 def _refuse_second_model(given: str, whole: Path) -> None:
     """Refuses a base for a run that trained a whole model, unless it is that model."""
-    if Path(given).expanduser().resolve() != whole.resolve():
+    if given_path(given).resolve() != whole.resolve():
         raise InputError(
             f"--model: expected none with a run that trained a whole model, got {given!r}",
             hint="omit --model, or omit --run to chat with the other model",

@@ -1,6 +1,7 @@
 """Sorts the arguments of `zoo-gym train`: settings files, single settings, files of examples."""
 
 import difflib
+import errno
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from zoo.gym.config.foreign import ALIASES, MISSING_VALUES
 from zoo.gym.config.report import nearest
 from zoo.gym.config.stages import METHODS, all_fields
 from zoo.gym.errors import GymError, InputError, NotAvailableError
+from zoo.gym.paths import given_path
 
 _OVERRIDE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*=")
 _STAGES = set(METHODS) | {value for key, value in MISSING_VALUES if key == "stage"}
@@ -35,7 +37,7 @@ def sort_items(words: Sequence[str]) -> Items:
     for word in words:
         if word.lower().endswith((".yaml", ".yml")):
             items.configs.append(existing(word, "a YAML file of settings"))
-        elif Path(word).exists():
+        elif _is_there(word):
             items.data.append(word)
         elif _OVERRIDE.match(word):
             items.overrides.append(word)
@@ -45,6 +47,15 @@ def sort_items(words: Sequence[str]) -> Items:
             raise _unknown_item(word)
     _refuse_data_twice(items)
     return items
+
+
+def _is_there(word: str) -> bool:
+    try:
+        return Path(word).exists()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:  # a long value, as in KEY=VALUE
+            return False
+        raise
 
 
 def _refuse_data_twice(items: Items) -> None:
@@ -58,8 +69,12 @@ def _refuse_data_twice(items: Items) -> None:
 
 
 def existing(word: str, what: str = "a file of examples") -> Path:
-    """Returns the path, or raises NotAvailableError with the nearest existing file."""
-    path = Path(word).expanduser()
+    """Returns the path, or raises NotAvailableError with the nearest existing file.
+
+    Raises:
+        InputError: it cannot be a path.
+    """
+    path = given_path(word)
     if not path.exists():
         near = nearest_file(word)
         mean = f". Did you mean '{near}'?" if near else ""
@@ -69,7 +84,7 @@ def existing(word: str, what: str = "a file of examples") -> Path:
 
 def nearest_file(word: str) -> str | None:
     """Returns the path in the same folder with the nearest name, or None."""
-    path = Path(word).expanduser()
+    path = given_path(word)
     if not path.parent.is_dir():
         return None
     names = [entry.name for entry in path.parent.iterdir()]
@@ -78,14 +93,14 @@ def nearest_file(word: str) -> str | None:
 
 
 def _unknown_item(word: str) -> GymError:
+    near = nearest_file(word)
     key = nearest(word, all_fields())
-    if key and not nearest_file(word):
+    if key and not near:
         return InputError(
             f"{word}: no such file: expected a file of examples, a .yaml file or KEY=VALUE. "
             f"Did you mean '{key}=VALUE'?",
             hint="zoo-gym train --help",
         )
-    near = nearest_file(word)
     return NotAvailableError(
         f"{word}: no such file: expected a file of examples, a .yaml file or KEY=VALUE"
         + (f". Did you mean '{near}'?" if near else ""),

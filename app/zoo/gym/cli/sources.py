@@ -8,6 +8,7 @@ from zoo.gym.cli.options import consent
 from zoo.gym.config import TrainConfig, load_config
 from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.jobs import Run, open_run, reconcile
+from zoo.gym.paths import given_path
 from zoo.models import Resolved, resolve
 from zoo.models.adapters import CONFIG_FILE
 from zoo.models.folder import read_object
@@ -159,9 +160,10 @@ def run_or_path(source: str) -> Run | Path:
     """Returns the run or the path given as `source`; an existing path has precedence.
 
     Raises:
+        InputError: it can be neither.
         NotAvailableError: there is neither.
     """
-    path = Path(source).expanduser()
+    path = given_path(source)
     if path.exists():
         return path
     try:

@@ -11,6 +11,7 @@ from typing import Any
 from zoo.gym.delta.file.header import Quality
 from zoo.gym.delta.reading.weights import FLOATS, open_weights, read_float32
 from zoo.gym.errors import GymError, GymWarning
+from zoo.gym.paths import given_path
 from zoo.gym.train.result.origin import ORIGIN_FILE
 from zoo.gym.train.run_folder.base import stored_weights_digest, weights_digest
 from zoo.models.adapters import CONFIG_FILE, WEIGHTS_FILE, read_adapter_config
@@ -80,10 +81,11 @@ def _weights_of(text: object, stated: Name | None, base: Path) -> str | None:
     if stated is not None and stated.id == PICO:
         folder = pico_folder()
     elif isinstance(text, str) and text and is_path(text):
-        folder = Path(text).expanduser()
+        folder = Path(text)
     else:
         return None
     try:
+        folder = given_path(folder)
         return None if folder.samefile(base) else weights_digest(folder)
     except (GymError, OSError, ValueError):  # missing, or no longer a model
         return None

@@ -6,6 +6,7 @@ from zoo.gym.errors import InputError
 from zoo.gym.jobs.listing import list_runs
 from zoo.gym.jobs.run import Run
 from zoo.gym.jobs.state import LIVE
+from zoo.gym.paths import given_path
 
 
 def check_unclaimed(folder: Path) -> None:
@@ -14,7 +15,7 @@ def check_unclaimed(folder: Path) -> None:
     Raises:
         InputError: another run will write there.
     """
-    wanted = folder.expanduser().resolve()
+    wanted = given_path(folder).resolve()
     for row in list_runs():
         if row.state in LIVE and _output_of(Run(Path(row.folder))) == wanted:
             raise InputError(

@@ -24,7 +24,7 @@ from zoo.gym.files import (
     storage_errors,
     sync_folder,
 )
-from zoo.gym.paths import ensure_folder, is_ours
+from zoo.gym.paths import ensure_folder, given_path, is_ours
 from zoo.gym.train.result.origin import is_result
 from zoo.gym.train.run_folder.workspace import Workspace
 
@@ -42,7 +42,7 @@ def check_chosen_output(config: TrainConfig, result: Path | None = None) -> None
     output = output_folder(config)
     if output is None:
         return
-    base = Path(config.model_name_or_path).expanduser()
+    base = given_path(config.model_name_or_path)
     if config.overwrite_output_dir and output.resolve() == base.resolve():
         raise InputError(
             f"output_dir: expected another folder than the base model's, got '{output}'",
@@ -65,7 +65,7 @@ def check_output(folder: Path, result: Path | None = None, *, overwrite: bool = 
             overwriting, it contains a full model that no run wrote.
         StorageError: it, or its parent folder, cannot be written.
     """
-    folder = folder.expanduser()
+    folder = given_path(folder)
     if folder.is_symlink():
         check_new_folder(folder)
     if overwrite:
@@ -105,7 +105,7 @@ def output_folder(config: TrainConfig) -> Path | None:
     """Returns the `output_dir` as an absolute path, or None."""
     if config.output_dir is None:
         return None
-    return Path(config.output_dir).expanduser().absolute()
+    return given_path(config.output_dir).absolute()
 
 
 def remove_copy(run: Workspace, config: TrainConfig) -> None:

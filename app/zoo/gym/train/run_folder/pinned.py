@@ -4,6 +4,7 @@ import datetime as dt
 from pathlib import Path
 
 from zoo.gym.config.train import TrainConfig
+from zoo.gym.paths import given_path
 from zoo.gym.train.run_folder.workspace import ROWS_FILE
 from zoo.models import PICO, Resolved, pico_folder
 
@@ -27,8 +28,8 @@ def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
 
 def dataset_files(config: TrainConfig) -> list[Path]:
     """Returns the data files; relative paths are relative to `dataset_dir`."""
-    folder = Path(config.dataset_dir or "").expanduser()
-    return [folder / Path(name).expanduser() for name in config.dataset]
+    folder = given_path(config.dataset_dir or "")
+    return [folder / given_path(name) for name in config.dataset]
 
 
 def with_own_rows(config: TrainConfig, folder: Path) -> TrainConfig:
@@ -58,4 +59,4 @@ def _pinned_name(model: Resolved) -> str:
 
 
 def _absolute(path: str) -> str:
-    return str(Path(path).expanduser().absolute())
+    return str(given_path(path).absolute())
