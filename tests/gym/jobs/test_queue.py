@@ -133,6 +133,33 @@ def test_a_place_whose_process_is_gone_holds_nobody_up(tmp_path: Path) -> None:
         assert (place.name, runs_ahead(place)) == ("00000001-r0002.lock", [])
 
 
+DIGITS = "\u0660" * 7 + "\u0661"  # eight digits, of another script
+ODD = [f"{DIGITS}-r1.lock", "00000001-.lock", "1-r1.lock", "9" * 40 + "-r1.lock", "a\nb", "-"]
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("run_id", ["r0002", "my run", "a\nb", "\u0663"])
+def test_a_file_of_any_name_stops_no_queue(tmp_path: Path, odd: str, run_id: str) -> None:
+    (tmp_path / odd).touch()
+    (tmp_path / "00000001-folder.lock").mkdir()
+    with place_in_line(tmp_path, "r0001") as first, place_in_line(tmp_path, run_id) as second:
+        assert (runs_ahead(first), runs_ahead(second)) == ([], ["r0001"])
+
+
+def test_a_run_in_a_folder_of_any_name_gets_the_device(run: Run) -> None:
+    odd = Run(run.folder.rename(run.folder.with_name("my own run")))
+    with turn_on_device(odd, "cpu"):
+        assert states(odd) == ["queued"]
+        with pytest.raises(NotAvailableError, match="got run 'my own run' on it"):
+            turn_on_device(create_run(CONFIG, {}), "cpu", wait=False).__enter__()
+
+
+def test_a_place_that_was_deleted_during_the_wait_ends_no_run(tmp_path: Path) -> None:
+    with place_in_line(tmp_path, "r0001"), place_in_line(tmp_path, "r0002") as second:
+        second.unlink()
+        assert runs_ahead(second) == ["r0001"]
+
+
 def test_places_are_numbered_after_the_last_live_one(tmp_path: Path) -> None:
     with ExitStack() as held:
         first = held.enter_context(place_in_line(tmp_path, "r0005"))

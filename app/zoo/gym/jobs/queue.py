@@ -21,7 +21,7 @@ POLL_S = 0.2
 
 _GATE = "gate.lock"
 _GATE_S = 30.0
-_PLACE = re.compile(r"(\d{8,})-(r\d+)\.lock")
+_PLACE = re.compile(r"([0-9]{8,18})-(.+)\.lock", re.DOTALL)
 
 
 @contextmanager
@@ -82,9 +82,8 @@ def place_in_line(folder: Path, run_id: str) -> Generator[Path]:
 
 
 def runs_ahead(place: Path) -> list[str]:
-    """Returns the live runs ahead of a place, in order."""
-    places = _places(place.parent)
-    mine = next(number for number, _, path in places if path == place)
+    """Returns the live runs ahead of a place, in order; the place need not be there any more."""
+    places, mine = _places(place.parent), int(place.name.partition("-")[0])
     return [run_id for number, run_id, path in places if number < mine and _is_taken(path)]
 
 
@@ -106,7 +105,7 @@ def _is_taken(place: Path) -> bool:
 
 
 def _places(folder: Path) -> list[tuple[int, str, Path]]:
-    named = [(_PLACE.fullmatch(path.name), path) for path in folder.iterdir()]
+    named = [(_PLACE.fullmatch(path.name), path) for path in folder.iterdir() if path.is_file()]
     return sorted((int(match[1]), match[2], path) for match, path in named if match)
 
 
