@@ -143,8 +143,50 @@ def test_a_warning_of_ours_is_said_once() -> None:
 def test_metrics_follow_the_loss(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(Output())
     progress({"kind": "eval", "step": 0, "loss": 0.5, "metrics": {"accuracy": 0.25, "odd": "x"}})
-    progress({"kind": "step", "step": 1, "steps": 1, "loss": 2.0, "metrics": {"margin": 0.125}})
+    progress({"kind": "step", "step": 1, "steps": 2, "loss": 2.0, "metrics": {"margin": 0.125}})
     assert capsys.readouterr().err.splitlines() == [
         "held-out loss before training: 0.5  accuracy 0.25",
-        "step 1/1  loss 2  margin 0.125  held-out 0.5  accuracy 0.25 at step 0",
+        "step 1/2  loss 2  margin 0.125  held-out 0.5  accuracy 0.25 of the base",
+    ]
+
+
+def emitted(progress: Progress, *events: tuple[str, int]) -> None:
+    for kind, step in events:
+        progress({"kind": kind, "step": step, "steps": 4, "loss": step / 8})
+
+
+EVALUATED = (("eval", 0), ("step", 1), ("eval", 1), ("step", 2), ("step", 3), ("step", 4))
+
+
+def test_the_newest_evaluation_follows_with_its_step(capsys: pytest.CaptureFixture[str]) -> None:
+    emitted(Progress(Output()), *EVALUATED, ("eval", 4))
+    assert capsys.readouterr().err.splitlines() == [
+        "held-out loss before training: 0",
+        "step 1/4  loss 0.125  held-out 0 of the base",
+        "step 2/4  loss 0.25  held-out 0.125 at step 1",
+        "step 3/4  loss 0.375  held-out 0.125 at step 1",
+        "step 4/4  loss 0.5  held-out 0.5 at step 4",
+    ]
+
+
+def test_a_terminal_shows_an_evaluation_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    emitted(Progress(Output()), ("step", 3), ("eval", 3))
+    assert stream.getvalue().endswith("step 3/4  loss 0.375  held-out 0.375 at step 3")
+
+
+def test_the_evaluation_of_a_discarded_step_is_not_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    emitted(Progress(Output()), ("step", 3), ("eval", 3), ("step", 2))
+    assert capsys.readouterr().err.splitlines()[-1] == "step 2/4  loss 0.25"
+
+
+def test_a_log_has_a_line_for_each_evaluation(capsys: pytest.CaptureFixture[str]) -> None:
+    emitted(Progress(Output(), as_log=True), *EVALUATED[:3])
+    assert capsys.readouterr().out.splitlines() == [
+        "held-out loss before training: 0",
+        "step 1/4  loss 0.125  held-out 0 of the base",
+        "held-out loss at step 1: 0.125",
     ]

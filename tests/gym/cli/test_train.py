@@ -28,6 +28,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             run.events.emit("plan", steps=1, choices=[CHOICE])
             run.events.emit("eval", step=0, loss=0.9)
             run.events.emit("step", **STEP)
+            run.events.emit("eval", step=1, loss=0.4)
             run.events.emit("warn", message="line 3 is left out")
             if fields:
                 run.events.emit("end", **fields)
@@ -61,7 +62,7 @@ def test_only_the_result_goes_to_stdout(call: Call, worker: Call, base: Path, ro
     told = found.stderr.splitlines()
     assert "  learning_rate = 0.002: lora on 0.8 M parameters" in told
     assert "held-out loss before training: 0.9" in told
-    assert "step 1/1  loss 0.5  1,200 tokens/s  held-out 0.9 at step 0" in told
+    assert "step 1/1  loss 0.5  1,200 tokens/s  held-out 0.4 at step 1" in told
     assert "warning: line 3 is left out" in told
 
 

@@ -24,7 +24,8 @@ class Progress:
 
     def __init__(self, out: Output, *, as_log: bool = False) -> None:
         self.out, self.as_log = out, as_log
-        self._held_out = ""
+        self._held_out, self._held_out_step = "", 0
+        self._step_event: Event = {}
         self._is_starting = False
 
     def __call__(self, event: Event) -> None:
@@ -33,11 +34,8 @@ class Progress:
         match event["kind"]:
             case "step" if is_step(event):
                 self._step(event)
-            case "eval":
-                loss = "  ".join([figure(event.get("loss")), *metric_words(event)])
-                self._held_out = f"  held-out {loss} at step {event.get('step')}"
-                if not event.get("step"):
-                    say(f"held-out loss before training: {loss}")
+            case "eval" if type(event.get("step")) is int:
+                self._evaluation(event)
             case "state" | "end":
                 for line in self._state(event):
                     say(line)
@@ -57,14 +55,30 @@ class Progress:
         self._is_starting = state == "queued" and not event.get("message")
 
     def _step(self, event: Event) -> None:
+        if event["step"] <= self._held_out_step:  # a resume discarded the evaluated step
+            self._held_out, self._held_out_step = "", 0
+        self._step_event = event
         line = step_line(event) + self._held_out
         if self.as_log:
             self.out.answer(line)
         else:
             self.out.progress(line, keep=self._is_kept(event))
 
+    def _evaluation(self, event: Event) -> None:
+        step, loss = event["step"], "  ".join([figure(event.get("loss")), *metric_words(event)])
+        self._held_out_step = step
+        self._held_out = f"  held-out {loss} {f'at step {step}' if step else 'of the base'}"
+        when = f"at step {step}" if step else "before training"
+        if self.as_log or not step:
+            (self.out.answer if self.as_log else self.out.say)(f"held-out loss {when}: {loss}")
+        elif step == self._step_event.get("step"):
+            line = step_line(self._step_event) + self._held_out
+            self.out.progress(line, keep=step == self._step_event.get("steps"))
+
     def _is_kept(self, event: Event) -> bool:
         step, steps = event["step"], _number(event, "steps") or 0
+        if step == steps and self._held_out:
+            return False  # its evaluation follows, and then the line is printed again
         return step in (1, steps) or step % max(1, int(-(-steps // PLAIN_LINES))) == 0
 
 
