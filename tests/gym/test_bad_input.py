@@ -71,10 +71,10 @@ DATA = {
     "blank": ("my.jsonl", b"\n \n", "my.jsonl: empty file: expected rows of data, got none"),
     "cut": ("my.jsonl", CUT, "my.jsonl:1: truncated JSON: unterminated string at column 17"),
     "cut list": ("my.json", b"[[],\n" + CUT, "my.json:2: truncated JSON: unterminated string"),
-    "binary": ("my.jsonl", bytes(range(256)), "my.jsonl: not text: expected json, jsonl or plain"),
+    "binary": ("my.jsonl", bytes(range(256)), "my.jsonl: not text: expected json, jsonl, csv"),
     "picture": ("my.jsonl", b"\x89PNG\r\n\xf0", "my.jsonl:1: not UTF-8 text: got byte 0x89"),
     "latin-1": ("my.txt", "caf\xe9".encode("latin1"), "my.txt:1: not UTF-8 text: got the byte"),
-    "pointer": ("my.jsonl", broken.LFS.encode(), "my.jsonl: expected json, jsonl or plain text,"),
+    "pointer": ("my.jsonl", broken.LFS.encode(), "my.jsonl: expected json, jsonl, csv, tsv or"),
 }
 
 

@@ -145,7 +145,8 @@ def quality_input(
     """Returns the examples that `create_delta` and `check_delta` measure on.
 
     Args:
-        files: files of held-out examples; by default the rows that the run held out.
+        files: files of held-out examples, or folders of them; by default the rows that the run
+            held out.
         base: the base model's name or folder, whose tokenizer is used.
         run: the run of the fine-tune: rows that it has learned are excluded.
 
@@ -158,11 +159,12 @@ def quality_input(
     """
     import warnings
 
+    from zoo.gym.data.reading.files import files_in
     from zoo.gym.delta import QualityInput
     from zoo.gym.jobs.run import open_run
     from zoo.gym.train.measuring import rows_of_files, rows_of_run
 
-    paths = [path_of("files", file) for file in files]
+    paths = files_in([path_of("files", file) for file in files])
     if not paths and run is None:
         raise InputError("files: expected files of examples or a run, got neither")
     folder = model_folder("base", base)

@@ -37,3 +37,15 @@ def test_a_refusal_comes_with_the_figures(call: Call) -> None:
     assert found.json["rows"] == 1
     assert found.json["refusal"] == "no row has anything to learn within cutoff_len 16"
     assert found.json["error"] is not None
+
+
+def test_a_folder_is_inspected_file_by_file(call: Call) -> None:
+    Path("data").mkdir()
+    Path("data/b.jsonl").write_text(GOOD)
+    Path("data/a.csv").write_text("prompt,completion\nc,d\n")
+    found = call("data", "inspect", "data", "--json")
+    assert found.json["files"] == {
+        "data/a.csv": "prompt/completion",
+        "data/b.jsonl": "prompt/completion",
+    }
+    assert found.json["rows"] == 2

@@ -282,6 +282,17 @@ def test_an_existing_file_with_an_equals_sign_is_data(
     assert sort_items(["a=b", "c=d"]).data == ["a=b"]
 
 
+def test_a_run_stores_the_files_that_were_in_a_folder(call: Call, worker: Call, base: Path) -> None:
+    worker(**DONE)
+    Path("data").mkdir()
+    for name in ("b.jsonl", "a.jsonl"):
+        Path("data", name).write_text('{"prompt": "a", "completion": "b"}\n')
+    assert call("train", "data", "--model", str(base)).code == 0
+    [run] = run_folders()
+    stored = yaml.safe_load(run.config_file.read_text())
+    assert stored["dataset"] == [str(Path("data", n).absolute()) for n in ("a.jsonl", "b.jsonl")]
+
+
 def test_names_of_data_are_read_from_dataset_dir(call: Call, worker: Call, base: Path) -> None:
     worker(**DONE)
     Path("data").mkdir()

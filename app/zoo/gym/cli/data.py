@@ -36,7 +36,7 @@ def inspect(
     and end with exit code 1 under --strict.
 
     Args:
-        files: files of examples
+        files: files of examples, or folders of them
         model: the model whose tokenizer and chat template to use
         cutoff_len: the longest row, in tokens; the rest is cut off
         think: thinking in answers: as the chat template does, all kept, dropped
@@ -47,12 +47,13 @@ def inspect(
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.data import inspect_dataset
+    from zoo.gym.data.reading.files import files_in
     from zoo.gym.data.report import report
     from zoo.gym.train.rows import encode_options
 
     if not files:
         raise InputError("FILE: expected at least one file of examples, got none")
-    paths = [existing(file) for file in files]
+    paths = files_in([existing(file) for file in files])
     name = PICO if model is None else model
     today = dt.datetime.now().astimezone().date().isoformat()
     flags: dict[str, object] = {"model_name_or_path": name, "dataset": files, "date": today}

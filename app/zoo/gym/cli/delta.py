@@ -265,10 +265,11 @@ def _source(source: str) -> _Source:
 def _examples(source: _Source, data: Sequence[str], folder: Path, screen: Output) -> "Measuring":
     """Returns the rows to measure on: those of the files, otherwise the run's held-out ones."""
     from zoo.gym.data import fingerprint
+    from zoo.gym.data.reading.files import files_in
     from zoo.gym.train.measuring import Measuring, rows_of_files, rows_of_run
     from zoo.gym.train.result.origin import doubt_of_base
 
-    files = [existing(path) for path in data]
+    files = files_in([existing(path) for path in data])
     found = Measuring()
     if files:
         today = dt.datetime.now().astimezone().date().isoformat()

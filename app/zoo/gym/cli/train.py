@@ -39,7 +39,7 @@ def train(
     """Trains a model on files of examples.
 
     Args:
-        items: a file of examples, a .yaml file of settings, or KEY=VALUE
+        items: a file or folder of examples, a .yaml file of settings, or KEY=VALUE
         config: a YAML file of settings, the same as an item
         yes: download without asking
         detach: return as soon as the run has started

@@ -103,7 +103,7 @@ class TrainConfig(Settings, frozen=True):
     )
     dataset: Annotated[tuple[str, ...], BeforeValidator(_split_paths)] = Field(
         min_length=1,
-        description="the files of examples, read in this order",
+        description="the files of examples, read in this order; a folder: all files in it, by name",
     )
     dataset_dir: Annotated[str, BeforeValidator(_path_text)] | None = Field(
         default=None,

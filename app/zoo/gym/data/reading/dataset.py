@@ -13,6 +13,8 @@ from zoo.gym.data.reading.formats import READS, parse_row
 from zoo.gym.data.reading.jsonl import Row, holds_rows, read_rows
 from zoo.gym.data.reading.keys import LABELS, NEEDS_PREFERENCE, unread_keys, unread_note
 from zoo.gym.data.reading.preference import is_preference, parse_pair
+from zoo.gym.data.reading.streams import data_suffix
+from zoo.gym.data.reading.table import SUFFIXES, read_table
 from zoo.gym.data.reading.text import read_paragraphs
 from zoo.gym.data.records import LEARNED, Dataset, Kind, Problem, Record
 from zoo.gym.errors import InputError
@@ -41,7 +43,7 @@ EARLY_BYTES = 32_000_000
 def read_dataset(
     paths: Sequence[Path], max_samples: int | None = None, kinds: Set[Kind] = LEARNED
 ) -> Dataset:
-    """Reads files of json, jsonl or plain text; each row's format is detected.
+    """Reads files of json, jsonl, csv, tsv or plain text; each row's format is detected.
 
     A row that cannot be used becomes a problem; the others are kept. The rows of a plain text
     file are its paragraphs.
@@ -114,14 +116,18 @@ def _nothing_usable(path: Path, problems: Sequence[Problem]) -> InputError:
 
 def _read_file(path: Path, kinds: Set[Kind]) -> Iterator[_Row]:
     check_file(path)
-    if path.suffix.lower() not in _JSON and not holds_rows(path):
+    if data_suffix(path) in SUFFIXES:
+        rows = read_table(path)
+    elif data_suffix(path) in _JSON or holds_rows(path):
+        rows = read_rows(path)
+    else:
         for record in read_paragraphs(path):
             if record.kind in kinds:
                 yield _Row(record.source, _PLAIN_TEXT, (record,))
             else:
                 yield _Row(record.source, problem=Problem(record.source, _other(_PLAIN_TEXT)))
         return
-    for row in read_rows(path):
+    for row in rows:
         if isinstance(row, Problem):
             yield _Row(row.where, problem=row)
         else:

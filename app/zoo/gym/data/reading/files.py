@@ -1,18 +1,53 @@
-"""Checks and reads a data file: refuses anything but text, and reports what it is instead."""
+"""Finds, checks and reads data files; refuses anything but text, and reports what it is instead."""
 
 import os
+import re
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
+from zoo.gym.data.reading.streams import BOM, data_suffix, read_bytes, read_head
 from zoo.gym.errors import InputError, NotAvailableError
 
-BOM = b"\xef\xbb\xbf"
 _HEAD_BYTES = 8192
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _LFS = b"version https://git-lfs"
-_NOT_READ = frozenset({".csv", ".tsv", ".parquet", ".arrow", ".xlsx", ".gz", ".zip", ".zst"})
+_NOT_READ = frozenset({".parquet", ".arrow", ".xlsx", ".zip", ".zst", ".tar", ".tgz"})
 _OF_THIS_PROCESS = ("/dev/stdin", "/dev/fd/", "/proc/")
-_READ = "json, jsonl or plain text"
+_READ = "json, jsonl, csv, tsv or plain text"
+_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt"})
+_HELD_OUT = re.compile(r"(test|valid|validation|val|dev|eval)([-_.].*)?", re.IGNORECASE)
+
+
+def files_in(paths: Sequence[Path]) -> list[Path]:
+    """Returns the data files: those given, and in the place of a folder all those in it, by name.
+
+    Hidden files and those with other suffixes, such as a README, are no data.
+
+    Raises:
+        InputError: a folder has no data files, or also files to test with.
+    """
+    return [file for path in paths for file in (_of_folder(path) if path.is_dir() else [path])]
+
+
+def _of_folder(folder: Path) -> list[Path]:
+    found = sorted(path for path in folder.rglob("*") if _is_data(path.relative_to(folder)))
+    found = [path for path in found if path.is_file()]
+    if not found:
+        suffixes = ", ".join(sorted(_SUFFIXES))
+        raise InputError(f"{folder}: expected files of examples ({suffixes}), got none")
+    kept = [path for path in found if _HELD_OUT.fullmatch(path.relative_to(folder).parts[0])]
+    if kept and len(kept) < len(found):
+        raise InputError(
+            f"{folder}: expected files to learn from, got also {kept[0].name}",
+            hint="give the files to learn from one by one",
+        )
+    return found
+
+
+def _is_data(name: Path) -> bool:
+    hidden = any(part.startswith(".") for part in name.parts)
+    return data_suffix(name) in _SUFFIXES and not hidden and name.name != "dataset_info.json"
 
 
 def check_file(path: Path) -> bytes:
@@ -30,11 +65,10 @@ def check_file(path: Path) -> bytes:
     if path.is_dir():
         raise InputError(f"{path}: expected a file, got a folder", hint="give the files in it")
     _refuse_streams(path)
-    if path.suffix.lower() in _NOT_READ:
-        raise InputError(f"{path}: expected {_READ}, got {path.suffix.lower()[1:]}")
+    if data_suffix(path) in _NOT_READ:
+        raise InputError(f"{path}: expected {_READ}, got {data_suffix(path)[1:]}")
     try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+        head = read_head(path, _HEAD_BYTES)
     except PermissionError:
         raise NotAvailableError(f"{path}: no permission to read the file") from None
     _refuse_other_than_text(path, head)
@@ -84,9 +118,8 @@ def read_text(path: Path) -> str:
     Raises:
         InputError: the file contains a zero byte, or is not UTF-8.
     """
-    raw = path.read_bytes()
+    raw = read_bytes(path)
     _refuse_zero_bytes(path, raw)
-    raw = raw.removeprefix(BOM)
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:

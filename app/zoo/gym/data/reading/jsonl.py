@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoo.gym.data.reading.files import BOM, read_text
+from zoo.gym.data.reading.files import read_text
+from zoo.gym.data.reading.streams import BOM, read_bytes, read_head, read_lines
 from zoo.gym.data.records import Problem
 from zoo.gym.errors import InputError
 
@@ -55,16 +56,20 @@ def holds_rows(path: Path) -> bool:
     It does if its first line is an object, if the whole file is one, or if it begins like a list
     of objects. Text that merely begins with a bracket does not count.
     """
-    first = _first_line(path)
-    if first.startswith(b"["):
-        with path.open("rb") as file:
-            return _LIST_START.match(file.read(_START_BYTES).removeprefix(BOM)) is not None
-    return first.startswith(b"{") and (_is_object(first) or _is_object(path.read_bytes()))
+    head = _start(path)
+    if head.startswith(b"["):
+        return _LIST_START.match(head) is not None
+    return head.startswith(b"{") and (_is_object(_first_line(path)) or _is_object(read_bytes(path)))
+
+
+def _start(path: Path) -> bytes:
+    """Returns how a file begins, without space."""
+    return read_head(path, _START_BYTES).removeprefix(BOM).lstrip()
 
 
 def _is_object(raw: bytes) -> bool:
     try:
-        return isinstance(json.loads(raw.removeprefix(BOM)), dict)
+        return isinstance(json.loads(raw), dict)
     except (ValueError, RecursionError):
         return False
 
@@ -78,42 +83,34 @@ def read_rows(path: Path) -> Iterator[Row | Problem]:
     Raises:
         InputError: the file is a malformed list.
     """
-    first = _first_line(path)
-    if _is_json(first):
-        return _line_rows(path)
-    if first.startswith(b"["):
+    if _start(path).startswith(b"["):
         return _list_rows(path)
-    return _object_rows(path)
+    return _line_rows(path) if _is_json(_first_line(path)) else _object_rows(path)
 
 
 def _first_line(path: Path) -> bytes:
-    with path.open("rb") as file:
-        for number, raw in enumerate(file):
-            line = (raw.removeprefix(BOM) if number == 0 else raw).strip()
-            if line:
-                return line
-    return b""
+    stripped = (raw.strip() for _, raw in read_lines(path))
+    return next(filter(None, stripped), b"")
 
 
 def _is_json(raw: bytes) -> bool:
-    """Returns whether a line is a complete row; a list on one line is a list of rows instead."""
+    """Returns whether a line is complete."""
     try:
-        value = json.loads(raw)
+        json.loads(raw)
     except (ValueError, RecursionError):
         return False
-    return not isinstance(value, list)
+    return True
 
 
 def _line_rows(path: Path) -> Iterator[Row | Problem]:
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, 1):
-            line = (raw.removeprefix(BOM) if number == 1 else raw).strip()
-            if not line:
-                continue
-            try:
-                yield Row(number, decode(line))
-            except InputError as error:
-                yield Problem(f"{path}:{number}", error.message)
+    for number, raw in read_lines(path):
+        line = raw.strip()
+        if not line:
+            continue
+        try:
+            yield Row(number, decode(line))
+        except InputError as error:
+            yield Problem(f"{path}:{number}", error.message)
 
 
 def decode(raw: bytes) -> object:
@@ -161,7 +158,7 @@ def _refuse_lone_surrogates(value: object, source: str) -> None:
 def _object_rows(path: Path) -> Iterator[Row | Problem]:
     """Reads one object that is spread over lines, or otherwise one row per line."""
     try:
-        yield Row(1, decode(path.read_bytes().removeprefix(BOM)))
+        yield Row(1, decode(read_bytes(path)))
     except RepeatedKeyError as error:
         yield Problem(f"{path}:1", error.message)
     except InputError:

@@ -27,9 +27,15 @@ def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
 
 
 def dataset_files(config: TrainConfig) -> list[Path]:
-    """Returns the data files; relative paths are relative to `dataset_dir`."""
+    """Returns the data files, those in a folder by name; `dataset_dir` is for relative paths.
+
+    Raises:
+        InputError: a folder has no data files, or also files to test with.
+    """
+    from zoo.gym.data.reading.files import files_in
+
     folder = given_path(config.dataset_dir or "")
-    return [folder / given_path(name) for name in config.dataset]
+    return files_in([folder / given_path(name) for name in config.dataset])
 
 
 def with_own_rows(config: TrainConfig, folder: Path) -> TrainConfig:

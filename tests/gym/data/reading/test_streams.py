@@ -1,0 +1,99 @@
+"""Compressed files are read as what is in them; damaged ones are refused with the place."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoo.gym.data.reading.dataset import read_dataset
+from zoo.gym.data.reading.files import files_in
+from zoo.gym.errors import InputError
+
+ROWS = [{"prompt": f"{n} {random.Random(n).random()}", "completion": "b"} for n in range(2000)]
+LINES = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl.gz", LINES),
+        ("a.json.gz", json.dumps(ROWS).encode()),
+        ("a.gz", LINES),
+        ("a.jsonl", LINES),
+        ("a", json.dumps(ROWS, indent=1).encode()),
+    ],
+)
+def test_a_compressed_file_gives_the_rows_in_it(tmp_path: Path, name: str, content: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content))
+    assert [record.prompt for record in read_dataset([path]).records] == [
+        row["prompt"] for row in ROWS
+    ]
+
+
+def test_a_compressed_text_is_read_as_paragraphs(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"one\n\ntwo\n"))
+    assert [record.text for record in read_dataset([path]).records] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        (gzip.compress(LINES)[:-30], "incomplete gzip file"),
+        (gzip.compress(LINES)[:-6], "incomplete gzip file"),
+        (gzip.compress(LINES)[:-8] + bytes(8), "damaged gzip file: CRC check failed"),
+        (gzip.compress(LINES) + b"more", "damaged gzip file: not a gzipped file"),
+    ],
+)
+def test_a_damaged_file_is_refused_with_its_row(tmp_path: Path, content: bytes, place: str) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read_dataset([path])
+    where, _, reason = caught.value.message.partition(": ")
+    assert where.startswith(f"{path}:")
+    assert 1000 < int(where.rpartition(":")[2]) <= 2001
+    assert reason.lower().startswith(place.lower())
+
+
+@given(st.binary(max_size=64), st.integers(0, 60))
+def test_damage_never_ends_in_another_error(
+    tmp_path_factory: pytest.TempPathFactory, noise: bytes, at: int
+) -> None:
+    content = gzip.compress(b'{"prompt": "a", "completion": "b"}\n' * 3)
+    path = tmp_path_factory.mktemp("gz") / "a.jsonl.gz"
+    path.write_bytes(content[:at] + noise + content[at + len(noise) :])
+    try:
+        assert len(read_dataset([path]).records) <= 3
+    except InputError as error:
+        damage = error
+    else:
+        return
+    assert str(path) in damage.message
+
+
+def test_a_folder_stands_for_the_data_files_in_it(tmp_path: Path) -> None:
+    for name in ("b.jsonl", "a.csv", "deep/c.json.gz", "README.md", ".hidden.jsonl", "x.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("text\na\n")
+    names = ["a.csv", "b.jsonl", "deep/c.json.gz"]
+    assert files_in([tmp_path]) == [tmp_path / name for name in names]
+
+
+@pytest.mark.parametrize("name", ["test.jsonl", "validation-00000-of-00001.json", "dev.csv"])
+def test_a_folder_with_files_to_test_with_is_refused(tmp_path: Path, name: str) -> None:
+    for file in ("train.jsonl", name):
+        (tmp_path / file).write_text("text\na\n")
+    with pytest.raises(InputError, match=f"expected files to learn from, got also {name}"):
+        files_in([tmp_path])
+
+
+def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("words")
+    with pytest.raises(InputError, match="expected files of examples"):
+        files_in([tmp_path])
