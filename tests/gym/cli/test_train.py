@@ -1,6 +1,7 @@
 """`zoo-gym train` up to the worker, which a fake stands for: only its events are written."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -218,6 +219,19 @@ def test_print_config_shows_what_a_run_would_choose(call: Call) -> None:
     assert run_folders() == []
 
 
+@pytest.mark.parametrize("text", [None, "", '{"prompts": "a"}\n'])
+def test_print_config_refuses_data_as_a_run_does(call: Call, text: str | None) -> None:
+    if text is not None:
+        Path("other.jsonl").write_text(text)
+    words = ["train", "dataset=other.jsonl", "--model", "m"]
+    real, printed = call(*words), call(*words, "--print-config")
+    error = real.stderr.partition("zoo-gym: error: ")[2]
+    assert error.startswith("other.jsonl:")
+    assert (printed.code, printed.stdout, printed.stderr) == (
+        *(real.code, "", f"zoo-gym: error: {error}"),
+    )
+
+
 def test_printed_settings_are_a_settings_file(call: Call, rows: Path) -> None:
     words = ["my.jsonl", "--model", "m", "--use_rslora", "--seed", "3", "--print-config", "--json"]
     first = call("train", *words)
@@ -252,7 +266,8 @@ def test_a_switch_takes_true_and_false(call: Call, rows: Path) -> None:
 
 
 def test_files_in_a_row_and_by_flag_are_read_in_that_order(call: Call, rows: Path) -> None:
-    Path("b.jsonl").touch()
+    for name in ("b.jsonl", "c.jsonl"):
+        shutil.copy(rows, name)
     words = ["b.jsonl", "my.jsonl", "--dataset", "c.jsonl", "--model", "m", "--print-config"]
     config = call("train", *words, "--json").json["config"]
     assert config["dataset"] == ["b.jsonl", "my.jsonl", "c.jsonl"]
@@ -306,6 +321,8 @@ def test_names_of_data_are_read_from_dataset_dir(call: Call, worker: Call, base:
 
 
 def test_a_file_among_the_items_is_where_the_shell_found_it(call: Call, rows: Path) -> None:
+    Path("data").mkdir()
+    shutil.copy(rows, "data/b.jsonl")
     words = ["my.jsonl", "--dataset", "b.jsonl", "dataset_dir=data", "--model", "m"]
     config = call("train", *words, "--print-config", "--json").json["config"]
     assert config["dataset"] == [str(rows), "b.jsonl"]

@@ -53,15 +53,16 @@ def train(
 
     out = Output(as_json)
     loaded = _load(items, config, settings)
+    files = [existing(str(path)) for path in dataset_files(loaded.config)]
+    if not print_config:
+        for ignored in loaded.ignored:
+            out.say(f"without effect: {ignored.key} ({ignored.origin}): {ignored.reason}")
+        out.say(f"reading {', '.join(map(str, files))}")
+    check_dataset(files, load_method(loaded.config.stage).reads)
     if print_config:
         from zoo.gym.cli.print_config import print_config as show
 
         return show(loaded, out)
-    for ignored in loaded.ignored:
-        out.say(f"without effect: {ignored.key} ({ignored.origin}): {ignored.reason}")
-    files = [existing(str(path)) for path in dataset_files(loaded.config)]
-    out.say(f"reading {', '.join(map(str, files))}")
-    check_dataset(files, load_method(loaded.config.stage).reads)
     model = resolve_model(loaded.config.model_name_or_path, yes=yes, offline=loaded.config.offline)
     if model.notice:
         out.say(model.notice)
