@@ -90,7 +90,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 
 def test_a_path_is_taken_where_settings_mean_one() -> None:
-    several = TrainConfig(model_name_or_path=Path("m/x"), dataset=(Path("a,b"), "c"))  # type: ignore[arg-type]
+    several = TrainConfig(model_name_or_path=Path("m/x"), dataset=(Path("a,b"), "c"))
     assert (several.model_name_or_path, several.dataset) == ("./m/x", ("a,b", "c"))
     one: Any = {"model_name_or_path": Path("/m"), "dataset": Path("a,b"), "output_dir": Path("o")}
     config = TrainConfig(**one)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.gym.arguments import StrPath, instance_of, model_folder, path_of, text_of
 from zoo.gym.config import TrainConfig, dump_config, load_config
-from zoo.gym.config.train import Rows
+from zoo.gym.config.values import Rows
 from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.files import write_beside
 
@@ -85,8 +85,8 @@ def run_training(config: TrainConfig) -> RunResult:
     The base model must be on this machine; nothing is downloaded. The run appears in
     `zoo-gym runs list` and can be paused and stopped from there. Other runs wait until it ends.
 
-    `dataset` is a file, a list of files, or a list of rows, each a dict such as
-    `{"prompt": ..., "completion": ...}`; rows are stored in the run folder, readable only by its
+    `dataset` is a file, a list of files, or rows: a list or a generator of dicts such as
+    `{"prompt": ..., "completion": ...}`. Rows are stored in the run folder, readable only by its
     owner, so that `zoo-gym runs resume` finds them. Torch's threads and random state are restored
     at the end.
 
@@ -173,8 +173,7 @@ def quality_input(
         config = load_config([found.config_file], [], {}).config
     else:
         today = dt.datetime.now().astimezone().date().isoformat()
-        names: Any = tuple(map(str, paths))
-        config = TrainConfig(model_name_or_path=str(folder), dataset=names, date=today)
+        config = TrainConfig(model_name_or_path=folder, dataset=paths, date=today)
     if paths:
         rows = rows_of_files(paths, config, folder, found.folder if found else None)
     else:

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from zoo.gym.config import report
 from zoo.gym.config.describe import describe_settings, is_switch
 from zoo.gym.config.foreign import ALIASES, SWITCHES, WITHOUT_EFFECT
+from zoo.gym.config.settings import Settings
 from zoo.gym.errors import InputError
 
 SETTINGS = Group("Settings, also as KEY=VALUE or in a file", sort_key=10)
@@ -22,7 +23,7 @@ SHORT = {"model_name_or_path": ("model", "base_model"), "dataset": ("data",)}
 """Other spellings that the help also shows."""
 
 Command = TypeVar("Command", bound=Callable[..., object])
-Settings = TypeVar("Settings", bound=BaseModel)
+Model = TypeVar("Model", bound=Settings)
 
 
 def with_setting_flags(command: Command) -> Command:
@@ -51,14 +52,14 @@ def with_model_flags(model: type[BaseModel]) -> Callable[[Command], Command]:
     return decorate
 
 
-def read_flags(model: type[Settings], settings: Mapping[str, object]) -> Settings:
+def read_flags(model: type[Model], settings: Mapping[str, object]) -> Model:
     """Returns the model built from the flags of `with_model_flags`.
 
     Raises:
         InputError: one line for each flag with a value out of range.
     """
     try:
-        return model.model_validate(settings)
+        return model.from_text(settings)
     except ValidationError as error:
         found = report.sentences(error, model)
         raise InputError("\n".join(f"--{key}: {text}" for key, text in found)) from error

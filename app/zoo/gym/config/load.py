@@ -215,7 +215,7 @@ def _check(merged: Mapping[str, Given], faults: dict[str, str]) -> TrainConfig |
         faults[merged[key].label] = f"has no effect with stage {stage}: expected stage {others}"
         del values[key]
     try:
-        return model.model_validate(values)
+        return model.from_text(values)
     except ValidationError as error:
         for key, text in report.sentences(error, model):
             faults[merged[key].label if key in merged else key] = text

@@ -37,6 +37,7 @@ _EXPECTED = {
     "not_a_number": "a number",
     "bool": "true or false",
     "string": "text",
+    "model_type": "names with values",
     "tuple": "a file or a list of files",
     "finite_number": "a finite number",
     "not_a_date": "a date as YYYY-MM-DD",
@@ -80,7 +81,7 @@ def sentences(error: "ValidationError", model: "type[BaseModel]") -> Iterator[tu
         if details["type"] == "disagree":
             yield from details.get("ctx", {})["faults"].items()
             continue
-        key = str(details["loc"][0])
+        key = str(details["loc"][0]) if details["loc"] else "settings"
         if key not in seen:
             seen.add(key)
             yield key, _sentence(details, key, model)
@@ -94,6 +95,8 @@ def _sentence(details: "ErrorDetails", key: str, model: "type[BaseModel]") -> st
         return NOT_GIVEN
     got = shown(details["input"])
     context = details.get("ctx", {})
+    if kind == "sentence":
+        return str(context["text"])
     if kind == "literal_error":
         return f"expected {context['expected']}, got {got}"
     return f"expected {_expected(kind, context, key, model)}, got {got}"

@@ -6,11 +6,9 @@ reads the settings from files and flags.
 """
 
 import copy
-import datetime as dt
 import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic.fields import FieldInfo
@@ -18,44 +16,18 @@ from pydantic_core import PydanticCustomError
 
 from zoo.gym.config.settings import Settings
 from zoo.gym.config.stages import DEFAULT, config_class
-
-
-def _refuse_bool(value: object) -> object:
-    """Refuses true and false, which Python would accept as 1 and 0."""
-    if isinstance(value, bool):
-        raise PydanticCustomError("not_a_number", "not a number")
-    return value
-
-
-def _path_text(value: object) -> object:
-    """Converts a `Path` to text."""
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
-
-
-def _folder_text(value: object) -> object:
-    """Converts a `Path` to text that cannot be a name on the hub: `./org/name`."""
-    text = _path_text(value)
-    if text is value or not isinstance(text, str) or Path(text).is_absolute():
-        return text
-    return f"{os.curdir}{os.sep}{text}"
-
-
-def _split_paths(value: object) -> object:
-    """Parses one path, or several separated by commas, as in LLaMA-Factory."""
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    paths = [value] if isinstance(value, os.PathLike) else value
-    return tuple(map(_path_text, paths)) if isinstance(paths, list | tuple) else paths
-
-
-def _iso_date(value: object) -> object:
-    """Converts a YAML date back to text and refuses anything else."""
-    if isinstance(value, dt.date):
-        return value.isoformat()[:10]
-    try:
-        return dt.date.fromisoformat(value if isinstance(value, str) else "").isoformat()
-    except ValueError:
-        raise PydanticCustomError("not_a_date", "not a date") from None
+from zoo.gym.config.values import (
+    Data,
+    Number,
+    Rows,
+    Whole,
+    are_rows,
+    folder_text,
+    iso_date,
+    listed,
+    path_text,
+    split_paths,
+)
 
 
 def chosen(**limits: Any) -> Any:  # noqa: ANN401 - as pydantic's own Field
@@ -75,13 +47,8 @@ PLACES = frozenset({"model_name_or_path", "dataset", "dataset_dir", "output_dir"
 MOST_SEED = 2**63 - 1
 """The largest seed that every random number generator accepts."""
 
-Rows: TypeAlias = tuple[Mapping[str, object], ...]
-
 ROWS_IN_MEMORY = "(rows given in Python)"
 """The value of `dataset` if rows were given; a run stores them in a file of its own."""
-
-Whole = Annotated[int, BeforeValidator(_refuse_bool)]
-Number = Annotated[float, BeforeValidator(_refuse_bool)]
 
 
 class TrainConfig(Settings, frozen=True):
@@ -97,15 +64,15 @@ class TrainConfig(Settings, frozen=True):
         protected_namespaces=(),
     )
 
-    model_name_or_path: Annotated[str, BeforeValidator(_folder_text)] = Field(
+    model_name_or_path: Annotated[str, BeforeValidator(folder_text)] = Field(
         min_length=1,
         description="the base model: zen-nano, org/name, org/name@revision, a folder",
     )
-    dataset: Annotated[tuple[str, ...], BeforeValidator(_split_paths)] = Field(
+    dataset: Annotated[tuple[str, ...], BeforeValidator(split_paths)] = Field(
         min_length=1,
         description="the files of examples, read in this order; a folder: all files in it, by name",
     )
-    dataset_dir: Annotated[str, BeforeValidator(_path_text)] | None = Field(
+    dataset_dir: Annotated[str, BeforeValidator(path_text)] | None = Field(
         default=None,
         min_length=1,
         description="the folder for relative names in dataset; none: the working folder",
@@ -118,7 +85,7 @@ class TrainConfig(Settings, frozen=True):
         default="lora",
         description="lora trains a small adapter, full trains all weights",
     )
-    output_dir: Annotated[str, BeforeValidator(_path_text)] | None = Field(
+    output_dir: Annotated[str, BeforeValidator(path_text)] | None = Field(
         default=None,
         min_length=1,
         description="a folder for a copy of the trained model; none: only the run folder",
@@ -262,12 +229,24 @@ class TrainConfig(Settings, frozen=True):
         default=False,
         description="never use the network",
     )
-    date: Annotated[str, BeforeValidator(_iso_date)] | None = Field(
+    date: Annotated[str, BeforeValidator(iso_date)] | None = Field(
         default=None,
         description="the date that a chat template prints, YYYY-MM-DD; none: today",
     )
 
     _rows: Rows = PrivateAttr(default=())
+
+    if TYPE_CHECKING:
+
+        def __init__(  # pyright: ignore[reportInconsistentConstructor]
+            self,
+            /,
+            *,
+            model_name_or_path: str | os.PathLike[str],
+            dataset: Data,
+            **settings: Any,  # noqa: ANN401 - the keys of the method that `stage` names
+        ) -> None:
+            """Accepts more types than the fields have; all values are checked when it runs."""
 
     def __new__(cls, /, **values: object) -> Self:
         """Makes the settings of the method that `stage` names."""
@@ -275,17 +254,17 @@ class TrainConfig(Settings, frozen=True):
         return super().__new__(cast("type[Self]", kind))
 
     @classmethod
-    def model_validate(cls, obj: Any, **options: Any) -> Self:  # noqa: ANN401 - as pydantic has it
-        """Checks settings as those of the method that `stage` names."""
-        if cls is not TrainConfig or not isinstance(obj, Mapping):
-            return super().model_validate(obj, **options)
-        stage = cast("Mapping[str, object]", obj).get("stage")
-        return cast("Self", config_class(stage).model_validate(obj, **options))
+    def _kind_of(cls, values: object) -> type[Self]:
+        if cls is not TrainConfig:
+            return cls
+        given = cast("Mapping[str, object]", values) if isinstance(values, Mapping) else {}
+        stage = given.get("stage", getattr(values, "stage", None))
+        return cast("type[Self]", config_class(stage))
 
     @property
     def rows(self) -> Rows:
         """The examples, if Python code passed them in `dataset` instead of files."""
-        return self._rows if self.dataset == (ROWS_IN_MEMORY,) else ()
+        return self._rows
 
     def model_copy(
         self, *, update: Mapping[str, Any] | None = None, deep: bool = False
@@ -293,18 +272,18 @@ class TrainConfig(Settings, frozen=True):
         """Returns a copy with other values, which are not validated; rows may be among them."""
         public, private = self._apart(dict(update or {}))
         copied = super().model_copy(update=public, deep=deep)
-        for name, value in private.items():
-            setattr(copied, name, value)
+        copied._set_private(private)
         return copied
 
     @classmethod
     def _apart(cls, values: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
         """Moves rows out of `dataset`, which contains only files."""
-        given = values.get("dataset")
-        entries = cast("list[object]", given) if isinstance(given, list | tuple) else []
-        if not entries or not all(isinstance(entry, Mapping) for entry in entries):
+        if "dataset" not in values:
             return values, {}
-        rows = tuple(copy.deepcopy(entries))  # what changes in them later is not trained on
+        given = listed(values["dataset"])
+        if not are_rows(given):
+            return values | {"dataset": given}, {"_rows": ()}
+        rows = tuple(copy.deepcopy(given))  # what changes in them later is not trained on
         return values | {"dataset": (ROWS_IN_MEMORY,)}, {"_rows": rows}
 
     @model_validator(mode="after")

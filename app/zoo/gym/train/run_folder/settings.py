@@ -158,13 +158,10 @@ def settings_in(env_file: Path) -> TrainConfig | None:
     if found is None:
         return None
     settings = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-    known = {
-        key: settings[key]
-        for key in config_class(settings.get("stage")).model_fields
-        if key in settings
-    }
+    kind = config_class(settings.get("stage"))
+    known = {key: settings[key] for key in kind.model_fields if key in settings}
     try:
-        return with_own_rows(TrainConfig.model_validate(known), env_file.parent)
+        return with_own_rows(kind.from_text(known), env_file.parent)
     except ValidationError:
         raise InputError(
             f"{env_file}: settings: expected those that the run began with, got damaged ones",

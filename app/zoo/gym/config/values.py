@@ -1,0 +1,94 @@
+"""What single settings accept: paths, rows, numbers and dates, converted or refused."""
+
+import datetime as dt
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, TypeAlias, TypeGuard, cast
+
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
+
+from zoo.gym.config import report
+
+Rows: TypeAlias = tuple[Mapping[str, object], ...]
+"""Examples from Python."""
+
+Data: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str] | Mapping[str, object]]
+"""What `dataset` accepts in Python: a file, files or rows."""
+
+
+def refuse_bool(value: object) -> object:
+    """Refuses true and false, which Python would accept as 1 and 0."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("not_a_number", "not a number")
+    return value
+
+
+def path_text(value: object) -> object:
+    """Converts a `Path` to text."""
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def folder_text(value: object) -> object:
+    """Converts a `Path` to text that cannot be a name on the hub: `./org/name`."""
+    text = path_text(value)
+    if text is value or not isinstance(text, str) or Path(text).is_absolute():
+        return text
+    return f"{os.curdir}{os.sep}{text}"
+
+
+def split_paths(value: object) -> object:
+    """Parses one path, or several separated by commas, as in LLaMA-Factory."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    paths = [value] if isinstance(value, os.PathLike) else value
+    if not isinstance(paths, list | tuple):  # pydantic would read the columns of a data frame
+        raise PydanticCustomError("tuple_type", "not a list")
+    _refuse_rows(cast("Sequence[object]", paths))
+    return tuple(map(path_text, paths))
+
+
+def _refuse_rows(paths: Sequence[object]) -> None:
+    """Refuses rows among files: rows alone are no longer in `dataset` when it is checked."""
+    marks = [isinstance(entry, Mapping) for entry in paths]
+    if all(marks) and paths:
+        text = "expected files, got rows, which only Python code can pass"
+        raise PydanticCustomError("sentence", "{text}", {"text": text})
+    if any(marks):
+        row, other = marks.index(True) + 1, marks.index(False) + 1
+        text = (
+            f"expected only files or only rows, got a row (entry {row}) and "
+            f"{report.shown(paths[other - 1])} (entry {other})"
+        )
+        raise PydanticCustomError("sentence", "{text}", {"text": text})
+
+
+def listed(given: object) -> object:
+    """Returns what a generator yields as a list, and the rows of any other iterable."""
+    if isinstance(given, list | tuple | str | bytes | Mapping) or not isinstance(given, Iterable):
+        return given
+    entries = list(cast("Iterable[object]", given))
+    return entries if isinstance(given, Iterator) or are_rows(entries) else given
+
+
+def are_rows(given: object) -> TypeGuard[Sequence[Mapping[str, object]]]:
+    """Returns whether a value is a list of rows that is not empty."""
+    if not isinstance(given, list | tuple):
+        return False
+    entries = cast("Sequence[object]", given)
+    return bool(entries) and all(isinstance(entry, Mapping) for entry in entries)
+
+
+def iso_date(value: object) -> object:
+    """Converts a YAML date back to text and refuses anything else."""
+    if isinstance(value, dt.date):
+        return value.isoformat()[:10]
+    try:
+        return dt.date.fromisoformat(value if isinstance(value, str) else "").isoformat()
+    except ValueError:
+        raise PydanticCustomError("not_a_date", "not a date") from None
+
+
+Whole = Annotated[int, BeforeValidator(refuse_bool)]
+Number = Annotated[float, BeforeValidator(refuse_bool)]
