@@ -67,7 +67,8 @@ def test_an_option_changes_the_reward() -> None:
         (None, "reward: expected a name, a list or a mapping, got nothing"),
         ([], "reward: expected the name of a reward, got an empty list"),
         ({}, "reward: expected the name of a reward, got a mapping"),
-        ([3], "reward: expected a name or a mapping in the list, got 3"),
+        ([3], "reward: expected a name, a list or a mapping, got 3"),
+        ([["exact"]], "reward: expected names or mappings in the list, got a list"),
         ({"kind": 3}, "reward: kind: expected a name, got 3"),
         (
             {"numeric": {"tolerence": 1}},

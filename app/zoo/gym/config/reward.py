@@ -1,5 +1,6 @@
 """The settings of each kind of reward, as frozen models, and the table of kinds."""
 
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, Field
@@ -69,8 +70,49 @@ class AnswerSettings(RewardSettings, frozen=True):
     kind: ClassVar[str] = "answer"
 
 
+class FunctionSettings(RewardSettings, frozen=True):
+    """A function of the user's, from a file or a module."""
+
+    kind: ClassVar[str] = "function"
+
+    function: str = Field(
+        pattern=r"^.*[^:]:[A-Za-z_]\w*$",
+        description="path/to/file.py:name, or module:name",
+    )
+    timeout_s: Number = Field(
+        default=30.0,
+        gt=0,
+        le=86400,
+        description="the time limit of one call, in seconds",
+    )
+
+    @property
+    def label(self) -> str:
+        """The name that was given, or that of the function."""
+        return self.name or self.function.rpartition(":")[2]
+
+
+class LiveSettings(RewardSettings, frozen=True):
+    """A function that Python code passes; no file can name it."""
+
+    kind: ClassVar[str] = "live"
+
+    function: Callable[..., object]
+
+    @property
+    def label(self) -> str:
+        """The name that was given, or that of the function."""
+        return self.name or str(getattr(self.function, "__name__", type(self.function).__name__))
+
+
 KINDS: dict[str, type[RewardSettings]] = {
     settings.kind: settings
-    for settings in (AutoSettings, AnswerSettings, ExactSettings, NumericSettings)
+    for settings in (
+        AutoSettings,
+        AnswerSettings,
+        ExactSettings,
+        NumericSettings,
+        FunctionSettings,
+    )
 }
-"""The kinds of rewards by name."""
+"""The kinds of rewards that settings can name."""

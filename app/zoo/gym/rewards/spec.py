@@ -1,20 +1,21 @@
 """Parses the value of the setting `reward` into the settings of each reward.
 
-A value is a name (`numeric`), several names separated by commas, a list of names and mappings
+A value is a name (`numeric`) or the place of a function (`my.py:score`, `my_module:score`),
+several of them separated by commas, a list of names and mappings
 (`{kind: numeric, tolerance: 0.01}`), or a mapping from names to weights or options
-(`{numeric: 1, exact: {weight: 0.2, part: whole}}`).
+(`{numeric: 1, exact: {weight: 0.2, part: whole}}`). Python code may pass a function for a name.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
 from zoo.gym.config.report import shown, unknown
-from zoo.gym.config.reward import KINDS, RewardSettings
+from zoo.gym.config.reward import KINDS, FunctionSettings, LiveSettings, RewardSettings
 from zoo.gym.errors import InputError
 
 RewardSpec: TypeAlias = "str | list[object] | tuple[object, ...] | Mapping[str, object]"
 
-HINT = "a reward is one of " + ", ".join(KINDS)
+HINT = f"a reward is a function, my_rewards.py:score, or one of {', '.join(KINDS)}"
 
 
 def parse_spec(value: object) -> tuple[RewardSettings, ...]:
@@ -45,14 +46,14 @@ def _entries(value: object) -> Iterator[RewardSettings]:
     if isinstance(value, str):
         for name in value.split(","):
             yield _make(name.strip(), {})
+    elif callable(value):
+        yield LiveSettings(function=value)
     elif isinstance(value, Mapping):
         yield from _from_mapping(cast("Mapping[object, object]", value))
     elif isinstance(value, list | tuple):
         for entry in cast("list[object]", value):
-            if not isinstance(entry, str | Mapping):
-                raise InputError(
-                    f"reward: expected a name or a mapping in the list, got {shown(entry)}"
-                )
+            if isinstance(entry, list | tuple):
+                raise InputError("reward: expected names or mappings in the list, got a list")
             yield from _entries(entry)
     else:
         raise InputError(f"reward: expected a name, a list or a mapping, got {shown(value)}")
@@ -76,6 +77,8 @@ def _from_mapping(value: Mapping[object, object]) -> Iterator[RewardSettings]:
 
 
 def _make(name: str, options: Mapping[str, Any]) -> RewardSettings:
+    if name not in KINDS and ":" in name:
+        name, options = FunctionSettings.kind, {"function": name, **options}
     if name not in KINDS:
         raise InputError(f"reward: '{name}': {unknown('reward', name, KINDS)}", hint=HINT)
     try:

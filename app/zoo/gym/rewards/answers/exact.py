@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from zoo.gym.config.reward import ExactSettings
 from zoo.gym.rewards.answers.final import accepted_answers, final_answer, without_reasoning
-from zoo.gym.rewards.describe import excerpt
+from zoo.gym.rewards.description import excerpt
 from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
 
 _CHOICE = re.compile(r"\(?([a-z])\)", re.IGNORECASE)

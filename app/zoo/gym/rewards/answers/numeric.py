@@ -7,7 +7,7 @@ from fractions import Fraction
 from zoo.gym.config.reward import NumericSettings
 from zoo.gym.rewards.answers.final import accepted_answers, final_answer
 from zoo.gym.rewards.answers.numbers import Number, find_numbers, parse_number
-from zoo.gym.rewards.describe import excerpt
+from zoo.gym.rewards.description import excerpt
 from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
 
 

@@ -14,6 +14,8 @@ from zoo.gym.rewards.weighted import Weighted
 CLASSES = {
     "answer": "zoo.gym.rewards.answers.either:Either",
     "exact": "zoo.gym.rewards.answers.exact:Exact",
+    "function": "zoo.gym.rewards.functions.file:FileFunction",
+    "live": "zoo.gym.rewards.functions.live:LiveFunction",
     "numeric": "zoo.gym.rewards.answers.numeric:Numeric",
 }
 """Kind -> "module:class" of its `Reward`, which takes the kind's settings."""

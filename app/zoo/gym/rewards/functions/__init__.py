@@ -1,0 +1,1 @@
+"""Rewards that are functions of the user: from a file, or passed in Python."""

@@ -1,0 +1,132 @@
+"""How a reward function is called, and which of its results count as a reward.
+
+A function takes the query and the response, and the row's answer if it has a third parameter;
+parameters named `answer`, `messages` and `metadata` get the row's. It returns a number, or a
+mapping with `reward` and `reasoning`.
+"""
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+ANSWER_NAMES = frozenset(
+    ("answer", "answers", "solution", "ground_truth", "target", "reference", "expected", "gold")
+)
+"""Names of a third parameter that gets the answer although it has a default."""
+
+_EXTRAS = ("answer", "messages", "metadata")
+_FORM = "expected f(query, response) or f(query, response, answer)"
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+Call = Callable[[Mapping[str, Any]], object]
+
+
+def caller(function: Callable[..., object]) -> Call:
+    """Returns a call of a function with the fields of a sample.
+
+    The fields are `query`, `response`, `answer`, `messages` and `metadata`.
+
+    Raises:
+        ValueError: the function takes other parameters.
+    """
+    if inspect.iscoroutinefunction(function):
+        raise ValueError(f"{_FORM}, got an async function")
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except ValueError:  # a builtin without a signature
+        return lambda fields: function(fields["query"], fields["response"])
+    positional = [one for one in parameters if one.kind in _POSITIONAL]
+    takes_any = any(one.kind is one.VAR_POSITIONAL for one in parameters)
+    if len(positional) < 2 and not takes_any:
+        raise ValueError(f"{_FORM}, got f({', '.join(one.name for one in parameters)})")
+    if {one.name for one in positional} >= {"prompts", "completions"}:
+        raise ValueError(f"{_FORM} for one response, got a function of a batch of completions")
+    third = positional[2] if len(positional) > 2 else None
+    by_place = ["query", "response"]
+    if takes_any or (third is not None and _takes_answer(third)):
+        by_place.append("answer")
+    by_name = _named(parameters, {one.name for one in positional[: len(by_place)]})
+    return lambda fields: function(
+        *(fields[key] for key in by_place), **{key: fields[key] for key in by_name}
+    )
+
+
+def _takes_answer(third: inspect.Parameter) -> bool:
+    if third.name in {"messages", "metadata"}:
+        return False
+    return third.default is inspect.Parameter.empty or third.name in ANSWER_NAMES
+
+
+def _named(parameters: "list[inspect.Parameter]", taken: set[str]) -> list[str]:
+    """Returns the fields that are passed by name.
+
+    Raises:
+        ValueError: a required parameter is none of them.
+    """
+    fixed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    rest = [one for one in parameters if one.kind not in fixed and one.name not in taken]
+    for one in rest:
+        if one.default is inspect.Parameter.empty and one.name not in _EXTRAS:
+            names = ", ".join(_EXTRAS)
+            raise ValueError(f"{_FORM}, and parameters {names}, got a parameter {one.name!r}")
+    return [one.name for one in rest if one.name in _EXTRAS]
+
+
+def as_reward(result: object) -> tuple[float, str]:
+    """Returns the number that a function returned, and its reasoning.
+
+    Raises:
+        ValueError: the result is no finite number.
+    """
+    if isinstance(result, Mapping):
+        fields = cast("Mapping[object, object]", result)
+        if not {"reward"} <= fields.keys() <= {"reward", "reasoning"}:
+            raise ValueError(
+                f"returned a mapping: expected reward and reasoning, got {_names(fields)}"
+            )
+        reasoning = fields.get("reasoning")
+        return _number(fields["reward"]), "" if reasoning is None else str(reasoning)
+    return _number(result), ""
+
+
+def _names(fields: Mapping[object, object]) -> str:
+    return ", ".join(str(key)[:40] for key in list(fields)[:8]) or "no keys"
+
+
+def _number(value: object) -> float:
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # of NumPy or torch
+        value = cast("Any", value).item()
+    if not isinstance(value, bool | int | float):
+        kind = "nothing (None)" if value is None else type(value).__name__
+        raise ValueError(f"returned {kind}: expected a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"returned {number}: expected a finite number")
+    return number
+
+
+def call(function: Call, fields: Mapping[str, Any]) -> dict[str, object]:
+    """Returns `{"value", "reason"}`, or `{"problem"}` if the call gave no reward."""
+    try:
+        value, reasoning = as_reward(function(fields))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - it may raise anything
+        text = f"{error}"[:500]
+        raised = "" if isinstance(error, ValueError) and text.startswith("returned ") else "raised "
+        name = f"{type(error).__name__}: " if raised else ""
+        return {"problem": f"{raised}{name}{text}{_line(error) if raised else ''}"}
+    return {"value": value, "reason": reasoning[:2000]}
+
+
+def _line(error: BaseException) -> str:
+    """Returns the place in the user's code where an error was raised."""
+    trace, place = error.__traceback__, ""
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename != __file__:
+            place = place or f" ({code.co_filename.rpartition('/')[2]}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    return place

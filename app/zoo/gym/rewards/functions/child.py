@@ -1,0 +1,59 @@
+"""The process of a reward function from a file: `python -m zoo.gym.rewards.functions.child`.
+
+Its arguments are the file or the name of a module, the function in it, and the time limit.
+"""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from zoo.gym.rewards.functions.calling import call, caller
+from zoo.gym.rewards.processes.serve import serve
+
+
+def prepare(place: str, name: str) -> Callable[[dict[str, Any]], Mapping[str, object]]:
+    """Returns the function that answers requests.
+
+    Raises:
+        ValueError: the file cannot be imported, has no such function, or it takes other parameters.
+    """
+    try:
+        module = _import(place)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - code of the user
+        raise ValueError(f"importing it raised {type(error).__name__}: {error}") from None
+    function = getattr(module, name, None)
+    if not callable(function):
+        known = [key for key, value in vars(module).items() if callable(value) and key[0] != "_"]
+        raise ValueError(f"expected a function {name!r}, got only {', '.join(known) or 'none'}")
+    made = caller(function)
+    return lambda fields: call(made, fields)
+
+
+def _import(place: str) -> ModuleType:
+    """Imports a file, with its folder in the module path as for a script, or a module by name."""
+    if not place.endswith(".py"):
+        sys.path.insert(0, str(Path.cwd()))
+        return importlib.import_module(place)
+    file = Path(place)
+    sys.path.insert(0, str(file.parent))
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def main() -> None:
+    """Serves the function that the arguments name."""
+    place, name, timeout_s = sys.argv[1:]
+    serve(lambda: prepare(place, name), float(timeout_s))
+
+
+if __name__ == "__main__":
+    main()

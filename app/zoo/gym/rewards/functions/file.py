@@ -1,0 +1,91 @@
+"""A reward function from a file, in a process of its own that is killed when a call hangs."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from zoo.gym.config.reward import FunctionSettings
+from zoo.gym.errors import InputError
+from zoo.gym.rewards.processes.workers import Workers
+from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
+
+
+class FileFunction(Reward):
+    """Calls `f(query, response)` or `f(query, response, answer)` for each sample.
+
+    A call that raises, returns no number or takes too long gives no reward. What the function
+    prints goes to stderr.
+
+    Raises:
+        InputError: the file cannot be imported, has no such function, or it takes other parameters.
+    """
+
+    def __init__(self, settings: FunctionSettings) -> None:
+        self._settings = settings
+        place, _, name = settings.function.rpartition(":")
+        if place.endswith(".py"):
+            file = Path(place).expanduser().absolute()
+            if not file.is_file():
+                raise InputError(f"reward: no such file: '{place}'")
+            place = str(file)
+        argv = [sys.executable, "-P", "-m", "zoo.gym.rewards.functions.child", place, name]
+        self._workers = Workers([*argv, str(settings.timeout_s)], timeout_s=settings.timeout_s)
+        hello = self._workers.start()
+        if reason := hello.get("refused", hello.get("failed")):
+            self.close()
+            raise InputError(f"reward: '{settings.function}': {reason}")
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self._settings.label
+
+    @property
+    def description(self) -> str:
+        """Which function it calls."""
+        return f"the result of {self._settings.function}"
+
+    def score(self, samples: Sequence[Sample]) -> list[Score]:
+        """Returns the result of each call."""
+        for sample in samples:
+            _require_json(sample.task)
+        replies = self._workers.ask([fields_of(sample) for sample in samples])
+        return [score_of(reply) for reply in replies]
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._workers.close()
+
+
+def fields_of(sample: Sample) -> dict[str, Any]:
+    """Returns what a function may read of a sample, by name."""
+    task = sample.task
+    return {
+        "query": task.query,
+        "response": sample.response,
+        "answer": task.answer,
+        "messages": [{"role": turn.role, "content": turn.content} for turn in task.messages],
+        "metadata": dict(task.metadata),
+    }
+
+
+def _require_json(task: Task) -> None:
+    """Refuses a row of Python code that another process cannot read.
+
+    Raises:
+        InputError: it has a value that JSON lacks.
+    """
+    try:
+        json.dumps([task.answer, dict(task.metadata)])
+    except (TypeError, ValueError) as error:
+        where = f"{task.source}: " if task.source else ""
+        raise InputError(f"{where}expected JSON values for a reward function: {error}") from None
+
+
+def score_of(reply: Mapping[str, Any]) -> Score:
+    """Returns the score for a reply of `calling.call`, or of a process that failed."""
+    if problem := reply.get("problem", reply.get("failed")):
+        return no_reward(str(problem))
+    return Score(float(reply["value"]), str(reply["reason"]))

@@ -1,0 +1,69 @@
+"""A reward function that Python code passes, called in this process."""
+
+from collections.abc import Sequence
+from queue import Empty, SimpleQueue
+from threading import Thread
+
+from zoo.gym.config.reward import LiveSettings
+from zoo.gym.errors import InputError, InterruptedRunError
+from zoo.gym.rewards.description import describe
+from zoo.gym.rewards.functions.calling import Call, call, caller
+from zoo.gym.rewards.functions.file import fields_of, score_of
+from zoo.gym.rewards.reward import Reward, Sample, Score, no_reward
+
+TIMEOUT_S = 300.0
+"""The time limit of one call: a thread cannot be killed, so a hanging one ends the run."""
+
+
+class LiveFunction(Reward):
+    """Calls a function of this process for each sample, in a thread.
+
+    Args:
+        settings: the function.
+        timeout_s: the time limit of one call.
+
+    Raises:
+        InputError: the function takes other parameters.
+    """
+
+    def __init__(self, settings: LiveSettings, timeout_s: float = TIMEOUT_S) -> None:
+        self._name, self._timeout_s = settings.label, timeout_s
+        try:
+            self._call: Call = caller(settings.function)
+        except ValueError as error:
+            raise InputError(f"reward: {self._name}: {error}") from None
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self._name
+
+    @property
+    def description(self) -> str:
+        """Which function it calls."""
+        return f"the result of the function {self._name}"
+
+    def score(self, samples: Sequence[Sample]) -> list[Score]:
+        """Returns the result of each call.
+
+        Raises:
+            InterruptedRunError: a call did not return in time.
+        """
+        results: SimpleQueue[dict[str, object]] = SimpleQueue()
+
+        def work() -> None:
+            for sample in samples:
+                results.put(call(self._call, fields_of(sample)))
+
+        Thread(target=work, daemon=True).start()
+        return [self._result(results, sample) for sample in samples]
+
+    def _result(self, results: "SimpleQueue[dict[str, object]]", sample: Sample) -> Score:
+        try:
+            return score_of(results.get(timeout=self._timeout_s))
+        except Empty:
+            raise InterruptedRunError(
+                f"the reward function {self._name} did not return within {self._timeout_s:g} s: "
+                f"{describe(sample, no_reward('no result'))}",
+                hint="write it to a file and use reward=path.py:function, which can be stopped",
+            ) from None

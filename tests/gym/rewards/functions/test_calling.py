@@ -1,0 +1,157 @@
+"""How reward functions are called, and what they may return."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from zoo.gym.rewards.functions.calling import as_reward, call, caller
+
+FIELDS = {
+    "query": "q",
+    "response": "r",
+    "answer": 5,
+    "messages": [{"role": "user", "content": "q"}],
+    "metadata": {"level": 2},
+}
+
+
+def two(query: str, response: str) -> Any:
+    return (query, response)
+
+
+def third(query: str, response: str, wanted: object) -> Any:
+    return (query, response, wanted)
+
+
+def third_has_another_default(query: str, response: str, scale: float = 2.0) -> Any:
+    return (query, response, scale)
+
+
+def third_is_an_optional_answer(query: str, response: str, answer: object = None) -> Any:
+    return (query, response, answer)
+
+
+def by_name(query: str, response: str, *, metadata: dict[str, Any], answer: object) -> Any:
+    return (query, response, metadata, answer)
+
+
+def with_messages(query: str, response: str, messages: list[dict[str, str]]) -> Any:
+    return (query, response, messages)
+
+
+def any_number(*values: object) -> Any:
+    return values
+
+
+class Callable2:
+    def __call__(self, query: str, response: str) -> Any:
+        return (query, response)
+
+
+@pytest.mark.parametrize(
+    ("function", "received"),
+    [
+        (two, ("q", "r")),
+        (third, ("q", "r", 5)),
+        (third_has_another_default, ("q", "r", 2.0)),
+        (third_is_an_optional_answer, ("q", "r", 5)),
+        (by_name, ("q", "r", {"level": 2}, 5)),
+        (with_messages, ("q", "r", FIELDS["messages"])),
+        (any_number, ("q", "r", 5)),
+        (Callable2(), ("q", "r")),
+    ],
+)
+def test_a_function_gets_what_its_parameters_ask_for(
+    function: Callable[..., object], received: tuple[object, ...]
+) -> None:
+    assert caller(function)(FIELDS) == received
+
+
+def one(query: str) -> float:
+    return 0.0
+
+
+def of_a_batch(prompts: list[str], completions: list[str]) -> list[float]:
+    return [0.0]
+
+
+def unknown_name(query: str, response: str, *, level: int) -> float:
+    return 0.0
+
+
+def fourth(query: str, response: str, answer: str, level: int) -> float:
+    return 0.0
+
+
+async def later(query: str, response: str) -> float:
+    return 0.0
+
+
+@pytest.mark.parametrize(
+    ("function", "got"),
+    [
+        (one, "got f(query)"),
+        (of_a_batch, "got a function of a batch of completions"),
+        (unknown_name, "got a parameter 'level'"),
+        (fourth, "got a parameter 'level'"),
+        (later, "got an async function"),
+    ],
+)
+def test_other_parameters_are_refused(function: Callable[..., object], got: str) -> None:
+    with pytest.raises(ValueError, match=r"expected f\(query, response\)") as caught:
+        caller(function)
+    assert got in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("result", "value"),
+    [
+        (0.5, 0.5),
+        (1, 1.0),
+        (True, 1.0),
+        (np.float32(0.25), 0.25),
+        (np.int64(3), 3.0),
+        (np.bool_(True), 1.0),
+        (np.array(0.5), 0.5),
+        ({"reward": 1, "reasoning": "fine"}, 1.0),
+    ],
+)
+def test_a_number_of_any_type_is_a_reward(result: object, value: float) -> None:
+    assert as_reward(result)[0] == value
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (None, "returned nothing (None): expected a number"),
+        ("1", "returned str: expected a number"),
+        ([1.0], "returned list: expected a number"),
+        (np.array([1.0]), "returned ndarray: expected a number"),
+        (1j, "returned complex: expected a number"),
+        (math.nan, "returned nan: expected a finite number"),
+        (-math.inf, "returned -inf: expected a finite number"),
+        (10**400, "returned inf: expected a finite number"),
+        ({"score": 1}, "returned a mapping: expected reward and reasoning, got score"),
+    ],
+)
+def test_anything_else_is_reported(result: object, message: str) -> None:
+    assert call(lambda _: result, FIELDS) == {"problem": message}
+
+
+def test_what_a_function_raises_is_reported_with_its_place() -> None:
+    def broken(query: str, response: str) -> float:
+        return float(response)
+
+    problem = str(call(caller(broken), FIELDS)["problem"])
+    assert problem.startswith("raised ValueError: could not convert string to float: 'r'")
+    assert "(test_calling.py:" in problem
+
+
+def test_an_exit_is_reported_like_an_error() -> None:
+    def leaving(query: str, response: str) -> float:
+        raise SystemExit(3)
+
+    assert "raised SystemExit: 3" in str(call(caller(leaving), FIELDS)["problem"])

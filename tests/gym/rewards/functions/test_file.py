@@ -1,0 +1,155 @@
+"""Reward functions from files, in a process of their own."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.gym.rewards.conftest import sample, task
+from zoo.gym.errors import InputError
+from zoo.gym.rewards import Reward, load
+
+FILE = """
+import os, subprocess, sys, time
+from helper import LENGTH
+print("printed while importing")
+
+def length(query, response):
+    print("printed by the function")
+    return min(len(response), LENGTH)
+
+def same(query, response, answer):
+    return response == str(answer)
+
+def odd(query, response):
+    if response == "hang":
+        while True:
+            pass
+    if response == "raise":
+        raise KeyError("nothing \\x1b[2J")
+    if response == "exit":
+        os._exit(7)
+    if response == "input":
+        return len(sys.stdin.read())
+    if response == "child":
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        open(__file__ + ".pid", "w").write(str(child.pid))
+        time.sleep(600)
+    if response == "nothing":
+        return None
+    return float(response)
+
+def who(query, response):
+    return os.getpid()
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "my_rewards.py"
+    path.write_text(FILE)
+    (tmp_path / "helper.py").write_text("LENGTH = 3\n")
+    return path
+
+
+@pytest.fixture
+def odd(file: Path) -> Iterator[Reward]:
+    spec = {"kind": "function", "function": f"{file}:odd", "timeout_s": 1.5}
+    with load(spec, []) as reward:
+        yield reward
+
+
+def values(reward: Reward, *responses: str) -> list[float]:
+    return [score.value for score in reward.score([sample(text, 5) for text in responses])]
+
+
+def test_a_function_scores_each_response_in_order(file: Path) -> None:
+    with load(f"{file}:length", [task()]) as reward:
+        assert reward.name == "length"
+        assert values(reward, "a", "", "abcd") == [1.0, 0.0, 3.0]
+
+
+def test_a_third_parameter_is_the_answer_as_the_row_has_it(file: Path) -> None:
+    with load({f"{file}:same": 2.0}, []) as reward:
+        assert values(reward, "5", "6") == [2.0, 0.0]
+
+
+def test_what_it_prints_never_reaches_our_stdout(
+    file: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with load(f"{file}:length", []) as reward:
+        values(reward, "a")
+    output, errors = capfd.readouterr()
+    assert output == ""
+    assert "printed while importing" in errors
+    assert "printed by the function" in errors
+
+
+def test_a_failing_call_costs_its_own_row_only(odd: Reward) -> None:
+    scores = odd.score([sample(text) for text in ("1", "raise", "nothing", "input", "4")])
+    assert [score.value for score in scores if not score.failed] == [1.0, 0.0, 4.0]
+    assert scores[1].reason == "raised KeyError: 'nothing \\x1b[2J' (my_rewards.py:18)"
+    assert scores[2].reason == "returned nothing (None): expected a number"
+
+
+def test_a_hanging_call_is_stopped_and_the_next_is_answered(odd: Reward) -> None:
+    scores = odd.score([sample(text) for text in ("1", "hang", "exit", "4")])
+    assert [score.failed for score in scores] == [False, True, True, False]
+    assert scores[1].reason == "no result within 1.5 s"
+    assert scores[2].reason == "the process ended with exit code 7"
+
+
+def test_what_a_hanging_call_started_is_ended_with_it(odd: Reward, file: Path) -> None:
+    assert odd.score([sample("child")])[0].failed
+    pid = int(Path(f"{file}.pid").read_text())
+    time.sleep(0.2)
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_closing_ends_the_process(file: Path) -> None:
+    with load(f"{file}:who", []) as reward:
+        pid = int(values(reward, "")[0])
+        assert psutil.pid_exists(pid)
+    assert not psutil.pid_exists(pid)
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "message"),
+    [
+        ("def f(query): return 1", "f", r"expected f\(query, response\).* got f\(query\)"),
+        ("def f(query, response): return 1", "g", "expected a function 'g', got only f"),
+        ("import nothing_of_this_name", "f", "importing it raised ModuleNotFoundError"),
+        ("def f(:", "f", "importing it raised SyntaxError"),
+        ("import os; os._exit(3)", "f", "the process ended with exit code 3"),
+    ],
+)
+def test_a_wrong_file_is_refused_before_any_response(
+    tmp_path: Path, content: str, name: str, message: str
+) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text(content)
+    with pytest.raises(InputError, match=message):
+        load(f"{path}:{name}", [])
+
+
+def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no such file: '.*none\.py'"):
+        load(f"{tmp_path}/none.py:f", [])
+
+
+def test_a_module_is_found_in_the_working_folder(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(file.parent))
+    with load("my_rewards:length", []) as reward:
+        assert values(reward, "ab") == [2.0]
+
+
+def test_rows_that_json_cannot_express_are_refused(file: Path) -> None:
+    with (
+        load(f"{file}:same", []) as reward,
+        pytest.raises(InputError, match="expected JSON values"),
+    ):
+        reward.score([sample("5", {1, 2})])

@@ -1,0 +1,54 @@
+"""Reward functions that Python code passes."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.gym.rewards.conftest import sample
+from zoo.gym.config.reward import LiveSettings
+from zoo.gym.errors import InputError, InterruptedRunError
+from zoo.gym.rewards import load
+from zoo.gym.rewards.functions.live import LiveFunction
+
+
+def length(query: str, response: str) -> float:
+    return len(response)
+
+
+def test_a_function_is_a_reward_alone_and_in_a_list() -> None:
+    with load(length, []) as alone, load([length, "exact"], []) as summed:
+        assert alone.score([sample("abc")])[0].value == 3.0
+        assert summed.score([sample("abc", "abc")])[0].parts == {"length": 3.0, "exact": 1.0}
+
+
+def test_a_failing_call_costs_its_own_row_only() -> None:
+    def odd(query: str, response: str) -> float:
+        return float(response)
+
+    with load(odd, []) as reward:
+        scores = reward.score([sample(text) for text in ("1", "x", "nan", "4")])
+    assert [score.failed for score in scores] == [False, True, True, False]
+    assert scores[2].reason == "returned nan: expected a finite number"
+
+
+@pytest.fixture
+def hold() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_a_function_that_hangs_interrupts_the_run(hold: threading.Event) -> None:
+    def waiting(query: str, response: str) -> float:
+        hold.wait()
+        return 0.0
+
+    reward = LiveFunction(LiveSettings(function=waiting), timeout_s=0.05)
+    with pytest.raises(InterruptedRunError, match=r"waiting did not return within 0\.05 s: rows"):
+        reward.score([sample("abc")])
+
+
+def test_other_parameters_are_refused() -> None:
+    with pytest.raises(InputError, match=r"expected f\(query, response\)"):
+        load(lambda query: 0.0, [])
