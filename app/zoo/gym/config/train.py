@@ -18,14 +18,13 @@ from zoo.gym.config.settings import Settings
 from zoo.gym.config.stages import DEFAULT, config_class
 from zoo.gym.config.values import (
     Data,
-    Number,
     Rows,
-    Whole,
     are_rows,
     folder_text,
     iso_date,
     listed,
     path_text,
+    refuse_bool,
     split_paths,
 )
 
@@ -49,6 +48,10 @@ MOST_SEED = 2**63 - 1
 
 ROWS_IN_MEMORY = "(rows given in Python)"
 """The value of `dataset` if rows were given; a run stores them in a file of its own."""
+
+
+Whole = Annotated[int, BeforeValidator(refuse_bool)]
+Number = Annotated[float, BeforeValidator(refuse_bool)]
 
 
 class TrainConfig(Settings, frozen=True):
