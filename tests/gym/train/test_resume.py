@@ -14,7 +14,13 @@ from zoo.gym.jobs import Run, create_run, tail_events
 from zoo.gym.jobs.actions import finish, park, resume
 from zoo.gym.jobs.lock import locked
 from zoo.gym.train.run_folder.env import stored_device
-from zoo.gym.train.run_folder.settings import change_settings, stored_settings
+from zoo.gym.train.run_folder.settings import (
+    change_settings,
+    finish_at,
+    recipe_of,
+    store_settings,
+    stored_settings,
+)
 from zoo.gym.train.schedule import learning_rate
 from zoo.gym.train.session import run_session
 from zoo.models import pico_folder
@@ -56,14 +62,47 @@ def test_a_resume_takes_the_steps_and_the_rate_that_were_named(run: Run) -> None
     assert [plan["device"] for plan in plans] == ["cpu", "cpu"]
 
 
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes a launch prepare the run without starting a worker."""
+
+    def launch(run: Run, *, before: Callable[[], object], **_: object) -> None:
+        before()
+
+    monkeypatch.setattr("zoo.gym.jobs.actions.launch", launch)
+
+
+@pytest.mark.usefixtures("launched")
 def test_a_run_that_is_finished_early_publishes_its_best_step(run: Run) -> None:
-    change_settings(run.config_file, run.env_file, ["max_steps=2"], 2)
+    began = stored_settings(run.config_file, run.env_file).model_copy(update={"warmup_steps": 3})
+    store_settings(run.config_file, run.env_file, began)
+    run.events.emit("end", state="interrupted", exit_code=5)
+    finish(run)
     offset = run.events.path.stat().st_size
     found = run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
-    kinds = [event["kind"] for event in tail_events(run.events.path, offset)[0]]
-    assert "step" not in kinds
+    events = tail_events(run.events.path, offset)[0]
+    assert "step" not in [event["kind"] for event in events]
+    assert [event["steps"] for event in events if event["kind"] == "plan"] == [2]
     assert (run.result / "adapter_model.safetensors").is_file()
     assert found["metrics"]["steps"] == 2  # type: ignore[index]
+    # the rates of its steps came from 4 steps with a warm-up of 3
+    assert stored_settings(run.config_file, run.env_file) == began
+    card = (run.result / "README.md").read_text()
+    assert "max_steps: 4\n" in card
+    assert "warmup_steps: 3\n" in card
+    assert "The run was finished at step 2 of 4." in card
+    assert recipe_of(run.env_file) == {"finished_at_step": 2}
+
+
+@pytest.mark.usefixtures("launched")
+def test_a_resume_after_a_finish_that_failed_trains_to_the_last_step(run: Run) -> None:
+    run.events.emit("end", state="interrupted", exit_code=5)
+    finish(run)
+    run.events.emit("end", state="failed", exit_code=1, message="disk full")
+    resume(run)
+    found = run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
+    assert found["metrics"]["steps"] == 4  # type: ignore[index]
+    assert recipe_of(run.env_file) == {}
 
 
 def test_a_run_without_a_checkpoint_has_nothing_to_finish(run: Run) -> None:
@@ -151,6 +190,6 @@ def test_checkpoints_of_the_model_alone_are_finished_and_not_resumed(
         assert "zoo-gym runs finish r0001" in str(told.value.hint)
     with pytest.raises(InputError, match="got the model only: save_only_model is true"):
         run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
-    change_settings(run.config_file, run.env_file, ["max_steps=2"], 2)
+    finish_at(run.env_file, 2)
     found = run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
     assert found["metrics"]["best_step"] == 2  # type: ignore[index]

@@ -341,8 +341,9 @@ def _origin(source: _Source) -> "Origin | None":
     from zoo.gym.delta import Origin
     from zoo.gym.train.measuring import stored_fingerprint
     from zoo.gym.train.result.origin import DIGEST_KEY, digest_of
+    from zoo.gym.train.run_folder.settings import recipe_of
 
-    recipe = config.model_dump(mode="json", exclude=set(PLACES))
+    recipe = config.model_dump(mode="json", exclude=set(PLACES)) | recipe_of(source.run.env_file)
     if system := of_run(source.run.folder).system:
         recipe[DIGEST_KEY] = digest_of(system)
     return Origin(recipe, config.seed, stored_fingerprint(source.run.folder))

@@ -133,14 +133,8 @@ def resume(
         InputError: its settings were edited, a setting cannot change, or a file is damaged.
     """
     status = reconcile(run)
-    if status.state == "done":
-        raise GymError(f"run '{run.id}' is done: expected a paused, stopped or failed run")
     if not status.live:
-        if not changes:
-            _apply_changes(run, ())  # reports an edit itself, not an error that follows from it
-        step = _step_found(run, status, changes)
-        launch(run, before=partial(_prepare, run, changes, step), wait_s=wait_s, entry=entry)
-        return replace(status, step=step)
+        return _restart(run, status, changes, finish=False, wait_s=wait_s, entry=entry)
     pending = run.control.pending()
     if pending == "pause":
         if changes:
@@ -172,13 +166,15 @@ def finish(run: Run, *, wait_s: float = FIRST_EVENT_S) -> Status:
     """
     from zoo.gym.train.run_folder.checkpoint import newest_step
 
-    status, step = reconcile(run), newest_step(run.checkpoints)
-    if not status.live and status.state != "done" and not step:
+    status = reconcile(run)
+    if status.live:
+        raise GymError(f"run '{run.id}' is {status.state}: expected one without a process")
+    if status.state != "done" and not newest_step(run.checkpoints):
         raise InputError(
             f"run '{run.id}' has nothing to keep: expected a checkpoint, got none",
             hint=f"zoo-gym runs resume {run.id}, or zoo-gym runs remove {run.id}",
         )
-    return resume(run, [f"max_steps={step}"], wait_s=wait_s)
+    return _restart(run, status, (), finish=True, wait_s=wait_s)
 
 
 def keeps_only_model(run: Run) -> bool:
@@ -192,7 +188,27 @@ def keeps_only_model(run: Run) -> bool:
     return config is not None and config.save_only_model
 
 
-def _step_found(run: Run, status: Status, changes: Sequence[str]) -> int:
+def _restart(
+    run: Run,
+    status: Status,
+    changes: Sequence[str],
+    *,
+    finish: bool,
+    wait_s: float,
+    entry: str | None = None,
+) -> Status:
+    """Starts a new worker for a run without one, which trains on or only makes the result."""
+    if status.state == "done":
+        raise GymError(f"run '{run.id}' is done: expected a paused, stopped or failed run")
+    if not changes:
+        _apply_changes(run, ())  # reports an edit itself, not an error that follows from it
+    step = _step_found(run, status, changes, finish=finish)
+    before = partial(_prepare, run, changes, step, finish=finish)
+    launch(run, before=before, wait_s=wait_s, entry=entry)
+    return replace(status, step=step)
+
+
+def _step_found(run: Run, status: Status, changes: Sequence[str], *, finish: bool) -> int:
     """Returns the step of the checkpoint to resume; refuses what the worker would refuse."""
     from zoo.gym.train.progress import check_resumable
     from zoo.gym.train.result.output import check_places
@@ -214,15 +230,18 @@ def _step_found(run: Run, status: Status, changes: Sequence[str]) -> int:
     if config is not None:
         check_places(run, config)
     if found.folder is not None and config is not None:
-        last = found.step if f"max_steps={found.step}" in changes else config.max_steps
+        ends = finish or f"max_steps={found.step}" in changes
+        last = found.step if ends else config.max_steps
         check_resumable(found.folder, found.step, last)
     return found.step
 
 
-def _prepare(run: Run, changes: Sequence[str], step: int) -> None:
+def _prepare(run: Run, changes: Sequence[str], step: int, *, finish: bool) -> None:
     from zoo.gym.train.run_folder.env import note_versions
+    from zoo.gym.train.run_folder.settings import finish_at
 
     _apply_changes(run, changes)
+    finish_at(run.env_file, step if finish else None)
     run.control.clear()
     if (warning := note_versions(run.env_file, step)) is not None:
         run.events.emit("warn", message=warning)

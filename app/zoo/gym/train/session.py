@@ -38,7 +38,7 @@ from zoo.gym.train.run_folder.env import (
     stored_device,
     stored_threads,
 )
-from zoo.gym.train.run_folder.settings import store_settings
+from zoo.gym.train.run_folder.settings import finish_step, store_settings
 from zoo.gym.train.run_folder.split import run_split
 from zoo.gym.train.run_folder.workspace import Workspace
 from zoo.models.folder import count_parameters
@@ -89,9 +89,7 @@ def run_session(
     remembered(run.env_file, SYSTEM_KEY, lambda: rows.system)
     facts = facts_of(base.folder, rows)
     plan = make_plan(config, facts)
-    # a changed max_steps or eval_steps must not change the rows that losses are compared on
-    rows_scored = remembered_count(run.env_file, "evaluation_rows", lambda: plan.evaluation_rows)
-    plan = replace(plan, evaluation_rows=min(rows_scored, len(rows.held_out)))
+    plan = resumed_plan(plan, run.env_file, len(rows.held_out))
     threads = stored_threads(run.env_file, base.folder)
     device = stored_device(run.env_file)
     engine = open_engine(device)
@@ -123,6 +121,14 @@ def run_session(
     if need is not None and peak_is_ours:
         remember_peak(footprints(), footprint_key(need, conditions), peak_bytes(policy))
     return found
+
+
+def resumed_plan(plan: Plan, env_file: Path, held_out_rows: int) -> Plan:
+    """Returns the plan with the rows that the run evaluates on, and the step to finish it at."""
+    # a changed max_steps or eval_steps must not change the rows that losses are compared on
+    scored = remembered_count(env_file, "evaluation_rows", lambda: plan.evaluation_rows)
+    steps = min(plan.steps, finish_step(env_file) or plan.steps)
+    return replace(plan, steps=steps, evaluation_rows=min(scored, held_out_rows))
 
 
 def facts_of(folder: Path, rows: Rows) -> Facts:

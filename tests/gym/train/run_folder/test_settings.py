@@ -8,7 +8,14 @@ import pytest
 
 from zoo.gym.config import TrainConfig, dump_config
 from zoo.gym.errors import InputError
-from zoo.gym.train.run_folder.settings import change_settings, store_settings, stored_settings
+from zoo.gym.train.run_folder.settings import (
+    change_settings,
+    finish_at,
+    recipe_of,
+    record_change,
+    store_settings,
+    stored_settings,
+)
 
 BEGAN = TrainConfig(
     model_name_or_path="zen-pico", dataset=("a",), learning_rate=0.25, max_steps=9, seed=1
@@ -69,17 +76,20 @@ def test_a_change_by_name_holds_and_is_recorded(files: tuple[Path, Path]) -> Non
     assert entry["step"] == 4
 
 
-def test_a_run_is_not_cut_within_its_warmup(files: tuple[Path, Path]) -> None:
+@pytest.mark.parametrize("steps", [4, 5])
+def test_a_run_is_not_cut_within_its_warmup(files: tuple[Path, Path], steps: int) -> None:
     store_settings(*files, BEGAN.model_copy(update={"warmup_steps": 5}))
-    with pytest.raises(InputError, match="max_steps: expected more than the 5 warm-up steps"):
-        change_settings(*files, ["max_steps=5"], 4)
+    with pytest.raises(InputError, match="max_steps: expected more than the 5 warm-up") as caught:
+        change_settings(*files, [f"max_steps={steps}"], 4)
+    assert "zoo-gym runs finish r0007" in str(caught.value.hint)
 
 
-def test_a_run_that_is_finished_early_may_end_within_its_warmup(files: tuple[Path, Path]) -> None:
-    store_settings(*files, BEGAN.model_copy(update={"warmup_steps": 5}))
-    change_settings(*files, ["max_steps=4"], 4)
-    config = stored_settings(*files)
-    assert (config.max_steps, config.warmup_steps) == (4, 3)
+def test_a_recipe_lists_what_the_settings_at_the_end_do_not_say(files: tuple[Path, Path]) -> None:
+    change_settings(*files, ["learning_rate=1e-3"], 4)
+    record_change(files[1], 4, {"versions": {"torch": ("1", "2")}})
+    finish_at(files[1], 6)
+    changed = {"step": 4, "changed": {"learning_rate": [0.25, 0.001]}}
+    assert recipe_of(files[1]) == {"changes": [changed], "finished_at_step": 6}
 
 
 def test_another_device_chooses_anew_how_16_bits_are_multiplied(files: tuple[Path, Path]) -> None:

@@ -43,10 +43,18 @@ def write_card(
         f"Data fingerprint (SHA-256): `{fingerprint([Path(name) for name in config.dataset])}`.\n"
         "The base model's licence applies to this model, too.\n\n"
         f"## Settings\n\n```yaml\n{yaml.safe_dump(settings, sort_keys=True)}```\n\n"
-        f"{''.join(_changed(changes))}"
+        f"{''.join(_changed(changes))}{_early_end(config, metrics)}"
         f"## Measured\n\n```yaml\n{yaml.safe_dump(dict(metrics), sort_keys=False)}```\n"
     )
     write_beside(folder / "README.md", text)
+
+
+def _early_end(config: TrainConfig, metrics: Mapping[str, object]) -> str:
+    """Returns a paragraph for a run that was finished before its last step."""
+    steps = metrics.get("steps")
+    if not isinstance(steps, int) or steps >= (config.max_steps or steps):
+        return ""
+    return f"The run was finished at step {steps} of {config.max_steps}.\n\n"
 
 
 def _changed(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:

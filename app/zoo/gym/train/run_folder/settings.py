@@ -24,6 +24,9 @@ from zoo.gym.train.run_folder.pinned import with_own_rows
 CHANGEABLE = ("max_steps", "learning_rate", "save_steps", "eval_steps", "device")
 """The settings that a resume may change; any other change needs a new run."""
 
+FINISH_KEY = "finish_at"
+"""In `env.json` of a run that was finished before its last step: the step of its result."""
+
 
 def read_env(env_file: Path) -> dict[str, Any]:
     """Returns the contents of `env.json`.
@@ -115,7 +118,7 @@ def change_settings(
     others = {key: pair for key, pair in edits(stored, given).items() if key not in wanted}
     _refuse_edits(config_file, others, env_file.parent.name)
     device = wanted.pop("device", None)
-    wanted |= _shorter_warmup(wanted, stored.warmup_steps or 0, newest_step)
+    _check_after_warmup(wanted.get("max_steps"), stored.warmup_steps or 0, env_file.parent.name)
     config = extend_config(stored, wanted)
     if device not in {None, env.get("device")} and config.dtype.startswith("bf16"):
         # the 16-bit format depends on the device
@@ -148,6 +151,38 @@ def changes_of(env_file: Path) -> list[dict[str, Any]]:
     return [cast("dict[str, Any]", entry) for entry in entries if isinstance(entry, dict)]
 
 
+def finish_at(env_file: Path, step: int | None) -> None:
+    """Stores the step at which the next worker makes the result; None trains to the last step.
+
+    The settings stay those that the steps used: `max_steps` decides the learning rate of each.
+    """
+    if read_env(env_file).get(FINISH_KEY) != step:
+        update_env(env_file, {FINISH_KEY: step})
+
+
+def finish_step(env_file: Path) -> int | None:
+    """Returns the step at which a run was finished before its last one, None for any other."""
+    found = read_env(env_file).get(FINISH_KEY)
+    return found if type(found) is int and found > 0 else None
+
+
+def recipe_of(env_file: Path) -> dict[str, Any]:
+    """Returns what the settings at the end of a run do not say: earlier ones, and an early end.
+
+    Returns:
+        `changes`, a list of the steps after which settings changed, with the old and the new
+        value of each, and `finished_at_step`; each only where there is one.
+    """
+    changes = [
+        {"step": change.get("step"), "changed": change["changed"]}
+        for change in changes_of(env_file)
+        if "changed" in change
+    ]
+    step = finish_step(env_file)
+    found: dict[str, Any] = {"changes": changes} if changes else {}
+    return found | ({"finished_at_step": step} if step else {})
+
+
 def settings_in(env_file: Path) -> TrainConfig | None:
     """Returns the settings in `env.json`, or None if the run stored none.
 
@@ -169,17 +204,14 @@ def settings_in(env_file: Path) -> TrainConfig | None:
         ) from None
 
 
-def _shorter_warmup(wanted: Mapping[str, Any], warmup: int, newest_step: int) -> dict[str, Any]:
-    """Returns a shorter warm-up for a run that is to end at its newest step, within the warm-up."""
-    steps = wanted.get("max_steps")
-    if not isinstance(steps, int) or steps > warmup:
-        return {}
-    if steps != newest_step:
+def _check_after_warmup(steps: object, warmup: int, run_id: str) -> None:
+    """Refuses an end within the warm-up: the steps done used the rates of the whole warm-up."""
+    if isinstance(steps, int) and steps <= warmup:
         raise InputError(
             f"max_steps: expected more than the {warmup} warm-up steps of this run, got {steps}",
-            hint="for a shorter run, start a new one: zoo-gym train",
+            hint=f"to end it at its newest checkpoint: zoo-gym runs finish {run_id}; for a "
+            "shorter run, start a new one: zoo-gym train",
         )
-    return {"warmup_steps": max(0, steps - 1)}
 
 
 def _wanted(items: Sequence[str]) -> dict[str, Any]:
