@@ -1,5 +1,6 @@
 """Reference scores: what plain scoring gives, stored once, read again, large ones from the disk."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -71,3 +72,20 @@ def test_large_scores_stay_on_the_disk(
     assert not isinstance(rows_of(on_disk)[0].extras, dict)
     one, other = (collate(found).extras for found in (in_memory, on_disk))
     np.testing.assert_array_equal(one[REF_LOGPROBS], other[REF_LOGPROBS])
+
+
+@pytest.mark.parametrize("in_memory_bytes", [0, 10_000])
+def test_rows_keep_the_extras_that_they_have(
+    policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory_bytes: int
+) -> None:
+    monkeypatch.setattr(reference, "IN_MEMORY_BYTES", in_memory_bytes)
+    (unit,) = counting_rows(1)
+    row = replace(unit.rows[0], extras={"weight": np.ones(len(unit.rows[0].ids), np.float32)})
+    found = with_reference(policy, [Unit((row,))], tmp_path / "ref.safetensors")
+    extras = rows_of(found)[0].extras
+    assert (list(extras), len(extras)) == (["weight", REF_LOGPROBS], 2)
+    batch = collate(found)
+    assert batch.extras["weight"].sum() == len(row.ids)
+    assert batch.extras[REF_LOGPROBS].sum() < 0
+    with pytest.raises(ValueError, match="expected rows without ref_logprobs"):
+        with_reference(policy, found, tmp_path / "again.safetensors")

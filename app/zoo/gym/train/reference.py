@@ -35,13 +35,16 @@ def with_reference(policy: "Policy", units: Sequence[Unit], file: Path) -> tuple
 
     Args:
         policy: the model that training starts from.
-        units: the units to score; their rows have no extras.
+        units: the units to score; their rows keep the extras that they have.
         file: the file of scores, possibly written by an earlier process of the run.
 
     Raises:
+        ValueError: the rows have such scores already.
         InputError: a score is not finite.
         StorageError: the file cannot be written.
     """
+    if any(REF_LOGPROBS in row.extras for row in rows_of(units)):
+        raise ValueError(f"extras: expected rows without {REF_LOGPROBS}, got rows that have them")
     name = digest_of(units)
     if not _contains(file, name):
         _store(file, score_rows(policy, units), name)
@@ -81,21 +84,27 @@ def score_rows(policy: "Policy", units: Sequence[Unit]) -> "list[NDArray[np.floa
 
 
 class _OnDisk(Mapping[str, Any]):
-    """The scores of one row, read from the file each time they are used."""
+    """The extras of one row; its scores are read from the file each time they are used."""
 
-    def __init__(self, values: Any, start: int, stop: int) -> None:  # noqa: ANN401 - a file's slice
-        self._values, self._start, self._stop = values, start, stop
+    def __init__(
+        self,
+        others: Mapping[str, Any],
+        values: Any,  # noqa: ANN401 - a file's slice
+        start: int,
+        stop: int,
+    ) -> None:
+        self._others, self._values, self._start, self._stop = others, values, start, stop
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401
         if name != REF_LOGPROBS:
-            raise KeyError(name)
+            return self._others[name]
         return self._values[self._start : self._stop]
 
     def __iter__(self) -> Iterator[str]:
-        return iter((REF_LOGPROBS,))
+        return iter((*self._others, REF_LOGPROBS))
 
     def __len__(self) -> int:
-        return 1
+        return len(self._others) + 1
 
 
 def _contains(file: Path, name: str) -> bool:
@@ -130,5 +139,8 @@ def _read(file: Path, rows: Sequence[Example]) -> Iterator[Mapping[str, Any]]:
     start = 0
     for row in rows:
         stop = start + len(row.ids)
-        yield _OnDisk(values, start, stop) if on_disk else {REF_LOGPROBS: values[start:stop]}
+        if on_disk:
+            yield _OnDisk(row.extras, values, start, stop)
+        else:
+            yield {**row.extras, REF_LOGPROBS: values[start:stop]}
         start = stop

@@ -133,12 +133,32 @@ def _unknown(row: Fields) -> str:
         return f"preference data, with {preferred}: {NEEDS_PREFERENCE}"
     keys = ", ".join(shown(key) for key in list(row)[:8]) or "none"
     near = max(FORMATS, key=lambda known: _likeness(row, known))
+    if other := _other_names(row):
+        return f"no known format: expected 'prompt' and 'completion', got {other}: rename the keys"
     if not _likeness(row, near):
         return f"no known format: expected the keys {_known_keys()}, got {keys}"
     missing = next(key for key in near.keys if key not in row)
     typo = get_close_matches(missing, [key for key in row if key not in near.keys], n=1)
     got = shown(typo[0]) if typo else f"the keys {keys}"
     return f"no known format, the nearest is {near.name}: expected {missing!r}, got {got}"
+
+
+_PROMPTS = ("question", "query", "problem", "input", "source")
+_ANSWERS = ("answer", "response", "solution", "output", "target", "completion")
+"""Keys of published files for a prompt and its answer; only used in suggestions, never read."""
+
+
+def _other_names(row: Fields) -> str:
+    """Returns a row's two keys that mean prompt and answer, if they are clear."""
+    asked = [key for key in _PROMPTS if key in row]
+    answers = [key for key in _ANSWERS if key in row]
+    others = row.keys() - {*asked, *answers}
+    misspelt = any(
+        get_close_matches(key, others, n=1, cutoff=0.8) for known in FORMATS for key in known.keys
+    )
+    if len(asked) != 1 or len(answers) != 1 or misspelt:
+        return ""
+    return f"{asked[0]!r} and {answers[0]!r}"
 
 
 def _likeness(row: Fields, known: Format) -> float:
