@@ -59,8 +59,13 @@ def test_a_cached_revision_is_found(put_in_cache: "PutInCache", revision: str) -
 def test_offline_makes_no_connection(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     if variable:
         monkeypatch.setenv(variable, "1")
-    with pytest.raises(NotAvailableError, match=r"'Qwen/Qwen3-0\.6B' is not on this machine"):
+    match = r"'Qwen/Qwen3-0\.6B' is not on this machine"
+    with pytest.raises(NotAvailableError, match=match) as caught:
         resolve("zen-nano", offline=not variable, confirm=yes)
+    command = "zoo-gym train FILE --model Qwen/Qwen3-0.6B"  # a hint for the app and Python as well
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith("use zen-pico, or download it")
+    assert caught.value.hint.endswith(command)
 
 
 @pytest.mark.usefixtures("no_sockets")

@@ -146,4 +146,7 @@ def _absent_offline(name: Name) -> NotAvailableError:
         wanted = f"revision '{name.revision}'" if name.revision else "a complete copy"
         state = f"is in the cache without {wanted}"
     msg = f"model '{name.id}' {state}, and the hub is not contacted while offline"
-    return NotAvailableError(msg, hint="unset --offline and HF_HUB_OFFLINE, or use zen-pico")
+    wanted = f"{name.id}@{name.revision}" if name.revision else name.id
+    command = f"zoo-gym train FILE --model {wanted}"  # callers are commands, the app and Python
+    hint = f"use zen-pico, or download it, without --offline and HF_HUB_OFFLINE: {command}"
+    return NotAvailableError(msg, hint=hint)
