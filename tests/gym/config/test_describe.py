@@ -6,9 +6,10 @@ from zoo.gym.config import TrainConfig
 from zoo.gym.config.describe import describe_settings, is_switch
 from zoo.gym.config.foreign import ALIASES, MISSING, SWITCHES, WITHOUT_EFFECT, refusal
 from zoo.gym.config.report import COMMON_NAMES, nearest, shown
+from zoo.gym.config.stages import all_fields
 from zoo.gym.config.train import PLACES, is_chosen
 
-KEYS = set(TrainConfig.model_fields)
+KEYS = set(all_fields())
 
 
 def test_every_setting_has_a_description_of_one_line() -> None:
@@ -48,6 +49,7 @@ def test_only_settings_that_are_true_or_false_are_switches() -> None:
         "overwrite_output_dir",
         "save_only_model",
         "use_rslora",
+        "use_weighting",
         "gradient_checkpointing",
         "offline",
         "split_special_tokens",

@@ -44,7 +44,7 @@ BAD_VALUES = [
     ("date: tomorrow", 'date: expected a date as YYYY-MM-DD, got "tomorrow"'),
     ("dtype: f64", "dtype: expected 'auto', 'f32', 'bf16' or 'bf16-widened', got \"f64\""),
     ("report_to: wandb", "report_to: expected 'none', got \"wandb\""),
-    ("stage: dpo", "stage: the method 'dpo' is not supported yet: expected 'sft'"),
+    ("stage: ppo", "stage: the method 'ppo' is not supported yet: expected sft, dpo"),
     ("learning_rte: 1", "learning_rte: no such setting. Did you mean 'learning_rate'?"),
     ("lr: 1", "lr: no such setting. Did you mean 'learning_rate'?"),
     ("zzz: 1", "zzz: no such setting"),

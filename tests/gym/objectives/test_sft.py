@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.gym.objectives.strict import StrictNamespace
 from zoo.backends.base import Stat
 from zoo.backends.torch.namespace import TorchNamespace
 from zoo.gym.objectives.constants import WINDOW_TOKENS
@@ -110,15 +111,6 @@ def test_micro_batches_add_up_to_the_window() -> None:
         for rows in (slice(0, 2), slice(2, 3), slice(3, 5))
     ]
     assert abs(float(sum(parts) - problem.ours().detach())) <= EPSILON
-
-
-class StrictNamespace:
-    """The functions of the objective's namespace that the array API standard has."""
-
-    def __getattr__(self, name: str) -> Any:
-        import array_api_strict
-
-        return getattr(array_api_strict, name)
 
 
 def test_it_needs_no_more_than_the_array_api_standard() -> None:

@@ -11,8 +11,9 @@ from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, Policy, Stat
 from zoo.gym.data import Unit, rows_of
 from zoo.gym.data.batches import collate
+from zoo.gym.objectives.constants import REF_LOGPROBS
 from zoo.gym.train import reference
-from zoo.gym.train.reference import REF_LOGPROBS, with_reference
+from zoo.gym.train.reference import with_reference
 
 
 @pytest.fixture

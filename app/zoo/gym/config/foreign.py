@@ -4,6 +4,8 @@ No key is ignored silently. It is one of ours, another spelling of one (`ALIASES
 without effect and reported (`WITHOUT_EFFECT`), refused by name (`MISSING`), or unknown.
 """
 
+from zoo.gym.config.stages import METHODS
+
 ALIASES = {
     "model": "model_name_or_path",
     "base_model": "model_name_or_path",
@@ -12,6 +14,8 @@ ALIASES = {
     "epochs": "num_train_epochs",
     "max_epochs": "num_train_epochs",
     "output": "output_dir",
+    "dpo_label_smoothing": "label_smoothing",
+    "loss_weights": "pref_loss_weights",
 }
 """Other published spellings of our keys."""
 
@@ -26,6 +30,7 @@ WITHOUT_EFFECT = {
     "overwrite_cache": "there is no cache of encoded rows",
     "per_device_eval_batch_size": "chosen from the length of the rows",
     "plot_loss": "the losses are in the run's events",
+    "precompute_ref_log_probs": "the reference is always scored before step 1",
     "preprocessing_num_workers": "rows are encoded by one process",
     "sequence_parallel": "training uses one device",
     "evaluation_strategy": "eval_steps determines when to evaluate",
@@ -62,17 +67,22 @@ MISSING = {
     "optim": "optimizers other than AdamW are not supported yet: expected adamw_torch",
     "packing": "packing rows is not supported yet",
     "pissa_init": "PiSSA is not supported yet",
+    "pref_bco_weight": "expected it in pref_loss: sigmoid,bco_pair, with pref_loss_weights",
+    "pref_ftx": "expected it in pref_loss: sigmoid,sft, with pref_loss_weights",
     "push_to_hub": "a result stays on this machine",
     "pure_bf16": "pure bf16 training is not supported: expected dtype bf16",
     "quantization": "training on a quantised base is not supported yet",
     "quantization_bit": "training on a quantised base is not supported yet",
     "quantization_method": "training on a quantised base is not supported yet",
+    "ref_model": "another reference than the base model is not supported yet",
+    "ref_model_adapters": "another reference than the base model is not supported yet",
     "resume_from_checkpoint": "expected the command 'zoo-gym runs resume RUN'",
     "reward": "reinforcement learning is not supported yet",
     "reward_model": "reinforcement learning is not supported yet",
     "rope_scaling": "extending the context is not supported yet",
     "save_total_limit": "setting the number of kept checkpoints is not supported yet",
     "streaming": "streamed data is not supported yet",
+    "sync_ref_model": "a reference that follows the model is not supported yet",
     "system": "a system prompt for all rows is not supported yet: expected it in the rows",
     "train_on_prompt": "learning the prompts is not supported yet",
     "use_dora": "DoRA is not supported yet",
@@ -87,19 +97,17 @@ AS_HERE = {
 """Values of such keys that match what is done anyway, with the reason."""
 
 MISSING_PREFIXES = {
-    "dpo_": "preference methods do not exist yet",
     "galore_": "GaLore is not supported yet",
     "grpo_": "reinforcement learning is not supported yet",
     "gspo_": "reinforcement learning is not supported yet",
-    "kto_": "preference methods do not exist yet",
-    "pref_": "preference methods do not exist yet",
+    "kto_": "the method 'kto' is not supported yet",
     "ppo_": "reinforcement learning is not supported yet",
 }
 """The same for whole families of keys."""
 
 MISSING_VALUES = {
-    ("stage", name): f"the method '{name}' is not supported yet: expected 'sft'"
-    for name in ("dpo", "gspo", "grpo", "kto", "orpo", "ppo", "pt", "rloo", "rm")
+    ("stage", name): f"the method '{name}' is not supported yet: expected {', '.join(METHODS)}"
+    for name in ("gspo", "grpo", "kto", "orpo", "ppo", "pt", "rloo", "rm")
 } | {
     (
         "finetuning_type",

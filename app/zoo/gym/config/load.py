@@ -136,7 +136,8 @@ def _sort_out(
     known: list[Given] = []
     for given in layer:
         key = foreign.ALIASES.get(given.key, given.key)
-        text = foreign.refusal(key) or _refused_value(key, given.value)
+        ours = key in all_fields()
+        text = _refused_value(key, given.value) if ours else foreign.refusal(key)
         if key in foreign.WITHOUT_EFFECT:
             ignored.append(Ignored(key, given.origin, foreign.WITHOUT_EFFECT[key]))
         elif isinstance(given.value, str) and (key, given.value) in foreign.AS_HERE:
@@ -150,7 +151,7 @@ def _sort_out(
             known.append(Given("dtype", dtype, given.label, given.origin))
         elif key == "bf16":
             faults[given.label] = f"expected true or false, got {report.shown(given.value)}"
-        elif key in all_fields():
+        elif ours:
             known.append(Given(key, given.value, given.label, given.origin))
         else:
             faults[given.label] = report.unknown("setting", key, all_fields())

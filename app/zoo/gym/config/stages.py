@@ -16,6 +16,7 @@ DEFAULT = "sft"
 
 METHODS = {
     "sft": "zoo.gym.train.methods.sft:Supervised",
+    "dpo": "zoo.gym.train.methods.dpo:DirectPreference",
 }
 """Stage -> "module:class" of its `zoo.gym.train.method.Method`."""
 

@@ -7,8 +7,8 @@ reads the settings from files and flags.
 
 import copy
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic.fields import FieldInfo
@@ -66,6 +66,9 @@ class TrainConfig(Settings, frozen=True):
         coerce_numbers_to_str=True,
         protected_namespaces=(),
     )
+
+    rate_share: ClassVar[float] = 1.0
+    """The learning rate by default, as a share of that of supervised fine-tuning."""
 
     model_name_or_path: Annotated[str, BeforeValidator(folder_text)] = Field(
         min_length=1,
@@ -289,10 +292,22 @@ class TrainConfig(Settings, frozen=True):
         rows = tuple(copy.deepcopy(given))  # what changes in them later is not trained on
         return values | {"dataset": (ROWS_IN_MEMORY,)}, {"_rows": rows}
 
+    def conflicts(self) -> Sequence[tuple[str, str]]:
+        """Returns (key, message) for each conflict among the settings that a method adds."""
+        return ()
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """The settings that were given a value other than the default."""
+        fields = type(self).model_fields
+        return frozenset(
+            key for key in self.model_fields_set if getattr(self, key) != fields[key].default
+        )
+
     @model_validator(mode="after")
     def _settings_agree(self) -> "TrainConfig":
         """Refuses settings that would have no effect or contradict each other."""
-        if faults := dict(_disagreements(self)):
+        if faults := dict((*_disagreements(self), *self.conflicts())):
             text = "\n".join(f"{key}: {sentence}" for key, sentence in faults.items())
             raise PydanticCustomError("disagree", "{text}", {"text": text, "faults": faults})
         return self
@@ -300,11 +315,7 @@ class TrainConfig(Settings, frozen=True):
 
 def _disagreements(config: TrainConfig) -> list[tuple[str, str]]:
     """Returns (key, message) for each setting that conflicts with others."""
-    given = {
-        key
-        for key in config.model_fields_set
-        if getattr(config, key) != type(config).model_fields[key].default
-    }
+    given = config.changed
     faults: list[tuple[str, str]] = []
     if config.finetuning_type == "full":
         faults += [

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data.batches import collate, micro_batches
 from zoo.gym.data.records import LEARNED, Kind
-from zoo.gym.objectives.constants import WINDOW_TOKENS, WINDOW_UNITS
+from zoo.gym.objectives.constants import WINDOW_FIRST_TOKENS, WINDOW_TOKENS, WINDOW_UNITS
 from zoo.gym.train.accumulate import score_window
 from zoo.gym.train.order import rows_of_step
 from zoo.gym.train.planning.plan import Plan, batch_tokens
@@ -144,6 +144,10 @@ def make_window(
 ) -> Window:
     """Splits units into micro-batches that carry the constants of the whole window."""
     learned_tokens = sum(unit.learned_tokens for unit in units)
-    constants = {WINDOW_TOKENS: float(learned_tokens), WINDOW_UNITS: float(len(units))}
+    constants = {
+        WINDOW_TOKENS: float(learned_tokens),
+        WINDOW_UNITS: float(len(units)),
+        WINDOW_FIRST_TOKENS: float(sum(int(unit.rows[0].mask.sum()) for unit in units)),
+    }
     parts = micro_batches(units, max_units=max_units, max_batch_tokens=max_batch_tokens)
     return Window([collate(part, constants) for part in parts], learned_tokens)

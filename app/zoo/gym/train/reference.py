@@ -16,6 +16,7 @@ from zoo.gym.data.batches import collate, micro_batches
 from zoo.gym.data.units import Example, Unit, rows_of
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_file
+from zoo.gym.objectives.constants import REF_LOGPROBS
 from zoo.gym.train.planning.plan import batch_tokens
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zoo.backends.base import Policy
-
-REF_LOGPROBS = "ref_logprobs"
-"""The name of the scores among a row's extras, and of their tensor in the file."""
 
 IN_MEMORY_BYTES = 256_000_000
 

@@ -15,9 +15,9 @@ from typing import Any, Literal
 from zoo.backends.base import ArrayNamespace, LossAndMetrics, Stat
 from zoo.gym.config import stages
 from zoo.gym.config.train import Number, TrainConfig
-from zoo.gym.objectives.constants import WINDOW_UNITS
+from zoo.gym.objectives.constants import REF_LOGPROBS, WINDOW_UNITS
 from zoo.gym.train.method import Method, Window
-from zoo.gym.train.reference import REF_LOGPROBS, with_reference
+from zoo.gym.train.reference import with_reference
 
 STAGE = {"toy": "tests.gym.train.methods.toy:Toy"}
 """The one line of the table."""

@@ -163,7 +163,8 @@ def _warmup(ratio: float | None, steps: int) -> tuple[int, str]:
 
 def _optimizer(chooser: _Chooser, facts: Facts, steps: int) -> None:
     lora = chooser.config.finetuning_type == "lora"
-    rate = default_learning_rate(facts.parameters, lora=lora)
+    share = chooser.config.rate_share
+    rate = default_learning_rate(facts.parameters, lora=lora, share=share)
     reason = f"{chooser.config.finetuning_type} on {facts.parameters / 1e6:,.1f} M parameters"
     chooser.pick("learning_rate", rate, reason)
     chooser.pick("lr_scheduler_type", "cosine", "decays smoothly towards zero")
@@ -175,14 +176,15 @@ def _optimizer(chooser: _Chooser, facts: Facts, steps: int) -> None:
     chooser.pick("gradient_checkpointing", large, why)
 
 
-def default_learning_rate(parameters: int, *, lora: bool) -> float:
+def default_learning_rate(parameters: int, *, lora: bool, share: float = 1.0) -> float:
     """Returns the peak learning rate for a model size, rounded to two digits.
 
     2e-3 up to a million parameters; above, it falls with the size, more slowly for LoRA:
-    2.1e-4 (LoRA) and 2.3e-5 (full) at 0.6 B, 1.1e-4 and 6.0e-6 at 4 B.
+    2.1e-4 (LoRA) and 2.3e-5 (full) at 0.6 B, 1.1e-4 and 6.0e-6 at 4 B. Methods other than
+    supervised fine-tuning take a share of it.
     """
-    share = min(1.0, 1e6 / parameters)
-    return float(f"{2e-3 * share ** (0.35 if lora else 0.7):.1e}")
+    size = min(1.0, 1e6 / parameters)
+    return float(f"{share * 2e-3 * size ** (0.35 if lora else 0.7):.1e}")
 
 
 def _evaluation(chooser: _Chooser, facts: Facts, steps: int, train_tokens: float) -> int:

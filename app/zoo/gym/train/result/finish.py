@@ -53,7 +53,7 @@ def finish(run: Workspace, job: Job, progress: Progress, base: "Resolved") -> di
 def no_gain(method: "Method", progress: Progress) -> str | None:
     """Returns a warning if the best step did not score better than the base model, else None."""
     base, best = progress.base_score, progress.best_score
-    if base is None or best is None or method.improves(best, base):
+    if base is None or best is None or (best != base and method.improves(best, base)):
         return None
     return f"no gain on held-out rows: {base:.4f} before, best {best:.4f}"
 

@@ -1,0 +1,174 @@
+"""Direct preference optimisation: better answers become likelier than worse ones.
+
+The model that training starts from is the reference: it is scored once, before step 1. The loss is
+that of DPO or another of its family (`zoo.gym.objectives.dpo`). An evaluation reports the share of
+held-out pairs whose better answer gained more likelihood than the worse one.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal, cast
+
+from pydantic import BeforeValidator, Field
+
+from zoo.gym.config.train import Number, TrainConfig
+from zoo.gym.objectives.dpo import DIVERGING, LOSSES, SMOOTHED, DpoLoss
+from zoo.gym.train.methods.preference import Referenced, with_logprob_weights
+
+if TYPE_CHECKING:
+    from zoo.backends.base import Objective
+
+
+def _joined(value: object) -> object:
+    """Joins a list by commas."""
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+Listed = Annotated[str, BeforeValidator(_joined)]
+
+
+class DpoConfig(TrainConfig, frozen=True):
+    """The settings of direct preference optimisation."""
+
+    rate_share = 0.1
+
+    stage: Literal["dpo"] = Field(
+        default="dpo", description="dpo prefers the better of two answers"
+    )
+    pref_beta: Number = Field(
+        default=0.1,
+        gt=0,
+        description="how close the model stays to the reference; lower lets it move further",
+    )
+    pref_loss: Listed = Field(
+        default="sigmoid",
+        description=f"the loss: {', '.join(LOSSES)}; several separated by commas are added",
+    )
+    pref_loss_weights: Listed | None = Field(
+        default=None,
+        description="the weight of each loss, numbers separated by commas; none: 1 each",
+    )
+    label_smoothing: Number = Field(
+        default=0.0,
+        ge=0,
+        lt=0.5,
+        description="the share of pairs that are assumed to be labelled the wrong way round",
+    )
+    f_divergence_type: Literal["reverse_kl", "forward_kl", "js_divergence", "alpha_divergence"] = (
+        Field(
+            default="reverse_kl",
+            description="how the distance from the reference is measured",
+        )
+    )
+    f_alpha_divergence_coef: Number = Field(
+        default=0.5,
+        description="the order of alpha_divergence",
+    )
+    ld_alpha: Number | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="the weight of tokens of an answer beyond the length of the other; none: 1",
+    )
+    use_weighting: bool = Field(
+        default=False,
+        description="weigh pairs by how likely the model itself is to give their answers (WPO)",
+    )
+    discopop_tau: Number = Field(
+        default=0.05,
+        gt=0,
+        description="the temperature of the loss discopop",
+    )
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """The names of the losses."""
+        return _parts(self.pref_loss)
+
+    def conflicts(self) -> Sequence[tuple[str, str]]:
+        """Returns what is no loss, and settings that none of the losses reads."""
+        names, given = self.losses, self.changed
+        unknown = [name for name in names if name not in LOSSES] or ([] if names else [""])
+        if unknown:
+            return [("pref_loss", f"expected {', '.join(LOSSES)}, got '{unknown[0]}'")]
+        faults = [*_faults_of_weights(self)]
+        needed = {
+            "label_smoothing": SMOOTHED,
+            "f_divergence_type": DIVERGING,
+            "ld_alpha": frozenset(LOSSES) - {"sft"},
+            "discopop_tau": frozenset({"discopop"}),
+        }
+        for key, readers in needed.items():
+            if key in given and not readers & set(names):
+                text = f"has no effect with pref_loss {self.pref_loss}"
+                faults.append((key, f"{text}: expected one of {', '.join(_sorted(readers))}"))
+        if "f_alpha_divergence_coef" in given and self.f_divergence_type != "alpha_divergence":
+            text = f"has no effect with f_divergence_type {self.f_divergence_type}"
+            faults.append(("f_alpha_divergence_coef", f"{text}: expected alpha_divergence"))
+        if "exo_pair" in names and not self.label_smoothing:
+            faults.append(("label_smoothing", "expected more than 0 for pref_loss exo_pair, got 0"))
+        if self.use_weighting and (single := {"aot", "aot_unpaired", "sft"} & set(names)):
+            text = f"cannot weigh the pairs of pref_loss {min(single)}, which are not single ones"
+            faults.append(("use_weighting", text))
+        return faults
+
+    def terms(self) -> tuple[tuple[str, float], ...]:
+        """Returns each loss with its weight."""
+        weights = _parts(self.pref_loss_weights or ",".join("1" for _ in self.losses))
+        return tuple(zip(self.losses, map(float, weights), strict=True))
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _sorted(names: frozenset[str]) -> list[str]:
+    """Returns the names in the order of the table."""
+    return [name for name in LOSSES if name in names]
+
+
+def _faults_of_weights(config: DpoConfig) -> list[tuple[str, str]]:
+    """Returns what is wrong with `pref_loss_weights`: too many, too few, or no numbers."""
+    if config.pref_loss_weights is None:
+        return []
+    weights, losses = _parts(config.pref_loss_weights), config.losses
+    try:
+        good = all(0 < float(weight) < float("inf") for weight in weights)
+    except ValueError:
+        good = False
+    if good and len(weights) == len(losses):
+        return []
+    wanted = "one number above 0 for each loss"
+    text = f"expected {wanted} ({', '.join(losses)}), got '{config.pref_loss_weights}'"
+    return [("pref_loss_weights", text)]
+
+
+class DirectPreference(Referenced):
+    """Direct preference optimisation and the losses of its family."""
+
+    config = DpoConfig
+
+    def prepare(self) -> None:
+        """Scores the reference, and weighs tokens if `ld_alpha` is given."""
+        super().prepare()
+        ld_alpha = self._settings.ld_alpha
+        if ld_alpha is not None:
+            self.units = with_logprob_weights(self.units, ld_alpha)
+            self.held_out = with_logprob_weights(self.held_out, ld_alpha)
+
+    @property
+    def _settings(self) -> DpoConfig:
+        return cast("DpoConfig", self.plan.config)
+
+    @property
+    def objective(self) -> "Objective":
+        """The weighted sum of the losses of `pref_loss`."""
+        config = self._settings
+        return DpoLoss(
+            beta=config.pref_beta,
+            terms=config.terms(),
+            label_smoothing=config.label_smoothing,
+            f_divergence=config.f_divergence_type,
+            f_alpha=config.f_alpha_divergence_coef,
+            use_weighting=config.use_weighting,
+            discopop_tau=config.discopop_tau,
+        )

@@ -1,0 +1,82 @@
+"""What the methods that learn from pairs of answers share: rows, reference, decision, settings.
+
+Legend: T positions.
+"""
+
+from collections import ChainMap
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from zoo.gym.data.units import Unit
+from zoo.gym.objectives.constants import LOGPROB_WEIGHTS
+from zoo.gym.train.method import Method
+from zoo.gym.train.reference import with_reference
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Preference(Method):
+    """Learns from pairs; the best step is the last that ranks most held-out pairs as the data does.
+
+    Few held-out pairs are soon ranked right, when most of the training is still to come: of equal
+    steps the last is the best.
+    """
+
+    reads = frozenset({"pair"})
+    decides, better = "accuracy", "higher"
+    watch = ("accuracy", "margin")
+
+    def improves(self, score: float, best: float | None) -> bool:
+        """Returns whether an accuracy is at least as high as the best so far; NaN never is."""
+        return score >= (0.0 if best is None else best)
+
+
+class Referenced(Preference):
+    """Compares the policy with the model that training starts from, which is scored once."""
+
+    def prepare(self) -> None:
+        """Adds the log-probabilities of the reference to all rows."""
+        folder, policy = self.folder, self.policy
+        self.units = with_reference(policy, self.units, folder / "reference.safetensors")
+        if self.held_out:
+            file = folder / "reference-held-out.safetensors"
+            self.held_out = with_reference(policy, self.held_out, file)
+
+
+def with_logprob_weights(units: Sequence[Unit], ld_alpha: float) -> tuple[Unit, ...]:
+    """Returns pairs whose answers have weights per token, for LD-DPO (arXiv:2409.06411).
+
+    Up to the length of the shorter answer of its pair a learned token has the weight 1, after it
+    `ld_alpha`: what only the longer answer can say counts less.
+
+    Args:
+        units: pairs.
+        ld_alpha: 0 ignores the rest of the longer answer, 1 changes nothing.
+    """
+    weighted: list[Unit] = []
+    for unit in units:
+        shared = min(int(row.mask.sum()) for row in unit.rows)
+        rows = (
+            replace(
+                row,
+                extras=ChainMap(
+                    {LOGPROB_WEIGHTS: _logprob_weights(row.mask, shared, ld_alpha)},
+                    row.extras,  # type: ignore[arg-type] # only read
+                ),
+            )
+            for row in unit.rows
+        )
+        weighted.append(Unit(tuple(rows)))
+    return tuple(weighted)
+
+
+def _logprob_weights(
+    mask_T: "NDArray[np.bool_]", shared: int, ld_alpha: float
+) -> "NDArray[np.float32]":
+    import numpy as np
+
+    weights_T: NDArray[Any] = np.where(np.cumsum(mask_T) <= shared, 1.0, ld_alpha)
+    return weights_T.astype(np.float32)
