@@ -29,7 +29,7 @@ def differences(path: Path) -> dict[str, Any]:
 
 def make(source: Path, base: Path, out: Path, **options: Any) -> dict[str, Any]:
     file = out / "d.safetensors"
-    create_delta(source, base=base, base_id="tiny", out=file, **options)
+    create_delta(source, base=base, base_id="tiny", out=file, force=True, **options)
     return differences(file)
 
 
@@ -230,6 +230,22 @@ def test_a_file_that_is_no_delta_is_never_written_over(
     assert data.read_text() == "mine"
 
 
+def test_an_older_delta_is_replaced_only_by_force(
+    adapter: Path, tuned: Path, base: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "d.safetensors"
+    options: dict[str, Any] = {"base": base, "base_id": "tiny", "out": out}
+    create_delta(adapter, **options)
+    before = out.read_bytes()
+    with pytest.raises(InputError, match="expected a new file, got one that exists") as caught:
+        create_delta(tuned, **options)
+    assert "force=True" in str(caught.value.hint)
+    assert out.read_bytes() == before
+    assert create_delta(tuned, **options, force=True).form == "dense"
+    with pytest.raises(InputError, match='force: expected bool, got "yes"'):
+        create_delta(tuned, **options, force="yes")
+
+
 def test_a_base_of_a_type_that_no_delta_is_taken_of_is_refused(
     adapter: Path, tmp_path: Path
 ) -> None:
@@ -259,12 +275,12 @@ def test_a_base_is_called_by_its_own_name_only(tmp_path: Path) -> None:
         (copy, "zen-pico", "zen-pico"),
         (copy, "mine", "mine"),
     ):
-        create_delta(tuned, base=base, base_id=base_id, out=out)
+        create_delta(tuned, base=base, base_id=base_id, out=out, force=True)
         assert load_delta(out).header.base.id == name
     with pytest.raises(InputError, match=r"base_id: expected 'zen-pico', the model in .*, got 'x'"):
         create_delta(tuned, base=pico_folder(), base_id="x", out=out)
     with pytest.raises(InputError, match=r"got 'zen-pico', whose weights in .* differ"):
-        create_delta(copy, base=tuned, base_id="zen-pico", out=out)
+        create_delta(copy, base=tuned, base_id="zen-pico", out=out, force=True)
 
 
 def pico_with_a_change(folder: Path) -> Path:

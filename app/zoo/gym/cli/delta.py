@@ -104,6 +104,7 @@ def create(
         config=config,
         origin=_origin(found),
         quality=_quality(measuring),
+        force=force,
         watch=show_pass(screen),
     )
     _print_report(report, data, screen)

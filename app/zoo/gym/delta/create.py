@@ -96,6 +96,7 @@ def create_delta(
     config: DeltaConfig | None = None,
     origin: Origin | None = None,
     quality: QualityInput | None = None,
+    force: bool = False,
     watch: Watch = ignore,
 ) -> DeltaReport:
     """Writes the delta between a base and a fine-tune of it.
@@ -108,17 +109,19 @@ def create_delta(
         base_id: the name of the base in the header and in error messages; by default its known
             name, or else that of the folder.
         base_revision: its revision.
-        out: the file to write; an older delta is replaced, any other file is refused.
+        out: the file to write.
         config: how the delta is coded; by default `DeltaConfig()`.
         origin: recipe, seed and data fingerprint of the fine-tune.
-        quality: the examples to measure the delta on; None does not measure it.
+        quality: the examples to measure the delta on, as `quality_input` returns them; None does
+            not measure it.
+        force: replace an existing delta; any other file is never replaced.
         watch: called with the progress after each tensor.
 
     Raises:
         NotAvailableError: the source or the base is missing.
-        InputError: an argument has the wrong type, the source is a delta, the base's name contains
-            control characters, source and base do not match, a value is not finite, nothing
-            changed, or the form is impossible for this source.
+        InputError: an argument has the wrong type, `out` exists, the source is a delta, the base's
+            name contains control characters, source and base do not match, a value is not finite,
+            nothing changed, or the form is impossible for this source.
         StorageError: the file cannot be written.
 
     Warns:
@@ -130,6 +133,7 @@ def create_delta(
     config = instance_of("config", DeltaConfig() if config is None else config, DeltaConfig)
     origin = instance_of("origin", Origin() if origin is None else origin, Origin)
     quality = None if quality is None else instance_of("quality", quality, QualityInput)
+    force = instance_of("force", force, bool)
     base = model_folder("base", base)
     base_id, base_revision = base_name(base, base_id, base_revision)
     refuse_delta(source)
@@ -141,7 +145,7 @@ def create_delta(
         warn_of_other_base(source, base)
     adapter = read_adapter(source, before) if from_adapter else None
     after = adapter.weights if adapter else named_as(open_weights(source), before)
-    _refuse_overwriting(out, before, after)
+    _refuse_overwriting(out, before, after, force=force)
     names = weight_names(before, after) if adapter is None else adapter_names(adapter, before)
     sizes = {name: before.nbytes(name) + _tuned_bytes(adapter, after, name) for name in names}
     with Spool(out.parent) as spool, closing(reading_ahead(sizes, before, after)) as ahead:
@@ -200,7 +204,7 @@ def _refuse_name(*names: str | None) -> None:
             raise InputError(f"base: expected a name without control characters, got {name!r}")
 
 
-def _refuse_overwriting(out: Path, *inputs: Weights) -> None:
+def _refuse_overwriting(out: Path, *inputs: Weights, force: bool) -> None:
     for weights in inputs:
         if out.resolve() in {file.resolve() for file in weights.files}:
             raise InputError(f"output {str(out)!r}: expected a new file, got one of the inputs")
@@ -210,6 +214,11 @@ def _refuse_overwriting(out: Path, *inputs: Weights) -> None:
         raise InputError(
             f"output {str(out)!r}: expected a new file or an older delta, got another file",
             hint="choose a file that does not exist yet",
+        )
+    if out.exists() and not force:
+        raise InputError(
+            f"output {str(out)!r}: expected a new file, got one that exists",
+            hint="choose another name, or replace the delta with force=True",
         )
 
 

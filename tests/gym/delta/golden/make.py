@@ -71,6 +71,7 @@ def make_all(folder: Path) -> list[Path]:
                 out=folder / f"{kind}.safetensors",
                 config=config,
                 origin=Origin(recipe={"learning_rate": 0.002}, seed=42, data="0f" * 32),
+                force=True,
             )
     random_signs(folder / "dense.safetensors", folder / "control.safetensors", seed=7)
     _write_sum(folder)
