@@ -45,6 +45,7 @@ __all__ = [
     "Rollout",
     "Sampling",
     "Scorer",
+    "SharedPrefix",
     "Stat",
     "StepInfo",
     "Workload",
@@ -65,6 +66,19 @@ def measure_now(
 
 
 @dataclass(frozen=True)
+class SharedPrefix:
+    """Which rows of a batch begin with the same tokens, so that an engine may compute them once.
+
+    Attributes:
+        prompt_B: the prompt of each row, an index of `lengths_R`.
+        lengths_R: the number of tokens that all rows of a prompt begin with.
+    """
+
+    prompt_B: "NDArray[np.int64]"
+    lengths_R: "NDArray[np.int64]"
+
+
+@dataclass(frozen=True)
 class Batch:
     """Rows of token ids with the positions to learn, as arrays on the host.
 
@@ -76,6 +90,8 @@ class Batch:
         constants: constants of the window that an objective divides by: `window_tokens`, ...
         teacher: the rows with the teacher's prompts, if they differ; each row has the same learned
             tokens. None is this batch itself.
+        prefix: the tokens that rows have in common. It changes the time only: engines that cannot
+            share them compute each row in full.
     """
 
     ids_BT: "NDArray[np.int64]"
@@ -84,6 +100,7 @@ class Batch:
     extras: "Mapping[str, NDArray[Any]]" = field(default_factory=dict[str, Any])
     constants: Mapping[str, float] = field(default_factory=dict[str, float])
     teacher: "Batch | None" = None
+    prefix: SharedPrefix | None = None
 
 
 @dataclass(frozen=True)
@@ -189,7 +206,18 @@ class Policy(Scorer):
     def generate(
         self, prompts: Sequence[Sequence[int]], sampling: Sampling, *, keys: Sequence[int]
     ) -> list[Rollout]:
-        """Continues each prompt; row i samples from a random stream seeded only by `keys[i]`."""
+        """Continues each prompt; row i samples from a random stream seeded only by `keys[i]`.
+
+        So an answer does not depend on the other prompts, except for the rounding of sums. Equal
+        prompts are read once if the model can share them; see `notes`.
+        """
+
+    def notes(self) -> tuple[str, ...]:
+        """Returns sentences about computation that rows with equal prompts cannot share here.
+
+        Answers and gradients are the same with sharing and without; only the time differs.
+        """
+        return ()
 
     @abstractmethod
     def gradients(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":

@@ -49,7 +49,15 @@ def _require_whole(name: str, value: object, least: int) -> None:
 
 @dataclass(frozen=True)
 class Rollout:
-    """One answer: its token ids, the sampler's log-probability of each, and why it ended."""
+    """One sampled answer.
+
+    Attributes:
+        ids: the token ids; one of `stop_ids` is the last if it ended the answer.
+        logprobs: the model's log-probability of each token, as `Scorer.score` computes it: at
+            temperature 1 and over the whole vocabulary, whatever temperature, top-p and top-k the
+            token was sampled with.
+        finish: `stop` if one of `stop_ids` was sampled, `length` after `max_new_tokens` without.
+    """
 
     ids: list[int]
     logprobs: list[float]

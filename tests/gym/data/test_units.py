@@ -66,3 +66,31 @@ def test_extras_are_padded_by_token_and_stacked_by_row() -> None:
 def test_extras_that_only_some_rows_have_are_refused() -> None:
     with pytest.raises(ValueError, match="got 'ref' in some only"):
         collate(alone([row(2, ref=np.zeros(2)), row(2)]))
+
+
+def of_ids(*ids: int) -> Example:
+    return Example(np.array(ids), np.arange(len(ids)) > 0, "row", truncated=False)
+
+
+@pytest.mark.parametrize(
+    ("rows", "shared"),
+    [
+        ([(5, 6, 7, 1), (5, 6, 7, 2), (5, 6, 7)], 3),
+        ([(5, 6, 7), (5, 6, 7)], 3),
+        ([(5, 6, 7), (5, 9, 7)], 1),
+        ([(5, 6), (4, 6)], 0),
+        ([(5, 6, 7)], 0),
+    ],
+)
+def test_rows_of_a_unit_share_the_tokens_that_all_begin_with(
+    rows: list[tuple[int, ...]], shared: int
+) -> None:
+    assert Unit(tuple(of_ids(*ids) for ids in rows)).shared_tokens == shared
+
+
+def test_a_batch_names_the_tokens_that_its_units_share() -> None:
+    pair, other = (of_ids(1, 2, 3), of_ids(1, 2, 4)), (of_ids(8, 2), of_ids(9), of_ids(8))
+    prefix = collate([Unit(pair), Unit(other)]).prefix
+    assert prefix is not None
+    assert (prefix.prompt_B.tolist(), prefix.lengths_R.tolist()) == ([0, 0, 1, 1, 1], [2, 0])
+    assert collate(alone([*pair, *other])).prefix is None

@@ -8,12 +8,14 @@ from zoo.gym.data.units import rows_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from zoo.backends.base import Batch
+    from zoo.backends.base import Batch, SharedPrefix
     from zoo.gym.data.units import Example, Unit
 
 
 def collate(units: "Sequence[Unit]", constants: Mapping[str, float] | None = None) -> "Batch":
     """Pads the rows of units on the right to the longest and returns them as one batch.
+
+    The batch's `prefix` is what the rows of a unit have in common: usually its prompt.
 
     Raises:
         ValueError: some of the rows have extras that others lack.
@@ -30,7 +32,21 @@ def collate(units: "Sequence[Unit]", constants: Mapping[str, float] | None = Non
         ids_BT[place, : len(row.ids)] = row.ids
         mask_BT[place, : len(row.ids)] = row.mask
     extras = _extras(rows, shape[1])
-    return Batch(ids_BT, lengths_B, mask_BT, extras, constants=dict(constants or {}))
+    prefix = _prefix(units)
+    return Batch(ids_BT, lengths_B, mask_BT, extras, constants=dict(constants or {}), prefix=prefix)
+
+
+def _prefix(units: "Sequence[Unit]") -> "SharedPrefix | None":
+    """Returns the tokens that the rows of each unit begin with; None without any."""
+    import numpy as np
+
+    from zoo.backends.base import SharedPrefix
+
+    lengths_R = np.array([unit.shared_tokens for unit in units], dtype=np.int64)
+    if not lengths_R.any():
+        return None
+    prompt_B = np.repeat(np.arange(len(units)), [len(unit.rows) for unit in units])
+    return SharedPrefix(prompt_B, lengths_R)
 
 
 def _extras(rows: "Sequence[Example]", width: int) -> "dict[str, NDArray[Any]]":

@@ -60,6 +60,18 @@ class Unit:
         return max(len(row.ids) for row in self.rows)
 
     @property
+    def shared_tokens(self) -> int:
+        """The number of tokens that all rows begin with; 0 for a single row."""
+        import numpy as np
+
+        if len(self.rows) == 1:
+            return 0
+        shortest = min(len(row.ids) for row in self.rows)
+        first = self.rows[0].ids[:shortest]
+        same = [np.equal(row.ids[:shortest], first) for row in self.rows[1:]]
+        return int(np.logical_and.reduce(same).cumprod().sum())
+
+    @property
     def width(self) -> int:
         """Tokens that the unit takes in a batch of its own, padding included."""
         return len(self.rows) * self.longest

@@ -10,6 +10,7 @@ states' gradient through the backbone.
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import torch
@@ -17,10 +18,13 @@ from torch import Tensor, nn
 
 from zoo.backends.base import Batch, Objective, Stat
 from zoo.backends.torch import statistics
+from zoo.backends.torch.abilities import Abilities
 from zoo.backends.torch.head import Head, find_head
 from zoo.backends.torch.namespace import TorchNamespace
+from zoo.backends.torch.packed import Packed
 from zoo.backends.torch.probe import find_backbone
 from zoo.backends.torch.statistics import Scored, Stats
+from zoo.backends.torch.widened import WidenedLinear, widened_product
 
 STATES = ("past_key_values", "cache_params")
 """Names of the state that models keep between tokens; not RWKV's `state`, which mixes rows."""
@@ -28,11 +32,15 @@ STATES = ("past_key_values", "cache_params")
 
 @dataclass(frozen=True)
 class DeviceBatch:
-    """A `Batch` on the device, with the arrays for the objective."""
+    """A `Batch` on the device, with the arrays for the objective.
+
+    `packed` is set if the rows are computed with shared prompts.
+    """
 
     ids_BT: Tensor
     mask_BT: Tensor
     arrays: Mapping[str, Any]
+    packed: Packed | None = None
 
     def gather(self, hidden_BTD: Tensor) -> Tensor:
         """Returns `[N, D]`: the hidden state before each learned token."""
@@ -48,7 +56,7 @@ class DeviceBatch:
         return out.masked_scatter(self.mask_BT, values_N)
 
 
-def to_device(batch: Batch, device: torch.device) -> DeviceBatch:
+def to_device(batch: Batch, device: torch.device, packed: Packed | None = None) -> DeviceBatch:
     """Moves a batch; floating extras become float32."""
 
     def move(array: Any) -> Tensor:  # noqa: ANN401
@@ -60,7 +68,7 @@ def to_device(batch: Batch, device: torch.device) -> DeviceBatch:
         raise ValueError("loss_mask_BT: position 0 cannot be predicted: expected False, got True")
     arrays: dict[str, Any] = {name: move(value) for name, value in batch.extras.items()}
     arrays |= {"mask": mask_BT.float(), "lengths": move(batch.lengths_B), **batch.constants}
-    return DeviceBatch(move(batch.ids_BT), mask_BT, arrays)
+    return DeviceBatch(move(batch.ids_BT), mask_BT, arrays, packed)
 
 
 class LossModule(nn.Module):
@@ -71,8 +79,7 @@ class LossModule(nn.Module):
         self.model = model
         self.value_head = value_head
         self.autocast = autocast
-        self.takes_padding: bool | None = None
-        """Whether padding on the left has no effect; None until `generate` has tested it."""
+        self.abilities = Abilities()
 
     def head(self) -> Head:
         """Returns the current language head, possibly with an adapter."""
@@ -89,6 +96,30 @@ class LossModule(nn.Module):
             hidden: Tensor = backbone(input_ids=ids_BT, use_cache=False).last_hidden_state
         return hidden
 
+    def learned_hidden(self, batch: DeviceBatch) -> Tensor:
+        """Returns the hidden state before each learned token, `[N, D]`."""
+        packed = batch.packed
+        if packed is None:
+            return batch.gather(self.hidden(batch.ids_BT))
+        backbone: Any = find_backbone(self.model)
+        with self.mixed(packed.ids_RL.device):
+            out = backbone(
+                input_ids=packed.ids_RL,
+                attention_mask=self._as_given(packed.mask()),
+                position_ids=packed.positions_RL,
+                use_cache=False,
+            )
+        return packed.gather(out.last_hidden_state)
+
+    def _as_given(self, mask_RLL: Tensor) -> Tensor:
+        """Returns a mask in the form that the model's attention takes as it is."""
+        config: Any = self.model.config
+        if config._attn_implementation != "eager":
+            return mask_RLL
+        dtype = torch.bfloat16 if self.autocast else config.dtype or torch.float32
+        hidden = torch.finfo(dtype).min
+        return torch.where(mask_RLL, 0.0, hidden)
+
     def mixed(self, device: torch.device) -> AbstractContextManager[Any]:
         """Returns the context in which the backbone runs: bf16 products with float32 weights."""
         return torch.autocast(device.type, torch.bfloat16) if self.autocast else nullcontext()
@@ -99,22 +130,34 @@ class LossModule(nn.Module):
         The state is passed with the next ids: a key-value cache, or the state of a state-space
         model, by its name in the model; empty if the model has none.
 
-        Autocast applies to the backbone but not to the head, as in scoring, so that sampling and
+        The head multiplies in float32 and without autocast, as in scoring, so that sampling and
         scoring give the same log-probabilities.
         """
-        if not self.autocast:
+        backbone = find_backbone(self.model)
+        if not self.autocast and not (self._rounds_logits() and _takes_state(backbone)):
             out = self.model(input_ids=ids_BP, use_cache=True, logits_to_keep=1, **inputs)
             return out.logits[:, -1].float(), _state(out)
-        backbone = find_backbone(self.model)
         with self.mixed(ids_BP.device):
             out = backbone(input_ids=ids_BP, use_cache=True, **inputs)
-        logits_BV = self.head().logits(out.last_hidden_state[:, -1])
-        return logits_BV, _state(out)
+        return self._last_logits(out.last_hidden_state[:, -1]), _state(out)
+
+    def _rounds_logits(self) -> bool:
+        """Returns whether the model's own head gives logits in 16 bits."""
+        head = self.head()
+        layer = getattr(head.module, "base_layer", head.module)
+        return head.weight_VD.dtype is not torch.float32 and not isinstance(layer, WidenedLinear)
+
+    def _last_logits(self, hidden_BD: Tensor) -> Tensor:
+        head = self.head()
+        narrow = head.plain and head.weight_VD.dtype is not torch.float32
+        if narrow and hidden_BD.device.type == "cpu":
+            return widened_product(hidden_BD.float(), head.weight_VD)
+        return head.logits(hidden_BD)
 
     def scored(self, batch: DeviceBatch, teacher: "Teacher | None" = None) -> Scored:
         """Runs the backbone, and returns the tokens to score with their hidden states."""
         return Scored(
-            hidden_ND=batch.gather(self.hidden(batch.ids_BT)),
+            hidden_ND=self.learned_hidden(batch),
             targets_N=batch.targets_N(),
             head=self.head(),
             value_head=self.value_head,
@@ -136,6 +179,10 @@ class LossModule(nn.Module):
         spec = (objective, batch, scored, parameters, metrics)
         loss: Tensor = _GradientInForward.apply(spec, scored.hidden_ND, *parameters)  # type: ignore[no-untyped-call]
         return loss, metrics
+
+
+def _takes_state(backbone: nn.Module) -> bool:
+    return not signature(type(backbone).forward).parameters.keys().isdisjoint(STATES)
 
 
 def _state(out: Any) -> dict[str, Any]:  # noqa: ANN401

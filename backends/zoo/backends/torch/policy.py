@@ -24,8 +24,8 @@ from zoo.backends.base import (
     Stat,
     StepInfo,
 )
-from zoo.backends.torch import adapter, memory, statistics, trained
-from zoo.backends.torch.generate import generate
+from zoo.backends.torch import adapter, memory, sharing, statistics, trained
+from zoo.backends.torch.generation.generate import generate
 from zoo.backends.torch.load import load_model
 from zoo.backends.torch.loss import DeviceBatch, LossModule, Teacher, differentiate, to_device
 from zoo.backends.torch.optimizer import NamedAdamW
@@ -100,7 +100,7 @@ class TorchPolicy(Policy):
         key: int | None = None,
     ) -> "dict[Stat, NDArray[np.float32]]":
         """Returns each statistic as float32 `[B, T]`, zero where nothing is learned."""
-        moved = to_device(batch, self.device)
+        moved = self._moved(batch, learning=key is not None)
         frozen = self._teacher(teacher, batch, moved)
         with self._inference() if key is None else self._learning(key):
             scored = self.module.scored(moved, frozen)
@@ -111,7 +111,7 @@ class TorchPolicy(Policy):
         self, objective: Objective, batch: Batch, *, key: int, teacher: Scorer | None = None
     ) -> dict[str, float]:
         """Adds the gradient of `objective` on `batch` and returns `loss` and metrics."""
-        moved = to_device(batch, self.device)
+        moved = self._moved(batch, learning=True)
         frozen = self._teacher(teacher, batch, moved)
         with self._learning(key):
             loss, metrics = self._wrapped(objective, moved, frozen)
@@ -139,7 +139,11 @@ class TorchPolicy(Policy):
     def hidden_and_head(self, batch: DeviceBatch) -> Teacher:
         """Returns this policy's hidden states at the learned tokens, for use as a teacher."""
         with self._inference():
-            return Teacher(batch.gather(self.module.hidden(batch.ids_BT)), self.module.head())
+            return Teacher(self.module.learned_hidden(batch), self.module.head())
+
+    def _moved(self, batch: Batch, *, learning: bool) -> DeviceBatch:
+        packed = sharing.packed_if_shared(self.module, batch, learning=learning)
+        return to_device(batch, self.device, packed)
 
     def _teacher(self, teacher: Scorer | None, batch: Batch, moved: DeviceBatch) -> Teacher | None:
         if teacher is None:
@@ -148,7 +152,7 @@ class TorchPolicy(Policy):
             raise TypeError("teacher: expected a policy of the same backend")
         if batch.teacher is None:
             return teacher.hidden_and_head(moved)
-        own = to_device(batch.teacher, self.device)
+        own = self._moved(batch.teacher, learning=False)
         if not torch.equal(own.targets_N(), moved.targets_N()):
             raise ValueError("teacher: expected the same learned tokens as the batch, got others")
         return teacher.hidden_and_head(own)
@@ -203,6 +207,11 @@ class TorchPolicy(Policy):
         """Continues each prompt; row i samples from a random stream seeded only by `keys[i]`."""
         self.module.eval()
         return generate(self.module, prompts, sampling, keys)
+
+    def notes(self) -> tuple[str, ...]:
+        """Returns why rows do not share their prompts, tested on a few tokens."""
+        self.module.eval()
+        return sharing.notes(self.module)
 
     # ---- state
 

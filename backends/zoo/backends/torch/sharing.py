@@ -1,0 +1,194 @@
+"""Decides whether rows that begin alike are computed together, as `packed` does.
+
+Legend: N learned tokens, D hidden size.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from zoo.backends.base import Batch, SharedPrefix
+from zoo.backends.torch.generation.probes import row_refusal
+from zoo.backends.torch.loss import LossModule, to_device
+from zoo.backends.torch.packed import Packed, pack
+from zoo.backends.torch.probe import find_backbone, probe_ids
+
+MASKED = ("sdpa", "eager")
+"""The attention kernels that take any mask."""
+
+TOLERANCE = {torch.float32: 1e-4}
+TOLERANCE_16_BITS = 2e-2
+"""How much packing may change a hidden state, relative to the largest one."""
+
+WINDOW = re.compile(r"window|local|chunk|block_size|span|context_length")
+"""Names of config keys that may limit how far a token sees, which few tokens do not show."""
+
+COUNTED = re.compile(r"layers|pattern")
+"""Those among them that count layers."""
+
+PAIR_COST = 1.5
+"""The time of an operation of attention relative to one of a product of weights: 1.05 measured on a
+CPU, and a margin."""
+
+
+def packed_if_shared(module: LossModule, batch: Batch, *, learning: bool) -> Packed | None:
+    """Returns the packed rows, or None if each row is to be computed in full.
+
+    Args:
+        module: the model.
+        batch: the rows.
+        learning: whether dropout is on.
+    """
+    if batch.prefix is None or prefix_refusal(module) is not None:
+        return None
+    if learning and noise_refusal(module) is not None:
+        return None
+    limit = window(module)
+    if limit is not None and int(batch.lengths_B.max()) > limit:
+        return None
+    packed = pack(batch, next(module.parameters()).device)
+    return packed if pays(module, batch.ids_BT.shape, tuple(packed.ids_RL.shape)) else None
+
+
+def notes(module: LossModule) -> tuple[str, ...]:
+    """Returns a sentence about each thing that rows with a common prompt do not share."""
+    name = type(module.model).__name__
+    rows, prefix = row_refusal(module), prefix_refusal(module)
+    noise, limit = noise_refusal(module), window(module)
+    found: list[str] = []
+    if rows is not None:
+        found.append(f"reads a prompt again for each of its answers: {rows}")
+    if prefix or noise:
+        found.append(f"computes a shared prompt again in each row of an update: {prefix or noise}")
+    elif limit is not None:
+        found.append(f"shares prompts in an update if rows have at most {limit} tokens")
+    return tuple(f"{name} {text}" for text in found)
+
+
+def pays(module: LossModule, plain: tuple[int, ...], packed: tuple[int, ...]) -> bool:
+    """Returns whether packed rows take less time: fewer tokens, but more pairs of tokens.
+
+    Args:
+        module: the model.
+        plain: the shape of the separate rows, whose later tokens a kernel skips.
+        packed: that of the packed rows.
+    """
+    saved_tokens = plain[0] * plain[1] - packed[0] * packed[1]
+    more_pairs = packed[0] * packed[1] ** 2 - plain[0] * plain[1] ** 2 / 2
+    config: Any = module.model.config
+    config = getattr(config, "text_config", None) or config
+    width = config.hidden_size
+    head = getattr(config, "head_dim", None) or width // config.num_attention_heads
+    a_pair = 2 * config.num_attention_heads * head * config.num_hidden_layers
+    backbone = find_backbone(module.model)
+    embedding = module.model.get_input_embeddings()  # type: ignore[operator]
+    weights = sum(p.numel() for p in backbone.parameters())
+    a_token = weights - sum(p.numel() for p in embedding.parameters())
+    return bool(saved_tokens * a_token > PAIR_COST * more_pairs * a_pair)
+
+
+def window(module: LossModule) -> int | None:
+    """Returns the smallest number in the config that may limit how far a token sees."""
+    config: Any = module.model.config
+    settings = {**vars(config), **vars(getattr(config, "text_config", None) or config)}
+    found = [
+        value
+        for name, value in settings.items()
+        if WINDOW.search(name) and not COUNTED.search(name) and type(value) is int and value > 0
+    ]
+    return min(found, default=None)
+
+
+def prefix_refusal(module: LossModule) -> str | None:
+    """Returns why rows cannot share their first tokens; None if they can.
+
+    It is tested once on a few tokens.
+    """
+    found = module.abilities
+    if found.prefix is None:
+        found.prefix = _unable(module) or _differs(module)
+    return found.prefix or None
+
+
+def noise_refusal(module: LossModule) -> str | None:
+    """Returns why rows cannot share their first tokens in training; None if they can."""
+    found = module.abilities
+    if found.noise is None:
+        found.noise = "rows with dropout are computed in full" if _is_noisy(module) else ""
+    return found.noise or None
+
+
+def _unable(module: LossModule) -> str:
+    kernel = getattr(module.model.config, "_attn_implementation", None)
+    if kernel not in MASKED:
+        return f"its attention ({kernel}) takes no mask for each pair of tokens"
+    inputs = signature(type(find_backbone(module.model)).forward).parameters
+    if not {"attention_mask", "position_ids"} <= inputs.keys():
+        return "it takes no positions or no masks"
+    return ""
+
+
+@torch.no_grad()
+def _differs(module: LossModule) -> str:
+    """Compares hidden states of packed rows with those of separate rows."""
+    batch = _probe_batch(module)
+    device = next(module.parameters()).device
+    plain = to_device(batch, device)
+    packed = replace(plain, packed=pack(batch, device))
+    try:
+        together_ND = _evaluated(module, lambda: module.learned_hidden(packed))
+    except (RuntimeError, ValueError, TypeError, AttributeError, IndexError, NotImplementedError):
+        return "it takes no mask for each pair of tokens"
+    apart_ND = _evaluated(module, lambda: module.learned_hidden(plain))
+    moved = float((together_ND - apart_ND).abs().max())
+    exact = TOLERANCE.get(next(module.parameters()).dtype, TOLERANCE_16_BITS)
+    tolerance = TOLERANCE_16_BITS if module.autocast else exact
+    if moved <= tolerance * float(apart_ND.abs().max()):
+        return ""
+    return f"its hidden states would differ by {moved:.2g}"
+
+
+def _evaluated(module: LossModule, work: Callable[[], Tensor]) -> Tensor:
+    learning = module.training
+    module.eval()
+    try:
+        return work()
+    finally:
+        module.train(learning)
+
+
+def _probe_batch(module: LossModule) -> Batch:
+    """Returns two prompts of different lengths, of two rows each."""
+    ids_T = probe_ids(module.model)[0].cpu().numpy()
+    starts, ends = ((0, 5), (0, 5), (2, 3), (2, 3)), ((0, 3), (4, 2), (1, 1), (3, 4))
+    rows = [
+        np.concatenate([np.roll(ids_T, -first)[:shared], np.roll(ids_T, -later)[:own]])
+        for (first, shared), (later, own) in zip(starts, ends, strict=True)
+    ]
+    lengths_B = np.array([len(row) for row in rows])
+    width = int(lengths_B.max())
+    ids_BT = np.stack([np.pad(row, (0, width - len(row))) for row in rows])
+    places_T = np.arange(width)[None]
+    mask_BT = (places_T > 0) & (places_T < lengths_B[:, None])
+    prefix = SharedPrefix(np.array([0, 0, 1, 1]), np.array([5, 3]))
+    return Batch(ids_BT, lengths_B, mask_BT, prefix=prefix)
+
+
+@torch.no_grad()
+def _is_noisy(module: LossModule) -> bool:
+    """Returns whether the model draws random numbers in training."""
+    if any(isinstance(part, nn.Dropout) and part.p > 0 for part in module.modules()):
+        return True
+    learning, ids_BT = module.training, probe_ids(module.model)
+    devices = [ids_BT.get_device()] if ids_BT.is_cuda else []
+    with torch.random.fork_rng(devices):
+        module.train()
+        first, second = (module.hidden(ids_BT) for _ in range(2))
+        module.train(learning)
+    return not torch.equal(first, second)
