@@ -142,7 +142,8 @@ def test_a_run_outlives_its_terminal_and_the_app_shows_all_of_it(terminal: Termi
     terminal.open_app()
     terminal.shows(f"Watch {run.id}: zen-pico, running")
     terminal.keys("Enter")
-    assert has_chart(terminal.shows("Training, step"))
+    terminal.shows("Training, step")
+    wait(lambda: has_chart(terminal.text()))  # three evaluations may still be to come
     screen = terminal.shows("Done, step 400 of 400")
     assert has_chart(screen)
     assert re.search(r"\s0\s+100\s+200\s+300\s+400\s", screen)
