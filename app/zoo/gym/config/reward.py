@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict, Field
 
 from zoo.gym.config.settings import Settings
-from zoo.gym.config.train import Number
+from zoo.gym.config.values import Number, Whole
 
 
 class RewardSettings(Settings, frozen=True):
@@ -92,6 +92,31 @@ class FunctionSettings(RewardSettings, frozen=True):
         return self.name or self.function.rpartition(":")[2]
 
 
+class TestsSettings(RewardSettings, frozen=True):
+    """The row's unit tests, run on the code of the response in a confined process."""
+
+    kind: ClassVar[str] = "tests"
+
+    timeout_s: Number = Field(
+        default=10.0,
+        gt=0,
+        le=3600,
+        description="the CPU time limit of one response, in seconds; four times as long by the"
+        " clock",
+    )
+    memory_mb: Whole = Field(
+        default=512, ge=64, le=1_000_000, description="the memory limit of one response, in MB"
+    )
+    partial: bool = Field(
+        default=False,
+        description="the share of the tests that pass, instead of 1 if all pass and else 0",
+    )
+    unconfined: bool = Field(
+        default=False,
+        description="run code even where the system cannot confine it: it then has your rights",
+    )
+
+
 class LiveSettings(RewardSettings, frozen=True):
     """A function that Python code passes; no file can name it."""
 
@@ -112,6 +137,7 @@ KINDS: dict[str, type[RewardSettings]] = {
         AnswerSettings,
         ExactSettings,
         NumericSettings,
+        TestsSettings,
         FunctionSettings,
     )
 }

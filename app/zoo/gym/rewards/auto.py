@@ -3,11 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zoo.gym.config.reward import AnswerSettings, ExactSettings, NumericSettings, RewardSettings
+from zoo.gym.config.reward import (
+    AnswerSettings,
+    ExactSettings,
+    NumericSettings,
+    RewardSettings,
+    TestsSettings,
+)
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
 from zoo.gym.rewards.answers.final import accepted_answers
 from zoo.gym.rewards.answers.numeric import has_number
+from zoo.gym.rewards.code.unit_tests import row_tests
 from zoo.gym.rewards.reward import Task
 
 
@@ -20,11 +27,17 @@ class Choice:
 
 
 def choose(tasks: Sequence[Task]) -> Choice:
-    """Returns the reward that fits all rows: `numeric`, `exact`, or `answer` if some are numbers.
+    """Returns the reward that fits all rows.
+
+    It is `tests` if all have unit tests, else by their answers `numeric`, `exact`, or `answer` if
+    only some are numbers.
 
     Raises:
         InputError: there are no rows, or some have nothing that a response can be compared with.
     """
+    if tasks and all(row_tests(task) for task in tasks):
+        verb = "has" if len(tasks) == 1 else "have"
+        return Choice(TestsSettings(), f"{counted(len(tasks), 'row')} {verb} unit tests")
     bare = [task for task in tasks if not accepted_answers(task.answer)]
     if bare or not tasks:
         raise _nothing_to_compare(tasks, bare)

@@ -17,6 +17,7 @@ CLASSES = {
     "function": "zoo.gym.rewards.functions.file:FileFunction",
     "live": "zoo.gym.rewards.functions.live:LiveFunction",
     "numeric": "zoo.gym.rewards.answers.numeric:Numeric",
+    "tests": "zoo.gym.rewards.code.unit_tests:UnitTests",
 }
 """Kind -> "module:class" of its `Reward`, which takes the kind's settings."""
 

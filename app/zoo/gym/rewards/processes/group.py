@@ -34,7 +34,7 @@ def start(
     if sys.platform == "win32":
         apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
     try:
-        return subprocess.Popen(
+        return subprocess.Popen[bytes](
             list(argv),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

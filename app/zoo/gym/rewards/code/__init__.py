@@ -1,0 +1,1 @@
+"""Rewards that run the code of a response, confined by the system."""

@@ -1,0 +1,79 @@
+"""The process that runs untrusted code: `python -I -S sandbox_child.py`, started by `sandbox.py`.
+
+It reads one request from stdin, gives up its rights, runs the code and then each test, and writes
+one reply to what was its stdout. What the code prints is discarded.
+"""
+
+import json
+import os
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from zoo.gym.rewards.code import confine
+else:
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+    import confine
+
+    sys.path.pop(0)
+
+_MESSAGE_CHARACTERS = 300
+
+
+def run(request: dict[str, Any]) -> dict[str, Any]:
+    """Runs the code and the tests; returns the message of each failed part."""
+    space: dict[str, Any] = {"__name__": "solution"}
+    failed = _attempt(request["code"], "the code", space)
+    if failed is not None:
+        return {"code": failed, "tests": [failed for _ in request["tests"]]}
+    return {"code": None, "tests": [_attempt(test, "test", space) for test in request["tests"]]}
+
+
+def _attempt(source: str, name: str, space: dict[str, Any]) -> str | None:
+    """Executes a source; returns None, or what it raised."""
+    try:
+        exec(compile(source, f"<{name}>", "exec"), space)  # noqa: S102 - that is what it is for
+    except BaseException as error:  # noqa: BLE001 - untrusted code raises anything, exits included
+        return _message(error)
+    return None
+
+
+def _message(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except BaseException:  # noqa: BLE001 - an error's own text is untrusted code, too
+        text = ""
+    trace, line = error.__traceback__, 0
+    while trace is not None:
+        frame: FrameType = trace.tb_frame
+        if frame.f_code.co_filename == "<the code>":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    place = f" (line {line})" if line else ""
+    return f"{type(error).__name__}: {text[:_MESSAGE_CHARACTERS]}".removesuffix(": ") + place
+
+
+def main() -> None:
+    """Answers one request."""
+    request = json.loads(sys.stdin.buffer.read())
+    reply = os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nothing, standard)
+    confine.limit_resources(request["memory_bytes"], request["cpu_s"], request["file_bytes"])
+    sys.path += request["packages"]
+    done: dict[str, Any] = {"key": request.pop("key")}
+    try:
+        readable = [*request["readable"], *request["packages"]]
+        confine.confine(request["folder"], readable, request["platform"])
+    except confine.UnconfinedError as error:
+        if not request["unconfined"]:
+            os.write(reply, json.dumps(done | {"refused": str(error)}).encode())
+            return
+    os.write(reply, json.dumps(done | run(request)).encode())
+    os._exit(0)  # nothing that the code registered runs afterwards
+
+
+if __name__ == "__main__":
+    main()

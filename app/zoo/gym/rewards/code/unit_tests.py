@@ -1,0 +1,135 @@
+"""Runs a row's unit tests on the code of a response.
+
+Tests are rows of MBPP (`test_list` of statements, `test_setup_code`, `test_imports`), of HumanEval
+(`test` that defines `check`, and `entry_point`), or plain `tests`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from zoo.gym.config.reward import TestsSettings
+from zoo.gym.errors import NotAvailableError
+from zoo.gym.rewards.answers.final import without_reasoning
+from zoo.gym.rewards.code.sandbox import Limits, Outcome, Program, run_all, run_program
+from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
+
+_FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
+_OPEN_FENCE = re.compile(r"^[ \t]*```[^\n`]*\n", re.MULTILINE)
+_DEFINES = re.compile(r"^[ \t]*(?:async def|def|class)\b", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class UnitTests(Reward):
+    """1 if all tests of the row pass, else 0; with `partial` the share that passes.
+
+    Code that exceeds a limit or ends the process has failed all tests.
+
+    Raises:
+        NotAvailableError: the system cannot confine the code, and `unconfined` is not set.
+    """
+
+    settings: TestsSettings = field(default_factory=TestsSettings)
+
+    def __post_init__(self) -> None:
+        refused = run_program(Program("", ()), self._limits).refused
+        if refused:
+            raise NotAvailableError(
+                f"reward: tests: this system cannot confine the code of responses: {refused}",
+                hint="{kind: tests, unconfined: true} runs it with your rights: it can read, "
+                "change and send your files",
+            )
+
+    @property
+    def name(self) -> str:
+        """The name of the reward."""
+        return self.settings.label
+
+    @property
+    def description(self) -> str:
+        """What it runs."""
+        if self.settings.partial:
+            return "the share of the row's unit tests that the code of the response passes"
+        return "1 if the code of the response passes all unit tests of the row, else 0"
+
+    def missing(self, task: Task) -> str | None:
+        """Returns `no tests` for a row without them."""
+        return None if row_tests(task) else "no tests"
+
+    def score(self, samples: Sequence[Sample]) -> list[Score]:
+        """Returns the share of passed tests, or whether all pass, for each sample."""
+        tests = [row_tests(sample.task) for sample in samples]
+        programs = [
+            Program(code_of(sample), test) for sample, test in zip(samples, tests, strict=True)
+        ]
+        outcomes = run_all(programs, self._limits)
+        return [self._score(outcome, test) for outcome, test in zip(outcomes, tests, strict=True)]
+
+    def _score(self, outcome: Outcome, tests: Sequence[str]) -> Score:
+        if not tests or outcome.refused:
+            return no_reward(outcome.refused or "the row has no tests")
+        if outcome.problem:
+            return Score(0.0, outcome.problem)
+        passed = sum(failure is None for failure in outcome.failures)
+        value = passed / len(tests) if self.settings.partial else float(passed == len(tests))
+        pairs = zip(tests, outcome.failures, strict=True)
+        first = next((f"{test}: {failure}" for test, failure in pairs if failure is not None), "")
+        return Score(value, f"{passed} of {len(tests)} tests passed" + (first and f"; {first}"))
+
+    @property
+    def _limits(self) -> Limits:
+        chosen = self.settings
+        return Limits(chosen.timeout_s, chosen.memory_mb * 1_000_000, chosen.unconfined)
+
+
+def row_tests(task: Task) -> tuple[str, ...]:
+    """Returns the tests of a row as pieces of source; the first contains what they need."""
+    fields = task.metadata
+    tests = _sources(fields.get("test_list", fields.get("tests", fields.get("test"))))
+    if not tests:
+        return ()
+    entry = fields.get("entry_point")
+    if isinstance(entry, str) and entry:
+        tests = ("\n".join((*tests, f"check({entry})")),)
+    needs = (*_sources(fields.get("test_imports")), *_sources(fields.get("test_setup_code")))
+    return ("\n".join((*needs, tests[0])), *tests[1:])
+
+
+def _sources(value: object) -> tuple[str, ...]:
+    given = cast("list[object]", value) if isinstance(value, list | tuple) else [value]
+    return tuple(source for source in given if isinstance(source, str) and source.strip())
+
+
+def code_of(sample: Sample) -> str:
+    """Returns the code of a response: its last fenced block with a definition, else all of it.
+
+    A function that only continues the prompt, as in HumanEval, comes with the prompt.
+    """
+    text = without_reasoning(sample.response)
+    blocks = [str(block) for block in _FENCE.findall(text)]
+    defining = [block for block in blocks if _DEFINES.search(block)]
+    if blocks:
+        code = (defining or blocks)[-1]
+    elif fence := _OPEN_FENCE.search(text):  # the response was cut off
+        code = text[fence.end() :]
+    else:
+        code = _unstripped(sample.response, text)
+    return _with_prompt(code, sample.task.metadata, sample.task.query)
+
+
+def _unstripped(response: str, text: str) -> str:
+    """Returns the text with the indentation of its first line."""
+    start = response.rfind(text)
+    line = response.rfind("\n", 0, start) + 1 if start >= 0 else 0
+    indent = response[line:start]
+    return indent + text if indent.isspace() else text
+
+
+def _with_prompt(code: str, fields: Mapping[str, object], query: str) -> str:
+    entry = fields.get("entry_point")
+    if not isinstance(entry, str) or not entry:
+        return code
+    defined = re.search(rf"^\s*(?:async )?def {re.escape(entry)}\b", code, re.MULTILINE)
+    prompt = fields.get("prompt")
+    return code if defined else (prompt if isinstance(prompt, str) else query) + code
