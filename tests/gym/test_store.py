@@ -8,7 +8,7 @@ import pytest
 
 from zoo.gym.store import RunIndex, RunRow
 
-ROW = RunRow("r0001", "done", 3, None, None, "zen-pico", 1.5, 2.5, "/r", None, None, 99, 7)
+ROW = RunRow("r0001", "done", 3, None, None, "zen-pico", 1.5, 2.5, "/r", None, None, 3, 99, 7)
 
 
 def test_what_is_stored_comes_back(tmp_path: Path) -> None:

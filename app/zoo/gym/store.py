@@ -15,7 +15,7 @@ from typing import Self
 
 from zoo.gym.paths import PRIVATE_FILE, folders, make_folder
 
-SCHEMA = 3
+SCHEMA = 4
 """Increased with every change of the columns."""
 
 _BUSY_S = 2.0
@@ -31,7 +31,7 @@ class RunRow:
         id: the run's id.
         state: queued, running, paused, done, failed or interrupted; damaged if no event can be
             read.
-        step: the last step that finished.
+        step: the step of the run, see `zoo.gym.jobs.state.Status`.
         steps: the planned number of steps, None before the plan is known.
         pid: the process that works on it, None if there is none.
         model: the base model as written in the settings.
@@ -40,6 +40,7 @@ class RunRow:
         folder: the run folder.
         fault: what cannot be read and why; None for an intact run.
         request: "stop" or "park" if that ended an interrupted run, None for a killed run.
+        saved: the step of the last checkpoint, 0 if there is none.
         offset: bytes of the event log read into this row.
         stamp: modification time of the run's settings in nanoseconds; it differs for another run.
     """
@@ -55,6 +56,7 @@ class RunRow:
     folder: str
     fault: str | None
     request: str | None
+    saved: int
     offset: int
     stamp: int
 
@@ -69,7 +71,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("id", "state", "folder"), (str,)),
     **dict.fromkeys(("model", "fault", "request"), (str, NoneType)),
     **dict.fromkeys(("steps", "pid"), (int, NoneType)),
-    **dict.fromkeys(("step", "offset", "stamp"), (int,)),
+    **dict.fromkeys(("step", "saved", "offset", "stamp"), (int,)),
     **dict.fromkeys(("created", "updated"), (float,)),
 }
 _CREATE = f"CREATE TABLE runs ({', '.join(_COLUMNS)}, PRIMARY KEY (id)) WITHOUT ROWID"

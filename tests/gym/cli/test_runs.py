@@ -3,11 +3,12 @@
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from zoo.gym.jobs import Run, create_run, open_run, read_status
+from zoo.gym.jobs import Run, Status, create_run, open_run, read_status
 from zoo.gym.jobs.identity import write_identity
 from zoo.gym.paths import folders
 from zoo.gym.processes import Identity
@@ -52,7 +53,7 @@ def test_a_run_whose_worker_died_is_listed_as_interrupted(call: Call) -> None:
     run.events.emit("state", state="running")
     run.identity_file.write_text('{"pid": 4194305, "create_time": 1.0}')
     assert call("runs", "list", "--json").json["runs"][0]["state"] == "interrupted"
-    assert "a resume continues from a checkpoint" in str(call("runs", "show", "last").stdout)
+    assert "so a resume starts again" in str(call("runs", "show", "last").stdout)
 
 
 def test_a_run_is_listed_in_a_line(call: Call, done: Run) -> None:
@@ -87,6 +88,101 @@ def test_the_tail_says_why_a_run_failed(call: Call) -> None:
     assert "3 rows to learn" in out
     assert "  a = 1: b\n" in out
     assert out.endswith("failed: no rows\nhint: give some\n")
+
+
+def saved_run(best_step: int, **settings: object) -> Run:
+    """A run that was stopped at step 4; 0 for no checkpoint is given as a negative best step."""
+    run = create_run("model_name_or_path: b\n", {"settings": settings})
+    run.events.emit("step", step=4, steps=9, loss=0.5)
+    if best_step >= 0:
+        folder = run.checkpoints / "step-00000004"
+        folder.mkdir(parents=True)
+        (folder / "progress.json").write_text(json.dumps({"best_step": best_step}))
+    return run
+
+
+RESUME, START = "resume r0001    continues it", "resume r0001    starts it again"
+
+
+@pytest.mark.parametrize(
+    ("best_step", "settings", "offered"),
+    [
+        (-1, {}, [START]),
+        (0, {}, [RESUME, "finish r0001    makes a result of step 4"]),
+        (3, {}, [RESUME, "finish r0001    makes a result of its best step, 3"]),
+        (0, {"save_only_model": True}, ["finish r0001    makes a result of step 4"]),
+    ],
+)
+def test_a_stopped_run_offers_only_what_is_possible(
+    call: Call,
+    monkeypatch: pytest.MonkeyPatch,
+    best_step: int,
+    settings: dict[str, object],
+    offered: list[str],
+) -> None:
+    run = saved_run(best_step, **settings)
+    ends = partial(run.events.emit, "end", state="interrupted", exit_code=5, request="stop")
+    monkeypatch.setattr("zoo.gym.jobs.stop", lambda _: ends())
+    found = call("runs", "stop", "last")
+    assert found.code == 0
+    assert found.stderr.splitlines() == [f"  zoo-gym runs {line}" for line in offered]
+
+
+def test_a_run_without_a_result_says_how_to_get_one(call: Call) -> None:
+    run = saved_run(0)
+    assert "zoo-gym runs tail r0001 follows it" in call("chat", "--run", "last").stderr
+    run.events.emit("end", state="interrupted", exit_code=5, request="stop")
+    assert "finish r0001 makes one of step 4" in call("chat", "--run", "last").stderr
+
+
+@pytest.fixture
+def finished(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Records what a finish does to a run, and does nothing."""
+    done: list[str] = []
+
+    def stop(run: Run) -> None:
+        done.append("stop")
+        run.events.emit("end", state="interrupted", exit_code=5, request="stop")
+
+    def finish(run: Run) -> Status:
+        done.append("finish")
+        before = read_status(run)
+        run.events.emit("end", state="done", exit_code=0, model="/m", metrics={"steps": 4})
+        return before
+
+    monkeypatch.setattr("zoo.gym.jobs.stop", stop)
+    monkeypatch.setattr("zoo.gym.jobs.finish", finish)
+    return done
+
+
+def test_a_live_run_is_not_finished_without_a_confirmation(call: Call, finished: list[str]) -> None:
+    saved_run(0)
+    found = call("runs", "finish", "last")
+    assert (found.code, finished) == (2, [])
+    assert "expected a confirmation, because it is queued at step 4 of 9" in found.stderr
+    assert "zoo-gym runs finish r0001 --yes" in found.stderr
+
+
+def test_a_live_run_is_stopped_and_finished_with_yes(call: Call, finished: list[str]) -> None:
+    saved_run(0)
+    assert call("runs", "finish", "last", "--yes").code == 0
+    assert finished == ["stop", "finish"]
+
+
+def test_a_stopped_run_is_finished_without_a_question(call: Call, finished: list[str]) -> None:
+    saved_run(0).events.emit("end", state="interrupted", exit_code=5, request="stop")
+    assert call("runs", "finish", "last").code == 0
+    assert finished == ["finish"]
+
+
+def test_a_list_shows_the_step_that_a_killed_run_saved(call: Call) -> None:
+    run = saved_run(0)
+    run.events.emit("checkpoint", step=4)
+    assert call("runs", "list", "--json").json["runs"][0]["saved"] == 4
+    run.events.emit("step", step=6, steps=9)
+    write_identity(run.identity_file, Identity(2**22 + 1, 1.0))
+    assert "step 4/9" in call("runs", "list").stdout
+    assert "step       4\n" in call("runs", "show", "last").stdout
 
 
 @pytest.mark.parametrize("verb", ["pause", "stop"])

@@ -30,6 +30,7 @@ def test_a_list_names_state_steps_process_and_model(run: Run) -> None:
         "folder": str(run.folder),
         "fault": None,
         "request": None,
+        "saved": 0,
     }
 
 

@@ -1,4 +1,5 @@
 import dataclasses
+import json
 from collections.abc import Callable
 
 import psutil
@@ -23,8 +24,49 @@ def test_a_live_run_whose_process_is_gone_becomes_interrupted(run: Run, state: s
     run.events.emit("step", step=7, steps=9)
     write_identity(run.identity_file, GONE)
     status = reconcile(run)
-    assert (status.state, status.exit_code, status.step) == ("interrupted", 5, 7)
+    assert (status.state, status.exit_code) == ("interrupted", 5)
     assert read_status(run).state == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("saved", "settings", "message"),
+    [
+        (0, {}, "at step 7: no checkpoint was written, so a resume starts again"),
+        (5, {}, "at step 7: a resume continues from the checkpoint of step 5"),
+        (5, {"save_only_model": True}, "at step 7: it can be finished from step 5, but not resume"),
+        (5, {"save_only_model": True, "max_steps": 5}, "a resume continues from the checkpoint"),
+    ],
+)
+def test_a_killed_run_is_at_the_step_that_it_saved(
+    run: Run, saved: int, settings: dict[str, object], message: str
+) -> None:
+    run.env_file.write_text(json.dumps({"settings": settings}))
+    if saved:
+        (run.checkpoints / f"step-{saved:08}").mkdir(parents=True)
+    run.events.emit("step", step=7, steps=9)
+    write_identity(run.identity_file, GONE)
+    for status in (reconcile(run), read_status(run)):
+        assert (status.step, status.saved, status.reached) == (saved, saved, 7)
+        assert message in str(status.message)
+
+
+def test_a_run_that_was_killed_and_finished_is_at_its_last_step(run: Run) -> None:
+    run.events.emit("checkpoint", step=70)
+    run.events.emit("step", step=78, steps=100)
+    run.events.emit("end", state="failed", exit_code=1)
+    assert read_status(run).step == 78
+    for state in ("queued", "running"):
+        run.events.emit("state", state=state)
+        assert (read_status(run).step, read_status(run).reached) == (70, 78)
+    run.events.emit("plan", steps=70)
+    run.events.emit("end", state="done", exit_code=0, metrics={"steps": 70})
+    assert (read_status(run).step, read_status(run).steps) == (70, 70)
+
+
+def test_a_stopped_run_is_at_its_last_step(run: Run) -> None:
+    run.events.emit("step", step=7, steps=9)
+    run.events.emit("end", state="interrupted", exit_code=5, request="stop")
+    assert read_status(run).step == 7
 
 
 def test_a_run_is_marked_interrupted_once(run: Run) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import EXIT_CODES, GymError, InterruptedRunError
 from zoo.gym.humanize import figure
-from zoo.gym.jobs import Run, Status, keeps_only_model, read_status, state_name
+from zoo.gym.jobs import Run, Status, read_ended, read_status, state_name
 
 
 def finish(run: Run, status: Status, out: Output) -> int:
@@ -22,7 +22,7 @@ def finish(run: Run, status: Status, out: Output) -> int:
     hint = status.hint
     if resumable:
         message = f"run '{run.id}' was {_how_it_ended(status, message)}"
-        hint = hint or how_to_go_on(run, status)
+        hint = hint or how_to_continue(run)
     return fail(out, answer, message, hint, code)
 
 
@@ -33,10 +33,11 @@ def _how_it_ended(status: Status, message: str) -> str:
     return f"{state_name(status.state, status.request)} {message.partition(' ')[2]}"
 
 
-def how_to_go_on(run: Run, status: Status) -> str:
+def how_to_continue(run: Run) -> str:
     """Returns the hint for a run that was interrupted."""
-    if status.saved and keeps_only_model(run):
-        return f"make a result of its best step: zoo-gym runs finish {run.id}"
+    found = read_ended(run.folder)
+    if not found.resumable:
+        return f"make a result of {found.result}: zoo-gym runs finish {run.id}"
     return f"resume it: zoo-gym runs resume {run.id}"
 
 

@@ -63,7 +63,7 @@ def show(run: str, /, *, as_json: Json = False) -> int:
     out, found = Output(as_json), jobs.open_run(run)
     status = jobs.reconcile(found)
     answer = {"id": found.id, "name": found.name, "folder": str(found.folder)} | asdict(status)
-    del answer["offset"]
+    del answer["offset"], answer["reached"]
     state = jobs.state_name(status.state, status.request)
     for key, value in (answer | {"state": state}).items():
         if value is not None and key not in {"metrics", "created", "updated", "request"}:
@@ -145,7 +145,7 @@ def resume(
         as_json: print one JSON object as stdout's last line
     """
     out, found = Output(as_json), jobs.open_run(run)
-    last = jobs.read_status(found).step
+    last = jobs.read_status(found).reached
     before = jobs.resume(found, changes)
     for change in changes:
         out.say(f"from now on: {change}")
@@ -159,15 +159,20 @@ def resume(
     return finish(found, jobs.follow(found, Progress(out), offset=before.offset), out)
 
 
-def finish_run(run: str, /, *, as_json: Json = False) -> int:
+def finish_run(run: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
     """Ends a run early: its best step so far becomes the result.
+
+    A live run is stopped first, after a confirmation.
 
     Args:
         run: a run's id such as r0001, its name, or last
+        yes: stop a live run without a confirmation
         as_json: print one JSON object as stdout's last line
     """
     out, found = Output(as_json), jobs.open_run(run)
-    if jobs.reconcile(found).live:
+    status = jobs.reconcile(found)
+    if status.live:
+        _confirm_finish(found, status, yes=yes)
         jobs.stop(found)
         _wait_for_rest(found, held=False)
     before = jobs.finish(found)
@@ -211,15 +216,27 @@ def remove(run: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
     return 0
 
 
+def _confirm_finish(run: jobs.Run, status: jobs.Status, *, yes: bool) -> None:
+    at = f"{status.state} at step {status.step}" + (f" of {status.steps}" if status.steps else "")
+    if not confirmed(f"Run {run.id} is {at}. End it for good? [y/N] ", yes=yes):
+        raise InputError(
+            f"run '{run.id}' was not finished: expected a confirmation, because it is {at}",
+            hint=f"end it without a confirmation: zoo-gym runs finish {run.id} --yes",
+        )
+
+
 def _await_rest(run: jobs.Run, out: Output, *, held: bool) -> int:
     """Waits until a run has ended or, if `held`, paused, and reports which."""
     status = _wait_for_rest(run, held=held)
     state = jobs.state_name(status.state, status.request)
     out.answer(f"run {run.id} is {state} at step {status.step}")
     if status.state == "interrupted":
-        if not (status.saved and jobs.keeps_only_model(run)):
-            out.say(f"  zoo-gym runs resume {run.id}    continues it")
-        out.say(f"  zoo-gym runs finish {run.id}    makes a result of its best step")
+        ended = jobs.read_ended(run.folder)
+        if ended.resumable:
+            does = "continues it" if ended.step else "starts it again"
+            out.say(f"  zoo-gym runs resume {run.id}    {does}")
+        if ended.result:
+            out.say(f"  zoo-gym runs finish {run.id}    makes a result of {ended.result}")
     out.result({"run": run.id, "state": status.state, "step": status.step})
     return 0
 

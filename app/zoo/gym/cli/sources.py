@@ -7,7 +7,7 @@ from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import consent
 from zoo.gym.config import TrainConfig, load_config
 from zoo.gym.errors import GymError, InputError, NotAvailableError
-from zoo.gym.jobs import Run, open_run, reconcile
+from zoo.gym.jobs import Run, Status, open_run, read_ended, reconcile
 from zoo.gym.paths import given_path
 from zoo.models import Resolved, resolve
 from zoo.models.adapters import CONFIG_FILE
@@ -64,14 +64,21 @@ def result_of(run: Run) -> Path:
         GymError: the run has none yet.
     """
     if not run.result.is_dir():
-        state = reconcile(run).state
-        words = "makes one of its best step" if state != "done" else "shows more"
-        verb = "finish" if state != "done" else "show"
+        status = reconcile(run)
         raise GymError(
-            f"run '{run.id}' has no result yet: expected a run that is done, got {state}",
-            hint=f"zoo-gym runs {verb} {run.id} {words}",
+            f"run '{run.id}' has no result yet: expected a run that is done, got {status.state}",
+            hint=f"zoo-gym runs {_way_to_a_result(run, status)}",
         )
     return run.result
+
+
+def _way_to_a_result(run: Run, status: Status) -> str:
+    if status.state == "done":
+        return f"show {run.id} shows more"
+    if status.live:
+        return f"tail {run.id} follows it until it is done"
+    result = read_ended(run.folder).result
+    return f"finish {run.id} makes one of {result}" if result else f"resume {run.id} trains it"
 
 
 def run_around(path: Path) -> Run | None:

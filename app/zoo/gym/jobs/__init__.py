@@ -6,7 +6,6 @@ write to it can pause or stop it. docs/reference/runs.md documents the layout, e
 
 from zoo.gym.jobs.actions import check_answers as check_answers
 from zoo.gym.jobs.actions import finish as finish
-from zoo.gym.jobs.actions import keeps_only_model as keeps_only_model
 from zoo.gym.jobs.actions import kill as kill
 from zoo.gym.jobs.actions import park as park
 from zoo.gym.jobs.actions import pause as pause
@@ -38,3 +37,6 @@ from zoo.gym.jobs.state import read_status as read_status
 from zoo.gym.jobs.state import reconcile as reconcile
 from zoo.gym.jobs.state import state_name as state_name
 from zoo.gym.store import RunRow as RunRow
+from zoo.gym.train.run_folder.ended import Ended as Ended
+from zoo.gym.train.run_folder.ended import keeps_only_model as keeps_only_model
+from zoo.gym.train.run_folder.ended import read_ended as read_ended

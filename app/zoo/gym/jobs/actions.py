@@ -16,6 +16,7 @@ from zoo.gym.jobs.launch import FIRST_EVENT_S, launch
 from zoo.gym.jobs.run import Run
 from zoo.gym.jobs.state import State, Status, reconcile
 from zoo.gym.processes import is_alive, is_halted
+from zoo.gym.train.run_folder.ended import keeps_only_model
 
 KILL_S = 5.0
 """How long to wait for a killed process to exit."""
@@ -46,7 +47,7 @@ def park(run: Run) -> None:
         InputError: its checkpoints contain only the model, so it could not be resumed.
         StorageError: the run folder cannot be written.
     """
-    if keeps_only_model(run):
+    if keeps_only_model(run.folder):
         raise InputError(
             f"cannot park run '{run.id}': expected one that can be resumed, got one with "
             "save_only_model, whose checkpoints lack the optimizer state",
@@ -175,17 +176,6 @@ def finish(run: Run, *, wait_s: float = FIRST_EVENT_S) -> Status:
             hint=f"zoo-gym runs resume {run.id}, or zoo-gym runs remove {run.id}",
         )
     return _restart(run, status, (), finish=True, wait_s=wait_s)
-
-
-def keeps_only_model(run: Run) -> bool:
-    """Returns whether a run's checkpoints lack optimizer state: it can be finished, not resumed."""
-    from zoo.gym.train.run_folder.settings import settings_in
-
-    try:
-        config = settings_in(run.env_file)
-    except InputError:  # damaged: reported where they are needed
-        return False
-    return config is not None and config.save_only_model
 
 
 def _restart(

@@ -74,6 +74,7 @@ def _read_row(run: Run, known: RunRow | None) -> RunRow:
         created=status.created,
         updated=status.updated,
         request=status.request,
+        saved=status.saved,
         offset=status.offset,
     )
 
@@ -93,6 +94,7 @@ def _new_row(
         folder=str(run.folder),
         fault=fault,
         request=None,
+        saved=0,
         offset=0,
         stamp=stamp,
     )
@@ -101,7 +103,13 @@ def _new_row(
 def _status(row: RunRow) -> Status:
     state = row.state if row.state in STATES else "queued"
     return Status(
-        cast("State", state), row.step, row.steps, row.created, row.updated, request=row.request
+        cast("State", state),
+        row.step,
+        row.steps,
+        row.created,
+        row.updated,
+        saved=row.saved,
+        request=row.request,
     )
 
 

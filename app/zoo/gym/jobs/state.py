@@ -10,6 +10,7 @@ from zoo.gym.jobs.identity import read_identity
 from zoo.gym.jobs.lock import locked
 from zoo.gym.jobs.run import Run
 from zoo.gym.processes import is_alive, is_halted
+from zoo.gym.train.run_folder.ended import read_ended
 
 State: TypeAlias = Literal["queued", "running", "paused", "done", "failed", "interrupted"]
 
@@ -29,7 +30,7 @@ class Status:
 
     Attributes:
         state: the last reported state.
-        step: the last step that finished.
+        step: the last step that finished; after a kill or a finish, the step of the saved state.
         steps: the planned number of steps, None before the plan is known.
         created: Unix seconds of the first event.
         updated: Unix seconds of the last event.
@@ -41,6 +42,7 @@ class Status:
         metrics: the figures of the end event.
         saved: the step of the last checkpoint, 0 if there is none.
         request: "stop" or "park" if that ended an interrupted run, None for a killed run.
+        reached: the last step that finished, even if it was lost; a resume trains it again.
     """
 
     state: State = "queued"
@@ -56,6 +58,7 @@ class Status:
     metrics: Mapping[str, Any] | None = None
     saved: int = 0
     request: str | None = None
+    reached: int = 0
 
     @property
     def live(self) -> bool:
@@ -71,22 +74,40 @@ def state_name(state: str, request: str | None) -> str:
 def fold(status: Status, events: Iterable[Event]) -> Status:
     """Returns `status` updated with later events; unknown kinds change nothing."""
     created, updated = status.created, status.updated
-    step, saved, steps = status.step, status.saved, status.steps
+    step, saved, steps, reached = status.step, status.saved, status.steps, status.reached
     for event in events:
         updated = _time(event.get("t"), updated)
         created = created or updated
         kind = event["kind"]
         if kind == "step":
-            step = _count(event.get("step"), step) or 0
+            reached = step = _count(event.get("step"), step) or 0
             steps = _count(event.get("steps"), steps)
         elif kind == "checkpoint":
             saved = _count(event.get("step"), saved) or 0
         elif kind == "plan":
             steps = _count(event.get("steps"), steps)
         elif kind in _MOVES and event.get("state") in STATES:
-            status = _moved(status, event)
+            before, status = status, _moved(status, event)
+            step, saved = _step_after(before, status, event, step, saved)
     status = replace(status, created=created, updated=updated)
-    return replace(status, step=step, steps=steps, saved=saved)
+    return replace(status, step=step, steps=steps, saved=saved, reached=reached)
+
+
+def _step_after(
+    before: Status, status: Status, event: Event, step: int, saved: int
+) -> tuple[int, int]:
+    """Returns the step and the saved step after a change of state.
+
+    Steps after the last checkpoint are lost by a kill, and discarded by a new worker.
+    """
+    if status.state == "interrupted" and status.request is None:
+        saved = _count(event.get("saved"), saved) or 0
+        return saved, saved
+    if status.state == "queued" and not before.live:
+        return saved, saved
+    if status.state == "done" and status.metrics is not None:
+        return _count(status.metrics.get("steps"), step) or 0, saved
+    return step, saved
 
 
 def read_status(run: Run) -> Status:
@@ -121,14 +142,20 @@ def reconcile(run: Run, status: Status | None = None) -> Status:
             known = read_status(run)
             if not held or not known.live or has_worker(run):
                 return known
-            return fold(known, [run.events.emit("state", **_gone(known))])
+            return fold(known, [run.events.emit("state", **_gone(run, known))])
     except StorageError:
-        return fold(known, [{"kind": "state"} | _gone(known)])  # true even if not written
+        return fold(known, [{"kind": "state"} | _gone(run, known)])  # true even if not written
 
 
-def _gone(status: Status) -> dict[str, object]:
-    message = f"the worker is gone at step {status.step}: a resume continues from a checkpoint"
-    return {"state": "interrupted", "message": message}
+def _gone(run: Run, status: Status) -> dict[str, object]:
+    found = read_ended(run.folder)
+    what = f"a resume continues from the checkpoint of step {found.step}"
+    if not found.step:
+        what = "no checkpoint was written, so a resume starts again"
+    elif not found.resumable:
+        what = f"it can be finished from step {found.step}, but not resumed: save_only_model"
+    message = f"the worker is gone at step {status.step}: {what}"
+    return {"state": "interrupted", "message": message, "saved": found.step}
 
 
 def _moved(status: Status, event: Event) -> Status:
