@@ -1,5 +1,6 @@
 """Run folders without a worker: events as one would write them, and a process that is ours."""
 
+import json
 import math
 from pathlib import Path
 
@@ -35,7 +36,21 @@ def train(run: Run, first: int, last: int, steps: int = 150, every: int = 10) ->
         )
         if step % every == 0:
             run.events.emit("eval", step=step, loss=loss_at(step) + 0.1, tokens=900, best=True)
+            save(run, step, best_step=step)
             run.events.emit("checkpoint", step=step, folder=f"step-{step:08}")
+
+
+def save(run: Run, step: int, best_step: int = 0) -> None:
+    """Writes as much of a checkpoint as the screens read."""
+    folder = run.checkpoints / f"step-{step:08}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "progress.json").write_text(json.dumps({"step": step, "best_step": best_step}))
+
+
+def keep_only_models(run: Run) -> None:
+    """Gives a run the settings of one whose checkpoints lack the optimizer state."""
+    settings = {"model_name_or_path": "zen-pico", "dataset": ["/data/rows.jsonl"]}
+    run.env_file.write_text(json.dumps({"settings": {**settings, "save_only_model": True}}))
 
 
 def trained(last: int) -> Run:

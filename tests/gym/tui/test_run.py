@@ -80,6 +80,54 @@ def test_space_asks_for_a_pause_and_takes_it_back(drive: Drive, run: Run) -> Non
     drive(visit)
 
 
+def test_a_second_space_takes_a_pause_back_before_it_begins(drive: Drive, run: Run) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Training")
+        await pilot.press("space")
+        await shows(pilot, "pausing after this step, space cancels")
+        await pilot.press("space")
+        await until(pilot, lambda: run.control.pending() is None)
+        await shows(pilot, "r0001 does not pause", "about 36 s left")
+
+    drive(visit)
+
+
+def test_a_run_with_models_alone_promises_no_resume(drive: Drive, run: Run) -> None:
+    fakes.keep_only_models(run)
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Training", "x Stop")
+        assert "P Park" not in screen_text(app)
+        await pilot.press("x")
+        await shows(pilot, "It can then be", "but not resumed: save_only_model")
+        await pilot.press("escape")
+        fakes.end(run, "interrupted", request="stop")
+        await shows(pilot, "it cannot be resumed (save_only_model), F makes a result", "F Finish")
+        await shows(pilot, "Next: F makes a result of its best step, 60, D deletes it")
+        assert "space" not in screen_text(app)
+        await pilot.press("escape", "1")
+        await shows(pilot, "Open r0001")
+        assert "Resume r0001" not in screen_text(app)
+
+    drive(visit)
+
+
+def test_a_run_without_a_checkpoint_offers_no_result(drive: Drive) -> None:
+    run = fakes.new_run()
+    fakes.train(run, 1, 4)
+    fakes.end(run, "interrupted")
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Interrupted before its first checkpoint; space starts it again")
+        await shows(pilot, "Next: space resumes it, D deletes it", "space Resume")
+        assert "F Finish" not in screen_text(app)
+
+    drive(visit)
+
+
 def test_stop_asks_first_and_a_no_changes_nothing(drive: Drive, run: Run) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)

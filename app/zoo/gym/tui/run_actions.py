@@ -29,13 +29,33 @@ STATES: dict[str, frozenset[str]] = {
 """The states of a run in which each action is possible."""
 
 
-def is_offered(action: str, state: str | None) -> bool:
-    """Says whether an action of a screen can be done to a run; None is no run."""
-    return action not in STATES or state in STATES[action]
+ONCE_STOPPED = {
+    True: "No progress is lost: it can be resumed from that step at any time.",
+    False: "It can then be finished, but not resumed: save_only_model is true.",
+}
+"""What a stop means for a run, by whether it can be resumed."""
+
+
+def is_offered(action: str, found: tuple[Run, str] | None) -> bool:
+    """Says whether an action of a screen can be done to a run in a state; None is no run."""
+    if action not in STATES:
+        return True
+    if found is None or found[1] not in STATES[action]:
+        return False
+    run, state = found
+    if action == "park":
+        return not jobs.keeps_only_model(run.folder)
+    if state in LIVE or action not in {"resume", "finish"}:
+        return True
+    ended = jobs.read_ended(run.folder)
+    return ended.resumable if action == "resume" else ended.result is not None
 
 
 def pause(app: App[Any], run: Run) -> None:
-    """Pauses a run; its model stays loaded."""
+    """Pauses a run, whose model stays loaded, or withdraws a pause that it has not begun yet."""
+    if run.control.pending() == "pause":
+        _request(app, run, jobs.resume, f"{run.id} does not pause")
+        return
     _request(app, run, jobs.pause, f"{run.id} pauses after this step")
 
 
@@ -51,19 +71,20 @@ def park(app: App[Any], run: Run) -> None:
 
 def stop(app: App[Any], run: Run) -> None:
     """Saves a run and ends it, after a yes; one whose process cannot answer is killed."""
+    resumes = not jobs.keeps_only_model(run.folder)
     if has_halted_worker(run):
+        later = "resumed from its last checkpoint at any time" if resumes else "finished"
         dialog = ConfirmDialog(
             f"Kill run {run.id}?",
             "Its process is suspended (SIGSTOP), so it can neither answer nor save. "
-            "Once killed, the run can be resumed from its last checkpoint at any time.",
+            f"Once killed, the run can be {later}.",
             yes="Yes, kill it",
         )
         _confirm(app, dialog, lambda: _request(app, run, jobs.kill, f"{run.id} is killed"))
         return
     dialog = ConfirmDialog(
         f"Stop run {run.id}?",
-        "It saves a checkpoint and its process ends. No progress is lost: it can be resumed from "
-        "that step at any time.",
+        f"It saves a checkpoint and its process ends. {ONCE_STOPPED[resumes]}",
         yes="Yes, stop it",
     )
     done = f"{run.id} saves a checkpoint and stops"
@@ -74,7 +95,8 @@ def finish(app: App[Any], run: Run) -> None:
     """Makes a result of a run's best step so far, after a yes."""
     dialog = ConfirmDialog(
         f"Finish run {run.id} now?",
-        "The weights of its best step so far become its result, without further training. "
+        f"The weights of {jobs.read_ended(run.folder).result or 'its best step'} become its "
+        "result, without further training. "
         "A finished run cannot be resumed.",
         yes="Yes, finish it",
     )

@@ -1,36 +1,50 @@
 """The text of a run's screen, made from its history; no widgets."""
 
 from zoo.gym.humanize import duration, figure
-from zoo.gym.jobs import Run, State, state_name
+from zoo.gym.jobs import Ended, Run, State, state_name
 from zoo.gym.tui.history import History
 from zoo.gym.tui.widgets.meters import Meter
 
 _PENDING = {
-    "pause": "pausing after this step",
+    "pause": "pausing after this step, space cancels",
     "park": "saving and parking after this step",
     "stop": "saving and stopping after this step",
 }
 
 
-def headline(history: History, pending: str | None) -> str:
-    """Returns state, step and time left in one sentence."""
+def headline(history: History, pending: str | None, ended: Ended | None = None) -> str:
+    """Returns state, step and time left in one sentence.
+
+    Args:
+        history: of the run.
+        pending: the request that its worker has not followed yet.
+        ended: what a run without a process contains.
+    """
     status = history.status
     step = f"step {status.step} of {status.steps}" if status.steps else f"step {status.step}"
     soon = _PENDING.get(pending or "") or _time_left(history)
-    ended = state_name(status.state, status.request).capitalize()
     sentences: dict[State, str] = {
         "queued": "Starting the run's worker process",
         "running": f"Training, {step}, {soon}; you can close this window",
         "paused": f"Paused at {step}; the model stays loaded, space resumes",
         "done": f"Done, {step}; {_gain(history)}",
         "failed": f"Failed at {step}: {status.message or 'no reason given'}",
-        "interrupted": f"{ended} at {step}; space resumes from its last checkpoint",
+        "interrupted": _interrupted(history, step, ended),
     }
     if status.state == "running" and not history.last:
         return "Preparing: reading the data, choosing settings, loading the model"
     if status.state == "queued" and status.message:
         return f"Queued: {status.message}"
     return sentences[status.state]
+
+
+def _interrupted(history: History, step: str, ended: Ended | None) -> str:
+    name = state_name(history.status.state, history.status.request).capitalize()
+    if ended is not None and not ended.step:
+        return f"{name} before its first checkpoint; space starts it again"
+    if ended is not None and not ended.resumable:
+        return f"{name} at {step}; it cannot be resumed (save_only_model), F makes a result"
+    return f"{name} at {step}; space resumes from its last checkpoint"
 
 
 def meters(history: History) -> list[Meter]:
@@ -69,8 +83,9 @@ def last_notes(history: History, most: int) -> str:
     return "\n".join([*([f"({older} earlier messages)"] if older else []), *shown])
 
 
-def what_next(history: History, run: Run) -> str:
+def what_next(history: History, run: Run, ended: Ended | None = None) -> str:
     """Returns what a user can do with a run that ended: keys to press, commands to type."""
+    ended = ended or Ended(step=0, best_step=0, resumable=True)
     match history.status.state:
         case "done":
             return (
@@ -79,11 +94,18 @@ def what_next(history: History, run: Run) -> str:
             )
         case "failed":
             hint = f"{history.status.hint}. " if history.status.hint else ""
-            return f"Next: {hint}l shows the log, y copies the message, space retries"
+            keys = ["l shows the log", "y copies the message", *_keys(ended, "space retries")]
+            return f"Next: {hint}{', '.join(keys)}"
         case "interrupted":
-            return "Next: space resumes it, F makes a result of its best step, D deletes it"
+            return f"Next: {', '.join([*_keys(ended, 'space resumes it'), 'D deletes it'])}"
         case _:
             return ""
+
+
+def _keys(ended: Ended, resume: str) -> list[str]:
+    """Returns the keys that resume and finish a run, where they can."""
+    result = f"F makes a result of {ended.result}"
+    return [resume] * ended.resumable + [result] * (ended.result is not None)
 
 
 def _time_left(history: History) -> str:

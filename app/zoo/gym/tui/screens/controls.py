@@ -40,8 +40,7 @@ class ControlScreen(GymScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offers only what can be done to the run now."""
         del parameters
-        found = self.controlled()
-        return run_actions.is_offered(action, found[1] if found else None)
+        return run_actions.is_offered(action, self.controlled())
 
     def action_pause(self) -> None:
         """Pauses the run."""

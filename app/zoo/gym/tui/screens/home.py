@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar
 
 from textual import work
@@ -12,7 +13,7 @@ from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
 from zoo.gym.errors import GymError
-from zoo.gym.jobs import Run, RunRow, list_runs, state_name
+from zoo.gym.jobs import Run, RunRow, list_runs, read_ended, state_name
 from zoo.gym.paths import folders
 from zoo.gym.terminal import visible
 from zoo.gym.tui import run_actions
@@ -121,11 +122,16 @@ def offers(rows: list[RunRow], names: Mapping[str, str], now: float) -> list[tup
         return _about(row, names.get(row.id, ""))
 
     live = [row for row in rows if row.state in {"queued", "running"}][:MOST_RUNS]
-    rest = [row for row in rows if _can_be_resumed(row, now)][:MOST_RUNS]
+    rest = [row for row in rows if _is_recent(row, now)][:MOST_RUNS]
     done = [row for row in rows if row.state == "done"][:1]
     new = ("app.start", "Train a model on my examples: drop their file here, or press n")
     found = [(_watch(row), f"Watch {about(row)}") for row in live]
-    found += [(f"resume('{row.id}')", f"Resume {about(row)}") for row in rest]
+    found += [
+        (f"resume('{row.id}')", f"Resume {about(row)}")
+        if row.state == "paused" or read_ended(Path(row.folder)).resumable
+        else (_watch(row), f"Open {about(row)}")
+        for row in rest
+    ]
     found.append(new)
     found += [(_watch(row), f"Open {about(row)}") for row in done]
     if rows:
@@ -157,7 +163,7 @@ def _watch(row: RunRow) -> str:
     return f"app.watch('{row.id}')"
 
 
-def _can_be_resumed(row: RunRow, now: float) -> bool:
+def _is_recent(row: RunRow, now: float) -> bool:
     recent = row.updated > now - RECENT_S
     return row.state == "paused" or (row.state == "interrupted" and recent)
 

@@ -11,7 +11,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Footer, Static
 
 from zoo.gym.errors import GymError
-from zoo.gym.jobs import EventReader, Run, reconcile
+from zoo.gym.jobs import Ended, EventReader, Run, read_ended, reconcile
 from zoo.gym.jobs.listing import stored_yaml
 from zoo.gym.jobs.state import has_worker
 from zoo.gym.paths import folders
@@ -77,6 +77,7 @@ The run does not need this window: you can close it and open the run again later
         self._pending: str | None = None
         self._shown = ""
         self._offered = ""
+        self._ended: Ended | None = None
         self._parts: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
@@ -151,6 +152,9 @@ The run does not need this window: you can close it and open the run again later
         fault = await asyncio.to_thread(self._take)
         changed = fault is None or pending != self._pending or fault != self._fault
         self._pending, self._fault = pending, fault or ""
+        if changed:
+            live = self.history.status.live
+            self._ended = None if live else await asyncio.to_thread(read_ended, self.run.folder)
         return changed
 
     def _take(self) -> str | None:
@@ -180,7 +184,8 @@ The run does not need this window: you can close it and open the run again later
             self.refresh_bindings()
 
     def _show_parts(self, history: History) -> None:
-        head, status = self._fault or headline(history, self._pending), history.status
+        head = self._fault or headline(history, self._pending, self._ended)
+        status, following = history.status, what_next(history, self.run, self._ended)
         self._write("#state", head)
         self._write("#progress", bar(status.step, status.steps, self.size.width - 2))
         self.query_one(LossChart).show(history.losses, history.held_out)
@@ -189,8 +194,8 @@ The run does not need this window: you can close it and open the run again later
         self._write("#metrics", between.join(watched_metrics(history)))
         self._write("#meaning", meaning(history))
         self._write("#notes", last_notes(history, 3 if self.size.height < 28 else 6))
-        self._write("#next", what_next(history, self.run))
-        self._shown = visible("\n".join([head, *history.notes, what_next(history, self.run)]))
+        self._write("#next", following)
+        self._shown = visible("\n".join([head, *history.notes, following]))
 
     def _write(self, part: str, text: str) -> None:
         """Updates a part of the screen if its text changed; an empty one is hidden."""

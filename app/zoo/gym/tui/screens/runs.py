@@ -38,7 +38,8 @@ that keeps running when you close this app or the terminal. Enter opens one, wit
 Queued, running and paused runs have a process.
 
 Stopped, parked and interrupted (killed) runs have none: space resumes one from its last \
-checkpoint, F makes a result of its best step so far, D deletes it.
+checkpoint, F makes a result of its best step so far, D deletes it. With save_only_model a run \
+cannot be resumed.
 
 A failed run was ended by an error: open it to read which.
 """
