@@ -173,6 +173,11 @@ def test_rows_of_python_move_with_the_home_of_their_run(
     assert changed == {"max_steps": (1, 2)}
 
 
+def test_a_folder_of_data_is_refused_if_no_file_is_read_from_it(rows: Path) -> None:
+    with pytest.raises(InputError, match="dataset_dir: has no effect: expected a relative name"):
+        run_training(settings(rows, dataset_dir="anywhere"))
+
+
 def test_a_folder_of_data_is_refused_next_to_rows() -> None:
     with pytest.raises(InputError, match="dataset_dir: has no effect on rows"):
         settings(in_memory(3), dataset_dir="anywhere")

@@ -188,10 +188,11 @@ def _check_data(config: TrainConfig, rows: str) -> None:
     """Refuses data that cannot be used before there is a run."""
     from zoo.gym.config.stages import load_method
     from zoo.gym.data.reading.dataset import check_dataset
-    from zoo.gym.train.run_folder.pinned import dataset_files
+    from zoo.gym.train.run_folder.pinned import check_dataset_dir, dataset_files
 
     kinds = load_method(config.stage).reads
     if not config.rows:
+        check_dataset_dir(config)
         check_dataset(dataset_files(config), kinds)
         return
     with tempfile.TemporaryDirectory() as folder:

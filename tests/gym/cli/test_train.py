@@ -317,7 +317,7 @@ def test_names_of_data_are_read_from_dataset_dir(call: Call, worker: Call, base:
     [run] = run_folders()
     stored = yaml.safe_load(run.config_file.read_text())
     assert stored["dataset"] == [str(Path("data/a.jsonl").absolute())]
-    assert stored["dataset_dir"] == str(Path("data").absolute())
+    assert stored["dataset_dir"] is None  # the stored names have it already
 
 
 def test_a_file_among_the_items_is_where_the_shell_found_it(call: Call, rows: Path) -> None:
@@ -326,3 +326,26 @@ def test_a_file_among_the_items_is_where_the_shell_found_it(call: Call, rows: Pa
     words = ["my.jsonl", "--dataset", "b.jsonl", "dataset_dir=data", "--model", "m"]
     config = call("train", *words, "--print-config", "--json").json["config"]
     assert config["dataset"] == [str(rows), "b.jsonl"]
+
+
+@pytest.mark.parametrize("given", [["--dataset_dir", "data"], ["dataset_dir=data"]])
+def test_a_dataset_dir_that_no_file_is_read_from_is_refused(
+    call: Call, rows: Path, given: list[str]
+) -> None:
+    for data in (["my.jsonl"], ["--dataset", str(rows)]):
+        found = call("train", *data, *given, "--model", "m", "--print-config")
+        assert (found.code, found.stdout) == (2, "")
+        assert f"dataset_dir: has no effect: expected a relative name in dataset, got {rows}" in (
+            found.stderr
+        )
+
+
+def test_a_dataset_dir_of_a_settings_file_is_reported_if_no_file_is_read_from_it(
+    call: Call, rows: Path
+) -> None:
+    Path("train.yaml").write_text("dataset: a.jsonl\ndataset_dir: data\n")
+    found = call("train", "train.yaml", str(rows), "--model", "m", "--print-config", "--json")
+    assert found.json["config"]["dataset"] == [str(rows)]
+    [ignored] = found.json["ignored"]
+    assert (ignored["key"], ignored["origin"]) == ("dataset_dir", "train.yaml:2")
+    assert ignored["reason"] == f"expected a relative name in dataset, got {rows}"

@@ -243,7 +243,7 @@ def test_an_older_delta_is_replaced_only_by_force(
     assert out.read_bytes() == before
     assert create_delta(tuned, **options, force=True).form == "dense"
     with pytest.raises(InputError, match='force: expected bool, got "yes"'):
-        create_delta(tuned, **options, force="yes")
+        create_delta(tuned, **(options | {"force": "yes"}))
 
 
 def test_a_base_of_a_type_that_no_delta_is_taken_of_is_refused(

@@ -14,10 +14,10 @@ from zoo.gym.cli.options import Json, Switch, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress
 from zoo.gym.cli.sources import resolve_model
-from zoo.gym.config import Loaded, dump_config, load_config
-from zoo.gym.errors import InterruptedRunError
+from zoo.gym.config import Ignored, Loaded, dump_config, load_config
+from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.jobs import Run, check_unclaimed, create_run, follow, launch
-from zoo.gym.train.run_folder.pinned import dataset_files, pinned
+from zoo.gym.train.run_folder.pinned import check_dataset_dir, dataset_files, pinned
 from zoo.models import Resolved
 
 Config = Annotated[
@@ -92,7 +92,22 @@ def _load(items: tuple[str, ...], config: tuple[str, ...], settings: dict[str, o
     # a shell completes an item from the working folder, whatever dataset_dir says
     from_items = tuple(str(Path(path).absolute()) for path in found.data)
     dataset = (*from_items, *loaded.config.dataset[len(from_items) :])
-    return replace(loaded, config=loaded.config.model_copy(update={"dataset": dataset}))
+    config_here = loaded.config.model_copy(update={"dataset": dataset})
+    return _without_idle_folder(replace(loaded, config=config_here))
+
+
+def _without_idle_folder(loaded: Loaded) -> Loaded:
+    """Refuses a `dataset_dir` that no file is read from; one in a settings file is reported."""
+    try:
+        check_dataset_dir(loaded.config)
+    except InputError as error:
+        origin = loaded.origins["dataset_dir"]
+        if origin in {"flag", "key=value"}:
+            raise
+        reason = error.message.removeprefix("dataset_dir: has no effect: ")
+        ignored = (*loaded.ignored, Ignored("dataset_dir", origin, reason))
+        return replace(loaded, ignored=ignored)
+    return loaded
 
 
 def _environment(loaded: Loaded, model: Resolved) -> dict[str, object]:

@@ -4,6 +4,7 @@ import datetime as dt
 from pathlib import Path
 
 from zoo.gym.config.train import TrainConfig
+from zoo.gym.errors import InputError
 from zoo.gym.paths import given_path
 from zoo.gym.train.run_folder.workspace import ROWS_FILE
 from zoo.models import PICO, Resolved, pico_folder
@@ -11,6 +12,8 @@ from zoo.models import PICO, Resolved, pico_folder
 
 def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
     """Returns the settings with the date, a model revision and absolute paths.
+
+    The paths in `dataset` contain `dataset_dir`, so the settings no longer have one.
 
     Args:
         config: the settings as given.
@@ -21,8 +24,10 @@ def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
         "dataset": tuple(_absolute(str(path)) for path in dataset_files(config)),
         "date": config.date or dt.datetime.now().astimezone().date().isoformat(),
     }
-    folders = {"output_dir": config.output_dir, "dataset_dir": config.dataset_dir}
-    update |= {key: _absolute(folder) for key, folder in folders.items() if folder is not None}
+    if config.output_dir is not None:
+        update["output_dir"] = _absolute(config.output_dir)
+    if config.dataset_dir is not None:
+        update["dataset_dir"] = None
     return config.model_copy(update=update)
 
 
@@ -36,6 +41,22 @@ def dataset_files(config: TrainConfig) -> list[Path]:
 
     folder = given_path(config.dataset_dir or "")
     return files_in([folder / given_path(name) for name in config.dataset])
+
+
+def check_dataset_dir(config: TrainConfig) -> None:
+    """Refuses a `dataset_dir` that no file is read from.
+
+    Raises:
+        InputError: every path in `dataset` is absolute.
+    """
+    if config.dataset_dir is None:
+        return
+    if all(given_path(name).is_absolute() for name in config.dataset):
+        raise InputError(
+            "dataset_dir: has no effect: expected a relative name in dataset, got "
+            f"{', '.join(config.dataset)}",
+            hint="remove dataset_dir, or give relative names in dataset",
+        )
 
 
 def with_own_rows(config: TrainConfig, folder: Path) -> TrainConfig:
