@@ -8,12 +8,13 @@ reads the settings from files and flags.
 import copy
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
+from zoo.gym.config import values
 from zoo.gym.config.settings import Settings
 from zoo.gym.config.stages import DEFAULT, config_class
 from zoo.gym.config.values import (
@@ -24,7 +25,6 @@ from zoo.gym.config.values import (
     iso_date,
     listed,
     path_text,
-    refuse_bool,
     split_paths,
 )
 
@@ -50,8 +50,8 @@ ROWS_IN_MEMORY = "(rows given in Python)"
 """The value of `dataset` if rows were given; a run stores them in a file of its own."""
 
 
-Whole = Annotated[int, BeforeValidator(refuse_bool)]
-Number = Annotated[float, BeforeValidator(refuse_bool)]
+Whole: TypeAlias = values.Whole
+Number: TypeAlias = values.Number
 
 
 class TrainConfig(Settings, frozen=True):

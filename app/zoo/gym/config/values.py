@@ -4,8 +4,9 @@ import datetime as dt
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias, TypeGuard, cast
+from typing import Annotated, TypeAlias, TypeGuard, cast
 
+from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from zoo.gym.config import report
@@ -87,3 +88,7 @@ def iso_date(value: object) -> object:
         return dt.date.fromisoformat(value if isinstance(value, str) else "").isoformat()
     except ValueError:
         raise PydanticCustomError("not_a_date", "not a date") from None
+
+
+Whole = Annotated[int, BeforeValidator(refuse_bool)]
+Number = Annotated[float, BeforeValidator(refuse_bool)]
