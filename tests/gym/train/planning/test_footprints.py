@@ -5,26 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from zoo.backends.memory import MemoryNeed
+from tests.gym.train.planning.needs import LORA
 from zoo.gym.config import TrainConfig
 from zoo.gym.train.planning.footprints import (
     circumstances,
     footprint_key,
     known_peak,
     remember_peak,
-)
-from zoo.models.registry import Geometry
-
-SMALL = Geometry(hidden=4, layers=2, heads=2, kv_heads=1, head_dim=3, ffn=5, vocab=10, tied=True)
-LORA = MemoryNeed(
-    SMALL,
-    False,
-    2,
-    tokens=100,
-    evaluation_tokens=0,
-    checkpointing=True,
-    weight_bytes=2,
-    hidden_bytes=2,
 )
 
 

@@ -4,27 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from tests.gym.train.planning.needs import LORA, SMALL
 from zoo.backends.memory import (
     RESERVE_BYTES,
-    MemoryNeed,
     adapter_parameters,
     estimate_memory,
 )
 from zoo.gym.errors import DoesNotFitError
 from zoo.gym.train.planning.memory import check_fit
-from zoo.models.registry import Geometry, registry
-
-SMALL = Geometry(hidden=4, layers=2, heads=2, kv_heads=1, head_dim=3, ffn=5, vocab=10, tied=True)
-LORA = MemoryNeed(
-    SMALL,
-    False,
-    2,
-    tokens=100,
-    evaluation_tokens=0,
-    checkpointing=True,
-    weight_bytes=2,
-    hidden_bytes=2,
-)
+from zoo.models.registry import registry
 
 
 def test_an_adapter_has_rank_times_inputs_and_outputs_of_each_layer() -> None:
