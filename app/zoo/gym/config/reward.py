@@ -1,12 +1,28 @@
 """The settings of each kind of reward, as frozen models, and the table of kinds."""
 
+import re
 from collections.abc import Callable
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from zoo.gym.config.settings import Settings
-from zoo.gym.config.values import Number, Whole
+from zoo.gym.config.values import refuse_bool
+
+Whole = Annotated[int, BeforeValidator(refuse_bool)]
+Number = Annotated[float, BeforeValidator(refuse_bool)]
+
+
+def _is_regex(pattern: str) -> str:
+    """Refuses what is no regular expression."""
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        text = f"not a regular expression: {error}"
+        faults = {"pattern": text}
+        raise PydanticCustomError("disagree", "{text}", {"text": text, "faults": faults}) from None
+    return pattern
 
 
 class RewardSettings(Settings, frozen=True):
@@ -92,6 +108,63 @@ class FunctionSettings(RewardSettings, frozen=True):
         return self.name or self.function.rpartition(":")[2]
 
 
+class RegexSettings(RewardSettings, frozen=True):
+    """What a regular expression finds in the response."""
+
+    kind: ClassVar[str] = "regex"
+
+    pattern: Annotated[str, AfterValidator(_is_regex)] = Field(
+        min_length=1,
+        description="a regular expression of Python. With a group, the text of the group in the"
+        " last match is compared with the row's answer; without one, any match scores 1",
+    )
+    timeout_s: Number = Field(
+        default=5.0, gt=0, le=3600, description="the time limit of one response, in seconds"
+    )
+
+
+class FormatSettings(RewardSettings, frozen=True):
+    """The form of the response."""
+
+    kind: ClassVar[str] = "format"
+
+    form: Literal["think", "answer", "think-answer", "boxed"] = Field(
+        default="think",
+        description="think: reasoning in one think block, then text; answer: one answer block at"
+        " the end; think-answer: both; boxed: an answer in \\boxed{}",
+    )
+
+
+class LengthSettings(RewardSettings, frozen=True):
+    """A penalty for long responses."""
+
+    kind: ClassVar[str] = "length"
+
+    most: Whole = Field(ge=1, description="the length from which on the penalty is -1")
+    margin: Whole = Field(
+        default=0,
+        ge=0,
+        description="the penalty grows from 0 to -1 over this length before `most`",
+    )
+    unit: Literal["tokens", "words", "characters"] = Field(
+        default="tokens", description="what is counted"
+    )
+
+    @model_validator(mode="after")
+    def _margin_is_inside(self) -> "LengthSettings":
+        if self.margin > self.most:
+            faults = {"margin": f"expected at most {self.most:,}, as most is, got {self.margin:,}"}
+            text = f"margin: {faults['margin']}"
+            raise PydanticCustomError("disagree", "{text}", {"text": text, "faults": faults})
+        return self
+
+
+class SimilaritySettings(RewardSettings, frozen=True):
+    """The words that the response shares with a reference, in order."""
+
+    kind: ClassVar[str] = "similarity"
+
+
 class TestsSettings(RewardSettings, frozen=True):
     """The row's unit tests, run on the code of the response in a confined process."""
 
@@ -137,7 +210,11 @@ KINDS: dict[str, type[RewardSettings]] = {
         AnswerSettings,
         ExactSettings,
         NumericSettings,
+        RegexSettings,
         TestsSettings,
+        FormatSettings,
+        LengthSettings,
+        SimilaritySettings,
         FunctionSettings,
     )
 }

@@ -8,6 +8,7 @@ from zoo.gym.config.reward import (
     ExactSettings,
     NumericSettings,
     RewardSettings,
+    SimilaritySettings,
     TestsSettings,
 )
 from zoo.gym.errors import InputError
@@ -30,7 +31,7 @@ def choose(tasks: Sequence[Task]) -> Choice:
     """Returns the reward that fits all rows.
 
     It is `tests` if all have unit tests, else by their answers `numeric`, `exact`, or `answer` if
-    only some are numbers.
+    only some are numbers, and with reference outputs alone `similarity`.
 
     Raises:
         InputError: there are no rows, or some have nothing that a response can be compared with.
@@ -38,6 +39,9 @@ def choose(tasks: Sequence[Task]) -> Choice:
     if tasks and all(row_tests(task) for task in tasks):
         verb = "has" if len(tasks) == 1 else "have"
         return Choice(TestsSettings(), f"{counted(len(tasks), 'row')} {verb} unit tests")
+    if tasks and all(task.reference and task.answer is None for task in tasks):
+        why = "the rows have no answers, only reference outputs"
+        return Choice(SimilaritySettings(), f"{why}. It is a weak reward")
     bare = [task for task in tasks if not accepted_answers(task.answer)]
     if bare or not tasks:
         raise _nothing_to_compare(tasks, bare)

@@ -15,8 +15,12 @@ CLASSES = {
     "answer": "zoo.gym.rewards.answers.either:Either",
     "exact": "zoo.gym.rewards.answers.exact:Exact",
     "function": "zoo.gym.rewards.functions.file:FileFunction",
+    "format": "zoo.gym.rewards.form.form:Form",
+    "length": "zoo.gym.rewards.form.length:Length",
     "live": "zoo.gym.rewards.functions.live:LiveFunction",
     "numeric": "zoo.gym.rewards.answers.numeric:Numeric",
+    "regex": "zoo.gym.rewards.answers.regex:Regex",
+    "similarity": "zoo.gym.rewards.answers.similarity:Similarity",
     "tests": "zoo.gym.rewards.code.unit_tests:UnitTests",
 }
 """Kind -> "module:class" of its `Reward`, which takes the kind's settings."""

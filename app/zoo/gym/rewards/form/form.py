@@ -1,0 +1,60 @@
+"""Checks that a response has the blocks that its prompt asks for (arXiv:2501.12948, 2.2)."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from zoo.gym.config.reward import FormatSettings
+from zoo.gym.rewards.answers.final import marked_answer
+from zoo.gym.rewards.reward import Reward, Sample, Score
+
+_ANSWER_AT_END = re.compile(r"<answer>.*\S.*</answer>\s*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Form(Reward):
+    """1 if the response has the form, else 0.
+
+    The opening tag of a think block may be missing: some chat templates write it in the prompt.
+    """
+
+    settings: FormatSettings = field(default_factory=FormatSettings)
+
+    @property
+    def name(self) -> str:
+        """The name of the reward."""
+        return self.settings.label
+
+    @property
+    def description(self) -> str:
+        """Which form it checks."""
+        return f"1 if the response has the form '{self.settings.form}', else 0"
+
+    def score(self, samples: Sequence[Sample]) -> list[Score]:
+        """Returns 1 or 0 for each sample."""
+        return [self._one(sample.response) for sample in samples]
+
+    def _one(self, response: str) -> Score:
+        fault = fault_of_form(response, self.settings.form)
+        return Score(1.0) if fault is None else Score(0.0, fault)
+
+
+def fault_of_form(response: str, form: str) -> str | None:
+    """Returns what a response lacks for a form, or None."""
+    if form == "boxed":
+        boxed = "\\boxed{" in response and marked_answer(response)
+        return None if boxed else "expected an answer in \\boxed{}"
+    rest = response
+    if form.startswith("think"):
+        before, closed, rest = response.partition("</think>")
+        opened = before.lstrip().removeprefix("<think>")
+        if not closed or "<think>" in opened or "</think>" in rest or "<think>" in rest:
+            return "expected one think block at the start"
+        if not rest.strip():
+            return "expected text after the think block"
+    if form.endswith("answer"):
+        once = rest.count("<answer>") == rest.count("</answer>") == 1
+        at = rest.find("<answer>")
+        if not once or not _ANSWER_AT_END.fullmatch(rest, at):
+            return "expected one answer block at the end"
+    return None
