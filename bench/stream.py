@@ -145,7 +145,7 @@ def create(base: Path, tuned: Path, out: Path) -> Created:
     watcher.start()
     started = time.perf_counter()
     try:
-        create_delta(tuned, base=base, base_id="zen-nano", out=out)
+        create_delta(tuned, base=base, base_id="zen-nano", out=out, force=True)
         seconds = time.perf_counter() - started
     finally:
         done.set()

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from zoo.gym.demo.run import Row, missed_bounds, table
+from tests.gym.delta.lora import write_lora
+from zoo.gym import RunResult
+from zoo.gym.demo.run import Row, compress, missed_bounds, table
+from zoo.models import pico_folder
 
 GOOD = (
     Row("base", 0.0, None, 1_648_128, ()),
@@ -51,6 +54,14 @@ def test_each_missed_target_is_reported_by_name(
 def test_the_table_has_a_line_for_each_row() -> None:
     lines = table(GOOD)
     assert [line.split()[0] for line in lines[2:]] == [row.name for row in GOOD]
+
+
+def test_a_second_demo_replaces_the_deltas_of_the_first(tmp_path: Path) -> None:
+    for step in (0.01, 0.02):
+        model = write_lora(tmp_path / str(step), step=step)
+        result = RunResult("r0001", tmp_path, model, {})
+        report = compress(result, pico_folder(), tmp_path / "d.safetensors")
+    assert report.tensors == 1
 
 
 @pytest.mark.slow

@@ -142,7 +142,7 @@ def compress(result: "RunResult", base: Path, out: Path) -> "DeltaReport":
     """Creates the delta of a fine-tune with default options."""
     from zoo.gym.delta import create_delta
 
-    return create_delta(result.model, base=base, base_id="zen-pico", out=out)
+    return create_delta(result.model, base=base, base_id="zen-pico", out=out, force=True)
 
 
 def _row(
