@@ -26,6 +26,7 @@ from bench.measure import Case, Skipped, line
 
 BENCHES = (
     "head",
+    "prefix",
     "startup",
     "app",
     "events",

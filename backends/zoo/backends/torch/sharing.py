@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.backends.base import Batch, SharedPrefix
-from zoo.backends.torch.generation.probes import row_refusal
+from zoo.backends.torch.generation.probes import picks_keys, row_refusal
 from zoo.backends.torch.loss import LossModule, to_device
 from zoo.backends.torch.packed import Packed, pack
 from zoo.backends.torch.probe import find_backbone, probe_ids
@@ -131,7 +131,7 @@ def _unable(module: LossModule) -> str:
     inputs = signature(type(find_backbone(module.model)).forward).parameters
     if not {"attention_mask", "position_ids"} <= inputs.keys():
         return "it takes no positions or no masks"
-    return ""
+    return "it attends to a selection of tokens" if picks_keys(module) else ""
 
 
 @torch.no_grad()

@@ -20,8 +20,8 @@ PADDED, SHORT = 8, 3
 """Lengths of the prompts that the tests compare."""
 
 PICKED_KEYS = ("index_topk", "index_topk_blocks", "indexer_budget")
-"""Config keys of models that attend to a selection of keys, which may include padding; a test on a
-few tokens cannot detect that."""
+"""Config keys of models that attend to a selection of keys, which may include padding or another
+row; a test on a few tokens cannot detect that."""
 
 TOLERANCE = {torch.float32: 1e-4}
 TOLERANCE_16_BITS = 2e-2
@@ -39,10 +39,14 @@ def takes_padding(module: LossModule) -> bool:
     found = module.abilities
     if found.padding is None:
         long, _ = _probe_prompts(module)
-        config: Any = getattr(module.model.config, "text_config", None) or module.model.config
-        picks = any(getattr(config, name, None) for name in PICKED_KEYS)
-        found.padding = keeps_keys(module) and not picks and _same_padded(module, long)
+        found.padding = keeps_keys(module) and not picks_keys(module) and _same_padded(module, long)
     return found.padding
+
+
+def picks_keys(module: LossModule) -> bool:
+    """Returns whether the model attends to a selection of earlier tokens."""
+    config: Any = getattr(module.model.config, "text_config", None) or module.model.config
+    return any(getattr(config, name, None) for name in PICKED_KEYS)
 
 
 def row_refusal(module: LossModule) -> str | None:
