@@ -77,7 +77,7 @@ def pack(batch: "Batch", device: torch.device) -> Packed:
     ends_R, rows_R = prefix.lengths_R.copy(), np.zeros(shape[0], np.int64)
     positions_T = np.arange(batch.ids_BT.shape[1])
     for row, prompt in enumerate(prefix.prompt_B):
-        shared, own, start = shared_B[row], own_B[row], ends_R[prompt]
+        shared, own, start = int(shared_B[row]), int(own_B[row]), int(ends_R[prompt])
         ends_R[prompt], rows_R[prompt] = start + own, rows_R[prompt] + 1
         for target, first, count, segment in (
             (0, 0, shared, 0),

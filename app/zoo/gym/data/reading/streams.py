@@ -6,7 +6,7 @@ refused: the rows before the damage are no sample that anyone chose.
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
@@ -36,7 +36,7 @@ def open_data(path: Path) -> IO[bytes]:
 
 
 @contextmanager
-def damage_refused(where: str) -> Iterator[None]:
+def damage_refused(where: str) -> Generator[None]:
     """Turns errors of decompression into a refusal that names the place.
 
     Raises:
