@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from zoo.gym.config import dump_config, extend_config, load_config
+from zoo.gym.config.stages import METHODS
 from zoo.gym.errors import InputError, NotAvailableError
 
 NEEDED = ["model=zen-pico", "data=my.jsonl"]
@@ -44,7 +45,7 @@ BAD_VALUES = [
     ("date: tomorrow", 'date: expected a date as YYYY-MM-DD, got "tomorrow"'),
     ("dtype: f64", "dtype: expected 'auto', 'f32', 'bf16' or 'bf16-widened', got \"f64\""),
     ("report_to: wandb", "report_to: expected 'none', got \"wandb\""),
-    ("stage: ppo", "stage: the method 'ppo' is not supported yet: expected sft, dpo"),
+    ("stage: pt", f"stage: the method 'pt' is not supported yet: expected {', '.join(METHODS)}"),
     ("learning_rte: 1", "learning_rte: no such setting. Did you mean 'learning_rate'?"),
     ("lr: 1", "lr: no such setting. Did you mean 'learning_rate'?"),
     ("zzz: 1", "zzz: no such setting"),

@@ -76,14 +76,25 @@ class Pairs:
         loss, metrics = objective(TorchNamespace(), self.stats(), self.batch(**options))
         return loss, dict(metrics)
 
-    def strictly(self, objective: Objective, **options: Any) -> float:
+    def strictly(self, objective: Objective, **options: Any) -> Tensor:
         """Returns the loss over array-api-strict."""
         stats = {stat: strict(value.detach().numpy()) for stat, value in self.stats().items()}
         batch = {
             name: strict(value.numpy()) if isinstance(value, Tensor) else value
             for name, value in self.batch(**options).items()
         }
-        return float(objective(StrictNamespace(), stats, batch)[0])
+        loss = float(objective(StrictNamespace(), stats, batch)[0])
+        return torch.tensor(loss, dtype=torch.float64)
+
+    def parts(self, objective: Objective) -> list[Tensor]:
+        """Returns the loss of each micro-batch: of one pair, of three and of two."""
+        stats, batch = self.stats(), self.batch()
+        losses = []
+        for rows in (slice(0, 2), slice(2, 8), slice(8, 12)):
+            cut = {k: v[rows] if isinstance(v, Tensor) else v for k, v in batch.items()}
+            part = {stat: value[rows] for stat, value in stats.items()}
+            losses.append(objective(TorchNamespace(), part, cut)[0])
+        return losses
 
     def gradient(self, loss: Tensor) -> Tensor:
         (gradient,) = torch.autograd.grad(loss, self.logprobs_BT)
@@ -96,9 +107,14 @@ class Pairs:
 
 def assert_same(problem: Pairs, got: Tensor, expected: Tensor) -> None:
     """Checks value and gradient."""
-    assert abs(float((got - expected).detach())) <= EPSILON
-    difference = problem.gradient(got) - problem.gradient(expected)
-    assert float(difference.abs().max()) <= EPSILON
+    close(got, expected)
+    close(problem.gradient(got), problem.gradient(expected))
+
+
+def close(got: Tensor, expected: Tensor) -> None:
+    """Checks that the largest difference is at most 1e-12, times the largest value if above 1."""
+    scale = max(1.0, float(expected.detach().abs().max()))
+    assert float((got - expected).detach().abs().max()) <= EPSILON * scale
 
 
 @contextmanager
@@ -181,3 +197,69 @@ def trl_dpo(problem: Pairs, **options: Any) -> tuple[Tensor, dict[str, float]]:
     with doubles():
         loss = compute(trainer, trl_model(problem.logprobs_BT, problem), inputs, False)
     return loss, {name: values[-1] for name, values in metrics.items()}
+
+
+class Logits:
+    """Random logits in float64, from which a problem's log-probabilities follow.
+
+    The losses that TRL computes without a reference start from logits.
+    """
+
+    def __init__(self, seed: int, *, empty: bool = False) -> None:
+        self.problem = Pairs(seed, empty=empty)
+        random = torch.Generator().manual_seed(seed + 100)
+        kind: dict[str, Any] = {"dtype": torch.float64, "generator": random}
+        rows, width = self.problem.mask_BT.shape
+        self.logits_BTV = (2 * torch.randn(rows, width, 11, **kind)).requires_grad_()
+        self.ids_BT = torch.randint(0, 11, (rows, width), generator=random)
+        logprobs_BTV = torch.log_softmax(self.logits_BTV[:, :-1], -1)
+        chosen_BT = logprobs_BTV.gather(-1, self.ids_BT[:, 1:, None])[..., 0]
+        self.problem.logprobs_BT = torch.nn.functional.pad(chosen_BT, (1, 0))
+
+    def assert_same(self, got: Tensor, expected: Tensor) -> None:
+        """Checks value and gradient."""
+        close(got, expected)
+        leaf = self.logits_BTV
+        ours, theirs = (
+            torch.autograd.grad(loss, leaf, retain_graph=True)[0] for loss in (got, expected)
+        )
+        close(ours, theirs)
+        assert ours.abs().max() > 0
+
+
+class Double(Tensor):
+    """A tensor that TRL cannot round to float32."""
+
+    def float(self, *_: Any, **__: Any) -> Tensor:
+        return self if self.is_floating_point() else super().float()
+
+
+def trl_without_reference(kind: Any, logits: Logits, **options: Any) -> tuple[Tensor, Any]:
+    """Returns the loss of TRL's ORPO or CPO trainer over our logits, and its metrics by name.
+
+    The attention mask is that of learned tokens: its ORPO would learn the prompt, too.
+    """
+    mask_BT = logits.problem.mask_BT
+    labels_BT = logits.ids_BT.masked_fill(~mask_BT, -100)
+    parts = {"input_ids": logits.ids_BT, "attention_mask": mask_BT.long(), "labels": labels_BT}
+    batch = {
+        f"{side}_{name}": values[place::2]
+        for place, side in enumerate(("chosen", "rejected"))
+        for name, values in parts.items()
+    }
+    trainer = SimpleNamespace(
+        accelerator=accelerator(),
+        aux_loss_enabled=False,
+        is_encoder_decoder=False,
+        padding_value=0,
+        pad_token_id=0,
+        concatenated_inputs=kind.concatenated_inputs,
+        get_batch_logps=lambda *a, **k: kind.get_batch_logps(*a, **k).as_subclass(Double),
+        **options,
+    )
+    for name in ("concatenated_forward", "odds_ratio_loss", "cpo_loss"):
+        if hasattr(kind, name):
+            setattr(trainer, name, getattr(kind, name).__get__(trainer))
+    said = SimpleNamespace(logits=logits.problem.chosen_first(logits.logits_BTV))
+    loss, metrics = kind.get_batch_loss_metrics(trainer, lambda *_, **__: said, batch)
+    return loss.as_subclass(Tensor), metrics

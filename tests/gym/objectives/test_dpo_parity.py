@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.gym.objectives.pair_problems import EPSILON, Pairs, assert_same, trl_dpo
+from tests.gym.objectives.pair_problems import EPSILON, Pairs, assert_same, close, trl_dpo
 from zoo.gym.objectives.dpo import DIVERGING, LOSSES, SMOOTHED, SORTING, DpoLoss
 
 SEEDS = range(3)
@@ -30,7 +30,7 @@ def test_each_loss_is_that_of_trl(name: str, seed: int) -> None:
     got, _ = problem.ours(loss(name))
     expected, _ = trl_dpo(problem, beta=0.3, loss_types=[name], label_smoothing=smoothing(name))
     assert_same(problem, got, expected)
-    assert abs(problem.strictly(loss(name)) - float(got.detach())) <= EPSILON
+    close(problem.strictly(loss(name)), got)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -43,7 +43,7 @@ def test_each_divergence_is_that_of_trl(kind: str, name: str, seed: int) -> None
     expected, _ = trl_dpo(problem, **given, f_divergence_type=kind)
     assert_same(problem, got, expected)
     strictly = problem.strictly(loss(name, f_divergence=kind))
-    assert abs(strictly - float(got.detach())) <= EPSILON
+    close(strictly, got)
 
 
 @pytest.mark.parametrize("order", [0.3, 0.5, 1.0, 2.0])
@@ -158,12 +158,4 @@ def test_answers_far_apart_give_finite_losses_and_gradients(name: str, gap: floa
 def test_micro_batches_add_up_to_the_window(name: str) -> None:
     problem = Pairs(0)
     whole, _ = problem.ours(loss(name))
-    from zoo.backends.torch.namespace import TorchNamespace
-
-    stats, batch = problem.stats(), problem.batch()
-    parts = []
-    for rows in (slice(0, 2), slice(2, 8), slice(8, 12)):
-        cut = {k: v[rows] if isinstance(v, torch.Tensor) else v for k, v in batch.items()}
-        part = {stat: value[rows] for stat, value in stats.items()}
-        parts.append(loss(name)(TorchNamespace(), part, cut)[0])
-    assert abs(float((sum(parts) - whole).detach())) <= EPSILON
+    close(torch.stack(problem.parts(loss(name))).sum(), whole)

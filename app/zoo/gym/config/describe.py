@@ -39,19 +39,23 @@ class Description:
 def describe_settings() -> list[Description]:
     """Returns the settings of all methods in their order, the common ones first."""
     return [
-        Description(key, _kind(key, field), _limits(field), _default(field), _text(key, field))
+        Description(key, _kind(key, field), _limits(field), _defaults(key), _text(key))
         for key, field in all_fields().items()
     ]
 
 
-def _text(key: str, field: FieldInfo) -> str:
+def _text(key: str) -> str:
     """Returns what a setting means, and which methods have it where not all do."""
     if key == "stage":
         methods = (config_class(stage).model_fields[key].description for stage in METHODS)
         return "; ".join(("the method", *filter(None, methods)))
-    stages = stages_with(key)
-    only = "" if len(stages) == len(METHODS) else f" (stage {', '.join(stages)})"
-    return f"{field.description or ''}{only}"
+    meanings: dict[str, list[str]] = {}
+    for stage in stages_with(key):
+        text = config_class(stage).model_fields[key].description or ""
+        meanings.setdefault(text, []).append(stage)
+    if len(meanings) == 1 and len(stages_with(key)) == len(METHODS):
+        return next(iter(meanings))
+    return "; ".join(f"{text} (stage {', '.join(names)})" for text, names in meanings.items())
 
 
 def is_switch(key: str) -> bool:
@@ -97,6 +101,17 @@ def _limits(field: FieldInfo) -> str:
     if "le" in bounds and bounds["le"] <= 1_000_000:
         return f"{low} to {bounds['le']:g}"
     return low if "gt" in bounds else f"{low} or more"
+
+
+def _defaults(key: str) -> str:
+    """Returns the default of a setting, with the stages if they have others."""
+    stages: dict[str, list[str]] = {}
+    for stage in stages_with(key):
+        stages.setdefault(_default(config_class(stage).model_fields[key]), []).append(stage)
+    if key == "stage" or len(stages) == 1:
+        return next(iter(stages))
+    each = (f"{value} for {' and '.join(names)}" for value, names in stages.items())
+    return f"default {', '.join(each)}"
 
 
 def _default(field: FieldInfo) -> str:

@@ -107,7 +107,7 @@ MISSING_PREFIXES = {
 
 MISSING_VALUES = {
     ("stage", name): f"the method '{name}' is not supported yet: expected {', '.join(METHODS)}"
-    for name in ("gspo", "grpo", "kto", "orpo", "ppo", "pt", "rloo", "rm")
+    for name in ("gspo", "grpo", "kto", "ppo", "pt", "rloo", "rm")
 } | {
     (
         "finetuning_type",

@@ -17,6 +17,9 @@ DEFAULT = "sft"
 METHODS = {
     "sft": "zoo.gym.train.methods.sft:Supervised",
     "dpo": "zoo.gym.train.methods.dpo:DirectPreference",
+    "orpo": "zoo.gym.train.methods.orpo:OddsRatioPreference",
+    "cpo": "zoo.gym.train.methods.cpo:ContrastivePreference",
+    "simpo": "zoo.gym.train.methods.cpo:SimplePreference",
 }
 """Stage -> "module:class" of its `zoo.gym.train.method.Method`."""
 

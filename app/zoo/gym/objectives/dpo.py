@@ -29,13 +29,17 @@ from zoo.gym.objectives.constants import (
     WINDOW_FIRST_TOKENS,
     WINDOW_UNITS,
 )
-from zoo.gym.objectives.pairs import answer_tokens, relu, reward_metrics, sides, smoothed_loss
+from zoo.gym.objectives.pairs import (
+    MOST_EXPONENT,
+    answer_tokens,
+    relu,
+    reward_metrics,
+    sides,
+    smoothed_loss,
+)
 
 if TYPE_CHECKING:
     from zoo.backends.base import Array, ArrayNamespace, LossAndMetrics, Stat
-
-MOST_EXPONENT = 80.0
-"""The largest exponent: exp(80) is a float32."""
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,13 @@ pair i (`zoo.gym.data.units.Unit`).
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from zoo.gym.objectives.constants import WINDOW_UNITS
+from zoo.gym.objectives.constants import WINDOW_FIRST_TOKENS, WINDOW_UNITS
 
 if TYPE_CHECKING:
-    from zoo.backends.base import Array, ArrayNamespace
+    from zoo.backends.base import Array, ArrayNamespace, Stat
+
+MOST_EXPONENT = 80.0
+"""The largest exponent: exp(80) is a float32."""
 
 
 def sides(values_B: "Array") -> "tuple[Array, Array]":
@@ -22,6 +25,25 @@ def answer_tokens(xp: "ArrayNamespace", batch: "Mapping[str, Array]") -> "Array"
     """Returns the number of learned tokens of each row, `[B]`, at least 1."""
     count_B = xp.sum(batch["mask"], axis=-1)
     return xp.maximum(count_B, xp.ones_like(count_B))
+
+
+def mean_logprobs(
+    xp: "ArrayNamespace", stats: "Mapping[Stat, Array]", batch: "Mapping[str, Array]"
+) -> "Array":
+    """Returns the mean log-probability of each row's learned tokens, `[B]`; 0 if it has none."""
+    from zoo.backends.base import Stat
+
+    return xp.sum(stats[Stat.LOGPROBS] * batch["mask"], axis=-1) / answer_tokens(xp, batch)
+
+
+def better_nll(
+    xp: "ArrayNamespace", stats: "Mapping[Stat, Array]", batch: "Mapping[str, Array]"
+) -> "Array":
+    """Returns minus the log-probability of better answers, per token of those in the window."""
+    from zoo.backends.base import Stat
+
+    chosen_P, _ = sides(xp.sum(stats[Stat.LOGPROBS] * batch["mask"], axis=-1))
+    return -xp.sum(chosen_P) / max(batch[WINDOW_FIRST_TOKENS], 1.0)
 
 
 def smoothed_loss(xp: "ArrayNamespace", margin_P: "Array", label_smoothing: float) -> "Array":

@@ -1,6 +1,5 @@
 """DPO from a file of pairs to a measured result; each of its settings works or is refused."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,19 +7,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.gym.objectives.pair_problems import Pairs
+from tests.gym.train.methods.pairs import (
+    GIVEN,
+    events,
+    loss_with,
+    own_settings,
+    settings,
+    write_pairs,
+)
 from zoo.gym import RunResult, run_training
-from zoo.gym.config import TrainConfig, load_config
+from zoo.gym.config import load_config
 from zoo.gym.config.train import is_chosen
 from zoo.gym.data import Example, Unit
 from zoo.gym.errors import InputError
 from zoo.gym.objectives.constants import LOGPROB_WEIGHTS, REF_LOGPROBS
-from zoo.gym.train.methods.dpo import DirectPreference, DpoConfig
+from zoo.gym.train.methods.dpo import DpoConfig
 from zoo.gym.train.methods.preference import with_logprob_weights
-from zoo.gym.train.planning.plan import Plan
 
-GIVEN: dict[str, Any] = {"model": "m", "data": "d.jsonl", "stage": "dpo"}
-OWN = sorted(set(DpoConfig.model_fields) - set(TrainConfig.model_fields))
+DPO: dict[str, Any] = {**GIVEN, "stage": "dpo"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,30 +36,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    rows = [
-        {"prompt": f"say {word} {n}", "chosen": f"{word} {n} yes", "rejected": f"no {word} {n}"}
-        for n in range(8)
-        for word in ("cat", "sun", "sea")
-    ]
-    path = tmp_path_factory.mktemp("data") / "pairs.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_pairs(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")
 def whole(pairs: Path) -> RunResult:
-    return run_training(settings(pairs))
-
-
-def settings(pairs: Path, **more: Any) -> TrainConfig:
-    given = {"model_name_or_path": "zen-pico", "dataset": str(pairs), "stage": "dpo"}
-    fixed = {"max_steps": 8, "eval_steps": 4, "val_size": 6, "date": "2026-01-01"}
-    return TrainConfig.model_validate({**given, **fixed, **more})
-
-
-def events(run: RunResult, kind: str) -> list[dict[str, Any]]:
-    lines = (run.folder / "events.jsonl").read_text().splitlines()
-    return [event for event in map(json.loads, lines) if event["kind"] == kind]
+    return run_training(settings(pairs, "dpo"))
 
 
 def test_held_out_pairs_are_ranked_as_the_data_ranks_them(whole: RunResult) -> None:
@@ -87,7 +73,7 @@ def test_the_learning_rate_is_a_tenth_of_that_of_answers(whole: RunResult) -> No
 
 
 def test_weights_of_tokens_reach_the_training(whole: RunResult, pairs: Path) -> None:
-    other = run_training(settings(pairs, ld_alpha=0.0, max_steps=2, eval_steps=2))
+    other = run_training(settings(pairs, "dpo", ld_alpha=0.0, max_steps=2, eval_steps=2))
     assert events(other, "step")[1]["loss"] != events(whole, "step")[1]["loss"]
 
 
@@ -126,22 +112,16 @@ EFFECTIVE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def loss_with(**more: Any) -> float:
-    config = load_config([], [], {**GIVEN, **more}).config
-    plan = Plan(config, 1, 1, 0, ())
-    method = DirectPreference(None, plan, (), (), Path())  # type: ignore[arg-type]
-    return float(Pairs(0).ours(method.objective)[0].detach())
-
-
-@pytest.mark.parametrize("key", [key for key in OWN if key != "ld_alpha"])
+@pytest.mark.parametrize("key", [key for key in own_settings("dpo") if key != "ld_alpha"])
 def test_each_setting_changes_the_loss(key: str) -> None:
     assert not is_chosen(DpoConfig.model_fields[key])
     before, after = EFFECTIVE[key]
-    assert loss_with(**before) != pytest.approx(loss_with(**after), abs=1e-9)
+    assert loss_with("dpo", **before) != pytest.approx(loss_with("dpo", **after), abs=1e-9)
 
 
 REFUSED = [
     ({"pref_loss": "orpho"}, "pref_loss: expected sigmoid, hinge, .*, got 'orpho'"),
+    ({"pref_loss": "simpo"}, "pref_loss: simpo is a method: expected stage simpo"),
     ({"pref_loss": ","}, "pref_loss: expected sigmoid, hinge, .*, got ''"),
     ({"pref_loss_weights": "1,2"}, r"one number above 0 for each loss \(sigmoid\), got '1,2'"),
     ({"pref_loss_weights": "x"}, "pref_loss_weights: expected one number above 0"),
@@ -176,7 +156,7 @@ REFUSED = [
 @pytest.mark.parametrize(("more", "message"), REFUSED)
 def test_a_setting_without_effect_is_refused(more: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        load_config([], [], {**GIVEN, **more})
+        load_config([], [], {**DPO, **more})
 
 
 def test_lists_and_other_spellings_of_published_files_are_read(tmp_path: Path) -> None:
@@ -185,7 +165,7 @@ def test_lists_and_other_spellings_of_published_files_are_read(tmp_path: Path) -
         "pref_loss: [robust, sft]\nloss_weights: [1, 0.5]\ndpo_label_smoothing: 0.1\n"
         "precompute_ref_log_probs: true\n"
     )
-    loaded = load_config([file], [], GIVEN)
+    loaded = load_config([file], [], DPO)
     assert isinstance(loaded.config, DpoConfig)
     assert loaded.config.terms() == (("robust", 1.0), ("sft", 0.5))
     assert loaded.config.label_smoothing == 0.1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from pydantic import BeforeValidator, Field
 
+from zoo.gym.config.stages import METHODS
 from zoo.gym.config.train import Number, TrainConfig
 from zoo.gym.objectives.dpo import DIVERGING, LOSSES, SMOOTHED, DpoLoss
 from zoo.gym.train.methods.preference import Referenced, with_logprob_weights
@@ -88,6 +89,8 @@ class DpoConfig(TrainConfig, frozen=True):
         """Returns what is no loss, and settings that none of the losses reads."""
         names, given = self.losses, self.changed
         unknown = [name for name in names if name not in LOSSES] or ([] if names else [""])
+        if unknown and unknown[0] in METHODS:
+            return [("pref_loss", f"{unknown[0]} is a method: expected stage {unknown[0]}")]
         if unknown:
             return [("pref_loss", f"expected {', '.join(LOSSES)}, got '{unknown[0]}'")]
         faults = [*_faults_of_weights(self)]
