@@ -108,6 +108,16 @@ class FunctionSettings(RewardSettings, frozen=True):
         return self.name or self.function.rpartition(":")[2]
 
 
+class MathSettings(RewardSettings, frozen=True):
+    """The final answer as mathematics."""
+
+    kind: ClassVar[str] = "math"
+
+    timeout_s: Number = Field(
+        default=5.0, gt=0, le=3600, description="the time limit of one response, in seconds"
+    )
+
+
 class RegexSettings(RewardSettings, frozen=True):
     """What a regular expression finds in the response."""
 
@@ -210,6 +220,7 @@ KINDS: dict[str, type[RewardSettings]] = {
         AnswerSettings,
         ExactSettings,
         NumericSettings,
+        MathSettings,
         RegexSettings,
         TestsSettings,
         FormatSettings,

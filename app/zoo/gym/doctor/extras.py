@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 DISTRIBUTION = "zoo-gym"
 
-PURPOSES: dict[str, str] = {}
+PURPOSES: dict[str, str] = {
+    "eval": "compares answers as mathematics, for rewards",
+}
 """What each extra adds, in words; an extra comes with the code that imports it."""
 
 CUDA_INDEX = "https://download.pytorch.org/whl/cu130"

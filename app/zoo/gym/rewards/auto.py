@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from zoo.gym.config.reward import (
     AnswerSettings,
     ExactSettings,
+    MathSettings,
     NumericSettings,
     RewardSettings,
     SimilaritySettings,
@@ -30,8 +31,9 @@ class Choice:
 def choose(tasks: Sequence[Task]) -> Choice:
     """Returns the reward that fits all rows.
 
-    It is `tests` if all have unit tests, else by their answers `numeric`, `exact`, or `answer` if
-    only some are numbers, and with reference outputs alone `similarity`.
+    It is `tests` if all have unit tests, `similarity` if they have reference outputs alone, and
+    else by their answers: `numeric`, `math` if some are formulas of LaTeX, `exact`, or `answer` if
+    only some are numbers.
 
     Raises:
         InputError: there are no rows, or some have nothing that a response can be compared with.
@@ -49,10 +51,18 @@ def choose(tasks: Sequence[Task]) -> Choice:
     numbers = sum(has_number(task) for task in tasks)
     if numbers == len(tasks):
         return Choice(NumericSettings(), f"every answer of {rows} is a number")
+    formulas = sum(_is_formula(task) for task in tasks)
+    if formulas:
+        return Choice(MathSettings(), f"the answers of {formulas:,} of {rows} are formulas")
     if numbers == 0:
         return Choice(ExactSettings(), f"the answers of {rows} are text")
     why = f"the answers of {numbers:,} of {rows} are numbers, the others text"
     return Choice(AnswerSettings(), why)
+
+
+def _is_formula(task: Task) -> bool:
+    """Returns whether an answer contains a command of LaTeX and is not just a number."""
+    return not has_number(task) and any("\\" in one for one in accepted_answers(task.answer))
 
 
 def _nothing_to_compare(tasks: Sequence[Task], bare: Sequence[Task]) -> InputError:

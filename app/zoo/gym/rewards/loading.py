@@ -18,6 +18,7 @@ CLASSES = {
     "format": "zoo.gym.rewards.form.form:Form",
     "length": "zoo.gym.rewards.form.length:Length",
     "live": "zoo.gym.rewards.functions.live:LiveFunction",
+    "math": "zoo.gym.rewards.answers.symbolic:Symbolic",
     "numeric": "zoo.gym.rewards.answers.numeric:Numeric",
     "regex": "zoo.gym.rewards.answers.regex:Regex",
     "similarity": "zoo.gym.rewards.answers.similarity:Similarity",

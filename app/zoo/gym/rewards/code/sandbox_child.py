@@ -4,6 +4,7 @@ It reads one request from stdin, gives up its rights, runs the code and then eac
 one reply to what was its stdout. What the code prints is discarded.
 """
 
+import importlib
 import json
 import os
 import sys
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from zoo.gym.rewards.code import confine
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-    import confine
-
+    confine = importlib.import_module("confine")
     sys.path.pop(0)
 
 _MESSAGE_CHARACTERS = 300

@@ -44,7 +44,10 @@ class Workers:
         return self._processes[0].started()
 
     def ask(self, requests: Sequence[Mapping[str, Any]]) -> list[_Reply]:
-        """Returns the reply to each request, in order; `{"failed": reason}` without a reply."""
+        """Returns the reply to each request, in order; `{"failed": reason}` without a reply.
+
+        A process that could not be started adds `"unstarted": True`: no request is to blame.
+        """
         replies: list[_Reply] = [{} for _ in requests]
         left: SimpleQueue[int] = SimpleQueue()
         for index in range(len(requests)):
@@ -56,11 +59,12 @@ class Workers:
                     index = left.get_nowait()
                     replies[index] = worker.ask(requests[index], self._timeout_s)
 
-        threads = [Thread(target=work, args=(one,), daemon=True) for one in self._processes[1:]]
-        for thread in threads[: len(requests) - 1]:
+        others = self._processes[1 : len(requests)]
+        threads = [Thread(target=work, args=(one,), daemon=True) for one in others]
+        for thread in threads:
             thread.start()
         work(self._processes[0])
-        for thread in threads[: len(requests) - 1]:
+        for thread in threads:
             thread.join()
         return replies
 
@@ -98,7 +102,7 @@ class _Worker:
         """Returns the reply; after a failure the process is gone."""
         hello = self.started()
         if reason := hello.get("failed", hello.get("refused")):
-            return {"failed": reason}
+            return {"failed": reason, "unstarted": True}
         assert self._process is not None
         assert self._process.stdin is not None
         content, reply = json.dumps(request).encode(), None

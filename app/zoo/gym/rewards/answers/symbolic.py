@@ -1,0 +1,90 @@
+"""Compares the final answer with the row's as mathematics, by math-verify.
+
+Some answers take minutes or all memory to simplify, and math-verify's own time limit works in a
+main thread alone: answers are compared in processes that are killed.
+"""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from zoo.gym.config.reward import MathSettings
+from zoo.gym.errors import NotAvailableError
+from zoo.gym.rewards.answers.final import accepted_answers, marked_answer, without_reasoning
+from zoo.gym.rewards.description import excerpt
+from zoo.gym.rewards.processes.workers import Workers
+from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
+
+MOST_PROCESSES = 4
+
+_MOST_CHARACTERS = 20_000
+"""Characters at the end of a response that are searched for its answer."""
+
+
+class Symbolic(Reward):
+    """1 if the final answer equals one that the row accepts, else 0.
+
+    Raises:
+        NotAvailableError: math-verify is not installed.
+    """
+
+    def __init__(self, settings: MathSettings) -> None:
+        if find_spec("math_verify") is None:
+            raise NotAvailableError(
+                "reward: math needs the package math-verify, which is not installed",
+                hint='pip install "zoo-gym[eval]"',
+            )
+        self._settings = settings
+        argv = [sys.executable, "-P", "-m", "zoo.gym.rewards.answers.symbolic_child"]
+        self._workers = Workers(
+            [*argv, str(settings.timeout_s)],
+            timeout_s=settings.timeout_s,
+            count=min(os.cpu_count() or 1, MOST_PROCESSES),
+        )
+
+    @property
+    def name(self) -> str:
+        """The name of the reward."""
+        return self._settings.label
+
+    @property
+    def description(self) -> str:
+        """What it compares."""
+        return "1 if the final answer equals the row's as mathematics, else 0"
+
+    def missing(self, task: Task) -> str | None:
+        """Returns `no answer` for a row without one."""
+        return None if accepted_answers(task.answer) else "no answer"
+
+    def score(self, samples: Sequence[Sample]) -> list[Score]:
+        """Returns 1 or 0 for each sample; no reward if the row's own answer cannot be parsed."""
+        replies = self._workers.ask([_request(sample) for sample in samples])
+        return [_score(sample, reply) for sample, reply in zip(samples, replies, strict=True)]
+
+    def close(self) -> None:
+        """Ends the processes."""
+        self._workers.close()
+
+
+def _request(sample: Sample) -> dict[str, Any]:
+    text = without_reasoning(sample.response)
+    marked = marked_answer(text)
+    accepted = accepted_answers(sample.task.answer)
+    return {"accepted": accepted, "answer": marked, "text": text[-_MOST_CHARACTERS:]}
+
+
+def _score(sample: Sample, reply: Mapping[str, Any]) -> Score:
+    accepted = accepted_answers(sample.task.answer)
+    if not accepted:
+        return no_reward("the row has no answer")
+    if reply.get("unstarted"):
+        return no_reward(f"math-verify cannot be used: {reply['failed']}")
+    if failed := reply.get("failed"):  # too long or too large to compare: as good as wrong
+        return Score(0.0, f"the answer cannot be compared: {failed}")
+    if problem := reply.get("problem"):
+        return no_reward(str(problem))
+    if reply["equal"]:
+        return Score(1.0)
+    return Score(0.0, f'expected "{excerpt(accepted[0])}", got "{excerpt(str(reply["got"]))}"')
