@@ -13,8 +13,10 @@ from zoo.gym.data.rows import (
     EncodedRow,
     EncodeOptions,
     Encoder,
+    as_chat,
     encode_row,
     make_encoder,
+    prompt_ids,
     require_embeddings,
     require_template,
     tokenise_text,
@@ -81,13 +83,15 @@ def encode_records(
     cut_pairs = [_cut_pair(pair, record.source, options.cutoff_len) for record, pair in pairs]
     units += [unit for unit in cut_pairs if unit is not None]
     dropped = len(cut) + len(cut_pairs) - len(units)
+    prompts, unread = _prompt_examples(encoder, [r for r in records if r.kind == "prompt"])
     units += alone(_text_examples(encoder, [r for r in records if r.kind == "text"]))
     lengths = [len(row.ids) for _, row in rows]
     lengths += [max(len(side.ids) for side in pair) for _, pair in pairs]
-    problems += refused
-    if not units:
+    problems += [*refused, *unread]
+    if not units and not prompts:
         raise _nothing_to_learn(options, lengths, problems)
     require_words(rows_of(units), encoder)
+    units += alone(prompts)
     truncated = sum(length > options.cutoff_len for length in lengths)
     return Encoded(tuple(units), tuple(problems), truncated, dropped)
 
@@ -167,6 +171,37 @@ def cut_row(row: EncodedRow, source: str, cutoff_len: int) -> Example | None:
         return None
     ids = np.array(row.ids[:cutoff_len], dtype=np.int64)
     return Example(ids, np.array(learned, dtype=np.bool_), source, len(row.ids) > cutoff_len)
+
+
+def _prompt_examples(
+    encoder: Encoder, records: Sequence[Record]
+) -> tuple[list[Example], list[Problem]]:
+    """Returns prompts in tokens, none of them learned; one without room for an answer is left out.
+
+    Without a chat template, the turns are joined by blank lines.
+    """
+    import numpy as np
+
+    examples: list[Example] = []
+    problems: list[Problem] = []
+    most = encoder.options.cutoff_len - encoder.options.answer_tokens
+    for record in records:
+        check_leaving()
+        try:
+            ids = prompt_ids(encoder, as_chat(record))
+            if len(ids) > most:
+                raise InputError(
+                    f"expected a prompt of at most {most} tokens, because an answer may take "
+                    f"{encoder.options.answer_tokens} of {encoder.options.cutoff_len}, "
+                    f"got {len(ids)}"
+                )
+        except InputError as error:
+            problems.append(Problem(record.source, error.message))
+            continue
+        row = np.array(ids, dtype=np.int64)
+        mask = np.zeros(len(ids), dtype=np.bool_)
+        examples.append(Example(row, mask, record.source, truncated=False, record=record))
+    return examples, problems
 
 
 def _text_examples(encoder: Encoder, records: Sequence[Record]) -> list[Example]:

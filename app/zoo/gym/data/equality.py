@@ -27,6 +27,10 @@ def what_is_said(record: Record) -> Said:
     if record.kind == "pair":
         better, worse = map(what_is_said, record.sides)
         return (*better, ("rejected", _words(repr(worse))))
+    if record.kind == "prompt":
+        known = "" if record.answer is None else str(record.answer)
+        turns = ((turn.role, _words(turn.content)) for turn in as_chat(record))
+        return (*turns, ("answer", _words(f"{known}\n{record.completion}")))
     return tuple(
         (turn.role, _words(turn.content))
         for turn in as_chat(record)

@@ -3,11 +3,13 @@
 Nothing here depends on a tokenizer; `zoo.gym.data.encode` turns rows into tokens.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal["chat", "completion", "text", "pair"]
-"""What a row is: a chat, a prompt with its completion, a text, or two answers to compare."""
+Kind = Literal["chat", "completion", "text", "pair", "prompt"]
+"""What a row is: a chat, a prompt with its completion, a text, two answers to compare, or a prompt
+whose answers the model writes itself."""
 
 LEARNED: frozenset[Kind] = frozenset({"chat", "completion", "text"})
 """The kinds that are learned as they are: the assistant's turns, the completion, every token."""
@@ -45,6 +47,9 @@ class Record:
         joint: the text between prompt and completion for a model without a chat template.
         sides: of a pair: the better answer and the worse one, each with the same prompt as a row
             of its own.
+        answer: of a prompt: what a reward compares with, as the file has it: text, a number, a
+            list; None if the row has none. Its `completion` is an answer in prose, possibly empty.
+        metadata: of a prompt: the other fields of the row, for rewards.
     """
 
     source: str
@@ -55,6 +60,8 @@ class Record:
     text: str = ""
     joint: str = ""
     sides: tuple["Record", ...] = ()
+    answer: object = None
+    metadata: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ class EncodeOptions:
         split_special_tokens: the text of special tokens in the data is plain text; only the
             template writes special tokens.
         vocabulary: the number of tokens that the model has embeddings for; None if unknown.
+        answer_tokens: of `cutoff_len`, what a prompt without an answer leaves free for one.
     """
 
     cutoff_len: int
@@ -48,6 +49,7 @@ class EncodeOptions:
     date: str = "2024-07-26"
     split_special_tokens: bool = True
     vocabulary: int | None = None
+    answer_tokens: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +163,15 @@ def encode_row(encoder: Encoder, record: Record) -> EncodedRow:
 
 
 def as_chat(record: Record) -> tuple[Message, ...]:
-    """Returns the turns of a chat, of a prompt and its completion, or of a pair's better answer."""
+    """Returns the turns of a chat or a prompt, with its completion or a pair's better answer."""
     if record.kind == "pair":
         return as_chat(record.sides[0])
     if record.kind == "chat":
         return record.messages
-    reasoning, answer = split_thinking(record.completion)
     prompt = Message("user", record.prompt)
+    if record.kind == "prompt":
+        return (*record.messages, prompt) if record.prompt else record.messages
+    reasoning, answer = split_thinking(record.completion)
     return (*record.messages, prompt, Message("assistant", answer, reasoning))
 
 
@@ -238,13 +242,22 @@ def encode_prompt(
     """
     for message in messages:
         require_unicode(message.content, PARTS.get(message.role, message.role))
-    encoder = make_encoder(tokenizer, options)
+    return prompt_ids(make_encoder(tokenizer, options), messages)
+
+
+def prompt_ids(encoder: Encoder, messages: Sequence[Message]) -> list[int]:
+    """Returns the tokens of a prompt; see `encode_prompt`.
+
+    Raises:
+        InputError: the model's template refuses the chat.
+    """
+    tokenizer = encoder.tokenizer
     if encoder.template is None:
         text = BLANK_LINE.join(message.content for message in messages)
         ids = with_bos(tokenizer, tokenise_text(encoder, text).ids)
         require_embeddings(encoder, ids)
         return ids
-    turns = _thinking(messages, options.think)
+    turns = _thinking(messages, encoder.options.think)
     chat = render_marked(encoder.template, turns, generation_prompt=True)
     if bare := dropped_blocks(chat):
         chat = render_marked(encoder.template, turns, bare, generation_prompt=True)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from zoo.gym.data.records import Record
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -26,6 +28,7 @@ class Example:
         source: `file:line` of its row, or of the text that a window starts in.
         truncated: whether its end was cut off.
         extras: what an objective reads beside them: an array [T], or a number, by name.
+        record: of a prompt: its row, which a reward reads; None for other rows.
     """
 
     ids: "NDArray[np.int64]"
@@ -33,6 +36,7 @@ class Example:
     source: str
     truncated: bool
     extras: "Mapping[str, NDArray[Any]]" = field(default_factory=_no_extras)
+    record: Record | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from zoo.gym.data.reading import preference
+from zoo.gym.data.reading import preference, prompts
 from zoo.gym.data.reading.files import check_file
 from zoo.gym.data.reading.formats import READS, parse_row
 from zoo.gym.data.reading.jsonl import Row, holds_rows, read_rows
@@ -125,7 +125,9 @@ def _read_file(path: Path, kinds: Set[Kind]) -> Iterator[_Row]:
             if record.kind in kinds:
                 yield _Row(record.source, _PLAIN_TEXT, (record,))
             else:
-                yield _Row(record.source, problem=Problem(record.source, _other(_PLAIN_TEXT)))
+                yield _Row(
+                    record.source, problem=Problem(record.source, _other(_PLAIN_TEXT, kinds))
+                )
         return
     for row in rows:
         if isinstance(row, Problem):
@@ -141,18 +143,28 @@ def _parsed(row: Row, path: Path, kinds: Set[Kind]) -> _Row:
             pair = parse_pair(cast("dict[str, object]", value), source)
             unread = unread_keys(value, preference.READS)
             return _Row(source, preference.NAME, (pair,), unread)
+        if "prompt" in kinds and prompts.is_prompt(value):
+            record = prompts.parse_prompt(cast("dict[str, object]", value), source)
+            return _Row(source, prompts.NAME, (record,))
         name, records = parse_row(value, source)
         if any(record.kind not in kinds for record in records):
-            raise InputError(_other(name))
+            raise InputError(_other(name, kinds))
     except InputError as error:
         return _Row(source, problem=Problem(source, error.message), label=_label(value))
     label = None if name == "text" else _label(value)
     return _Row(source, name, tuple(records), unread_keys(value, READS[name]), label)
 
 
-def _other(found: str) -> str:
-    """Returns the error for a row without two answers to compare."""
-    return f"expected two answers to compare, 'chosen' and 'rejected', got a row of {found}"
+_WANTED: dict[Kind, str] = {
+    "pair": "two answers to compare, 'chosen' and 'rejected'",
+    "prompt": "a prompt to answer, 'prompt', and what a reward needs, such as 'answer'",
+}
+
+
+def _other(found: str, kinds: Set[Kind]) -> str:
+    """Returns the error for a row of a kind that the method does not learn from."""
+    wanted = " or ".join(text for kind, text in _WANTED.items() if kind in kinds)
+    return f"expected {wanted}, got a row of {found}"
 
 
 def _label(value: object) -> bool | None:
