@@ -17,3 +17,9 @@ REF_LOGPROBS = "ref_logprobs"
 
 LOGPROB_WEIGHTS = "logprob_weights"
 """The weight of each token in the log-probability of its answer, `[B, T]`; 1 if absent."""
+
+WINDOW_ROWS = "window_rows"
+"""Rows of the whole optimizer step."""
+
+WINDOW_SELECTED = "window_selected"
+"""Learned tokens that a method selected, of the whole optimizer step."""
