@@ -47,7 +47,9 @@ def test_only_settings_that_are_true_or_false_are_switches() -> None:
     switches = {key for key in KEYS if is_switch(key)}
     assert switches == {
         "overwrite_output_dir",
+        "mask_truncated_completions",
         "save_only_model",
+        "use_bias_correction_kl",
         "use_rslora",
         "use_weighting",
         "gradient_checkpointing",

@@ -65,12 +65,13 @@ class Progress:
             self.out.progress(line, keep=self._is_kept(event))
 
     def _evaluation(self, event: Event) -> None:
-        step, loss = event["step"], "  ".join([figure(event.get("loss")), *metric_words(event)])
+        step, loss = event["step"], "  ".join([*_loss_words(event), *metric_words(event)])
         self._held_out_step = step
         self._held_out = f"  held-out {loss} {f'at step {step}' if step else 'of the base'}"
         when = f"at step {step}" if step else "before training"
         if self.as_log or not step:
-            (self.out.answer if self.as_log else self.out.say)(f"held-out loss {when}: {loss}")
+            noun = "held-out loss" if "loss" in event else "held-out rows"
+            (self.out.answer if self.as_log else self.out.say)(f"{noun} {when}: {loss}")
         elif step == self._step_event.get("step"):
             line = step_line(self._step_event) + self._held_out
             self.out.progress(line, keep=step == self._step_event.get("steps"))
@@ -154,6 +155,11 @@ def metric_words(event: Event) -> list[str]:
     found = event.get("metrics")
     metrics: dict[str, Any] = found if isinstance(found, dict) else {}
     return [f"{name} {figure(value)}" for name, value in metrics.items() if _is_figure(value)]
+
+
+def _loss_words(event: Event) -> list[str]:
+    """Returns the loss of an evaluation; nothing for a method that measures none."""
+    return [figure(event["loss"])] if "loss" in event else []
 
 
 def _number(fields: Mapping[str, Any], key: str) -> float | None:

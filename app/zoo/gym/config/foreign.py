@@ -16,6 +16,11 @@ ALIASES = {
     "output": "output_dir",
     "dpo_label_smoothing": "label_smoothing",
     "loss_weights": "pref_loss_weights",
+    "num_generations": "group_size",
+    "clip_range": "epsilon",
+    "grpo_group_size": "group_size",
+    "grpo_beta": "beta",
+    "grpo_clip_range": "epsilon",
 }
 """Other published spellings of our keys."""
 
@@ -77,7 +82,6 @@ MISSING = {
     "ref_model": "another reference than the base model is not supported yet",
     "ref_model_adapters": "another reference than the base model is not supported yet",
     "resume_from_checkpoint": "expected the command 'zoo-gym runs resume RUN'",
-    "reward": "reinforcement learning is not supported yet",
     "reward_model": "reinforcement learning is not supported yet",
     "rope_scaling": "extending the context is not supported yet",
     "save_total_limit": "setting the number of kept checkpoints is not supported yet",
@@ -98,7 +102,7 @@ AS_HERE = {
 
 MISSING_PREFIXES = {
     "galore_": "GaLore is not supported yet",
-    "grpo_": "reinforcement learning is not supported yet",
+    "grpo_": "no such setting: expected the name without grpo_, such as beta",
     "gspo_": "reinforcement learning is not supported yet",
     "kto_": "the method 'kto' is not supported yet",
     "ppo_": "reinforcement learning is not supported yet",
@@ -107,7 +111,7 @@ MISSING_PREFIXES = {
 
 MISSING_VALUES = {
     ("stage", name): f"the method '{name}' is not supported yet: expected {', '.join(METHODS)}"
-    for name in ("gspo", "grpo", "kto", "ppo", "pt", "rloo", "rm")
+    for name in ("gspo", "kto", "ppo", "pt", "rloo", "rm")
 } | {
     (
         "finetuning_type",

@@ -20,6 +20,7 @@ METHODS = {
     "orpo": "zoo.gym.train.methods.orpo:OddsRatioPreference",
     "cpo": "zoo.gym.train.methods.cpo:ContrastivePreference",
     "simpo": "zoo.gym.train.methods.cpo:SimplePreference",
+    "grpo": "zoo.gym.train.methods.grpo:Grpo",
 }
 """Stage -> "module:class" of its `zoo.gym.train.method.Method`."""
 

@@ -26,11 +26,13 @@ def accumulate_window(
 ) -> dict[str, float]:
     """Adds the gradient of `objective` over the window and returns its `loss` and metrics.
 
+    A window without batches has no gradient, no loss and no metrics.
+
     An objective that couples rows is scored over the whole window first, differentiated by its
     statistics, and replayed as the linear objective sum(statistic * derivative), micro-batch by
     micro-batch. Both passes use the same dropout masks, so the derivatives match the replay.
     """
-    if objective.coupled:
+    if objective.coupled and batches:
         return _replayed(policy, objective, batches, keys)
     total: dict[str, float] = {}
     for batch, key in zip(batches, keys, strict=True):

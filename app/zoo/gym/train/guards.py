@@ -24,22 +24,24 @@ def check_labels(learned_tokens: int, step: int) -> None:
         )
 
 
-def check_first_step(info: "StepInfo") -> None:
-    """Raises an error after step 1 if the trained weights have not changed.
+def check_first_step(info: "StepInfo", step: int = 1) -> None:
+    """Raises an error after the first step with a gradient if the trained weights have not changed.
 
     Raises:
         GuardError: the gradient is zero or not finite, or the weights are unchanged.
     """
     if info.skipped:
-        raise GuardError("step 1: the gradient is not finite: expected numbers, got NaN or Inf")
+        raise GuardError(
+            f"step {step}: the gradient is not finite: expected numbers, got NaN or Inf"
+        )
     if info.grad_norm == 0:
         raise GuardError(
-            "step 1: no gradient reached the trained weights: expected a norm above 0, got 0",
+            f"step {step}: no gradient reached the trained weights: expected a norm above 0, got 0",
             hint="lora_target must name layers that the model uses",
         )
     if not info.changed:
         raise GuardError(
-            "step 1: the trained weights did not change: expected a change, got none",
+            f"step {step}: the trained weights did not change: expected a change, got none",
             hint="raise learning_rate",
         )
 

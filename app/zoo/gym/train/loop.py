@@ -5,7 +5,7 @@ What differs between methods is in `zoo.gym.train.method`. All randomness derive
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -76,8 +76,7 @@ def fit(job: Job) -> Progress:
     policy, divergence = method.policy, Divergence()
     method.prepare()
     progress, warnings = restore(method, job.checkpoints, steps)
-    for warning in warnings:
-        job.emit("warn", message=warning)
+    emit_warnings(job, warnings)
     last_save_s, watch = time.monotonic(), Stopwatch()
     if progress.step == 0 and method.held_out:
         evaluate(job, progress)
@@ -88,15 +87,17 @@ def fit(job: Job) -> Progress:
 
         window = method.window(step)
         check_labels(window.learned_tokens, step)
+        emit_warnings(job, window.notes)
 
         keys = [key_of(config.seed, step, place) for place in range(len(window.batches))]
         metrics = accumulate_window(policy, method.objective, window.batches, keys)
-        loss = metrics.pop("loss")
+        loss = metrics.pop("loss", 0.0)
 
         lr = step_rate(job.plan, step)
         info = policy.optimizer_step(lr, config.max_grad_norm)
-        if step == 1:
-            check_first_step(info)
+        if window.learns and not progress.learned:
+            check_first_step(info, step)
+            progress.learned = True
         divergence.check(step, loss, info)
 
         wall_s, cpu_s = watch.lap()
@@ -108,7 +109,7 @@ def fit(job: Job) -> Progress:
             step=step,
             steps=steps,
             loss=loss,
-            **named(metrics),
+            **named({**window.metrics, **metrics}),
             lr=lr,
             grad_norm=info.grad_norm,
             skipped=info.skipped,
@@ -130,6 +131,12 @@ def fit(job: Job) -> Progress:
         if leaving and step < steps:
             raise InterruptedRunError(f"{leaving} at step {step} of {steps}")
     return progress
+
+
+def emit_warnings(job: Job, messages: Iterable[str]) -> None:
+    """Emits a warning for each message."""
+    for message in messages:
+        job.emit("warn", message=message)
 
 
 def named(metrics: Mapping[str, float]) -> dict[str, object]:
@@ -178,7 +185,7 @@ def evaluate(job: Job, progress: Progress) -> None:
     job.emit(
         "eval",
         step=progress.step,
-        loss=found.loss,
+        **({} if found.loss is None else {"loss": found.loss}),
         **named(found.metrics),
         tokens=found.tokens,
         best=best,

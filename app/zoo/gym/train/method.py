@@ -7,7 +7,7 @@ own rows overrides the window.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -18,7 +18,7 @@ from zoo.gym.data.records import LEARNED, Kind
 from zoo.gym.objectives.constants import WINDOW_FIRST_TOKENS, WINDOW_TOKENS, WINDOW_UNITS
 from zoo.gym.train.accumulate import score_window
 from zoo.gym.train.order import rows_of_step
-from zoo.gym.train.planning.plan import Plan, batch_tokens
+from zoo.gym.train.planning.plan import Choice, Facts, Plan, batch_tokens
 
 if TYPE_CHECKING:
     from zoo.backends.base import Batch, Objective, Policy
@@ -27,10 +27,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Window:
-    """The data of one optimizer step: its micro-batches, and the number of learned tokens."""
+    """The data of one optimizer step.
+
+    Attributes:
+        batches: its micro-batches.
+        learned_tokens: the number of learned tokens.
+        metrics: what the method measured on the data, by name.
+        notes: warnings to emit.
+        learns: whether it has a gradient; False if all sampled answers are equally good.
+    """
 
     batches: "Sequence[Batch]"
     learned_tokens: int
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    notes: tuple[str, ...] = ()
+    learns: bool = True
 
 
 @dataclass(frozen=True)
@@ -38,12 +49,12 @@ class Evaluation:
     """What a method measured on the held-out rows.
 
     Attributes:
-        loss: nats per learned token, or the objective's own value.
-        tokens: learned tokens that were scored.
+        loss: nats per learned token, or the objective's own value; None if it is not measured.
+        tokens: tokens that were scored or sampled.
         metrics: further numbers by name.
     """
 
-    loss: float
+    loss: float | None
     tokens: int
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
 
@@ -90,6 +101,36 @@ class Method(ABC):
     def objective(self) -> "Objective":
         """What each step minimises."""
 
+    @classmethod
+    def choices(cls, config: TrainConfig, facts: Facts) -> Iterable[Choice]:
+        """Returns the defaults that differ from those of all methods, each with its reason."""
+        del config, facts
+        return ()
+
+    @classmethod
+    def answer_tokens(cls, config: TrainConfig, cutoff_len: int) -> int:
+        """Returns how many of `cutoff_len` tokens a prompt must leave free for an answer."""
+        del config, cutoff_len
+        return 1
+
+    @classmethod
+    def rows_per_unit(cls, config: TrainConfig) -> int:
+        """Returns the number of rows that a unit becomes in a step, if the method samples them."""
+        del config
+        return 1
+
+    @classmethod
+    def width(cls, config: TrainConfig, unit: "Unit", cutoff_len: int) -> int:
+        """Returns the tokens that a unit takes in a micro-batch of its own, padding included."""
+        del config, cutoff_len
+        return unit.width
+
+    @classmethod
+    def micro_batch_tokens(cls, config: TrainConfig, widest: int, parameters: int) -> int:
+        """Returns the tokens of the largest micro-batch, if the widest unit has `widest`."""
+        del parameters
+        return widest * (config.per_device_train_batch_size or 1)
+
     def prepare(self) -> None:  # noqa: B027 - most methods have nothing to prepare
         """Does what comes before the first step of this process, such as scoring a reference.
 
@@ -117,6 +158,9 @@ class Method(ABC):
         metrics = score_window(self.policy, self.objective, window.batches)
         return Evaluation(metrics.pop("loss"), window.learned_tokens, metrics)
 
+    def close(self) -> None:  # noqa: B027 - most own nothing
+        """Ends what the method owns, such as processes, at the end of a run."""
+
     def save(self, folder: Path) -> None:  # noqa: B027 - most have no state
         """Writes the method's own state into a checkpoint."""
 
@@ -126,6 +170,7 @@ class Method(ABC):
     def score(self, evaluation: Evaluation) -> float:
         """Returns the number that the best step is chosen by."""
         if self.decides == "loss":
+            assert evaluation.loss is not None
             return evaluation.loss
         return evaluation.metrics[self.decides]
 

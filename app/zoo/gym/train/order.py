@@ -46,3 +46,12 @@ def key_of(seed: int, step: int, micro_batch: int) -> int:
 
     state = np.random.SeedSequence([seed, step, micro_batch]).generate_state(1, np.uint64)[0]
     return int(state) >> 1
+
+
+def rollout_key(seed: int, step: int, prompt: int, answer: int) -> int:
+    """Returns the random seed of one sampled answer: 63 bits, derived from the four numbers."""
+    import numpy as np
+
+    entropy = [seed, step, prompt, answer, 1]  # five words: never those of a micro-batch
+    state = np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0]
+    return int(state) >> 1

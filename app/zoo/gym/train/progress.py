@@ -39,6 +39,7 @@ class Progress:
         training_s: wall-clock seconds spent in steps.
         evaluation_s: wall-clock seconds spent in evaluations.
         training_cpu_s: CPU seconds spent in steps, over all threads.
+        learned: whether a step had a gradient, and passed the checks of the first step.
     """
 
     step: int = 0
@@ -49,6 +50,7 @@ class Progress:
     training_s: float = 0.0
     evaluation_s: float = 0.0
     training_cpu_s: float = 0.0
+    learned: bool = False
 
 
 class Stopwatch:

@@ -138,4 +138,5 @@ def encode_options(config: TrainConfig, model_folder: Path) -> EncodeOptions:
         config.date,
         config.split_special_tokens,
         vocabulary_size(model_folder),
+        load_method(config.stage).answer_tokens(config, cutoff),
     )

@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,7 +87,7 @@ def run_session(
             config, base.folder, lambda records: run_split(folder, config, records, data)
         )
     remembered(run.env_file, SYSTEM_KEY, lambda: rows.system)
-    facts = facts_of(base.folder, rows)
+    facts = facts_of(config, base.folder, rows)
     plan = make_plan(config, facts)
     plan = resumed_plan(plan, run.env_file, len(rows.held_out))
     threads = stored_threads(run.env_file, base.folder)
@@ -115,8 +115,9 @@ def run_session(
         held_out = spread(rows.held_out, plan.evaluation_rows)
         method = load_method(config.stage)(policy, plan, rows.train, held_out, folder)
         job = Job(method, run.events.emit, leaving, run.checkpoints)
-        progress = fit(job)
-        found = finish(run, job, progress, base)
+        with closing(method):
+            progress = fit(job)
+            found = finish(run, job, progress, base)
     # a calling program adds to the peak; a resumed run may have passed its peak earlier
     if need is not None and peak_is_ours:
         remember_peak(footprints(), footprint_key(need, conditions), peak_bytes(policy))
@@ -131,15 +132,19 @@ def resumed_plan(plan: Plan, env_file: Path, held_out_rows: int) -> Plan:
     return replace(plan, steps=steps, evaluation_rows=min(scored, held_out_rows))
 
 
-def facts_of(folder: Path, rows: Rows) -> Facts:
+def facts_of(config: TrainConfig, folder: Path, rows: Rows) -> Facts:
     """Returns the sizes of model and data that the plan depends on."""
+    method, cutoff = load_method(config.stage), rows.cutoff_len
     return Facts(
         parameters=count_parameters(folder),
         rows=len(rows.train),
         tokens=sum(unit.tokens for unit in rows.train),
-        longest_tokens=max(unit.width for unit in rows.train),
+        longest_tokens=max(method.width(config, unit, cutoff) for unit in rows.train),
         held_out_rows=len(rows.held_out),
         held_out_tokens=sum(unit.tokens for unit in rows.held_out),
+        cutoff_len=cutoff,
+        units=rows.train,
+        rows_per_unit=method.rows_per_unit(config),
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.paths import ensure_folder, folders
@@ -38,15 +39,16 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
     geometry, config = model_geometry(folder), plan.config
     if geometry is None:
         return None
-    widest = max(unit.width for unit in rows.train)
-    held_out = max((unit.width for unit in rows.held_out), default=0)
+    method, cutoff = load_method(config.stage), rows.cutoff_len
+    widest = max(method.width(config, unit, cutoff) for unit in rows.train)
+    held_out = max((method.width(config, unit, cutoff) for unit in rows.held_out), default=0)
     limit = batch_tokens(count_parameters(folder))
     scored = min(max(limit, held_out), held_out * plan.evaluation_rows)
     return MemoryNeed(
         geometry=geometry,
         full=config.finetuning_type == "full",
         rank=config.lora_rank,
-        tokens=widest * (config.per_device_train_batch_size or 1),
+        tokens=method.micro_batch_tokens(config, widest, count_parameters(folder)),
         evaluation_tokens=scored,
         checkpointing=bool(config.gradient_checkpointing),
         weight_bytes=2,

@@ -5,16 +5,19 @@ weights) and the usual values at 0.6 B and 4 B parameters.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from zoo.gym.config import TrainConfig, extend_config
+from zoo.gym.config.stages import load_method
 from zoo.gym.humanize import counted
 from zoo.models.folder import SMALL_PARAMETERS
 
 if TYPE_CHECKING:
     from zoo.backends.memory import MemoryNeed
     from zoo.backends.precision import Precision, Workload
+    from zoo.gym.data.units import Unit
 
 EVALUATION_SHARE = 0.25
 """Evaluations may cost at most this share of the training time."""
@@ -30,7 +33,11 @@ def batch_tokens(parameters: int) -> int:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the choices depend on: the parameters of the base model, and the size of the data."""
+    """What the choices depend on: the parameters of the base model, and the size of the data.
+
+    `cutoff_len` is the maximum length of a row, the model's context if that is shorter; `units` are
+    what is learned from, and `rows_per_unit` the number of rows that each becomes in a step.
+    """
 
     parameters: int
     rows: int
@@ -38,6 +45,9 @@ class Facts:
     longest_tokens: int
     held_out_rows: int
     held_out_tokens: int
+    cutoff_len: int = 2048
+    units: "Sequence[Unit]" = ()
+    rows_per_unit: int = 1
 
 
 @dataclass(frozen=True)
@@ -74,11 +84,15 @@ class _Chooser:
     def __init__(self, config: TrainConfig) -> None:
         self.config = config
         self.choices: list[Choice] = []
+        self.values: dict[str, Any] = {}
 
     def pick(self, key: str, value: Any, reason: str) -> Any:  # noqa: ANN401
         given = getattr(self.config, key)
-        if given is not None:
+        if given is not None and given != "auto":
             return given
+        if key in self.values:
+            return self.values[key]
+        self.values[key] = value
         self.choices.append(Choice(key, value, reason))
         return value
 
@@ -95,10 +109,13 @@ def make_plan(config: TrainConfig, facts: Facts) -> Plan:
         InputError: a given setting is incompatible with a chosen one.
     """
     chooser = _Chooser(config)
+    for choice in load_method(config.stage).choices(config, facts):
+        chooser.pick(choice.key, choice.value, choice.reason)
     rows_per_step = _batch(chooser, facts)
     steps = _steps(chooser, facts, rows_per_step)
     _optimizer(chooser, facts, steps)
-    train_tokens = steps * rows_per_step * facts.tokens / facts.rows
+    seen_tokens = facts.rows_per_unit * facts.tokens / facts.rows
+    train_tokens = steps * rows_per_step * seen_tokens
     evaluation_rows = _evaluation(chooser, facts, steps, train_tokens)
     every = max(1, math.ceil(steps / CHECKPOINTS))
     reason = f"about {CHECKPOINTS} checkpoints, in addition to one every 2 minutes"

@@ -27,7 +27,7 @@ def preview(config: TrainConfig, base: "Resolved") -> Plan:
     """
     config = pinned(config, base)
     rows = prepare_rows(config, base.folder)
-    facts = facts_of(base.folder, rows)
+    facts = facts_of(config, base.folder, rows)
     plan = make_plan(config, facts)
     work = workload(plan, facts, need_of(plan, base.folder, rows))
     return with_precision(plan, choose_precision(open_engine(), base.folder, plan, work))

@@ -1,0 +1,155 @@
+"""The settings of methods that learn from answers that the model samples itself."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from zoo.gym.config.train import Number, TrainConfig, Whole, chosen
+from zoo.gym.errors import InputError
+from zoo.gym.rewards.spec import parse_spec
+
+
+class RolloutConfig(TrainConfig, frozen=True):
+    """How answers are sampled and scored; each method adds how they are learned."""
+
+    reward: str | list[Any] | dict[str, Any] = Field(
+        default="auto",
+        description="what scores the answers: a name, several, or a mapping with weights; auto:"
+        " chosen from the data",
+    )
+    group_size: Whole = Field(
+        default=8,
+        ge=2,
+        le=4096,
+        description="answers sampled to each prompt, which are compared with each other",
+    )
+    max_completion_length: Whole | None = chosen(
+        ge=1,
+        le=1_048_576,
+        description="the maximum length of a sampled answer in tokens",
+    )
+    temperature: Number = Field(
+        default=1.0,
+        ge=1e-2,
+        le=100,
+        description="the divisor of the logits when training answers are sampled; evaluations"
+        " always take the most likely token",
+    )
+    mask_truncated_completions: bool = Field(
+        default=False,
+        description="do not learn answers that reached max_completion_length",
+    )
+    num_iterations: Whole = Field(
+        default=1,
+        ge=1,
+        le=1000,
+        description="steps taken on the same answers",
+    )
+
+    def conflicts(self) -> Sequence[tuple[str, str]]:
+        """Returns (key, message) for each setting that is wrong or conflicts with others."""
+        faults = list(super().conflicts())
+        try:
+            parse_spec(self.reward)
+        except InputError as error:
+            faults.append(("reward", error.message.removeprefix("reward: ")))
+        longest = self.max_completion_length
+        if longest is not None and longest >= self.cutoff_len:
+            text = f"expected less than cutoff_len {self.cutoff_len}, got {longest}"
+            faults.append(("max_completion_length", text))
+        return faults
+
+
+class GroupConfig(RolloutConfig, frozen=True):
+    """The settings of group-relative policy optimisation."""
+
+    beta: Number = Field(
+        default=0.0,
+        ge=0,
+        le=1e6,
+        description="the weight of the divergence from the base model; 0 needs no reference",
+    )
+    use_bias_correction_kl: bool = Field(
+        default=True,
+        description="multiply the divergence by the importance ratio, for an unbiased gradient",
+    )
+    epsilon: Number = Field(
+        default=0.2,
+        ge=0,
+        lt=1,
+        description="the importance ratio is clipped below 1 - epsilon",
+    )
+    epsilon_high: Number | None = Field(
+        default=None,
+        ge=0,
+        le=1e6,
+        description="the importance ratio is clipped above 1 + epsilon_high; none: as epsilon",
+    )
+    delta: Number | None = Field(
+        default=None,
+        gt=1,
+        le=1e6,
+        description="a cap on the ratio of bad answers, above 1 + epsilon_high; none: no cap",
+    )
+    loss_type: Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"] = (
+        Field(
+            default="dapo",
+            description="how the tokens of answers are weighted and averaged",
+        )
+    )
+    importance_sampling_level: Literal["token", "sequence"] = Field(
+        default="token",
+        description="whether the importance ratio is that of a token or of a whole answer",
+    )
+    scale_rewards: Literal["group", "batch", "none"] = Field(
+        default="group",
+        description="whose standard deviation the advantages are divided by",
+    )
+    top_entropy_quantile: Number = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="learn only this share of the tokens, those with the highest entropy",
+    )
+    entropy_coef: Number = Field(
+        default=0.0,
+        ge=-1e6,
+        le=1e6,
+        description="the weight of the mean entropy, which is raised",
+    )
+    off_policy_mask_threshold: Number | None = Field(
+        default=None,
+        ge=0,
+        le=1e6,
+        description="do not learn bad answers that the model has moved away from by more than this"
+        " many nats per token; none: no limit",
+    )
+
+    def conflicts(self) -> Sequence[tuple[str, str]]:
+        """Returns (key, message) for each setting that would have no effect."""
+        return [*super().conflicts(), *_idle(self)]
+
+
+def _idle(config: GroupConfig) -> Iterator[tuple[str, str]]:
+    """Yields (key, message) for settings that would have no effect because of others."""
+    given = config.changed
+    if config.num_iterations == 1:
+        why = "has no effect with num_iterations 1: the importance ratio is 1 in every step"
+        ratio = ("epsilon", "epsilon_high", "delta", "off_policy_mask_threshold")
+        yield from ((key, why) for key in ratio if key in given)
+    if config.beta == 0 and "use_bias_correction_kl" in given:
+        yield "use_bias_correction_kl", "has no effect with beta 0: there is no divergence"
+    unclipped = {
+        "cispo": ("epsilon", "delta"),
+        "sapo": ("epsilon", "epsilon_high", "delta"),
+        "vespo": ("epsilon", "epsilon_high", "delta"),
+    }
+    for key in unclipped.get(config.loss_type, ()):
+        if key in given:
+            yield key, f"has no effect with loss_type {config.loss_type}"
+    if config.loss_type == "vespo" and config.importance_sampling_level == "sequence":
+        yield "importance_sampling_level", "has no effect with loss_type vespo"
+    high = config.epsilon if config.epsilon_high is None else config.epsilon_high
+    if config.delta is not None and config.delta <= 1 + high:
+        yield "delta", f"expected more than 1 + epsilon_high, {1 + high:g}, got {config.delta:g}"

@@ -1,0 +1,85 @@
+"""GRPO: the model answers prompts itself, and answers better than their group become likelier.
+
+`zoo.gym.train.online` has the way of a step: sample a group of answers to each prompt, score them,
+compare each score with its group, take a step. This file has what GRPO does with scores: the
+advantage of an answer is how far its score is above the mean of its group (arXiv:2402.03300), and
+`zoo.gym.objectives.grpo` is the loss, with its variants.
+"""
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from zoo.gym.config.rollouts import GroupConfig
+from zoo.gym.objectives.advantages import group_advantages
+from zoo.gym.objectives.grpo import GroupRelativeLoss
+from zoo.gym.train.buffer import Buffer, select_tokens
+from zoo.gym.train.method import Window
+from zoo.gym.train.online import Online
+from zoo.gym.train.planning.plan import batch_tokens
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class GrpoConfig(GroupConfig, frozen=True):
+    """The settings of GRPO."""
+
+    stage: Literal["grpo"] = Field(
+        default="grpo", description="grpo learns from the rewards of its own answers"
+    )
+
+
+class Grpo(Online[GroupConfig]):
+    """Group-relative policy optimisation."""
+
+    config = GrpoConfig
+
+    @property
+    def objective(self) -> GroupRelativeLoss:
+        """The clipped loss that the settings describe."""
+        config = self.settings
+        high = config.epsilon if config.epsilon_high is None else config.epsilon_high
+        assert config.max_completion_length is not None
+        return GroupRelativeLoss(
+            loss_type=config.loss_type,
+            level=config.importance_sampling_level,
+            epsilon=config.epsilon,
+            epsilon_high=high,
+            delta=config.delta,
+            beta=config.beta,
+            bias_correction=config.use_bias_correction_kl,
+            entropy_coef=config.entropy_coef,
+            off_policy_threshold=config.off_policy_mask_threshold,
+            max_completion_length=config.max_completion_length,
+        )
+
+    @property
+    def uses_reference(self) -> bool:
+        """Whether the base model scores the answers."""
+        return self.settings.beta != 0
+
+    @property
+    def learns_equal_groups(self) -> bool:
+        """Whether a group without a spread of rewards has a gradient."""
+        config = self.settings
+        tokens_count = config.entropy_coef != 0 or config.top_entropy_quantile < 1
+        return config.beta != 0 or tokens_count
+
+    def step_window(self, buffer: Buffer) -> Window:
+        """Returns the rows of a step; with `top_entropy_quantile`, a mask of tokens is added.
+
+        The entropies are those of the policy at this step.
+        """
+        from zoo.backends.base import Stat
+
+        share = self.settings.top_entropy_quantile
+        if share < 1 and buffer.units:
+            limit = batch_tokens(self.policy.parameter_count())
+            buffer = select_tokens(buffer, buffer.scored(self.policy, Stat.ENTROPY, limit), share)
+        return super().step_window(buffer)
+
+    def advantages(self, rewards_NG: "NDArray[np.float64]") -> "NDArray[np.float64]":
+        """Returns the advantage of each answer, 0 for one without a reward."""
+        return group_advantages(rewards_NG, self.settings.scale_rewards)

@@ -1,0 +1,342 @@
+"""Methods that learn from their own answers: the way of a step, evaluation, guards and state.
+
+Legend: N prompts, G answers of each.
+
+A step in one scroll is `Online.window`: answers, rewards, advantages, and the rows to learn; the
+loop accumulates the objective over them and steps. A method adds its objective and how rewards
+become advantages. An evaluation is the mean reward of the most likely answers to held-out prompts.
+Left out: tools, answers of several turns, sampling by another engine.
+"""
+
+import json
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, cast
+
+from zoo.gym import rewards
+from zoo.gym.config.rollouts import RolloutConfig
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.data import chat_stops, load_tokenizer
+from zoo.gym.data.records import Kind
+from zoo.gym.errors import GuardError
+from zoo.gym.humanize import counted
+from zoo.gym.objectives.advantages import without_spread
+from zoo.gym.objectives.constants import REF_LOGPROBS
+from zoo.gym.objectives.grpo import OLD_LOGPROBS
+from zoo.gym.rewards.auto import choose
+from zoo.gym.train.buffer import Buffer, make_buffer
+from zoo.gym.train.method import Evaluation, Method, Window
+from zoo.gym.train.order import rows_of_step
+from zoo.gym.train.planning.plan import Choice, Facts, Plan, batch_tokens
+from zoo.gym.train.rollouts import Answer, Sampler, task_of
+from zoo.gym.train.rows import encode_options
+from zoo.gym.train.run_folder.samples import SAMPLES_FILE, append_samples, keep_samples
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from zoo.backends.base import Policy
+    from zoo.gym.data.units import Unit
+
+MOST_EQUAL_GROUPS = 64
+"""Groups in a row without a spread of rewards that stop a run."""
+
+EVALUATED = ("reward", "completion_length", "unscored")
+"""The metrics of an evaluation."""
+
+PROMPTS_PER_STEP = 16
+STEPS = 100
+"""What is chosen by default."""
+
+LONGEST_ANSWER = 512
+"""The length of an answer that is chosen by default, in tokens."""
+
+STATE_FILE, BUFFER_FILE = "online.json", "answers.safetensors"
+
+C = TypeVar("C", bound=RolloutConfig)
+
+
+class Online(Method, Generic[C]):
+    """A method that samples answers to prompts, scores them, and learns from the scores."""
+
+    reads: ClassVar[frozenset[Kind]] = frozenset({"prompt"})
+    decides, better = "reward", "higher"
+    watch = ("reward", "equal_groups", "completion_length")
+
+    def __init__(
+        self,
+        policy: "Policy",
+        plan: Plan,
+        units: "Sequence[Unit]",
+        held_out: "Sequence[Unit]",
+        folder: Path,
+    ) -> None:
+        super().__init__(policy, plan, units, held_out, folder)
+        self.settings = cast("C", plan.config)
+        self.samples = folder / SAMPLES_FILE
+        self.buffer: Buffer | None = None
+        self.equal_groups = 0  # in a row
+        self.step = 0
+
+    @property
+    def uses_reference(self) -> bool:
+        """Whether the base model scores the answers."""
+        return False
+
+    @property
+    def learns_equal_groups(self) -> bool:
+        """Whether a group whose rewards are all equal has a gradient."""
+        return False
+
+    @abstractmethod
+    def advantages(self, rewards_NG: "NDArray[np.float64]") -> "NDArray[np.float64]":
+        """Returns the advantage of each answer from its reward; NaN is a missing reward."""
+
+    def window(self, step: int) -> Window:
+        """Samples and scores answers, or takes those of the previous step, and returns them.
+
+        Raises:
+            GuardError: the rewards of 64 groups in a row are equal, or no answer has a reward.
+        """
+        config = self.settings
+        if self.buffer is None or (step - 1) % config.num_iterations == 0:
+            if step == 1:  # a run that was killed before its first checkpoint begins anew
+                keep_samples(self.samples, 0)
+            turn = 1 + (step - 1) // config.num_iterations
+            prompts = rows_of_step(self.units, turn, self.plan.rows_per_step, config.seed)
+            rows = [unit.rows[0] for unit in prompts]
+            answers = self.sampler.answer(rows, config.group_size, seed=config.seed, step=step)
+            self.buffer = self._learnable(answers, step)
+        self.step = step
+        return self.step_window(self.buffer)
+
+    def _learnable(self, answers: "Sequence[Sequence[Answer]]", step: int) -> Buffer:
+        """Returns the rows to learn from answers, [N][G], with their advantages."""
+        import numpy as np
+
+        rewards_NG = np.array([[one.score.value for one in group] for group in answers])
+        check_rewards(answers, step)
+        advantages_NG = self.advantages(rewards_NG)
+        equal_N = without_spread(rewards_NG)
+        self.equal_groups = equal_groups_in_row(self.equal_groups, equal_N.tolist())
+        append_samples(self.samples, list(_lines(answers, advantages_NG, step)))
+        check_spread(self.equal_groups, rewards_NG)
+        skip_N = np.zeros_like(equal_N) if self.learns_equal_groups else equal_N
+        masked = self.settings.mask_truncated_completions
+        buffer = make_buffer(answers, advantages_NG, skip_N, mask_truncated=masked)
+        metrics = {**metrics_of(answers, rewards_NG), "equal_groups": float(equal_N.mean())}
+        notes = tuple(_unscored(answers, step))
+        return replace(self._scored(buffer), metrics=metrics, notes=notes)
+
+    def _scored(self, buffer: Buffer) -> Buffer:
+        """Adds the log-probabilities of this policy, if it will change, and of the reference."""
+        from zoo.backends.base import Stat
+
+        limit = batch_tokens(self.policy.parameter_count())
+        if self.settings.num_iterations > 1:
+            old = buffer.scored(self.policy, Stat.LOGPROBS, limit)
+            buffer = buffer.with_extras(OLD_LOGPROBS, old)
+        if self.uses_reference:
+            with self.policy.reference() as reference:
+                scores = buffer.scored(reference, Stat.LOGPROBS, limit)
+            buffer = buffer.with_extras(REF_LOGPROBS, scores)
+        return buffer
+
+    def step_window(self, buffer: Buffer) -> Window:
+        """Returns the rows of a step; a method may add what depends on the current policy."""
+        limit = batch_tokens(self.policy.parameter_count())
+        return buffer.window(self.settings.per_device_train_batch_size, limit)
+
+    def evaluate(self) -> Evaluation:
+        """Returns the mean reward of the most likely answers to the held-out prompts.
+
+        It is NaN, which is never the best, if none of them has a reward.
+        """
+        import numpy as np
+
+        greedy = replace(self.sampler, sampling=replace(self.sampler.sampling, temperature=0.0))
+        rows = [unit.rows[0] for unit in self.held_out]
+        answers = greedy.answer(rows, 1, seed=self.settings.seed, step=0)
+        rewards_NG = np.array([[one.score.value for one in group] for group in answers])
+        tokens = sum(len(one.ids) for group in answers for one in group)
+        metrics = metrics_of(answers, rewards_NG)
+        return Evaluation(None, tokens, {key: metrics[key] for key in EVALUATED if key in metrics})
+
+    # ---- the defaults of the settings
+
+    @classmethod
+    def answer_tokens(cls, config: TrainConfig, cutoff_len: int) -> int:
+        """Returns the maximum length of an answer: as given, or at most half of the context."""
+        assert isinstance(config, RolloutConfig)
+        return config.max_completion_length or min(LONGEST_ANSWER, cutoff_len // 2)
+
+    @classmethod
+    def rows_per_unit(cls, config: TrainConfig) -> int:
+        """Returns the number of answers to each prompt."""
+        assert isinstance(config, RolloutConfig)
+        return config.group_size
+
+    @classmethod
+    def width(cls, config: TrainConfig, unit: "Unit", cutoff_len: int) -> int:
+        """Returns the tokens of a group of answers of the maximum length, with their prompts."""
+        assert isinstance(config, RolloutConfig)
+        return config.group_size * (unit.longest + cls.answer_tokens(config, cutoff_len))
+
+    @classmethod
+    def micro_batch_tokens(cls, config: TrainConfig, widest: int, parameters: int) -> int:
+        """Returns the tokens of the largest micro-batch: only a single group may exceed a limit."""
+        micro = config.per_device_train_batch_size or 1
+        return min(widest * micro, max(widest, batch_tokens(parameters)))
+
+    @classmethod
+    def choices(cls, config: TrainConfig, facts: Facts) -> Iterable[Choice]:
+        """Returns the defaults that differ from those of supervised training, and the reward."""
+        assert isinstance(config, RolloutConfig)
+        if config.reward == "auto" and facts.units:
+            fits = choose([task_of(unit.rows[0]) for unit in facts.units])
+            yield Choice("reward", fits.settings.kind, fits.why)
+        longest = cls.answer_tokens(config, facts.cutoff_len)
+        yield Choice(
+            "max_completion_length",
+            longest,
+            f"at most {LONGEST_ANSWER}, or half of the {facts.cutoff_len:,} tokens of a row",
+        )
+        prompts = min(PROMPTS_PER_STEP, facts.rows)
+        why = f"{counted(prompts, 'prompt')} per step, each with {config.group_size} answers"
+        micro = config.per_device_train_batch_size or prompts
+        yield Choice("per_device_train_batch_size", micro, why)
+        yield Choice("gradient_accumulation_steps", max(1, round(prompts / micro)), why)
+        if config.num_train_epochs is None:
+            yield Choice("max_steps", STEPS, "usual for rewards: watch the held-out reward")
+
+    # ---- what a run needs before, between and after its steps
+
+    def prepare(self) -> None:
+        """Loads the tokenizer and the reward."""
+        from zoo.backends.base import Sampling
+        from zoo.models import resolve
+
+        config = self.settings
+        base = resolve(config.model_name_or_path, offline=True).folder
+        tokenizer = load_tokenizer(base)
+        assert config.max_completion_length is not None
+        stops = chat_stops(base, tokenizer, encode_options(config, base))
+        sampling = Sampling(config.max_completion_length, config.temperature, stop_ids=stops)
+        tasks = [task_of(unit.rows[0]) for unit in (*self.units, *self.held_out)]
+        self.sampler = Sampler(
+            self.policy, rewards.load(config.reward, tasks), sampling, tokenizer.decode
+        )
+
+    def close(self) -> None:
+        """Ends the processes of the reward."""
+        if hasattr(self, "sampler"):
+            self.sampler.reward.close()
+
+    def save(self, folder: Path) -> None:
+        """Writes the count of equal groups, and the answers if steps remain to be taken on them."""
+        state = {"step": self.step, "equal_groups": self.equal_groups}
+        (folder / STATE_FILE).write_text(json.dumps(state), encoding="utf-8")
+        if self.buffer is not None and self.settings.num_iterations > 1:
+            self.buffer.save(folder / BUFFER_FILE)
+
+    def load(self, folder: Path) -> None:
+        """Restores what `save` wrote."""
+        state = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))
+        self.step, self.equal_groups = int(state["step"]), int(state["equal_groups"])
+        keep_samples(self.samples, self.step)
+        if (folder / BUFFER_FILE).is_file():
+            self.buffer = Buffer.load(folder / BUFFER_FILE)
+
+
+def metrics_of(
+    answers: "Sequence[Sequence[Answer]]", rewards_NG: "NDArray[np.float64]"
+) -> dict[str, float]:
+    """Returns means over answers: reward and its standard deviation, length, share cut off."""
+    import numpy as np
+
+    known = rewards_NG[~np.isnan(rewards_NG)]
+    flat = [one for group in answers for one in group]
+    found = {
+        "reward": float(known.mean()) if known.size else math.nan,
+        "reward_std": float(known.std(ddof=1)) if known.size > 1 else 0.0,
+        "completion_length": sum(len(one.ids) for one in flat) / len(flat),
+        "truncated": sum(one.truncated for one in flat) / len(flat),
+    }
+    if known.size < rewards_NG.size:
+        found["unscored"] = 1 - known.size / rewards_NG.size
+    return found
+
+
+def equal_groups_in_row(before: int, equal: "Sequence[bool]") -> int:
+    """Returns how many of the latest groups have equal rewards, continuing an earlier count."""
+    for is_equal in equal:
+        before = before + 1 if is_equal else 0
+    return before
+
+
+def check_spread(equal_groups: int, rewards_NG: "NDArray[np.float64]") -> None:
+    """Raises an error if too many groups in a row have equal rewards, so that nothing is learned.
+
+    Raises:
+        GuardError: 64 or more.
+    """
+    import numpy as np
+
+    if equal_groups >= MOST_EQUAL_GROUPS:
+        last = rewards_NG[-1][~np.isnan(rewards_NG[-1])]
+        got = f"{last[0]:g} for every answer of the last one" if last.size else "no reward at all"
+        raise GuardError(
+            f"{equal_groups} groups in a row have equal rewards: expected better and worse answers "
+            f"to compare, got {got}",
+            hint="samples.jsonl of the run has the answers; use easier or harder prompts, a higher "
+            "temperature or a finer reward; 'zoo-gym runs finish RUN' keeps the best step",
+        )
+
+
+def check_rewards(answers: "Sequence[Sequence[Answer]]", step: int) -> None:
+    """Raises an error if no answer has a reward.
+
+    Raises:
+        GuardError: that is the case; the message has the reason of the first answer.
+    """
+    scores = [one.score for group in answers for one in group]
+    if all(score.failed for score in scores):
+        raise GuardError(
+            f"step {step}: expected a reward for at least one answer, got none: {scores[0].reason}"
+        )
+
+
+def _unscored(answers: "Sequence[Sequence[Answer]]", step: int) -> Iterator[str]:
+    """Yields a warning about answers without a reward, with the first of them."""
+    failed = [one for group in answers for one in group if one.score.failed]
+    if failed:
+        total = sum(map(len, answers))
+        text = ascii(failed[0].text[:60])
+        yield (
+            f"step {step}: {len(failed)} of {total} answers have no reward and are not learned; "
+            f"the first, to {failed[0].prompt.source}: {failed[0].score.reason}; answer: {text}"
+        )
+
+
+def _lines(
+    answers: "Sequence[Sequence[Answer]]", advantages_NG: "NDArray[np.float64]", step: int
+) -> Iterator[dict[str, object]]:
+    """Yields the line of each answer in samples.jsonl."""
+    for group, advantages in zip(answers, advantages_NG.tolist(), strict=True):
+        for one, advantage in zip(group, advantages, strict=True):
+            task = task_of(one.prompt)
+            yield {
+                "step": step,
+                "source": one.prompt.source,
+                "prompt": task.query,
+                "completion": one.text,
+                "reward": None if one.score.failed else one.score.value,
+                "reason": one.score.reason,
+                "advantage": advantage,
+                "tokens": len(one.ids),
+                "truncated": one.truncated,
+            }

@@ -1,0 +1,220 @@
+"""GRPO on zen-pico: it learns, resumes exactly, and stops where there is nothing to learn."""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from zoo.gym import rewards
+from zoo.gym.config import TrainConfig, dump_config
+from zoo.gym.errors import GuardError, InputError, InterruptedRunError
+from zoo.gym.jobs import tail_events
+from zoo.gym.jobs.run import Run, create_run
+from zoo.gym.rewards import Reward, Sample, Score
+from zoo.gym.train.run_folder.settings import stored_settings
+from zoo.gym.train.session import run_session
+from zoo.models import pico_folder
+
+SETTINGS: dict[str, Any] = {
+    "model_name_or_path": "zen-pico",
+    "stage": "grpo",
+    "max_steps": 4,
+    "per_device_train_batch_size": 3,
+    "gradient_accumulation_steps": 2,
+    "group_size": 4,
+    "max_completion_length": 8,
+    "save_steps": 2,
+    "eval_steps": 2,
+    "val_size": 4,
+    "date": "2026-01-01",
+}
+
+
+@pytest.fixture(scope="module")
+def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rows = [
+        {"prompt": f"What is {a}+{b}?", "answer": a + b}
+        for a in range(12, 18)
+        for b in range(81, 89)
+    ]
+    path = tmp_path_factory.mktemp("data") / "sums.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path))
+
+
+def start(sums: Path, leaving: Callable[[Run], str | None] = lambda _: None, **given: Any) -> Run:
+    config = TrainConfig.model_validate({"dataset": str(sums), **SETTINGS, **given})
+    run = create_run(dump_config(config), {"settings": config.model_dump(mode="json")})
+    run_session(config, run, lambda: leaving(run))
+    return run
+
+
+def stopped(sums: Path, step: int, **given: Any) -> Run:
+    """Returns a run that was stopped after a step."""
+    kept: list[Run] = []
+
+    def leaving(run: Run) -> str | None:
+        kept[:] = [run]
+        return "stopped" if len(events(run, "step")) == step else None
+
+    with pytest.raises(InterruptedRunError):
+        start(sums, leaving, **given)
+    return kept[0]
+
+
+def events(run: Run, kind: str) -> list[dict[str, Any]]:
+    return [event for event in tail_events(run.events.path)[0] if event["kind"] == kind]
+
+
+def samples(run: Run) -> list[dict[str, Any]]:
+    return list(map(json.loads, (run.folder / "samples.jsonl").read_text().splitlines()))
+
+
+def digest(run: Run) -> str:
+    return hashlib.sha256((run.result / "adapter_model.safetensors").read_bytes()).hexdigest()
+
+
+class Scripted(Reward):
+    """Scores by a function of the sample's text."""
+
+    name, description = "scripted", "for tests"
+
+    def __init__(self, value: Callable[[Sample], float]) -> None:
+        self.value, self.closed = value, False
+
+    def score(self, samples: Sequence[Sample]) -> list[Score]:
+        values = [self.value(sample) for sample in samples]
+        return [Score(value, "no number" if math.isnan(value) else "") for value in values]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def script(monkeypatch: pytest.MonkeyPatch, value: Callable[[Sample], float]) -> Scripted:
+    reward = Scripted(value)
+    monkeypatch.setattr(rewards, "load", lambda *_: reward)
+    return reward
+
+
+def test_a_run_reports_rewards_and_stores_its_samples(sums: Path) -> None:
+    run = start(sums)
+    steps, evaluations = events(run, "step"), events(run, "eval")
+    assert steps[0]["metrics"].keys() >= {"reward", "equal_groups", "completion_length"}
+    assert [event["step"] for event in evaluations] == [0, 2, 4]
+    assert all(0 <= event["metrics"]["reward"] <= 1 for event in evaluations)
+    assert "loss" not in evaluations[0]
+    stored = samples(run)
+    assert len(stored) == 4 * 6 * 4  # steps, prompts, answers
+    assert (run.folder / "samples.jsonl").stat().st_mode & 0o077 == 0
+    group = [one for one in stored if one["step"] == 1][:4]
+    assert len({one["source"] for one in group}) == 1
+    assert sum(one["advantage"] for one in group) == pytest.approx(0, abs=1e-6)
+    mean = np.mean([one["reward"] for one in stored if one["step"] == 1])
+    assert steps[0]["metrics"]["reward"] == pytest.approx(mean)
+    (plan,) = events(run, "plan")
+    assert {"key": "reward", "value": "numeric"}.items() <= plan["choices"][0].items()
+
+
+@pytest.mark.parametrize("given", [{}, {"num_iterations": 3, "beta": 0.1, "epsilon_high": 0.3}])
+def test_a_stopped_run_resumes_to_the_same_bytes(sums: Path, given: dict[str, Any]) -> None:
+    whole = start(sums, **given)
+    run = stopped(sums, 2, **given)
+    run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
+    assert digest(run) == digest(whole)
+    assert samples(run) == samples(whole)
+
+
+def test_several_steps_on_the_same_answers_sample_once(sums: Path) -> None:
+    run = start(sums, num_iterations=2)
+    assert sorted({one["step"] for one in samples(run)}) == [1, 3]
+    first, second = events(run, "step")[:2]
+    assert first["metrics"]["reward"] == second["metrics"]["reward"]
+    assert first["metrics"]["clip_high"] == 0  # the ratio is 1
+    assert digest(run) != digest(start(sums))
+
+
+def test_another_seed_samples_other_answers(sums: Path) -> None:
+    runs = [start(sums, seed=seed, max_steps=2) for seed in (1, 2)]
+    first, second = ([one["completion"] for one in samples(run)] for run in runs)
+    assert first != second
+
+
+def test_groups_of_equal_rewards_change_no_byte(
+    sums: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reward = script(monkeypatch, lambda _: 0.5)
+    run = start(sums, finetuning_type="full")
+    base, trained = (
+        load_file(pico_folder() / "model.safetensors"),
+        load_file(run.result / "model.safetensors"),
+    )
+    assert all(torch.equal(values, base[name].float()) for name, values in trained.items())
+    assert [event["grad_norm"] for event in events(run, "step")] == [0.0] * 4
+    assert events(run, "step")[0]["metrics"]["equal_groups"] == 1
+    assert reward.closed
+
+
+def test_64_groups_of_equal_rewards_in_a_row_stop_the_run(
+    sums: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script(monkeypatch, lambda _: 1.0)
+    with pytest.raises(GuardError, match=r"66 groups in a row have equal rewards: .* got 1 for"):
+        start(sums, max_steps=20)
+
+
+def test_an_answer_without_a_reward_is_left_out_and_reported(
+    sums: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script(monkeypatch, lambda s: math.nan if sum(s.response.encode()) % 3 else len(s.response))
+    run = start(sums, max_steps=2)
+    lost = [one for one in samples(run) if one["reward"] is None]
+    assert lost
+    assert all(one["advantage"] == 0 for one in lost)
+    warnings = [event["message"] for event in events(run, "warn")]
+    assert any("have no reward and are not learned" in text for text in warnings)
+    assert events(run, "step")[0]["metrics"]["unscored"] > 0
+
+
+def test_a_reward_for_no_answer_stops_the_run(sums: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script(monkeypatch, lambda _: math.nan)
+    with pytest.raises(GuardError, match="a reward for at least one answer, got none: no number"):
+        start(sums)
+
+
+def test_rows_without_a_prompt_are_refused(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"text": "a"}\n')
+    with pytest.raises(InputError, match="expected a prompt to answer"):
+        start(rows)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"temperature": 0.5},
+        {"group_size": 3},
+        {"max_completion_length": 1},
+        {"scale_rewards": "none"},
+        {"loss_type": "grpo"},
+        {"beta": 1.0, "num_iterations": 2},
+        {"entropy_coef": 1.0},
+        {"top_entropy_quantile": 0.3},
+        {"num_iterations": 2},
+    ],
+)
+def test_each_setting_changes_the_result(sums: Path, given: dict[str, Any]) -> None:
+    plain: dict[str, Any] = {"max_steps": 2, "val_size": 0, "eval_steps": None}
+    plain |= {key: 2 for key in ("num_iterations",) if len(given) > 1}
+    assert digest(start(sums, **{**plain, **given})) != digest(start(sums, **plain))
