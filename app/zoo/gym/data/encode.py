@@ -37,17 +37,25 @@ class Encoded:
 
     Attributes:
         units: one per row with learned tokens, in order: a pair has two examples; windows of text
-            last.
+            last. Those of many rows are encoded on access, see `zoo.gym.data.lazy`.
         problems: rows that the model's template refuses.
         truncated: number of rows longer than `cutoff_len`, including dropped ones.
         dropped_unlearned: number of rows dropped because they have no learned token within
             `cutoff_len`.
+        longest: tokens of the longest row before truncation, texts aside.
+        sampled: the number of rows that the counts are estimated from; 0 if all were counted.
+        seen: units that are encoded; among them are the longest. All of them if none is sampled.
+        tokens: tokens of all units, estimated if rows were sampled.
     """
 
-    units: tuple[Unit, ...]
+    units: Sequence[Unit]
     problems: tuple[Problem, ...]
     truncated: int
     dropped_unlearned: int
+    longest: int = 0
+    sampled: int = 0
+    seen: Sequence[Unit] = ()
+    tokens: int = 0
 
     @property
     def examples(self) -> tuple[Example, ...]:
@@ -75,6 +83,20 @@ def encode_records(
             within `cutoff_len`.
     """
     encoder = make_encoder(tokenizer, options)
+    found = encode_all(encoder, records)
+    if not found.units:
+        raise _nothing_to_learn(options, found)
+    require_words([row for row in found.examples if row.record is None], encoder)
+    return found
+
+
+def encode_all(encoder: Encoder, records: Sequence[Record]) -> Encoded:
+    """Turns rows into examples as `encode_records` does; there may be none.
+
+    Raises:
+        InputError: chat for a model without a chat template.
+    """
+    options = encoder.options
     plain = [record for record in records if record.kind in ("chat", "completion")]
     rows, problems = encode_rows(encoder, plain)
     cut = [cut_row(row, record.source, options.cutoff_len) for record, row in rows]
@@ -87,13 +109,14 @@ def encode_records(
     units += alone(_text_examples(encoder, [r for r in records if r.kind == "text"]))
     lengths = [len(row.ids) for _, row in rows]
     lengths += [max(len(side.ids) for side in pair) for _, pair in pairs]
-    problems += [*refused, *unread]
-    if not units and not prompts:
-        raise _nothing_to_learn(options, lengths, problems)
-    require_words(rows_of(units), encoder)
     units += alone(prompts)
+    problems += [*refused, *unread]
     truncated = sum(length > options.cutoff_len for length in lengths)
-    return Encoded(tuple(units), tuple(problems), truncated, dropped)
+    longest = max(lengths, default=0)
+    tokens = sum(unit.tokens for unit in units)
+    return Encoded(
+        tuple(units), tuple(problems), truncated, dropped, longest, seen=units, tokens=tokens
+    )
 
 
 def _encode_pairs(
@@ -150,15 +173,15 @@ def encode_rows(
     return rows, problems
 
 
-def _nothing_to_learn(
-    options: EncodeOptions, lengths: Sequence[int], problems: Sequence[Problem]
-) -> InputError:
-    if not lengths:
-        return InputError(str(problems[0]) if problems else "no row has a token to learn")
+def _nothing_to_learn(options: EncodeOptions, found: Encoded) -> InputError:
+    if not found.dropped_unlearned:
+        return InputError(
+            str(found.problems[0]) if found.problems else "no row has a token to learn"
+        )
     return InputError(
         f"no row has a token to learn within cutoff_len {options.cutoff_len}: expected part of an "
-        f"answer, got {len(lengths)} rows whose answers start later",
-        hint=f"raise cutoff_len: the longest row has {max(lengths)} tokens",
+        f"answer, got {found.dropped_unlearned} rows whose answers start later",
+        hint=f"raise cutoff_len: the longest row has {found.longest} tokens",
     )
 
 

@@ -5,15 +5,23 @@ do not count.
 """
 
 import re
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 from zoo.gym.data.records import Record
 from zoo.gym.data.rows import as_chat
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 Said = tuple[tuple[str, bytes], ...]
 """Role and digest of the words of each turn; equal for rows with equal content."""
 
+_CHUNK_ROWS = 65_536
 _LINE = re.compile(r"[^\n]+")
 
 
@@ -38,30 +46,79 @@ def what_is_said(record: Record) -> Said:
     )
 
 
-def count_equal(records: Sequence[Record]) -> int:
-    """Returns how many rows have the same content as an earlier one."""
-    return len(records) - len(set(map(what_is_said, records)))
-
-
-def related_rows(records: Sequence[Record]) -> list[list[int]]:
-    """Returns groups of indices of related rows, ordered by their first index.
+@dataclass(frozen=True)
+class Related:
+    """Which rows have equal content, and which must stay together.
 
     Related are rows with equal content, and chats with the chats that continue them.
+
+    Attributes:
+        group: the group of each row, int32 [rows]; groups are numbered by their first row.
+        groups: the number of groups.
+        duplicates: the number of rows with the same content as an earlier one.
     """
-    nodes: dict[tuple[int, str, bytes], int] = {}
-    paths: list[list[int]] = []
+
+    group: "NDArray[np.int32]"
+    groups: int
+    duplicates: int
+
+
+def related_rows(records: Iterable[Record]) -> Related:
+    """Returns the groups of related rows; of each row only 64-bit digests are kept.
+
+    A digest is of the beginning of a row up to the end of a turn. Chats that continue each other
+    share the shortest beginning that is itself a row.
+    """
+    beginnings, stops = array("Q"), array("Q")
     for record in records:
-        path = [0]
-        for role, words in what_is_said(record):
-            path.append(nodes.setdefault((path[-1], role, words), len(nodes) + 1))
-        paths.append(path)
-    ends = {path[-1] for path in paths}
-    groups: dict[int, list[int]] = {}
-    for place, path in enumerate(paths):
-        # chats that continue each other share the shortest prefix that is itself a row
-        shortest = next(node for node in path if node in ends)
-        groups.setdefault(shortest, []).append(place)
-    return list(groups.values())
+        beginnings.extend(_beginnings(record))
+        stops.append(len(beginnings))
+    return _grouped(beginnings, stops)
+
+
+def count_equal(records: Iterable[Record]) -> int:
+    """Returns how many rows have the same content as an earlier one."""
+    return related_rows(records).duplicates
+
+
+def _beginnings(record: Record) -> Iterator[int]:
+    before = b""
+    for role, words in what_is_said(record) or (("empty", b""),):
+        before = blake2b(before + role.encode() + words, digest_size=8).digest()
+        yield int.from_bytes(before, "little")
+
+
+def _grouped(beginnings: "array[int]", stops: "array[int]") -> Related:
+    import numpy as np
+
+    rows = len(stops)
+    if not rows:
+        return Related(np.zeros(0, dtype=np.int32), 0, 0)
+    digests = np.frombuffer(beginnings, dtype=np.uint64)
+    after = np.frombuffer(stops, dtype=np.uint64).astype(np.int64)
+    ends = np.unique(digests[after - 1])
+    keys = np.empty(rows, dtype=np.uint64)
+    for start in range(0, rows, _CHUNK_ROWS):
+        chunk = after[start : start + _CHUNK_ROWS]
+        first = int(after[start - 1]) if start else 0
+        part = digests[first : chunk[-1]]
+        place = np.minimum(np.searchsorted(ends, part), len(ends) - 1)
+        is_row = np.flatnonzero(ends[place] == part)
+        begins = np.concatenate(([0], chunk[:-1] - first))
+        keys[start : start + len(chunk)] = part[is_row[np.searchsorted(is_row, begins)]]
+    duplicates = rows - len(ends)
+    del digests, after, ends
+    return Related(*_numbered(keys), duplicates)
+
+
+def _numbered(keys: "NDArray[np.uint64]") -> "tuple[NDArray[np.int32], int]":
+    """Returns the number of each key, by first appearance, and how many keys there are."""
+    import numpy as np
+
+    known, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    number = np.empty(len(known), dtype=np.int32)
+    number[np.argsort(first)] = np.arange(len(known), dtype=np.int32)
+    return number[group], len(known)
 
 
 def _words(text: str) -> bytes:

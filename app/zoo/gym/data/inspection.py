@@ -10,8 +10,10 @@ from pathlib import Path
 
 from zoo.gym.data.encode import cut_row, encode_rows
 from zoo.gym.data.equality import count_equal
-from zoo.gym.data.notes import has_empty_answer, notes_of, require_words
+from zoo.gym.data.lazy import SAMPLED_ROWS, sample_of
+from zoo.gym.data.notes import Figures, notes_of, require_words, survey
 from zoo.gym.data.reading.dataset import read_dataset
+from zoo.gym.data.record_file import StoredRecords
 from zoo.gym.data.records import Message, Problem, Record
 from zoo.gym.data.rows import EncodedRow, EncodeOptions, Encoder, as_chat, make_encoder
 from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer
@@ -83,6 +85,8 @@ class Inspection:
         refusal: why training would refuse the data, None where it would not.
         example_source: `file:line` of the example.
         example: one row as the model reads it.
+        sampled: of many rows, how many were encoded: kinds, roles, lengths, and the rows truncated,
+            unlearned or with reasoning are estimated from these; 0 if all were.
     """
 
     files: dict[str, str]
@@ -106,6 +110,7 @@ class Inspection:
     refusal: str | None
     example_source: str
     example: tuple[Piece, ...]
+    sampled: int = 0
 
     def as_json(self) -> dict[str, object]:
         """Returns the same figures as JSON values."""
@@ -124,43 +129,55 @@ def inspect_dataset(
     data = read_dataset(paths)
     tokenizer = load_tokenizer(folder_of_model)
     encoder = make_encoder(tokenizer, options)
-    rows, refused = encode_rows(encoder, data.records)
+    many = isinstance(data.records, StoredRecords) and len(data.records) > SAMPLED_ROWS
+    encoded = sample_of(data.records) if many else data.records
+    rows, refused = encode_rows(encoder, encoded)
     if not rows:
         raise InputError(str(refused[0]), hint="the model's chat template refuses every row")
     records = [record for record, _ in rows]
     chats = [row for record, row in rows if record.kind != "text"]
     whole = [cut_row(row, "", options.cutoff_len) for row in chats]
+    scale = len(data.records) / len(encoded)
     truncated = sum(len(row.ids) > options.cutoff_len for row in chats)
     unlearned = sum(example is None for example in whole)
     refusal = _refusal(encoder, whole, rows, options.cutoff_len)
     source, example = next(((r.source, row) for r, row in rows if any(row.learned)))
+    reasoning = sum(any(turn.reasoning for turn in _turns(record)) for record in records)
+    found = survey(data.records, encoder)
+    figures = Figures(
+        truncated=round(truncated * scale),
+        unlearned=round(unlearned * scale),
+        duplicates=count_equal(data.records if many else records),
+        sampled=len(encoded) if many else 0,
+    )
     return Inspection(
         files=data.formats,
         model=str(folder_of_model),
-        rows=len(rows),
+        rows=round(len(rows) * scale),
         problems=(*data.problems, *refused),
-        kinds=dict(Counter(record.kind for record in records)),
-        roles=dict(Counter(turn.role for record in records for turn in _turns(record))),
-        tokens=count_tokens([len(row.ids) for _, row in rows]),
+        kinds=_scaled(Counter(record.kind for record in records), scale),
+        roles=_scaled(Counter(turn.role for record in records for turn in _turns(record)), scale),
+        tokens=count_tokens([len(row.ids) for _, row in rows], scale),
         cutoff_len=options.cutoff_len,
-        truncated=truncated,
+        truncated=figures.truncated,
         truncated_share=truncated / len(rows),
-        unlearned=unlearned,
+        unlearned=figures.unlearned,
         unlearned_share=unlearned / len(rows),
-        duplicates=count_equal(records),
-        empty_answers=sum(map(has_empty_answer, records)),
-        with_reasoning=sum(any(turn.reasoning for turn in _turns(record)) for record in records),
+        duplicates=figures.duplicates,
+        empty_answers=found.empty,
+        with_reasoning=round(reasoning * scale),
         think=options.think,
         date=options.date,
-        warnings=(
-            *data.notes,
-            *filter(None, [refusal]),
-            *notes_of(data.records, encoder, truncated=truncated, unlearned=unlearned),
-        ),
+        warnings=(*data.notes, *filter(None, [refusal]), *notes_of(found, figures)),
         refusal=refusal,
         example_source=source,
         example=tuple(_pieces(tokenizer, example)),
+        sampled=figures.sampled,
     )
+
+
+def _scaled(counts: "Counter[str]", scale: float) -> dict[str, int]:
+    return {name: round(count * scale) for name, count in counts.items()}
 
 
 def _refusal(
@@ -191,12 +208,18 @@ def _pieces(tokenizer: Tokenizer, row: EncodedRow) -> Iterator[Piece]:
         yield Piece(tokenizer.decode([token for token, _ in run]), learned)
 
 
-def count_tokens(lengths: Sequence[int]) -> TokenCounts:
-    """Returns percentiles (the nearest rank) and a histogram of at least one length."""
+def count_tokens(lengths: Sequence[int], scale: float = 1) -> TokenCounts:
+    """Returns percentiles (the nearest rank) and a histogram of at least one length.
+
+    Args:
+        lengths: the tokens of each row.
+        scale: how many rows each of them stands for.
+    """
     ordered = sorted(lengths)
     bins = Counter(max(_FIRST_BIN, 1 << (length - 1).bit_length()) for length in ordered)
     histogram = tuple(
-        Bin(1 if most == _FIRST_BIN else most // 2 + 1, most, bins[most]) for most in sorted(bins)
+        Bin(1 if most == _FIRST_BIN else most // 2 + 1, most, round(bins[most] * scale))
+        for most in sorted(bins)
     )
     p50, p95 = (ordered[ceil(share * len(ordered)) - 1] for share in (0.5, 0.95))
-    return TokenCounts(sum(ordered), p50, p95, ordered[-1], histogram)
+    return TokenCounts(round(sum(ordered) * scale), p50, p95, ordered[-1], histogram)

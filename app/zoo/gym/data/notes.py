@@ -1,9 +1,10 @@
 """Warnings about data, the same in inspection and training."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zoo.gym.data.equality import count_equal
 from zoo.gym.data.records import Message, Record
 from zoo.gym.data.rows import Encoder, as_chat
 from zoo.gym.errors import InputError
@@ -15,50 +16,124 @@ if TYPE_CHECKING:
 _UNSEEN = ("<image>", "<video>", "<audio>")
 """How data files mark the position of images, audio or video."""
 
+_MOST_SYSTEMS = 1000
+
 _THINK_TAGS = ("<think>", "</think>")
 
 
-def notes_of(
-    records: Sequence[Record], encoder: Encoder, *, truncated: int, unlearned: int
-) -> tuple[str, ...]:
-    """Returns one warning per kind of problem in the data, most harmful first.
+@dataclass
+class Survey:
+    """What the notes are about, counted row by row.
 
-    Args:
-        records: all usable rows, including held-out ones.
+    Attributes:
         encoder: the model's encoder.
+        rows: all usable rows, including held-out ones.
+        chats: those that are not texts.
+        empty: rows with an empty answer.
+        unseen: rows with media that the model does not see.
+        special: rows with the text of special tokens.
+        first_special: the first such text.
+        systems: how many rows begin with each system prompt; rare ones may be missing.
+    """
+
+    encoder: Encoder
+    rows: int = 0
+    chats: int = 0
+    empty: int = 0
+    unseen: int = 0
+    special: int = 0
+    first_special: str = ""
+    systems: Counter[str] = field(default_factory=Counter[str])
+
+    def add(self, record: Record) -> None:
+        """Counts a row."""
+        self.rows += 1
+        texts = _texts(record)
+        self.unseen += any(mark in text for text in texts for mark in _UNSEEN)
+        pattern = self.encoder.any_special
+        found = next((found for text in texts if (found := pattern.search(text))), None)
+        if found:
+            self.special += 1
+            self.first_special = self.first_special or found[0]
+        if record.kind != "text":
+            self.chats += 1
+            self.empty += has_empty_answer(record)
+        if record.messages and record.messages[0].role == "system":
+            self.systems[record.messages[0].content] += 1
+        if len(self.systems) > _MOST_SYSTEMS:  # one that half of the rows have stays
+            self.systems = Counter({text: n for text, n in self.systems.items() if n > 1})
+
+    @property
+    def common_system(self) -> str:
+        """The system prompt that at least half of the chats begin with; empty for none."""
+        most = self.systems.most_common(1)
+        return most[0][0] if most and 2 * most[0][1] >= self.chats else ""
+
+
+def survey(records: Iterable[Record], encoder: Encoder) -> Survey:
+    """Reads all rows once."""
+    found = Survey(encoder)
+    for record in records:
+        found.add(record)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What encoding and splitting found.
+
+    Attributes:
         truncated: number of rows longer than `cutoff_len`.
         unlearned: number of rows without a learned token within `cutoff_len`.
+        duplicates: number of rows with the same content as an earlier one.
+        sampled: the number of rows that `truncated` and `unlearned` are estimated from; 0 if they
+            were counted.
     """
-    return tuple(_notes(records, encoder, truncated, unlearned))
+
+    truncated: int
+    unlearned: int
+    duplicates: int
+    sampled: int = 0
 
 
-def _notes(
-    records: Sequence[Record], encoder: Encoder, truncated: int, unlearned: int
-) -> Iterator[str]:
-    total, cutoff = len(records), encoder.options.cutoff_len
-    if empty := sum(has_empty_answer(record) for record in records):
-        yield f"{empty} of {total} rows with an empty answer: the model learns to say nothing there"
-    texts = [_texts(record) for record in records]
-    if unseen := sum(any(mark in text for text in row for mark in _UNSEEN) for row in texts):
-        yield f"{unseen} of {total} rows with images, audio or video that the model does not see"
-    yield from _special_words(texts, encoder)
-    if unlearned:
-        yield f"{counted(unlearned, 'row')} dropped: nothing to learn within cutoff_len {cutoff}"
-    if truncated - unlearned > 0:
-        yield f"{truncated - unlearned} of {total} rows truncated at cutoff_len {cutoff}"
-    if equal := count_equal(records):
-        yield f"{counted(equal, 'duplicate row')}: duplicates stay on one side of the split"
+def notes_of(found: Survey, figures: Figures) -> tuple[str, ...]:
+    """Returns one warning per kind of problem in the data, most harmful first."""
+    return (*_of_rows(found), *_of_lengths(found, figures))
 
 
-def _special_words(texts: Sequence[Sequence[str]], encoder: Encoder) -> Iterator[str]:
-    pattern = encoder.any_special
-    hits = [next((found for text in row if (found := pattern.search(text))), None) for row in texts]
-    named = [found[0] for found in hits if found]
-    if named:
+def _of_rows(found: Survey) -> Iterator[str]:
+    total = found.rows
+    if found.empty:
+        yield (
+            f"{found.empty} of {total} rows with an empty answer: "
+            "the model learns to say nothing there"
+        )
+    if found.unseen:
+        media = "images, audio or video"
+        yield f"{found.unseen} of {total} rows with {media} that the model does not see"
+    if found.special:
         how = "read as plain text"
-        if not encoder.options.split_special_tokens:
+        if not found.encoder.options.split_special_tokens:
             how = "read as special tokens, which can forge a turn (split_special_tokens=false)"
-        yield f"{len(named)} of {len(texts)} rows with text like {named[0]!r}: {how}"
+        yield f"{found.special} of {total} rows with text like {found.first_special!r}: {how}"
+
+
+def _of_lengths(found: Survey, figures: Figures) -> Iterator[str]:
+    total, cutoff = found.rows, found.encoder.options.cutoff_len
+    about = "about " if figures.sampled else ""
+    if figures.sampled:
+        yield (
+            f"{total:,} rows are encoded when they are used: their lengths are estimated from "
+            f"{figures.sampled:,} of them"
+        )
+    if unlearned := figures.unlearned:
+        dropped = counted(unlearned, "row")
+        yield f"{about}{dropped} dropped: nothing to learn within cutoff_len {cutoff}"
+    if (cut := figures.truncated - figures.unlearned) > 0:
+        yield f"{about}{cut} of {total} rows truncated at cutoff_len {cutoff}"
+    if figures.duplicates:
+        equal = counted(figures.duplicates, "duplicate row")
+        yield f"{equal}: duplicates stay on one side of the split"
 
 
 def _texts(record: Record) -> list[str]:

@@ -3,7 +3,7 @@
 Nothing here depends on a tokenizer; `zoo.gym.data.encode` turns rows into tokens.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -85,13 +85,13 @@ class Dataset:
     """All rows of the files, in order.
 
     Attributes:
-        records: the usable rows.
+        records: the usable rows; many of them are in a file, see `zoo.gym.data.record_file`.
         problems: the rows that cannot be used.
         formats: file -> its detected format.
         notes: a message for each file with keys that are not read, or that is given twice.
     """
 
-    records: tuple[Record, ...]
+    records: Sequence[Record]
     problems: tuple[Problem, ...]
     formats: dict[str, str]
     notes: tuple[str, ...] = ()

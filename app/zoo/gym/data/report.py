@@ -28,6 +28,8 @@ def _figures(found: Inspection) -> Iterator[str]:
         yield _line("file", f"{file}: {name}")
     yield _line("model", found.model)
     yield _line("rows", f"{found.rows} ({_counts(found.kinds)}), problems {len(found.problems)}")
+    if found.sampled:
+        yield _line("sampled", f"{found.sampled} rows: the figures below are estimated from them")
     yield _line("turns", _counts(found.roles) or "none")
     tokens = found.tokens
     yield _line("tokens per row", f"p50 {tokens.p50}, p95 {tokens.p95}, longest {tokens.longest}")

@@ -8,12 +8,16 @@ that continue each other, stay on one side.
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from zoo.gym.data.equality import count_equal, related_rows
+from zoo.gym.data.equality import Related, related_rows
+from zoo.gym.data.record_file import StoredRecords
 from zoo.gym.data.records import Record
 from zoo.gym.errors import InputError
 
-_Rows = tuple[Record, ...]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,7 @@ class Split:
     duplicates: int = 0
     cut_row: int = 0
 
-    def apply(self, records: Sequence[Record]) -> tuple[_Rows, _Rows]:
+    def apply(self, records: Sequence[Record]) -> tuple[Sequence[Record], Sequence[Record]]:
         """Returns the rows to learn and the rows held out, each in order.
 
         Raises:
@@ -45,6 +49,8 @@ class Split:
             raise InputError(
                 f"dataset: expected the {self.rows} rows that were split, got {len(records)}"
             )
+        if isinstance(records, StoredRecords):
+            return self._of_stored(records)
         apart = set(self.held_out)
         learned: list[Record] = []
         kept: list[Record] = []
@@ -55,6 +61,13 @@ class Split:
             else:
                 (kept if place in apart else learned).append(row)
         return tuple(learned), tuple(kept)
+
+    def _of_stored(self, records: StoredRecords) -> tuple[StoredRecords, StoredRecords]:
+        import numpy as np
+
+        apart = np.zeros(self.rows, dtype=np.bool_)
+        apart[list(self.held_out)] = True
+        return records.select(np.flatnonzero(~apart)), records.select(np.flatnonzero(apart))
 
 
 def split_records(records: Sequence[Record], val_size: float, seed: int) -> Split:
@@ -73,26 +86,27 @@ def split_records(records: Sequence[Record], val_size: float, seed: int) -> Spli
         InputError: `val_size` is negative, not a whole number although above 1, or leaves nothing
             to learn.
     """
-    rows = tuple(records)
     _check_size(val_size)
-    groups = related_rows(rows)
-    texts = [group for group in groups if rows[group[0]].kind == "text"]
-    others = [group for group in groups if rows[group[0]].kind != "text"]
-    texts.sort(key=lambda group: -group[-1])
-    _shuffle(others, seed)
-    count = _held_out_count(len(rows), val_size)
-    of_texts = round(count * sum(map(len, texts)) / max(1, len(rows)))
+    related = related_rows(records)
+    count = _held_out_count(len(records), val_size)
+    texts, others = _text_groups(records, related), _shuffled_groups(records, related, seed)
+    of_texts = round(count * sum(map(len, texts)) / max(1, len(records)))
     cut, cut_row = None, 0
     if 0 < val_size < 1:
-        chosen, cut = _text_end(rows, texts, val_size)
+        chosen, cut = _text_end(records, texts, val_size)
         cut_row = chosen[-1][0] if cut is not None else 0
     else:
         chosen = _take(texts, of_texts)
-    chosen += _take(others, count - of_texts)
-    if not chosen and count and len(groups) > 1:
-        chosen = [min(others or texts, key=lambda group: (len(group), _characters(rows, group)))]
-    held_out = tuple(sorted(place for group in chosen for place in group))
-    return Split(len(rows), held_out, cut, count_equal(rows), cut_row)
+    held_out = {place for group in chosen for place in group}
+    held_out |= others.rows_of(others.take(count - of_texts))
+    if not held_out and count and related.groups > 1:
+        smallest = others.smallest()
+        held_out = (
+            others.rows_of([smallest])
+            if smallest is not None
+            else set(min(texts, key=lambda group: (len(group), _characters(records, group))))
+        )
+    return Split(len(records), tuple(sorted(held_out)), cut, related.duplicates, cut_row)
 
 
 def split_at_end(records: Sequence[Record], val_size: float) -> Split:
@@ -116,11 +130,71 @@ def _check_size(val_size: float) -> None:
         )
 
 
-def _shuffle(groups: list[list[int]], seed: int) -> None:
-    """Shuffles in place; Python guarantees that the sequence of `random.random` never changes."""
+@dataclass(frozen=True)
+class _Shuffled:
+    """The groups of rows that are not texts, in the order in which they are held out.
+
+    Attributes:
+        related: all groups.
+        order: the shuffled groups, int64.
+        sizes: the rows of every group.
+    """
+
+    related: Related
+    order: "NDArray[np.int64]"
+    sizes: "NDArray[np.int64]"
+
+    def take(self, count: int) -> list[int]:
+        """Returns groups with at most `count` rows in total; skips groups that are too large."""
+        chosen: list[int] = []
+        for group, size in zip(self.order, self.sizes[self.order], strict=True):
+            if count <= 0:
+                break
+            if size <= count:
+                chosen.append(int(group))
+                count -= int(size)
+        return chosen
+
+    def smallest(self) -> int | None:
+        """Returns the first of the smallest groups, None if there is no group."""
+        if not len(self.order):
+            return None
+        return int(self.order[self.sizes[self.order].argmin()])
+
+    def rows_of(self, groups: Sequence[int]) -> set[int]:
+        """Returns the rows of groups."""
+        import numpy as np
+
+        chosen = np.zeros(self.related.groups, dtype=np.bool_)
+        chosen[list(groups)] = True
+        return set(np.flatnonzero(chosen[self.related.group]).tolist())
+
+
+def _shuffled_groups(records: Sequence[Record], related: Related, seed: int) -> _Shuffled:
+    """Shuffles; Python guarantees that the sequence of `random.random` never changes."""
+    import numpy as np
+
+    sizes = np.bincount(related.group, minlength=related.groups)
+    others = np.ones(related.groups, dtype=np.bool_)
+    others[related.group[_places_of_texts(records)]] = False
+    groups = np.flatnonzero(others)
     rng = random.Random(seed)  # noqa: S311
-    keys = {group[0]: rng.random() for group in groups}
-    groups.sort(key=lambda group: keys[group[0]])
+    keys = np.fromiter((rng.random() for _ in groups), dtype=np.float64, count=len(groups))
+    return _Shuffled(related, groups[np.argsort(keys, kind="stable")], sizes)
+
+
+def _places_of_texts(records: Sequence[Record]) -> list[int]:
+    if isinstance(records, StoredRecords):  # texts are kept in memory
+        return []
+    return [place for place, row in enumerate(records) if row.kind == "text"]
+
+
+def _text_groups(records: Sequence[Record], related: Related) -> list[list[int]]:
+    """Returns the rows of each group of equal texts, the last text first."""
+    groups: dict[int, list[int]] = {}
+    for place in _places_of_texts(records):
+        groups.setdefault(int(related.group[place]), []).append(place)
+    return sorted(groups.values(), key=lambda group: -group[-1])
 
 
 def _take(groups: Sequence[list[int]], count: int) -> list[list[int]]:

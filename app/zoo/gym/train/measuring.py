@@ -5,6 +5,7 @@ The run's own held-out rows are used only if its data files are unchanged, byte 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from zoo.gym.config.stages import load_method
@@ -14,14 +15,16 @@ from zoo.gym.data import (
     Record,
     Split,
     Unit,
-    encode_records,
     fingerprint,
     load_tokenizer,
     read_dataset,
     split_at_end,
 )
 from zoo.gym.data.equality import related_rows
+from zoo.gym.data.lazy import SAMPLED_ROWS, LazyUnits, encode_dataset
+from zoo.gym.data.record_file import StoredRecords
 from zoo.gym.errors import InputError
+from zoo.gym.train.order import spread
 from zoo.gym.train.rows import encode_options, prepare_rows
 from zoo.gym.train.run_folder.pinned import with_own_rows
 from zoo.gym.train.run_folder.split import stored_split
@@ -64,7 +67,9 @@ def rows_of_run(folder: Path, config: TrainConfig, model_folder: Path) -> Measur
     if reason := _why_not(folder, config):
         return Measuring(notes=(reason,))
     rows = prepare_rows(config, model_folder, lambda records: _split(folder, config, records))
-    return Measuring(_better(rows.held_out), held_out=True)
+    few = isinstance(rows.held_out, LazyUnits)
+    note = f"{SAMPLED_ROWS:,} of the {len(rows.held_out):,} held-out rows are used"
+    return Measuring(_better(rows.held_out), (note,) if few else (), held_out=True)
 
 
 def rows_of_files(
@@ -97,7 +102,9 @@ def rows_of_files(
         return Measuring(encoded, (unknown,) if folder is not None else ())
     fresh = _unrelated(records, learned)
     examples = _encode(fresh, config, model_folder) if fresh else ()
-    tokens = {_tokens(row) for row in _encode(learned, config, model_folder)} if fresh else set()
+    # parts of a text may be encoded to the same tokens; stored rows contain no text
+    parts = fresh and not isinstance(learned, StoredRecords)
+    tokens = {_tokens(row) for row in _encode(learned, config, model_folder)} if parts else set()
     kept = tuple(row for row in examples if _tokens(row) not in tokens)
     if not kept:
         raise InputError("--data: expected rows that the run was not trained on, got none")
@@ -111,11 +118,13 @@ def _encode(
     records: Sequence[Record], config: TrainConfig, model_folder: Path
 ) -> tuple[Example, ...]:
     options = encode_options(config, model_folder)
-    return _better(encode_records(records, load_tokenizer(model_folder), options).units)
+    return _better(encode_dataset(records, load_tokenizer(model_folder), options).units)
 
 
 def _better(units: Sequence[Unit]) -> tuple[Example, ...]:
-    """Returns what a model should answer: the chosen answer of a pair."""
+    """Returns what a model should answer, the chosen answer of a pair; of many rows a sample."""
+    if isinstance(units, LazyUnits):
+        units = spread(units, SAMPLED_ROWS)
     return tuple(unit.rows[0] for unit in units)
 
 
@@ -144,18 +153,22 @@ def _split(folder: Path, config: TrainConfig, records: Sequence[Record]) -> Spli
     return split_at_end(records, config.val_size) if found is None else found[1]
 
 
-def _learned(folder: Path, config: TrainConfig) -> tuple[Record, ...] | None:
+def _learned(folder: Path, config: TrainConfig) -> Sequence[Record] | None:
     """Returns the rows that a run was trained on, None if its data is not available unchanged."""
     config = with_own_rows(config, folder)
     if _why_not(folder, config):
         return None
     names, kinds = [Path(name) for name in config.dataset], load_method(config.stage).reads
     records = read_dataset(names, config.max_samples, kinds).records
-    return tuple(_split(folder, config, records).apply(records)[0])
+    return _split(folder, config, records).apply(records)[0]
 
 
 def _unrelated(records: Sequence[Record], learned: Sequence[Record]) -> list[Record]:
     """Returns the rows that neither duplicate nor continue a learned one."""
-    together = (*learned, *records)
-    groups = [group for group in related_rows(together) if group[0] >= len(learned)]
-    return [together[place] for place in sorted(place for group in groups for place in group)]
+    related = related_rows(chain(learned, records)).group
+    known = set(related[: len(learned)].tolist())
+    return [
+        record
+        for record, group in zip(records, related[len(learned) :].tolist(), strict=True)
+        if group not in known
+    ]

@@ -94,7 +94,7 @@ class Method(ABC):
         folder: Path,
     ) -> None:
         self.policy, self.plan, self.folder = policy, plan, folder
-        self.units, self.held_out = tuple(units), tuple(held_out)
+        self.units, self.held_out = units, tuple(held_out)
 
     @property
     @abstractmethod

@@ -20,6 +20,7 @@ from zoo.gym import rewards
 from zoo.gym.config.rollouts import RolloutConfig
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import chat_stops, load_tokenizer
+from zoo.gym.data.lazy import seen_of
 from zoo.gym.data.records import Kind
 from zoo.gym.errors import GuardError
 from zoo.gym.humanize import counted
@@ -226,7 +227,7 @@ class Online(Method, Generic[C]):
         assert config.max_completion_length is not None
         stops = chat_stops(base, tokenizer, encode_options(config, base))
         sampling = Sampling(config.max_completion_length, config.temperature, stop_ids=stops)
-        tasks = [task_of(unit.rows[0]) for unit in (*self.units, *self.held_out)]
+        tasks = [task_of(unit.rows[0]) for unit in (*seen_of(self.units), *self.held_out)]
         self.sampler = Sampler(
             self.policy, rewards.load(config.reward, tasks), sampling, tokenizer.decode
         )

@@ -4,7 +4,11 @@ So a run that resumes at step n needs no record of the rows it has seen.
 """
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Row = TypeVar("Row")
 
@@ -15,14 +19,14 @@ def rows_of_step(rows: Sequence[Row], step: int, rows_per_step: int, seed: int) 
     chosen: list[Row] = []
     for position in range(first, first + rows_per_step):
         epoch, place = divmod(position, len(rows))
-        chosen.append(rows[permutation(len(rows), seed, epoch)[place]])
+        chosen.append(rows[int(permutation(len(rows), seed, epoch)[place])])
     return chosen
 
 
-_cache: dict[tuple[int, int, int], list[int]] = {}
+_cache: "dict[tuple[int, int, int], NDArray[np.int64]]" = {}
 
 
-def permutation(size: int, seed: int, epoch: int) -> list[int]:
+def permutation(size: int, seed: int, epoch: int) -> "NDArray[np.int64]":
     """Returns the order of one epoch, the same on every machine."""
     import numpy as np
 
@@ -30,7 +34,7 @@ def permutation(size: int, seed: int, epoch: int) -> list[int]:
     if key not in _cache:
         while len(_cache) > 1:
             _cache.pop(next(iter(_cache)))
-        _cache[key] = np.random.default_rng([seed, epoch]).permutation(size).tolist()
+        _cache[key] = np.random.default_rng([seed, epoch]).permutation(size)
     return _cache[key]
 
 

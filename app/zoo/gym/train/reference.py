@@ -41,6 +41,7 @@ def with_reference(policy: "Policy", units: Sequence[Unit], file: Path) -> tuple
         InputError: a score is not finite.
         StorageError: the file cannot be written.
     """
+    units = tuple(units)  # those of many rows are made anew at each access
     if any(REF_LOGPROBS in row.extras for row in rows_of(units)):
         raise ValueError(f"extras: expected rows without {REF_LOGPROBS}, got rows that have them")
     name = digest_of(units)

@@ -1,6 +1,5 @@
 """Reads, splits and encodes the rows of a run; the same config gives the same rows."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +14,12 @@ from zoo.gym.data import (
     Split,
     Tokenizer,
     Unit,
-    encode_records,
     load_tokenizer,
     read_dataset,
     split_records,
 )
-from zoo.gym.data.notes import notes_of
+from zoo.gym.data.lazy import LazyUnits, encode_dataset
+from zoo.gym.data.notes import Figures, notes_of, survey
 from zoo.gym.data.rows import make_encoder
 from zoo.gym.errors import InputError
 from zoo.gym.train.result.origin import doubt_of_base
@@ -32,8 +31,12 @@ class Rows:
     """Encoded training rows and held-out rows, with what was left out and why.
 
     Attributes:
-        train: the rows to learn from.
+        train: the rows to learn from; many of them are encoded when they are used.
         held_out: the rows to evaluate on.
+        seen: rows to learn from that are encoded, among them the longest; usually all.
+        held_out_seen: the same of the held-out rows.
+        tokens: tokens of the rows to learn from; estimated if they are many.
+        held_out_tokens: tokens of the held-out rows.
         problems: rows that cannot be used.
         truncated: the number of rows truncated at `cutoff_len` tokens.
         unlearned: the number of rows left out because `cutoff_len` cut off all learned tokens.
@@ -42,8 +45,12 @@ class Rows:
         system: the system prompt of at least half of the chats; empty for none.
     """
 
-    train: tuple[Unit, ...]
-    held_out: tuple[Unit, ...]
+    train: Sequence[Unit]
+    held_out: Sequence[Unit]
+    seen: Sequence[Unit]
+    held_out_seen: Sequence[Unit]
+    tokens: int
+    held_out_tokens: int
     problems: tuple[Problem, ...]
     truncated: int
     unlearned: int
@@ -81,47 +88,46 @@ def prepare_rows(
         else split_records(dataset.records, config.val_size, config.seed)
     )
     train, held_out = split.apply(dataset.records)
-    learned = encode_records(train, tokenizer, options)
+    learned = encode_dataset(train, tokenizer, options)
     kept = _encode_held_out(held_out, tokenizer, options)
     truncated = learned.truncated + kept.truncated
     unlearned = learned.dropped_unlearned + kept.dropped_unlearned
+    found = survey(dataset.records, make_encoder(tokenizer, options))
     return Rows(
         train=learned.units,
         held_out=kept.units,
+        seen=learned.seen,
+        held_out_seen=kept.seen,
+        tokens=learned.tokens,
+        held_out_tokens=kept.tokens,
         problems=(*dataset.problems, *learned.problems, *kept.problems),
         truncated=truncated,
         unlearned=unlearned,
         notes=(
             *filter(None, [doubt_of_base(model_folder)]),
             *dataset.notes,
-            *notes_of(
-                dataset.records,
-                make_encoder(tokenizer, options),
-                truncated=truncated,
-                unlearned=unlearned,
-            ),
+            *notes_of(found, Figures(truncated, unlearned, split.duplicates, learned.sampled)),
         ),
         cutoff_len=options.cutoff_len,
-        system=common_system(dataset.records),
+        system=found.common_system,
     )
 
 
-def common_system(records: Sequence[Record]) -> str:
-    """Returns the system prompt that at least half of the chats and pairs begin with, or none."""
-    chats = [record for record in records if record.kind != "text"]
-    first = (record.messages[0] for record in chats if record.messages)
-    found = Counter(turn.content for turn in first if turn.role == "system").most_common(1)
-    return found[0][0] if found and 2 * found[0][1] >= len(chats) else ""
+def report_unusable(rows: Rows, report: Callable[[Problem], object]) -> None:
+    """Has rows reported that turn out to be unusable only when they are encoded."""
+    for units in (rows.train, rows.held_out):
+        if isinstance(units, LazyUnits):
+            units.report = report
 
 
 def _encode_held_out(
-    records: tuple[Record, ...], tokenizer: Tokenizer, options: EncodeOptions
+    records: Sequence[Record], tokenizer: Tokenizer, options: EncodeOptions
 ) -> Encoded:
     """Encodes held-out rows; if all are too long, the run continues without evaluation."""
     if not records:
         return Encoded((), (), 0, 0)
     try:
-        return encode_records(records, tokenizer, options)
+        return encode_dataset(records, tokenizer, options)
     except InputError as error:
         reason = f"the held-out rows cannot be evaluated: {error.message}"
         return Encoded((), (Problem(records[0].source, reason),), 0, 0)

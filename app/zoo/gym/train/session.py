@@ -29,7 +29,7 @@ from zoo.gym.train.planning.plan import Facts, Plan, make_plan, with_precision, 
 from zoo.gym.train.result.finish import finish
 from zoo.gym.train.result.origin import SYSTEM_KEY
 from zoo.gym.train.result.output import check_places
-from zoo.gym.train.rows import Rows, prepare_rows
+from zoo.gym.train.rows import Rows, prepare_rows, report_unusable
 from zoo.gym.train.run_folder.base import check_same_base
 from zoo.gym.train.run_folder.env import (
     check_same_data,
@@ -138,12 +138,12 @@ def facts_of(config: TrainConfig, folder: Path, rows: Rows) -> Facts:
     return Facts(
         parameters=count_parameters(folder),
         rows=len(rows.train),
-        tokens=sum(unit.tokens for unit in rows.train),
-        longest_tokens=max(method.width(config, unit, cutoff) for unit in rows.train),
+        tokens=rows.tokens,
+        longest_tokens=max(method.width(config, unit, cutoff) for unit in rows.seen),
         held_out_rows=len(rows.held_out),
-        held_out_tokens=sum(unit.tokens for unit in rows.held_out),
+        held_out_tokens=rows.held_out_tokens,
         cutoff_len=cutoff,
-        units=rows.train,
+        units=rows.seen,
         rows_per_unit=method.rows_per_unit(config),
     )
 
@@ -164,6 +164,7 @@ def emit_plan(
         run.events.emit("warn", message=f"{counted(more, 'more row')} left out")
     for note in rows.notes:
         run.events.emit("warn", message=note)
+    report_unusable(rows, lambda row: run.events.emit("warn", message=str(row)))
     run.events.emit(
         "plan",
         model=base.id,

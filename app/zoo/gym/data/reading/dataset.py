@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -16,12 +16,14 @@ from zoo.gym.data.reading.preference import is_preference, parse_pair
 from zoo.gym.data.reading.streams import data_suffix
 from zoo.gym.data.reading.table import SUFFIXES, read_table
 from zoo.gym.data.reading.text import read_paragraphs
+from zoo.gym.data.record_file import RecordStore
 from zoo.gym.data.records import LEARNED, Dataset, Kind, Problem, Record
 from zoo.gym.errors import InputError
 from zoo.gym.terminal import visible
 
 _JSON = frozenset({".json", ".jsonl", ".ndjson"})
 _PLAIN_TEXT = "plain text"
+_LABELLED = f"its label is true, and that of other rows is false: {NEEDS_PREFERENCE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,9 @@ class _Row:
 
 EARLY_BYTES = 32_000_000
 """Data up to this size is read before a run exists; the run reads it again."""
+
+IN_MEMORY_ROWS = 10_000
+"""More rows, or rows of files larger than `EARLY_BYTES`, are kept in a file."""
 
 
 def read_dataset(
@@ -59,27 +64,85 @@ def read_dataset(
     """
     for path in paths:
         check_file(path)
-    records: list[Record] = []
+    small = sum(path.stat().st_size for path in paths) <= EARLY_BYTES
+    store = RecordStore(IN_MEMORY_ROWS if small else 0)
     problems: list[Problem] = []
     formats: dict[str, str] = {}
     notes = list(_repeated(paths))
     for path in paths:
-        rows = _refuse_labelled(list(_read_file(path, kinds)))
-        found = [record for row in rows for record in row.records]
-        wrong = [row.problem for row in rows if row.problem]
-        if not found:
-            raise _nothing_usable(path, wrong)
-        if max_samples is not None and len(found) > max_samples:
-            name = visible(str(path))
+        found = _collect(path, kinds, store, max_samples)
+        if not found.rows:
+            raise _nothing_usable(path, found.problems)
+        name = visible(str(path))
+        if max_samples is not None and found.rows > max_samples:
             notes.append(
-                f"{name}: the first {max_samples} of {len(found)} rows are used (max_samples)"
+                f"{name}: the first {max_samples} of {found.rows} rows are used (max_samples)"
             )
-        records += found[:max_samples]
-        problems += wrong
-        formats[str(path)] = " + ".join(dict.fromkeys(row.format for row in rows if row.format))
-        if unread := Counter(key for row in rows for key in row.unread):
-            notes.append(unread_note(visible(str(path)), unread))
-    return Dataset(tuple(records), tuple(problems), formats, tuple(dict.fromkeys(notes)))
+        problems += found.problems
+        formats[str(path)] = " + ".join(found.formats)
+        if found.unread:
+            notes.append(unread_note(name, found.unread))
+    return Dataset(store.records(), tuple(problems), formats, tuple(dict.fromkeys(notes)))
+
+
+@dataclass
+class _Found:
+    """What a file contains.
+
+    Attributes:
+        rows: the number of usable rows, also those above `max_samples`.
+        problems: the rows that cannot be used.
+        formats: the formats of the rows, in order.
+        unread: how many rows have each key that is not read.
+        labels: the labels of rows with an answer.
+    """
+
+    rows: int = 0
+    problems: list[Problem] = field(default_factory=list[Problem])
+    formats: dict[str, None] = field(default_factory=dict[str, None])
+    unread: Counter[str] = field(default_factory=Counter[str])
+    labels: set[bool] = field(default_factory=set[bool])
+
+
+def _collect(path: Path, kinds: Set[Kind], store: RecordStore, max_samples: int | None) -> _Found:
+    """Stores the usable rows of a file, and returns what else it contains.
+
+    If it has rows with a bad answer, those with a good one are refused, too: both are for a
+    preference method. The first bad one may come late: the file is then read again.
+    """
+    before = len(store)
+    found = _collect_once(path, kinds, store, max_samples, refuse_labelled=False)
+    if found.labels == {True, False}:
+        store.truncate(before)
+        found = _collect_once(path, kinds, store, max_samples, refuse_labelled=True)
+    return found
+
+
+def _collect_once(
+    path: Path,
+    kinds: Set[Kind],
+    store: RecordStore,
+    max_samples: int | None,
+    *,
+    refuse_labelled: bool,
+) -> _Found:
+    found = _Found()
+    for row in _read_file(path, kinds):
+        if row.label is not None:
+            found.labels.add(row.label)
+        if row.problem:
+            found.problems.append(row.problem)
+            continue
+        if refuse_labelled and row.label:
+            found.problems.append(Problem(row.source, _LABELLED))
+            continue
+        for record in row.records:
+            if max_samples is None or found.rows < max_samples:
+                store.append(record)
+            found.rows += 1
+        found.formats[row.format] = None
+        found.unread.update(row.unread)
+    return found
 
 
 def _repeated(paths: Sequence[Path]) -> Iterator[str]:
@@ -92,19 +155,6 @@ def _repeated(paths: Sequence[Path]) -> Iterator[str]:
         if len(given) > 1:
             names = " and ".join(dict.fromkeys(visible(str(path)) for path in given))
             yield f"{names}: the same file given {len(given)} times: its rows are learned each time"
-
-
-def _refuse_labelled(rows: list[_Row]) -> list[_Row]:
-    """Also refuses good answers if a file has bad ones: both are for a preference method."""
-    if not any(row.label is False for row in rows):
-        return rows
-    reason = f"its label is true, and that of other rows is false: {NEEDS_PREFERENCE}"
-    return [
-        replace(row, format="", records=(), unread=frozenset(), problem=Problem(row.source, reason))
-        if row.label and not row.problem
-        else row
-        for row in rows
-    ]
 
 
 def _nothing_usable(path: Path, problems: Sequence[Problem]) -> InputError:

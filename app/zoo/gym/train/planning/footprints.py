@@ -40,8 +40,8 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
     if geometry is None:
         return None
     method, cutoff = load_method(config.stage), rows.cutoff_len
-    widest = max(method.width(config, unit, cutoff) for unit in rows.train)
-    held_out = max((method.width(config, unit, cutoff) for unit in rows.held_out), default=0)
+    widest = max(method.width(config, unit, cutoff) for unit in rows.seen)
+    held_out = max((method.width(config, unit, cutoff) for unit in rows.held_out_seen), default=0)
     limit = batch_tokens(count_parameters(folder))
     scored = min(max(limit, held_out), held_out * plan.evaluation_rows)
     return MemoryNeed(

@@ -23,6 +23,9 @@ EVALUATION_SHARE = 0.25
 """Evaluations may cost at most this share of the training time."""
 
 EVALUATIONS = 20
+EVALUATION_ROWS = 2000
+"""The most rows of an evaluation: more would hardly change it, and they are kept in memory."""
+
 CHECKPOINTS = 10
 
 
@@ -216,9 +219,11 @@ def _evaluation(chooser: _Chooser, facts: Facts, steps: int, train_tokens: float
     wanted = math.ceil(steps / min(EVALUATIONS, affordable, steps))
     every = chooser.pick("eval_steps", wanted, "about 20 evaluations, fewer if they take too long")
     evaluations = math.ceil(steps / every) + 1
-    rows = min(facts.held_out_rows, max(1, int(budget_tokens / row_tokens / evaluations)))
+    affordable_rows = max(1, int(budget_tokens / row_tokens / evaluations))
+    rows = min(facts.held_out_rows, affordable_rows, EVALUATION_ROWS)
     if rows < facts.held_out_rows:
-        reason = f"{rows} of {facts.held_out_rows} held-out rows, about 25% of the training time"
+        limit = "the most" if rows < affordable_rows else "about 25% of the training time"
+        reason = f"{rows} of {facts.held_out_rows} held-out rows, {limit}"
         chooser.choices.append(Choice("evaluation_rows", rows, reason))
     return rows
 

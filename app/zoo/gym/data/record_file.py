@@ -1,0 +1,206 @@
+"""Rows on disk: a sequence of records whose memory is eight bytes a row.
+
+Rows of any format are written once, as they are read, to a file without a name in the cache folder,
+which the system removes when the process ends. So data in a compressed file, a table or several
+files can be read in any order. Each row is one line of JSON.
+"""
+
+import json
+import tempfile
+import weakref
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from operator import attrgetter
+from typing import IO, TYPE_CHECKING, Any, overload
+
+from zoo.gym.data.records import Message, Record
+from zoo.gym.files import storage_errors
+from zoo.gym.paths import ensure_folder, folders
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_BLOCK_ROWS = 256
+_NEAR = 2
+"""Rows are read together if at most every second one of them is not wanted."""
+
+_RECORD = tuple(field.name for field in fields(Record))
+_values = attrgetter(*_RECORD)
+_turn_values = attrgetter(*(field.name for field in fields(Message)))
+_MESSAGES, _SIDES = _RECORD.index("messages"), _RECORD.index("sides")
+
+
+def _as_list(value: object) -> object:
+    return _turn_values(value) if isinstance(value, Message) else _values(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_as_list)
+
+
+def packed(record: Record) -> bytes:
+    """Returns a record as one line of JSON: the values of its fields, in order."""
+    return _ENCODER.encode(_values(record)).encode("utf-8") + b"\n"
+
+
+def unpacked(line: bytes) -> Record:
+    """Returns the record that `packed` was given."""
+    return _record(json.loads(line))
+
+
+def _record(values: list[Any]) -> Record:
+    values[_MESSAGES] = tuple(Message(*turn) for turn in values[_MESSAGES])
+    values[_SIDES] = tuple(_record(side) for side in values[_SIDES])
+    return Record(*values)
+
+
+class RecordFile:
+    """A file of records that is appended to, and read by index."""
+
+    def __init__(self) -> None:
+        folder = ensure_folder(folders().cache)
+        with storage_errors(folder):
+            file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - open as long as the rows
+        self._file: IO[bytes] = file
+        weakref.finalize(self, file.close)
+        self._folder = folder
+        self._starts = array("Q", [0])
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def append(self, record: Record) -> None:
+        """Adds a record at the end.
+
+        Raises:
+            StorageError: the file cannot be written, as on a full disk.
+        """
+        line = packed(record)
+        with storage_errors(self._folder):
+            self._file.write(line)
+        self._starts.append(self._starts[-1] + len(line))
+
+    def truncate(self, rows: int) -> None:
+        """Removes the records from number `rows` on."""
+        del self._starts[rows + 1 :]
+        with storage_errors(self._folder):
+            self._file.truncate(self._starts[-1])
+            self._file.seek(0, 2)
+
+    def read(self, first: int, stop: int) -> list[Record]:
+        """Returns the records from `first` to before `stop`."""
+        start = self._starts[first]
+        with storage_errors(self._folder):
+            self._file.flush()
+            self._file.seek(start)
+            block = self._file.read(self._starts[stop] - start)
+            self._file.seek(0, 2)
+        return [unpacked(line) for line in block.splitlines()]
+
+    def sizes(self) -> "NDArray[np.uint64]":
+        """Returns the bytes of each row in the file, which grow with its tokens."""
+        import numpy as np
+
+        return np.diff(np.frombuffer(self._starts, dtype=np.uint64))
+
+
+class StoredRecords(Sequence[Record]):
+    """Some of the records of a file, or all, in an order.
+
+    Args:
+        file: the records.
+        places: their indices in the file; by default all.
+    """
+
+    def __init__(self, file: RecordFile, places: "NDArray[np.int64] | None" = None) -> None:
+        self.file, self._places = file, places
+
+    def __len__(self) -> int:
+        return len(self.file) if self._places is None else len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Record]: ...
+    def __getitem__(self, index: int | slice) -> Record | list[Record]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        place = self._place(index % len(self))
+        return self.file.read(place, place + 1)[0]
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yields the records; those that are near each other in the file are read together."""
+        count = len(self)
+        for at in range(0, count, _BLOCK_ROWS):
+            places = [self._place(index) for index in range(at, min(at + _BLOCK_ROWS, count))]
+            first, last = min(places), max(places)
+            if last - first < _NEAR * len(places):
+                block = self.file.read(first, last + 1)
+                yield from (block[place - first] for place in places)
+            else:
+                yield from (self.file.read(place, place + 1)[0] for place in places)
+
+    def _place(self, index: int) -> int:
+        return index if self._places is None else int(self._places[index])
+
+    def select(self, places: "NDArray[np.int64]") -> "StoredRecords":
+        """Returns the records with these indices, in that order."""
+        return StoredRecords(self.file, places if self._places is None else self._places[places])
+
+    def sizes(self) -> "NDArray[np.uint64]":
+        """Returns the bytes of each record in the file, which grow with its tokens."""
+        sizes = self.file.sizes()
+        return sizes if self._places is None else sizes[self._places]
+
+
+class RecordStore:
+    """Collects records: in memory, or in a file if there are many.
+
+    Texts stay in memory, all of them and what is beside them: they are joined and cut anew.
+
+    Args:
+        in_memory_rows: above this number they are stored in a file.
+    """
+
+    def __init__(self, in_memory_rows: int) -> None:
+        self._limit = in_memory_rows
+        self._memory: list[Record] = []
+        self._file: RecordFile | None = None
+        self._texts = False
+
+    def __len__(self) -> int:
+        return len(self._memory if self._file is None else self._file)
+
+    def append(self, record: Record) -> None:
+        """Adds a record.
+
+        Raises:
+            StorageError: the file cannot be written.
+        """
+        if record.kind == "text" and not self._texts:
+            self._texts = True
+            if self._file is not None:
+                self._memory, self._file = self._file.read(0, len(self._file)), None
+        if self._file is not None:
+            self._file.append(record)
+            return
+        self._memory.append(record)
+        if len(self._memory) > self._limit and not self._texts:
+            self._file = RecordFile()
+            for kept in self._memory:
+                self._file.append(kept)
+            self._memory = []
+
+    def truncate(self, rows: int) -> None:
+        """Removes the records from number `rows` on."""
+        if self._file is not None:
+            self._file.truncate(rows)
+        else:
+            del self._memory[rows:]
+
+    def records(self) -> Sequence[Record]:
+        """Returns all records, in order."""
+        return tuple(self._memory) if self._file is None else StoredRecords(self._file)
