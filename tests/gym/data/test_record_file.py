@@ -46,9 +46,8 @@ def test_a_stored_row_is_the_row(record: Record) -> None:
 
 
 def test_every_field_of_a_row_is_stored() -> None:
-    values = [("a:1", "pair", (Message("user", "x", "y", learned=False),), "p", "c", "t", "j")]
-    values += [(*values[0][:2], (), "q", "", "", "")]
-    full = Record(*values[0], sides=(Record(*values[1]), Record(*values[1])))  # type: ignore[arg-type]
+    turn, side = Message("user", "x", "y", learned=False), Record("a:1", "chat", prompt="q")
+    full = Record("a:1", "pair", (turn,), "p", "c", "t", "j", sides=(side, side))
     back = unpacked(packed(full))
     assert all(getattr(back, field.name) == getattr(full, field.name) for field in fields(Record))
 

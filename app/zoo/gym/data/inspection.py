@@ -129,8 +129,10 @@ def inspect_dataset(
     data = read_dataset(paths)
     tokenizer = load_tokenizer(folder_of_model)
     encoder = make_encoder(tokenizer, options)
-    many = isinstance(data.records, StoredRecords) and len(data.records) > SAMPLED_ROWS
-    encoded = sample_of(data.records) if many else data.records
+    encoded: Sequence[Record] = data.records
+    if isinstance(data.records, StoredRecords) and len(data.records) > SAMPLED_ROWS:
+        encoded = sample_of(data.records)
+    many = encoded is not data.records
     rows, refused = encode_rows(encoder, encoded)
     if not rows:
         raise InputError(str(refused[0]), hint="the model's chat template refuses every row")

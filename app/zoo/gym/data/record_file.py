@@ -102,7 +102,8 @@ class RecordFile:
         """Returns the bytes of each row in the file, which grow with its tokens."""
         import numpy as np
 
-        return np.diff(np.frombuffer(self._starts, dtype=np.uint64))
+        starts = np.frombuffer(self._starts, dtype=np.uint64)
+        return starts[1:] - starts[:-1]
 
 
 class StoredRecords(Sequence[Record]):

@@ -101,11 +101,11 @@ def split_records(records: Sequence[Record], val_size: float, seed: int) -> Spli
     held_out |= others.rows_of(others.take(count - of_texts))
     if not held_out and count and related.groups > 1:
         smallest = others.smallest()
-        held_out = (
-            others.rows_of([smallest])
-            if smallest is not None
-            else set(min(texts, key=lambda group: (len(group), _characters(records, group))))
-        )
+        if smallest is not None:
+            held_out = others.rows_of([smallest])
+        else:
+            shortest = min(texts, key=lambda group: (len(group), _characters(records, group)))
+            held_out = set(shortest)
     return Split(len(records), tuple(sorted(held_out)), cut, related.duplicates, cut_row)
 
 

@@ -49,7 +49,7 @@ def read(tmp_path: Path) -> Read:
     def reader(*rows: dict[str, Any], kinds: Any = PAIRS) -> tuple[Record, ...]:
         file = tmp_path / "rows.jsonl"
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return read_dataset([file], kinds=kinds).records
+        return tuple(read_dataset([file], kinds=kinds).records)
 
     return reader
 
