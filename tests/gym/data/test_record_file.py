@@ -47,7 +47,8 @@ def test_a_stored_row_is_the_row(record: Record) -> None:
 
 def test_every_field_of_a_row_is_stored() -> None:
     turn, side = Message("user", "x", "y", learned=False), Record("a:1", "chat", prompt="q")
-    full = Record("a:1", "pair", (turn,), "p", "c", "t", "j", sides=(side, side))
+    beside: dict[str, object] = {"level": [1, {"a": None}]}
+    full = Record("a:1", "pair", (turn,), "p", "c", "t", "j", (side, side), 0.5, beside)
     back = unpacked(packed(full))
     assert all(getattr(back, field.name) == getattr(full, field.name) for field in fields(Record))
 

@@ -67,9 +67,7 @@ class LazyUnits(Sequence[Unit]):
 
     """
 
-    def __init__(
-        self, records: StoredRecords, encoder: Encoder, seen: Sequence[Unit] = ()
-    ) -> None:
+    def __init__(self, records: StoredRecords, encoder: Encoder, seen: Sequence[Unit] = ()) -> None:
         self._records, self._encoder, self.seen = records, encoder, seen
         self.report: Callable[[Problem], object] = lambda _: None
         self._unusable: dict[int, Problem] = {}
