@@ -16,7 +16,7 @@ ROW = {"prompt": "2+3?", "answer": "5"}
 def read(tmp_path: Path, *rows: dict[str, Any]) -> tuple[Record, ...]:
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return read_dataset([file], kinds=frozenset({"prompt"})).records
+    return tuple(read_dataset([file], kinds=frozenset({"prompt"})).records)
 
 
 def test_a_prompt_keeps_its_answer_and_its_other_fields(tmp_path: Path) -> None:
