@@ -44,12 +44,16 @@ def program(
 ) -> subprocess.CompletedProcess[str]:
     """Runs `zoo-gym` with these words in a folder; `entry` is the work of its worker."""
     out = [folder / f"warm.{name}" for name in ("out", "err")]
+    code = folder / "warm.code"
+    code.unlink(missing_ok=True)
     process = context.Process(target=_command, args=(list(words), dict(env), folder, entry, out))
     process.start()
     process.join()
-    assert process.exitcode is not None
+    # not process.exitcode: another thread's start() may read it first, and leaves 255
+    status = int(code.read_text()) if code.exists() else process.exitcode
+    assert status is not None
     stdout, stderr = (path.read_text() for path in out)
-    return subprocess.CompletedProcess(list(words), process.exitcode, stdout, stderr)
+    return subprocess.CompletedProcess(list(words), status, stdout, stderr)
 
 
 def _command(
@@ -68,7 +72,7 @@ def _command(
     launch._spawn = Forked
     if entry:
         train.launch = partial(train.launch, entry=entry)
-    sys.exit(cli.main(words))
+    (folder / "warm.code").write_text(str(cli.main(words)))
 
 
 def _redirect(out: Path, err: Path) -> None:
