@@ -53,7 +53,11 @@ def test_a_prompt_may_be_turns_and_a_completion_is_a_reference(tmp_path: Path) -
         ({"prompt": "a", "answer": True}, "'answer': expected text, a number or a list"),
         ({"prompt": 3}, "'prompt': expected text, got a number"),
         ({"prompt": "a", "image": "b.png"}, "image"),
-        ({"instruction": "a", "output": "b"}, "expected a prompt to answer, 'prompt', and what"),
+        ({"question": "a", "solution": {"b": 1}}, "'solution': expected text, a number or a list"),
+        ({"problem": ""}, "'problem' is empty: expected text"),
+        ({"messages": "a", "answer": 1}, "'messages': expected a list of messages"),
+        ({"messages": [{"role": "assistant", "content": "b"}]}, "'messages' is empty"),
+        ({"text": "a"}, "expected a prompt to answer, 'prompt', and what"),
     ],
 )
 def test_a_row_without_a_usable_prompt_is_refused(
@@ -67,3 +71,37 @@ def test_a_row_without_a_usable_prompt_is_refused(
 def test_equal_prompts_with_other_answers_are_different_rows(tmp_path: Path) -> None:
     assert count_equal(read(tmp_path, ROW, ROW, {**ROW, "answer": 5})) == 2
     assert count_equal(read(tmp_path, ROW, {**ROW, "answer": "6"})) == 0
+
+
+ASKED, SAID = {"role": "user", "content": "2+3?"}, {"role": "assistant", "content": "It is 5."}
+
+
+@pytest.mark.parametrize(
+    ("row", "prompt", "answer", "reference"),
+    [
+        ({"question": "2+3?", "answer": "2 and 3\n#### 5"}, "2+3?", "2 and 3\n#### 5", ""),
+        ({"problem": "2+3?", "solution": "5"}, "2+3?", "5", ""),
+        ({"prompt": "2+3?", "ground_truth": 5}, "2+3?", 5, ""),
+        ({"instruction": "Add.", "input": "2, 3", "output": "5"}, "Add.\n\n2, 3", None, "5"),
+        ({"prompt": "2+3?", "response": "five"}, "2+3?", None, "five"),
+    ],
+)
+def test_the_usual_names_of_questions_and_answers_are_read(
+    tmp_path: Path, row: dict[str, Any], prompt: str, answer: object, reference: str
+) -> None:
+    (record,) = read(tmp_path, row)
+    assert (record.prompt, record.answer, record.completion) == (prompt, answer, reference)
+
+
+@pytest.mark.parametrize("turns", [[ASKED], [ASKED, SAID]])
+def test_a_chat_with_an_answer_is_a_prompt_up_to_the_last_user_turn(
+    tmp_path: Path, turns: list[dict[str, str]]
+) -> None:
+    (record,) = read(tmp_path, {"messages": turns, "answer": 5, "system": "s"})
+    assert [turn.role for turn in record.messages] == ["system", "user"]
+    assert (record.answer, record.completion) == (5, "It is 5." if turns[1:] else "")
+
+
+def test_fields_beside_the_one_that_is_read_are_passed_to_the_reward(tmp_path: Path) -> None:
+    row = {"prompt": "a", "question": "b", "answer": 1, "solution": "c"}
+    assert read(tmp_path, row)[0].metadata == {"question": "b", "solution": "c"}

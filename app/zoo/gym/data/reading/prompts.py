@@ -1,8 +1,10 @@
 """Parses rows of prompts that the model answers itself, with what a reward compares the answers to.
 
-The prompt is a text or a list of turns. `answer` is what a reward compares with, `completion` or
-`response` an answer in prose; every other field is passed to the reward. Only methods that sample
-answers read such rows.
+The prompt is a text or a list of turns, under `prompt`, `question`, `problem`, an instruction, or
+`messages` up to the last user turn. What a reward compares with is `answer`, `solution` or
+`ground_truth`; an answer in prose is `completion`, `response`, `output` or the last turn of
+`messages`. Every other field is passed to the reward. Only methods that sample answers read such
+rows.
 """
 
 from collections.abc import Mapping
@@ -10,26 +12,36 @@ from typing import cast
 
 from zoo.gym.data.reading.chat import parse_turns, refuse_media, text_of, type_name
 from zoo.gym.data.reading.keys import SYSTEM_KEYS, with_system
+from zoo.gym.data.reading.text import BLANK_LINE
 from zoo.gym.data.records import Message, Record
 from zoo.gym.errors import InputError
 
 NAME = "prompt to answer"
 """The name of the format in messages."""
 
-_REFERENCES = ("completion", "response")
-_OWN = frozenset(("prompt", "answer", *_REFERENCES, *SYSTEM_KEYS))
+PROMPTS = ("prompt", "question", "problem", "instruction", "messages", "conversations")
+"""The keys of a prompt; of several in one row, the first is read."""
+
+ANSWERS = ("answer", "solution", "ground_truth")
+"""The keys of what a reward compares with; of several in one row, the first is read."""
+
+_REFERENCES = ("completion", "response", "output")
+_CHATS = ("messages", "conversations")
+_OWN = frozenset((*PROMPTS, "input", "answer", *_REFERENCES, *SYSTEM_KEYS))
 
 
 def is_prompt(value: object) -> bool:
     """Returns whether a decoded row has a prompt."""
-    return isinstance(value, dict) and cast("dict[str, object]", value).get("prompt") is not None
+    return isinstance(value, dict) and any(
+        cast("dict[str, object]", value).get(key) is not None for key in PROMPTS
+    )
 
 
 def parse_prompt(row: Mapping[str, object], source: str) -> Record:
     """Returns a prompt with what a reward needs.
 
     Args:
-        row: a decoded row with `prompt`.
+        row: a decoded row with a prompt.
         source: `file:line`.
 
     Raises:
@@ -38,32 +50,52 @@ def parse_prompt(row: Mapping[str, object], source: str) -> Record:
     """
     fields = dict(row)
     refuse_media(fields)
-    prompt, turns = row["prompt"], with_system(fields, ())
-    if isinstance(prompt, list):
-        prompt, turns = "", with_system(fields, parse_turns(cast("list[object]", prompt), "prompt"))
-        _check_turns(turns)
-    text = text_of(prompt, "prompt")
-    if not text.strip() and not isinstance(row["prompt"], list):
-        raise InputError("'prompt' is empty: expected text")
+    key = next(key for key in PROMPTS if row.get(key) is not None)
+    given, reference = row[key], _reference(row)
+    turns, text = with_system(fields, ()), ""
+    if isinstance(given, list) or key in _CHATS:
+        listed = parse_turns(cast("list[object]", given), key)
+        if key in _CHATS and listed and listed[-1].role == "assistant":
+            listed, reference = listed[:-1], reference or listed[-1].content
+        turns = with_system(fields, listed)
+        _check_turns(turns, key)
+    else:
+        text = _text(row, key)
+    answer_key = next((name for name in ANSWERS if row.get(name) is not None), "answer")
+    read = {key, *({"input"} if key == "instruction" else ())}
     return Record(
         source,
         "prompt",
         turns,
         text,
-        _reference(row),
-        answer=_answer(row.get("answer")),
-        metadata={key: value for key, value in row.items() if key not in _OWN},
+        reference,
+        answer=_answer(row.get(answer_key), answer_key),
+        metadata={
+            name: value
+            for name, value in row.items()
+            if name not in _OWN or (name in (*PROMPTS, "input") and name not in read)
+        },
     )
 
 
-def _check_turns(turns: tuple[Message, ...]) -> None:
+def _text(row: Mapping[str, object], key: str) -> str:
+    """Returns a prompt that is a text; an instruction with its input."""
+    text = text_of(row[key], key)
+    if not text.strip():
+        raise InputError(f"{key!r} is empty: expected text")
+    beside = row.get("input") if key == "instruction" else None
+    more = "" if beside is None else text_of(beside, "input")
+    return f"{text}{BLANK_LINE}{more}" if more.strip() else text
+
+
+def _check_turns(turns: tuple[Message, ...], key: str) -> None:
     if not turns:
-        raise InputError("'prompt' is empty: expected turns that end with a user turn")
+        raise InputError(f"{key!r} is empty: expected turns that end with a user turn")
     last = turns[-1]
     if last.role != "user":
-        raise InputError(f"'prompt': expected a user turn at its end, got one of the {last.role}")
+        raise InputError(f"{key!r}: expected a user turn at its end, got one of the {last.role}")
     if not last.content.strip():
-        raise InputError("'prompt': expected text in its last turn, got none")
+        raise InputError(f"{key!r}: expected text in its last turn, got none")
 
 
 def _reference(row: Mapping[str, object]) -> str:
@@ -77,7 +109,7 @@ def _reference(row: Mapping[str, object]) -> str:
     return turns[-1].content if turns else ""
 
 
-def _answer(value: object) -> object:
+def _answer(value: object, key: str) -> object:
     if isinstance(value, bool | dict):
-        raise InputError(f"'answer': expected text, a number or a list, got {type_name(value)}")
+        raise InputError(f"{key!r}: expected text, a number or a list, got {type_name(value)}")
     return value
