@@ -49,3 +49,44 @@ def test_a_folder_is_inspected_file_by_file(call: Call) -> None:
         "data/b.jsonl": "prompt/completion",
     }
     assert found.json["rows"] == 2
+
+
+PAIR = '{"prompt": "a", "chosen": "b", "rejected": "c"}\n'
+QUESTION = '{"question": "2+3?", "answer": "#### 5"}\n'
+
+
+@pytest.mark.parametrize(
+    ("rows", "kinds", "stages"),
+    [
+        (GOOD + PAIR, {"completion": 1}, ["sft"]),
+        (PAIR, {"pair": 1}, ["dpo", "orpo", "cpo", "simpo"]),
+        (QUESTION, {"prompt": 1}, ["grpo"]),
+    ],
+)
+def test_the_methods_that_learn_from_the_rows_are_found(
+    call: Call, rows: str, kinds: dict[str, int], stages: list[str]
+) -> None:
+    Path("a.jsonl").write_text(rows)
+    found = call("data", "inspect", "a.jsonl", "--json")
+    assert (found.code, found.json["kinds"]) == (0, kinds)
+    assert set(stages) <= set(found.json["stages"])
+
+
+def test_a_given_method_decides_which_rows_are_read(call: Call) -> None:
+    Path("a.jsonl").write_text(GOOD + PAIR)
+    found = call("data", "inspect", "a.jsonl", "--json", "--stage", "dpo")
+    assert (found.json["kinds"], len(found.json["problems"])) == ({"pair": 1}, 1)
+    assert call("data", "inspect", "a.jsonl", "--stage", "dppo").code == 2
+
+
+def test_a_misspelt_answer_does_not_make_a_prompt(call: Call) -> None:
+    Path("a.jsonl").write_text('{"prompt": "a", "completoin": "b"}\n')
+    found = call("data", "inspect", "a.jsonl")
+    assert found.code == 2
+    assert "expected 'completion', got 'completoin'" in found.stderr
+
+
+def test_a_prompt_without_room_for_an_answer_is_counted(call: Call) -> None:
+    Path("a.jsonl").write_text(QUESTION + QUESTION.replace("2+3", "9" * 90))
+    found = call("data", "inspect", "a.jsonl", "--json", "--cutoff_len", "80")
+    assert (found.json["rows"], found.json["unlearned"]) == (2, 1)

@@ -58,7 +58,8 @@ def test_a_pasted_path_is_inspected_and_described(
         app.action_start(f"file://{path}".replace(" ", "%20"))
         await shows(pilot, "200 examples", "3 are truncated to 2,048", "Warning: 2 of 200")
         await shows(pilot, "my.jsonl:57: no answer")
-        assert asked == [["data", "inspect", str(path), "--model", "zen-pico", "--offline"]]
+        words = ["data", "inspect", str(path), "--model", "zen-pico", "--stage", "sft"]
+        assert asked == [[*words, "--offline"]]
 
     drive(visit)
 

@@ -1,7 +1,8 @@
 """`zoo-gym data`: what training would learn from files of examples."""
 
 import datetime as dt
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -11,8 +12,12 @@ from zoo.gym.cli.options import Json, Model, Offline, Switch, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import resolve_model
 from zoo.gym.config import load_config
+from zoo.gym.config.stages import METHODS, load_method, stages_reading
 from zoo.gym.errors import EXIT_CODES, GymError, InputError
 from zoo.models import PICO
+
+if TYPE_CHECKING:
+    from zoo.gym.data import Inspection
 
 Special = Annotated[
     bool, Parameter(name="--split_special_tokens", negative="--no_split_special_tokens")
@@ -25,6 +30,7 @@ def inspect(
     cutoff_len: Annotated[int, Parameter(name="--cutoff_len")] = 2048,
     think: Literal["template", "keep", "drop"] = "template",
     split_special_tokens: Special = True,
+    stage: str | None = None,
     strict: Switch = False,
     yes: Yes = False,
     offline: Offline = False,
@@ -41,15 +47,14 @@ def inspect(
         cutoff_len: the longest row, in tokens; the rest is cut off
         think: thinking in answers: as the chat template does, all kept, dropped
         split_special_tokens: special tokens in the data are plain text
+        stage: the method; by default the first that can learn from the rows
         strict: end with exit code 1 if a row cannot be used
         yes: download without asking
         offline: never use the network
         as_json: print one JSON object as stdout's last line
     """
-    from zoo.gym.data import inspect_dataset
     from zoo.gym.data.reading.files import files_in
     from zoo.gym.data.report import report
-    from zoo.gym.train.rows import encode_options
 
     if not files:
         raise InputError("FILE: expected at least one file of examples, got none")
@@ -59,16 +64,60 @@ def inspect(
     flags: dict[str, object] = {"model_name_or_path": name, "dataset": files, "date": today}
     flags |= {"cutoff_len": cutoff_len, "think": think}
     flags["split_special_tokens"] = split_special_tokens
-    config = load_config([], [], flags).config
+    given = {} if stage is None else {"stage": stage}
+    load_config([], [], flags | given)  # refuses an unknown stage
     folder = resolve_model(name, yes=yes, offline=offline).folder
     out = Output(as_json)
-    found = inspect_dataset(paths, folder, encode_options(config, folder))
-    out.styled(report(found, colour=out.colour))
+    found, stages = _inspected(paths, folder, flags, [stage] if stage else list(METHODS))
+    out.styled(report(found, stages, colour=out.colour))
+    figures = found.as_json() | {"stages": stages}
     if found.refusal is not None:
         hint = "training would refuse this data"
-        return fail(out, found.as_json(), found.refusal, hint, EXIT_CODES[InputError])
+        return fail(out, figures, found.refusal, hint, EXIT_CODES[InputError])
     if strict and found.problems:
         message = f"{len(found.problems)} of {found.rows + len(found.problems)} rows cannot be used"
-        return fail(out, found.as_json(), message, None, EXIT_CODES[GymError])
-    out.result(found.as_json())
+        return fail(out, figures, message, None, EXIT_CODES[GymError])
+    out.result(figures)
     return 0
+
+
+def _inspected(
+    paths: list[Path], folder: Path, flags: dict[str, object], stages: list[str]
+) -> "tuple[Inspection, list[str]]":
+    """Returns the inspection for the first stage that can use a row, and the stages like it.
+
+    Raises:
+        InputError: no row is usable; for several stages, the error of the first.
+    """
+    from zoo.gym.data import inspect_dataset
+    from zoo.gym.train.rows import encode_options
+
+    errors: list[InputError] = []
+    known = list[str]()
+    for stage in stages:
+        if stage in known:
+            continue
+        known += stages_reading(stage)
+        options = encode_options(load_config([], [], flags | {"stage": stage}).config, folder)
+        try:
+            if errors:
+                _require_answers(paths, stage)
+            found = inspect_dataset(paths, folder, options, load_method(stage).reads)
+        except InputError as error:
+            errors.append(error)
+        else:
+            return found, stages_reading(stage)
+    raise errors[0]
+
+
+def _require_answers(paths: list[Path], stage: str) -> None:
+    """Refuses prompts that no reward can judge: their answers may be under a misspelt key.
+
+    Raises:
+        InputError: no row can be used, or the first is a prompt without an answer.
+    """
+    from zoo.gym.data import read_dataset
+
+    first = read_dataset(paths[:1], 1, load_method(stage).reads).records[0]
+    if first.kind == "prompt" and first.answer is None:
+        raise InputError(f"{first.source}: expected an answer beside the prompt, got none")

@@ -31,6 +31,12 @@ def load_method(stage: str) -> Any:  # noqa: ANN401 - its type belongs to the tr
     return getattr(import_module(module), name)
 
 
+def stages_reading(stage: str) -> list[str]:
+    """Returns the stages whose methods learn from the same kinds of rows as that of `stage`."""
+    reads = load_method(stage).reads
+    return [other for other in METHODS if load_method(other).reads == reads]
+
+
 def config_class(stage: object) -> "type[TrainConfig]":
     """Returns the settings class of a stage; that of the default for an unknown stage."""
     known = stage if isinstance(stage, str) and stage in METHODS else DEFAULT

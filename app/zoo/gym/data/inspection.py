@@ -1,7 +1,7 @@
 """Inspects data before training, with the model's own tokenizer and template."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from math import ceil
@@ -14,7 +14,7 @@ from zoo.gym.data.lazy import SAMPLED_ROWS, sample_of
 from zoo.gym.data.notes import Figures, notes_of, require_words, survey
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.record_file import StoredRecords
-from zoo.gym.data.records import Message, Problem, Record
+from zoo.gym.data.records import LEARNED, Kind, Message, Problem, Record
 from zoo.gym.data.rows import EncodedRow, EncodeOptions, Encoder, as_chat, make_encoder
 from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer
 from zoo.gym.data.units import Example
@@ -68,7 +68,7 @@ class Inspection:
         model: the model whose tokenizer and template were used.
         rows: usable rows.
         problems: rows that cannot be used, including those that the template refuses.
-        kinds: number of rows of chat, of prompt and completion, and of text.
+        kinds: number of rows of each kind: chat, completion, text, pair, prompt.
         roles: number of turns by role; prompts and completions count as user and assistant.
         tokens: lengths of the untruncated rows; each text counts on its own.
         cutoff_len: the maximum number of tokens in an example.
@@ -118,15 +118,24 @@ class Inspection:
 
 
 def inspect_dataset(
-    paths: Sequence[Path], folder_of_model: Path, options: EncodeOptions
+    paths: Sequence[Path],
+    folder_of_model: Path,
+    options: EncodeOptions,
+    kinds: Set[Kind] = LEARNED,
 ) -> Inspection:
     """Reads data files and inspects them with a model's tokenizer and template.
+
+    Args:
+        paths: the files.
+        folder_of_model: the model.
+        options: how rows are encoded.
+        kinds: the kinds of rows that the method learns from.
 
     Raises:
         NotAvailableError: a file or the model is missing.
         InputError: a file is not data, or the model has no tokenizer, or no template for chat.
     """
-    data = read_dataset(paths)
+    data = read_dataset(paths, kinds=kinds)
     tokenizer = load_tokenizer(folder_of_model)
     encoder = make_encoder(tokenizer, options)
     encoded: Sequence[Record] = data.records
@@ -138,12 +147,13 @@ def inspect_dataset(
         raise InputError(str(refused[0]), hint="the model's chat template refuses every row")
     records = [record for record, _ in rows]
     chats = [row for record, row in rows if record.kind != "text"]
-    whole = [cut_row(row, "", options.cutoff_len) for row in chats]
+    whole = [_cut(record, row, options) for record, row in rows if record.kind != "text"]
     scale = len(data.records) / len(encoded)
     truncated = sum(len(row.ids) > options.cutoff_len for row in chats)
     unlearned = sum(example is None for example in whole)
     refusal = _refusal(encoder, whole, rows, options.cutoff_len)
-    source, example = next(((r.source, row) for r, row in rows if any(row.learned)))
+    shown = ((record.source, row) for record, row in rows if any(row.learned))
+    source, example = next(shown, (rows[0][0].source, rows[0][1]))
     reasoning = sum(any(turn.reasoning for turn in _turns(record)) for record in records)
     found = survey(data.records, encoder)
     figures = Figures(
@@ -178,6 +188,18 @@ def inspect_dataset(
     )
 
 
+def _cut(record: Record, row: EncodedRow, options: EncodeOptions) -> Example | None:
+    """Returns a row as an example; None if it has nothing to learn, or no room for an answer."""
+    import numpy as np
+
+    if record.kind != "prompt":
+        return cut_row(row, "", options.cutoff_len)
+    if len(row.ids) > options.cutoff_len - options.answer_tokens:
+        return None
+    ids = np.array(row.ids, dtype=np.int64)
+    return Example(ids, np.zeros(len(ids), dtype=np.bool_), "", truncated=False)
+
+
 def _scaled(counts: "Counter[str]", scale: float) -> dict[str, int]:
     return {name: round(count * scale) for name, count in counts.items()}
 
@@ -190,6 +212,8 @@ def _refusal(
 ) -> str | None:
     """Returns the error with which training would refuse the data, None if it would not."""
     if any(record.kind == "text" for record, _ in rows):
+        return None
+    if all(record.kind == "prompt" for record, _ in rows) and any(examples):
         return None
     learned = [example for example in examples if example is not None]
     if not learned:

@@ -1,6 +1,6 @@
 """Formats an inspection as plain text, also for pipes and screen readers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from zoo.gym.data.inspection import Inspection, Piece
 from zoo.gym.terminal import visible
@@ -11,22 +11,30 @@ _SHOWN_CHARACTERS = 2000
 _BRIGHT, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
-def report(found: Inspection, *, colour: bool = False) -> str:
+def report(found: Inspection, stages: Sequence[str] = (), *, colour: bool = False) -> str:
     """Returns the figures of an inspection, one per line, and its example.
 
     Args:
         found: the figures.
+        stages: the methods that learn from such rows.
         colour: mark learned tokens with ANSI bright and dim instead of [[ and ]].
     """
     warnings = [f"warning: {text}" for text in found.warnings]
-    parts = [*_figures(found), *warnings, *_problems(found), *_example(found, colour=colour)]
+    parts = [
+        *_figures(found, stages),
+        *warnings,
+        *_problems(found),
+        *_example(found, colour=colour),
+    ]
     return "\n".join(parts)
 
 
-def _figures(found: Inspection) -> Iterator[str]:
+def _figures(found: Inspection, stages: Sequence[str]) -> Iterator[str]:
     for file, name in found.files.items():
         yield _line("file", f"{file}: {name}")
     yield _line("model", found.model)
+    if stages:
+        yield _line("stage", " or ".join(stages))
     yield _line("rows", f"{found.rows} ({_counts(found.kinds)}), problems {len(found.problems)}")
     if found.sampled:
         yield _line("sampled", f"{found.sampled} rows: the figures below are estimated from them")

@@ -153,6 +153,9 @@ def encode_row(encoder: Encoder, record: Record) -> EncodedRow:
     if record.kind == "text":
         ids = with_bos(encoder.tokenizer, tokenise_text(encoder, record.text).ids)
         row = EncodedRow(ids, [True] * len(ids))
+    elif record.kind == "prompt":
+        ids = prompt_ids(encoder, as_chat(record))
+        row = EncodedRow(ids, [False] * len(ids))
     elif encoder.template is not None:
         row = _chat_row(encoder.template, as_chat(record), encoder.options.think)
     else:

@@ -11,6 +11,7 @@ from textual.containers import VerticalScroll
 from textual.events import Paste
 from textual.widgets import Button, Footer, Input, RadioButton, RadioSet, Static
 
+from zoo.gym.config.stages import DEFAULT
 from zoo.gym.errors import GymError
 from zoo.gym.terminal import visible
 from zoo.gym.tui.app import app_of
@@ -208,7 +209,7 @@ class StartScreen(GymScreen):
     async def _ask(self, path: str, model: str) -> None:
         found = self.query_one("#found", Static)
         found.update(f"Reading it with the tokenizer of {model} ...")
-        words = ["data", "inspect", path, "--model", model, "--offline"]
+        words = ["data", "inspect", path, "--model", model, "--stage", DEFAULT, "--offline"]
         try:
             answer = await ask_command(words)
         except GymError as error:
