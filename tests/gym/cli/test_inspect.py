@@ -1,6 +1,7 @@
 """The exit codes of `zoo-gym data inspect`."""
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -69,13 +70,14 @@ def test_the_methods_that_learn_from_the_rows_are_found(
     Path("a.jsonl").write_text(rows)
     found = call("data", "inspect", "a.jsonl", "--json")
     assert (found.code, found.json["kinds"]) == (0, kinds)
-    assert set(stages) <= set(found.json["stages"])
+    assert set(stages) <= set(cast("list[str]", found.json["stages"]))
 
 
 def test_a_given_method_decides_which_rows_are_read(call: Call) -> None:
     Path("a.jsonl").write_text(GOOD + PAIR)
     found = call("data", "inspect", "a.jsonl", "--json", "--stage", "dpo")
-    assert (found.json["kinds"], len(found.json["problems"])) == ({"pair": 1}, 1)
+    problems = cast("list[object]", found.json["problems"])
+    assert (found.json["kinds"], len(problems)) == ({"pair": 1}, 1)
     assert call("data", "inspect", "a.jsonl", "--stage", "dppo").code == 2
 
 
