@@ -48,6 +48,8 @@ def test_only_settings_that_are_true_or_false_are_switches() -> None:
     assert switches == {
         "overwrite_output_dir",
         "mask_truncated_completions",
+        "normalize_advantages",
+        "whiten_rewards",
         "save_only_model",
         "use_bias_correction_kl",
         "use_rslora",
@@ -84,7 +86,7 @@ def test_the_nearest_setting_is_found(name: str, known: str | None) -> None:
 
 
 def test_a_family_of_missing_keys_is_refused_by_name() -> None:
-    assert refusal("ppo_epochs") == "reinforcement learning is not supported yet"
+    assert refusal("ppo_target") == "no such setting of ppo: expected one of its own, such as beta"
     assert refusal("seed") is None
 
 

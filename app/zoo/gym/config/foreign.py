@@ -21,6 +21,14 @@ ALIASES = {
     "grpo_group_size": "group_size",
     "grpo_beta": "beta",
     "grpo_clip_range": "epsilon",
+    "gspo_group_size": "group_size",
+    "gspo_beta": "beta",
+    "gspo_clip_range": "epsilon",
+    "cliprange": "epsilon",
+    "kl_coef": "beta",
+    "num_ppo_epochs": "num_iterations",
+    "ppo_epochs": "num_iterations",
+    "ppo_whiten_rewards": "whiten_rewards",
 }
 """Other published spellings of our keys."""
 
@@ -82,7 +90,7 @@ MISSING = {
     "ref_model": "another reference than the base model is not supported yet",
     "ref_model_adapters": "another reference than the base model is not supported yet",
     "resume_from_checkpoint": "expected the command 'zoo-gym runs resume RUN'",
-    "reward_model": "reinforcement learning is not supported yet",
+    "reward_model": "a reward model is not supported yet: expected reward",
     "rope_scaling": "extending the context is not supported yet",
     "save_total_limit": "setting the number of kept checkpoints is not supported yet",
     "streaming": "streamed data is not supported yet",
@@ -103,15 +111,15 @@ AS_HERE = {
 MISSING_PREFIXES = {
     "galore_": "GaLore is not supported yet",
     "grpo_": "no such setting: expected the name without grpo_, such as beta",
-    "gspo_": "reinforcement learning is not supported yet",
+    "gspo_": "no such setting: expected the name without gspo_, such as beta",
     "kto_": "the method 'kto' is not supported yet",
-    "ppo_": "reinforcement learning is not supported yet",
+    "ppo_": "no such setting of ppo: expected one of its own, such as beta",
 }
 """The same for whole families of keys."""
 
 MISSING_VALUES = {
     ("stage", name): f"the method '{name}' is not supported yet: expected {', '.join(METHODS)}"
-    for name in ("gspo", "kto", "ppo", "pt", "rloo", "rm")
+    for name in ("kto", "pt", "rm")
 } | {
     (
         "finetuning_type",

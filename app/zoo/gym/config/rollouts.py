@@ -9,6 +9,8 @@ from zoo.gym.config.train import Number, TrainConfig, Whole, chosen
 from zoo.gym.errors import InputError
 from zoo.gym.rewards.spec import parse_spec
 
+LossType = Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"]
+
 
 class RolloutConfig(TrainConfig, frozen=True):
     """How answers are sampled and scored; each method adds how they are learned."""
@@ -92,11 +94,9 @@ class GroupConfig(RolloutConfig, frozen=True):
         le=1e6,
         description="a cap on the ratio of bad answers, above 1 + epsilon_high; none: no cap",
     )
-    loss_type: Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"] = (
-        Field(
-            default="dapo",
-            description="how the tokens of answers are weighted and averaged",
-        )
+    loss_type: LossType = Field(
+        default="dapo",
+        description="how the tokens of answers are weighted and averaged",
     )
     importance_sampling_level: Literal["token", "sequence"] = Field(
         default="token",

@@ -21,6 +21,9 @@ METHODS = {
     "cpo": "zoo.gym.train.methods.cpo:ContrastivePreference",
     "simpo": "zoo.gym.train.methods.cpo:SimplePreference",
     "grpo": "zoo.gym.train.methods.grpo:Grpo",
+    "gspo": "zoo.gym.train.methods.gspo:Gspo",
+    "rloo": "zoo.gym.train.methods.rloo:Rloo",
+    "ppo": "zoo.gym.train.methods.ppo:Ppo",
 }
 """Stage -> "module:class" of its `zoo.gym.train.method.Method`."""
 

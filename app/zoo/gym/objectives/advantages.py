@@ -50,6 +50,22 @@ def leave_one_out(rewards_NG: "NDArray[np.float64]") -> "NDArray[np.float64]":
     return np.where(known_NG & (rest_NG > 0), rewards_NG - others_NG, 0.0)
 
 
+def normalised(
+    advantages_NG: "NDArray[np.float64]", known_NG: "NDArray[np.bool_]"
+) -> "NDArray[np.float64]":
+    """Returns advantages minus their mean, divided by their standard deviation; unknown ones 0.
+
+    Args:
+        advantages_NG: the advantages.
+        known_NG: which of them count.
+    """
+    import numpy as np
+
+    flat_1M = np.where(known_NG, advantages_NG, np.nan).reshape(1, -1)
+    scaled_NG = (advantages_NG - _mean(flat_1M)) / (_std(flat_1M) + SMALLEST_STD)
+    return np.where(known_NG, scaled_NG, 0.0)
+
+
 def without_spread(rewards_NG: "NDArray[np.float64]") -> "NDArray[np.bool_]":
     """Returns for each group whether its rewards are all equal, so that it teaches nothing."""
     import numpy as np

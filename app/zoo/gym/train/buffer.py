@@ -131,7 +131,7 @@ def make_buffer(
     advantages_NG: "NDArray[np.float64]",
     skip_N: "NDArray[np.bool_]",
     *,
-    mask_truncated: bool,
+    mask_truncated: bool = False,
 ) -> Buffer:
     """Returns answers as rows with their advantages.
 

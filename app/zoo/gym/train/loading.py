@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import GymWarning
 from zoo.gym.train.planning.plan import Plan
@@ -40,6 +41,7 @@ def load_spec(config: TrainConfig) -> "LoadSpec":
         gradient_checkpointing=bool(config.gradient_checkpointing),
         optimizer=OptimizerSpec(weight_decay=config.weight_decay),
         seed=config.seed,
+        value_head=load_method(config.stage).value_head,
     )
 
 

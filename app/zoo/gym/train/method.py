@@ -85,6 +85,9 @@ class Method(ABC):
     watch: ClassVar[tuple[str, ...]] = ()
     """The metrics to display while it runs."""
 
+    value_head: ClassVar[bool] = False
+    """Whether the policy has a head that predicts a value before each token."""
+
     def __init__(
         self,
         policy: "Policy",

@@ -14,7 +14,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from zoo.gym import rewards
 from zoo.gym.config.rollouts import RolloutConfig
@@ -67,6 +67,9 @@ class Online(Method, Generic[C]):
     reads: ClassVar[frozenset[Kind]] = frozenset({"prompt"})
     decides, better = "reward", "higher"
     watch = ("reward", "equal_groups", "completion_length")
+
+    compares_groups: ClassVar[bool] = True
+    """Whether the answers of a group are compared, so that equal rewards teach nothing."""
 
     def __init__(
         self,
@@ -121,31 +124,53 @@ class Online(Method, Generic[C]):
 
         rewards_NG = np.array([[one.score.value for one in group] for group in answers])
         check_rewards(answers, step)
-        advantages_NG = self.advantages(rewards_NG)
-        equal_N = without_spread(rewards_NG)
-        self.equal_groups = equal_groups_in_row(self.equal_groups, equal_N.tolist())
+        penalised_NG = self.penalised(answers, rewards_NG)
+        advantages_NG = self.advantages(penalised_NG)
         append_samples(self.samples, list(_lines(answers, advantages_NG, step)))
-        check_spread(self.equal_groups, rewards_NG)
-        skip_N = np.zeros_like(equal_N) if self.learns_equal_groups else equal_N
+        metrics = metrics_of(answers, rewards_NG)
+        if self.compares_groups:
+            equal_N = without_spread(rewards_NG)
+            metrics["equal_groups"] = float(equal_N.mean())
+            self.equal_groups = equal_groups_in_row(self.equal_groups, equal_N.tolist())
+            check_spread(self.equal_groups, rewards_NG)
+        skip_N = without_spread(penalised_NG)
+        if self.learns_equal_groups or not self.compares_groups:
+            skip_N = np.zeros_like(skip_N)
         masked = self.settings.mask_truncated_completions
         buffer = make_buffer(answers, advantages_NG, skip_N, mask_truncated=masked)
-        metrics = {**metrics_of(answers, rewards_NG), "equal_groups": float(equal_N.mean())}
-        notes = tuple(_unscored(answers, step))
-        return replace(self._scored(buffer), metrics=metrics, notes=notes)
+        if buffer.units:
+            buffer = self.scored(buffer)
+        return replace(buffer, metrics=metrics, notes=tuple(_unscored(answers, step)))
 
-    def _scored(self, buffer: Buffer) -> Buffer:
+    def penalised(
+        self, answers: "Sequence[Sequence[Answer]]", rewards_NG: "NDArray[np.float64]"
+    ) -> "NDArray[np.float64]":
+        """Returns the rewards that advantages are taken from; a method may lower them."""
+        del answers
+        return rewards_NG
+
+    def scored(self, buffer: Buffer) -> Buffer:
         """Adds the log-probabilities of this policy, if it will change, and of the reference."""
+        if self.settings.num_iterations > 1:
+            buffer = buffer.with_extras(OLD_LOGPROBS, self.logprobs(buffer))
+        if self.uses_reference:
+            buffer = buffer.with_extras(REF_LOGPROBS, self.reference_logprobs(buffer))
+        return buffer
+
+    def logprobs(self, buffer: Buffer) -> "list[NDArray[Any]]":
+        """Returns the log-probabilities of the rows' tokens, [T] each, as the policy is now."""
         from zoo.backends.base import Stat
 
         limit = batch_tokens(self.policy.parameter_count())
-        if self.settings.num_iterations > 1:
-            old = buffer.scored(self.policy, Stat.LOGPROBS, limit)
-            buffer = buffer.with_extras(OLD_LOGPROBS, old)
-        if self.uses_reference:
-            with self.policy.reference() as reference:
-                scores = buffer.scored(reference, Stat.LOGPROBS, limit)
-            buffer = buffer.with_extras(REF_LOGPROBS, scores)
-        return buffer
+        return buffer.scored(self.policy, Stat.LOGPROBS, limit)
+
+    def reference_logprobs(self, buffer: Buffer) -> "list[NDArray[Any]]":
+        """Returns the log-probabilities by the model as it was before training."""
+        from zoo.backends.base import Stat
+
+        limit = batch_tokens(self.policy.parameter_count())
+        with self.policy.reference() as reference:
+            return buffer.scored(reference, Stat.LOGPROBS, limit)
 
     def step_window(self, buffer: Buffer) -> Window:
         """Returns the rows of a step; a method may add what depends on the current policy."""

@@ -1,4 +1,4 @@
-"""GRPO on zen-pico: it learns, resumes exactly, and stops where there is nothing to learn."""
+"""Methods that learn from rewards, on zen-pico: exact resumes, and settings that take effect."""
 
 import hashlib
 import json
@@ -218,3 +218,71 @@ def test_each_setting_changes_the_result(sums: Path, given: dict[str, Any]) -> N
     plain: dict[str, Any] = {"max_steps": 2, "val_size": 0, "eval_steps": None}
     plain |= {key: 2 for key in ("num_iterations",) if len(given) > 1}
     assert digest(start(sums, **{**plain, **given})) != digest(start(sums, **plain))
+
+
+PLAIN: dict[str, Any] = {"max_steps": 4, "num_iterations": 2, "val_size": 0, "eval_steps": None}
+SETTINGS_OF: dict[str, list[dict[str, Any]]] = {
+    "gspo": [{"epsilon": 0.5, "epsilon_high": 0.5}, {"importance_sampling_level": "token"}],
+    "rloo": [{"beta": 2.0}, {"epsilon": 0.001}, {"normalize_advantages": True, "beta": 1.0}],
+    "ppo": [
+        {"beta": 2.0},
+        {"beta": 2.0, "kl_estimator": "k3"},
+        {"epsilon": 1e-3},
+        {"cliprange_value": 1e-3},
+        {"vf_coef": 3.0},
+        {"gamma": 0.5},
+        {"lam": 0.1},
+        {"whiten_rewards": True},
+        {"group_size": 2},
+    ],
+}
+KEYED = [(stage, given) for stage, listed in SETTINGS_OF.items() for given in listed]
+
+
+@pytest.fixture(scope="module")
+def plain(sums: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The digest of a run of each stage with its defaults."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("ZOO_GYM_HOME", str(tmp_path_factory.mktemp("plain")))
+        return {stage: digest(start(sums, **{**PLAIN, "stage": stage})) for stage in SETTINGS_OF}
+
+
+@pytest.mark.parametrize(("stage", "given"), KEYED, ids=str)
+def test_each_setting_of_a_method_changes_the_result(
+    sums: Path, plain: dict[str, str], stage: str, given: dict[str, Any]
+) -> None:
+    assert digest(start(sums, **{**PLAIN, "stage": stage, **given})) != plain[stage]
+
+
+@pytest.mark.parametrize("stage", ["rloo", "ppo"])
+def test_each_method_resumes_to_the_same_bytes(sums: Path, stage: str) -> None:
+    given: dict[str, Any] = {"stage": stage, "num_iterations": 3, "max_steps": 4}
+    run = stopped(sums, 2, **given)
+    run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
+    assert digest(run) == digest(start(sums, **given))
+
+
+def test_ppo_learns_values_and_leaves_their_head_out_of_the_result(sums: Path) -> None:
+    run = start(sums, stage="ppo", num_iterations=8, max_steps=8, learning_rate=1e-3)
+    losses = [event["metrics"]["value_loss"] for event in events(run, "step")]
+    assert losses[-1] < losses[0]
+    assert not any("value" in name for name in load_file(run.result / "adapter_model.safetensors"))
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"epsilon": 0.3}, "epsilon: has no effect with num_iterations 1"),
+        ({"use_bias_correction_kl": False}, "has no effect with beta 0"),
+        ({"loss_type": "sapo", "num_iterations": 2, "delta": 2}, "no effect with loss_type sapo"),
+        ({"num_iterations": 2, "delta": 1.1}, "delta: expected more than 1 . epsilon_high, 1.2"),
+        ({"reward": "nothing"}, "reward: 'nothing': no such reward"),
+        ({"max_completion_length": 4000}, "expected less than cutoff_len 2048, got 4000"),
+        ({"stage": "rloo", "epsilon": 0.3}, "epsilon: has no effect with num_iterations 1"),
+        ({"stage": "ppo", "loss_type": "dapo"}, "loss_type"),
+        ({"group_size": 1}, "group_size"),
+    ],
+)
+def test_settings_without_effect_are_refused(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        TrainConfig(**{"model_name_or_path": "m", "dataset": "d", "stage": "grpo", **given})

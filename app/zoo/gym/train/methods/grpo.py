@@ -6,11 +6,12 @@ advantage of an answer is how far its score is above the mean of its group (arXi
 `zoo.gym.objectives.grpo` is the loss, with its variants.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
 from zoo.gym.config.rollouts import GroupConfig
+from zoo.gym.config.train import TrainConfig
 from zoo.gym.objectives.advantages import group_advantages
 from zoo.gym.objectives.grpo import GroupRelativeLoss
 from zoo.gym.train.buffer import Buffer, select_tokens
@@ -34,7 +35,7 @@ class GrpoConfig(GroupConfig, frozen=True):
 class Grpo(Online[GroupConfig]):
     """Group-relative policy optimisation."""
 
-    config = GrpoConfig
+    config: ClassVar[type[TrainConfig]] = GrpoConfig
 
     @property
     def objective(self) -> GroupRelativeLoss:

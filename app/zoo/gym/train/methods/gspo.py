@@ -1,0 +1,46 @@
+"""GSPO: GRPO with the importance ratio of whole answers (arXiv:2507.18071).
+
+The bounds of the ratio are those of the paper, and the tokens of each answer are averaged first.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from zoo.gym.config.rollouts import GroupConfig, LossType
+from zoo.gym.config.train import Number
+from zoo.gym.train.methods.grpo import Grpo
+
+
+class GspoConfig(GroupConfig, frozen=True):
+    """The settings of GSPO."""
+
+    stage: Literal["gspo"] = Field(
+        default="gspo", description="gspo is grpo with the importance ratio of whole answers"
+    )
+    importance_sampling_level: Literal["token", "sequence"] = Field(
+        default="sequence",
+        description="whether the importance ratio is that of a token or of a whole answer",
+    )
+    loss_type: LossType = Field(
+        default="grpo",
+        description="how the tokens of answers are weighted and averaged",
+    )
+    epsilon: Number = Field(
+        default=3e-4,
+        ge=0,
+        lt=1,
+        description="the importance ratio is clipped below 1 - epsilon",
+    )
+    epsilon_high: Number | None = Field(
+        default=4e-4,
+        ge=0,
+        le=1e6,
+        description="the importance ratio is clipped above 1 + epsilon_high; none: as epsilon",
+    )
+
+
+class Gspo(Grpo):
+    """Group sequence policy optimisation."""
+
+    config = GspoConfig
