@@ -76,7 +76,8 @@ class TrainConfig(Settings, frozen=True):
     )
     dataset: Annotated[tuple[str, ...], BeforeValidator(split_paths)] = Field(
         min_length=1,
-        description="the files of examples, read in this order; a folder: all files in it, by name",
+        description="the files of examples, read in this order; a folder: all files in it, by name;"
+        " a name: its file in dataset_info.json",
     )
     dataset_dir: Annotated[str, BeforeValidator(path_text)] | None = Field(
         default=None,

@@ -3,11 +3,12 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
 from zoo.gym.data.reading import preference, prompts
+from zoo.gym.data.reading.dataset_info import Entry, entry_of
 from zoo.gym.data.reading.files import check_file
 from zoo.gym.data.reading.formats import READS, parse_row
 from zoo.gym.data.reading.jsonl import Row, holds_rows, read_rows
@@ -74,10 +75,9 @@ def read_dataset(
         if not found.rows:
             raise _nothing_usable(path, found.problems)
         name = visible(str(path))
-        if max_samples is not None and found.rows > max_samples:
-            notes.append(
-                f"{name}: the first {max_samples} of {found.rows} rows are used (max_samples)"
-            )
+        if found.most is not None and found.rows > found.most:
+            key = "max_samples" if found.most == max_samples else "num_samples"
+            notes.append(f"{name}: the first {found.most} of {found.rows} rows are used ({key})")
         problems += found.problems
         formats[str(path)] = " + ".join(found.formats)
         if found.unread:
@@ -95,6 +95,7 @@ class _Found:
         formats: the formats of the rows, in order.
         unread: how many rows have each key that is not read.
         labels: the labels of rows with an answer.
+        most: the number of rows to use, None for all.
     """
 
     rows: int = 0
@@ -102,6 +103,7 @@ class _Found:
     formats: dict[str, None] = field(default_factory=dict[str, None])
     unread: Counter[str] = field(default_factory=Counter[str])
     labels: set[bool] = field(default_factory=set[bool])
+    most: int | None = None
 
 
 def _collect(path: Path, kinds: Set[Kind], store: RecordStore, max_samples: int | None) -> _Found:
@@ -126,8 +128,10 @@ def _collect_once(
     *,
     refuse_labelled: bool,
 ) -> _Found:
-    found = _Found()
-    for row in _read_file(path, kinds):
+    entry = entry_of(path)
+    limits = (max_samples, entry.num_samples if entry else None)
+    found = _Found(most=min((most for most in limits if most is not None), default=None))
+    for row in _read_file(path, kinds, entry):
         if row.label is not None:
             found.labels.add(row.label)
         if row.problem:
@@ -137,7 +141,7 @@ def _collect_once(
             found.problems.append(Problem(row.source, _LABELLED))
             continue
         for record in row.records:
-            if max_samples is None or found.rows < max_samples:
+            if found.most is None or found.rows < found.most:
                 store.append(record)
             found.rows += 1
         found.formats[row.format] = None
@@ -164,7 +168,7 @@ def _nothing_usable(path: Path, problems: Sequence[Problem]) -> InputError:
     return InputError(str(problems[0]), hint=hint)
 
 
-def _read_file(path: Path, kinds: Set[Kind]) -> Iterator[_Row]:
+def _read_file(path: Path, kinds: Set[Kind], entry: Entry | None) -> Iterator[_Row]:
     check_file(path)
     if data_suffix(path) in SUFFIXES:
         rows = read_table(path)
@@ -183,11 +187,24 @@ def _read_file(path: Path, kinds: Set[Kind]) -> Iterator[_Row]:
         if isinstance(row, Problem):
             yield _Row(row.where, problem=row)
         else:
-            yield _parsed(row, path, kinds)
+            yield _parsed(row, path, kinds, entry)
 
 
-def _parsed(row: Row, path: Path, kinds: Set[Kind]) -> _Row:
-    source, value = f"{path}:{row.line}", row.value
+def _parsed(row: Row, path: Path, kinds: Set[Kind], entry: Entry | None) -> _Row:
+    """Returns a row under the keys that its `dataset_info.json` says, if there is one."""
+    source = f"{path}:{row.line}"
+    if entry is None:
+        return _known_row(row.value, source, kinds)
+    try:
+        value, unlisted = entry.applied(row.value)
+    except InputError as error:
+        return _Row(source, problem=Problem(source, error.message))
+    found = _known_row(value, source, kinds)
+    left = {key: cast("dict[str, object]", row.value)[key] for key in unlisted}
+    return replace(found, unread=found.unread | unread_keys(left, frozenset()))
+
+
+def _known_row(value: object, source: str, kinds: Set[Kind]) -> _Row:
     try:
         if "pair" in kinds and is_preference(value):
             pair = parse_pair(cast("dict[str, object]", value), source)
@@ -242,7 +259,8 @@ def fingerprint(paths: Sequence[Path]) -> str:
     """Returns 64 hex digits that identify the data: equal for the same bytes in the same order.
 
     For one file it is the file's SHA-256, as `sha256sum` prints it; for several it is the SHA-256
-    of their digests (32 bytes each, in order). File names do not count.
+    of their digests (32 bytes each, in order). File names do not count. The columns and roles that
+    a `dataset_info.json` gives a file count with it.
 
     Raises:
         NotAvailableError: a file is missing.
@@ -252,6 +270,10 @@ def fingerprint(paths: Sequence[Path]) -> str:
     for path in paths:
         check_file(path)
         with path.open("rb") as file:
-            digests.append(hashlib.file_digest(file, "sha256").digest())
+            digest = hashlib.file_digest(file, "sha256").digest()
+        entry = entry_of(path)
+        if entry is not None and entry.content != Entry("").content:
+            digest = hashlib.sha256(digest + entry.content.encode()).digest()
+        digests.append(digest)
     whole = digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
     return whole.hex()

@@ -34,13 +34,21 @@ def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
 def dataset_files(config: TrainConfig) -> list[Path]:
     """Returns the data files, those in a folder by name; `dataset_dir` is for relative paths.
 
+    A name that is no file is looked up in the `dataset_info.json` of that folder.
+
     Raises:
-        InputError: a folder has no data files, or also files to test with.
+        InputError: a folder has no data files, or also files to test with; a name is unknown.
     """
+    from zoo.gym.data.reading.dataset_info import named_files
     from zoo.gym.data.reading.files import files_in
 
     folder = given_path(config.dataset_dir or "")
-    return files_in([folder / given_path(name) for name in config.dataset])
+    found: list[Path] = []
+    for name in config.dataset:
+        path = folder / given_path(name)
+        named = None if path.exists() else named_files(name, folder if config.dataset_dir else None)
+        found += named or [path]
+    return files_in(found)
 
 
 def check_dataset_dir(config: TrainConfig) -> None:
