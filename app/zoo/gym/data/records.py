@@ -60,8 +60,8 @@ class Record:
     text: str = ""
     joint: str = ""
     sides: tuple["Record", ...] = ()
-    answer: object = None
-    metadata: Mapping[str, object] = field(default_factory=dict[str, object])
+    answer: object = field(default=None, hash=False)  # may be a list
+    metadata: Mapping[str, object] = field(default_factory=dict[str, object], hash=False)
 
 
 @dataclass(frozen=True, slots=True)
