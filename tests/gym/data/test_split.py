@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoo.gym.data.equality import related_rows
 from zoo.gym.data.reading.formats import parse_row
+from zoo.gym.data.reading.preference import parse_pair
 from zoo.gym.data.records import Record
 from zoo.gym.data.split import split_at_end, split_records
 from zoo.gym.errors import InputError
@@ -180,3 +182,36 @@ def test_a_chat_that_grows_is_no_duplicate() -> None:
     given = ({"messages": TURNS}, ALIKE["grown"], ALIKE["blanks"])
     records = [record for one in given for record in parse_row(one, "f:1")[1]]
     assert split_records(records, 0, 0).duplicates == 1
+
+
+def pairs(*rows: tuple[str, str, str]) -> list[Record]:
+    """Returns pairs of (prompt, chosen, rejected)."""
+    keys = ("prompt", "chosen", "rejected")
+    return [
+        parse_pair(dict(zip(keys, one, strict=True)), f"f:{place}")
+        for place, one in enumerate(rows)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_prompt_with_several_pairs_is_on_one_side(seed: int) -> None:
+    given = pairs(*((f"Q{n}", f"good {n}", f"bad {n} {m}") for n in range(20) for m in range(4)))
+    learned, held_out = split_records(given, 0.1, seed).apply(given)
+    assert len(held_out) == 8
+    assert not {r.sides[0].prompt for r in held_out} & {r.sides[0].prompt for r in learned}
+
+
+def test_a_pair_and_its_reverse_are_on_one_side_also_without_a_prompt() -> None:
+    for prompt in ("Q", ""):
+        given = pairs((prompt, "A", "B"), (prompt, "B", "A"), ("1", "C", "D"), ("2", "C", "D"))
+        for seed in range(8):
+            assert split_records(given, 2, seed).held_out in {(0, 1), (2, 3)}
+
+
+def test_pairs_with_one_prompt_are_counted_apart_from_duplicates() -> None:
+    given = pairs(
+        ("Q", "A", "B"), ("Q", "A", "B"), ("Q", "A", "C"), ("R", "A", "B"), ("Q", "B", "A")
+    )
+    found = related_rows(given)
+    assert (found.duplicates, found.same_prompt, found.groups) == (1, 2, 2)
+    assert related_rows(rows(3)).same_prompt == 0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from zoo.gym.data.records import Record
+from zoo.gym.data.records import LEARNED, Record
 from zoo.gym.data.rows import as_chat
 
 if TYPE_CHECKING:
@@ -46,21 +46,41 @@ def what_is_said(record: Record) -> Said:
     )
 
 
+def what_relates(record: Record) -> Said:
+    """Returns what rows are related by: their content, or the prompt where answers are compared.
+
+    A pair without a prompt is related by its two answers, in either order.
+    """
+    if record.kind in LEARNED:
+        return what_is_said(record)
+    turns = list(as_chat(record))
+    while turns and turns[-1].role == "assistant":
+        turns.pop()
+    prompt = tuple((turn.role, _words(turn.content)) for turn in turns if turn.content.strip())
+    if prompt or record.kind != "pair":
+        return prompt or what_is_said(record)
+    return (("answers", b"".join(sorted(_words(repr(what_is_said(s))) for s in record.sides))),)
+
+
 @dataclass(frozen=True)
 class Related:
     """Which rows have equal content, and which must stay together.
 
-    Related are rows with equal content, and chats with the chats that continue them.
+    Related are rows with equal content, chats with the chats that continue them, and pairs with one
+    prompt, because an answer to a learned prompt is no longer new.
 
     Attributes:
         group: the group of each row, int32 [rows]; groups are numbered by their first row.
         groups: the number of groups.
         duplicates: the number of rows with the same content as an earlier one.
+        same_prompt: the number of other rows with the prompt of an earlier one, if answers to it
+            are compared.
     """
 
     group: "NDArray[np.int32]"
     groups: int
     duplicates: int
+    same_prompt: int = 0
 
 
 def related_rows(records: Iterable[Record]) -> Related:
@@ -69,11 +89,15 @@ def related_rows(records: Iterable[Record]) -> Related:
     A digest is of the beginning of a row up to the end of a turn. Chats that continue each other
     share the shortest beginning that is itself a row.
     """
-    beginnings, stops = array("Q"), array("Q")
+    beginnings, stops, contents = array("Q"), array("Q"), array("Q")
     for record in records:
-        beginnings.extend(_beginnings(record))
+        beginnings.extend(_beginnings(what_relates(record)))
         stops.append(len(beginnings))
-    return _grouped(beginnings, stops)
+        if record.kind in LEARNED:
+            contents.append(beginnings[-1])
+        else:
+            contents.append(list(_beginnings(what_is_said(record)))[-1])
+    return _grouped(beginnings, stops, contents)
 
 
 def count_equal(records: Iterable[Record]) -> int:
@@ -81,14 +105,14 @@ def count_equal(records: Iterable[Record]) -> int:
     return related_rows(records).duplicates
 
 
-def _beginnings(record: Record) -> Iterator[int]:
+def _beginnings(said: Said) -> Iterator[int]:
     before = b""
-    for role, words in what_is_said(record) or (("empty", b""),):
+    for role, words in said or (("empty", b""),):
         before = blake2b(before + role.encode() + words, digest_size=8).digest()
         yield int.from_bytes(before, "little")
 
 
-def _grouped(beginnings: "array[int]", stops: "array[int]") -> Related:
+def _grouped(beginnings: "array[int]", stops: "array[int]", contents: "array[int]") -> Related:
     import numpy as np
 
     rows = len(stops)
@@ -106,9 +130,10 @@ def _grouped(beginnings: "array[int]", stops: "array[int]") -> Related:
         is_row = np.flatnonzero(ends[place] == part)
         begins = np.concatenate(([0], chunk[:-1] - first))
         keys[start : start + len(chunk)] = part[is_row[np.searchsorted(is_row, begins)]]
-    duplicates = rows - len(ends)
+    different = len(np.unique(np.frombuffer(contents, dtype=np.uint64)))
+    same_prompt = different - len(ends)
     del digests, after, ends
-    return Related(*_numbered(keys), duplicates)
+    return Related(*_numbered(keys), rows - different, same_prompt)
 
 
 def _numbered(keys: "NDArray[np.uint64]") -> "tuple[NDArray[np.int32], int]":

@@ -9,7 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from zoo.gym.data.encode import cut_row, encode_rows
-from zoo.gym.data.equality import count_equal
+from zoo.gym.data.equality import related_rows
 from zoo.gym.data.lazy import SAMPLED_ROWS, sample_of
 from zoo.gym.data.notes import Figures, notes_of, require_words, survey
 from zoo.gym.data.reading.dataset import read_dataset
@@ -155,11 +155,12 @@ def inspect_dataset(
     shown = ((record.source, row) for record, row in rows if any(row.learned))
     source, example = next(shown, (rows[0][0].source, rows[0][1]))
     reasoning = sum(any(turn.reasoning for turn in _turns(record)) for record in records)
-    found = survey(data.records, encoder)
+    found, alike = survey(data.records, encoder), related_rows(data.records if many else records)
     figures = Figures(
         truncated=round(truncated * scale),
         unlearned=round(unlearned * scale),
-        duplicates=count_equal(data.records if many else records),
+        duplicates=alike.duplicates,
+        same_prompt=alike.same_prompt,
         sampled=len(encoded) if many else 0,
     )
     return Inspection(

@@ -86,6 +86,7 @@ class Figures:
         truncated: number of rows longer than `cutoff_len`.
         unlearned: number of rows without a learned token within `cutoff_len`.
         duplicates: number of rows with the same content as an earlier one.
+        same_prompt: number of other pairs with the prompt of an earlier one.
         sampled: the number of rows that `truncated` and `unlearned` are estimated from; 0 if they
             were counted.
     """
@@ -93,6 +94,7 @@ class Figures:
     truncated: int
     unlearned: int
     duplicates: int
+    same_prompt: int = 0
     sampled: int = 0
 
 
@@ -134,6 +136,9 @@ def _of_lengths(found: Survey, figures: Figures) -> Iterator[str]:
     if figures.duplicates:
         equal = counted(figures.duplicates, "duplicate row")
         yield f"{equal}: duplicates stay on one side of the split"
+    if figures.same_prompt:
+        same = counted(figures.same_prompt, "row")
+        yield f"{same} with the prompt of another: one prompt stays on one side of the split"
 
 
 def _texts(record: Record) -> list[str]:

@@ -1,8 +1,8 @@
 """Splits off held-out rows, to measure on data that was not learned.
 
 Chats and pairs are drawn by a seeded shuffle, because files are often sorted; texts are held out at
-their end, because a text continues from one row to the next. Rows with equal content, and chats
-that continue each other, stay on one side.
+their end, because a text continues from one row to the next. Rows with equal content, chats that
+continue each other, and pairs with one prompt stay on one side.
 """
 
 import random
@@ -31,6 +31,7 @@ class Split:
             if no row is cut.
         duplicates: the number of rows with the same content as an earlier one.
         cut_row: the index of that text; it is one of `held_out`.
+        same_prompt: the number of other pairs with the prompt of an earlier one.
     """
 
     rows: int
@@ -38,6 +39,7 @@ class Split:
     cut: int | None = None
     duplicates: int = 0
     cut_row: int = 0
+    same_prompt: int = 0
 
     def apply(self, records: Sequence[Record]) -> tuple[Sequence[Record], Sequence[Record]]:
         """Returns the rows to learn and the rows held out, each in order.
@@ -106,7 +108,8 @@ def split_records(records: Sequence[Record], val_size: float, seed: int) -> Spli
         else:
             shortest = min(texts, key=lambda group: (len(group), _characters(records, group)))
             held_out = set(shortest)
-    return Split(len(records), tuple(sorted(held_out)), cut, related.duplicates, cut_row)
+    places = tuple(sorted(held_out))
+    return Split(len(records), places, cut, related.duplicates, cut_row, related.same_prompt)
 
 
 def split_at_end(records: Sequence[Record], val_size: float) -> Split:

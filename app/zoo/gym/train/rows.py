@@ -93,6 +93,7 @@ def prepare_rows(
     truncated = learned.truncated + kept.truncated
     unlearned = learned.dropped_unlearned + kept.dropped_unlearned
     found = survey(dataset.records, make_encoder(tokenizer, options))
+    alike = split.duplicates, split.same_prompt
     return Rows(
         train=learned.units,
         held_out=kept.units,
@@ -106,7 +107,7 @@ def prepare_rows(
         notes=(
             *filter(None, [doubt_of_base(model_folder)]),
             *dataset.notes,
-            *notes_of(found, Figures(truncated, unlearned, split.duplicates, learned.sampled)),
+            *notes_of(found, Figures(truncated, unlearned, *alike, learned.sampled)),
         ),
         cutoff_len=options.cutoff_len,
         system=found.common_system,

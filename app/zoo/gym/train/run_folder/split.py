@@ -90,6 +90,7 @@ def stored_split(folder: Path) -> tuple[str, Split] | None:
         raise _damaged(path)
     # earlier versions split a long text only if it was the only row, and stored no `cut_row`
     duplicates, cut_row = fields.get("duplicates"), fields.get("cut_row", 0)
+    same_prompt = fields.get("same_prompt")
     if isinstance(cut, int) and cut_row not in places:
         raise _damaged(path)
     if recorded not in {None, _sha256(stored)}:
@@ -100,6 +101,7 @@ def stored_split(folder: Path) -> tuple[str, Split] | None:
         cut if isinstance(cut, int) else None,
         duplicates if isinstance(duplicates, int) else 0,
         cut_row if isinstance(cut_row, int) else 0,
+        same_prompt if isinstance(same_prompt, int) else 0,
     )
 
 
