@@ -5,15 +5,16 @@ from hypothesis import strategies as st
 
 from zoo.gym.jobs import Event
 from zoo.gym.tui.history import History, meaning, thinned
-from zoo.gym.tui.run_text import watched_metrics
+from zoo.gym.tui.run_text import headline, meters, watched_metrics
 
 
 def step(number: int, loss: float | None = 1.0) -> Event:
     return {"kind": "step", "t": 1.0, "step": number, "steps": 9, "loss": loss}
 
 
-def evaluation(number: int, loss: float) -> Event:
-    return {"kind": "eval", "t": 1.0, "step": number, "loss": loss}
+def evaluation(number: int, loss: float, *, best: bool = False, **metrics: float) -> Event:
+    fields = {"loss": loss, "best": best, "metrics": metrics}
+    return {"kind": "eval", "t": 1.0, "step": number, **fields}
 
 
 def taken(*events: Event) -> History:
@@ -40,16 +41,19 @@ def test_events_of_a_later_version_change_nothing() -> None:
 
 
 def test_the_best_step_is_never_the_one_before_training() -> None:
-    assert taken(evaluation(0, 0.1), evaluation(5, 0.4)).best() == (5, 0.4)
+    assert taken(evaluation(0, 0.1), evaluation(5, 0.4, best=True)).best() == (5, 0.4)
 
 
 def test_no_gain_is_said_in_words() -> None:
-    history = taken(evaluation(0, 1.0), *(step(i) for i in range(1, 6)), evaluation(5, 1.2))
+    history = taken(
+        evaluation(0, 1.0), *(step(i) for i in range(1, 6)), evaluation(5, 1.2, best=True)
+    )
     assert "no better than before training" in meaning(history)
 
 
 def test_a_passed_best_is_said_with_its_step() -> None:
-    history = taken(evaluation(0, 3.0), step(1), evaluation(4, 1.0), evaluation(8, 1.5))
+    best = evaluation(4, 1.0, best=True)
+    history = taken(evaluation(0, 3.0), step(1), best, evaluation(8, 1.5))
     assert "best at step 4 (1)" in meaning(history)
 
 
@@ -57,18 +61,52 @@ LEARNS = "the model learns, and does not only memorise"
 
 
 def test_a_gain_on_held_out_rows_is_said() -> None:
-    assert LEARNS in meaning(taken(evaluation(0, 3.0), step(1), evaluation(1, 1.0)))
+    assert LEARNS in meaning(taken(evaluation(0, 3.0), step(1), evaluation(1, 1.0, best=True)))
 
 
 def test_a_gain_is_not_claimed_without_a_measurement_before_training() -> None:
-    assert LEARNS not in meaning(taken(step(1), evaluation(1, 1.0)))
+    assert LEARNS not in meaning(taken(step(1), evaluation(1, 1.0, best=True)))
 
 
 def test_a_failed_run_is_not_praised() -> None:
     failed: Event = {"kind": "end", "t": 2.0, "state": "failed", "exit_code": 1}
-    said = meaning(taken(evaluation(0, 3.0), step(1), evaluation(1, 1.0), failed))
+    said = meaning(taken(evaluation(0, 3.0), step(1), evaluation(1, 1.0, best=True), failed))
     assert LEARNS not in said
     assert "The run failed" in said
+
+
+HIGHER: Event = {"kind": "plan", "t": 1.0, "decides": "accuracy", "better": "higher"}
+
+
+def test_the_metric_that_decides_is_shown_with_its_own_best_step() -> None:
+    history = taken(
+        HIGHER,
+        evaluation(0, 0.7, accuracy=0.5),
+        step(1),
+        evaluation(1, 0.6, best=True, accuracy=0.9),
+        step(2),
+        evaluation(2, 0.5, accuracy=0.8),
+    )
+    assert history.best() == (1, 0.9)
+    assert "The held-out accuracy was best at step 1 (0.9)" in meaning(history)
+    figures = dict(meters(history))
+    assert (figures["held-out accuracy"], figures["best held-out accuracy"]) == ("0.8", "0.9 @1")
+    done: Event = {"kind": "end", "t": 2.0, "state": "done", "exit_code": 0}
+    history.take([done])
+    assert "held-out accuracy from 0.5 to 0.9" in headline(history, None)
+
+
+def test_a_higher_loss_with_a_better_metric_is_a_gain_and_the_reverse_is_none() -> None:
+    before, after = evaluation(0, 0.5, a=0.5), evaluation(1, 0.9, best=True, a=0.7)
+    plan = HIGHER | {"decides": "a"}
+    assert "is at its best" in meaning(taken(plan, before, step(1), after))
+    assert "no better" in meaning(taken(plan | {"better": "lower"}, before, step(1), after))
+
+
+def test_a_metric_that_decides_and_was_never_a_number_has_no_best() -> None:
+    history = taken(HIGHER, evaluation(0, 0.5), step(1), evaluation(1, 0.4, best=True))
+    assert history.best() is None
+    assert "No number for the held-out accuracy" in meaning(history)
 
 
 def test_the_latest_value_of_each_watched_metric_is_kept() -> None:
@@ -96,7 +134,10 @@ def test_a_metric_that_is_not_finite_is_called_so() -> None:
 
 
 def test_old_events_have_no_metrics() -> None:
-    assert watched_metrics(taken({"kind": "plan", "t": 1.0}, step(1), evaluation(1, 1.0))) == []
+    assert (
+        watched_metrics(taken({"kind": "plan", "t": 1.0}, step(1), evaluation(1, 1.0, best=True)))
+        == []
+    )
 
 
 @given(st.integers(1, 3000), st.integers(2, 400))

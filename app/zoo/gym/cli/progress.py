@@ -98,6 +98,9 @@ def note_lines(event: Event) -> Iterator[str]:
         yield f"  {choice.get('key')} = {shown}: {choice.get('reason')}"
     for memory in _objects([event.get("memory")]):
         yield memory_line(memory)
+    if event.get("held_out_rows") and event.get("decides", "loss") != "loss":
+        best = "highest" if event.get("better") == "higher" else "lowest"
+        yield f"the step with the {best} {event['decides']} on held-out rows is kept"
     yield f"{event.get('steps')} steps; closing this window does not stop them"
     yield f"loading {event.get('model')}"
 

@@ -157,6 +157,7 @@ def emit_plan(
     memory: "MemoryEstimate | None",
 ) -> None:
     """Stores the resolved settings, and emits the plan with its reasons and the rows left out."""
+    method = load_method(plan.config.stage)
     store_settings(run.config_file, run.env_file, plan.config)
     for problem in rows.problems[:20]:
         run.events.emit("warn", message=f"{problem.where}: {problem.reason}")
@@ -178,6 +179,8 @@ def emit_plan(
         truncated_rows=rows.truncated,
         cutoff_len=rows.cutoff_len,
         memory=memory.as_json() if memory else None,
-        watch=list(load_method(plan.config.stage).watch),
+        decides=method.decides,
+        better=method.better,
+        watch=list(method.watch),
         choices=[{"key": c.key, "value": c.value, "reason": c.reason} for c in plan.choices],
     )

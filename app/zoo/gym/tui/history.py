@@ -9,7 +9,7 @@ from zoo.gym.jobs import Event, Status
 from zoo.gym.jobs.state import fold
 
 Point: TypeAlias = tuple[int, float]
-"""A step and a loss in nats per learned token."""
+"""A step and its loss in nats per learned token, or the value of another metric."""
 
 MOST = 1e300
 """Losses beyond it, and values that are not numbers, are not drawn."""
@@ -26,6 +26,9 @@ class History:
         status: as the commands see it.
         losses: one point per step, in order; a resume from an earlier step removes the later ones.
         held_out: one point per evaluation; step 0 is the model before training.
+        scores: the same for the metric that decides which step is best.
+        best_steps: the steps that were the best so far when they were evaluated.
+        evaluated: whether held-out rows were scored at all.
         plan: the plan event.
         last: the last step event.
         saved_step: the step of the newest checkpoint.
@@ -37,6 +40,9 @@ class History:
     status: Status = field(default_factory=Status)
     losses: list[Point] = field(default_factory=list[Point])
     held_out: list[Point] = field(default_factory=list[Point])
+    scores: list[Point] = field(default_factory=list[Point])
+    best_steps: list[int] = field(default_factory=list[int])
+    evaluated: bool = False
     plan: Event = field(default_factory=dict[str, object])
     last: Event = field(default_factory=dict[str, object])
     saved_step: int | None = None
@@ -73,19 +79,27 @@ class History:
         names = self.plan.get("watch")
         return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
+    @property
+    def decides(self) -> str:
+        """What the best step is chosen by: `loss`, or the name of a metric."""
+        name = self.plan.get("decides")
+        return name if isinstance(name, str) else "loss"
+
+    def improves(self, score: float, other: float) -> bool:
+        """Returns whether a value of the deciding metric is better than another."""
+        return score > other if self.plan.get("better") == "higher" else score < other
+
     def best(self) -> Point | None:
-        """Returns the evaluation with the lowest loss after step 0."""
-        return min(
-            (point for point in self.held_out if point[0]), key=lambda p: (p[1], p[0]), default=None
-        )
+        """Returns the evaluation that the run chose as the best, never the one before training."""
+        steps = {step for step in self.best_steps if step}
+        return next((point for point in reversed(self.scores) if point[0] in steps), None)
 
     def _take_other(self, event: Event) -> None:
         match event["kind"]:
             case "plan":
                 self.plan = event
             case "eval" if isinstance(event.get("step"), int):
-                _put(self.held_out, event["step"], event.get("loss"))
-                _update(self.held_out_metrics, event)
+                self._take_evaluation(event, event["step"])
             case "checkpoint" if isinstance(event.get("step"), int):
                 self.saved_step = event["step"]
             case "warn" | "error":
@@ -96,9 +110,19 @@ class History:
             case _:
                 pass
 
+    def _take_evaluation(self, event: Event, step: int) -> None:
+        _put(self.held_out, step, event.get("loss"))
+        _update(self.held_out_metrics, event)
+        _put(self.scores, step, _score(event, self.decides))
+        self.evaluated = True
+        if event.get("best") is True:
+            self.best_steps.append(step)
+
     def _take_step(self, event: Event) -> None:
         if self.last and event["step"] <= self.last["step"]:
             self.held_out = [point for point in self.held_out if point[0] < event["step"]]
+            self.scores = [point for point in self.scores if point[0] < event["step"]]
+            self.best_steps = [step for step in self.best_steps if step < event["step"]]
             self.notes.append(f"resumed from step {event['step'] - 1}, the last checkpoint")
         self.last = event
         if not _put(self.losses, event["step"], event.get("loss")):
@@ -125,24 +149,26 @@ def meaning(history: History) -> str:
     loss = f"The loss {verb} {_trend([loss for _, loss in history.losses])}"
     if history.status.state == "failed":
         return f"{loss}. The run failed before it had a result."
-    if not history.held_out:
+    if history.evaluated and not history.scores:
+        return f"{loss}. No number for the held-out {history.decides} was measured."
+    if not history.scores:
         return f"{loss}. No examples were held out, so memorising cannot be ruled out."
     return f"{loss}. {_held_out_words(history)}"
 
 
 def _held_out_words(history: History) -> str:
-    best, last = history.best(), history.held_out[-1]
-    if best is None:
-        return "The held-out loss has not been measured during training yet."
-    before = history.held_out[0] if history.held_out[0][0] == 0 else None
+    name, best, last = f"held-out {history.decides}", history.best(), history.scores[-1]
+    if not last[0]:
+        return f"The {name} has not been measured during training yet."
+    before = history.scores[0] if history.scores[0][0] == 0 else None
     if before is None:
-        return "The held-out loss was not measured before training, so the gain is unknown."
-    if best[1] >= before[1]:
-        return "The held-out loss is no better than before training: training has not helped yet."
+        return f"The {name} was not measured before training, so the gain is unknown."
+    if best is None or not history.improves(best[1], before[1]):
+        return f"The {name} is no better than before training: training has not helped yet."
     if last == best:
-        return "The held-out loss is at its best: the model learns, and does not only memorise."
+        return f"The {name} is at its best: the model learns, and does not only memorise."
     return (
-        f"The held-out loss was best at step {best[0]} ({figure(best[1])}); "
+        f"The {name} was best at step {best[0]} ({figure(best[1])}); "
         "the weights of that step are kept."
     )
 
@@ -163,6 +189,14 @@ def _update(metrics: dict[str, object], event: Event) -> None:
     for name, value in found.items() if isinstance(found, dict) else ():
         if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
             metrics[name] = value
+
+
+def _score(event: Event, decides: str) -> object:
+    """Returns the value of the deciding metric in an evaluation, None without one."""
+    metrics = event.get("metrics")
+    if decides == "loss":
+        return event.get("loss")
+    return metrics.get(decides) if isinstance(metrics, dict) else None
 
 
 def _put(points: list[Point], step: int, loss: object) -> bool:

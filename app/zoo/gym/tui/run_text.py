@@ -50,12 +50,13 @@ def _interrupted(history: History, step: str, ended: Ended | None) -> str:
 def meters(history: History) -> list[Meter]:
     """Returns the figures beside the chart; one that is not known yet is a dash."""
     last, best = history.last, history.best()
-    held_out = history.held_out[-1] if history.held_out else None
+    held_out = history.scores[-1] if history.scores else None
+    name = "held-out" if history.decides == "loss" else f"held-out {history.decides}"
     speed = last.get("tokens_per_s")
     return [
         ("loss", figure(last["loss"]) if "loss" in last else "-"),
-        ("held-out", figure(held_out[1]) if held_out else "-"),
-        ("best held-out", f"{figure(best[1])} @{best[0]}" if best else "-"),
+        (name, figure(held_out[1]) if held_out else "-"),
+        (f"best {name}", f"{figure(best[1])} @{best[0]}" if best else "-"),
         ("tokens/s", f"{speed:,.0f}" if isinstance(speed, int | float) else "-"),
         ("tokens", f"{last['tokens']:,}" if isinstance(last.get("tokens"), int) else "-"),
         ("learning rate", figure(last["lr"]) if "lr" in last else "-"),
@@ -117,7 +118,7 @@ def _gain(history: History) -> str:
     best = history.best()
     if best is None:
         return "nothing was held out to measure it on"
-    first = history.held_out[0]
+    first, name = history.scores[0], f"held-out {history.decides}"
     if first[0]:
-        return f"held-out loss {figure(best[1])}"
-    return f"held-out loss from {figure(first[1])} to {figure(best[1])}"
+        return f"{name} {figure(best[1])}"
+    return f"{name} from {figure(first[1])} to {figure(best[1])}"
