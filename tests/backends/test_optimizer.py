@@ -42,6 +42,12 @@ def test_decay_is_for_matrices_and_a_group_may_have_none() -> None:
     assert found["value_head.bias"] == pytest.approx(0.1)
 
 
+def test_a_groups_own_decay_is_for_vectors_too() -> None:
+    group = ParameterGroup("bias", weight_decay=0.5)
+    found = moved(OptimizerSpec(weight_decay=0.25, groups=(group,)))
+    assert found["value_head.bias"] == pytest.approx(0.15)
+
+
 def test_the_first_group_that_fits_is_taken() -> None:
     groups = (
         ParameterGroup("lora_B.weight", lr_scale=2.0),

@@ -1,19 +1,48 @@
-"""How a model is loaded as a policy: trained parameters, number format and optimizer."""
+"""How a model is loaded as a policy: trained parameters, number format and optimizer.
 
+A value that no engine could follow is refused when the object is made.
+"""
+
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+DTYPES = ("auto", "f32", "bf16", "bf16-widened")
+ATTENTION = ("auto", "sdpa", "eager")
+
+
+def _require(name: str, value: object, expected: str, *, valid: bool) -> None:
+    if not valid:
+        raise ValueError(f"{name}: expected {expected}, got {value!r}")
+
+
+def _require_rate(name: str, value: float | None) -> None:
+    valid = value is None or (math.isfinite(value) and value >= 0)
+    _require(name, value, "a finite number of 0 or more", valid=valid)
+
 
 @dataclass(frozen=True)
 class LoraSpec:
-    """A low-rank adapter: `targets` are module name endings, or `all-linear` (without the head)."""
+    """A low-rank adapter: `targets` are module name endings, or `all-linear` (without the head).
+
+    Raises:
+        ValueError: a value is out of its range.
+    """
 
     rank: int = 16
     alpha: float = 32.0
     dropout: float = 0.0
     targets: tuple[str, ...] = ("all-linear",)
     rslora: bool = False
+
+    def __post_init__(self) -> None:
+        _require("rank", self.rank, "1 or more", valid=self.rank >= 1)
+        positive = math.isfinite(self.alpha) and self.alpha > 0
+        _require("alpha", self.alpha, "a number above 0", valid=positive)
+        _require("dropout", self.dropout, "0 to below 1", valid=0 <= self.dropout < 1)
+        is_names = type(self.targets) is tuple and bool(self.targets)
+        _require("targets", self.targets, "a tuple of names", valid=is_names)
 
 
 @dataclass(frozen=True)
@@ -23,12 +52,19 @@ class ParameterGroup:
     Attributes:
         suffix: the group contains every trained parameter whose canonical name ends with it.
         lr_scale: the factor for the learning rate.
-        weight_decay: by default the optimizer's.
+        weight_decay: by default the optimizer's; one of its own also decays vectors.
+
+    Raises:
+        ValueError: a number is negative or not finite.
     """
 
     suffix: str
     lr_scale: float = 1.0
     weight_decay: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("lr_scale", "weight_decay"):
+            _require_rate(name, getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -38,10 +74,16 @@ class OptimizerSpec:
     Attributes:
         weight_decay: for matrices only, unless their group has its own.
         groups: each trained parameter belongs to the first group with a matching suffix, or none.
+
+    Raises:
+        ValueError: the weight decay is negative or not finite.
     """
 
     weight_decay: float = 0.0
     groups: tuple[ParameterGroup, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require_rate("weight_decay", self.weight_decay)
 
 
 @dataclass(frozen=True)
@@ -60,6 +102,9 @@ class LoadSpec:
         value_head: add a trainable linear head for `Stat.VALUES`.
         optimizer: the optimizer; no effect on inference.
         seed: the seed of the adapter's initialisation.
+
+    Raises:
+        ValueError: `train`, `dtype` or `attention` is none of these.
     """
 
     train: LoraSpec | Literal["full"] | None = None
@@ -70,6 +115,13 @@ class LoadSpec:
     value_head: bool = False
     optimizer: OptimizerSpec = OptimizerSpec()
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        kind = isinstance(self.train, LoraSpec) or self.train in (None, "full")
+        _require("train", self.train, "a LoraSpec, 'full' or None", valid=kind)
+        _require("dtype", self.dtype, " or ".join(DTYPES), valid=self.dtype in DTYPES)
+        known = self.attention in ATTENTION
+        _require("attention", self.attention, " or ".join(ATTENTION), valid=known)
 
     @property
     def full(self) -> bool:

@@ -113,9 +113,9 @@ def _groups(parameters: Mapping[str, nn.Parameter], spec: OptimizerSpec) -> list
     for matrices in (True, False):
         for name, parameter in parameters.items():
             if (parameter.dim() > 1) is matrices:
-                group = fitting[name]
-                decay = spec.weight_decay if group.weight_decay is None else group.weight_decay
-                key = (group.lr_scale, decay if matrices else 0.0)
+                group, usual = fitting[name], spec.weight_decay if matrices else 0.0
+                decay = usual if group.weight_decay is None else group.weight_decay
+                key = (group.lr_scale, decay)
                 found.setdefault(key, []).append(parameter)
     return [
         {"params": params, "weight_decay": decay, "lr_scale": lr_scale}

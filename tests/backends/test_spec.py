@@ -1,0 +1,43 @@
+"""What a specification of a model refuses when it is made."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from zoo.backends.base import LoadSpec, LoraSpec, OptimizerSpec, ParameterGroup
+
+nan, inf = float("nan"), float("inf")
+ODD: list[tuple[Callable[..., object], str, Any]] = [
+    (LoadSpec, "train", "lora"),
+    (LoadSpec, "train", "Full"),
+    (LoadSpec, "dtype", "f16"),
+    (LoadSpec, "attention", "flash"),
+    (LoraSpec, "rank", 0),
+    (LoraSpec, "alpha", 0.0),
+    (LoraSpec, "alpha", nan),
+    (LoraSpec, "dropout", 1.0),
+    (LoraSpec, "targets", ()),
+    (LoraSpec, "targets", "q_proj"),
+    (OptimizerSpec, "weight_decay", -0.1),
+    (OptimizerSpec, "weight_decay", nan),
+    (ParameterGroup, "lr_scale", -1.0),
+    (ParameterGroup, "lr_scale", nan),
+    (ParameterGroup, "weight_decay", inf),
+]
+
+
+@pytest.mark.parametrize(("make", "name", "value"), ODD)
+def test_a_value_that_no_engine_could_follow_is_refused(
+    make: Callable[..., object], name: str, value: object
+) -> None:
+    given = {"suffix": "weight"} if make is ParameterGroup else {}
+    with pytest.raises(ValueError, match=f"{name}: expected .*, got "):
+        make(**given, **{name: value})
+
+
+def test_the_usual_values_are_accepted() -> None:
+    groups = (ParameterGroup("weight", 0.0, 0.0), ParameterGroup("bias"))
+    spec = LoadSpec(train="full", dtype="bf16-widened", optimizer=OptimizerSpec(0.1, groups))
+    assert spec.full
+    assert LoadSpec(train=LoraSpec(1, 0.5, 0.9, ("q_proj",))).train is not None
