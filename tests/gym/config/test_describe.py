@@ -1,13 +1,17 @@
 """The tables of keys agree with each other and with the settings."""
 
+from typing import Literal
+
 import pytest
+from pydantic import Field
 
 from zoo.gym.config import TrainConfig
 from zoo.gym.config.describe import describe_settings, is_switch
 from zoo.gym.config.foreign import ALIASES, MISSING, SWITCHES, WITHOUT_EFFECT, refusal
 from zoo.gym.config.report import COMMON_NAMES, nearest, shown
-from zoo.gym.config.stages import all_fields
+from zoo.gym.config.stages import METHODS, all_fields
 from zoo.gym.config.train import PLACES, is_chosen
+from zoo.gym.train.methods.sft import Supervised
 
 KEYS = set(all_fields())
 
@@ -75,6 +79,36 @@ DESCRIBED = [
 def test_a_setting_is_described_by_its_type_and_range(key: str, kind: str, note: str) -> None:
     found = next(item for item in describe_settings() if item.key == key)
     assert (found.kind, found.note) == (kind, note)
+
+
+class OneConfig(TrainConfig, frozen=True):
+    stage: Literal["one"] = "one"
+    shared: int = Field(default=1, ge=1, le=9, description="a number")
+    way: Literal["a", "b"] = Field(default="a", description="a way")
+
+
+class TwoConfig(TrainConfig, frozen=True):
+    stage: Literal["two"] = "two"
+    shared: int = Field(default=2, ge=2, le=8, description="a number")
+    way: Literal["b", "c"] = Field(default="b", description="a way")
+
+
+class One(Supervised):
+    config = OneConfig  # type: ignore[assignment] # other settings than those of its base
+
+
+class Two(Supervised):
+    config = TwoConfig  # type: ignore[assignment] # other settings than those of its base
+
+
+def test_a_setting_that_differs_between_methods_is_described_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("One", "Two"):
+        monkeypatch.setitem(METHODS, name.lower(), f"{__name__}:{name}")
+    found = {item.key: item for item in describe_settings()}
+    assert found["shared"].note == "1 to 9 for one, 2 to 8 for two; default 1 for one, 2 for two"
+    assert (found["way"].kind, found["way"].note) == ("a | b | c", "default a for one, b for two")
 
 
 @pytest.mark.parametrize(

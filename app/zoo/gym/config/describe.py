@@ -1,5 +1,6 @@
 """Describes each setting: for `--help`, the reference page, and later the app's forms."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
@@ -39,8 +40,8 @@ class Description:
 def describe_settings() -> list[Description]:
     """Returns the settings of all methods in their order, the common ones first."""
     return [
-        Description(key, _kind(key, field), _limits(field), _defaults(key), _text(key))
-        for key, field in all_fields().items()
+        Description(key, _kind(key), _all_limits(key), _defaults(key), _text(key))
+        for key in all_fields()
     ]
 
 
@@ -63,15 +64,17 @@ def is_switch(key: str) -> bool:
     return bool in _types(all_fields()[key].annotation)
 
 
-def _kind(key: str, field: FieldInfo) -> str:
+def _kind(key: str) -> str:
+    """Returns the type of a setting in words; of names, those of all methods that have it."""
     if key == "stage":
         return " | ".join(METHODS)
-    kinds = _types(field.annotation)
-    for kind in kinds:
-        if get_origin(kind) is Literal:
-            return " | ".join(get_args(kind))
-        if get_origin(kind) is tuple:
-            return "files"
+    fields = (config_class(stage).model_fields[key] for stage in stages_with(key))
+    kinds = [kind for field in fields for kind in _types(field.annotation)]
+    named = [name for kind in kinds if get_origin(kind) is Literal for name in get_args(kind)]
+    if named:
+        return " | ".join(dict.fromkeys(map(str, named)))
+    if any(get_origin(kind) is tuple for kind in kinds):
+        return "files"
     words = {int: "whole number", float: "number", bool: "true | false", str: "text"}
     return next(words[kind] for kind in kinds if kind in words)
 
@@ -105,13 +108,28 @@ def _limits(field: FieldInfo) -> str:
 
 def _defaults(key: str) -> str:
     """Returns the default of a setting, with the stages if they have others."""
+    found = _by_stage(key, _default)
+    return next(iter(found)) if key == "stage" or len(found) == 1 else f"default {_each(found)}"
+
+
+def _all_limits(key: str) -> str:
+    """Returns the bounds of a setting, with the stages if they have others."""
+    found = _by_stage(key, _limits)
+    if len(found) == 1:
+        return next(iter(found))
+    return _each({limits or "any": names for limits, names in found.items()})
+
+
+def _by_stage(key: str, describe: Callable[[FieldInfo], str]) -> dict[str, list[str]]:
+    """Returns what describes a setting, each with the stages that it is true of."""
     stages: dict[str, list[str]] = {}
     for stage in stages_with(key):
-        stages.setdefault(_default(config_class(stage).model_fields[key]), []).append(stage)
-    if key == "stage" or len(stages) == 1:
-        return next(iter(stages))
-    each = (f"{value} for {' and '.join(names)}" for value, names in stages.items())
-    return f"default {', '.join(each)}"
+        stages.setdefault(describe(config_class(stage).model_fields[key]), []).append(stage)
+    return stages
+
+
+def _each(found: Mapping[str, list[str]]) -> str:
+    return ", ".join(f"{text} for {' and '.join(names)}" for text, names in found.items())
 
 
 def _default(field: FieldInfo) -> str:
