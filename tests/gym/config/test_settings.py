@@ -3,11 +3,15 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
 import pytest
+from pydantic import field_validator, model_validator
 
 from zoo.gym import DeltaConfig, InputError, TrainConfig
+from zoo.gym.config import load_config
+from zoo.gym.config.stages import METHODS
+from zoo.gym.train.methods.sft import Supervised
 
 ROWS = [{"prompt": "a", "completion": "b"}, {"prompt": "c", "completion": "d"}]
 NEEDED: dict[str, Any] = {"model_name_or_path": "m", "dataset": "my.jsonl"}
@@ -125,3 +129,62 @@ def test_values_that_are_no_settings_are_refused() -> None:
     with pytest.raises(InputError, match="settings: expected a JSON object: "):
         TrainConfig.model_validate_json("{broken")
     assert TrainConfig.model_validate(settings()) == settings()
+
+
+class Checked(TrainConfig, frozen=True):
+    """Settings with pydantic's own validators, as a method may have."""
+
+    stage: Literal["checked"] = "checked"
+    low: int = 1
+    high: int = 2
+
+    @field_validator("low")
+    @classmethod
+    def _is_small(cls, value: int) -> int:
+        if value > 9:
+            raise ValueError(f"expected at most 9, got {value}")
+        return value
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.low > self.high:
+            raise ValueError(f"low: expected at most high {self.high}, got {self.low}")
+        return self
+
+
+class CheckedMethod(Supervised):
+    config = Checked  # type: ignore[assignment] # other settings than those of its base
+
+
+VALIDATED = [
+    ({"low": 12}, "low: expected at most 9, got 12"),
+    ({"low": 5}, "settings: low: expected at most high 2, got 5"),
+]
+
+
+@pytest.mark.parametrize(("given", "text"), VALIDATED)
+def test_a_validator_of_a_method_reports_its_own_text(
+    given: dict[str, int], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(METHODS, "checked", f"{__name__}:CheckedMethod")
+    with pytest.raises(InputError) as raised:
+        settings(stage="checked", **given)
+    assert str(raised.value) == text
+    with pytest.raises(InputError) as raised:
+        load_config([], [], NEEDED | {"stage": "checked", **given})
+    assert str(raised.value) == (f"--{text}" if text.startswith("low") else text)
+
+
+@pytest.mark.parametrize("stage", ["nonsense", 3, None])
+def test_a_stage_that_does_not_exist_is_refused_in_every_way_of_making_settings(
+    stage: object,
+) -> None:
+    given = NEEDED | {"stage": stage}
+    ways: tuple[Callable[[], TrainConfig], ...] = (
+        lambda: TrainConfig(**given),
+        lambda: TrainConfig.model_validate(given),
+        lambda: TrainConfig.model_validate_json(json.dumps(given)),
+    )
+    for make in ways:
+        with pytest.raises(InputError, match=r"stage: expected .*sft.*dpo"):
+            make()

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from zoo.gym.config.foreign import ALIASES
+from zoo.gym.config.stages import METHODS
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -93,13 +94,12 @@ def _sentence(details: "ErrorDetails", key: str, model: "type[BaseModel]") -> st
         return unknown("setting", key, model.model_fields)
     if kind == "missing":
         return NOT_GIVEN
-    got = shown(details["input"])
     context = details.get("ctx", {})
     if kind == "sentence":
         return str(context["text"])
-    if kind == "literal_error":
-        return f"expected {context['expected']}, got {got}"
-    return f"expected {_expected(kind, context, key, model)}, got {got}"
+    if kind in ("value_error", "assertion_error"):  # from a validator of the model itself
+        return str(context["error"])
+    return f"expected {_expected(kind, context, key, model)}, got {shown(details['input'])}"
 
 
 def _bound(value: object) -> str:
@@ -127,5 +127,7 @@ def _expected(kind: str, context: Mapping[str, object], key: str, model: "type[B
         return "at least one file" if kind == "too_short" else "text"
     if kind == "not_a_number" and "int" in str(model.model_fields[key].annotation):
         return "a whole number"
+    if kind == "literal_error":
+        return ", ".join(METHODS) if key == "stage" else str(context["expected"])
     stem = kind if kind in _EXPECTED else kind.partition("_")[0]
     return _EXPECTED.get(stem, "another value")
