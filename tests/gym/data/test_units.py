@@ -68,6 +68,42 @@ def test_extras_that_only_some_rows_have_are_refused() -> None:
         collate(alone([row(2, ref=np.zeros(2)), row(2)]))
 
 
+ODD_EXTRAS: dict[str, tuple[list[Any], str]] = {
+    "one value": ([np.ones(1), np.ones(1)], r"row:0: extra 'a': .* shape \(3,\), .* got \(1,\)"),
+    "too short": ([np.ones(3), np.ones(1)], r"row:1: extra 'a': .* shape \(2,\), .* got \(1,\)"),
+    "as wide as the batch": ([np.ones(3), np.ones(3)], r"row:1: extra 'a': .* got \(3,\)"),
+    "a matrix": ([np.ones((3, 3)), np.ones((2, 2))], r"got \(3, 3\)"),
+    "both": ([np.ones(3), 2.0], "expected all numbers or all arrays"),
+    "text": (["x", "y"], "expected numbers, got <U1"),
+    "nothing": ([None, None], "expected numbers, got object"),
+}
+
+
+@pytest.mark.parametrize(("values", "why"), ODD_EXTRAS.values(), ids=ODD_EXTRAS)
+def test_extras_that_are_not_one_number_per_row_or_token_are_refused(
+    values: list[Any], why: str
+) -> None:
+    rows = [row(3, 0, a=values[0]), row(2, 1, a=values[1])]
+    with pytest.raises(ValueError, match=why):
+        collate(alone(rows))
+
+
+@pytest.mark.parametrize("name", ["mask", "lengths", "window_tokens"])
+def test_extras_with_the_name_of_the_batchs_own_arrays_are_refused(name: str) -> None:
+    extras: dict[str, Any] = {name: np.ones(2)}
+    with pytest.raises(ValueError, match=f"got '{name}'"):
+        collate(alone([row(2, **extras)]), {"window_tokens": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [("float16", "float32"), ("float64", "float32"), ("uint16", "int64"), ("bool", "bool")],
+)
+def test_extras_have_the_types_that_objectives_compute_with(given: str, taken: str) -> None:
+    batch = collate(alone([row(2, a=np.ones(2, given), b=np.ones(2, given)[0])]))
+    assert [batch.extras[name].dtype.name for name in "ab"] == [taken, taken]
+
+
 def of_ids(*ids: int) -> Example:
     return Example(np.array(ids), np.arange(len(ids)) > 0, "row", truncated=False)
 

@@ -1,6 +1,6 @@
 """From units of examples to padded batches. Legend: B rows, T positions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from zoo.gym.data.units import rows_of
@@ -17,13 +17,18 @@ def collate(units: "Sequence[Unit]", constants: Mapping[str, float] | None = Non
 
     The batch's `prefix` is what the rows of a unit have in common: usually its prompt.
 
+    Extras become float32, int64 or bool, whatever their width.
+
     Raises:
-        ValueError: some of the rows have extras that others lack.
+        ValueError: there are no units, some rows have extras that others lack, or an extra has
+            another shape than its row, another name than it may have, or is not numeric.
     """
     import numpy as np
 
     from zoo.backends.base import Batch
 
+    if not units:
+        raise ValueError("batch: expected at least one unit, got none")
     rows = rows_of(units)
     lengths_B = np.array([len(row.ids) for row in rows], dtype=np.int64)
     shape = (len(rows), int(lengths_B.max()))
@@ -31,7 +36,7 @@ def collate(units: "Sequence[Unit]", constants: Mapping[str, float] | None = Non
     for place, row in enumerate(rows):
         ids_BT[place, : len(row.ids)] = row.ids
         mask_BT[place, : len(row.ids)] = row.mask
-    extras = _extras(rows, shape[1])
+    extras = _extras(rows, shape[1], RESERVED.union(constants or ()))
     prefix = _prefix(units)
     return Batch(ids_BT, lengths_B, mask_BT, extras, constants=dict(constants or {}), prefix=prefix)
 
@@ -49,7 +54,11 @@ def _prefix(units: "Sequence[Unit]") -> "SharedPrefix | None":
     return SharedPrefix(prompt_B, lengths_R)
 
 
-def _extras(rows: "Sequence[Example]", width: int) -> "dict[str, NDArray[Any]]":
+RESERVED = frozenset({"mask", "lengths"})
+"""What an objective reads under these names is the batch's own."""
+
+
+def _extras(rows: "Sequence[Example]", width: int, reserved: Set[str]) -> "dict[str, NDArray[Any]]":
     """Joins the extras of rows: numbers to `[B]`, arrays padded with zeros to `[B, T]`."""
     import numpy as np
 
@@ -58,13 +67,34 @@ def _extras(rows: "Sequence[Example]", width: int) -> "dict[str, NDArray[Any]]":
         if row.extras.keys() != names:
             odd = min(row.extras.keys() ^ names)
             raise ValueError(f"extras: expected the same in every row, got {odd!r} in some only")
+    if taken := sorted(reserved & set(names)):
+        raise ValueError(f"extras: expected other names than the batch's own, got {taken[0]!r}")
+    joined: dict[str, NDArray[Any]] = {}
+    for name in names:
+        arrays = [_extra(row, name) for row in rows]
+        if len({array.ndim for array in arrays}) > 1:
+            raise ValueError(f"extras: {name!r}: expected all numbers or all arrays, got both")
+        pads = [width - len(array) if array.ndim else 0 for array in arrays]
+        joined[name] = np.stack(
+            [np.pad(a, (0, pad)) if pad else a for a, pad in zip(arrays, pads, strict=True)]
+        )
+    return joined
 
-    def padded(array: "NDArray[Any]") -> "NDArray[Any]":
-        return np.pad(array, (0, width - len(array))) if array.ndim else array
 
-    return {
-        name: np.stack([padded(np.asarray(row.extras[name])) for row in rows]) for name in names
-    }
+def _extra(row: "Example", name: str) -> "NDArray[Any]":
+    """Returns an extra of a row as the engines take it: float32, int64 or bool, `[]` or `[T]`."""
+    import numpy as np
+
+    given = np.asarray(row.extras[name])
+    if given.shape not in {(), row.ids.shape}:
+        raise ValueError(
+            f"{row.source}: extra {name!r}: expected a number or an array of shape "
+            f"{row.ids.shape}, one value per token, got {given.shape}"
+        )
+    kinds = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}
+    if given.dtype.kind not in kinds:
+        raise ValueError(f"{row.source}: extra {name!r}: expected numbers, got {given.dtype}")
+    return given.astype(kinds[given.dtype.kind], copy=False)
 
 
 def micro_batches(

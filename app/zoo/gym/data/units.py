@@ -48,6 +48,10 @@ class Unit:
 
     rows: tuple[Example, ...]
 
+    def __post_init__(self) -> None:
+        if not self.rows:
+            raise ValueError("unit: expected at least one row, got none")
+
     @property
     def tokens(self) -> int:
         """Tokens of all rows."""

@@ -31,7 +31,11 @@ def accumulate_window(
     An objective that couples rows is scored over the whole window first, differentiated by its
     statistics, and replayed as the linear objective sum(statistic * derivative), micro-batch by
     micro-batch. Both passes use the same dropout masks, so the derivatives match the replay.
+
+    Raises:
+        ValueError: some of the micro-batches have extras that others lack.
     """
+    _require_same_extras(batches)
     if objective.coupled and batches:
         return _replayed(policy, objective, batches, keys)
     total: dict[str, float] = {}
@@ -39,6 +43,14 @@ def accumulate_window(
         for name, value in policy.accumulate(objective, batch, key=key).items():
             total[name] = total.get(name, 0.0) + value
     return total
+
+
+def _require_same_extras(batches: "Sequence[Batch]") -> None:
+    for batch in batches:
+        if odd := batch.extras.keys() ^ batches[0].extras.keys():
+            raise ValueError(
+                f"extras: expected the same in every micro-batch, got {min(odd)!r} in some only"
+            )
 
 
 class _Linear:
@@ -65,7 +77,13 @@ def score_window(
     """Returns the `loss` and metrics of the whole window, without dropout and without a gradient.
 
     They do not depend on how the window is split, whether the objective couples rows or not.
+
+    Raises:
+        ValueError: there are no micro-batches, or some have extras that others lack.
     """
+    if not batches:
+        raise ValueError("window: expected at least one micro-batch, got none")
+    _require_same_extras(batches)
     return _differentiated(policy, objective, batches, [None] * len(batches))[0]
 
 
