@@ -26,7 +26,7 @@ def test_our_warnings_stay_with_the_run_though_an_error_ends_the_loading() -> No
         warnings.warn("half is unused", GymWarning, stacklevel=1)
         raise OSError("unreadable")
 
-    with pytest.raises(OSError, match="unreadable"), warnings_as_events(kept):
+    with pytest.raises(OSError, match="unreadable"), warnings_as_events(kept.emit):
         load()
     assert kept.told == [("warn", "half is unused")]
 
@@ -35,7 +35,7 @@ def test_the_warnings_of_libraries_go_where_they_always_go() -> None:
     kept = Kept()
     with warnings.catch_warnings(record=True) as others:
         warnings.simplefilter("always")
-        with warnings_as_events(kept):
+        with warnings_as_events(kept.emit):
             warnings.warn("old", UserWarning, stacklevel=1)
     assert kept.told == []
     assert [str(other.message) for other in others] == ["old"]

@@ -1,16 +1,20 @@
 """Reference scores: what plain scoring gives, stored once, read again, large ones from the disk."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
 
 from tests.gym.train.conftest import counting_rows
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, Policy, Stat
 from zoo.gym.data import Unit, rows_of
 from zoo.gym.data.batches import collate
+from zoo.gym.errors import GymWarning
 from zoo.gym.objectives.constants import REF_LOGPROBS
 from zoo.gym.train import reference
 from zoo.gym.train.reference import with_reference
@@ -46,21 +50,56 @@ def test_a_second_process_reads_what_the_first_scored(
         np.testing.assert_array_equal(before, after)
 
 
-@pytest.mark.parametrize("damage", [b"", b"not safetensors", None])
-def test_a_damaged_file_or_one_of_other_rows_is_scored_again(
-    policy: Policy, tmp_path: Path, damage: bytes | None
+def flip_a_byte(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[-9] ^= 0x7F
+    file.write_bytes(content)
+
+
+def store(tensors: dict[str, np.ndarray]) -> Callable[[Path], None]:
+    """Returns a damage that keeps what the file says about itself, and replaces its tensors."""
+
+    def damage(file: Path) -> None:
+        with safe_open(file, framework="np") as stored:
+            about = stored.metadata()
+        save_file(tensors, file, metadata=about)
+
+    return damage
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "empty": (lambda file: file.write_bytes(b""), "it cannot be read"),
+    "no safetensors": (lambda file: file.write_bytes(b"not safetensors"), "it cannot be read"),
+    "a flipped byte": (flip_a_byte, "got damaged ones"),
+    "zeros": (store({REF_LOGPROBS: np.zeros(60, np.float32)}), "got damaged ones"),
+    "short": (store({REF_LOGPROBS: np.zeros(4, np.float32)}), r"expected 60 scores, got .*4"),
+    "another name": (store({"other": np.zeros(60, np.float32)}), "got other tensors"),
+}
+
+
+@pytest.mark.parametrize(("damage", "why"), DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_file_is_scored_again_with_a_warning(
+    policy: Policy, tmp_path: Path, damage: Callable[[Path], object], why: str
 ) -> None:
     file = tmp_path / "ref.safetensors"
     first = scores(with_reference(policy, counting_rows(5), file))
-    if damage is None:
-        with_reference(policy, counting_rows(4, start=1), tmp_path / "other.safetensors")
-        (tmp_path / "other.safetensors").rename(file)
-    else:
-        file.write_bytes(damage)
-    for before, after in zip(
-        first, scores(with_reference(policy, counting_rows(5), file)), strict=True
-    ):
+    damage(file)
+    with pytest.warns(GymWarning, match=f"ref.safetensors: scored again: .*{why}"):
+        again = scores(with_reference(policy, counting_rows(5), file))
+    for before, after in zip(first, again, strict=True):
         np.testing.assert_array_equal(before, after)
+
+
+def test_scores_of_other_rows_or_of_another_model_are_not_used(
+    policy: Policy, tiny: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "ref.safetensors"
+    with_reference(policy, counting_rows(4, start=1), file)
+    with pytest.warns(GymWarning, match="expected the scores of this run's rows"):
+        with_reference(policy, counting_rows(5), file)
+    other = load_backend("cpu").load(tiny, LoadSpec(train=LoraSpec(4, 8.0), seed=2))
+    with pytest.warns(GymWarning, match="expected the scores of this run's model"):
+        with_reference(other, counting_rows(5), file)
 
 
 def test_large_scores_stay_on_the_disk(

@@ -1,7 +1,7 @@
 """Loads the base model as a policy to train, and records warnings as events of the run."""
 
 import warnings
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,6 @@ from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import GymWarning
 from zoo.gym.train.planning.plan import Plan
-from zoo.gym.train.run_folder.workspace import Events
 
 if TYPE_CHECKING:
     from zoo.backends.base import Backend, LoadSpec, LoraSpec, Policy, Precision, Workload
@@ -60,7 +59,7 @@ def lora_spec(config: TrainConfig) -> "LoraSpec":
 
 
 @contextmanager
-def warnings_as_events(events: Events) -> Generator[None]:
+def warnings_as_events(emit: Callable[..., object]) -> Generator[None]:
     """Emits our warnings as events of the run; others are shown as usual."""
     caught: list[warnings.WarningMessage] = []
     try:
@@ -70,6 +69,6 @@ def warnings_as_events(events: Events) -> Generator[None]:
     finally:  # after an error, too: the warnings may explain it
         for one in caught:
             if issubclass(one.category, GymWarning):
-                events.emit("warn", message=str(one.message))
+                emit("warn", message=str(one.message))
             else:
                 warnings.showwarning(one.message, one.category, one.filename, one.lineno)

@@ -1,12 +1,14 @@
 """Log-probabilities of a reference, for methods that learn from rows: scored once, before step 1.
 
 A method calls this in `prepare`, when the policy is still the model that training starts from, so
-no second model is needed. The scores are stored in the run folder and read on a resume; above
-`IN_MEMORY_BYTES` they stay on disk, and each row is read when it is used.
+no second model is needed. The scores are stored in the run folder and read on a resume, if they
+are of these rows and this model and unchanged; above `IN_MEMORY_BYTES` they stay on disk, and each
+row is read when it is used.
 Methods that need the reference's whole distribution keep a scorer (`Policy.reference`) instead.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -14,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.gym.data.batches import collate, micro_batches
 from zoo.gym.data.units import Example, Unit, rows_of
-from zoo.gym.errors import InputError
-from zoo.gym.files import new_file
+from zoo.gym.errors import GymWarning, InputError
+from zoo.gym.files import new_file, read_json_object
 from zoo.gym.objectives.constants import REF_LOGPROBS
 from zoo.gym.train.planning.plan import batch_tokens
+from zoo.gym.train.run_folder.base import stored_weights_digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,6 +39,9 @@ def with_reference(policy: "Policy", units: Sequence[Unit], file: Path) -> tuple
         units: the units to score; their rows keep the extras that they have.
         file: the file of scores, possibly written by an earlier process of the run.
 
+    Warns:
+        GymWarning: the file has other contents, and is written anew.
+
     Raises:
         ValueError: the rows have such scores already.
         InputError: a score is not finite.
@@ -44,9 +50,13 @@ def with_reference(policy: "Policy", units: Sequence[Unit], file: Path) -> tuple
     units = tuple(units)  # those of many rows are made anew at each access
     if any(REF_LOGPROBS in row.extras for row in rows_of(units)):
         raise ValueError(f"extras: expected rows without {REF_LOGPROBS}, got rows that have them")
-    name = digest_of(units)
-    if not _contains(file, name):
-        _store(file, score_rows(policy, units), name)
+    names = {"rows": digest_of(units), "model": _digest_of_model(policy, file.parent)}
+    total = sum(len(row.ids) for row in rows_of(units))
+    if file.exists() and (fault := _fault(file, names, total)) is not None:
+        warnings.warn(f"{file.name}: scored again: {fault}", GymWarning, stacklevel=2)
+        file.unlink()
+    if not file.exists():
+        _store(file, score_rows(policy, units), names)
     found = _read(file, rows_of(units))
     return tuple(
         Unit(tuple(replace(row, extras=next(found)) for row in unit.rows)) for unit in units
@@ -106,25 +116,63 @@ class _OnDisk(Mapping[str, Any]):
         return len(self._others) + 1
 
 
-def _contains(file: Path, name: str) -> bool:
-    """Returns whether a file contains the scores of these rows; False for a damaged one."""
+def _digest_of_model(policy: "Policy", run: Path) -> str:
+    """Returns a digest of the trained values at the start, and of the base that the run records."""
+    digest = blake2b(digest_size=16)
+    env = read_json_object(run / "env.json")
+    digest.update(str(stored_weights_digest(env or {})).encode())
+    for name, values in policy.trained():
+        digest.update(name.encode() + values.tobytes())
+    return digest.hexdigest()
+
+
+def _fault(file: Path, names: Mapping[str, str], total: int) -> str | None:
+    """Returns why a file does not contain these scores, or None if it does.
+
+    Args:
+        file: an existing file.
+        names: the digests of rows and model.
+        total: the number of tokens.
+    """
     from safetensors import SafetensorError, safe_open
 
-    if not file.is_file():
-        return False
     try:
         with safe_open(file, framework="np") as stored:
-            return (stored.metadata() or {}).get("rows") == name
-    except (OSError, SafetensorError):
-        return False
+            known: Mapping[str, str] = stored.metadata() or {}
+            for part, name in names.items():
+                if known.get(part) != name:
+                    return f"expected the scores of this run's {part}, got others"
+            if REF_LOGPROBS not in stored.keys():  # noqa: SIM118 - it is not a mapping
+                return f"expected {REF_LOGPROBS}, got other tensors"
+            values: Any = stored.get_slice(REF_LOGPROBS)
+            if values.get_shape() != [total]:
+                return f"expected {total} scores, got the shape {values.get_shape()}"
+            parts = (values[i : min(i + _PIECE, total)] for i in range(0, total, _PIECE))
+            if known.get("values") != _digest_of_values(parts):
+                return "expected the scores as they were stored, got damaged ones"
+    except (OSError, SafetensorError) as error:
+        return f"it cannot be read: {error}"
+    return None
 
 
-def _store(file: Path, scores: "Sequence[NDArray[np.float32]]", name: str) -> None:
+_PIECE = 1 << 20
+"""Scores that are read at once."""
+
+
+def _digest_of_values(parts: "Iterable[NDArray[np.float32]]") -> str:
+    digest = blake2b(digest_size=16)
+    for part in parts:
+        digest.update(part.tobytes())
+    return digest.hexdigest()
+
+
+def _store(file: Path, scores: "Sequence[NDArray[np.float32]]", names: Mapping[str, str]) -> None:
     import numpy as np
     from safetensors.numpy import save_file
 
     with new_file(file) as beside:
-        save_file({REF_LOGPROBS: np.concatenate(scores)}, beside, metadata={"rows": name})
+        about = {**names, "values": _digest_of_values(scores)}
+        save_file({REF_LOGPROBS: np.concatenate(scores)}, beside, metadata=about)
 
 
 def _read(file: Path, rows: Sequence[Example]) -> Iterator[Mapping[str, Any]]:

@@ -108,7 +108,7 @@ def run_session(
             warning = check_fit(estimate, device, engine.free_bytes())
             if warning is not None:
                 run.events.emit("warn", message=warning)
-        with warnings_as_events(run.events):
+        with warnings_as_events(run.events.emit):
             policy = load_policy(plan.config, base.folder, engine, threads=threads)
         check_same_base(run.env_file, base.folder)  # the wait for the device may have been long
         check_places(run, config)
