@@ -1,15 +1,17 @@
 """How a checkpoint that cannot be written is told, and that the best step outlives what happens."""
 
+import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 from safetensors import SafetensorError
 
-from zoo.gym.errors import StorageError
+from zoo.gym.errors import InputError, StorageError
 from zoo.gym.train.progress import (
     BEST_FILE,
     Progress,
@@ -20,6 +22,7 @@ from zoo.gym.train.progress import (
     save,
     save_best,
 )
+from zoo.gym.train.run_folder.manifest import write_manifest
 
 
 @pytest.mark.skipif("sys.platform == 'win32'", reason="error numbers of POSIX")
@@ -55,16 +58,21 @@ class OneWeight:
 
 
 class OneWeightMethod:
-    """A method that remembers nothing."""
+    """A method that stores a file with the name of the policy's own."""
+
+    decides, better = "loss", "lower"
+    plan = SimpleNamespace(config=SimpleNamespace(stage="sft"))
+    loaded = ""
 
     def __init__(self, policy: OneWeight) -> None:
         self.policy = policy
 
     def save(self, folder: Path) -> None:
-        pass
+        assert not list(folder.iterdir())
+        (folder / "weight").write_text("the method's")
 
     def load(self, folder: Path) -> None:
-        pass
+        self.loaded = (folder / "weight").read_text()
 
 
 class Course:
@@ -99,6 +107,47 @@ class Course:
 
     def kept(self) -> list[int]:
         return sorted(int(path.name[5:]) for path in self.checkpoints.glob("best/step-*"))
+
+
+def test_a_file_of_the_method_replaces_none_of_the_policys(tmp_path: Path) -> None:
+    course = Course(tmp_path)
+    course.save(3)
+    course.weight.weight = 0.0
+    course.resume()
+    assert (course.weight.weight, course.method.loaded) == (3.0, "the method's")
+
+
+def in_old_form(checkpoint: Path) -> None:
+    """Removes from a checkpoint what earlier versions did not write."""
+    shutil.rmtree(checkpoint / "method")
+    file = checkpoint / "progress.json"
+    stored = json.loads(file.read_text())
+    file.write_text(json.dumps({k: stored[k] for k in stored if k not in CHOICE}))
+    (checkpoint / "manifest.json").unlink()
+    write_manifest(checkpoint, 3)
+
+
+CHOICE = ("stage", "decides", "better")
+
+
+def test_a_checkpoint_without_a_folder_of_the_method_is_still_loaded(tmp_path: Path) -> None:
+    course = Course(tmp_path)
+    in_old_form(course.save(3))
+    progress, _ = course.resume()
+    assert (course.weight.weight, course.method.loaded) == (3.0, "3.0")  # the only folder there was
+    assert (progress.stage, progress.decides, progress.better) == ("sft", "loss", "lower")
+
+
+@pytest.mark.parametrize("name", ["decides", "better"])
+def test_a_run_does_not_continue_with_another_way_to_choose_the_best(
+    tmp_path: Path, name: str
+) -> None:
+    course = Course(tmp_path)
+    course.resume()
+    course.save(3)
+    setattr(course.method, name, "other")
+    with pytest.raises(InputError, match=f"cannot be resumed: {name}: .* got other"):
+        course.resume()
 
 
 def flip(folder: Path) -> None:

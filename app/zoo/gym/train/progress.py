@@ -6,12 +6,12 @@ import re
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from zoo.gym.errors import InputError
-from zoo.gym.paths import storage_error
+from zoo.gym.paths import PRIVATE_FOLDER, storage_error
 from zoo.gym.train.run_folder.checkpoint import checkpoint_to_resume, folder_name, write_checkpoint
 from zoo.gym.train.run_folder.manifest import manifest_fault
 
@@ -24,6 +24,8 @@ BEST_FOLDER = "best"
 BEST_FILE = "trained.safetensors"
 MODEL_FILE = "model-only.safetensors"
 """The trained values, instead of the policy, in a checkpoint with save_only_model."""
+METHOD_FOLDER = "method"
+"""The folder of a checkpoint in which the method keeps its own state."""
 
 
 @dataclass
@@ -40,6 +42,9 @@ class Progress:
         evaluation_s: wall-clock seconds spent in evaluations.
         training_cpu_s: CPU seconds spent in steps, over all threads.
         learned: whether a step had a gradient, and passed the checks of the first step.
+        stage: the method; empty in checkpoints of earlier versions, as the next two.
+        decides: what the best step is chosen by.
+        better: whether a lower or a higher value of it is better.
     """
 
     step: int = 0
@@ -51,6 +56,9 @@ class Progress:
     evaluation_s: float = 0.0
     training_cpu_s: float = 0.0
     learned: bool = False
+    stage: str = ""
+    decides: str = ""
+    better: str = ""
 
 
 class Stopwatch:
@@ -89,7 +97,9 @@ def save(
                 _save_trained(method.policy, folder / MODEL_FILE)
             else:
                 method.policy.save_checkpoint(folder)
-                method.save(folder)
+                own = folder / METHOD_FOLDER
+                own.mkdir(mode=PRIVATE_FOLDER)
+                method.save(own)
         _write_state(folder, progress)
 
     return write_checkpoint(checkpoints, progress.step, write)
@@ -133,20 +143,45 @@ def restore(
         best step.
 
     Raises:
-        InputError: all checkpoints are damaged, or the newest lacks the optimizer and steps are
-            left.
+        InputError: all checkpoints are damaged, the newest lacks the optimizer and steps are left,
+            or it was written with another method or another way to choose the best step.
         StorageError: a damaged best step cannot be rewritten.
     """
     found = checkpoint_to_resume(checkpoints)
     if found.folder is None:
-        return Progress(), ()
+        return replace(Progress(), **_choice_of(method)), ()
     progress = Progress(**_read_state(found.folder))
+    _check_choice(method, progress, checkpoints.parent.name)
     check_resumable(found.folder, found.step, steps)
     warning = secure_best(method.policy, progress, checkpoints)
     _load(method.policy, found.folder)  # last, because `secure_best` may load another one
     if not (found.folder / MODEL_FILE).is_file():
-        method.load(found.folder)
+        own = found.folder / METHOD_FOLDER
+        method.load(own if own.is_dir() else found.folder)  # in earlier versions it had no folder
     return progress, found.warnings + ((warning,) if warning else ())
+
+
+def _choice_of(method: "Method") -> dict[str, Any]:
+    """Returns the method of a run and how it chooses the best step."""
+    stage = method.plan.config.stage
+    return {"stage": stage, "decides": method.decides, "better": method.better}
+
+
+def _check_choice(method: "Method", progress: Progress, run: str) -> None:
+    """Checks that a checkpoint was written with this method, and adds what an old one lacks.
+
+    Raises:
+        InputError: with another one; scores of different metrics cannot be compared.
+    """
+    for name, now in _choice_of(method).items():
+        before = getattr(progress, name)
+        if before not in ("", now):
+            raise InputError(
+                f"run {run} cannot be resumed: {name}: expected {before}, with which its "
+                f"checkpoint was written, got {now}",
+                hint="start a new run for other settings",
+            )
+        setattr(progress, name, now)
 
 
 def check_resumable(checkpoint: Path, step: int, steps: int | None) -> None:
