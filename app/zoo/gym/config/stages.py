@@ -4,8 +4,14 @@ A method is listed by its import path and imported on demand, so that settings d
 training.
 """
 
+from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from inspect import signature
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, get_args
+
+from zoo.gym.errors import NotAvailableError
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -29,9 +35,63 @@ METHODS = {
 
 
 def load_method(stage: str) -> Any:  # noqa: ANN401 - its type belongs to the training
-    """Returns the method class of a stage in the table."""
-    module, _, name = METHODS[stage].partition(":")
-    return getattr(import_module(module), name)
+    """Returns the method class of a stage in the table, after checking that it is one.
+
+    Raises:
+        NotAvailableError: it cannot be imported, or is not a complete method; the message says why.
+    """
+    return _loaded(stage, METHODS[stage])
+
+
+@cache
+def _loaded(stage: str, place: str) -> Any:  # noqa: ANN401 - its type belongs to the training
+    module, _, name = place.partition(":")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise NotAvailableError(f"stage {stage}: {place} cannot be loaded: {error}") from error
+    if faults := list(_faults(stage, found)):
+        raise NotAvailableError(f"stage {stage}: {place}: {'; '.join(faults)}")
+    return found
+
+
+def _faults(stage: str, found: Any) -> Iterator[str]:  # noqa: ANN401 - whatever the table names
+    """Yields what keeps an object from being the method of a stage."""
+    base: Any = import_module("zoo.gym.train.method").Method
+    if not isinstance(found, type) or not issubclass(found, base):
+        yield f"expected a subclass of Method, got {found!r}"
+        return
+    method: Any = found
+    if missing := sorted(method.__abstractmethods__):
+        yield f"expected every method of the interface, got none for {', '.join(missing)}"
+    if method.config.model_fields["stage"].default != stage:
+        yield f"config: expected the settings of this stage, got {method.config.__name__}"
+    kinds = get_args(import_module("zoo.gym.data.records").Kind)
+    if not method.reads or not set(method.reads) <= set(kinds):
+        yield f"reads: expected kinds of rows among {', '.join(kinds)}, got {method.reads!r}"
+    if not _is_name(method.decides):
+        yield f"decides: expected the name of a metric, got {method.decides!r}"
+    if method.better not in ("lower", "higher"):
+        yield f"better: expected lower or higher, got {method.better!r}"
+    if not isinstance(method.watch, tuple) or not all(map(_is_name, method.watch)):
+        yield f"watch: expected a tuple of names of metrics, got {method.watch!r}"
+    for name, own in vars(base).items():
+        if isinstance(own, FunctionType | classmethod) and name[0] != "_":
+            yield from _wrong_signature(name, getattr(base, name), getattr(method, name))
+    yield from _wrong_signature("__init__", base.__init__, method.__init__)
+
+
+def _wrong_signature(name: str, ours: Any, theirs: Any) -> Iterator[str]:  # noqa: ANN401
+    """Yields a fault if a function cannot be called like the one that it overrides."""
+    expected = signature(ours)
+    try:
+        signature(theirs).bind(*expected.parameters)
+    except TypeError as error:
+        yield f"{name}: expected the parameters {expected}, got others: {error}"
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value) and value.isprintable()
 
 
 def stages_reading(stage: str) -> list[str]:

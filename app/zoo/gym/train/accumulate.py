@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from zoo.gym.errors import GuardError
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -17,12 +19,17 @@ if TYPE_CHECKING:
         LossAndMetrics,
         Objective,
         Policy,
+        Scorer,
         Stat,
     )
 
 
 def accumulate_window(
-    policy: "Policy", objective: "Objective", batches: "Sequence[Batch]", keys: Sequence[int]
+    policy: "Policy",
+    objective: "Objective",
+    batches: "Sequence[Batch]",
+    keys: Sequence[int],
+    teacher: "Scorer | None" = None,
 ) -> dict[str, float]:
     """Adds the gradient of `objective` over the window and returns its `loss` and metrics.
 
@@ -37,10 +44,10 @@ def accumulate_window(
     """
     _require_same_extras(batches)
     if objective.coupled and batches:
-        return _replayed(policy, objective, batches, keys)
+        return _replayed(policy, objective, batches, keys, teacher)
     total: dict[str, float] = {}
     for batch, key in zip(batches, keys, strict=True):
-        for name, value in policy.accumulate(objective, batch, key=key).items():
+        for name, value in policy.accumulate(objective, batch, key=key, teacher=teacher).items():
             total[name] = total.get(name, 0.0) + value
     return total
 
@@ -72,7 +79,10 @@ class _Linear:
 
 
 def score_window(
-    policy: "Policy", objective: "Objective", batches: "Sequence[Batch]"
+    policy: "Policy",
+    objective: "Objective",
+    batches: "Sequence[Batch]",
+    teacher: "Scorer | None" = None,
 ) -> dict[str, float]:
     """Returns the `loss` and metrics of the whole window, without dropout and without a gradient.
 
@@ -84,7 +94,59 @@ def score_window(
     if not batches:
         raise ValueError("window: expected at least one micro-batch, got none")
     _require_same_extras(batches)
-    return _differentiated(policy, objective, batches, [None] * len(batches))[0]
+    return _differentiated(policy, objective, batches, [None] * len(batches), teacher)[0]
+
+
+def require_additive(policy: "Policy", objective: "Objective", batches: "Sequence[Batch]") -> None:
+    """Checks that an objective that couples no rows gives the same however a window is split.
+
+    It is differentiated by random statistics, which needs no pass of the model.
+
+    Raises:
+        GuardError: loss, metrics or derivatives of the parts do not add up to those of the window.
+    """
+    import numpy as np
+
+    if objective.coupled or len(batches) < 2:
+        return
+    random = np.random.default_rng(0)
+    parts: list[dict[Stat, NDArray[Any]]] = [
+        {
+            stat: (random.uniform(-3, -0.1, batch.ids_BT.shape) * batch.loss_mask_BT).astype("f4")
+            for stat in sorted(objective.needs)
+        }
+        for batch in batches
+    ]
+    joined = {stat: _stack([part[stat] for part in parts]) for stat in objective.needs}
+    whole, slopes = policy.differentiate(objective, joined, _joined(batches))
+    found = [
+        policy.differentiate(objective, part, _joined([batch]))
+        for part, batch in zip(parts, batches, strict=True)
+    ]
+    for name, value in whole.items():
+        # terms of either sign may leave hardly more than the rounding of their sum
+        _require_same(name, value, sum(one[0].get(name, 0.0) for one in found), atol=1e-4)
+    for stat, slope in slopes.items():
+        cut = _stack([one[1][stat] for one in found])
+        atol = 1e-4 * float(np.abs(slope[np.isfinite(slope)]).max(initial=0.0))
+        _require_same(f"the derivative by {stat}", slope, cut, atol=atol)
+
+
+def _require_same(name: str, whole: Any, parts: Any, *, atol: float) -> None:  # noqa: ANN401
+    import numpy as np
+
+    if not np.allclose(whole, parts, rtol=1e-3, atol=atol, equal_nan=True):
+        raise GuardError(
+            f"the objective depends on how a window is split: {name}: expected the same from the "
+            f"window and from its micro-batches together, got {_first(whole)} and {_first(parts)}",
+            hint="divide sums by the window's constants, not by those of a batch, or set coupled",
+        )
+
+
+def _first(value: Any) -> str:  # noqa: ANN401 - a number or an array
+    import numpy as np
+
+    return f"a sum of {float(np.sum(value)):.6g}"
 
 
 def _differentiated(
@@ -92,9 +154,10 @@ def _differentiated(
     objective: "Objective",
     batches: "Sequence[Batch]",
     keys: Sequence[int | None],
+    teacher: "Scorer | None",
 ) -> "tuple[dict[str, float], dict[Stat, NDArray[Any]]]":
     scores = [
-        policy.score(batch, objective.needs, key=key)
+        policy.score(batch, objective.needs, key=key, teacher=teacher)
         for batch, key in zip(batches, keys, strict=True)
     ]
     stats = {stat: _stack([score[stat] for score in scores]) for stat in objective.needs}
@@ -102,14 +165,19 @@ def _differentiated(
 
 
 def _replayed(
-    policy: "Policy", objective: "Objective", batches: "Sequence[Batch]", keys: Sequence[int]
+    policy: "Policy",
+    objective: "Objective",
+    batches: "Sequence[Batch]",
+    keys: Sequence[int],
+    teacher: "Scorer | None",
 ) -> dict[str, float]:
-    found, slopes = _differentiated(policy, objective, batches, keys)
+    found, slopes = _differentiated(policy, objective, batches, keys, teacher)
     linear, row = _Linear(objective.needs), 0
     for batch, key in zip(batches, keys, strict=True):
         rows, width = batch.ids_BT.shape
         part = {f"d_{s}": slope[row : row + rows, :width] for s, slope in slopes.items()}
-        policy.accumulate(linear, replace(batch, extras={**batch.extras, **part}), key=key)
+        with_slopes = replace(batch, extras={**batch.extras, **part})
+        policy.accumulate(linear, with_slopes, key=key, teacher=teacher)
         row += rows
     return found
 

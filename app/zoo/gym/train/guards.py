@@ -7,8 +7,29 @@ from zoo.gym.errors import GuardError
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy, StepInfo
+    from zoo.gym.train.method import Method
 
 MAX_SKIPPED_STEPS = 3
+
+
+def check_needs(method: "Method") -> None:
+    """Raises an error if the objective needs statistics that this model cannot give.
+
+    Raises:
+        GuardError: one needs a teacher or a value head, and there is none.
+    """
+    from zoo.backends.base import Stat
+
+    config, needs = method.plan.config, method.objective.needs
+    compared = sorted(needs & {Stat.FORWARD_KL, Stat.REVERSE_KL})
+    if compared and method.teacher is None:
+        raise GuardError(
+            f"stage {config.stage}: {compared[0]}: expected a teacher to compare with, got none"
+        )
+    if Stat.VALUES in needs and not method.load_spec(config).value_head:
+        raise GuardError(
+            f"stage {config.stage}: {Stat.VALUES}: expected a value head, got a model without one"
+        )
 
 
 def check_labels(learned_tokens: int, step: int) -> None:

@@ -20,7 +20,7 @@ def load_policy(config: TrainConfig, folder: Path, engine: "Backend", *, threads
     from zoo.backends.threads import use_threads
 
     use_threads(threads)
-    return engine.load(folder, load_spec(config))
+    return engine.load(folder, load_method(config.stage).load_spec(config))
 
 
 def choose_precision(engine: "Backend", folder: Path, plan: Plan, work: "Workload") -> "Precision":
@@ -31,7 +31,7 @@ def choose_precision(engine: "Backend", folder: Path, plan: Plan, work: "Workloa
 
 
 def load_spec(config: TrainConfig) -> "LoadSpec":
-    """Returns the part of `config` that matters for loading."""
+    """Returns the part of `config` that matters for loading; a method may change it."""
     from zoo.backends.base import LoadSpec, OptimizerSpec
 
     return LoadSpec(
@@ -40,7 +40,6 @@ def load_spec(config: TrainConfig) -> "LoadSpec":
         gradient_checkpointing=bool(config.gradient_checkpointing),
         optimizer=OptimizerSpec(weight_decay=config.weight_decay),
         seed=config.seed,
-        value_head=load_method(config.stage).value_head,
     )
 
 

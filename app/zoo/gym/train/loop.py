@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from zoo.gym.errors import InterruptedRunError
-from zoo.gym.train.accumulate import accumulate_window
-from zoo.gym.train.guards import Divergence, check_first_step, check_labels
-from zoo.gym.train.method import Method
+from zoo.gym.train.accumulate import accumulate_window, require_additive
+from zoo.gym.train.guards import Divergence, check_first_step, check_labels, check_needs
+from zoo.gym.train.loading import warnings_as_events
+from zoo.gym.train.method import Method, Window
 from zoo.gym.train.order import key_of
 from zoo.gym.train.planning.plan import Plan
 from zoo.gym.train.progress import (
@@ -74,7 +75,7 @@ def fit(job: Job) -> Progress:
     """
     method, config, steps = job.method, job.plan.config, job.plan.steps
     policy, divergence = method.policy, Divergence()
-    method.prepare()
+    prepare(job)
     progress, warnings = restore(method, job.checkpoints, steps)
     emit_warnings(job, warnings)
     last_save_s, watch = time.monotonic(), Stopwatch()
@@ -89,8 +90,7 @@ def fit(job: Job) -> Progress:
         check_labels(window.learned_tokens, step)
         emit_warnings(job, window.notes)
 
-        keys = [key_of(config.seed, step, place) for place in range(len(window.batches))]
-        metrics = accumulate_window(policy, method.objective, window.batches, keys)
+        metrics = accumulate(method, step, window)
         loss = metrics.pop("loss", 0.0)
 
         lr = step_rate(job.plan, step)
@@ -133,15 +133,38 @@ def fit(job: Job) -> Progress:
     return progress
 
 
+def prepare(job: Job) -> None:
+    """Prepares the method; its warnings become events."""
+    with warnings_as_events(job.emit):
+        job.method.prepare()
+    check_needs(job.method)
+
+
 def emit_warnings(job: Job, messages: Iterable[str]) -> None:
     """Emits a warning for each message."""
     for message in messages:
         job.emit("warn", message=message)
 
 
+def accumulate(method: Method, step: int, window: Window) -> dict[str, float]:
+    """Adds the gradient of a step's window and returns its `loss` and metrics."""
+    batches = window.batches
+    if step == 1:
+        require_additive(method.policy, method.objective, batches)
+    keys = [key_of(method.plan.config.seed, step, place) for place in range(len(batches))]
+    return accumulate_window(method.policy, method.objective, batches, keys, method.teacher)
+
+
 def named(metrics: Mapping[str, float]) -> dict[str, object]:
-    """Returns the field of an event for metrics, or no field where there are none."""
-    return {"metrics": dict(metrics)} if metrics else {}
+    """Returns the field of an event for metrics, or no field where there are none.
+
+    Raises:
+        ValueError: a name is empty or has characters that cannot be printed.
+    """
+    for name in metrics:
+        if not name or not name.isprintable():
+            raise ValueError(f"metrics: expected printable names, got {name!r}")
+    return {"metrics": {name: float(value) for name, value in metrics.items()}} if metrics else {}
 
 
 def step_rate(plan: Plan, step: int) -> float:
@@ -185,7 +208,7 @@ def evaluate(job: Job, progress: Progress) -> None:
     job.emit(
         "eval",
         step=progress.step,
-        **({} if found.loss is None else {"loss": found.loss}),
+        **({} if found.loss is None else {"loss": float(found.loss)}),
         **named(found.metrics),
         tokens=found.tokens,
         best=best,

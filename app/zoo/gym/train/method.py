@@ -8,20 +8,22 @@ own rows overrides the window.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data.batches import collate, micro_batches
 from zoo.gym.data.records import LEARNED, Kind
+from zoo.gym.errors import InputError
 from zoo.gym.objectives.constants import WINDOW_FIRST_TOKENS, WINDOW_TOKENS, WINDOW_UNITS
 from zoo.gym.train.accumulate import score_window
+from zoo.gym.train.loading import load_spec
 from zoo.gym.train.order import rows_of_step
 from zoo.gym.train.planning.plan import Choice, Facts, Plan, batch_tokens
 
 if TYPE_CHECKING:
-    from zoo.backends.base import Batch, Objective, Policy
+    from zoo.backends.base import Batch, LoadSpec, Objective, Policy, Scorer
     from zoo.gym.data.units import Unit
 
 
@@ -88,6 +90,9 @@ class Method(ABC):
     value_head: ClassVar[bool] = False
     """Whether the policy has a head that predicts a value before each token."""
 
+    teacher: "Scorer | None" = None
+    """The model whose distribution the objective compares with, if any; set by `prepare`."""
+
     def __init__(
         self,
         policy: "Policy",
@@ -134,6 +139,11 @@ class Method(ABC):
         del parameters
         return widest * (config.per_device_train_batch_size or 1)
 
+    @classmethod
+    def load_spec(cls, config: TrainConfig) -> "LoadSpec":
+        """Returns how the policy is loaded; a method may add groups of parameters, for example."""
+        return replace(load_spec(config), value_head=cls.value_head)
+
     def prepare(self) -> None:  # noqa: B027 - most methods have nothing to prepare
         """Does what comes before the first step of this process, such as scoring a reference.
 
@@ -158,30 +168,42 @@ class Method(ABC):
         """
         limit = batch_tokens(self.policy.parameter_count())
         window = make_window(self.held_out, max_batch_tokens=limit)
-        metrics = score_window(self.policy, self.objective, window.batches)
+        metrics = score_window(self.policy, self.objective, window.batches, self.teacher)
         return Evaluation(metrics.pop("loss"), window.learned_tokens, metrics)
 
     def close(self) -> None:  # noqa: B027 - most own nothing
         """Ends what the method owns, such as processes, at the end of a run."""
 
     def save(self, folder: Path) -> None:  # noqa: B027 - most have no state
-        """Writes the method's own state into a checkpoint."""
+        """Writes the method's own state into its own empty folder of a checkpoint."""
 
     def load(self, folder: Path) -> None:  # noqa: B027 - most have no state
-        """Restores what `save` wrote."""
+        """Restores what `save` wrote, from the same folder."""
 
     def score(self, evaluation: Evaluation) -> float:
-        """Returns the number that the best step is chosen by."""
+        """Returns the number that the best step is chosen by.
+
+        Raises:
+            InputError: the evaluation lacks it.
+        """
         if self.decides == "loss":
             assert evaluation.loss is not None
-            return evaluation.loss
-        return evaluation.metrics[self.decides]
+            return float(evaluation.loss)
+        if self.decides not in evaluation.metrics:
+            known = ", ".join(evaluation.metrics) or "none"
+            raise InputError(
+                f"stage {self.plan.config.stage}: evaluation: expected the metric {self.decides!r},"
+                f" which chooses the best step, got {known}"
+            )
+        return float(evaluation.metrics[self.decides])
 
     def improves(self, score: float, best: float | None) -> bool:
         """Returns whether a score is better than the best so far; NaN and infinities never are."""
-        if self.better == "lower":
-            return score < (math.inf if best is None else best)
-        return score > (-math.inf if best is None else best)
+        if not math.isfinite(score):
+            return False
+        if best is None or not math.isfinite(best):
+            return True
+        return score < best if self.better == "lower" else score > best
 
 
 def make_window(
@@ -190,7 +212,13 @@ def make_window(
     max_units: int | None = None,
     max_batch_tokens: int | None = None,
 ) -> Window:
-    """Splits units into micro-batches that carry the constants of the whole window."""
+    """Splits units into micro-batches that carry the constants of the whole window.
+
+    Raises:
+        ValueError: there are no units.
+    """
+    if not units:
+        raise ValueError("window: expected at least one unit, got none")
     learned_tokens = sum(unit.learned_tokens for unit in units)
     constants = {
         WINDOW_TOKENS: float(learned_tokens),

@@ -31,7 +31,7 @@ class Preference(Method):
 
     def improves(self, score: float, best: float | None) -> bool:
         """Returns whether an accuracy is at least as high as the best so far; NaN never is."""
-        return score >= (0.0 if best is None else best)
+        return score == best or super().improves(score, best)
 
 
 class Referenced(Preference):

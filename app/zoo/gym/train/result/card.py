@@ -23,6 +23,7 @@ def write_card(
     base: "Resolved",
     metrics: Mapping[str, object],
     changes: Sequence[Mapping[str, Any]] = (),
+    doubt: str | None = None,
 ) -> None:
     """Writes `README.md` with the YAML front matter that model hubs read.
 
@@ -32,6 +33,7 @@ def write_card(
         base: the model that was trained.
         metrics: what was measured.
         changes: what changed during the run, see `zoo.gym.train.run_folder.settings`.
+        doubt: a warning about what was measured.
     """
     adapter = config.finetuning_type == "lora"
     head = {"base_model": base.id, "library_name": "peft" if adapter else "transformers"}
@@ -45,6 +47,7 @@ def write_card(
         f"## Settings\n\n```yaml\n{yaml.safe_dump(settings, sort_keys=True)}```\n\n"
         f"{''.join(_changed(changes))}{_early_end(config, metrics)}"
         f"## Measured\n\n```yaml\n{yaml.safe_dump(dict(metrics), sort_keys=False)}```\n"
+        f"{f'{chr(10)}Warning: {doubt}.{chr(10)}' if doubt else ''}"
     )
     write_beside(folder / "README.md", text)
 

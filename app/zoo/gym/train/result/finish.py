@@ -45,7 +45,7 @@ def finish(run: Workspace, job: Job, progress: Progress, base: "Resolved") -> di
     remove_copy(run, config)
     write_result(method.policy, run.result, base)
     check_result(method.policy, run.result, method.units[0].rows[0].ids.tolist(), config)
-    write_card(run.result, config, base, metrics, changes_of(run.env_file))
+    write_card(run.result, config, base, metrics, changes_of(run.env_file), doubt)
     write_origin(run.result, run.env_file)
     return {"model": str(copy_to_output(run, config)), "metrics": metrics}
 
@@ -53,6 +53,11 @@ def finish(run: Workspace, job: Job, progress: Progress, base: "Resolved") -> di
 def no_gain(method: "Method", progress: Progress) -> str | None:
     """Returns a warning if the best step did not score better than the base model, else None."""
     base, best = progress.base_score, progress.best_score
+    if method.held_out and best is None:
+        return (
+            f"the held-out {method.decides} was never a finite number: no step was chosen as the "
+            "best, and the last one is the result"
+        )
     if base is None or best is None or (best != base and method.improves(best, base)):
         return None
     return f"no gain on held-out rows: {base:.4f} before, best {best:.4f}"
