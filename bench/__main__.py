@@ -31,6 +31,7 @@ BENCHES = (
     "app",
     "events",
     "personal",
+    "rewards",
     "signs",
     "product",
     "aggregate",
