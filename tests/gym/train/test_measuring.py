@@ -3,11 +3,12 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from zoo.gym.config import TrainConfig
-from zoo.gym.data import fingerprint, read_dataset, rows_of
+from zoo.gym.data import fingerprint, load_tokenizer, read_dataset, rows_of
 from zoo.gym.errors import InputError
 from zoo.gym.train.measuring import rows_of_files, rows_of_run
 from zoo.gym.train.rows import prepare_rows
@@ -18,7 +19,7 @@ from zoo.models import pico_folder
 TEN = [{"prompt": f"Say {n}.", "completion": str(n)} for n in range(10)]
 
 
-def write(path: Path, rows: list[dict[str, str]]) -> Path:
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
@@ -51,6 +52,35 @@ def test_a_run_is_measured_on_the_rows_that_its_session_held_out(run: Path) -> N
 
 def test_settings_edited_after_the_run_change_none_of_its_held_out_rows(run: Path) -> None:
     assert sources(run, settings(run, seed=7, val_size=5)) == sources(run, settings(run))
+
+
+@pytest.mark.parametrize(
+    ("row", "learned"),
+    [
+        ({"prompt": "Say {n}.", "answer": "{n}"}, ["{n}"]),
+        ({"prompt": "Say {n}.", "answer": ["{n}", "x"], "completion": "it {n}"}, ["it {n}"]),
+        ({"prompt": [{"role": "user", "content": "Say {n}."}], "answer": "{n}"}, ["{n}"]),
+        ({"prompt": "Say {n}."}, []),
+    ],
+)
+def test_a_run_on_prompts_is_measured_on_their_answers(
+    tmp_path: Path, row: dict[str, Any], learned: list[str]
+) -> None:
+    rows = [json.loads(json.dumps(row).replace("{n}", str(n))) for n in range(10)]
+    data, folder = write(tmp_path / "rows.jsonl", rows), tmp_path / "run"
+    folder.mkdir()
+    (folder / "env.json").write_text(json.dumps({"data": fingerprint([data])}))
+    config = settings(folder, stage="grpo", val_size=1)
+    records = read_dataset([data], kinds=frozenset({"prompt"})).records
+    run_split(folder, config, records, fingerprint([data]))
+    found = rows_of_run(folder, config, pico_folder())
+    decode = load_tokenizer(pico_folder()).decode
+    texts = [decode(example.ids[example.mask].tolist()) for example in found.examples]
+    assert len(texts) == len(learned)
+    assert all(
+        wanted.replace("{n}", "") in text for wanted, text in zip(learned, texts, strict=True)
+    )
+    assert bool(found.notes) == (not learned)
 
 
 def test_data_edited_after_the_run_is_not_measured_on(run: Path) -> None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
 from zoo.gym.data.reading.text import BLANK_LINE
 from zoo.gym.data.records import Message, Record
@@ -176,6 +176,19 @@ def as_chat(record: Record) -> tuple[Message, ...]:
         return (*record.messages, prompt) if record.prompt else record.messages
     reasoning, answer = split_thinking(record.completion)
     return (*record.messages, prompt, Message("assistant", answer, reasoning))
+
+
+def with_answer(record: Record) -> Record | None:
+    """Returns a prompt as a chat with its reference or its right answer; None if it has neither."""
+    answer = record.completion or record.answer
+    if isinstance(answer, list | tuple):
+        answer = next(iter(cast("Sequence[object]", answer)), None)
+    if answer is None or not str(answer).strip():
+        return None
+    if record.prompt:
+        return replace(record, kind="completion", completion=str(answer))
+    turns = (*as_chat(record), Message("assistant", str(answer)))
+    return replace(record, kind="chat", messages=turns)
 
 
 def _chat_row(template: ChatTemplate, messages: Sequence[Message], think: Think) -> EncodedRow:

@@ -23,6 +23,7 @@ from zoo.gym.data import (
 from zoo.gym.data.equality import related_rows
 from zoo.gym.data.lazy import SAMPLED_ROWS, LazyUnits, encode_dataset
 from zoo.gym.data.record_file import StoredRecords
+from zoo.gym.data.rows import with_answer
 from zoo.gym.errors import InputError
 from zoo.gym.train.order import spread
 from zoo.gym.train.rows import encode_options, prepare_rows
@@ -69,7 +70,10 @@ def rows_of_run(folder: Path, config: TrainConfig, model_folder: Path) -> Measur
     rows = prepare_rows(config, model_folder, lambda records: _split(folder, config, records))
     few = isinstance(rows.held_out, LazyUnits)
     note = f"{SAMPLED_ROWS:,} of the {len(rows.held_out):,} held-out rows are used"
-    return Measuring(_better(rows.held_out), (note,) if few else (), held_out=True)
+    examples = _answered(_better(rows.held_out), config, model_folder)
+    if rows.held_out and not examples:
+        return Measuring(notes=("the run's rows have no answers to measure on",))
+    return Measuring(examples, (note,) if few else (), held_out=True)
 
 
 def rows_of_files(
@@ -118,7 +122,19 @@ def _encode(
     records: Sequence[Record], config: TrainConfig, model_folder: Path
 ) -> tuple[Example, ...]:
     options = encode_options(config, model_folder)
-    return _better(encode_dataset(records, load_tokenizer(model_folder), options).units)
+    encoded = encode_dataset(records, load_tokenizer(model_folder), options)
+    return _answered(_better(encoded.units), config, model_folder)
+
+
+def _answered(
+    examples: tuple[Example, ...], config: TrainConfig, model_folder: Path
+) -> tuple[Example, ...]:
+    """Returns prompts with the answers of their rows; one without an answer is left out."""
+    prompts = [row.record for row in examples if row.record is not None]
+    if not prompts:
+        return examples
+    found = [record for record in map(with_answer, prompts) if record is not None]
+    return _encode(found, config, model_folder) if found else ()
 
 
 def _better(units: Sequence[Unit]) -> tuple[Example, ...]:
