@@ -33,7 +33,7 @@ ALIASES = {
 """Other published spellings of our keys."""
 
 WITHOUT_EFFECT = {
-    "dataloader_num_workers": "rows are kept in memory",
+    "dataloader_num_workers": "one process reads the rows",
     "ddp_timeout": "training uses one process",
     "do_eval": "val_size determines whether there are evaluations",
     "do_train": "the command determines it",
@@ -74,7 +74,6 @@ MISSING = {
     "fsdp": "training over several processes is not supported yet",
     "loraplus_lr_ratio": "LoRA+ is not supported yet",
     "mask_history": "learning only the last answer is not supported yet",
-    "mix_strategy": "mixing data sets by share is not supported yet",
     "neat_packing": "packing rows is not supported yet",
     "neftune_noise_alpha": "NEFTune is not supported yet",
     "optim": "optimizers other than AdamW are not supported yet: expected adamw_torch",

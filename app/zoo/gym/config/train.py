@@ -19,6 +19,7 @@ from zoo.gym.config.settings import Settings
 from zoo.gym.config.stages import DEFAULT, config_class
 from zoo.gym.config.values import (
     Data,
+    Listed,
     Rows,
     are_rows,
     folder_text,
@@ -45,6 +46,9 @@ PLACES = frozenset({"model_name_or_path", "dataset", "dataset_dir", "output_dir"
 
 MOST_SEED = 2**63 - 1
 """The largest seed that every random number generator accepts."""
+
+LEAST_SHARE = 0.001
+"""A smaller share of a file would hardly be drawn, or repeat the others endlessly."""
 
 ROWS_IN_MEMORY = "(rows given in Python)"
 """The value of `dataset` if rows were given; a run stores them in a file of its own."""
@@ -111,6 +115,16 @@ class TrainConfig(Settings, frozen=True):
         default=None,
         ge=1,
         description="use only the first rows of each file, up to this number; none: all",
+    )
+    mix_strategy: Literal["concat", "interleave_under", "interleave_over"] = Field(
+        default="concat",
+        description="how several files are joined: one after the other, or by shares until the"
+        " first of them, or the last of them, is used up",
+    )
+    interleave_probs: Listed | None = Field(
+        default=None,
+        description="the share of each file, numbers separated by commas that add up to 1; none:"
+        " rows are taken in turn",
     )
     val_size: Number = Field(
         default=0.1,
@@ -293,6 +307,14 @@ class TrainConfig(Settings, frozen=True):
         rows = tuple(copy.deepcopy(given))  # what changes in them later is not trained on
         return values | {"dataset": (ROWS_IN_MEMORY,)}, {"_rows": rows}
 
+    @property
+    def shares(self) -> tuple[float, ...] | None:
+        """The numbers of `interleave_probs`; None if there is none, or they are not numbers."""
+        try:
+            return tuple(map(float, (self.interleave_probs or "").split(","))) or None
+        except ValueError:
+            return None
+
     def conflicts(self) -> Sequence[tuple[str, str]]:
         """Returns (key, message) for each conflict among the settings that a method adds."""
         return ()
@@ -337,7 +359,21 @@ def _disagreements(config: TrainConfig) -> list[tuple[str, str]]:
         faults.append(("eval_steps", "has no effect without held-out rows: val_size is 0"))
     if config.dataset == (ROWS_IN_MEMORY,) and config.dataset_dir is not None:
         faults.append(("dataset_dir", "has no effect on rows: expected names of files in dataset"))
+    faults += _faults_of_mix(config)
     warmup, steps = config.warmup_steps, config.max_steps
     if warmup is not None and steps is not None and warmup >= steps:
         faults.append(("warmup_steps", f"expected less than max_steps {steps}, got {warmup}"))
     return faults
+
+
+def _faults_of_mix(config: TrainConfig) -> list[tuple[str, str]]:
+    if config.interleave_probs is None:
+        return []
+    if config.mix_strategy == "concat":
+        wanted = "expected mix_strategy interleave_under or interleave_over"
+        return [("interleave_probs", f"has no effect with mix_strategy concat: {wanted}")]
+    shares = config.shares
+    if shares and min(shares) >= LEAST_SHARE and abs(sum(shares) - 1) < 1e-6:
+        return []
+    text = f"expected numbers of at least {LEAST_SHARE} that add up to 1"
+    return [("interleave_probs", f"{text}, got '{config.interleave_probs}'")]

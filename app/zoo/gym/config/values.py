@@ -92,3 +92,12 @@ def iso_date(value: object) -> object:
 
 Whole = Annotated[int, BeforeValidator(refuse_bool)]
 Number = Annotated[float, BeforeValidator(refuse_bool)]
+
+
+def joined(value: object) -> object:
+    """Joins a list by commas."""
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+Listed = Annotated[str, BeforeValidator(joined)]
+"""Text of parts separated by commas; a list is joined."""

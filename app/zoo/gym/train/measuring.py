@@ -27,7 +27,7 @@ from zoo.gym.data.rows import with_answer
 from zoo.gym.errors import InputError
 from zoo.gym.train.order import spread
 from zoo.gym.train.rows import encode_options, prepare_rows
-from zoo.gym.train.run_folder.pinned import with_own_rows
+from zoo.gym.train.run_folder.pinned import mix_of, with_own_rows
 from zoo.gym.train.run_folder.split import stored_split
 from zoo.models.folder import read_object
 
@@ -175,7 +175,7 @@ def _learned(folder: Path, config: TrainConfig) -> Sequence[Record] | None:
     if _why_not(folder, config):
         return None
     names, kinds = [Path(name) for name in config.dataset], load_method(config.stage).reads
-    records = read_dataset(names, config.max_samples, kinds).records
+    records = read_dataset(names, config.max_samples, kinds, mix_of(config)).records
     return _split(folder, config, records).apply(records)[0]
 
 

@@ -23,6 +23,7 @@ from zoo.gym.data.notes import Figures, notes_of, survey
 from zoo.gym.data.rows import make_encoder
 from zoo.gym.errors import InputError
 from zoo.gym.train.result.origin import doubt_of_base
+from zoo.gym.train.run_folder.pinned import mix_of
 from zoo.models.folder import model_positions, vocabulary_size
 
 
@@ -79,6 +80,7 @@ def prepare_rows(
         [Path(name) for name in config.dataset],
         config.max_samples,
         load_method(config.stage).reads,
+        mix_of(config),
     )
     tokenizer = load_tokenizer(model_folder)
     options = encode_options(config, model_folder)

@@ -149,6 +149,15 @@ def test_names_are_looked_up_in_the_folder_data(
     assert dataset_files(settings) == [Path("data/mine.json")]
 
 
+def test_rows_given_in_python_have_no_name_to_look_up(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write({}, {"instruction": "a", "output": "b"})
+    monkeypatch.chdir(tmp_path)
+    rows: Any = [{"prompt": "a", "completion": "b"}]
+    assert len(dataset_files(TrainConfig(model_name_or_path="m", dataset=rows))) == 1
+
+
 def test_two_descriptions_of_one_file_are_refused(write: Write, tmp_path: Path) -> None:
     path = write({}, {"q": "a", "output": "b"})
     info = {"a": {"file_name": "mine.json"}, "b": {"file_name": "mine.json", "num_samples": 3}}

@@ -4,9 +4,11 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
+from zoo.gym.data.mixing import Mix, mixed
 from zoo.gym.data.reading import preference, prompts
 from zoo.gym.data.reading.dataset_info import Entry, entry_of
 from zoo.gym.data.reading.files import check_file
@@ -21,6 +23,9 @@ from zoo.gym.data.record_file import RecordStore
 from zoo.gym.data.records import LEARNED, Dataset, Kind, Problem, Record
 from zoo.gym.errors import InputError
 from zoo.gym.terminal import visible
+
+CONCAT = Mix()
+"""One file after the other."""
 
 _JSON = frozenset({".json", ".jsonl", ".ndjson"})
 _PLAIN_TEXT = "plain text"
@@ -47,7 +52,10 @@ IN_MEMORY_ROWS = 10_000
 
 
 def read_dataset(
-    paths: Sequence[Path], max_samples: int | None = None, kinds: Set[Kind] = LEARNED
+    paths: Sequence[Path],
+    max_samples: int | None = None,
+    kinds: Set[Kind] = LEARNED,
+    mix: Mix = CONCAT,
 ) -> Dataset:
     """Reads files of json, jsonl, csv, tsv or plain text; each row's format is detected.
 
@@ -58,10 +66,12 @@ def read_dataset(
         paths: the files, in the order in which they are learned.
         max_samples: use only the first so many usable rows of each file; None for all.
         kinds: the kinds of rows that are used; another row is a problem.
+        mix: how the files are mixed.
 
     Raises:
         NotAvailableError: a file is missing.
-        InputError: a file is empty, not text, a malformed list, or has no usable row.
+        InputError: a file is empty, not text, a malformed list, or has no usable row; the files
+            cannot be mixed.
     """
     for path in paths:
         check_file(path)
@@ -69,7 +79,7 @@ def read_dataset(
     store = RecordStore(IN_MEMORY_ROWS if small else 0)
     problems: list[Problem] = []
     formats: dict[str, str] = {}
-    notes = list(_repeated(paths))
+    notes, ends = list(_repeated(paths)), [0]
     for path in paths:
         found = _collect(path, kinds, store, max_samples)
         if not found.rows:
@@ -78,11 +88,22 @@ def read_dataset(
         if found.most is not None and found.rows > found.most:
             key = "max_samples" if found.most == max_samples else "num_samples"
             notes.append(f"{name}: the first {found.most} of {found.rows} rows are used ({key})")
+        ends.append(len(store))
         problems += found.problems
         formats[str(path)] = " + ".join(found.formats)
         if found.unread:
             notes.append(unread_note(name, found.unread))
-    return Dataset(store.records(), tuple(problems), formats, tuple(dict.fromkeys(notes)))
+    rows = [stop - start for start, stop in pairwise(ends)]
+    records, taken = mixed(store.records(), rows, mix)
+    notes += [] if mix.strategy == "concat" else _shares(paths, rows, taken)
+    return Dataset(records, tuple(problems), formats, tuple(dict.fromkeys(notes)))
+
+
+def _shares(paths: Sequence[Path], rows: Sequence[int], taken: Sequence[int]) -> Iterator[str]:
+    """Yields what is taken of each file for a mix."""
+    for path, count, used in zip(paths, rows, taken, strict=True):
+        share = f"{used / sum(taken):.0%} of all rows"
+        yield f"{visible(str(path))}: {used} of {count} rows are mixed in, {share}"
 
 
 @dataclass

@@ -6,25 +6,18 @@ held-out pairs whose better answer gained more likelihood than the worse one.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from zoo.gym.config.stages import METHODS
 from zoo.gym.config.train import Number, TrainConfig
+from zoo.gym.config.values import Listed
 from zoo.gym.objectives.dpo import DIVERGING, LOSSES, SMOOTHED, DpoLoss
 from zoo.gym.train.methods.preference import Referenced, with_logprob_weights
 
 if TYPE_CHECKING:
     from zoo.backends.base import Objective
-
-
-def _joined(value: object) -> object:
-    """Joins a list by commas."""
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
-
-
-Listed = Annotated[str, BeforeValidator(_joined)]
 
 
 class DpoConfig(TrainConfig, frozen=True):

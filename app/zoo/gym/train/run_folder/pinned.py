@@ -2,12 +2,16 @@
 
 import datetime as dt
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import InputError
 from zoo.gym.paths import given_path
 from zoo.gym.train.run_folder.workspace import ROWS_FILE
 from zoo.models import PICO, Resolved, pico_folder
+
+if TYPE_CHECKING:
+    from zoo.gym.data.mixing import Mix
 
 
 def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
@@ -37,8 +41,10 @@ def dataset_files(config: TrainConfig) -> list[Path]:
     A name that is no file is looked up in the `dataset_info.json` of that folder.
 
     Raises:
-        InputError: a folder has no data files, or also files to test with; a name is unknown.
+        InputError: a folder has no data files, or also files to test with; a name is unknown; the
+            shares of a mix are not those of the files.
     """
+    from zoo.gym.data.mixing import check_mix
     from zoo.gym.data.reading.dataset_info import named_files
     from zoo.gym.data.reading.files import files_in
 
@@ -46,9 +52,22 @@ def dataset_files(config: TrainConfig) -> list[Path]:
     found: list[Path] = []
     for name in config.dataset:
         path = folder / given_path(name)
-        named = None if path.exists() else named_files(name, folder if config.dataset_dir else None)
+        named = (
+            None
+            if config.rows or path.exists()
+            else named_files(name, folder if config.dataset_dir else None)
+        )
         found += named or [path]
-    return files_in(found)
+    files = files_in(found)
+    check_mix(len(files), mix_of(config))
+    return files
+
+
+def mix_of(config: TrainConfig) -> "Mix":
+    """Returns how the settings mix files."""
+    from zoo.gym.data.mixing import Mix
+
+    return Mix(config.mix_strategy, config.shares, config.seed)
 
 
 def check_dataset_dir(config: TrainConfig) -> None:
