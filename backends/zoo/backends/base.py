@@ -42,6 +42,7 @@ __all__ = [
     "Policy",
     "Precision",
     "Recall",
+    "RewardModel",
     "Rollout",
     "Sampling",
     "Scorer",
@@ -264,6 +265,14 @@ class Policy(Scorer):
         """Returns the peak memory so far."""
 
 
+class RewardModel(ABC):
+    """A model that gives one number to a row: a sequence classification model with one label."""
+
+    @abstractmethod
+    def score(self, rows: Sequence[Sequence[int]]) -> list[float]:
+        """Returns the score of each row of token ids."""
+
+
 INFERENCE = LoadSpec()
 """The base model only, without training."""
 
@@ -290,6 +299,14 @@ class Backend(ABC):
         Raises:
             InputError: the folder contains no readable safetensors model, or the spec is
                 contradictory.
+        """
+
+    @abstractmethod
+    def load_reward_model(self, folder: Path) -> RewardModel:
+        """Loads a sequence classification folder with one label (safetensors only).
+
+        Raises:
+            InputError: the folder contains no such model.
         """
 
     @abstractmethod

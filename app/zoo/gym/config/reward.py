@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
+from string import Template
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
@@ -150,7 +152,7 @@ class LengthSettings(RewardSettings, frozen=True):
 
     kind: ClassVar[str] = "length"
 
-    most: Whole = Field(ge=1, description="the length from which on the penalty is -1")
+    most: Whole = Field(ge=1, description="the longest length; the penalty beyond it is -1")
     margin: Whole = Field(
         default=0,
         ge=0,
@@ -200,6 +202,79 @@ class TestsSettings(RewardSettings, frozen=True):
     )
 
 
+JUDGE_PROMPT = """Judge how well the response below answers the question.
+
+Question:
+$query
+
+Reference answer (may be empty):
+$answer
+
+Response:
+$response
+
+Be strict: a wrong result, missing parts and unfounded claims cost points. End with one line that
+contains only your score, a number from $lowest (worst) to $highest (best):
+Score: <number>"""
+
+_PROMPT_FIELDS = frozenset(("query", "answer", "response", "lowest", "highest"))
+
+
+def _is_judge_prompt(prompt: str) -> str:
+    """Refuses a prompt without the response, or with other fields."""
+    template = Template(prompt)
+    names = set(template.get_identifiers()) if template.is_valid() else {"$"}
+    if "response" in names and names <= _PROMPT_FIELDS:
+        return prompt
+    fields = ", ".join(f"${name}" for name in sorted(_PROMPT_FIELDS))
+    odd = ", ".join(f"${name.strip('$')}" for name in sorted(names - _PROMPT_FIELDS))
+    text = f"expected $response and only the fields {fields}, got {odd or 'no $response'}"
+    faults = {"prompt": text}
+    raise PydanticCustomError("disagree", "{text}", {"text": text, "faults": faults})
+
+
+class JudgeSettings(RewardSettings, frozen=True):
+    """The opinion of another model."""
+
+    kind: ClassVar[str] = "judge"
+
+    model: str = Field(min_length=1, description="the judge: zen-eco, org/name, a folder")
+    adapter: str = Field(default="", description="a peft folder on the judge")
+    prompt: Annotated[str, AfterValidator(_is_judge_prompt)] = Field(
+        default_factory=lambda: JUDGE_PROMPT,
+        description="what the judge reads: text with $query, $response, $answer, $lowest, $highest",
+    )
+    lowest: Number = Field(default=0.0, description="the lowest score, which counts as 0")
+    highest: Number = Field(default=10.0, description="the highest score, which counts as 1")
+    max_new_tokens: Whole = Field(
+        default=512, ge=1, le=1_000_000, description="tokens of a verdict at most"
+    )
+
+    @model_validator(mode="after")
+    def _scale_has_a_range(self) -> "JudgeSettings":
+        if self.lowest >= self.highest:
+            text = f"expected more than lowest {self.lowest:g}, got {self.highest:g}"
+            faults = {"highest": text}
+            raise PydanticCustomError("disagree", "{text}", {"text": text, "faults": faults})
+        return self
+
+
+class ModelSettings(RewardSettings, frozen=True):
+    """The score of a reward model."""
+
+    kind: ClassVar[str] = "model"
+
+    model: str = Field(
+        min_length=1,
+        description="a sequence classification model with one label: a folder, org/name",
+    )
+
+    @property
+    def label(self) -> str:
+        """The name that was given, or that of the model."""
+        return self.name or Path(self.model).name
+
+
 class LiveSettings(RewardSettings, frozen=True):
     """A function that Python code passes; no file can name it."""
 
@@ -226,6 +301,8 @@ KINDS: dict[str, type[RewardSettings]] = {
         FormatSettings,
         LengthSettings,
         SimilaritySettings,
+        JudgeSettings,
+        ModelSettings,
         FunctionSettings,
     )
 }

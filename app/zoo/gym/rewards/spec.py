@@ -1,21 +1,31 @@
 """Parses the value of the setting `reward` into the settings of each reward.
 
-A value is a name (`numeric`) or the place of a function (`my.py:score`, `my_module:score`),
-several of them separated by commas, a list of names and mappings
-(`{kind: numeric, tolerance: 0.01}`), or a mapping from names to weights or options
+A value is a name (`numeric`), the place of a function (`my.py:score`, `my_module:score`), or a
+reward model (its folder, `org/name`), several of them separated by commas, a list of names and
+mappings (`{kind: numeric, tolerance: 0.01}`), or a mapping from names to weights or options
 (`{numeric: 1, exact: {weight: 0.2, part: whole}}`). Python code may pass a function for a name.
 """
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from zoo.gym.config.report import shown, unknown
-from zoo.gym.config.reward import KINDS, FunctionSettings, LiveSettings, RewardSettings
+from zoo.gym.config.reward import (
+    KINDS,
+    FunctionSettings,
+    LiveSettings,
+    ModelSettings,
+    RewardSettings,
+)
 from zoo.gym.errors import InputError
 
 RewardSpec: TypeAlias = "str | list[object] | tuple[object, ...] | Mapping[str, object]"
 
-HINT = f"a reward is a function, my_rewards.py:score, or one of {', '.join(KINDS)}"
+HINT = (
+    "a reward is a function (my.py:score), a reward model (its folder, org/name), or one of "
+    + ", ".join(KINDS)
+)
 
 
 def parse_spec(value: object) -> tuple[RewardSettings, ...]:
@@ -77,8 +87,9 @@ def _from_mapping(value: Mapping[object, object]) -> Iterator[RewardSettings]:
 
 
 def _make(name: str, options: Mapping[str, Any]) -> RewardSettings:
-    if name not in KINDS and ":" in name:
-        name, options = FunctionSettings.kind, {"function": name, **options}
+    if name not in KINDS and (place := _place(name)):
+        key, kind = place
+        name, options = kind, {key: name, **options}
     if name not in KINDS:
         raise InputError(f"reward: '{name}': {unknown('reward', name, KINDS)}", hint=HINT)
     try:
@@ -86,3 +97,18 @@ def _make(name: str, options: Mapping[str, Any]) -> RewardSettings:
     except InputError as error:
         lines = "\n".join(f"reward: {name}: {line}" for line in error.message.splitlines())
         raise InputError(lines, hint=error.hint) from None
+
+
+def _place(name: str) -> tuple[str, str] | None:
+    """Returns the setting for a place, `function` or `model`, and the kind of reward.
+
+    Raises:
+        InputError: it is a file without the name of a function.
+    """
+    if name and Path(name).is_dir():
+        return "model", ModelSettings.kind
+    if name.endswith(".py"):
+        raise InputError(f"reward: expected {name}:function, got no name of a function")
+    if ":" in name:
+        return "function", FunctionSettings.kind
+    return ("model", ModelSettings.kind) if "/" in name else None

@@ -18,6 +18,7 @@ from zoo.backends.torch.names import parameter_names
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.probe import check_adapter, check_gradient, check_model
 from zoo.backends.torch.products import ProductSpeeds, measure_products, processor_key
+from zoo.backends.torch.reward_model import TorchRewardModel, load_reward_model
 from zoo.core.errors import GuardError, GymWarning, InputError
 
 if TYPE_CHECKING:
@@ -72,6 +73,10 @@ class TorchBackend(Backend):
         if isinstance(train, LoraSpec):
             check_gradient(policy.module)
         return policy
+
+    def load_reward_model(self, folder: Path) -> TorchRewardModel:
+        """Loads a reward model; see `zoo.backends.base.Backend.load_reward_model`."""
+        return load_reward_model(folder, self.name)
 
     def free_bytes(self) -> int:
         """Returns the free memory of the GPU, or of the machine."""

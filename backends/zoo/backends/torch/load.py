@@ -61,12 +61,29 @@ def load_model(folder: Path, *, dtype: str, attention: str = "auto") -> nn.Modul
     with refusals(f"{folder}: this model cannot be loaded", folder), quiet():
         loaded = _from_pretrained(folder, config, files, options)
     model: nn.Module = loaded[0]
-    _refuse_holes(folder, loaded[1])
-    _warn_of_unused(folder, loaded[1])
-    _refuse_nan(folder, model)
+    check_weights(folder, model, loaded[1])
     if dtype == WIDENED:
         _widen(folder, model)
     return model.eval()
+
+
+def check_weights(folder: Path, model: nn.Module, report: dict[str, Any]) -> None:
+    """Checks the weights of a loaded model.
+
+    Args:
+        folder: its folder, for messages.
+        model: the model.
+        report: what transformers says of the loading.
+
+    Raises:
+        InputError: weights are missing, of another shape, or not finite.
+
+    Warns:
+        GymWarning: the files have tensors that are not part of the model.
+    """
+    _refuse_holes(folder, report)
+    _warn_of_unused(folder, report)
+    _refuse_nan(folder, model)
 
 
 def _from_pretrained(folder: Path, config: Any, files: list[Path], extra: dict[str, Any]) -> Any:  # noqa: ANN401
@@ -97,9 +114,28 @@ def read_config(folder: Path) -> Any:  # noqa: ANN401
         InputError: the config is missing or damaged, or its architecture is unknown or not a
             causal language model.
     """
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
+
+    path, config = folder / "config.json", read_config_of(folder)
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        kind = config.model_type
+        raise InputError(f"{path}: model_type: expected a causal language model, got {kind!r}")
+    with refusals(f"{path}: this config cannot be used"):
+        layers = getattr(config.get_text_config(), "num_hidden_layers", None)
+    if isinstance(layers, int) and layers < 1:
+        raise InputError(f"{path}: number of layers: expected at least 1, got {layers}")
+    return config
+
+
+def read_config_of(folder: Path) -> Any:  # noqa: ANN401
+    """Returns the folder's transformers config, of whatever kind of model.
+
+    Raises:
+        NotAvailableError: there is no such folder.
+        InputError: the config is missing or damaged, or its architecture is unknown.
+    """
     from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
     path = folder / "config.json"
     if not folder.is_dir():
@@ -113,14 +149,7 @@ def read_config(folder: Path) -> Any:  # noqa: ANN401
             hint="it needs a newer transformers, or custom code, which is never run",
         )
     with refusals(f"{path}: this config cannot be used", folder):
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
-    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
-        raise InputError(f"{path}: model_type: expected a causal language model, got {kind!r}")
-    with refusals(f"{path}: this config cannot be used"):
-        layers = getattr(config.get_text_config(), "num_hidden_layers", None)
-    if isinstance(layers, int) and layers < 1:
-        raise InputError(f"{path}: number of layers: expected at least 1, got {layers}")
-    return config
+        return AutoConfig.from_pretrained(folder, local_files_only=True)
 
 
 def _widen(folder: Path, model: nn.Module) -> None:

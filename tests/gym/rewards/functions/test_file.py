@@ -56,7 +56,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def odd(file: Path) -> Iterator[Reward]:
-    spec = {"kind": "function", "function": f"{file}:odd", "timeout_s": 1.5}
+    spec = {"kind": "function", "function": f"{file}:odd", "timeout_s": 4.0}
     with load(spec, []) as reward:
         yield reward
 
@@ -97,7 +97,7 @@ def test_a_failing_call_costs_its_own_row_only(odd: Reward) -> None:
 def test_a_hanging_call_is_stopped_and_the_next_is_answered(odd: Reward) -> None:
     scores = odd.score([sample(text) for text in ("1", "hang", "exit", "4")])
     assert [score.failed for score in scores] == [False, True, True, False]
-    assert scores[1].reason == "no result within 1.5 s"
+    assert scores[1].reason == "no result within 4 s"
     assert scores[2].reason == "the process ended with exit code 7"
 
 

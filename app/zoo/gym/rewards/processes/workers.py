@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import IO, Any
 
+from zoo.gym.errors import DoesNotFitError
 from zoo.gym.rewards.processes.group import kill, start
 
 START_S = 300.0
@@ -89,7 +90,10 @@ class _Worker:
             return {}
         if self._owner == os.getpid():
             self.close()
-        self._process, self._owner = start(self._argv), os.getpid()
+        try:
+            self._process, self._owner = start(self._argv), os.getpid()
+        except DoesNotFitError as error:
+            return {"failed": error.message}
         self._replies = SimpleQueue()
         assert self._process.stdout is not None
         Thread(target=_read, args=(self._process.stdout, self._replies), daemon=True).start()
