@@ -1,4 +1,4 @@
-"""Generates the tables of cli.md and config.md from the program.
+"""Generates the tables of cli.md, config.md and rewards.md from the program.
 
 Run it after changing commands or settings: python docs/reference/make_pages.py
 """
@@ -11,8 +11,9 @@ from cyclopts import App
 from zoo.gym.cli.boundary import build_app
 from zoo.gym.cli.flags import SETTINGS
 from zoo.gym.cli.verbs import VERBS
-from zoo.gym.config.describe import describe_settings
+from zoo.gym.config.describe import Description, describe_fields, describe_settings
 from zoo.gym.config.foreign import ALIASES, MISSING, MISSING_PREFIXES, WITHOUT_EFFECT
+from zoo.gym.config.reward import KINDS, RewardSettings
 
 FOLDER = Path(__file__).parent
 MARK = "<!-- made -->\n"
@@ -49,6 +50,24 @@ def config_page() -> str:
     )
 
 
+def rewards_page() -> str:
+    """Returns the part of rewards.md below the mark: every kind of reward with its options."""
+    common = set(RewardSettings.model_fields)
+    lines = ["## Options of all kinds\n", *_options(describe_fields(RewardSettings))]
+    for name, model in KINDS.items():
+        own = [item for item in describe_fields(model) if item.key not in common]
+        lines += [f"\n## {name}\n", str(model.__doc__), *([""] if own else []), *_options(own)]
+    return "\n".join([*lines, ""])
+
+
+def _options(items: list[Description]) -> list[str]:
+    rows = [
+        (f"`{one.key}`", one.kind.replace(" | ", ", "), " ".join(one.note.split()), one.text)
+        for one in items
+    ]
+    return _table(("option", "kind", "range and default", "meaning"), rows) if rows else []
+
+
 def made(page: str, text: str) -> str:
     """Returns a page with everything below its mark replaced."""
     head, _, _ = page.partition(MARK)
@@ -56,8 +75,9 @@ def made(page: str, text: str) -> str:
 
 
 def main() -> None:
-    """Writes both pages."""
-    for name, text in (("cli.md", cli_page()), ("config.md", config_page())):
+    """Writes the pages."""
+    pages = {"cli.md": cli_page(), "config.md": config_page(), "rewards.md": rewards_page()}
+    for name, text in pages.items():
         path = FOLDER / name
         path.write_text(made(path.read_text(encoding="utf-8"), text), encoding="utf-8")
 

@@ -23,7 +23,10 @@ def maker() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize(("name", "page"), [("cli.md", "cli_page"), ("config.md", "config_page")])
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [("cli.md", "cli_page"), ("config.md", "config_page"), ("rewards.md", "rewards_page")],
+)
 def test_a_page_is_up_to_date(maker: ModuleType, name: str, page: str) -> None:
     text = (FOLDER / name).read_text(encoding="utf-8")
     assert text == maker.made(text, getattr(maker, page)()), "python docs/reference/make_pages.py"

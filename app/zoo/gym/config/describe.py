@@ -1,10 +1,11 @@
 """Describes each setting: for `--help`, the reference page, and later the app's forms."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from zoo.gym.config.report import shown
@@ -59,6 +60,16 @@ def _text(key: str) -> str:
     return "; ".join(f"{text} (stage {', '.join(names)})" for text, names in meanings.items())
 
 
+def describe_fields(model: type[BaseModel]) -> list[Description]:
+    """Returns the fields of one model of settings, in their order."""
+    return [
+        Description(
+            key, _kind_of([field]), _limits(field), _default(field), field.description or ""
+        )
+        for key, field in model.model_fields.items()
+    ]
+
+
 def is_switch(key: str) -> bool:
     """Returns whether a setting is boolean, so that its flag needs no value."""
     return bool in _types(all_fields()[key].annotation)
@@ -68,7 +79,11 @@ def _kind(key: str) -> str:
     """Returns the type of a setting in words; of names, those of all methods that have it."""
     if key == "stage":
         return " | ".join(METHODS)
-    fields = (config_class(stage).model_fields[key] for stage in stages_with(key))
+    return _kind_of(config_class(stage).model_fields[key] for stage in stages_with(key))
+
+
+def _kind_of(fields: Iterable[FieldInfo]) -> str:
+    """Returns the type of a setting that several models may have, in words."""
     kinds = [kind for field in fields for kind in _types(field.annotation)]
     named = [name for kind in kinds if get_origin(kind) is Literal for name in get_args(kind)]
     if named:
@@ -135,6 +150,8 @@ def _each(found: Mapping[str, list[str]]) -> str:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "must be given"
+    if field.default_factory is not None:
+        return "a text of ours"
     if field.default is None:
         return "chosen at the start" if is_chosen(field) else "none"
-    return str(field.default) if isinstance(field.default, str) else shown(field.default)
+    return (field.default or "none") if isinstance(field.default, str) else shown(field.default)
