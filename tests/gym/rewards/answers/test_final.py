@@ -1,8 +1,14 @@
 """The final answer of a response."""
 
+import time
+
 import pytest
 
+from tests.gym.rewards.conftest import sample
 from zoo.gym.rewards.answers.final import accepted_answers, final_answer
+from zoo.gym.rewards.answers.numbers import find_numbers
+from zoo.gym.rewards.code.unit_tests import code_of
+from zoo.gym.rewards.form.form import fault_of_form
 
 
 @pytest.mark.parametrize(
@@ -17,6 +23,11 @@ from zoo.gym.rewards.answers.final import accepted_answers, final_answer
         (r"thus \boxed{\frac{1}{2}} holds", r"\frac{1}{2}"),
         (r"\boxed{1} or rather \boxed{2", "1"),
         (r"<answer>\boxed{3}</answer>", "3"),
+        (r"\boxed{\boxed{5}}", "5"),
+        (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
+        (r"\boxed{\left\{ x \right.}", r"\left\{ x \right."),
+        ("<ANSWER>5</Answer> and <answer>6", "5"),
+        ("answer is   \n5", "answer is   \n5"),
         ("2+3\n#### 5", "5"),
         ("The answer is (A).", "(A)."),
         ("**Answer:** Paris", "Paris"),
@@ -26,6 +37,33 @@ from zoo.gym.rewards.answers.final import accepted_answers, final_answer
 )
 def test_the_most_explicit_answer_counts(response: str, answer: str) -> None:
     assert final_answer(response) == answer
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "<answer>",
+        "</answer>",
+        r"\boxed{",
+        "#### ",
+        "answer is ",
+        "answer: ",
+        "</think>",
+        "<think>",
+        "1,111",
+        r"\frac{",
+        "```\n",
+    ],
+)
+@pytest.mark.parametrize("between", ["", " " * 2000])
+def test_a_response_that_repeats_itself_takes_no_long_time(piece: str, between: str) -> None:
+    response = (piece + between) * (200_000 // len(piece + between))
+    since = time.process_time()
+    text = final_answer(response)
+    find_numbers(text)
+    fault_of_form(response, "think-answer")
+    code_of(sample(response))
+    assert time.process_time() - since < 5
 
 
 def test_reasoning_is_never_the_answer() -> None:

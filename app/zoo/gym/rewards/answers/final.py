@@ -9,11 +9,10 @@ import json
 import re
 from typing import cast
 
-_TAG = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
 _HASHES = re.compile(r"^[ \t]*####[ \t]*(\S[^\n]*)$", re.MULTILINE)
-_WORDS = re.compile(r"\banswer\b[*_ \t]*(?:is\b[ \t]*:?|[:=])[*_ \t]*(\S[^\n]*)", re.IGNORECASE)
-_SHARPS = re.compile(r"[ \t]*###[ \t]*$")
-_BOXED = "\\boxed{"
+_WORDS = re.compile(r"\banswer\b[*_ \t]*+(?:is\b[ \t]*+:?|[:=])[*_ \t]*+(\S[^\n]*)", re.IGNORECASE)
+_BRACE = re.compile(r"(\\boxed\{)|\\.|[{}]", re.DOTALL)
 
 
 def without_reasoning(response: str) -> str:
@@ -35,15 +34,14 @@ def final_answer(response: str) -> str:
 
 def marked_answer(text: str) -> str | None:
     r"""Returns the last answer in `<answer>`, `\boxed{}` or after `####`; None if there is none."""
-    tags = _TAG.findall(text)
-    inner = str(tags[-1]).strip() if tags else text
-    boxed = _last_boxed(inner)
+    tagged = _last_tagged(text)
+    boxed = _last_boxed(text if tagged is None else tagged)
     if boxed is not None:
         return boxed
-    if tags:
-        return inner
+    if tagged is not None:
+        return tagged
     hashes = _HASHES.findall(text)
-    return _SHARPS.sub("", str(hashes[-1])).strip() if hashes else None
+    return _without_sharps(str(hashes[-1])) if hashes else None
 
 
 def accepted_answers(answer: object) -> tuple[str, ...]:
@@ -67,19 +65,34 @@ def _one(answer: object) -> tuple[str, ...]:
 
 def _in_words(text: str) -> str | None:
     found = _WORDS.findall(text)
-    return _SHARPS.sub("", str(found[-1])).strip(" \t*_") if found else None
+    return _without_sharps(str(found[-1])).strip(" \t*_") if found else None
+
+
+def _without_sharps(text: str) -> str:
+    """Returns a text without the `###` that closes an answer in some data."""
+    return text.strip().removesuffix("###").strip()
+
+
+def _last_tagged(text: str) -> str | None:
+    """Returns what is between the last pair of answer tags."""
+    found, opened = None, None
+    for tag in _TAG.finditer(text):
+        if not tag[1]:
+            opened = tag.end()
+        elif opened is not None:
+            found, opened = text[opened : tag.start()].strip(), None
+    return found
 
 
 def _last_boxed(text: str) -> str | None:
-    """Returns the content of the last complete box; its braces may be nested."""
-    start = text.rfind(_BOXED)
-    while start >= 0:
-        begin = start + len(_BOXED)
-        depth, end = 1, begin
-        while end < len(text) and depth:
-            depth += {"{": 1, "}": -1}.get(text[end], 0)
-            end += 1
-        if not depth:
-            return text[begin : end - 1].strip()
-        start = text.rfind(_BOXED, 0, start)
-    return None
+    """Returns the content of the complete box that starts last; its braces may be nested."""
+    found, last = None, -1
+    opened: list[int | None] = []  # for each open brace the start of its box, None for another
+    for brace in _BRACE.finditer(text):
+        if brace[1] or brace[0] == "{":
+            opened.append(brace.end() if brace[1] else None)
+        elif brace[0] == "}" and opened:
+            start = opened.pop()
+            if start is not None and start > last:
+                found, last = text[start : brace.start()].strip(), start
+    return found

@@ -1,14 +1,11 @@
 """Checks that a response has the blocks that its prompt asks for (arXiv:2501.12948, 2.2)."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from zoo.gym.config.reward import FormatSettings
 from zoo.gym.rewards.answers.final import marked_answer
 from zoo.gym.rewards.reward import Reward, Sample, Score
-
-_ANSWER_AT_END = re.compile(r"<answer>.*\S.*</answer>\s*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -53,8 +50,9 @@ def fault_of_form(response: str, form: str) -> str | None:
         if not rest.strip():
             return "expected text after the think block"
     if form.endswith("answer"):
-        once = rest.count("<answer>") == rest.count("</answer>") == 1
-        at = rest.find("<answer>")
-        if not once or not _ANSWER_AT_END.fullmatch(rest, at):
+        _, opened, block = rest.partition("<answer>")
+        inner, closed, after = block.partition("</answer>")
+        again = rest.count("<answer>") > 1 or rest.count("</answer>") > 1
+        if not (opened and closed and inner.strip()) or after.strip() or again:
             return "expected one answer block at the end"
     return None
