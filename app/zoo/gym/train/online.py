@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 MOST_EQUAL_GROUPS = 64
 """Groups in a row without a spread of rewards that stop a run."""
 
+PART = "rewards/"
+"""The prefix of the metric of one reward of a sum."""
+
 EVALUATED = ("reward", "completion_length", "unscored")
 """The metrics of an evaluation."""
 
@@ -190,7 +193,8 @@ class Online(Method, Generic[C]):
         rewards_NG = np.array([[one.score.value for one in group] for group in answers])
         tokens = sum(len(one.ids) for group in answers for one in group)
         metrics = metrics_of(answers, rewards_NG)
-        return Evaluation(None, tokens, {key: metrics[key] for key in EVALUATED if key in metrics})
+        kept = [key for key in metrics if key in EVALUATED or key.startswith(PART)]
+        return Evaluation(None, tokens, {key: metrics[key] for key in kept})
 
     # ---- the defaults of the settings
 
@@ -281,7 +285,7 @@ class Online(Method, Generic[C]):
 def metrics_of(
     answers: "Sequence[Sequence[Answer]]", rewards_NG: "NDArray[np.float64]"
 ) -> dict[str, float]:
-    """Returns means over answers: reward and its standard deviation, length, share cut off."""
+    """Returns means over answers: reward, its standard deviation and parts, length, share cut."""
     import numpy as np
 
     known = rewards_NG[~np.isnan(rewards_NG)]
@@ -294,6 +298,10 @@ def metrics_of(
     }
     if known.size < rewards_NG.size:
         found["unscored"] = 1 - known.size / rewards_NG.size
+    for name in flat[0].score.parts:
+        values = [one.score.parts[name] for one in flat]
+        scored = [value for value in values if not math.isnan(value)]
+        found[f"{PART}{name}"] = sum(scored) / len(scored) if scored else math.nan
     return found
 
 
@@ -362,6 +370,10 @@ def _lines(
                 "completion": one.text,
                 "reward": None if one.score.failed else one.score.value,
                 "reason": one.score.reason,
+                "parts": {
+                    name: None if math.isnan(value) else value
+                    for name, value in one.score.parts.items()
+                },
                 "advantage": advantage,
                 "tokens": len(one.ids),
                 "truncated": one.truncated,

@@ -127,6 +127,20 @@ def test_a_run_reports_rewards_and_stores_its_samples(sums: Path) -> None:
     assert {"key": "reward", "value": "numeric"}.items() <= plan["choices"][0].items()
 
 
+def test_each_reward_of_a_sum_is_reported(sums: Path) -> None:
+    reward = {"numeric": 1.0, "length": {"most": 3, "weight": 0.5}}
+    run = start(sums, reward=reward, max_steps=2)
+    first = [one for one in samples(run) if one["step"] == 1]
+    assert all(
+        one["reward"] == one["parts"]["numeric"] + 0.5 * one["parts"]["length"] for one in first
+    )
+    metrics = events(run, "step")[0]["metrics"]
+    for name in reward:
+        mean = np.mean([one["parts"][name] for one in first])
+        assert metrics[f"rewards/{name}"] == pytest.approx(mean)
+    assert events(run, "eval")[0]["metrics"].keys() >= {"rewards/numeric", "rewards/length"}
+
+
 @pytest.mark.parametrize("given", [{}, {"num_iterations": 3, "beta": 0.1, "epsilon_high": 0.3}])
 def test_a_stopped_run_resumes_to_the_same_bytes(sums: Path, given: dict[str, Any]) -> None:
     whole = start(sums, **given)
