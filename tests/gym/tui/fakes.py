@@ -35,7 +35,9 @@ def train(run: Run, first: int, last: int, steps: int = 150, every: int = 10) ->
             eta_s=(steps - step) * 0.4,
         )
         if step % every == 0:
-            run.events.emit("eval", step=step, loss=loss_at(step) + 0.1, tokens=900, best=True)
+            earlier = [loss_at(other) for other in range(every, step, every)]
+            best = loss_at(step) < min(earlier, default=math.inf)
+            run.events.emit("eval", step=step, loss=loss_at(step) + 0.1, tokens=900, best=best)
             save(run, step, best_step=step)
             run.events.emit("checkpoint", step=step, folder=f"step-{step:08}")
 

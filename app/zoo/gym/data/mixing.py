@@ -63,10 +63,10 @@ def mixed(
     Raises:
         InputError: see `check_mix`, or there are texts, which are joined in their order.
     """
-    import numpy as np
-
     if mix.strategy == "concat":
         return records, tuple(rows_per_file)
+    import numpy as np
+
     check_mix(len(rows_per_file), mix)
     stored = isinstance(records, StoredRecords)
     if not stored and any(record.kind == "text" for record in records):
