@@ -12,6 +12,8 @@ from tests.breadth import families
 from zoo.backends import load_backend
 from zoo.backends.base import Batch, LoadSpec, Policy, Rollout, Sampling, Stat
 from zoo.backends.torch.generation import generate as generation
+from zoo.backends.torch.generation import growing
+from zoo.backends.torch.generation.decoding import Decoding
 from zoo.backends.torch.loss import LossModule
 
 LONG, SHORT = [9, 21, 33, 45, 50, 61, 72, 83, 94, 15, 26, 37], [40, 31, 22, 13, 54]
@@ -87,6 +89,7 @@ def test_a_state_that_cannot_be_repeated_is_computed_for_each_answer(
         "Qwen3NextForCausalLM reads a prompt again for each of its answers: "
         "its state cannot be split into rows"
     )
+    assert not any("its answers" in note for note in policy.notes(sampling=False))
     read.clear()
     policy.generate([LONG] * 3, Sampling(max_new_tokens=2), keys=[0, 1, 2])
     assert read == [(3, len(LONG)), (3, 1)]
@@ -149,3 +152,23 @@ def test_the_logits_of_a_16_bit_model_are_not_rounded(stored_bf16: Path) -> None
     with torch.no_grad():
         logits, _ = module.next_logits(torch.tensor([LONG, LONG, LONG]))
     assert not torch.equal(logits, logits.bfloat16().float())
+
+
+def test_keys_are_appended_in_place_and_equal_those_of_transformers_cache(tied: Path) -> None:
+    """Also past the room of the first buffer, and after rows have left."""
+    policy = as_reference(load_backend("cpu").load(tied))
+    policy.module.eval()
+    long = growing.ROOM_TOKENS + 10
+    with torch.no_grad():
+        text, expected = Decoding(policy.module, [LONG, LONG]), list[torch.Tensor]()
+        found = [text.read_prompts()]
+        for place in range(long):
+            if place == 5:
+                text.select([1])
+            found.append(text.read(torch.tensor([7 + place % 90] * len(text.ids_BP))))
+        model: Any = policy.module.model
+        expected = model(input_ids=text.ids_BP).logits[0, len(LONG) - 1 :]
+    torch.testing.assert_close(torch.stack([one[-1] for one in found]), expected, atol=1e-4, rtol=0)
+    keys = text.state["past_key_values"].layers[0].keys
+    assert keys.shape[-2] == len(LONG) + long
+    assert not keys.is_contiguous()

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from zoo.backends.torch.generation.growing import grow_in_place
 from zoo.backends.torch.loss import LossModule
 from zoo.models.refusals import refusals
 
@@ -43,7 +44,10 @@ class Decoding:
         Raises:
             InputError: the model cannot run with a cache; the message has transformers' reason.
         """
-        return self._logits(self.ids_BP)
+        logits_BV = self._logits(self.ids_BP)
+        for state in self.state.values():
+            grow_in_place(state)
+        return logits_BV
 
     def read(self, ids_B: Tensor) -> Tensor:
         """Appends a token to each text and returns the logits after it, float32 `[B, V]`."""
