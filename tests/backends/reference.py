@@ -31,10 +31,10 @@ def example_batch(rows: int = 6, width: int = 24, seed: int = 0) -> Batch:
     )
 
 
-def full_logits(policy: TorchPolicy, ids: torch.Tensor) -> torch.Tensor:
+def full_logits(policy: TorchPolicy, ids: torch.Tensor, temperature: float = 1.0) -> torch.Tensor:
     """Log-probabilities of every next token, by the model's own forward."""
     logits = policy.module.model(input_ids=ids, use_cache=False).logits[:, :-1]
-    return torch.log_softmax(logits.float(), -1)
+    return torch.log_softmax(logits.float() / temperature, -1)
 
 
 def statistics(
@@ -42,7 +42,7 @@ def statistics(
 ) -> dict[Stat, torch.Tensor]:
     """Every statistic from its definition, `[B, T]`, zero where nothing is learned."""
     ids, mask = torch.from_numpy(batch.ids_BT), torch.from_numpy(batch.loss_mask_BT)
-    lp = full_logits(policy, ids)
+    lp = full_logits(policy, ids, batch.temperature)
     out: dict[Stat, torch.Tensor] = {
         Stat.LOGPROBS: lp.gather(-1, ids[:, 1:, None])[..., 0],
         Stat.ENTROPY: -(lp.exp() * lp).sum(-1),
@@ -53,7 +53,7 @@ def statistics(
         out[Stat.VALUES] = policy.module.value_head(hidden.float())[..., 0]
     if teacher is not None:
         with torch.no_grad():
-            other = full_logits(teacher, ids)
+            other = full_logits(teacher, ids, batch.temperature)
         out[Stat.FORWARD_KL] = (other.exp() * (other - lp)).sum(-1)
         out[Stat.REVERSE_KL] = (lp.exp() * (lp - other)).sum(-1)
     padded = {stat: torch.nn.functional.pad(out[stat], (1, 0)) for stat in needs}

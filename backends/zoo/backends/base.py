@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -91,6 +92,8 @@ class Batch:
         constants: constants of the window that an objective divides by: `window_tokens`, ...
         teacher: the rows with the teacher's prompts, if they differ; each row has the same learned
             tokens. None is this batch itself.
+        temperature: the statistics are those of the logits divided by this: a policy that samples
+            at a temperature learns the distribution that it samples from.
         prefix: the tokens that rows have in common. It changes the time only: engines that cannot
             share them compute each row in full.
     """
@@ -101,7 +104,17 @@ class Batch:
     extras: "Mapping[str, NDArray[Any]]" = field(default_factory=dict[str, Any])
     constants: Mapping[str, float] = field(default_factory=dict[str, float])
     teacher: "Batch | None" = None
+    temperature: float = 1.0
     prefix: SharedPrefix | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the temperature.
+
+        Raises:
+            ValueError: it is not a number above 0.
+        """
+        if not 0 < self.temperature < inf:
+            raise ValueError(f"temperature: expected more than 0, got {self.temperature:g}")
 
 
 @dataclass(frozen=True)
@@ -213,11 +226,15 @@ class Policy(Scorer):
         prompts are read once if the model can share them; see `notes`.
         """
 
-    def notes(self) -> tuple[str, ...]:
-        """Returns sentences about computation that rows with equal prompts cannot share here.
+    def notes(self, *, sampling: bool = True) -> tuple[str, ...]:
+        """Returns sentences about computation that rows with a common prompt cannot share here.
 
         Answers and gradients are the same with sharing and without; only the time differs.
+
+        Args:
+            sampling: whether answers are sampled; False for updates alone.
         """
+        del sampling
         return ()
 
     @abstractmethod

@@ -40,6 +40,7 @@ class DeviceBatch:
     ids_BT: Tensor
     mask_BT: Tensor
     arrays: Mapping[str, Any]
+    temperature: float = 1.0
     packed: Packed | None = None
 
     def gather(self, hidden_BTD: Tensor) -> Tensor:
@@ -68,7 +69,7 @@ def to_device(batch: Batch, device: torch.device, packed: Packed | None = None) 
         raise ValueError("loss_mask_BT: position 0 cannot be predicted: expected False, got True")
     arrays: dict[str, Any] = {name: move(value) for name, value in batch.extras.items()}
     arrays |= {"mask": mask_BT.float(), "lengths": move(batch.lengths_B), **batch.constants}
-    return DeviceBatch(move(batch.ids_BT), mask_BT, arrays, packed)
+    return DeviceBatch(move(batch.ids_BT), mask_BT, arrays, batch.temperature, packed)
 
 
 class LossModule(nn.Module):
@@ -160,6 +161,7 @@ class LossModule(nn.Module):
             hidden_ND=self.learned_hidden(batch),
             targets_N=batch.targets_N(),
             head=self.head(),
+            temperature=batch.temperature,
             value_head=self.value_head,
             teacher_hidden_ND=teacher.hidden_ND if teacher else None,
             teacher_head=teacher.head if teacher else None,

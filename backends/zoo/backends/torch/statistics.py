@@ -9,7 +9,7 @@ by autograd, once the objective has returned its derivative by each statistic.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -26,11 +26,15 @@ Stats = dict[Stat, Tensor]
 
 @dataclass(frozen=True)
 class Scored:
-    """The tokens to score: the hidden states before each, the token ids, and the two heads."""
+    """The tokens to score: the hidden states before each, the token ids, and the two heads.
+
+    All logits are divided by `temperature`, those of the teacher too.
+    """
 
     hidden_ND: Tensor
     targets_N: Tensor
     head: Head
+    temperature: float = 1.0
     value_head: nn.Module | None = None
     teacher_hidden_ND: Tensor | None = None
     teacher_head: Head | None = None
@@ -40,6 +44,19 @@ class Scored:
         total = self.targets_N.shape[0]
         return [slice(i, min(i + CHUNK_TOKENS, total)) for i in range(0, total, CHUNK_TOKENS)]
 
+    def logprobs(self, head: Head, hidden_CD: Tensor) -> Tensor:
+        """Returns the log-probabilities of all tokens after these hidden states, `[C, V]`."""
+        logits_CV = head.logits(hidden_CD)
+        if self.temperature != 1:
+            logits_CV = logits_CV / self.temperature
+        return torch.log_softmax(logits_CV, -1)
+
+    def at_temperature_1(self) -> "Scored":
+        """Returns tokens with the same logits at temperature 1, for a head that is a product."""
+        if self.temperature == 1:
+            return self
+        return replace(self, hidden_ND=self.hidden_ND.float() / self.temperature, temperature=1.0)
+
 
 def chunk_statistics(
     scored: Scored, needs: frozenset[Stat], hidden_CD: Tensor, part: slice
@@ -47,7 +64,7 @@ def chunk_statistics(
     """Returns each needed statistic of one chunk, float32 `[C]`, differentiable."""
     stats: Stats = {}
     if needs & FROM_VOCABULARY:
-        logprobs_CV = torch.log_softmax(scored.head.logits(hidden_CD), -1)
+        logprobs_CV = scored.logprobs(scored.head, hidden_CD)
         stats |= _vocabulary_statistics(needs, logprobs_CV, scored.targets_N[part])
         if needs & FROM_TEACHER:
             stats |= _divergences(needs, logprobs_CV, _teacher_logprobs(scored, part))
@@ -72,7 +89,7 @@ def _vocabulary_statistics(needs: frozenset[Stat], logprobs_CV: Tensor, y_C: Ten
 def _teacher_logprobs(scored: Scored, part: slice) -> Tensor:
     assert scored.teacher_head is not None
     assert scored.teacher_hidden_ND is not None
-    return torch.log_softmax(scored.teacher_head.logits(scored.teacher_hidden_ND[part]), -1)
+    return scored.logprobs(scored.teacher_head, scored.teacher_hidden_ND[part])
 
 
 def _divergences(needs: frozenset[Stat], logprobs_CV: Tensor, teacher_CV: Tensor) -> Stats:
@@ -88,7 +105,7 @@ def _divergences(needs: frozenset[Stat], logprobs_CV: Tensor, teacher_CV: Tensor
 def score(scored: Scored, needs: frozenset[Stat]) -> Stats:
     """Returns the statistics of all tokens, float32 `[N]`, without a gradient."""
     if _closed_form(scored, needs):
-        return {Stat.LOGPROBS: _logprobs(scored)}
+        return {Stat.LOGPROBS: _logprobs(scored.at_temperature_1())}
     parts = [
         chunk_statistics(scored, needs, scored.hidden_ND[part], part) for part in scored.chunks()
     ]
@@ -121,8 +138,12 @@ def gradients(
         parameters: the trained parameters of the output layer and the value head.
     """
     if _closed_form(scored, needs):
-        frozen = not parameters
-        return (_frozen_head if frozen else _trained_head)(scored, cotangents)
+        one = scored.at_temperature_1()
+        closed = _trained_head if parameters else _frozen_head
+        dhidden_ND, grads = closed(one, cotangents)
+        if scored.temperature != 1:
+            dhidden_ND = (dhidden_ND / scored.temperature).to(scored.hidden_ND.dtype)
+        return dhidden_ND, grads
     return _by_autograd(scored, needs, cotangents, parameters)
 
 
