@@ -12,7 +12,7 @@ import pytest
 from tests.gym.train.conftest import Recorder, counting_rows, make_job
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, StepInfo
-from zoo.gym.data import alone, rows_of
+from zoo.gym.data import Unit, alone, rows_of
 from zoo.gym.errors import GuardError, InterruptedRunError
 from zoo.gym.evaluate import Score
 from zoo.gym.objectives.sft import SupervisedLoss
@@ -150,3 +150,29 @@ def test_a_step_too_small_to_move_a_float_is_seen_as_no_change(tiny: Path) -> No
     job = make_job(tiny, Path("unused"), Recorder(), policy=policy)
     policy.accumulate(SupervisedLoss(), job.method.window(1).batches[0], key=0)
     assert not policy.optimizer_step(1e-30, 1.0).changed
+
+
+def test_what_rows_of_a_prompt_cannot_share_is_reported_where_rows_belong_together(
+    tiny: Path, tmp_path: Path
+) -> None:
+    def noted(self: Any, *, sampling: bool) -> tuple[str, ...]:
+        return (f"sampling {sampling}",)
+
+    messages = list[list[str]]()
+    for name, grouped, samples in (
+        ("rows", False, False),
+        ("pairs", True, False),
+        ("answers", False, True),
+    ):
+        recorder = Recorder()
+        job = make_job(tiny, tmp_path / name, recorder, max_steps=1)
+        if grouped:
+            rows = rows_of(job.method.units)
+            job.method.units = tuple(Unit(pair) for pair in zip(rows[::2], rows[1::2], strict=True))
+        with (
+            patch.object(type(job.method), "generates", samples),
+            patch.object(type(job.method.policy), "notes", noted),
+        ):
+            fit(job)
+        messages.append([str(event["message"]) for event in recorder.of("warn")])
+    assert messages == [[], ["sampling False"], ["sampling True"]]

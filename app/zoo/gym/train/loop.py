@@ -77,7 +77,7 @@ def fit(job: Job) -> Progress:
     policy, divergence = method.policy, Divergence()
     prepare(job)
     progress, warnings = restore(method, job.checkpoints, steps)
-    emit_warnings(job, warnings)
+    emit_warnings(job, (*warnings, *method.notes()))
     last_save_s, watch = time.monotonic(), Stopwatch()
     if progress.step == 0 and method.held_out:
         evaluate(job, progress)

@@ -93,6 +93,9 @@ class Method(ABC):
     teacher: "Scorer | None" = None
     """The model whose distribution the objective compares with, if any; set by `prepare`."""
 
+    generates: ClassVar[bool] = False
+    """Whether it learns from answers that it samples, several to a prompt."""
+
     def __init__(
         self,
         policy: "Policy",
@@ -149,6 +152,11 @@ class Method(ABC):
 
         The policy is still as it was loaded: a checkpoint is restored afterwards.
         """
+
+    def notes(self) -> tuple[str, ...]:
+        """Returns what rows with a common prompt cannot share; nothing without such rows."""
+        together = self.generates or any(len(unit.rows) > 1 for unit in self.units)
+        return self.policy.notes(sampling=self.generates) if together else ()
 
     def window(self, step: int) -> Window:
         """Returns the data of a step: a function of the seed, the step and the method's state.

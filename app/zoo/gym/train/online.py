@@ -70,6 +70,7 @@ class Online(Method, Generic[C]):
     reads: ClassVar[frozenset[Kind]] = frozenset({"prompt"})
     decides, better = "reward", "higher"
     watch = ("reward", "equal_groups", "completion_length")
+    generates = True
 
     compares_groups: ClassVar[bool] = True
     """Whether the answers of a group are compared, so that equal rewards teach nothing."""

@@ -208,10 +208,10 @@ class TorchPolicy(Policy):
         self.module.eval()
         return generate(self.module, prompts, sampling, keys)
 
-    def notes(self) -> tuple[str, ...]:
+    def notes(self, *, sampling: bool = True) -> tuple[str, ...]:
         """Returns why rows do not share their prompts, tested on a few tokens."""
         self.module.eval()
-        return sharing.notes(self.module)
+        return sharing.notes(self.module, sampling=sampling)
 
     # ---- state
 

@@ -56,10 +56,11 @@ def packed_if_shared(module: LossModule, batch: Batch, *, learning: bool) -> Pac
     return packed if pays(module, batch.ids_BT.shape, tuple(packed.ids_RL.shape)) else None
 
 
-def notes(module: LossModule) -> tuple[str, ...]:
+def notes(module: LossModule, *, sampling: bool) -> tuple[str, ...]:
     """Returns a sentence about each thing that rows with a common prompt do not share."""
     name = type(module.model).__name__
-    rows, prefix = row_refusal(module), prefix_refusal(module)
+    rows = row_refusal(module) if sampling else None
+    prefix = prefix_refusal(module)
     noise, limit = noise_refusal(module), window(module)
     found: list[str] = []
     if rows is not None:
@@ -81,16 +82,24 @@ def pays(module: LossModule, plain: tuple[int, ...], packed: tuple[int, ...]) ->
     """
     saved_tokens = plain[0] * plain[1] - packed[0] * packed[1]
     more_pairs = packed[0] * packed[1] ** 2 - plain[0] * plain[1] ** 2 / 2
-    config: Any = module.model.config
-    config = getattr(config, "text_config", None) or config
-    width = config.hidden_size
-    head = getattr(config, "head_dim", None) or width // config.num_attention_heads
-    a_pair = 2 * config.num_attention_heads * head * config.num_hidden_layers
+    a_pair = 2 * _attention_width(module)
     backbone = find_backbone(module.model)
     embedding = module.model.get_input_embeddings()  # type: ignore[operator]
     weights = sum(p.numel() for p in backbone.parameters())
     a_token = weights - sum(p.numel() for p in embedding.parameters())
     return bool(saved_tokens * a_token > PAIR_COST * more_pairs * a_pair)
+
+
+def _attention_width(module: LossModule) -> int:
+    """Returns the size of the queries of a token in all layers; estimated for an odd config."""
+    config: Any = getattr(module.model.config, "text_config", None) or module.model.config
+    hidden = module.model.get_input_embeddings().weight.shape[1]  # type: ignore[operator]
+    heads, layers, width = (
+        getattr(config, name, None)
+        for name in ("num_attention_heads", "num_hidden_layers", "head_dim")
+    )
+    a_layer = heads * width if type(heads) is int and type(width) is int else int(hidden)
+    return a_layer * (layers if type(layers) is int else 1)
 
 
 def window(module: LossModule) -> int | None:
