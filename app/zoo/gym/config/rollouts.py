@@ -35,8 +35,8 @@ class RolloutConfig(TrainConfig, frozen=True):
         default=1.0,
         ge=1e-2,
         le=100,
-        description="the divisor of the logits when training answers are sampled; evaluations"
-        " always take the most likely token",
+        description="the divisor of the logits when training answers are sampled and learned;"
+        " evaluations always take the most likely token",
     )
     mask_truncated_completions: bool = Field(
         default=False,

@@ -12,10 +12,16 @@ if TYPE_CHECKING:
     from zoo.gym.data.units import Example, Unit
 
 
-def collate(units: "Sequence[Unit]", constants: Mapping[str, float] | None = None) -> "Batch":
+def collate(
+    units: "Sequence[Unit]",
+    constants: Mapping[str, float] | None = None,
+    *,
+    temperature: float = 1.0,
+) -> "Batch":
     """Pads the rows of units on the right to the longest and returns them as one batch.
 
-    The batch's `prefix` is what the rows of a unit have in common: usually its prompt.
+    The batch's `prefix` is what the rows of a unit have in common: usually its prompt. Statistics
+    are those of the logits divided by `temperature`.
 
     Extras become float32, int64 or bool, whatever their width.
 
@@ -38,7 +44,15 @@ def collate(units: "Sequence[Unit]", constants: Mapping[str, float] | None = Non
         mask_BT[place, : len(row.ids)] = row.mask
     extras = _extras(rows, shape[1], RESERVED.union(constants or ()))
     prefix = _prefix(units)
-    return Batch(ids_BT, lengths_B, mask_BT, extras, constants=dict(constants or {}), prefix=prefix)
+    return Batch(
+        ids_BT,
+        lengths_B,
+        mask_BT,
+        extras,
+        constants=dict(constants or {}),
+        temperature=temperature,
+        prefix=prefix,
+    )
 
 
 def _prefix(units: "Sequence[Unit]") -> "SharedPrefix | None":

@@ -39,6 +39,8 @@ class Buffer:
         metrics: what was measured on them.
         notes: warnings to emit.
         constants: further constants of the window.
+        temperature: the temperature that the answers were sampled at; their log-probabilities and
+            entropies are those at this temperature.
     """
 
     units: tuple[Unit, ...]
@@ -47,6 +49,7 @@ class Buffer:
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     notes: tuple[str, ...] = ()
     constants: Mapping[str, float] = field(default_factory=dict[str, float])
+    temperature: float = 1.0
 
     def with_extras(self, name: str, values: "Sequence[NDArray[Any]]") -> "Buffer":
         """Returns the rows with one more array among the extras of each, in order."""
@@ -67,7 +70,8 @@ class Buffer:
         """
         found: dict[int, NDArray[Any]] = {}
         for part in micro_batches(self.units, max_batch_tokens=max_tokens):
-            values = scorer.score(collate(part), frozenset({stat}))[stat]
+            batch = collate(part, temperature=self.temperature)
+            values = scorer.score(batch, frozenset({stat}))[stat]
             for row, row_values in zip(rows_of(part), values, strict=True):
                 found[id(row)] = row_values[: len(row.ids)]
         return [found[id(row)] for row in rows_of(self.units)]
@@ -86,7 +90,7 @@ class Buffer:
             **self.constants,
         }
         parts = micro_batches(self.units, max_units=max_units, max_batch_tokens=max_tokens)
-        batches = [collate(part, constants) for part in parts]
+        batches = [collate(part, constants, temperature=self.temperature) for part in parts]
         return Window(batches, self.tokens, self.metrics, self.notes, learns=bool(self.units))
 
     def save(self, file: Path) -> None:
@@ -108,6 +112,7 @@ class Buffer:
             "count": self.rows,
             "metrics": dict(self.metrics),
             "constants": dict(self.constants),
+            "temperature": self.temperature,
         }
         save_file(arrays, file, metadata={"about": json.dumps(about)})
 
@@ -122,7 +127,12 @@ class Buffer:
         rows = _rows(arrays, about["rows"], frozenset(about["scalars"]))
         units = tuple(Unit(tuple(next(rows) for _ in range(count))) for count in about["groups"])
         return Buffer(
-            units, about["tokens"], about["count"], about["metrics"], (), about["constants"]
+            units,
+            about["tokens"],
+            about["count"],
+            about["metrics"],
+            constants=about["constants"],
+            temperature=about["temperature"],
         )
 
 

@@ -142,6 +142,7 @@ class Online(Method, Generic[C]):
             skip_N = np.zeros_like(skip_N)
         masked = self.settings.mask_truncated_completions
         buffer = make_buffer(answers, advantages_NG, skip_N, mask_truncated=masked)
+        buffer = replace(buffer, temperature=self.settings.temperature)
         if buffer.units:
             buffer = self.scored(buffer)
         return replace(buffer, metrics=metrics, notes=tuple(_unscored(answers, step)))

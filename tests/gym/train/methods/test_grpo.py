@@ -18,6 +18,7 @@ from zoo.gym.errors import GuardError, InputError, InterruptedRunError
 from zoo.gym.jobs import tail_events
 from zoo.gym.jobs.run import Run, create_run
 from zoo.gym.rewards import Reward, Sample, Score
+from zoo.gym.train import loop
 from zoo.gym.train.run_folder.settings import stored_settings
 from zoo.gym.train.session import run_session
 from zoo.models import pico_folder
@@ -300,3 +301,18 @@ def test_ppo_learns_values_and_leaves_their_head_out_of_the_result(sums: Path) -
 def test_settings_without_effect_are_refused(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         TrainConfig(**{"model_name_or_path": "m", "dataset": "d", "stage": "grpo", **given})
+
+
+def test_answers_are_learned_at_the_temperature_they_were_sampled_at(
+    sums: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[float] = []
+    real = loop.accumulate_window
+
+    def noted(policy: Any, objective: Any, batches: Any, keys: Any) -> dict[str, float]:
+        seen.extend(batch.temperature for batch in batches)
+        return real(policy, objective, batches, keys)
+
+    monkeypatch.setattr(loop, "accumulate_window", noted)
+    start(sums, temperature=1.3, max_steps=2, eval_steps=1000)
+    assert set(seen) == {1.3}

@@ -1,0 +1,54 @@
+"""Sampled answers as rows: what is computed on them is at the temperature they were sampled at."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zoo.backends import load_backend
+from zoo.backends.base import LoadSpec, Policy, Sampling, Stat
+from zoo.gym.data.units import Example
+from zoo.gym.rewards import Score
+from zoo.gym.train.buffer import Buffer, make_buffer
+from zoo.gym.train.rollouts import Answer
+
+PROMPT = [5, 6, 7, 8]
+
+
+@pytest.fixture(scope="module")
+def policy(tiny: Path) -> Policy:
+    return load_backend("cpu").load(tiny, LoadSpec(train="full"))
+
+
+def sampled(policy: Policy) -> Buffer:
+    prompt = Example(np.array(PROMPT), np.zeros(4, np.bool_), "row", truncated=False)
+    settings = Sampling(max_new_tokens=5, temperature=0.5)
+    found = policy.generate([PROMPT] * 3, settings, keys=[1, 2, 3])
+    answers = [Answer(prompt, one.ids, "", True, Score(1.0)) for one in found]
+    advantages = np.array([[1.0, -1.0, 0.0]])
+    return make_buffer([answers], advantages, np.array([False]), mask_truncated=False)
+
+
+def test_scores_and_windows_have_the_temperature_of_the_answers(policy: Policy) -> None:
+    cold = sampled(policy)
+    warm = replace(cold, temperature=0.5)
+    assert [batch.temperature for batch in warm.window(None, 1000).batches] == [0.5]
+    scores = [one.scored(policy, Stat.LOGPROBS, 1000) for one in (cold, warm)]
+    row = warm.units[0].rows[0]
+    logprobs = policy.logits(row.ids.tolist()) / 0.5
+    logprobs -= np.log(np.exp(logprobs).sum(-1, keepdims=True))
+    expected = logprobs[np.arange(len(row.ids) - 1), row.ids[1:]][3:]
+    np.testing.assert_allclose(scores[1][0][4:], expected, atol=1e-4)
+    assert np.abs(scores[0][0][4:] - expected).max() > 1e-2
+
+
+def test_a_stored_buffer_keeps_the_temperature(policy: Policy, tmp_path: Path) -> None:
+    replace(sampled(policy), temperature=0.5).save(tmp_path / "rows.safetensors")
+    assert Buffer.load(tmp_path / "rows.safetensors").temperature == 0.5
+
+
+def test_the_rows_of_a_group_share_their_prompt(policy: Policy) -> None:
+    (batch,) = sampled(policy).window(None, 1000).batches
+    assert batch.prefix is not None
+    assert batch.prefix.lengths_R[0] >= len(PROMPT)
