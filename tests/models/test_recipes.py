@@ -5,14 +5,33 @@ from pathlib import Path
 import pytest
 import yaml
 
-import zoo.models
 from zoo.models.names import parse_name
+from zoo.models.recipe_files import PUBLISHED, find_recipe, recipes
 
-RECIPES = sorted((Path(zoo.models.__file__).parent / "recipes").glob("*.yaml"))
+RECIPES = recipes()
 
 
 def test_recipes_ship() -> None:
-    assert [recipe.stem for recipe in RECIPES] == ["zen-eco-lora", "zen-nano-lora", "zen-pico-demo"]
+    assert {"zen-eco-lora", "zen-nano-lora", "zen-pico-demo"} <= {path.stem for path in RECIPES}
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
+def test_each_key_of_a_recipe_is_explained(recipe: Path) -> None:
+    keys = [line for line in recipe.read_text(encoding="utf-8").splitlines() if line[0] != "#"]
+    plain = ("max_steps:",)  # the name says it
+    assert [key for key in keys if " # " not in key and not key.startswith(plain)] == []
+
+
+def test_a_recipe_is_found_by_its_name_and_by_a_published_path() -> None:
+    found = find_recipe("zen-nano-lora.yaml")
+    assert found is not None
+    assert (
+        found
+        == find_recipe("configs/zen_nano_lora.yaml")
+        == find_recipe("./configs/zen_nano_lora.yaml")
+    )
+    assert all(find_recipe(path) for path in PUBLISHED)
+    assert find_recipe("configs/zen-nano-lora.yaml") is None
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)

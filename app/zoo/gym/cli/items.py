@@ -12,6 +12,7 @@ from zoo.gym.config.report import nearest
 from zoo.gym.config.stages import METHODS, all_fields
 from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.paths import given_path
+from zoo.models.recipe_files import find_recipe, recipes
 
 _OVERRIDE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*=")
 _STAGES = set(METHODS) | {value for key, value in MISSING_VALUES if key == "stage"}
@@ -36,7 +37,7 @@ def sort_items(words: Sequence[str]) -> Items:
     items = Items()
     for word in words:
         if word.lower().endswith((".yaml", ".yml")):
-            items.configs.append(existing(word, "a YAML file of settings"))
+            items.configs.append(settings_file(word))
         elif _is_there(word):
             items.data.append(word)
         elif _OVERRIDE.match(word):
@@ -68,15 +69,35 @@ def _refuse_data_twice(items: Items) -> None:
             )
 
 
-def existing(word: str, what: str = "a file of examples") -> Path:
+def settings_file(word: str) -> Path:
+    """Returns a file of settings: one on disk, or else the recipe of this name.
+
+    Raises:
+        NotAvailableError: there is neither; suggests the nearest one.
+        InputError: it cannot be a path.
+    """
+    path = given_path(word)
+    recipe = None if path.exists() else find_recipe(word)
+    if recipe is not None:
+        return recipe
+    names = [path.name for path in recipes()]
+    return existing(word, "a YAML file of settings, or a recipe", names)
+
+
+def existing(word: str, what: str = "a file of examples", others: Sequence[str] = ()) -> Path:
     """Returns the path, or raises NotAvailableError with the nearest existing file.
+
+    Args:
+        word: the path as given.
+        what: what is expected there.
+        others: names that are accepted besides, to suggest if no file is near.
 
     Raises:
         InputError: it cannot be a path.
     """
     path = given_path(word)
     if not path.exists():
-        near = nearest_file(word)
+        near = nearest_file(word) or next(iter(difflib.get_close_matches(word, others)), None)
         mean = f". Did you mean '{near}'?" if near else ""
         raise NotAvailableError(f"{word}: no such file: expected {what}{mean}")
     return path

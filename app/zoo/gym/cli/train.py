@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from zoo.gym.cli.ending import finish, started
 from zoo.gym.cli.flags import with_setting_flags
-from zoo.gym.cli.items import existing, sort_items
+from zoo.gym.cli.items import existing, settings_file, sort_items
 from zoo.gym.cli.options import Json, Switch, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress
@@ -39,7 +39,7 @@ def train(
     """Trains a model on files of examples.
 
     Args:
-        items: a file or folder of examples, a .yaml file of settings, or KEY=VALUE
+        items: a file or folder of examples, a .yaml file of settings or a recipe, or KEY=VALUE
         config: a YAML file of settings, the same as an item
         yes: download without asking
         detach: return as soon as the run has started
@@ -80,7 +80,7 @@ def train(
 
 def _load(items: tuple[str, ...], config: tuple[str, ...], settings: dict[str, object]) -> Loaded:
     found = sort_items(items)
-    files = [*(existing(path, "a YAML file of settings") for path in config), *found.configs]
+    files = [*map(settings_file, config), *found.configs]
     flags = {key: value for key, value in settings.items() if value is not None}
     if found.data:
         given = flags.get("dataset", [])
