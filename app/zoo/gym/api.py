@@ -7,14 +7,14 @@ import tempfile
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from zoo.gym.arguments import StrPath, instance_of, model_folder, path_of, text_of
-from zoo.gym.config import TrainConfig, dump_config, load_config
+from zoo.gym.config import Ignored, TrainConfig, dump_config, load_config
 from zoo.gym.config.values import Rows
 from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.files import write_beside
@@ -95,6 +95,22 @@ def run_training(config: TrainConfig) -> RunResult:
         NotAvailableError: another run has the device; a call that waits silently looks hung.
         GymError: the run cannot start, learns nothing, or was stopped: Ctrl-C saves first.
     """
+    return train_here(config)
+
+
+def train_here(
+    config: TrainConfig, ignored: Sequence[Ignored] = (), held_out: int = 0
+) -> RunResult:
+    """Trains as `run_training` does.
+
+    Args:
+        config: the settings.
+        ignored: settings without effect that the caller gave; the run's first event lists them.
+        held_out: of rows given in Python, how many at the end are held out; 0: as `val_size` says.
+
+    Raises:
+        GymError: see `run_training`.
+    """
     from zoo.backends.threads import callers_state_kept
     from zoo.gym.jobs.control import wait_while_paused
     from zoo.gym.jobs.lock import locked
@@ -115,9 +131,14 @@ def run_training(config: TrainConfig) -> RunResult:
     config = pinned(config, resolve(config.model_name_or_path, offline=True))
     if config.output_dir is not None:
         check_unclaimed(Path(config.output_dir))
-    run = create_run(dump_config(config), {"settings": config.model_dump(mode="json")})
+    env: dict[str, object] = {"settings": config.model_dump(mode="json")}
+    if ignored:
+        env["without_effect"] = [asdict(one) for one in ignored]
+    run = create_run(dump_config(config), env)
     if rows:
         config = _with_stored_rows(run, config, rows)
+    if held_out:
+        _hold_out_last(run, config, held_out)
     leaving = partial(wait_while_paused, run.control, run.events)
     turn = partial(turn_on_device, run, wait=False)
     done: dict[str, object] = {}
@@ -216,3 +237,15 @@ def _with_stored_rows(run: "Run", config: TrainConfig, rows: str) -> TrainConfig
     config = config.model_copy(update={"dataset": (str(run.rows_file),)})
     store_settings(run.config_file, run.env_file, config)
     return config
+
+
+def _hold_out_last(run: "Run", config: TrainConfig, count: int) -> None:
+    """Stores a split of the run in which the last rows are held out."""
+    from zoo.gym.config.stages import load_method
+    from zoo.gym.data import Split, fingerprint, read_dataset
+    from zoo.gym.train.run_folder.split import store_split
+
+    records = read_dataset([run.rows_file], kinds=load_method(config.stage).reads).records
+    learned = run.rows_file.read_text(encoding="utf-8").count("\n") - count
+    places = [i for i, one in enumerate(records) if int(one.source.rpartition(":")[2]) > learned]
+    store_split(run.folder, Split(len(records), tuple(places)), fingerprint([run.rows_file]))

@@ -298,3 +298,12 @@ def test_a_number_is_decimal_in_an_item_a_file_and_a_flag(tmp_path: Path, text: 
 def test_a_number_of_another_kind_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=f'expected a whole number, got "{text}"'):
         load_config([], [*NEEDED, f"seed={text}"], {})
+
+
+@pytest.mark.parametrize("method", ["orpo", "simpo"])
+def test_a_loss_of_llama_factory_that_is_a_method_here_chooses_it(method: str) -> None:
+    items = [*NEEDED, f"pref_loss={method}", "pref_beta=0.3"]
+    config = load_config([], [*items, "stage=dpo"], {}).config
+    assert config == load_config([], [*NEEDED, "pref_beta=0.3", f"stage={method}"], {}).config
+    with pytest.raises(InputError, match=r"pref_loss=.*: has no effect with stage sft"):
+        load_config([], items, {})

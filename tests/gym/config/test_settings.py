@@ -63,7 +63,7 @@ REFUSED = [
     ),
     (iter([ROWS[0], 3]), "expected only files or only rows, got a row (entry 1) and 3 (entry 2)"),
     (iter([]), "expected at least one file, got an empty list"),
-    ({"prompt": ["a"]}, "expected a file or a list of files, got a mapping"),
+    ({"prompt": ["a"], "n": []}, "expected a file or a list of files, got a mapping"),
     ({"a", "b"}, "expected a file or a list of files, got {"),
     (Iterable("a", "b"), "expected a file or a list of files, got <"),
 ]

@@ -4,6 +4,8 @@ No key is ignored silently. It is one of ours, another spelling of one (`ALIASES
 without effect and reported (`WITHOUT_EFFECT`), refused by name (`MISSING`), or unknown.
 """
 
+from typing import cast
+
 from zoo.gym.config.stages import METHODS
 
 ALIASES = {
@@ -18,6 +20,7 @@ ALIASES = {
     "loss_weights": "pref_loss_weights",
     "num_generations": "group_size",
     "clip_range": "epsilon",
+    "temperature_train": "temperature",
     "grpo_group_size": "group_size",
     "grpo_beta": "beta",
     "grpo_clip_range": "epsilon",
@@ -36,10 +39,12 @@ WITHOUT_EFFECT = {
     "dataloader_num_workers": "one process reads the rows",
     "ddp_timeout": "training uses one process",
     "do_eval": "val_size determines whether there are evaluations",
+    "do_sample": "the method determines whether answers are sampled",
     "do_train": "the command determines it",
     "eval_strategy": "eval_steps determines when to evaluate",
     "load_best_model_at_end": "the best step is always kept",
     "logging_steps": "every step is logged",
+    "max_new_tokens": "it limits the answers of a chat: zoo-gym chat --max_new_tokens",
     "overwrite_cache": "there is no cache of encoded rows",
     "per_device_eval_batch_size": "chosen from the length of the rows",
     "plot_loss": "the losses are in the run's events",
@@ -51,13 +56,14 @@ WITHOUT_EFFECT = {
     "save_strategy": "save_steps determines when to save",
     "template": "the model's own chat template is used",
     "trust_remote_code": "code inside a model folder is never run",
+    "use_ref_model": "the method determines whether there is a reference",
     "use_unsloth": "zoo-gym has its own training loop",
 }
 """Keys of published files that have no effect here, with the reason."""
 
 SWITCHES = frozenset(
-    {"bf16", "do_eval", "do_train", "overwrite_cache", "plot_loss"}
-    | {"sequence_parallel", "use_unsloth"}
+    {"bf16", "do_eval", "do_sample", "do_train", "overwrite_cache", "plot_loss"}
+    | {"sequence_parallel", "use_ref_model", "use_unsloth"}
 )
 """Those of them that are flags without a value."""
 
@@ -91,6 +97,7 @@ MISSING = {
     "resume_from_checkpoint": "expected the command 'zoo-gym runs resume RUN'",
     "reward_model": "a reward model is not supported yet: expected reward",
     "rope_scaling": "extending the context is not supported yet",
+    "serving": "serving models is not supported yet",
     "save_total_limit": "setting the number of kept checkpoints is not supported yet",
     "streaming": "streamed data is not supported yet",
     "sync_ref_model": "a reference that follows the model is not supported yet",
@@ -128,15 +135,35 @@ MISSING_VALUES = {
 }
 """Published values of our own keys for unsupported features."""
 
+STAGE_OF_LOSS = {"orpo": "orpo", "simpo": "simpo"}
+"""LLaMA-Factory's values of `pref_loss` with stage dpo that are methods of their own here."""
+
 OFF = (None, False, "", "none", "no", "false", "null")
 """Values that switch a feature off: that is no error for an unsupported feature."""
 
 
-def refusal(key: str) -> str | None:
+DELTAS = frozenset({"bitdelta", "deltaquant"})
+"""Values of `quantization` that mean a compressed result; others mean a quantised base."""
+
+TOWARDS_A_DELTA = (
+    "training towards a delta of few bits is not supported yet: expected a training without it, "
+    "and then zoo-gym delta create --bits 1"
+)
+
+
+def refusal(key: str, value: object = None) -> str | None:
     """Returns the message that refuses `key` by name, or None if it is not a known one."""
+    if key == "quantization" and _method(value) in DELTAS:
+        return TOWARDS_A_DELTA
     if key in MISSING:
         return MISSING[key]
     return next((text for start, text in MISSING_PREFIXES.items() if key.startswith(start)), None)
+
+
+def _method(value: object) -> object:
+    """Returns the method of `bitdelta` or `{method: bitdelta, bits: 1}`, in lower case."""
+    found = cast("dict[object, object]", value).get("method") if isinstance(value, dict) else value
+    return found.lower() if isinstance(found, str) else None
 
 
 def switched_off(value: object) -> bool:

@@ -4,15 +4,17 @@ All errors of all sources are collected and reported together, each on its own l
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
 from pydantic import ValidationError
 
 from zoo.gym.config import foreign, report
+from zoo.gym.config.rollouts import LIVE_REWARD, has_function
 from zoo.gym.config.stages import DEFAULT, METHODS, all_fields, config_class, stages_with
-from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.train import ROWS_IN_MEMORY, TrainConfig
+from zoo.gym.config.values import are_rows, listed
 from zoo.gym.config.yaml_file import parse_value, read_entries
 from zoo.gym.errors import InputError
 
@@ -77,6 +79,38 @@ def load_config(
         [_from_item(item) for item in overrides],
         [Given(key, value, f"--{key}", "flag") for key, value in flags.items()],
     ]
+    return _load(layers)
+
+
+def load_values(values: Mapping[str, object]) -> Loaded:
+    """Reads settings that Python code gives by name, in any published spelling.
+
+    Args:
+        values: the settings; `dataset` may contain rows, as in `TrainConfig`.
+
+    Raises:
+        InputError: something is wrong; the message has one line per error.
+    """
+    live: dict[str, object] = {}
+    layer: list[Given] = []
+    for key, value in values.items():
+        given = listed(value) if ours(key) == "dataset" else value
+        if ours(key) == "dataset" and are_rows(given):
+            live["dataset"], given = given, (ROWS_IN_MEMORY,)
+        elif ours(key) == "reward" and has_function(given):
+            live["reward"], given = given, LIVE_REWARD
+        layer.append(Given(key, given, key, "Python"))
+    loaded = _load([layer])
+    return replace(loaded, config=loaded.config.model_copy(update=live))
+
+
+def ours(key: str) -> str:
+    """Returns our name of a setting."""
+    return foreign.ALIASES.get(key, key)
+
+
+def _load(layers: Sequence[list[Given]]) -> Loaded:
+    """Merges the layers, later ones winning."""
     faults: dict[str, str] = {}
     ignored: list[Ignored] = []
     merged: dict[str, Given] = {}
@@ -87,6 +121,7 @@ def load_config(
         ignored += _switch_off(merged, known)
         merged |= {given.key: given for given in known if given.value is not _OFF}
     ignored += _overruled(merged)
+    _use_stage_of_loss(merged)
     config = _check(merged, faults)
     if config is None or faults:
         order = [given.label for layer in layers for given in layer]
@@ -114,7 +149,7 @@ def extend_config(config: TrainConfig, values: Mapping[str, object]) -> TrainCon
     extended = _check(given, faults)
     if extended is None:
         raise _as_error(faults, list(given))
-    return extended
+    return extended.with_values_of(config)
 
 
 def _from_file(path: Path) -> list[Given]:
@@ -135,9 +170,9 @@ def _sort_out(
     """Returns the settings of a layer under our names; separates ignored and wrong ones."""
     known: list[Given] = []
     for given in layer:
-        key = foreign.ALIASES.get(given.key, given.key)
-        ours = key in all_fields()
-        text = _refused_value(key, given.value) if ours else foreign.refusal(key)
+        key = ours(given.key)
+        is_ours = key in all_fields()
+        text = _refused_value(key, given.value) if is_ours else foreign.refusal(key, given.value)
         if key in foreign.WITHOUT_EFFECT:
             ignored.append(Ignored(key, given.origin, foreign.WITHOUT_EFFECT[key]))
         elif isinstance(given.value, str) and (key, given.value) in foreign.AS_HERE:
@@ -151,7 +186,7 @@ def _sort_out(
             known.append(Given("dtype", dtype, given.label, given.origin))
         elif key == "bf16":
             faults[given.label] = f"expected true or false, got {report.shown(given.value)}"
-        elif ours:
+        elif is_ours:
             known.append(Given(key, given.value, given.label, given.origin))
         else:
             faults[given.label] = report.unknown("setting", key, all_fields())
@@ -188,6 +223,16 @@ def _overruled(merged: Mapping[str, Given]) -> list[Ignored]:
         reason = "no output_dir is given, and every run has its own folder"
         overruled.append(Ignored("overwrite_output_dir", origin, reason))
     return overruled
+
+
+def _use_stage_of_loss(merged: dict[str, Given]) -> None:
+    """Turns a loss of LLaMA-Factory's stage dpo that is a method here into that method."""
+    loss, stage = merged.get("pref_loss"), merged.get("stage")
+    if loss is None or stage is None or stage.value != "dpo" or not isinstance(loss.value, str):
+        return
+    if loss.value in foreign.STAGE_OF_LOSS:
+        merged["stage"] = replace(loss, key="stage", value=foreign.STAGE_OF_LOSS[loss.value])
+        del merged["pref_loss"]
 
 
 def _refused_value(key: str, value: object) -> str | None:

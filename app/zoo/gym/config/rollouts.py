@@ -1,9 +1,9 @@
 """The settings of methods that learn from answers that the model samples itself."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from zoo.gym.config.train import Number, TrainConfig, Whole, chosen
 from zoo.gym.errors import InputError
@@ -11,9 +11,21 @@ from zoo.gym.rewards.spec import parse_spec
 
 LossType = Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"]
 
+LIVE_REWARD = "(a function given in Python)"
+"""The value of `reward` if Python code passed functions; only that process can call them."""
+
+
+def has_function(spec: object) -> bool:
+    """Returns whether a value of `reward` is or contains a function."""
+    if isinstance(spec, list | tuple):
+        return any(has_function(one) for one in cast("Sequence[object]", spec))
+    return callable(spec)
+
 
 class RolloutConfig(TrainConfig, frozen=True):
     """How answers are sampled and scored; each method adds how they are learned."""
+
+    _functions: object = PrivateAttr(default=None)
 
     reward: str | list[Any] | dict[str, Any] = Field(
         default="auto",
@@ -49,11 +61,26 @@ class RolloutConfig(TrainConfig, frozen=True):
         description="steps taken on the same answers",
     )
 
+    @property
+    def live_reward(self) -> object:
+        """The value of `reward` with the functions that Python code passed; None without any."""
+        return self._functions
+
+    @classmethod
+    def _apart(cls, values: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+        """Moves functions out of `reward`, which a file can contain no other way than by name."""
+        public, private = super()._apart(values)
+        if has_function(values.get("reward")):
+            parse_spec(values["reward"])
+            private["_functions"], public = values["reward"], public | {"reward": LIVE_REWARD}
+        return public, private
+
     def conflicts(self) -> Sequence[tuple[str, str]]:
         """Returns (key, message) for each setting that is wrong or conflicts with others."""
         faults = list(super().conflicts())
         try:
-            parse_spec(self.reward)
+            if self.reward != LIVE_REWARD:
+                parse_spec(self.reward)
         except InputError as error:
             faults.append(("reward", error.message.removeprefix("reward: ")))
         longest = self.max_completion_length

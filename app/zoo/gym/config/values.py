@@ -14,8 +14,13 @@ from zoo.gym.config import report
 Rows: TypeAlias = tuple[Mapping[str, object], ...]
 """Examples from Python."""
 
-Data: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str] | Mapping[str, object]]
-"""What `dataset` accepts in Python: a file, files or rows."""
+Data: TypeAlias = (
+    str
+    | os.PathLike[str]
+    | Iterable[str | os.PathLike[str] | Mapping[str, object]]
+    | Mapping[str, Sequence[object]]
+)
+"""What `dataset` accepts in Python: a file, files, rows, or columns by name."""
 
 
 def refuse_bool(value: object) -> object:
@@ -65,11 +70,25 @@ def _refuse_rows(paths: Sequence[object]) -> None:
 
 
 def listed(given: object) -> object:
-    """Returns what a generator yields as a list, and the rows of any other iterable."""
-    if isinstance(given, list | tuple | str | bytes | Mapping) or not isinstance(given, Iterable):
+    """Returns what a generator yields as a list, and the rows of any other iterable.
+
+    Columns of equal length, as a slice of a Hugging Face dataset is, become rows.
+    """
+    if isinstance(given, Mapping):
+        return _rows_of(cast("Mapping[object, object]", given))
+    if isinstance(given, list | tuple | str | bytes) or not isinstance(given, Iterable):
         return given
     entries = list(cast("Iterable[object]", given))
     return entries if isinstance(given, Iterator) or are_rows(entries) else given
+
+
+def _rows_of(columns: Mapping[object, object]) -> object:
+    lists = [value for value in columns.values() if isinstance(value, list)]
+    if len({len(cast("list[object]", one)) for one in lists}) != 1 or len(lists) < len(columns):
+        return columns
+    names = [str(name) for name in columns]
+    cells = zip(*cast("list[list[object]]", lists), strict=True)
+    return [dict(zip(names, row, strict=True)) for row in cells]
 
 
 def are_rows(given: object) -> TypeGuard[Sequence[Mapping[str, object]]]:

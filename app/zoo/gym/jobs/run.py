@@ -116,7 +116,8 @@ def create_run(config_yaml: str, env: Mapping[str, object]) -> Run:
 
     Args:
         config_yaml: the resolved settings, stored unchanged.
-        env: stored as JSON in addition to `cwd`, `created` and `versions`.
+        env: stored as JSON in addition to `cwd`, `created` and `versions`. Its `without_effect`
+            is also part of the first event.
 
     Raises:
         StorageError: the folder of runs cannot be written.
@@ -130,7 +131,8 @@ def create_run(config_yaml: str, env: Mapping[str, object]) -> Run:
         write_identity(run.identity_file, this_process())
     except OSError as error:
         raise storage_error(error, parent) from error
-    run.events.emit("state", state="queued")
+    idle = env.get("without_effect")
+    run.events.emit("state", state="queued", **({"without_effect": idle} if idle else {}))
     return run
 
 

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from zoo.gym import rewards
-from zoo.gym.config.rollouts import RolloutConfig
+from zoo.gym.config.rollouts import LIVE_REWARD, RolloutConfig
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import chat_stops, load_tokenizer
 from zoo.gym.data.lazy import seen_of
 from zoo.gym.data.records import Kind
-from zoo.gym.errors import GuardError
+from zoo.gym.errors import GuardError, InputError
 from zoo.gym.humanize import counted
 from zoo.gym.objectives.advantages import without_spread
 from zoo.gym.objectives.constants import REF_LOGPROBS
@@ -259,9 +259,8 @@ class Online(Method, Generic[C]):
         stops = chat_stops(base, tokenizer, encode_options(config, base))
         sampling = Sampling(config.max_completion_length, config.temperature, stop_ids=stops)
         tasks = [task_of(unit.rows[0]) for unit in (*seen_of(self.units), *self.held_out)]
-        self.sampler = Sampler(
-            self.policy, rewards.load(config.reward, tasks), sampling, tokenizer.decode
-        )
+        reward = rewards.load(spec_of(config), tasks)
+        self.sampler = Sampler(self.policy, reward, sampling, tokenizer.decode)
 
     def close(self) -> None:
         """Ends the processes of the reward."""
@@ -282,6 +281,20 @@ class Online(Method, Generic[C]):
         keep_samples(self.samples, self.step)
         if (folder / BUFFER_FILE).is_file():
             self.buffer = Buffer.load(folder / BUFFER_FILE)
+
+
+def spec_of(config: RolloutConfig) -> object:
+    """Returns what scores the answers: the setting, or the functions of this process.
+
+    Raises:
+        InputError: it was a function of another process.
+    """
+    if config.reward == LIVE_REWARD and config.live_reward is None:
+        raise InputError(
+            "reward: expected the function that started this run, which only its process had",
+            hint="write it to a file and train with reward=path.py:function",
+        )
+    return config.reward if config.live_reward is None else config.live_reward
 
 
 def metrics_of(

@@ -45,11 +45,7 @@ def run_split(folder: Path, config: TrainConfig, records: Sequence[Record], data
             if old
             else split_records(records, config.val_size, config.seed)
         )
-        content = {"v": VERSION, "data": data, "split": asdict(split)}
-        text = json.dumps(content) + "\n"
-        write_beside(folder / SPLIT_FILE, text)
-        # after the file, so that a run killed in between can be resumed
-        update_env(folder / "env.json", {SPLIT_KEY: _sha256(text.encode("utf-8"))})
+        store_split(folder, split, data)
         return split
     if found[0] != data:
         raise InputError(
@@ -59,6 +55,21 @@ def run_split(folder: Path, config: TrainConfig, records: Sequence[Record], data
         digest = _sha256((folder / SPLIT_FILE).read_bytes())
         update_env(folder / "env.json", {SPLIT_KEY: digest})
     return found[1]
+
+
+def store_split(folder: Path, split: Split, data: str) -> None:
+    """Stores the split of a run.
+
+    Args:
+        folder: the run folder.
+        split: of all usable rows.
+        data: the fingerprint of the data.
+    """
+    content = {"v": VERSION, "data": data, "split": asdict(split)}
+    text = json.dumps(content) + "\n"
+    write_beside(folder / SPLIT_FILE, text)
+    # after the file, so that a run killed in between can be resumed
+    update_env(folder / "env.json", {SPLIT_KEY: _sha256(text.encode("utf-8"))})
 
 
 def stored_split(folder: Path) -> tuple[str, Split] | None:
