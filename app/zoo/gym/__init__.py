@@ -1,6 +1,8 @@
 """Train, personalise and share small language models on your own machine.
 
 Train:  `run_training(TrainConfig(model_name_or_path="zen-pico", dataset="my.jsonl"))`
+        `Trainer(TrainingConfig(model="zen-pico")).train("my.jsonl")`
+        `GRPOTrainer("zen-pico", config=GRPOConfig(), reward_model=function).train(rows)`
 Chat:   `generate("zen-pico", ["a prompt"], adapter=...)`, or `with open_chat(...)` for turns
 Deltas: `create_delta`, `apply_delta`, `check_delta`, `load_delta`
 Errors: every failure that a caller can handle is a `GymError`
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from zoo.gym.chat import generate as generate
     from zoo.gym.chat import open_chat as open_chat
     from zoo.gym.config import TrainConfig as TrainConfig
+    from zoo.gym.config.bitdelta import BitDeltaConfig as BitDeltaConfig
     from zoo.gym.config.delta import DeltaConfig as DeltaConfig
     from zoo.gym.delta import DeltaReport as DeltaReport
     from zoo.gym.delta import Origin as Origin
@@ -36,13 +39,20 @@ if TYPE_CHECKING:
     from zoo.gym.errors import InterruptedRunError as InterruptedRunError
     from zoo.gym.errors import NotAvailableError as NotAvailableError
     from zoo.gym.errors import StorageError as StorageError
+    from zoo.gym.grpo import GRPOConfig as GRPOConfig
+    from zoo.gym.grpo import GRPOTrainer as GRPOTrainer
+    from zoo.gym.trainer import Trainer as Trainer
+    from zoo.gym.trainer import TrainingConfig as TrainingConfig
     from zoo.models import resolve as resolve
 
 _HOMES = {
+    "BitDeltaConfig": "zoo.gym.config.bitdelta",
     "ChatSession": "zoo.gym.chat",
     "DeltaConfig": "zoo.gym.config.delta",
     "DeltaReport": "zoo.gym.delta",
     "DoesNotFitError": "zoo.gym.errors",
+    "GRPOConfig": "zoo.gym.grpo",
+    "GRPOTrainer": "zoo.gym.grpo",
     "GuardError": "zoo.gym.errors",
     "GymError": "zoo.gym.errors",
     "GymWarning": "zoo.gym.errors",
@@ -54,6 +64,8 @@ _HOMES = {
     "RunResult": "zoo.gym.api",
     "StorageError": "zoo.gym.errors",
     "TrainConfig": "zoo.gym.config",
+    "Trainer": "zoo.gym.trainer",
+    "TrainingConfig": "zoo.gym.trainer",
     "__version__": "zoo.core",
     "apply_delta": "zoo.gym.delta",
     "check_delta": "zoo.gym.delta",
@@ -67,10 +79,13 @@ _HOMES = {
 }
 
 __all__ = [
+    "BitDeltaConfig",
     "ChatSession",
     "DeltaConfig",
     "DeltaReport",
     "DoesNotFitError",
+    "GRPOConfig",
+    "GRPOTrainer",
     "GuardError",
     "GymError",
     "GymWarning",
@@ -82,6 +97,8 @@ __all__ = [
     "RunResult",
     "StorageError",
     "TrainConfig",
+    "Trainer",
+    "TrainingConfig",
     "__version__",
     "apply_delta",
     "check_delta",

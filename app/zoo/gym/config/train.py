@@ -296,6 +296,12 @@ class TrainConfig(Settings, frozen=True):
         copied._set_private(private)
         return copied
 
+    def with_values_of(self, other: "TrainConfig") -> Self:
+        """Returns these settings with the rows and functions that Python code gave to others."""
+        copied = super().model_copy()
+        copied._set_private(dict(other.__pydantic_private__ or {}))
+        return copied
+
     @classmethod
     def _apart(cls, values: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
         """Moves rows out of `dataset`, which contains only files."""

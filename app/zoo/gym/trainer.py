@@ -1,0 +1,212 @@
+"""Training with objects: `Trainer(TrainingConfig(...)).train(dataset)`, as in published examples.
+
+    config = TrainingConfig(model="zen-pico", algorithm="sft")
+    trainer = Trainer(config)
+    result = trainer.train(dataset="my.jsonl")
+    trainer.save_model("my-model")
+
+Settings are those of `TrainConfig` in any published spelling. A trainer runs in this process and
+writes the same run folder as `zoo-gym train`. Rounds, exports and serving are not here yet.
+"""
+
+import shutil
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zoo.gym.arguments import StrPath, instance_of, path_of
+from zoo.gym.config import Loaded, load_values
+from zoo.gym.config.bitdelta import BitDeltaConfig
+from zoo.gym.config.load import ours
+from zoo.gym.config.values import listed
+from zoo.gym.errors import GymError, GymWarning, InputError, NotAvailableError
+from zoo.gym.hparams import Arguments
+
+if TYPE_CHECKING:
+    from zoo.gym.api import RunResult
+    from zoo.gym.config.values import Data
+    from zoo.gym.delta.file.reader import Delta
+
+DELTA_FILE = "model.delta.safetensors"
+"""The delta in a run folder, and in a folder that `save_model` writes."""
+
+_LATER = {
+    "apply_deltasoup": "community rounds are not supported yet",
+    "export": "exporting models is not supported yet",
+}
+"""Published methods that do not exist yet, with the reason."""
+
+
+class TrainingConfig(Arguments):
+    """The settings of a `Trainer`, checked and immutable; the data may be given to `train`.
+
+    `TrainingConfig(model=..., algorithm=..., ...)` takes every setting of a settings file, also
+    under LLaMA-Factory's names. Each is an attribute: `config.algorithm`, `config.learning_rate`.
+
+    Args:
+        model: the base model: a name or a folder.
+        settings: the other settings.
+
+    Raises:
+        InputError: unknown settings or invalid values, one line for each.
+    """
+
+    how_to_make = "TrainingConfig(**({{**config.given, {}}}))"
+
+    def __init__(self, model: StrPath | None = None, /, **settings: Any) -> None:  # noqa: ANN401
+        given = {**({} if model is None else {"model": model}), **settings}
+        given |= {key: listed(given[key]) for key in given if ours(key) == "dataset"}
+        loaded = _load(given, None)
+        values = {key: getattr(loaded.config, key) for key in type(loaded.config).model_fields}
+        super().__init__(values, loaded.ignored)
+        vars(self)["_given"] = given
+
+    @property
+    def given(self) -> dict[str, object]:
+        """The settings as they were given."""
+        return dict(vars(self)["_given"])
+
+
+def _load(given: Mapping[str, object], dataset: object) -> Loaded:
+    """Checks settings; `dataset` replaces theirs, and without any the name of a file stands in."""
+    values = dict(given)
+    if dataset is not None:
+        values = {key: value for key, value in values.items() if ours(key) != "dataset"}
+        values["dataset"] = dataset
+    elif not any(ours(key) == "dataset" for key in values):
+        values["dataset"] = "dataset"
+    return load_values(values)
+
+
+class Trained:
+    """What trainers do with a finished run."""
+
+    def __init__(self) -> None:
+        self._result: RunResult | None = None
+        self._delta: Path | None = None
+
+    @property
+    def result(self) -> "RunResult":
+        """The newest finished run.
+
+        Raises:
+            GymError: `train` has not finished yet.
+        """
+        if self._result is None:
+            raise GymError("no trained model: expected a call of train() before")
+        return self._result
+
+    def compress_deltas(self, config: BitDeltaConfig | None = None) -> "Delta":
+        """Compresses the trained model to a delta file in the run folder, and measures it.
+
+        Args:
+            config: the coding; by default one bit per value.
+
+        Raises:
+            GymError: `train` has not finished yet.
+            InputError: `config` has another type, or does not fit the trained model.
+
+        Warns:
+            GymWarning: the delta is worse than its base, or a setting has no effect.
+        """
+        from zoo.gym.delta import create_delta, load_delta
+
+        chosen = BitDeltaConfig() if config is None else config
+        instance_of("config", chosen, BitDeltaConfig, hint="BitDeltaConfig(bits=1)")
+        for sentence in chosen.without_effect():
+            warnings.warn(sentence, GymWarning, stacklevel=2)
+        result = self.result
+        file = result.folder / DELTA_FILE
+        base, quality = measured_on(result)
+        create_delta(
+            result.folder / "result",
+            base=base,
+            out=file,
+            config=chosen.as_delta(),
+            quality=quality,
+            force=True,
+        )
+        self._delta = file
+        return load_delta(file)
+
+    def save_model(self, path: StrPath) -> Path:
+        """Copies the trained model to a new folder, or, after `compress_deltas`, its delta.
+
+        Args:
+            path: the folder; it must not exist, or be empty.
+
+        Returns:
+            The folder. `open_chat(..., adapter=folder)` loads an adapter, `delta=folder /
+            "model.delta.safetensors"` a delta.
+
+        Raises:
+            GymError: `train` has not finished yet.
+            InputError: the folder contains files.
+        """
+        from zoo.gym.files import new_folder, storage_errors
+
+        folder = path_of("path", path)
+        source = self.result.folder / "result"
+        files = [self._delta] if self._delta else sorted(source.iterdir())
+        with new_folder(folder) as beside, storage_errors(folder):
+            for file in files:
+                shutil.copyfile(file, beside / file.name)
+        return folder
+
+
+def measured_on(result: "RunResult") -> tuple[Path, Any]:
+    """Returns the base of a run, and the held-out examples to measure a delta on, if it has any."""
+    from zoo.gym.api import quality_input
+    from zoo.gym.config import load_config
+    from zoo.models import resolve
+
+    config = load_config([result.folder / "config.yaml"], [], {}).config
+    base = resolve(config.model_name_or_path, offline=True).folder
+    if config.val_size == 0:
+        return base, None
+    quality = quality_input(base=base, run=result.run)
+    return base, quality if quality.examples else None
+
+
+class Trainer(Trained):
+    """Trains a model as a `TrainingConfig` says.
+
+    Args:
+        config: the settings.
+
+    Raises:
+        InputError: `config` is not a `TrainingConfig`.
+    """
+
+    def __init__(self, config: TrainingConfig) -> None:
+        super().__init__()
+        hint = "TrainingConfig(model=..., algorithm=...)"
+        self.config = instance_of("config", config, TrainingConfig, hint=hint)
+
+    def train(self, dataset: "Data | None" = None) -> "RunResult":
+        """Trains in this process and returns when the run is done.
+
+        Args:
+            dataset: a file, several, or rows, as in `TrainConfig`; by default that of the settings.
+
+        Raises:
+            InputError: there is no data, or it cannot be used.
+            GymError: see `run_training`.
+        """
+        from zoo.gym.api import train_here
+
+        given = self.config.given
+        if dataset is None and not any(ours(key) == "dataset" for key in given):
+            raise InputError(
+                "dataset: not given: expected a file or rows", hint='train(dataset="my.jsonl")'
+            )
+        loaded = _load(given, dataset)
+        self._delta = None
+        self._result = train_here(loaded.config, loaded.ignored)
+        return self._result
+
+    def __getattr__(self, name: str) -> object:
+        if name in _LATER:
+            raise NotAvailableError(f"{name}: {_LATER[name]}")
+        raise AttributeError(f"'Trainer' has no attribute '{name}'")

@@ -1,0 +1,152 @@
+"""Trainers as published examples use them: settings, a run, its delta and its model."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoo.gym.chat import open_chat
+from zoo.gym.config import load_config
+from zoo.gym.config.bitdelta import BitDeltaConfig
+from zoo.gym.config.values import listed
+from zoo.gym.errors import GymError, GymWarning, InputError, NotAvailableError
+from zoo.gym.jobs import open_run
+from zoo.gym.trainer import DELTA_FILE, Trainer, TrainingConfig
+
+ROWS = [{"prompt": f"Say {n}.", "completion": f"It is {n}."} for n in range(20)]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def config(**settings: Any) -> TrainingConfig:
+    return TrainingConfig(model="zen-pico", algorithm="sft", max_steps=2, **settings)
+
+
+def test_both_published_spellings_make_the_same_settings() -> None:
+    short = TrainingConfig(model="zen-pico", algorithm="dpo", epochs=2)
+    long = TrainingConfig(model_name_or_path="zen-pico", stage="dpo", num_train_epochs="2")
+    assert short.to_dict() == long.to_dict()
+    assert TrainingConfig("zen-pico", stage="dpo", max_epochs=2).to_dict() == short.to_dict()
+
+
+def test_a_setting_is_an_attribute_under_each_of_its_names() -> None:
+    made = TrainingConfig(model="zen-pico", algorithm="dpo", use_unsloth=True)
+    assert (made.model, made.model_name_or_path, made.algorithm) == ("zen-pico", "zen-pico", "dpo")
+    assert [one.key for one in made.without_effect] == ["use_unsloth"]
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"learning_rte": 1}, "learning_rte: no such setting. Did you mean 'learning_rate'?"),
+    ({"quantization": "bitdelta"}, "quantization: training towards a delta of few bits is not"),
+    ({"quantization": {"method": "BitDelta", "bits": 1}}, "quantization: training towards a delta"),
+    ({"quantization": "nf4"}, "quantization: training on a quantised base is not supported yet"),
+    ({"serving": {"model_format": "gguf"}}, "serving: serving models is not supported yet"),
+    ({"distributed": {"strategy": "fsdp"}}, "distributed: training over several processes is not"),
+    ({"algorithm": "sft"}, "algorithm: already given as 'stage'"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), WRONG)
+def test_what_is_not_there_is_refused_by_name(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        TrainingConfig(model="zen-pico", stage="sft", **settings)
+    assert caught.value.message.startswith(message)
+
+
+def test_settings_are_immutable() -> None:
+    with pytest.raises(InputError, match="seed: settings are immutable") as caught:
+        config().seed = 3
+    assert caught.value.hint == "TrainingConfig(**({**config.given, 'seed': 3}))"
+
+
+def test_a_trainer_without_data_or_with_other_settings_is_refused() -> None:
+    with pytest.raises(InputError, match="dataset: not given: expected a file or rows"):
+        Trainer(config()).train()
+    wrong: Any = {"model": "zen-pico"}
+    with pytest.raises(InputError, match="config: expected TrainingConfig, got a mapping"):
+        Trainer(wrong)
+
+
+@pytest.mark.parametrize("name", ["apply_deltasoup", "export"])
+def test_a_published_method_of_later_is_refused_in_a_sentence(name: str) -> None:
+    with pytest.raises(NotAvailableError, match=f"{name}: .* not supported yet"):
+        getattr(Trainer(config()), name)
+
+
+def test_nothing_is_saved_before_there_is_a_model(home: Path) -> None:
+    with pytest.raises(GymError, match="no trained model: expected a call of train"):
+        Trainer(config()).save_model(home / "out")
+
+
+def test_a_trained_model_is_saved_and_answers(home: Path) -> None:
+    trainer = Trainer(config(lora_rank=4, template="qwen3"))
+    result = trainer.train(dataset=ROWS)
+    stored = load_config([open_run(result.run).config_file], [], {}).config
+    assert (stored.max_steps, stored.lora_rank) == (2, 4)
+    env = json.loads((result.folder / "env.json").read_text())
+    assert [one["key"] for one in env["without_effect"]] == ["template"]
+    folder = trainer.save_model(home / "out")
+    assert json.loads((folder / "adapter_config.json").read_text())["r"] == 4
+    with open_chat("zen-pico", adapter=folder, max_new_tokens=2) as session:
+        session.answer("Say 1.")
+    with pytest.raises(InputError, match="expected"):
+        trainer.save_model(home / "out")
+
+
+def test_a_compressed_model_is_a_delta_that_answers(home: Path) -> None:
+    trainer = Trainer(config(dataset=ROWS))
+    trainer.train()
+    sizes: dict[int, int] = {}
+    for bits in (1, 4):
+        made: Any = BitDeltaConfig(bits=bits)
+        delta = trainer.compress_deltas(made)
+        assert delta.header.quality is not None
+        sizes[bits] = delta.file_bytes
+    assert sizes[1] < sizes[4]
+    folder = trainer.save_model(home / "out")
+    assert [file.name for file in folder.iterdir()] == [DELTA_FILE]
+    with open_chat("zen-pico", delta=folder / DELTA_FILE, max_new_tokens=2) as session:
+        session.answer("Say 1.")
+
+
+def test_a_safety_threshold_warns_that_nothing_measures_it(home: Path) -> None:
+    trainer = Trainer(config())
+    trainer.train(ROWS)
+    with pytest.warns(GymWarning, match="safety_threshold: without effect"):
+        trainer.compress_deltas(BitDeltaConfig(safety_threshold=0.6))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"enable_deltasoup": True},
+            "enable_deltasoup: community rounds are not supported yet: expected false",
+        ),
+        ({"group_size": 64}, "group_size: expected 128, got 64"),
+        ({"bits": 3}, "bits: expected 1, 2, 4 or 8, got 3"),
+        ({"clip_outliers": True}, "clip_outliers: no such setting"),
+    ],
+)
+def test_a_delta_setting_that_would_be_ignored_is_refused(
+    settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        BitDeltaConfig(**settings)
+    assert caught.value.message == message
+
+
+def test_columns_of_a_dataset_become_rows() -> None:
+    assert listed({"a": [1, 2], "b": [3, 4]}) == [{"a": 1, "b": 3}, {"a": 2, "b": 4}]
+    ragged: dict[str, list[int]] = {"a": [1, 2], "b": [3]}
+    assert listed(ragged) is ragged
+
+
+def test_ragged_columns_are_refused() -> None:
+    with pytest.raises(InputError, match="dataset: expected a file or a list of files, got a map"):
+        TrainingConfig(model="zen-pico", dataset={"prompt": ["a"], "completion": []})
