@@ -68,6 +68,7 @@ def chat(
     out = Output(as_json)
     if system is None:
         system = _trained_system(tuned, run, out)
+    out.say(f"loading {tuned.folder or model or tuned.base}")
     with open_chat(
         base,
         adapter=tuned.adapter,
