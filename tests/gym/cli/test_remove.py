@@ -40,7 +40,7 @@ def test_a_run_with_a_process_stays(call: Call) -> None:
     run = create_run("model_name_or_path: b\n", {})  # this process is the one that starts it
     assert json.loads(run.identity_file.read_text())["pid"] == os.getpid()
     found = call("runs", "remove", run.id, "--yes")
-    assert (found.code, "zoo-gym runs stop r0001" in found.stderr) == (1, True)
+    assert (found.code, "zoo-gym runs stop r0001" in found.stderr) == (2, True)
     assert run.events.path.exists()
 
 
@@ -69,7 +69,7 @@ def test_the_base_of_a_run_that_is_not_done_stays(call: Call, run: Run, state: s
     other = create_run(f"model_name_or_path: {run.result}\n", {})
     other.events.emit("state", state=state)
     found = call("runs", "remove", run.id, "--yes")
-    assert (found.code, "run 'r0002' is" in found.stderr) == (1, True)
+    assert (found.code, "run 'r0002' is" in found.stderr) == (2, True)
     assert run.events.path.exists()
 
 

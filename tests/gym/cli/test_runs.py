@@ -11,7 +11,7 @@ import pytest
 from zoo.gym.jobs import Run, Status, create_run, open_run, read_status
 from zoo.gym.jobs.identity import write_identity
 from zoo.gym.paths import folders
-from zoo.gym.processes import Identity
+from zoo.gym.processes import Identity, this_process
 
 Call = Callable[..., Any]
 EDITED = "model_name_or_path: zen-pico\ndataset: [a.jsonl]\nlearning_rate: 0.5\n"
@@ -188,13 +188,26 @@ def test_a_list_shows_the_step_that_a_killed_run_saved(call: Call) -> None:
 @pytest.mark.parametrize("verb", ["pause", "stop"])
 def test_a_run_that_is_done_cannot_be_steered(call: Call, done: Run, verb: str) -> None:
     found = call("runs", verb, "last")
-    assert found.code == 1
+    assert found.code == 2
     assert f"cannot {verb} run 'r0001'" in found.stderr
 
 
 def test_a_run_that_is_done_cannot_be_resumed(call: Call, done: Run) -> None:
     found = call("runs", "resume", "last")
-    assert (found.code, "run 'r0001' is done" in found.stderr) == (1, True)
+    assert (found.code, "run 'r0001' is done" in found.stderr) == (2, True)
+
+
+def test_a_run_that_is_done_cannot_be_finished(call: Call, done: Run) -> None:
+    found = call("runs", "finish", "last")
+    assert (found.code, "run 'r0001' is done" in found.stderr) == (2, True)
+
+
+def test_a_live_run_cannot_be_resumed_or_removed(call: Call) -> None:
+    run = create_run("", {})
+    run.events.emit("state", state="running")
+    write_identity(run.identity_file, this_process())
+    assert call("runs", "resume", "last").code == 2
+    assert call("runs", "remove", "last", "--yes").code == 2
 
 
 def test_a_worker_that_was_halted_later_ends_the_waiting(
@@ -285,7 +298,7 @@ def test_a_held_run_takes_no_other_settings(call: Call) -> None:
     run.events.emit("state", state="paused")
     run.control.request("pause")
     found = call("runs", "resume", "last", "--set", "max_steps=3")
-    assert (found.code, "runs pause r0001 --park" in found.stderr) == (1, True)
+    assert (found.code, "runs pause r0001 --park" in found.stderr) == (2, True)
     assert run.control.pending() == "pause"
 
 

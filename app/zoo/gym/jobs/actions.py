@@ -33,7 +33,8 @@ def pause(run: Run) -> None:
     """Requests a pause of a live run: the process and the loaded model stay.
 
     Raises:
-        GymError: the run has no worker, or one that is suspended from outside.
+        GymError: its worker is suspended from outside.
+        InputError: the run has no worker.
         StorageError: the run folder cannot be written.
     """
     _request(run, "pause")
@@ -43,8 +44,9 @@ def park(run: Run) -> None:
     """Requests a live run to save and exit, which frees the device; `resume` continues it.
 
     Raises:
-        GymError: the run has no worker, or one that is suspended from outside.
-        InputError: its checkpoints contain only the model, so it could not be resumed.
+        GymError: its worker is suspended from outside.
+        InputError: the run has no worker, or its checkpoints contain only the model, so that it
+            could not be resumed.
         StorageError: the run folder cannot be written.
     """
     if keeps_only_model(run.folder):
@@ -61,7 +63,8 @@ def stop(run: Run) -> None:
     """Requests a live run, paused or not, to save and exit; `resume` continues it.
 
     Raises:
-        GymError: the run has no worker, or one that is suspended from outside.
+        GymError: its worker is suspended from outside.
+        InputError: the run has no worker.
         StorageError: the run folder cannot be written.
     """
     _request(run, "stop")
@@ -71,7 +74,8 @@ def kill(run: Run) -> Status:
     """Ends a run's process at once, without saving; `resume` continues from the last checkpoint.
 
     Raises:
-        GymError: the run has no worker, or its process is unknown, the caller, or does not exit.
+        GymError: its process is unknown, the caller, or does not exit.
+        InputError: the run has no worker.
         StorageError: the run folder cannot be written.
     """
     status = reconcile(run)
@@ -130,8 +134,9 @@ def resume(
         the run continues after, which may be earlier than the last finished one.
 
     Raises:
-        GymError: the run is done, running or about to exit, or it did not start.
-        InputError: its settings were edited, a setting cannot change, or a file is damaged.
+        GymError: it did not start.
+        InputError: the run is done, running or about to exit, its settings were edited, a setting
+            cannot change, or a file is damaged.
     """
     status = reconcile(run)
     if not status.live:
@@ -139,7 +144,7 @@ def resume(
     pending = run.control.pending()
     if pending == "pause":
         if changes:
-            raise GymError(
+            raise InputError(
                 f"cannot change settings of run '{run.id}': expected one without a process, "
                 "got a paused one",
                 hint=f"park it first, which saves it: zoo-gym runs pause {run.id} --park",
@@ -148,7 +153,7 @@ def resume(
         run.control.clear("pause")
         return status
     doing = f"is about to {pending}" if pending else f"is {status.state}"
-    raise GymError(f"run '{run.id}' {doing}: expected a paused, stopped or failed run")
+    raise InputError(f"run '{run.id}' {doing}: expected a paused, stopped or failed run")
 
 
 def finish(run: Run, *, wait_s: float = FIRST_EVENT_S) -> Status:
@@ -162,14 +167,14 @@ def finish(run: Run, *, wait_s: float = FIRST_EVENT_S) -> Status:
         See `resume`.
 
     Raises:
-        GymError: the run is done or has a worker, or did not start.
-        InputError: it has no checkpoint yet, or see `resume`.
+        GymError: it did not start.
+        InputError: the run is done or has a worker, it has no checkpoint yet, or see `resume`.
     """
     from zoo.gym.train.run_folder.checkpoint import newest_step
 
     status = reconcile(run)
     if status.live:
-        raise GymError(f"run '{run.id}' is {status.state}: expected one without a process")
+        raise InputError(f"run '{run.id}' is {status.state}: expected one without a process")
     if status.state != "done" and not newest_step(run.checkpoints):
         raise InputError(
             f"run '{run.id}' has nothing to keep: expected a checkpoint, got none",
@@ -189,7 +194,7 @@ def _restart(
 ) -> Status:
     """Starts a new worker for a run without one, which trains on or only makes the result."""
     if status.state == "done":
-        raise GymError(f"run '{run.id}' is done: expected a paused, stopped or failed run")
+        raise InputError(f"run '{run.id}' is done: expected a paused, stopped or failed run")
     if not changes:
         _apply_changes(run, ())  # reports an edit itself, not an error that follows from it
     step = _step_found(run, status, changes, finish=finish)
@@ -257,8 +262,8 @@ def _request(run: Run, request: Request) -> None:
     check_answers(run)
 
 
-def _not_live(verb: str, run: Run, status: Status) -> GymError:
-    return GymError(
+def _not_live(verb: str, run: Run, status: Status) -> InputError:
+    return InputError(
         f"cannot {verb} run '{run.id}': expected a live run, got one that {_WHY_NOT[status.state]}",
         hint="list all runs: zoo-gym runs list",
     )

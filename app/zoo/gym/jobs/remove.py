@@ -4,7 +4,7 @@ import shutil
 import time
 from pathlib import Path
 
-from zoo.gym.errors import GymError
+from zoo.gym.errors import InputError
 from zoo.gym.files import private_path
 from zoo.gym.jobs.listing import list_runs
 from zoo.gym.jobs.run import Run
@@ -28,11 +28,11 @@ def remove(run: Run) -> None:
     A run that has just ended may have a process for a moment; its end is waited for.
 
     Raises:
-        GymError: the run has a live process, or another run that is not done needs its result.
+        InputError: the run has a live process, or another run that is not done needs its result.
         StorageError: the folder cannot be deleted.
     """
     if not _has_ended(run):
-        raise GymError(
+        raise InputError(
             f"cannot remove run '{run.id}': expected one without a process, got a live one",
             hint=f"stop it first: zoo-gym runs stop {run.id}",
         )
@@ -63,7 +63,7 @@ def _refuse_needed(run: Run) -> None:
     for row in list_runs():
         if row.id == run.id or row.state == "done" or not _is_inside(row.model, run.folder):
             continue
-        raise GymError(
+        raise InputError(
             f"cannot remove run '{run.id}': run '{row.id}' is {row.state} and trains on its "
             "result: expected that run to be done or removed",
             hint=f"end it first: zoo-gym runs finish {row.id}, or zoo-gym runs remove {row.id}",
