@@ -210,6 +210,16 @@ def test_a_live_run_cannot_be_resumed_or_removed(call: Call) -> None:
     assert call("runs", "remove", "last", "--yes").code == 2
 
 
+def test_a_run_that_makes_its_result_is_listed_as_finishing(call: Call) -> None:
+    run = create_run("", {"finish_at": 4})
+    run.events.emit("state", state="running")
+    write_identity(run.identity_file, this_process())
+    assert "r0001  finishing " in call("runs", "list").stdout
+    assert "state      finishing\n" in call("runs", "show", "last").stdout
+    run.events.emit("end", state="done", exit_code=0, model="/m")
+    assert "r0001  done " in call("runs", "list").stdout
+
+
 def test_a_worker_that_was_halted_later_ends_the_waiting(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -314,3 +314,16 @@ def test_help_names_the_keys_that_work_here_and_closes(drive: Drive, run: Run) -
         assert isinstance(app.screen, RunScreen)
 
     drive(visit, size=(120, 36))
+
+
+def test_a_run_that_makes_its_result_offers_no_training(drive: Drive, run: Run) -> None:
+    run.env_file.write_text(json.dumps({"finish_at": 60}))
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await shows(pilot, "Watch r0001: zen-pico, finishing at step 60 of 150")
+        await app.action_watch(run.id)
+        await shows(pilot, "Making its result at step 60; you can close this window")
+        text = screen_text(app)
+        assert not [word for word in ("Training", "Pause", "Park", "Stop") if word in text]
+
+    drive(visit)

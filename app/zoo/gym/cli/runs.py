@@ -39,7 +39,7 @@ def list_runs(*, as_json: Json = False) -> int:
         step = f"{row.step}/{row.steps}" if row.steps else str(row.step)
         fault = f"damaged: {row.fault}" if row.fault else ""
         name = f"  {names[row.id]}" if names[row.id] else ""
-        state = jobs.state_name(row.state, row.request)
+        state = jobs.displayed_state(jobs.Run(Path(row.folder)), row.state, row.request)
         line = f"{row.id}  {state:<11}  step {step:<11}  {row.model or fault}{name}"
         out.answer(line.rstrip())
     if not rows:
@@ -64,7 +64,7 @@ def show(run: str, /, *, as_json: Json = False) -> int:
     status = jobs.reconcile(found)
     answer = {"id": found.id, "name": found.name, "folder": str(found.folder)} | asdict(status)
     del answer["offset"], answer["reached"]
-    state = jobs.state_name(status.state, status.request)
+    state = jobs.displayed_state(found, status.state, status.request)
     for key, value in (answer | {"state": state}).items():
         if value is not None and key not in {"metrics", "created", "updated", "request"}:
             out.answer(f"{key:<10} {value}")

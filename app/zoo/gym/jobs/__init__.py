@@ -33,6 +33,8 @@ from zoo.gym.jobs.run import open_run as open_run
 from zoo.gym.jobs.run import run_folders as run_folders
 from zoo.gym.jobs.state import State as State
 from zoo.gym.jobs.state import Status as Status
+from zoo.gym.jobs.state import displayed_state as displayed_state
+from zoo.gym.jobs.state import is_finishing as is_finishing
 from zoo.gym.jobs.state import read_status as read_status
 from zoo.gym.jobs.state import reconcile as reconcile
 from zoo.gym.jobs.state import state_name as state_name

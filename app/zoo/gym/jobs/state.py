@@ -10,7 +10,7 @@ from zoo.gym.jobs.identity import read_identity
 from zoo.gym.jobs.lock import locked
 from zoo.gym.jobs.run import Run
 from zoo.gym.processes import is_alive, is_halted
-from zoo.gym.train.run_folder.ended import read_ended
+from zoo.gym.train.run_folder.ended import makes_result, read_ended
 
 State: TypeAlias = Literal["queued", "running", "paused", "done", "failed", "interrupted"]
 
@@ -69,6 +69,16 @@ class Status:
 def state_name(state: str, request: str | None) -> str:
     """Returns the displayed state: stopped, parked or interrupted for an interrupted run."""
     return _PAST.get(request or "", state) if state == "interrupted" else state
+
+
+def is_finishing(run: Run, state: str) -> bool:
+    """Returns whether a live run only makes its result, without further training."""
+    return state in LIVE and makes_result(run.folder)
+
+
+def displayed_state(run: Run, state: str, request: str | None) -> str:
+    """Returns the state of a run as lists show it: `state_name`, or finishing."""
+    return "finishing" if is_finishing(run, state) else state_name(state, request)
 
 
 def fold(status: Status, events: Iterable[Event]) -> Status:

@@ -43,6 +43,8 @@ def is_offered(action: str, found: tuple[Run, str] | None) -> bool:
     if found is None or found[1] not in STATES[action]:
         return False
     run, state = found
+    if jobs.is_finishing(run, state):
+        return False
     if action == "park":
         return not jobs.keeps_only_model(run.folder)
     if state in LIVE or action not in {"resume", "finish"}:

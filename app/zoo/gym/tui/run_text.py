@@ -12,15 +12,20 @@ _PENDING = {
 }
 
 
-def headline(history: History, pending: str | None, ended: Ended | None = None) -> str:
+def headline(
+    history: History, pending: str | None, ended: Ended | None = None, *, finishing: bool = False
+) -> str:
     """Returns state, step and time left in one sentence.
 
     Args:
         history: of the run.
         pending: the request that its worker has not followed yet.
         ended: what a run without a process contains.
+        finishing: whether its worker only makes the result of an early finish.
     """
     status = history.status
+    if finishing and not (status.state == "queued" and status.message):
+        return f"Making its result at step {status.step}; you can close this window"
     step = f"step {status.step} of {status.steps}" if status.steps else f"step {status.step}"
     soon = _PENDING.get(pending or "") or _time_left(history)
     sentences: dict[State, str] = {

@@ -53,6 +53,11 @@ def keeps_only_model(folder: Path) -> bool:
     return _settings(folder).get("save_only_model") is True
 
 
+def makes_result(folder: Path) -> bool:
+    """Returns whether a run's worker, if it has one, only makes the result of an early finish."""
+    return _count((read_json_object(folder / "env.json") or {}).get("finish_at")) > 0
+
+
 def _newest(checkpoints: Path) -> int:
     try:
         return newest_step(checkpoints)

@@ -13,7 +13,7 @@ from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
 from zoo.gym.errors import GymError
-from zoo.gym.jobs import Run, RunRow, list_runs, read_ended, state_name
+from zoo.gym.jobs import Run, RunRow, displayed_state, list_runs, read_ended
 from zoo.gym.paths import folders
 from zoo.gym.terminal import visible
 from zoo.gym.tui import run_actions
@@ -173,4 +173,5 @@ def _about(row: RunRow, name: str) -> str:
     step = f"step {row.step} of {row.steps}" if row.steps else f"step {row.step}"
     at = time.strftime("%d %b %H:%M", time.localtime(row.updated))
     run = f"{row.id} {name}".rstrip()
-    return f"{run}: {model}, {state_name(row.state, row.request)} at {step}, {at}"
+    state = displayed_state(Run(Path(row.folder)), row.state, row.request)
+    return f"{run}: {model}, {state} at {step}, {at}"

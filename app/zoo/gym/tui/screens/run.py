@@ -11,7 +11,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Footer, Static
 
 from zoo.gym.errors import GymError
-from zoo.gym.jobs import Ended, EventReader, Run, read_ended, reconcile
+from zoo.gym.jobs import Ended, EventReader, Run, is_finishing, read_ended, reconcile
 from zoo.gym.jobs.listing import stored_yaml
 from zoo.gym.jobs.state import has_worker
 from zoo.gym.paths import folders
@@ -78,6 +78,7 @@ The run does not need this window: you can close it and open the run again later
         self._shown = ""
         self._offered = ""
         self._ended: Ended | None = None
+        self._finishing = False
         self._parts: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
@@ -153,8 +154,9 @@ The run does not need this window: you can close it and open the run again later
         changed = fault is None or pending != self._pending or fault != self._fault
         self._pending, self._fault = pending, fault or ""
         if changed:
-            live = self.history.status.live
+            state, live = self.history.status.state, self.history.status.live
             self._ended = None if live else await asyncio.to_thread(read_ended, self.run.folder)
+            self._finishing = await asyncio.to_thread(is_finishing, self.run, state)
         return changed
 
     def _take(self) -> str | None:
@@ -184,7 +186,9 @@ The run does not need this window: you can close it and open the run again later
             self.refresh_bindings()
 
     def _show_parts(self, history: History) -> None:
-        head = self._fault or headline(history, self._pending, self._ended)
+        head = self._fault or headline(
+            history, self._pending, self._ended, finishing=self._finishing
+        )
         status, following = history.status, what_next(history, self.run, self._ended)
         self._write("#state", head)
         self._write("#progress", bar(status.step, status.steps, self.size.width - 2))

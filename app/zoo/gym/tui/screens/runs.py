@@ -11,7 +11,7 @@ from textual.events import Paste
 from textual.widgets import Footer, Static
 
 from zoo.gym.errors import GymError
-from zoo.gym.jobs import Run, RunRow, list_runs, state_name
+from zoo.gym.jobs import Run, RunRow, displayed_state, list_runs
 from zoo.gym.terminal import visible
 from zoo.gym.tui.app import app_of
 from zoo.gym.tui.names import run_names
@@ -149,8 +149,8 @@ A failed run was ended by an error: open it to read which.
         name = f"{row.id} {self.names.get(row.id, '')}".rstrip()
         step = f"{row.step} of {row.steps}" if row.steps else str(row.step)
         at = time.strftime("%d %b %H:%M", time.localtime(row.updated)) if row.updated else ""
-        state, model = state_name(row.state, row.request), visible(row.model or row.fault or "")
-        return visible(name), state, step, model, at
+        state = displayed_state(Run(Path(row.folder)), row.state, row.request)
+        return visible(name), state, step, visible(row.model or row.fault or ""), at
 
 
 def _note(rows: list[RunRow]) -> str:
