@@ -17,6 +17,7 @@ from zoo.gym.tui.app import GymApp
 from zoo.gym.tui.form_check import field_of, settings_problem
 from zoo.gym.tui.screens import start
 from zoo.gym.tui.screens.run import RunScreen
+from zoo.gym.tui.widgets.inspection import inspection_words
 
 FOUND = {
     "files": {"/x/my.jsonl": "prompt/completion"},
@@ -58,10 +59,35 @@ def test_a_pasted_path_is_inspected_and_described(
         app.action_start(f"file://{path}".replace(" ", "%20"))
         await shows(pilot, "200 examples", "3 are truncated to 2,048", "Warning: 2 of 200")
         await shows(pilot, "my.jsonl:57: no answer")
-        words = ["data", "inspect", str(path), "--model", "zen-pico", "--stage", "sft"]
+        words = ["data", "inspect", str(path), "--model", "zen-pico"]
         assert asked == [[*words, "--offline"]]
 
     drive(visit)
+
+
+def test_rows_are_inspected_for_the_stage_among_the_settings(
+    drive: Drive, asked: list[list[str]], tmp_path: Path
+) -> None:
+    path = fakes.rows_file(tmp_path)
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        app.action_start(str(path))
+        await shows(pilot, "200 examples")
+        app.screen.query_one("#settings", Input).value = "lora_rank=8 stage=dpo"
+        await pilot.pause(2 * start.PAUSE_S)
+        await shows(pilot, "200 examples")
+        words = ["data", "inspect", str(path), "--model", "zen-pico"]
+        assert asked == [[*words, "--offline"], [*words, "--stage", "dpo", "--offline"]]
+
+    drive(visit)
+
+
+def test_rows_for_other_methods_come_with_the_setting_to_add() -> None:
+    pairs = FOUND | {"stages": ["dpo", "orpo"]}
+    advice = "For dpo or orpo: choose one in the settings, such as stage=dpo"
+    assert advice in inspection_words(pairs)
+    assert advice not in inspection_words(pairs, stage_given=True)
+    assert "stage=" not in inspection_words(FOUND | {"stages": ["sft"]})
 
 
 def test_a_file_dropped_on_a_field_with_a_path_takes_its_place(

@@ -11,7 +11,7 @@ from textual.containers import VerticalScroll
 from textual.events import Paste
 from textual.widgets import Button, Footer, Input, RadioButton, RadioSet, Static
 
-from zoo.gym.config.stages import DEFAULT
+from zoo.gym.config.stages import METHODS
 from zoo.gym.errors import GymError
 from zoo.gym.terminal import visible
 from zoo.gym.tui.app import app_of
@@ -77,8 +77,8 @@ class StartScreen(GymScreen):
         super().__init__()
         self.path = path
         self.models = available_models()
-        self._inspecting: tuple[str, str] | None = None
-        self._inspected: tuple[str, str] | None = None
+        self._inspecting: tuple[str, ...] | None = None
+        self._inspected: tuple[str, ...] | None = None
         self._entered = bool(path)
         self._starting = False
 
@@ -140,6 +140,8 @@ class StartScreen(GymScreen):
         await asyncio.sleep(PAUSE_S)
         text = self.query_one("#settings", Input).value
         self._problem("settings", await asyncio.to_thread(settings_problem, text, typing=True))
+        if self._inspected is not None and self._inspected[2:] != tuple(self.stage):
+            self._inspect()
 
     @on(Input.Changed)
     @on(RadioSet.Changed)
@@ -188,6 +190,12 @@ class StartScreen(GymScreen):
         return self.query_one("#settings", Input).value.split()
 
     @property
+    def stage(self) -> list[str]:
+        """The stage among the settings, empty if there is none or an unknown one."""
+        given = [word.partition("=") for word in self.settings]
+        return [value for key, _, value in given if key == "stage" and value in METHODS][-1:]
+
+    @property
     def model(self) -> str:
         """The name of the chosen model."""
         return self.models[max(0, self.query_one(RadioSet).pressed_index)][0]
@@ -200,16 +208,18 @@ class StartScreen(GymScreen):
     def _inspect(self) -> None:
         path = self.typed_path
         self._problem("path", "")
-        if (path, self.model) == self._inspected:
+        key = (path, self.model, *self.stage)
+        if key == self._inspected:
             self._go_to_start()
-        elif path and (path, self.model) != self._inspecting:
-            self._inspecting = path, self.model
-            self.run_worker(self._ask(path, self.model), exclusive=True, group="inspect")
+        elif path and key != self._inspecting:
+            self._inspecting = key
+            self.run_worker(self._ask(*key), exclusive=True, group="inspect")
 
-    async def _ask(self, path: str, model: str) -> None:
+    async def _ask(self, path: str, model: str, *stage: str) -> None:
         found = self.query_one("#found", Static)
         found.update(f"Reading it with the tokenizer of {model} ...")
-        words = ["data", "inspect", path, "--model", model, "--stage", DEFAULT, "--offline"]
+        chosen = [word for name in stage for word in ("--stage", name)]
+        words = ["data", "inspect", path, "--model", model, *chosen, "--offline"]
         try:
             answer = await ask_command(words)
         except GymError as error:
@@ -217,8 +227,8 @@ class StartScreen(GymScreen):
             found.update("This file cannot be used for training.")
             self._refuse(error)
             return
-        self._inspected = path, model
-        found.update(visible(inspection_words(answer)))
+        self._inspected = path, model, *stage
+        found.update(visible(inspection_words(answer, stage_given=bool(stage))))
         self._go_to_start()
 
     def _go_to_start(self) -> None:

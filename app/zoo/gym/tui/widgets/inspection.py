@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
+from zoo.gym.config.stages import DEFAULT
+
 MOST_PROBLEMS = 3
 
 
-def inspection_words(found: Mapping[str, Any]) -> str:
-    """Returns rows, format, lengths, warnings and problems, one per line.
+def inspection_words(found: Mapping[str, Any], *, stage_given: bool = False) -> str:
+    """Returns rows, format, methods, lengths, warnings and problems, one per line.
 
     Args:
         found: the object that the command answers with `--json`.
+        stage_given: whether the settings choose the method.
     """
     tokens, rows = found["tokens"], found["rows"]
     formats = ", ".join(dict.fromkeys(str(name) for name in found["files"].values()))
@@ -19,6 +22,11 @@ def inspection_words(found: Mapping[str, Any]) -> str:
         f"Tokens per example: median {tokens['p50']:,}, longest {tokens['longest']:,}; "
         + _cut(found),
     ]
+    stages = found.get("stages", [])
+    if stages and DEFAULT not in stages and not stage_given:
+        lines.append(
+            f"For {' or '.join(stages)}: choose one in the settings, such as stage={stages[0]}"
+        )
     lines += [f"Warning: {warning}" for warning in found["warnings"]]
     return "\n".join(lines + _problems(found["problems"]))
 
