@@ -16,6 +16,8 @@ ALIASES = {
     "epochs": "num_train_epochs",
     "max_epochs": "num_train_epochs",
     "output": "output_dir",
+    "undesirable_weight": "kto_rejected_weight",
+    "desirable_weight": "kto_chosen_weight",
     "dpo_label_smoothing": "label_smoothing",
     "loss_weights": "pref_loss_weights",
     "num_generations": "group_size",
@@ -118,14 +120,13 @@ MISSING_PREFIXES = {
     "galore_": "GaLore is not supported yet",
     "grpo_": "no such setting: expected the name without grpo_, such as beta",
     "gspo_": "no such setting: expected the name without gspo_, such as beta",
-    "kto_": "the method 'kto' is not supported yet",
     "ppo_": "no such setting of ppo: expected one of its own, such as beta",
 }
 """The same for whole families of keys."""
 
 MISSING_VALUES = {
     ("stage", name): f"the method '{name}' is not supported yet: expected {', '.join(METHODS)}"
-    for name in ("kto", "pt", "rm")
+    for name in ("pt", "rm")
 } | {
     (
         "finetuning_type",

@@ -23,6 +23,7 @@ DEFAULT = "sft"
 METHODS = {
     "sft": "zoo.gym.train.methods.sft:Supervised",
     "dpo": "zoo.gym.train.methods.dpo:DirectPreference",
+    "kto": "zoo.gym.train.methods.kto:RatedAnswers",
     "orpo": "zoo.gym.train.methods.orpo:OddsRatioPreference",
     "cpo": "zoo.gym.train.methods.cpo:ContrastivePreference",
     "simpo": "zoo.gym.train.methods.cpo:SimplePreference",

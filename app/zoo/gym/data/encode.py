@@ -23,7 +23,7 @@ from zoo.gym.data.rows import (
     with_bos,
 )
 from zoo.gym.data.tokenizer import Tokenizer
-from zoo.gym.data.units import Example, Unit, alone, rows_of
+from zoo.gym.data.units import Example, Unit, alone, rated, rows_of
 from zoo.gym.data.windows import windows
 from zoo.gym.errors import InputError
 
@@ -104,13 +104,16 @@ def encode_all(encoder: Encoder, records: Sequence[Record]) -> Encoded:
     pairs, refused = _encode_pairs(encoder, [r for r in records if r.kind == "pair"])
     cut_pairs = [_cut_pair(pair, record.source, options.cutoff_len) for record, pair in pairs]
     units += [unit for unit in cut_pairs if unit is not None]
-    dropped = len(cut) + len(cut_pairs) - len(units)
+    answers, bad = _encode_rated(encoder, [r for r in records if r.kind == "rated"])
+    cut_rated = [_cut_rated(row, record, options.cutoff_len) for record, row in answers]
+    units += alone(example for example in cut_rated if example is not None)
+    dropped = len(cut) + len(cut_pairs) + len(cut_rated) - len(units)
     prompts, unread = _prompt_examples(encoder, [r for r in records if r.kind == "prompt"])
     units += alone(_text_examples(encoder, [r for r in records if r.kind == "text"]))
-    lengths = [len(row.ids) for _, row in rows]
+    lengths = [len(row.ids) for _, row in (*rows, *answers)]
     lengths += [max(len(side.ids) for side in pair) for _, pair in pairs]
     units += alone(prompts)
-    problems += [*refused, *unread]
+    problems += [*refused, *bad, *unread]
     truncated = sum(length > options.cutoff_len for length in lengths)
     longest = max(lengths, default=0)
     tokens = sum(unit.tokens for unit in units)
@@ -143,6 +146,25 @@ def _cut_pair(pair: tuple[EncodedRow, EncodedRow], source: str, cutoff_len: int)
     if better is None or worse is None or np.array_equal(better.ids, worse.ids):
         return None
     return Unit((better, worse))
+
+
+def _encode_rated(
+    encoder: Encoder, records: Sequence[Record]
+) -> tuple[list[tuple[Record, EncodedRow]], list[Problem]]:
+    """Returns the answers in tokens, each with its rating."""
+    found: list[tuple[Record, EncodedRow]] = []
+    problems: list[Problem] = []
+    for record in records:
+        rows, wrong = encode_rows(encoder, record.sides)
+        problems += wrong
+        found += [(record, row) for _, row in rows]
+    return found, problems
+
+
+def _cut_rated(row: EncodedRow, record: Record, cutoff_len: int) -> Example | None:
+    """Returns a rated answer with its rating, or None if no token of it is left."""
+    example = cut_row(row, record.source, cutoff_len)
+    return example and rated(example, good=bool(record.good))
 
 
 def encode_rows(

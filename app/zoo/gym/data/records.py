@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal["chat", "completion", "text", "pair", "prompt"]
-"""What a row is: a chat, a prompt with its completion, a text, two answers to compare, or a prompt
-whose answers the model writes itself."""
+Kind = Literal["chat", "completion", "text", "pair", "rated", "prompt"]
+"""What a row is: a chat, a prompt with its completion, a text, two answers to compare, one answer
+that is rated, or a prompt whose answers the model writes itself."""
 
 LEARNED: frozenset[Kind] = frozenset({"chat", "completion", "text"})
 """The kinds that are learned as they are: the assistant's turns, the completion, every token."""
@@ -46,10 +46,11 @@ class Record:
         text: plain text, all of it learned.
         joint: the text between prompt and completion for a model without a chat template.
         sides: of a pair: the better answer and the worse one, each with the same prompt as a row
-            of its own.
+            of its own. Of a rated answer: the answer as a row of its own.
         answer: of a prompt: what a reward compares with, as the file has it: text, a number, a
             list; None if the row has none. Its `completion` is an answer in prose, possibly empty.
         metadata: of a prompt: the other fields of the row, for rewards.
+        good: whether a rated answer is a good one.
     """
 
     source: str
@@ -62,6 +63,7 @@ class Record:
     sides: tuple["Record", ...] = ()
     answer: object = field(default=None, hash=False)  # may be a list
     metadata: Mapping[str, object] = field(default_factory=dict[str, object], hash=False)
+    good: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

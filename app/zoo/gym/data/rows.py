@@ -167,7 +167,7 @@ def encode_row(encoder: Encoder, record: Record) -> EncodedRow:
 
 def as_chat(record: Record) -> tuple[Message, ...]:
     """Returns the turns of a chat or a prompt, with its completion or a pair's better answer."""
-    if record.kind == "pair":
+    if record.kind in ("pair", "rated"):
         return as_chat(record.sides[0])
     if record.kind == "chat":
         return record.messages

@@ -1,9 +1,10 @@
 """What a step learns from: rows in tokens, in units that no cutting or sorting takes apart."""
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from zoo.gym.data.records import Record
 
@@ -37,6 +38,23 @@ class Example:
     truncated: bool
     extras: "Mapping[str, NDArray[Any]]" = field(default_factory=_no_extras)
     record: Record | None = None
+
+
+RATING = "rating"
+"""The name of a rating among a row's extras: 1 for a good answer, -1 for a bad one."""
+
+
+def rated(row: Example, *, good: bool) -> Example:
+    """Returns a row with a rating."""
+    import numpy as np
+
+    return with_extra(row, RATING, np.array(1 if good else -1, dtype=np.float32))
+
+
+def with_extra(row: Example, name: str, value: "NDArray[Any]") -> Example:
+    """Returns a row with one more extra; those that it has are not read for that."""
+    extras = ChainMap({name: value}, cast("dict[str, NDArray[Any]]", row.extras))
+    return replace(row, extras=extras)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from zoo.gym.data.equality import related_rows
 from zoo.gym.data.lazy import SAMPLED_ROWS, LazyUnits, encode_dataset
 from zoo.gym.data.record_file import StoredRecords
 from zoo.gym.data.rows import with_answer
+from zoo.gym.data.units import RATING
 from zoo.gym.errors import InputError
 from zoo.gym.train.order import spread
 from zoo.gym.train.rows import encode_options, prepare_rows
@@ -138,10 +139,14 @@ def _answered(
 
 
 def _better(units: Sequence[Unit]) -> tuple[Example, ...]:
-    """Returns what a model should answer, the chosen answer of a pair; of many rows a sample."""
+    """Returns what a model should answer: the better answer of a pair and no bad one.
+
+    Of many rows it is a sample.
+    """
     if isinstance(units, LazyUnits):
         units = spread(units, SAMPLED_ROWS)
-    return tuple(unit.rows[0] for unit in units)
+    firsts = (unit.rows[0] for unit in units)
+    return tuple(row for row in firsts if row.extras.get(RATING, 1) > 0)
 
 
 def _tokens(row: Example) -> tuple[bytes, bytes]:

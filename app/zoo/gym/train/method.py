@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from zoo.gym.config.train import TrainConfig
@@ -166,7 +167,13 @@ class Method(ABC):
         """
         config = self.plan.config
         units = rows_of_step(self.units, step, self.plan.rows_per_step, config.seed)
-        return make_window(units, max_units=config.per_device_train_batch_size)
+        size = config.per_device_train_batch_size
+        return make_window(units, max_units=size, constants=self.constants(units))
+
+    def constants(self, units: "Sequence[Unit]") -> Mapping[str, float]:
+        """Returns constants of a window that the objective reads in addition to its counts."""
+        del units
+        return {}
 
     def evaluate(self) -> Evaluation:
         """Scores the policy on the held-out rows: the objective over all of them, as one window.
@@ -175,7 +182,8 @@ class Method(ABC):
             The objective's value and its metrics.
         """
         limit = batch_tokens(self.policy.parameter_count())
-        window = make_window(self.held_out, max_batch_tokens=limit)
+        constants = self.constants(self.held_out)
+        window = make_window(self.held_out, max_batch_tokens=limit, constants=constants)
         metrics = score_window(self.policy, self.objective, window.batches, self.teacher)
         return Evaluation(metrics.pop("loss"), window.learned_tokens, metrics)
 
@@ -219,8 +227,9 @@ def make_window(
     *,
     max_units: int | None = None,
     max_batch_tokens: int | None = None,
+    constants: Mapping[str, float] = MappingProxyType({}),
 ) -> Window:
-    """Splits units into micro-batches that carry the constants of the whole window.
+    """Splits units into micro-batches that carry the counts of the window and its constants.
 
     Raises:
         ValueError: there are no units.
@@ -228,10 +237,10 @@ def make_window(
     if not units:
         raise ValueError("window: expected at least one unit, got none")
     learned_tokens = sum(unit.learned_tokens for unit in units)
-    constants = {
+    counts = {
         WINDOW_TOKENS: float(learned_tokens),
         WINDOW_UNITS: float(len(units)),
         WINDOW_FIRST_TOKENS: float(sum(int(unit.rows[0].mask.sum()) for unit in units)),
     }
     parts = micro_batches(units, max_units=max_units, max_batch_tokens=max_batch_tokens)
-    return Window([collate(part, constants) for part in parts], learned_tokens)
+    return Window([collate(part, {**counts, **constants}) for part in parts], learned_tokens)

@@ -16,6 +16,7 @@ from zoo.gym.data.reading.formats import READS, parse_row
 from zoo.gym.data.reading.jsonl import Row, holds_rows, read_rows
 from zoo.gym.data.reading.keys import LABELS, NEEDS_PREFERENCE, unread_keys, unread_note
 from zoo.gym.data.reading.preference import is_preference, parse_pair
+from zoo.gym.data.reading.rated import parse_rated, rated_of
 from zoo.gym.data.reading.streams import data_suffix
 from zoo.gym.data.reading.table import SUFFIXES, read_table
 from zoo.gym.data.reading.text import read_paragraphs
@@ -227,13 +228,17 @@ def _parsed(row: Row, path: Path, kinds: Set[Kind], entry: Entry | None) -> _Row
 
 def _known_row(value: object, source: str, kinds: Set[Kind]) -> _Row:
     try:
-        if "pair" in kinds and is_preference(value):
+        if kinds & {"pair", "rated"} and is_preference(value):
             pair = parse_pair(cast("dict[str, object]", value), source)
             unread = unread_keys(value, preference.READS)
-            return _Row(source, preference.NAME, (pair,), unread)
+            answers = (pair,) if "pair" in kinds else rated_of(pair)
+            return _Row(source, preference.NAME, answers, unread)
         if "prompt" in kinds and prompts.is_prompt(value):
             record = prompts.parse_prompt(cast("dict[str, object]", value), source)
             return _Row(source, prompts.NAME, (record,))
+        if "rated" in kinds and isinstance(value, dict):
+            name, rated = parse_rated(cast("dict[str, object]", value), source)
+            return _Row(source, name, (rated,), unread_keys(value, READS[name]))
         name, records = parse_row(value, source)
         if any(record.kind not in kinds for record in records):
             raise InputError(_other(name, kinds))
@@ -245,6 +250,7 @@ def _known_row(value: object, source: str, kinds: Set[Kind]) -> _Row:
 
 _WANTED: dict[Kind, str] = {
     "pair": "two answers to compare, 'chosen' and 'rejected'",
+    "rated": "answers rated good or bad, with 'label' true or false, or pairs of answers",
     "prompt": "a prompt to answer, 'prompt', and what a reward needs, such as 'answer'",
 }
 

@@ -3,12 +3,10 @@
 Legend: T positions.
 """
 
-from collections import ChainMap
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from zoo.gym.data.units import Unit
+from zoo.gym.data.units import Unit, with_extra
 from zoo.gym.objectives.constants import LOGPROB_WEIGHTS
 from zoo.gym.train.method import Method
 from zoo.gym.train.reference import with_reference
@@ -60,13 +58,7 @@ def with_logprob_weights(units: Sequence[Unit], ld_alpha: float) -> tuple[Unit, 
     for unit in units:
         shared = min(int(row.mask.sum()) for row in unit.rows)
         rows = (
-            replace(
-                row,
-                extras=ChainMap(
-                    {LOGPROB_WEIGHTS: _logprob_weights(row.mask, shared, ld_alpha)},
-                    row.extras,  # type: ignore[arg-type] # only read
-                ),
-            )
+            with_extra(row, LOGPROB_WEIGHTS, _logprob_weights(row.mask, shared, ld_alpha))
             for row in unit.rows
         )
         weighted.append(Unit(tuple(rows)))
