@@ -1,6 +1,7 @@
 """The recipes: found by name, read without a complaint, and each trains."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,9 @@ def rows(place: Path) -> dict[str, Path]:
     pairs = [{"prompt": f"Say {n}.", "chosen": f"It is {n}.", "rejected": "No."} for n in range(20)]
     turns = [{"prompt": row["prompt"], "completion": row["chosen"]} for row in pairs]
     asked = [{"prompt": f"{n} + 1 =", "answer": n + 1} for n in range(20)]
-    content = {"pair": pairs, "completion": turns, "prompt": asked}
+    rated = [{**row, "label": n % 2 == 0} for n, row in enumerate(turns)]
+    content: dict[str, Sequence[Mapping[str, object]]]
+    content = {"pair": pairs, "completion": turns, "prompt": asked, "rated": rated}
     files = {kind: place / f"{kind}.jsonl" for kind in content}
     for kind, content_of in content.items():
         files[kind].write_text("".join(json.dumps(row) + "\n" for row in content_of))

@@ -19,6 +19,7 @@ from zoo.gym.jobs import tail_events
 from zoo.gym.jobs.run import Run, create_run
 from zoo.gym.rewards import Reward, Sample, Score
 from zoo.gym.train import loop
+from zoo.gym.train.method import Method, Window
 from zoo.gym.train.run_folder.settings import stored_settings
 from zoo.gym.train.session import run_session
 from zoo.models import pico_folder
@@ -307,12 +308,12 @@ def test_answers_are_learned_at_the_temperature_they_were_sampled_at(
     sums: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[float] = []
-    real = loop.accumulate_window
+    real = loop.accumulate
 
-    def noted(policy: Any, objective: Any, batches: Any, keys: Any) -> dict[str, float]:
-        seen.extend(batch.temperature for batch in batches)
-        return real(policy, objective, batches, keys)
+    def noted(method: Method, step: int, window: Window) -> dict[str, float]:
+        seen.extend(batch.temperature for batch in window.batches)
+        return real(method, step, window)
 
-    monkeypatch.setattr(loop, "accumulate_window", noted)
+    monkeypatch.setattr(loop, "accumulate", noted)
     start(sums, temperature=1.3, max_steps=2, eval_steps=1000)
     assert set(seen) == {1.3}
