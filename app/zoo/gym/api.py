@@ -115,7 +115,8 @@ def train_here(
     from zoo.gym.jobs.control import wait_while_paused
     from zoo.gym.jobs.lock import locked
     from zoo.gym.jobs.outputs import check_unclaimed
-    from zoo.gym.jobs.queue import turn_on_device
+    from zoo.gym.jobs.queue import DeviceInUseError, turn_on_device
+    from zoo.gym.jobs.remove import remove
     from zoo.gym.jobs.run import create_run
     from zoo.gym.jobs.worker import work
     from zoo.gym.train.run_folder.pinned import pinned
@@ -147,14 +148,18 @@ def train_here(
         done.update(run_session(config, run, leaving, turn))
         return done
 
-    with (
-        locked(run.lock_file, wait_s=0),
-        ctrl_c_saves(run.control),
-        callers_state_kept(),
-        offline(),
-    ):
-        run.events.emit("state", state="running")
-        work(run, session)
+    try:
+        with (
+            locked(run.lock_file, wait_s=0),
+            ctrl_c_saves(run.control),
+            callers_state_kept(),
+            offline(),
+        ):
+            run.events.emit("state", state="running")
+            work(run, session)
+    except DeviceInUseError:
+        remove(run)  # it has nothing, and would be the last run
+        raise
     metrics = done["metrics"]
     assert isinstance(metrics, Mapping)
     return RunResult(run.id, run.folder, Path(str(done["model"])), metrics)

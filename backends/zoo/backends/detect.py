@@ -31,7 +31,8 @@ def probe(name: str) -> tuple[bool, str]:
         if torch.backends.mps.is_available():
             return True, "Apple GPU through Metal"
         return False, "no Apple GPU found"
-    return True, f"{torch.get_num_threads()} threads, always there"
+    threads = torch.get_num_threads()
+    return True, f"{threads} thread{'' if threads == 1 else 's'}, always there"
 
 
 def built_for_cuda() -> bool:

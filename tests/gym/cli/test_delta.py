@@ -218,7 +218,7 @@ def test_a_run_without_a_result_gives_no_delta(call: Call) -> None:
     run = create_run("model_name_or_path: zen-pico\ndataset: [a]\n", {})
     run.events.emit("end", state="failed", exit_code=1)
     found = call("delta", "create", "last")
-    assert (found.code, "has no result yet" in found.stderr) == (1, True)
+    assert (found.code, "has no result yet" in found.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("planes", ["0", "9"])

@@ -127,10 +127,23 @@ def test_what_takes_time_before_the_first_step_is_said(capsys: pytest.CaptureFix
 
 def test_losses_without_held_out_rows_were_not_measured() -> None:
     assert dict(measured({"base_loss": None, "evaluation_rows": 0})) == {
-        "base_loss": "not measured",
-        "evaluation_rows": "0",
+        "held-out loss before training": "not measured",
+        "held-out rows": "0",
     }
-    assert dict(measured({"best_loss": None, "evaluation_rows": 2}))["best_loss"] == "not a number"
+    found = dict(measured({"best_loss": None, "evaluation_rows": 2}))
+    assert found["best held-out loss"] == "not a number"
+
+
+def test_the_figures_of_a_result_have_names_and_units() -> None:
+    figures = {"tokens": 76800, "best_accuracy": 0.75, "training_s": 200.0, "evaluation_rows": 3}
+    memory = {"peak_host_bytes": 812_000_000, "peak_device_bytes": None}
+    assert dict(measured(figures | memory)) == {
+        "tokens": "76,800",
+        "best held-out accuracy": "0.75",
+        "time of training": "3 min",
+        "held-out rows": "3",
+        "peak memory": "812.0 MB",
+    }
 
 
 def test_a_warning_of_ours_is_said_once() -> None:
@@ -146,7 +159,7 @@ def test_metrics_follow_the_loss(capsys: pytest.CaptureFixture[str]) -> None:
     progress({"kind": "step", "step": 1, "steps": 2, "loss": 2.0, "metrics": {"margin": 0.125}})
     assert capsys.readouterr().err.splitlines() == [
         "held-out loss before training: 0.5  accuracy 0.25",
-        "step 1/2  loss 2  margin 0.125  held-out 0.5  accuracy 0.25 of the base",
+        "step 1/2  loss 2  margin 0.125  held-out 0.5  accuracy 0.25 before training",
     ]
 
 
@@ -162,7 +175,7 @@ def test_the_newest_evaluation_follows_with_its_step(capsys: pytest.CaptureFixtu
     emitted(Progress(Output()), *EVALUATED, ("eval", 4))
     assert capsys.readouterr().err.splitlines() == [
         "held-out loss before training: 0",
-        "step 1/4  loss 0.125  held-out 0 of the base",
+        "step 1/4  loss 0.125  held-out 0 before training",
         "step 2/4  loss 0.25  held-out 0.125 at step 1",
         "step 3/4  loss 0.375  held-out 0.125 at step 1",
         "step 4/4  loss 0.5  held-out 0.5 at step 4",
@@ -187,6 +200,6 @@ def test_a_log_has_a_line_for_each_evaluation(capsys: pytest.CaptureFixture[str]
     emitted(Progress(Output(), as_log=True), *EVALUATED[:3])
     assert capsys.readouterr().out.splitlines() == [
         "held-out loss before training: 0",
-        "step 1/4  loss 0.125  held-out 0 of the base",
+        "step 1/4  loss 0.125  held-out 0 before training",
         "held-out loss at step 1: 0.125",
     ]

@@ -109,7 +109,7 @@ RESUME, START = "resume r0001    continues it", "resume r0001    starts it again
     [
         (-1, {}, [START]),
         (0, {}, [RESUME, "finish r0001    makes a result of step 4"]),
-        (3, {}, [RESUME, "finish r0001    makes a result of its best step, 3"]),
+        (3, {}, [RESUME, "finish r0001    makes a result of its best step (3)"]),
         (0, {"save_only_model": True}, ["finish r0001    makes a result of step 4"]),
     ],
 )
@@ -161,6 +161,13 @@ def test_a_live_run_is_not_finished_without_a_confirmation(call: Call, finished:
     assert (found.code, finished) == (2, [])
     assert "expected a confirmation, because it is queued at step 4 of 9" in found.stderr
     assert "zoo-gym runs finish r0001 --yes" in found.stderr
+
+
+def test_a_run_without_a_step_is_not_stopped_to_finish_it(call: Call, finished: list[str]) -> None:
+    create_run("max_steps: 9\n", {})
+    found = call("runs", "finish", "last", "--yes")
+    assert (found.code, finished) == (2, [])
+    assert "has nothing to keep yet: expected a step, got none" in found.stderr
 
 
 def test_a_live_run_is_stopped_and_finished_with_yes(call: Call, finished: list[str]) -> None:

@@ -105,7 +105,7 @@ def test_a_run_with_models_alone_promises_no_resume(drive: Drive, run: Run) -> N
         await pilot.press("escape")
         fakes.end(run, "interrupted", request="stop")
         await shows(pilot, "it cannot be resumed (save_only_model), F makes a result", "F Finish")
-        await shows(pilot, "Next: F makes a result of its best step, 60, D deletes it")
+        await shows(pilot, "Next: F makes a result of its best step (60), D deletes it")
         assert "space" not in screen_text(app)
         await pilot.press("escape", "1")
         await shows(pilot, "Open r0001")

@@ -206,8 +206,8 @@ def test_a_name_that_cannot_be_is_refused_in_a_sentence(drive: Drive) -> None:
         await pilot.press("2")
         await shows(pilot, f"{run.id}  running")
         await pilot.press("R", *"7", "enter")
-        await shows(pilot, "run name '7': expected up to 64 letters")
-        await pilot.press("R", *"x", "escape")
+        await shows(pilot, "run name '7': expected up to 64 letters", "Enter saves")
+        await pilot.press(*"x", "escape")
         assert run.name is None
 
     drive(visit)

@@ -65,6 +65,24 @@ def test_a_pasted_path_is_inspected_and_described(
     drive(visit)
 
 
+def test_a_file_that_is_absent_is_reported_while_its_path_is_typed(
+    drive: Drive, asked: list[list[str]], tmp_path: Path
+) -> None:
+    path = fakes.rows_file(tmp_path)
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        app.action_start()
+        await shows(pilot, "Examples")
+        app.screen.query_one("#path", Input).value = f"{path}x"
+        await shows(pilot, "no such file: expected a file of examples", "Did you mean")
+        app.screen.query_one("#path", Input).value = str(path)
+        await shows(pilot, "200 examples")
+        assert "no such file" not in screen_text(app)
+        assert len(asked) == 1
+
+    drive(visit)
+
+
 def test_rows_are_inspected_for_the_stage_among_the_settings(
     drive: Drive, asked: list[list[str]], tmp_path: Path
 ) -> None:

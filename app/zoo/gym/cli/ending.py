@@ -5,8 +5,18 @@ from collections.abc import Iterator, Mapping
 
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import EXIT_CODES, GymError, InterruptedRunError
-from zoo.gym.humanize import figure
+from zoo.gym.humanize import duration, figure, human_bytes
 from zoo.gym.jobs import Run, Status, read_ended, read_status, state_name
+
+_LABELS = {
+    "evaluation_rows": "held-out rows",
+    "training_s": "time of training",
+    "evaluation_s": "time of evaluations",
+    "training_cpu_s": "CPU time of training",
+    "peak_host_bytes": "peak memory",
+    "peak_device_bytes": "peak memory of the device",
+}
+"""Names of a result's metrics for people."""
 
 
 def finish(run: Run, status: Status, out: Output) -> int:
@@ -62,10 +72,35 @@ def started(run: Run, out: Output) -> int:
 
 
 def measured(metrics: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yields what a run measured; without held-out rows there are no losses to report."""
+    """Yields what a run measured, in words; see `metrics_of` for the keys.
+
+    Without held-out rows there are no losses to report, and of a host without a device no memory.
+    """
     has_rows = bool(metrics.get("evaluation_rows"))
     for key, value in metrics.items():
-        yield key, figure(value) if has_rows or value is not None else "not measured"
+        if value is None and (key.startswith("peak_") or key == "best_step"):
+            continue
+        yield _label(key), _value(key, value) if has_rows or value is not None else "not measured"
+
+
+def _label(key: str) -> str:
+    before, _, rest = key.partition("_")
+    if before == "base":
+        return f"held-out {rest} before training"
+    if before == "best" and rest != "step":
+        return f"best held-out {rest}"
+    return _LABELS.get(key, key.replace("_", " "))
+
+
+def _value(key: str, value: object) -> str:
+    if isinstance(value, int | float):
+        if key.endswith("_bytes"):
+            return human_bytes(int(value))
+        if key.endswith("_s"):
+            return duration(value)
+        if isinstance(value, int):
+            return f"{value:,}"
+    return figure(value)
 
 
 def _answer(run: Run, status: Status) -> dict[str, object]:
@@ -80,7 +115,7 @@ def _answer(run: Run, status: Status) -> dict[str, object]:
 
 def _print_result(run: Run, status: Status, out: Output) -> None:
     for key, value in measured(status.metrics or {}):
-        out.say(f"  {key} = {value}")
+        out.say(f"  {key}: {value}")
     out.answer(f"run {run.id} is done: {status.model}")
     out.say("next:")
     out.say(f"  zoo-gym delta create {run.id}    compresses the result to a small file")

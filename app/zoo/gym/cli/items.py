@@ -52,7 +52,9 @@ def sort_items(words: Sequence[str]) -> Items:
 
 def _is_there(word: str) -> bool:
     try:
-        return Path(word).exists()
+        return Path(word).expanduser().exists()
+    except RuntimeError:  # `~` and a name that is not a user's
+        return False
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:  # a long value, as in KEY=VALUE
             return False

@@ -48,7 +48,8 @@ def plan(
     base_bytes = model.parameters * _BF16_BYTES
     planned = plan_shapes(model.linear, model.whole, model.id, rank=rank)
     out.answer(_title(model, base_bytes, users))
-    out.answer(f"{'':<18} {'payload':>14} {'file':>14} {'':>6} {_people(users):>14} {'+ base':>9}")
+    head = f"{'delta':<18} {'payload bytes':>14} {'file bytes':>14} {'more':>6}"
+    out.answer(f"{head} {_people(users):>14} {'with base':>9}")
     for item in planned:
         out.answer(_row(item, users, base_bytes))
     trials = _trials(planned, Path(measure), out) if measure else {}

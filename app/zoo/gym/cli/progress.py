@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from zoo.gym.cli.output import Output
-from zoo.gym.humanize import duration, figure, human_bytes
+from zoo.gym.humanize import counted, duration, figure, human_bytes
 from zoo.gym.jobs import Event
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Progress:
     def _evaluation(self, event: Event) -> None:
         step, loss = event["step"], "  ".join([*_loss_words(event), *metric_words(event)])
         self._held_out_step = step
-        self._held_out = f"  held-out {loss} {f'at step {step}' if step else 'of the base'}"
+        self._held_out = f"  held-out {loss} {f'at step {step}' if step else 'before training'}"
         when = f"at step {step}" if step else "before training"
         if self.as_log or not step:
             noun = "held-out loss" if "loss" in event else "held-out rows"
@@ -101,7 +101,8 @@ def note_lines(event: Event) -> Iterator[str]:
     if event.get("held_out_rows") and event.get("decides", "loss") != "loss":
         best = "highest" if event.get("better") == "higher" else "lowest"
         yield f"the step with the {best} {event['decides']} on held-out rows is kept"
-    yield f"{event.get('steps')} steps; closing this window does not stop them"
+    steps = counted(int(_number(event, "steps") or 0), "step")
+    yield f"{steps}; closing this window does not stop the run"
     yield f"loading {event.get('model')}"
 
 

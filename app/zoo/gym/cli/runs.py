@@ -68,8 +68,9 @@ def show(run: str, /, *, as_json: Json = False) -> int:
     for key, value in (answer | {"state": state}).items():
         if value is not None and key not in {"metrics", "created", "updated", "request"}:
             out.answer(f"{key:<10} {value}")
-    for key, value in measured(status.metrics or {}):
-        out.answer(f"{key:<10} {value}")
+    lines = [f"  {key}: {value}" for key, value in measured(status.metrics or {}) if key != "steps"]
+    if lines:
+        out.answer("\n".join(["measured", *lines]))
     settings, fault = jobs.stored_yaml(found)
     if fault is not None:
         hint = f"restore the file: '{found.config_file}'"
@@ -171,6 +172,11 @@ def finish_run(run: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
     """
     out, found = Output(as_json), jobs.open_run(run)
     status = jobs.reconcile(found)
+    if status.live and not status.step:
+        raise InputError(
+            f"run '{found.id}' has nothing to keep yet: expected a step, got none",
+            hint=f"zoo-gym runs stop {found.id}, or zoo-gym runs tail {found.id}",
+        )
     if status.live:
         _confirm_finish(found, status, yes=yes)
         jobs.stop(found)

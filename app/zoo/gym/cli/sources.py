@@ -6,7 +6,7 @@ from pathlib import Path
 from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import consent
 from zoo.gym.config import TrainConfig, load_config
-from zoo.gym.errors import GymError, InputError, NotAvailableError
+from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.jobs import Run, Status, open_run, read_ended, reconcile
 from zoo.gym.paths import given_path
 from zoo.models import Resolved, resolve
@@ -61,11 +61,11 @@ def result_of(run: Run) -> Path:
     """Returns the folder of a run's trained model.
 
     Raises:
-        GymError: the run has none yet.
+        InputError: the run has none yet.
     """
     if not run.result.is_dir():
         status = reconcile(run)
-        raise GymError(
+        raise InputError(
             f"run '{run.id}' has no result yet: expected a run that is done, got {status.state}",
             hint=f"zoo-gym runs {_way_to_a_result(run, status)}",
         )

@@ -23,6 +23,7 @@ from zoo.gym.jobs.follow import watch as watch
 from zoo.gym.jobs.launch import launch as launch
 from zoo.gym.jobs.listing import list_runs as list_runs
 from zoo.gym.jobs.listing import stored_yaml as stored_yaml
+from zoo.gym.jobs.names import check_name as check_name
 from zoo.gym.jobs.names import rename as rename
 from zoo.gym.jobs.outputs import check_unclaimed as check_unclaimed
 from zoo.gym.jobs.remove import remove as remove

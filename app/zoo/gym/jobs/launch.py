@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from zoo.gym.errors import GymError
+from zoo.gym.errors import GymError, InputError
 from zoo.gym.files import private, read_json_object
 from zoo.gym.jobs.events import log_end, tail_events
 from zoo.gym.jobs.identity import read_identity, write_identity
@@ -93,7 +93,7 @@ def _claim(run: Run, before: Callable[[], object] | None) -> None:
 def _check_startable(run: Run) -> Status:
     status = read_status(run)
     if status.state == "done":
-        raise GymError(f"run '{run.id}' is done: expected one that can be resumed")
+        raise InputError(f"run '{run.id}' is done: expected one that can be resumed")
     identity = read_identity(run.identity_file)
     ours = identity is not None and identity.pid == os.getpid()
     if status.live and not ours and is_alive(identity):
@@ -101,8 +101,8 @@ def _check_startable(run: Run) -> Status:
     return status
 
 
-def _has_worker(run: Run) -> GymError:
-    return GymError(f"run '{run.id}' has a worker already: expected one without")
+def _has_worker(run: Run) -> InputError:
+    return InputError(f"run '{run.id}' has a worker already: expected one without")
 
 
 def _spawn(run: Run, entry: str | None) -> "subprocess.Popen[bytes]":

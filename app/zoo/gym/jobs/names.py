@@ -19,15 +19,27 @@ def rename(run: Run, name: str) -> None:
     """Gives a run a name, or removes the name if it is the run's own id.
 
     Raises:
-        InputError: the name is taken or invalid: it must have up to 64 letters, digits, dots,
-            dashes and underscores, start with a letter, and not look like an id.
+        InputError: see `check_name`.
         StorageError: the run folder cannot be written.
     """
+    check_name(run, name)
     if name == run.id:
         try:
             remove_file(run.name_file)
         except OSError as error:
             raise storage_error(error, run.name_file) from error
+        return
+    write_beside(run.name_file, f"{name}\n")
+
+
+def check_name(run: Run, name: str) -> None:
+    """Refuses what cannot be the name of a run; its own id stands for none.
+
+    Raises:
+        InputError: the name is taken or invalid: it must have up to 64 letters, digits, dots,
+            dashes and underscores, start with a letter, and not look like an id.
+    """
+    if name == run.id:
         return
     if not _NAME.fullmatch(name) or _LIKE_AN_ID.fullmatch(name):
         raise InputError(
@@ -41,4 +53,3 @@ def rename(run: Run, name: str) -> None:
                 f"run name '{name}': expected an unused one, got that of run '{other.id}'",
                 hint=f"remove it from that run: zoo-gym runs rename {other.id} {other.id}",
             )
-    write_beside(run.name_file, f"{name}\n")

@@ -19,6 +19,11 @@ from zoo.gym.paths import ensure_folder, folders
 
 POLL_S = 0.2
 
+
+class DeviceInUseError(NotAvailableError):
+    """Another run has the device."""
+
+
 _GATE = "gate.lock"
 _GATE_S = 30.0
 _PLACE = re.compile(r"([0-9]{8,18})-(.+)\.lock", re.DOTALL)
@@ -38,7 +43,7 @@ def turn_on_device(run: Run, device: str, *, wait: bool = True) -> Generator[Non
 
     Raises:
         InterruptedRunError: a stop or park came during the wait.
-        NotAvailableError: the device is in use and `wait` is False.
+        DeviceInUseError: the device is in use and `wait` is False.
         StorageError: the folder of places cannot be written.
     """
     name = device.partition("-")[0]
@@ -118,8 +123,8 @@ def _waiting(run: Run, device: str, ahead: list[str]) -> dict[str, object]:
     }
 
 
-def _taken(device: str, run_id: str) -> NotAvailableError:
-    return NotAvailableError(
+def _taken(device: str, run_id: str) -> DeviceInUseError:
+    return DeviceInUseError(
         f"{device} is in use: expected a free device, got run '{run_id}' on it",
         hint=f"wait until it ends, or park it: zoo-gym runs pause {run_id} --park",
     )

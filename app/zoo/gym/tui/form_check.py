@@ -37,6 +37,19 @@ def settings_problem(text: str, *, typing: bool) -> str:
     return ""
 
 
+def path_problem(path: str) -> str:
+    """Returns why nothing can be read at the path, with the nearest name; "" if something can."""
+    from zoo.gym.cli.items import existing
+
+    try:
+        existing(path)
+    except GymError as error:
+        return error.message
+    except (OSError, RuntimeError, ValueError):
+        return ""
+    return ""
+
+
 def field_of(error: GymError, path: str, settings: Sequence[str]) -> Field:
     """Returns the field of the form that an error of a command is about.
 

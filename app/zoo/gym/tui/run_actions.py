@@ -130,7 +130,7 @@ def rename(app: App[Any], run: Run, after: Callable[[], object]) -> None:
             done = f"{run.id} is named {name}" if name else f"{run.id} has no name"
             _request(app, run, lambda run: jobs.rename(run, name or run.id), done, after)
 
-    app.push_screen(NameDialog(run.id, run.name), answered)
+    app.push_screen(NameDialog(run), answered)
 
 
 def _confirm(app: App[Any], dialog: ConfirmDialog, act: Callable[[], object]) -> None:

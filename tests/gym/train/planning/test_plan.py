@@ -52,6 +52,15 @@ def test_every_choice_has_a_reason(found: Facts) -> None:
     assert all(choice.reason for choice in make_plan(config(), found).choices)
 
 
+def test_rows_are_cut_at_the_context_of_the_model_and_the_plan_says_so() -> None:
+    plan = make_plan(config(), replace(FACTS, cutoff_len=512))
+    chosen = {choice.key: choice.value for choice in plan.choices}
+    assert (plan.config.cutoff_len, chosen["cutoff_len"]) == (512, 512)
+    assert (
+        make_plan(config(cutoff_len=100), replace(FACTS, cutoff_len=100)).config.cutoff_len == 100
+    )
+
+
 @given(found=facts)
 def test_a_plan_made_again_from_its_own_settings_is_the_same(found: Facts) -> None:
     first = make_plan(config(), found)

@@ -95,6 +95,10 @@ class _Chooser:
             return given
         if key in self.values:
             return self.values[key]
+        return self.replace(key, value, reason)
+
+    def replace(self, key: str, value: Any, reason: str) -> Any:  # noqa: ANN401
+        """Chooses a value whatever the setting was."""
         self.values[key] = value
         self.choices.append(Choice(key, value, reason))
         return value
@@ -112,6 +116,9 @@ def make_plan(config: TrainConfig, facts: Facts) -> Plan:
         InputError: a given setting is incompatible with a chosen one.
     """
     chooser = _Chooser(config)
+    if facts.cutoff_len < config.cutoff_len:
+        reason = "the context of the model: it reads no more tokens of a row"
+        chooser.replace("cutoff_len", facts.cutoff_len, reason)
     for choice in load_method(config.stage).choices(config, facts):
         chooser.pick(choice.key, choice.value, choice.reason)
     rows_per_step = _batch(chooser, facts)

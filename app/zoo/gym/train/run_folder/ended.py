@@ -31,7 +31,7 @@ class Ended:
         """The step that a finish makes a result of, in words; None if there is none."""
         if not self.step:
             return None
-        return f"its best step, {self.best_step}" if self.best_step else f"step {self.step}"
+        return f"its best step ({self.best_step})" if self.best_step else f"step {self.step}"
 
 
 def read_ended(folder: Path) -> Ended:

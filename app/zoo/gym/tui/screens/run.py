@@ -102,7 +102,8 @@ The run does not need this window: you can close it and open the run again later
 
     def on_resize(self) -> None:
         """Draws the screen again: the length of the bar depends on the width."""
-        self.call_after_refresh(self._show)
+        if self.is_mounted:  # the first size arrives before the parts of the screen exist
+            self.call_after_refresh(self._show)
 
     def controlled(self) -> tuple[Run, str] | None:
         """Returns the run, which its keys act on."""

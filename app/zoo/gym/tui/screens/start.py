@@ -16,7 +16,7 @@ from zoo.gym.errors import GymError
 from zoo.gym.terminal import visible
 from zoo.gym.tui.app import app_of
 from zoo.gym.tui.cli_process import ask_command
-from zoo.gym.tui.form_check import FIELDS, Field, field_of, settings_problem
+from zoo.gym.tui.form_check import FIELDS, Field, field_of, path_problem, settings_problem
 from zoo.gym.tui.machine import available_models, missing_models
 from zoo.gym.tui.paste import absolute_path, is_file, pasted_path
 from zoo.gym.tui.screens.base import GymScreen
@@ -126,12 +126,14 @@ class StartScreen(GymScreen):
     @on(Input.Changed, "#path")
     @work(exclusive=True, group="path")
     async def path_typed(self) -> None:
-        """Inspects the file once the path names one and the user pauses."""
+        """Inspects the file once the user pauses, or shows that the path names none."""
         self._problem("path", "")
         await asyncio.sleep(PAUSE_S)
         path = self.typed_path
         if await asyncio.to_thread(is_file, path):
             self._inspect()
+        elif path:
+            self._problem("path", await asyncio.to_thread(path_problem, path))
 
     @on(Input.Changed, "#settings")
     @work(exclusive=True, group="settings")
