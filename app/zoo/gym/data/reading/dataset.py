@@ -11,10 +11,11 @@ from typing import cast
 from zoo.gym.data.mixing import Mix, mixed
 from zoo.gym.data.reading import preference, prompts
 from zoo.gym.data.reading.dataset_info import Entry, entry_of
-from zoo.gym.data.reading.files import check_file
+from zoo.gym.data.reading.files import check_file, is_parquet
 from zoo.gym.data.reading.formats import READS, parse_row
 from zoo.gym.data.reading.jsonl import Row, holds_rows, read_rows
 from zoo.gym.data.reading.keys import LABELS, NEEDS_PREFERENCE, unread_keys, unread_note
+from zoo.gym.data.reading.parquet import read_parquet
 from zoo.gym.data.reading.preference import is_preference, parse_pair
 from zoo.gym.data.reading.rated import parse_rated, rated_of
 from zoo.gym.data.reading.streams import data_suffix
@@ -58,7 +59,7 @@ def read_dataset(
     kinds: Set[Kind] = LEARNED,
     mix: Mix = CONCAT,
 ) -> Dataset:
-    """Reads files of json, jsonl, csv, tsv or plain text; each row's format is detected.
+    """Reads files of json, jsonl, csv, tsv, parquet or plain text; each row's format is detected.
 
     A row that cannot be used becomes a problem; the others are kept. The rows of a plain text
     file are its paragraphs.
@@ -191,8 +192,11 @@ def _nothing_usable(path: Path, problems: Sequence[Problem]) -> InputError:
 
 
 def _read_file(path: Path, kinds: Set[Kind], entry: Entry | None) -> Iterator[_Row]:
-    check_file(path)
-    if data_suffix(path) in SUFFIXES:
+    head = check_file(path)
+    rows: Iterator[Row | Problem]
+    if is_parquet(path, head):
+        rows = (Row(line, value) for line, value in read_parquet(path))
+    elif data_suffix(path) in SUFFIXES:
         rows = read_table(path)
     elif data_suffix(path) in _JSON or holds_rows(path):
         rows = read_rows(path)

@@ -1,4 +1,4 @@
-"""Finds, checks and reads data files; refuses anything but text, and reports what it is instead."""
+"""Finds, checks and reads data files; refuses other formats, and reports what they are."""
 
 import os
 import re
@@ -6,16 +6,18 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from zoo.gym.data.reading.parquet import MAGIC, check_parquet
+from zoo.gym.data.reading.parquet import SUFFIX as PARQUET
 from zoo.gym.data.reading.streams import BOM, data_suffix, read_bytes, read_head
 from zoo.gym.errors import InputError, NotAvailableError
 
 _HEAD_BYTES = 8192
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _LFS = b"version https://git-lfs"
-_NOT_READ = frozenset({".parquet", ".arrow", ".xlsx", ".zip", ".zst", ".tar", ".tgz"})
+_NOT_READ = frozenset({".arrow", ".xlsx", ".zip", ".zst", ".tar", ".tgz"})
 _OF_THIS_PROCESS = ("/dev/stdin", "/dev/fd/", "/proc/")
-_READ = "json, jsonl, csv, tsv or plain text"
-_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt"})
+_READ = "json, jsonl, csv, tsv, parquet or plain text"
+_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", PARQUET})
 _HELD_OUT = re.compile(r"(test|valid|validation|val|dev|eval)([-_.].*)?", re.IGNORECASE)
 
 
@@ -71,8 +73,16 @@ def check_file(path: Path) -> bytes:
         head = read_head(path, _HEAD_BYTES)
     except PermissionError:
         raise NotAvailableError(f"{path}: no permission to read the file") from None
+    if is_parquet(path, head):
+        check_parquet(path)
+        return head
     _refuse_other_than_text(path, head)
     return head.removeprefix(BOM)
+
+
+def is_parquet(path: Path, head: bytes) -> bool:
+    """Returns whether a file is read as parquet: by its first bytes, or else by its name."""
+    return head.startswith(MAGIC) or (path.suffix.lower() == PARQUET and not head.startswith(_LFS))
 
 
 def _refuse_streams(path: Path) -> None:
