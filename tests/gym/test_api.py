@@ -20,7 +20,14 @@ from zoo.gym import TrainConfig, run_training
 from zoo.gym.config import load_config
 from zoo.gym.data import inspect_dataset, read_dataset, split_records
 from zoo.gym.errors import GymError, InputError, InterruptedRunError, NotAvailableError
-from zoo.gym.jobs import create_run, open_run, read_status, run_folders, tail_events
+from zoo.gym.jobs import (
+    create_run,
+    open_run,
+    read_status,
+    remove,
+    run_folders,
+    tail_events,
+)
 from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.paths import folders
 from zoo.gym.train.rows import encode_options
@@ -158,6 +165,12 @@ def test_a_device_that_another_run_has_is_refused_in_a_sentence(rows: Path) -> N
     ):
         run_training(config(rows))
     assert [run.id for run in run_folders()] == ["r0001"]
+
+
+def test_a_run_that_ended_can_be_removed_while_the_process_lives(rows: Path) -> None:
+    result = run_training(config(rows))
+    remove(open_run(result.run))
+    assert not list(run_folders())
 
 
 @pytest.mark.parametrize("method", ["lora", "full"])

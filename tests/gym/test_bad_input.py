@@ -74,7 +74,7 @@ DATA = {
     "binary": ("my.jsonl", bytes(range(256)), "my.jsonl: not text: expected json, jsonl, csv"),
     "picture": ("my.jsonl", b"\x89PNG\r\n\xf0", "my.jsonl:1: not UTF-8 text: got byte 0x89"),
     "latin-1": ("my.txt", "caf\xe9".encode("latin1"), "my.txt:1: not UTF-8 text: got the byte"),
-    "pointer": ("my.jsonl", broken.LFS.encode(), "my.jsonl: expected json, jsonl, csv, tsv or"),
+    "pointer": ("my.jsonl", broken.LFS.encode(), "my.jsonl: expected json, jsonl, csv, tsv,"),
 }
 
 

@@ -144,7 +144,7 @@ FILES = (
     Settings(
         "E5",
         more=("dataset=alpaca_en_demo",),
-        refused="reward_model: a reward model is not supported yet",
+        refused="reward_model: no such model",
     ),
     Settings(
         "B9",

@@ -158,8 +158,11 @@ def train_here(
             run.events.emit("state", state="running")
             work(run, session)
     except DeviceInUseError:
+        run.identity_file.unlink(missing_ok=True)
         remove(run)  # it has nothing, and would be the last run
         raise
+    finally:
+        run.identity_file.unlink(missing_ok=True)  # this process lives on, without the run
     metrics = done["metrics"]
     assert isinstance(metrics, Mapping)
     return RunResult(run.id, run.folder, Path(str(done["model"])), metrics)

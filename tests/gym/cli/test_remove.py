@@ -44,7 +44,7 @@ def test_a_run_with_a_process_stays(call: Call) -> None:
     assert run.events.path.exists()
 
 
-@pytest.mark.parametrize(("end_s", "code"), [(30.0, 0), (0.0, 1)])
+@pytest.mark.parametrize(("end_s", "code"), [(30.0, 0), (0.0, 2)])
 def test_a_process_that_is_exiting_is_waited_for(
     call: Call, run: Run, monkeypatch: pytest.MonkeyPatch, end_s: float, code: int
 ) -> None:

@@ -9,6 +9,7 @@ from typing import cast
 from zoo.gym.config.stages import METHODS
 
 ALIASES = {
+    "reward_model": "reward",
     "model": "model_name_or_path",
     "base_model": "model_name_or_path",
     "data": "dataset",
@@ -97,7 +98,6 @@ MISSING = {
     "ref_model": "another reference than the base model is not supported yet",
     "ref_model_adapters": "another reference than the base model is not supported yet",
     "resume_from_checkpoint": "expected the command 'zoo-gym runs resume RUN'",
-    "reward_model": "a reward model is not supported yet: expected reward",
     "rope_scaling": "extending the context is not supported yet",
     "serving": "serving models is not supported yet",
     "save_total_limit": "setting the number of kept checkpoints is not supported yet",

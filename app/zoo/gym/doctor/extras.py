@@ -13,6 +13,7 @@ DISTRIBUTION = "zoo-gym"
 
 PURPOSES: dict[str, str] = {
     "eval": "compares answers as mathematics, for rewards",
+    "parquet": "reads data in parquet files",
 }
 """What each extra adds, in words; an extra comes with the code that imports it."""
 

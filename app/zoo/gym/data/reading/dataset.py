@@ -16,8 +16,7 @@ from zoo.gym.data.reading.formats import READS, parse_row
 from zoo.gym.data.reading.jsonl import Row, holds_rows, read_rows
 from zoo.gym.data.reading.keys import LABELS, NEEDS_PREFERENCE, unread_keys, unread_note
 from zoo.gym.data.reading.parquet import read_parquet
-from zoo.gym.data.reading.preference import is_preference, parse_pair
-from zoo.gym.data.reading.rated import parse_rated, rated_of
+from zoo.gym.data.reading.preference import is_preference, parse_pair, parse_rated, rated_of
 from zoo.gym.data.reading.streams import data_suffix
 from zoo.gym.data.reading.table import SUFFIXES, read_table
 from zoo.gym.data.reading.text import read_paragraphs

@@ -1,18 +1,23 @@
-"""Parses preference rows: two answers to one prompt, the better one first.
+"""Parses preference rows: two answers to one prompt, the better one first, or a rated answer.
 
 `chosen` and `rejected` may be texts, single turns, or lists of turns. The prompt may be under
 `prompt`, an instruction, `messages` or `conversations`, or the common prefix of both lists of
 turns. `chosen_messages` and `rejected_messages` are other names for the same.
+
+The rating of one answer to one prompt is under `label` (as in TRL) or `kto_tag` (as in
+LLaMA-Factory), true or false; prompt and answer are in any format of one answer. A pair is two
+rated answers.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import takewhile
 from typing import cast
 
 from zoo.gym.data.reading.chat import CONTENT_KEYS, shown, text_of, type_name
 from zoo.gym.data.reading.formats import parse_row
-from zoo.gym.data.reading.keys import SYSTEM_KEYS
-from zoo.gym.data.records import Record
+from zoo.gym.data.reading.keys import LABELS, SYSTEM_KEYS
+from zoo.gym.data.records import Message, Record
 from zoo.gym.errors import InputError
 
 Fields = dict[str, object]
@@ -30,6 +35,9 @@ READS = frozenset(
     (*(key for pair in PAIRS for key in pair), *_CHATS, *_INSTRUCTION, "prompt", *SYSTEM_KEYS)
 )
 """Every key of a preference row that is read."""
+
+EXPECTED = "expected 'label' true or false, or 'chosen' and 'rejected'"
+"""What a method that learns from rated answers reads."""
 
 
 def is_preference(value: object) -> bool:
@@ -141,3 +149,44 @@ def _turns(
     raise InputError(
         "no prompt: expected 'prompt', 'messages', or turns that both answers begin with"
     )
+
+
+def parse_rated(row: Mapping[str, object], source: str) -> tuple[str, Record]:
+    """Returns the name of a row's format, and the rated answer.
+
+    Only the last turn of a chat is rated; earlier ones are read.
+
+    Args:
+        row: a decoded row.
+        source: `file:line`.
+
+    Raises:
+        InputError: there is no rating, ratings differ, or there is no answer to rate.
+    """
+    ratings = {key: row[key] for key in LABELS if row.get(key) is not None}
+    for key, value in ratings.items():
+        if not isinstance(value, bool):
+            raise InputError(f"{key!r}: expected true or false, got {type_name(value)}")
+    if not ratings:
+        raise InputError(f"{EXPECTED}, got an answer without a rating")
+    if len(set(ratings.values())) > 1:
+        raise InputError(f"{' and '.join(map(repr, ratings))}: expected one rating, got both")
+    name, records = parse_row({key: row[key] for key in row if key not in LABELS}, source)
+    if len(records) != 1 or records[0].kind == "text":
+        raise InputError(f"expected an answer to a prompt, got a row of {name}")
+    answer = replace(records[0], messages=_last_learned(records[0].messages))
+    return name, Record(source, "rated", sides=(answer,), good=all(ratings.values()))
+
+
+def rated_of(pair: Record) -> tuple[Record, Record]:
+    """Returns the better answer of a pair, rated good, and the worse one, rated bad."""
+    better, worse = pair.sides
+    return (
+        Record(pair.source, "rated", sides=(better,), good=True),
+        Record(pair.source, "rated", sides=(worse,), good=False),
+    )
+
+
+def _last_learned(turns: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Returns turns of which only the last is learned."""
+    return (*(replace(turn, learned=False) for turn in turns[:-1]), *turns[-1:])

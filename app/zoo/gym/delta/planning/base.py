@@ -16,7 +16,6 @@ from zoo.gym.delta.reading.weights import FLOATS, open_weights
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.models import family_entry, resolve
 from zoo.models.folder import count_parameters, read_config
-from zoo.models.resolve import is_path
 from zoo.models.tied_head import HEAD
 
 _IN_A_BLOCK = re.compile(r"\.\d+\.")
@@ -65,8 +64,6 @@ def _of_folder(text: str) -> PlanBase:
     try:
         found = resolve(text, offline=True)
     except NotAvailableError as error:
-        if is_path(text):
-            raise
         raise NotAvailableError(
             f"--base '{text}': expected a model of the zen family or one on this machine, got "
             f"neither",

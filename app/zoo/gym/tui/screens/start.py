@@ -29,6 +29,7 @@ DEFAULTS = (
     "steps, batch size and learning rate are chosen from the data."
 )
 PAUSE_S = 0.3
+LONG_PAUSE_S = 1.2
 """How long a user pauses before what was typed is checked."""
 
 
@@ -133,6 +134,7 @@ class StartScreen(GymScreen):
         if await asyncio.to_thread(is_file, path):
             self._inspect()
         elif path:
+            await asyncio.sleep(LONG_PAUSE_S)  # half a path is no error
             self._problem("path", await asyncio.to_thread(path_problem, path))
 
     @on(Input.Changed, "#settings")
