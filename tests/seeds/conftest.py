@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.gym.rewards.models.folders import write_reward_model
 from tests.seeds.blocks import read_blocks
 from zoo.models import pico_folder
 
@@ -56,13 +57,17 @@ def blocks(shared: Callable[[str], Path]) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache of models in which every published id is zen-pico."""
+    """A cache of models in which every published id is zen-pico, or a reward model of its shape."""
     cache = tmp_path_factory.mktemp("hub")
     for name in MODELS:
         storage = cache / f"models--{name.replace('/', '--')}"
         shutil.copytree(pico_folder(), storage / "snapshots" / COMMIT)
         (storage / "refs").mkdir()
         (storage / "refs" / "main").write_text(COMMIT)
+    rewards = cache / "models--zenlm--zen-reward-model"
+    write_reward_model(rewards / "snapshots" / COMMIT)
+    (rewards / "refs").mkdir()
+    (rewards / "refs" / "main").write_text(COMMIT)
     return cache
 
 

@@ -144,7 +144,6 @@ FILES = (
     Settings(
         "E5",
         more=("dataset=alpaca_en_demo",),
-        refused="reward_model: no such model",
     ),
     Settings(
         "B9",

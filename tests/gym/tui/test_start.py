@@ -65,7 +65,7 @@ def test_a_pasted_path_is_inspected_and_described(
     drive(visit)
 
 
-def test_a_file_that_is_absent_is_reported_while_its_path_is_typed(
+def test_a_missing_file_is_reported_while_its_path_is_typed(
     drive: Drive, asked: list[list[str]], tmp_path: Path
 ) -> None:
     path = fakes.rows_file(tmp_path)

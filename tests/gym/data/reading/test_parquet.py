@@ -15,8 +15,10 @@ from zoo.gym.errors import InputError, NotAvailableError
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-CHAT = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hey"}]}
-PAIR = {"prompt": "Say it.", "chosen": "Yes.", "rejected": "No."}
+CHAT: dict[str, object] = {
+    "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hey"}]
+}
+PAIR: dict[str, object] = {"prompt": "Say it.", "chosen": "Yes.", "rejected": "No."}
 
 
 def written(path: Path, rows: Sequence[dict[str, object]]) -> Path:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.gym.rewards.conftest import sample, task
+from tests.gym.rewards.models.folders import write_reward_model
 from zoo.gym.data import Message
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rewards import Sample, Task, load
@@ -16,20 +17,7 @@ from zoo.models import pico_folder
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A reward model with random weights, of zen-pico's shape and with its tokenizer."""
-    import torch
-    from transformers import AutoConfig, AutoModelForSequenceClassification
-
-    path = tmp_path_factory.mktemp("models") / "reward-model"
-    config: Any = AutoConfig.from_pretrained(pico_folder(), num_labels=1)
-    kind: Any = AutoModelForSequenceClassification
-    torch.manual_seed(0)
-    kind.from_config(config).save_pretrained(path)
-    for file in pico_folder().glob("*token*"):
-        shutil.copy(file, path)
-    for file in pico_folder().glob("chat_template*"):
-        shutil.copy(file, path)
-    return path
+    return write_reward_model(tmp_path_factory.mktemp("models") / "reward-model")
 
 
 def reference_score(folder: Path, messages: list[dict[str, str]]) -> float:
