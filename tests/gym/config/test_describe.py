@@ -56,6 +56,7 @@ def test_only_settings_that_are_true_or_false_are_switches() -> None:
         "whiten_rewards",
         "save_only_model",
         "use_bias_correction_kl",
+        "use_dft_loss",
         "use_rslora",
         "use_weighting",
         "gradient_checkpointing",

@@ -1,5 +1,6 @@
 """The supervised loss against torch's cross entropy, TRL's, and the strict array namespace."""
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,10 +37,10 @@ class Problem:
         logprobs_BTV = torch.log_softmax(self.logits_BTV, -1)
         return logprobs_BTV.gather(-1, self.targets_BT[..., None])[..., 0]
 
-    def ours(self) -> Tensor:
+    def ours(self, *, dft: bool = False) -> Tensor:
         batch = {"mask": self.mask_BT.double(), WINDOW_TOKENS: self.window_tokens}
         stats = {Stat.LOGPROBS: self.logprobs_BT()}
-        loss: Tensor = SupervisedLoss()(TorchNamespace(), stats, batch)[0]
+        loss: Tensor = SupervisedLoss(dft=dft)(TorchNamespace(), stats, batch)[0]
         return loss
 
     def cross_entropy(self) -> Tensor:
@@ -55,7 +56,7 @@ class Problem:
         return gradient
 
 
-def trl_loss(problem: Problem) -> Tensor:
+def trl_loss(problem: Problem, loss_type: str = "nll") -> Tensor:
     """TRL's own `compute_loss` over our log-probabilities; the model is a function."""
     from trl.trainer.sft_trainer import SFTTrainer
 
@@ -72,7 +73,7 @@ def trl_loss(problem: Problem) -> Tensor:
         ),
         compute_loss_func=None,
         label_smoother=None,
-        args=SimpleNamespace(loss_type="nll", average_tokens_across_devices=True),
+        args=SimpleNamespace(loss_type=loss_type, average_tokens_across_devices=True),
         get_tp_size=lambda: 1,
         _metrics={"eval": {"entropy": [], "mean_token_accuracy": []}},
         _total_train_tokens=0,
@@ -92,6 +93,27 @@ def test_value_and_gradient_are_those_of(oracle: Any, seed: int) -> None:
     assert float(difference.abs().max()) <= EPSILON
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_the_value_and_gradient_of_dft_are_those_of_trl(seed: int) -> None:
+    problem = Problem(seed)
+    got, expected = problem.ours(dft=True), trl_loss(problem, "dft")
+    assert abs(float((got - expected).detach())) <= EPSILON
+    difference = problem.gradient(got) - problem.gradient(expected)
+    assert float(difference.abs().max()) <= EPSILON
+
+
+def test_dft_scales_the_gradient_of_a_token_by_its_probability() -> None:
+    logprobs_BT = torch.tensor([[0.0, 0.5, 0.25]]).log().requires_grad_()
+    mask_BT = torch.tensor([[0.0, 1.0, 1.0]])
+    batch = {"mask": mask_BT, WINDOW_TOKENS: 2.0}
+    stats = {Stat.LOGPROBS: torch.where(mask_BT > 0, logprobs_BT, 0.0)}
+    loss, metrics = SupervisedLoss(dft=True)(TorchNamespace(), stats, batch)
+    (gradient_BT,) = torch.autograd.grad(loss, logprobs_BT)
+    assert loss.item() == pytest.approx((0.5 * math.log(2) + 0.25 * math.log(4)) / 2)
+    assert metrics["nll"].item() == pytest.approx((math.log(2) + math.log(4)) / 2)
+    assert gradient_BT.tolist() == [[0.0, -0.25, -0.125]]  # -p / 2
+
+
 def test_an_empty_row_gets_no_gradient() -> None:
     problem = Problem(0)
     gradient_BTV = problem.gradient(problem.ours())
@@ -99,8 +121,9 @@ def test_an_empty_row_gets_no_gradient() -> None:
     assert gradient_BTV[problem.mask_BT].any()
 
 
-def test_micro_batches_add_up_to_the_window() -> None:
-    problem, objective = Problem(0), SupervisedLoss()
+@pytest.mark.parametrize("dft", [False, True])
+def test_micro_batches_add_up_to_the_window(dft: bool) -> None:
+    problem, objective = Problem(0), SupervisedLoss(dft=dft)
     logprobs, mask = problem.logprobs_BT().detach(), problem.mask_BT.double()
     parts = [
         objective(
@@ -110,7 +133,7 @@ def test_micro_batches_add_up_to_the_window() -> None:
         )[0]
         for rows in (slice(0, 2), slice(2, 3), slice(3, 5))
     ]
-    assert abs(float(sum(parts) - problem.ours().detach())) <= EPSILON
+    assert abs(float(sum(parts) - problem.ours(dft=dft).detach())) <= EPSILON
 
 
 def test_it_needs_no_more_than_the_array_api_standard() -> None:
@@ -124,3 +147,7 @@ def test_it_needs_no_more_than_the_array_api_standard() -> None:
     expected = -np.sum(logprobs * mask) / problem.window_tokens
     assert abs(float(loss) - float(expected)) <= EPSILON
     assert not metrics
+    weighted, metrics = SupervisedLoss(dft=True)(StrictNamespace(), stats, batch)
+    assert float(metrics["nll"]) == float(loss)
+    expected = -np.sum(logprobs * np.exp(logprobs) * mask) / problem.window_tokens
+    assert abs(float(weighted) - float(expected)) <= EPSILON

@@ -124,16 +124,20 @@ MISSING_PREFIXES = {
 }
 """The same for whole families of keys."""
 
-MISSING_VALUES = {
-    ("stage", name): f"the method '{name}' is not supported yet: expected {', '.join(METHODS)}"
-    for name in ("pt", "rm")
-} | {
-    (
-        "finetuning_type",
-        name,
-    ): f"the method '{name}' is not supported yet: expected 'lora' or 'full'"
-    for name in ("dora", "freeze", "galore", "oft", "qlora")
-}
+MISSING_VALUES = (
+    {("loss_type", "dft"): "expected use_dft_loss true with stage sft"}
+    | {
+        ("stage", name): f"the method '{name}' is not supported yet: expected {', '.join(METHODS)}"
+        for name in ("pt", "rm")
+    }
+    | {
+        (
+            "finetuning_type",
+            name,
+        ): f"the method '{name}' is not supported yet: expected 'lora' or 'full'"
+        for name in ("dora", "freeze", "galore", "oft", "qlora")
+    }
+)
 """Published values of our own keys for unsupported features."""
 
 STAGE_OF_LOSS = {"orpo": "orpo", "simpo": "simpo"}

@@ -1,10 +1,12 @@
 """Supervised fine-tuning: the answers of the data become more likely, token by token.
 
 A step takes rows, the loss is the mean negative log-likelihood of their learned tokens, and an
-evaluation is the same mean over the held-out rows, summed in float64.
+evaluation is the same mean over the held-out rows, summed in float64. With `use_dft_loss` a step
+weighs tokens by their probability, an evaluation does not: so runs can be compared, and a token
+that becomes impossible does not count as learned.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from pydantic import Field
 
@@ -20,9 +22,13 @@ if TYPE_CHECKING:
 
 
 class SftConfig(TrainConfig, frozen=True):
-    """The settings of supervised fine-tuning: only those common to all methods."""
+    """The settings of supervised fine-tuning."""
 
     stage: Literal["sft"] = Field(default="sft", description="sft learns the answers")
+    use_dft_loss: bool = Field(
+        default=False,
+        description="weigh each token by its probability: unlikely ones are learned less (DFT)",
+    )
 
 
 class Supervised(Method):
@@ -32,8 +38,8 @@ class Supervised(Method):
 
     @property
     def objective(self) -> "Objective":
-        """The mean negative log-likelihood."""
-        return SupervisedLoss()
+        """The mean negative log-likelihood, or that of `use_dft_loss`."""
+        return SupervisedLoss(dft=cast("SftConfig", self.plan.config).use_dft_loss)
 
     def evaluate(self) -> Evaluation:
         """Returns the loss of the held-out rows, in nats per learned token."""
