@@ -36,6 +36,7 @@ class MemoryNeed:
         checkpointing: activations are recomputed in the backward pass.
         weight_bytes: the bytes of a base weight: 2 or 4.
         hidden_bytes: the bytes of a value between two blocks: 2 or 4.
+        other_parameters: the weights of further models that are not trained.
     """
 
     geometry: "Geometry"
@@ -46,6 +47,7 @@ class MemoryNeed:
     checkpointing: bool
     weight_bytes: int
     hidden_bytes: int
+    other_parameters: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def estimate_memory(need: MemoryNeed) -> MemoryEstimate:
     """Returns the expected peak: the larger of those of training and evaluation."""
     shape = need.geometry
     trained = shape.parameters() if need.full else adapter_parameters(shape, need.rank)
-    weights = shape.parameters() * need.weight_bytes
+    weights = (shape.parameters() + need.other_parameters) * need.weight_bytes
     adapter = 0 if need.full else 4 * trained
     activations = activation_bytes(need)
     statistics = statistics_bytes(need)

@@ -133,7 +133,7 @@ def test_ctrl_c_before_a_run_exists_is_130(
     def pressed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("zoo.gym.cli.train.resolve_model", pressed)
+    monkeypatch.setattr("zoo.gym.cli.train.resolve_models", pressed)
     found = call("train", str(rows), "--model", "zen-pico", "--json")
     assert (found.code, found.json["error"]["message"]) == (130, "stopped by Ctrl-C")
     assert run_folders() == []

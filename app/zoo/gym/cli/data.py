@@ -12,7 +12,8 @@ from zoo.gym.cli.options import Json, Model, Offline, Switch, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import resolve_model
 from zoo.gym.config import load_config
-from zoo.gym.config.stages import METHODS, load_method, stages_reading
+from zoo.gym.config.stages import METHODS, config_class, load_method, stages_reading
+from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import EXIT_CODES, GymError, InputError
 from zoo.models import PICO
 
@@ -64,8 +65,7 @@ def inspect(
     flags: dict[str, object] = {"model_name_or_path": name, "dataset": files, "date": today}
     flags |= {"cutoff_len": cutoff_len, "think": think}
     flags["split_special_tokens"] = split_special_tokens
-    given = {} if stage is None else {"stage": stage}
-    load_config([], [], flags | given)  # refuses an unknown stage
+    _config(flags, stage)  # refuses an unknown stage
     folder = resolve_model(name, yes=yes, offline=offline).folder
     out = Output(as_json)
     found, stages = _inspected(paths, folder, flags, [stage] if stage else list(METHODS))
@@ -98,7 +98,7 @@ def _inspected(
         if stage in known:
             continue
         known += stages_reading(stage)
-        options = encode_options(load_config([], [], flags | {"stage": stage}).config, folder)
+        options = encode_options(_config(flags, stage), folder)
         try:
             if errors:
                 _require_answers(paths, stage)
@@ -108,6 +108,13 @@ def _inspected(
         else:
             return found, stages_reading(stage)
     raise errors[0]
+
+
+def _config(flags: dict[str, object], stage: str | None) -> TrainConfig:
+    """Returns the settings of a stage; rows are encoded the same whatever its other models are."""
+    given = {} if stage is None else {"stage": stage}
+    others = dict.fromkeys(config_class(stage).model_keys, flags["model_name_or_path"])
+    return load_config([], [], flags | given | others).config
 
 
 def _require_answers(paths: list[Path], stage: str) -> None:

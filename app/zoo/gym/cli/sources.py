@@ -1,5 +1,6 @@
 """Finds the input of a command: a run's result, an adapter or a delta, and its base."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -158,7 +159,16 @@ def resolve_model(name: str, *, yes: bool, offline: bool) -> Resolved:
     Raises:
         GymError: see `zoo.models.resolve`.
     """
-    found = resolve(name, offline=offline, confirm=consent(yes=yes))
+    return resolve_models([name], yes=yes, offline=offline)[0]
+
+
+def resolve_models(names: Iterable[str], *, yes: bool, offline: bool) -> list[Resolved]:
+    """Finds several models as `resolve_model` does; the hub is used for each.
+
+    Raises:
+        GymError: see `zoo.models.resolve`.
+    """
+    found = [resolve(name, offline=offline, confirm=consent(yes=yes)) for name in names]
     go_offline()
     return found
 

@@ -13,7 +13,7 @@ from zoo.gym.cli.items import existing, settings_file, sort_items
 from zoo.gym.cli.options import Json, Switch, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress
-from zoo.gym.cli.sources import resolve_model
+from zoo.gym.cli.sources import resolve_models
 from zoo.gym.config import Ignored, Loaded, dump_config, load_config
 from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.jobs import Run, check_unclaimed, create_run, follow, launch
@@ -63,9 +63,12 @@ def train(
         from zoo.gym.cli.print_config import print_config as show
 
         return show(loaded, out)
-    model = resolve_model(loaded.config.model_name_or_path, yes=yes, offline=loaded.config.offline)
-    if model.notice:
-        out.say(model.notice)
+    names = [loaded.config.model_name_or_path, *loaded.config.other_models.values()]
+    models = resolve_models(names, yes=yes, offline=loaded.config.offline)
+    for notice in filter(None, (model.notice for model in models)):
+        out.say(notice)
+    model = models[0]
+    load_method(loaded.config.stage).check_models(loaded.config, model.folder)
     if loaded.config.output_dir is not None:
         from zoo.gym.train.result.output import check_chosen_output
 

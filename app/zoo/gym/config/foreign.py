@@ -17,6 +17,7 @@ ALIASES = {
     "epochs": "num_train_epochs",
     "max_epochs": "num_train_epochs",
     "output": "output_dir",
+    "teacher_model_name_or_path": "teacher_model",
     "undesirable_weight": "kto_rejected_weight",
     "desirable_weight": "kto_chosen_weight",
     "dpo_label_smoothing": "label_smoothing",

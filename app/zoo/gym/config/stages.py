@@ -22,6 +22,7 @@ DEFAULT = "sft"
 
 METHODS = {
     "sft": "zoo.gym.train.methods.sft:Supervised",
+    "distill": "zoo.gym.train.methods.distill:Distillation",
     "dpo": "zoo.gym.train.methods.dpo:DirectPreference",
     "kto": "zoo.gym.train.methods.kto:RatedAnswers",
     "orpo": "zoo.gym.train.methods.orpo:OddsRatioPreference",

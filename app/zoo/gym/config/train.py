@@ -41,7 +41,7 @@ def is_chosen(field: FieldInfo) -> bool:
     return isinstance(about, dict) and bool(about.get("chosen"))
 
 
-PLACES = frozenset({"model_name_or_path", "dataset", "dataset_dir", "output_dir"})
+PLACES = frozenset({"model_name_or_path", "teacher_model", "dataset", "dataset_dir", "output_dir"})
 """The settings with paths on this machine: no result or delta contains them."""
 
 MOST_SEED = 2**63 - 1
@@ -73,6 +73,9 @@ class TrainConfig(Settings, frozen=True):
 
     rate_share: ClassVar[float] = 1.0
     """The learning rate by default, as a share of that of supervised fine-tuning."""
+
+    model_keys: ClassVar[tuple[str, ...]] = ()
+    """The settings that name a model besides the base."""
 
     model_name_or_path: Annotated[str, BeforeValidator(folder_text)] = Field(
         min_length=1,
@@ -281,6 +284,11 @@ class TrainConfig(Settings, frozen=True):
         given = cast("Mapping[str, object]", values) if isinstance(values, Mapping) else {}
         stage = given.get("stage", getattr(values, "stage", None))
         return cast("type[Self]", config_class(stage))
+
+    @property
+    def other_models(self) -> dict[str, str]:
+        """The models besides the base, by setting."""
+        return {key: str(getattr(self, key)) for key in self.model_keys}
 
     @property
     def rows(self) -> Rows:

@@ -100,6 +100,37 @@ def stop_ids(folder: Path, tokenizer: Tokenizer) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
+def check_same_tokens(name: str, other: Path, base: Path) -> None:
+    """Checks that each id is the same token in two models.
+
+    How they split a text into tokens may differ: one of them does it for both.
+
+    Args:
+        name: of the other model, in the message.
+        other: its folder.
+        base: the folder of the model whose tokens are expected.
+
+    Raises:
+        InputError: a token differs; see also `load_tokenizer`.
+    """
+    theirs, ours = (
+        load_tokenizer(folder).backend_tokenizer.get_vocab() for folder in (other, base)
+    )
+    if odd := theirs.items() ^ ours.items():
+        first = min(number for _, number in odd)
+        got, expected = (_token(vocabulary, first) for vocabulary in (theirs, ours))
+        raise InputError(
+            f"{name}: expected the tokenizer of the base, got another one: token {first} is "
+            f"{got} in {other.name} and {expected} in the base",
+            hint="the models of one family usually have the same tokenizer",
+        )
+
+
+def _token(vocabulary: Mapping[str, int], number: int) -> str:
+    """Returns the token of an id, for a message."""
+    return next((repr(text) for text, found in vocabulary.items() if found == number), "unused")
+
+
 @dataclass(frozen=True, slots=True)
 class Tokens:
     """A tokenized text.

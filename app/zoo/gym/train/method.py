@@ -148,6 +148,15 @@ class Method(ABC):
         """Returns how the policy is loaded; a method may add groups of parameters, for example."""
         return replace(load_spec(config), value_head=cls.value_head)
 
+    @classmethod
+    def check_models(cls, config: TrainConfig, folder: Path) -> None:
+        """Checks that the base in `folder` and the other models of the settings go together.
+
+        Raises:
+            InputError: they do not.
+        """
+        del config, folder
+
     def prepare(self) -> None:  # noqa: B027 - most methods have nothing to prepare
         """Does what comes before the first step of this process, such as scoring a reference.
 

@@ -78,7 +78,7 @@ def run_session(
         today = dt.datetime.now(tz=dt.UTC).date().isoformat()
         config = config.model_copy(update={"date": today})
     base = resolve(config.model_name_or_path, offline=True)
-    check_same_base(run.env_file, base.folder)
+    check_models(config, base.folder, run.env_file)
     data = check_same_data(run.env_file, config)
     check_places(run, config)
     with interruptible(leaving):
@@ -122,6 +122,20 @@ def run_session(
     if need is not None and peak_is_ours:
         remember_peak(footprints(), footprint_key(need, conditions), peak_bytes(policy))
     return found
+
+
+def check_models(config: TrainConfig, folder: Path, env_file: Path) -> None:
+    """Checks that the models of the settings are those that the run began with, and go together.
+
+    Raises:
+        InputError: one has changed, or they do not go together.
+    """
+    from zoo.models import resolve
+
+    check_same_base(env_file, folder)
+    for key, name in config.other_models.items():
+        check_same_base(env_file, resolve(name, offline=True).folder, key)
+    load_method(config.stage).check_models(config, folder)
 
 
 def resumed_plan(plan: Plan, env_file: Path, held_out_rows: int) -> Plan:

@@ -150,6 +150,7 @@ class TorchPolicy(Policy):
             return None
         if not isinstance(teacher, TorchPolicy | ReferencePolicy):
             raise TypeError("teacher: expected a policy of the same backend")
+        _require_same_width(teacher.module, self.module)
         if batch.teacher is None:
             return teacher.hidden_and_head(moved)
         own = self._moved(batch.teacher, learning=False)
@@ -274,11 +275,27 @@ class TorchPolicy(Policy):
         return memory.peak()
 
 
+def _require_same_width(teacher: LossModule, policy: LossModule) -> None:
+    """Checks that two models have logits for as many tokens.
+
+    Raises:
+        InputError: they have not.
+    """
+    got, expected = (module.head().weight_VD.shape[0] for module in (teacher, policy))
+    if got != expected:
+        raise InputError(f"teacher: expected logits of {expected:,} tokens, got {got:,}")
+
+
 class ReferencePolicy(Scorer):
     """A policy with its adapter disabled, for scoring and as a teacher."""
 
     def __init__(self, policy: TorchPolicy) -> None:
         self._policy = policy
+
+    @property
+    def module(self) -> LossModule:
+        """The module of the policy."""
+        return self._policy.module
 
     @contextmanager
     def _off(self) -> Generator[None]:

@@ -35,6 +35,7 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
     It assumes 16-bit weights until the number format is chosen.
     """
     from zoo.backends.memory import MemoryNeed
+    from zoo.models import resolve
 
     geometry, config = model_geometry(folder), plan.config
     if geometry is None:
@@ -43,6 +44,7 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
     widest = max(method.width(config, unit, cutoff) for unit in rows.seen)
     held_out = max((method.width(config, unit, cutoff) for unit in rows.held_out_seen), default=0)
     limit = batch_tokens(count_parameters(folder))
+    others = [resolve(name, offline=True).folder for name in config.other_models.values()]
     scored = min(max(limit, held_out), held_out * plan.evaluation_rows)
     return MemoryNeed(
         geometry=geometry,
@@ -53,6 +55,7 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
         checkpointing=bool(config.gradient_checkpointing),
         weight_bytes=2,
         hidden_bytes=4,
+        other_parameters=sum(map(count_parameters, others)),
     )
 
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.engine import open_engine
 from zoo.gym.train.loading import choose_precision
@@ -26,6 +27,7 @@ def preview(config: TrainConfig, base: "Resolved") -> Plan:
         GymError: the data or the base cannot be used.
     """
     config = pinned(config, base)
+    load_method(config.stage).check_models(config, base.folder)
     rows = prepare_rows(config, base.folder)
     facts = facts_of(config, base.folder, rows)
     plan = make_plan(config, facts)

@@ -43,13 +43,22 @@ def write_card(
         f"# {'An adapter for' if adapter else 'A fine-tune of'} {base.id}\n\n"
         f"Trained with zoo-gym. Base revision: {base.revision or 'not recorded'}.\n"
         f"Data fingerprint (SHA-256): `{fingerprint([Path(name) for name in config.dataset])}`.\n"
-        "The base model's licence applies to this model, too.\n\n"
+        f"The base model's licence applies to this model, too.\n{_others(config)}\n"
         f"## Settings\n\n```yaml\n{yaml.safe_dump(settings, sort_keys=True)}```\n\n"
         f"{''.join(_changed(changes))}{_early_end(config, metrics)}"
         f"## Measured\n\n```yaml\n{yaml.safe_dump(dict(metrics), sort_keys=False)}```\n"
         f"{f'{chr(10)}Warning: {doubt}.{chr(10)}' if doubt else ''}"
     )
     write_beside(folder / "README.md", text)
+
+
+def _others(config: TrainConfig) -> str:
+    """Returns a line for each model that the base learned from."""
+    from zoo.models import resolve
+
+    found = ((key, resolve(name, offline=True)) for key, name in config.other_models.items())
+    lines = (f"{key}: {one.id}, revision {one.revision or 'not recorded'}.\n" for key, one in found)
+    return "".join(lines)
 
 
 def _early_end(config: TrainConfig, metrics: Mapping[str, object]) -> str:

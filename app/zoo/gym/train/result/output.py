@@ -36,18 +36,19 @@ def check_chosen_output(config: TrainConfig, result: Path | None = None) -> None
     """Checks the `output_dir` of settings as `check_output` does; none is always accepted.
 
     Raises:
-        InputError: see `check_output`, or it is the folder of the base model.
+        InputError: see `check_output`, or it is the folder of a model of the settings.
         StorageError: see `check_output`.
     """
     output = output_folder(config)
     if output is None:
         return
-    base = given_path(config.model_name_or_path)
-    if config.overwrite_output_dir and output.resolve() == base.resolve():
-        raise InputError(
-            f"output_dir: expected another folder than the base model's, got '{output}'",
-            hint="choose another folder",
-        )
+    roles = {"base model": config.model_name_or_path, **config.other_models}
+    for role, name in roles.items():
+        if config.overwrite_output_dir and output.resolve() == given_path(name).resolve():
+            raise InputError(
+                f"output_dir: expected another folder than the {role}'s, got '{output}'",
+                hint="choose another folder",
+            )
     assert config.output_dir is not None
     check_output(Path(config.output_dir), result, overwrite=config.overwrite_output_dir)
 

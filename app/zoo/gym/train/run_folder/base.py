@@ -69,32 +69,42 @@ def stored_weights_digest(stored: Mapping[str, Any]) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def check_same_base(env_file: Path, folder: Path) -> None:
+def check_same_base(env_file: Path, folder: Path, key: str = BASE_KEY) -> None:
     """Checks that the base of a run is unchanged; at the start of a run, stores its digests.
 
+    Args:
+        env_file: the run's `env.json`.
+        folder: the base's folder.
+        key: of the digests; of another model than the base, the setting that names it.
+
     Raises:
         InputError: a part of the base has changed; the message says which.
     """
-    if BASE_KEY not in read_env(env_file):
-        update_env(env_file, {BASE_KEY: base_digests(folder)})
-    refuse_other_base(env_file, folder)
+    if key not in read_env(env_file):
+        update_env(env_file, {key: base_digests(folder)})
+    refuse_other_base(env_file, folder, key)
 
 
-def refuse_other_base(env_file: Path, folder: Path) -> None:
+def refuse_other_base(env_file: Path, folder: Path, key: str = BASE_KEY) -> None:
     """Refuses a base other than the one a run began with; without stored digests, accepts any.
 
+    Args:
+        env_file: the run's `env.json`.
+        folder: the base's folder.
+        key: see `check_same_base`.
+
     Raises:
         InputError: a part of the base has changed; the message says which.
     """
-    stored = read_env(env_file).get(BASE_KEY)
+    stored = read_env(env_file).get(key)
     if stored is None:
         return
     if not isinstance(stored, dict):
-        raise InputError(f"{env_file}: {BASE_KEY}: expected digests, got a damaged value")
+        raise InputError(f"{env_file}: {key}: expected digests, got a damaged value")
     before, now = cast("dict[str, Any]", stored), base_digests(folder)
     if changed := [part for part, digest in now.items() if before.get(part) != digest]:
         raise InputError(
-            f"model '{folder}': expected the base that run {env_file.parent.name} began with, "
+            f"model '{folder}': expected the {key} that run {env_file.parent.name} began with, "
             f"got changed files: {', '.join(changed)}",
             hint="put the old files back, or start a new run",
         )

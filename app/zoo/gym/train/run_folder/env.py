@@ -131,3 +131,5 @@ def check_as_began(env_file: Path) -> None:
         check_same_data(env_file, config)
     if BASE_KEY in env:
         refuse_other_base(env_file, resolve(config.model_name_or_path, offline=True).folder)
+    for key in env.keys() & config.other_models.keys():
+        refuse_other_base(env_file, resolve(config.other_models[key], offline=True).folder, key)

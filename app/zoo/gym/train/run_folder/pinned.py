@@ -8,26 +8,31 @@ from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import InputError
 from zoo.gym.paths import given_path
 from zoo.gym.train.run_folder.workspace import ROWS_FILE
-from zoo.models import PICO, Resolved, pico_folder
+from zoo.models import PICO, Resolved, pico_folder, resolve
 
 if TYPE_CHECKING:
     from zoo.gym.data.mixing import Mix
 
 
 def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
-    """Returns the settings with the date, a model revision and absolute paths.
+    """Returns the settings with the date, revisions of models and absolute paths.
 
     The paths in `dataset` contain `dataset_dir`, so the settings no longer have one.
 
     Args:
         config: the settings as given.
         model: the model that `model_name_or_path` was resolved to.
+
+    Raises:
+        NotAvailableError: another model of the settings is not on this machine.
     """
+    others = {key: resolve(name, offline=True) for key, name in config.other_models.items()}
     update: dict[str, object] = {
         "model_name_or_path": _pinned_name(model),
         "dataset": tuple(_absolute(str(path)) for path in dataset_files(config)),
         "date": config.date or dt.datetime.now().astimezone().date().isoformat(),
     }
+    update |= {key: _pinned_name(other) for key, other in others.items()}
     if config.output_dir is not None:
         update["output_dir"] = _absolute(config.output_dir)
     if config.dataset_dir is not None:
