@@ -13,6 +13,8 @@ ODD: list[tuple[Callable[..., object], str, Any]] = [
     (LoadSpec, "train", "Full"),
     (LoadSpec, "dtype", "f16"),
     (LoadSpec, "attention", "flash"),
+    (LoadSpec, "router_loss", -0.1),
+    (LoadSpec, "router_loss", 0.1),  # for inference
     (LoraSpec, "rank", 0),
     (LoraSpec, "alpha", 0.0),
     (LoraSpec, "alpha", nan),

@@ -77,7 +77,7 @@ class Arguments:
 class ModelArguments(Arguments):
     """The base model and how it is loaded."""
 
-    keys = frozenset({"model_name_or_path", "dtype", "offline"})
+    keys = frozenset({"model_name_or_path", "dtype", "moe_aux_loss_coef", "offline"})
 
 
 class DataArguments(Arguments):

@@ -100,11 +100,15 @@ class LoadSpec:
         attention: the attention kernel: `auto` (the model's own choice), `sdpa` or `eager`.
         gradient_checkpointing: recompute activations in the backward pass.
         value_head: add a trainable linear head for `Stat.VALUES`.
+        router_loss: the weight of the router loss of a mixture of experts, added to each
+            objective in training; the router loss of a batch counts by its share of the window's
+            learned tokens, and is reported as `router_loss`. 0 adds none.
         optimizer: the optimizer; no effect on inference.
         seed: the seed of the adapter's initialisation.
 
     Raises:
-        ValueError: `train`, `dtype` or `attention` is none of these.
+        ValueError: `train`, `dtype` or `attention` is none of these; `router_loss` is negative, or
+            given for inference.
     """
 
     train: LoraSpec | Literal["full"] | None = None
@@ -113,6 +117,7 @@ class LoadSpec:
     attention: Literal["auto", "sdpa", "eager"] = "auto"
     gradient_checkpointing: bool = False
     value_head: bool = False
+    router_loss: float = 0.0
     optimizer: OptimizerSpec = OptimizerSpec()
     seed: int = 0
 
@@ -122,6 +127,9 @@ class LoadSpec:
         _require("dtype", self.dtype, " or ".join(DTYPES), valid=self.dtype in DTYPES)
         known = self.attention in ATTENTION
         _require("attention", self.attention, " or ".join(ATTENTION), valid=known)
+        _require_rate("router_loss", self.router_loss)
+        trained = self.train is not None or not self.router_loss
+        _require("router_loss", self.router_loss, "0 for inference", valid=trained)
 
     @property
     def full(self) -> bool:

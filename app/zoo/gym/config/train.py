@@ -184,6 +184,11 @@ class TrainConfig(Settings, frozen=True):
         gt=0,
         description="the norm to which gradients are clipped",
     )
+    moe_aux_loss_coef: Number = Field(
+        default=0.0,
+        ge=0,
+        description="the weight of the router loss of a mixture of experts, per batch; 0: none",
+    )
     lora_rank: Whole = Field(
         default=16,
         ge=1,

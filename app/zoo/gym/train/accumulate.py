@@ -177,7 +177,9 @@ def _replayed(
         rows, width = batch.ids_BT.shape
         part = {f"d_{s}": slope[row : row + rows, :width] for s, slope in slopes.items()}
         with_slopes = replace(batch, extras={**batch.extras, **part})
-        policy.accumulate(linear, with_slopes, key=key, teacher=teacher)
+        own = policy.accumulate(linear, with_slopes, key=key, teacher=teacher)
+        for name in own.keys() - {"loss"}:  # what the engine adds: the router loss
+            found[name] = found.get(name, 0.0) + own[name]
         row += rows
     return found
 

@@ -38,6 +38,7 @@ def load_spec(config: TrainConfig) -> "LoadSpec":
         train="full" if config.finetuning_type == "full" else lora_spec(config),
         dtype=config.dtype,
         gradient_checkpointing=bool(config.gradient_checkpointing),
+        router_loss=config.moe_aux_loss_coef,
         optimizer=OptimizerSpec(weight_decay=config.weight_decay),
         seed=config.seed,
     )

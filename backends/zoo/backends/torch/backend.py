@@ -19,6 +19,7 @@ from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.probe import check_adapter, check_gradient, check_model
 from zoo.backends.torch.products import ProductSpeeds, measure_products, processor_key
 from zoo.backends.torch.reward_model import TorchRewardModel, load_reward_model
+from zoo.backends.torch.router import check_router, find_router_loss
 from zoo.core.errors import GuardError, GymWarning, InputError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class TorchBackend(Backend):
         dtype = self.choose_precision(folder, spec.dtype, full=spec.full).dtype
         model: Any = load_model(folder, dtype=dtype, attention=spec.attention).to(self.name)
         check_model(folder, model)
+        router = find_router_loss(model, spec.router_loss)
         peft_model: PeftModel | None = None
         if spec.full:
             _check_can_be_saved(folder, model)
@@ -63,12 +65,15 @@ class TorchBackend(Backend):
             optimizer=spec.optimizer,
             autocast=spec.full and spec.dtype != "f32" and mixes(self.name),
             base=(lambda: self.load(folder, frozen)) if spec.full else None,
+            router=router,
         )
         if peft_model is not None:
             source = "lora_target" if spec.adapter is None else str(spec.adapter)
             check_adapter(source, peft_model, policy.module)
         _check_trained(policy, train)
         if train is not None:
+            check_router(policy.module)
+        if train is not None and router is None:
             _warn_of_own_loss(folder, model)
         if isinstance(train, LoraSpec):
             check_gradient(policy.module)
@@ -130,7 +135,7 @@ def _warn_of_own_loss(folder: Path, model: Any) -> None:  # noqa: ANN401
     if getattr(model.config, "output_router_logits", False):
         warnings.warn(
             f"{folder}: its config adds a router loss (output_router_logits), which is not part of "
-            "this training",
+            "this training: moe_aux_loss_coef adds it",
             GymWarning,
             stacklevel=3,
         )

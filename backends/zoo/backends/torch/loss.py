@@ -23,6 +23,7 @@ from zoo.backends.torch.head import Head, find_head
 from zoo.backends.torch.namespace import TorchNamespace
 from zoo.backends.torch.packed import Packed
 from zoo.backends.torch.probe import find_backbone
+from zoo.backends.torch.router import RouterLoss, hidden_and_router_loss
 from zoo.backends.torch.statistics import Scored, Stats
 from zoo.backends.torch.widened import WidenedLinear, widened_product
 
@@ -51,6 +52,11 @@ class DeviceBatch:
         """Returns the ids of the learned tokens."""
         return self.ids_BT[:, 1:][self.mask_BT[:, 1:]]
 
+    def share(self) -> Tensor:
+        """Returns this batch's share of the window's learned tokens."""
+        tokens = self.mask_BT.sum()
+        return tokens / max(float(self.arrays.get("window_tokens", tokens)), 1.0)
+
     def scatter(self, values_N: Tensor) -> Tensor:
         """Returns `[B, T]` with each learned token's value, and zero elsewhere."""
         out = torch.zeros(self.mask_BT.shape, dtype=values_N.dtype, device=values_N.device)
@@ -75,8 +81,16 @@ def to_device(batch: Batch, device: torch.device, packed: Packed | None = None) 
 class LossModule(nn.Module):
     """A causal language model with an optional value head; the forward is the loss."""
 
-    def __init__(self, model: nn.Module, value_head: nn.Module | None, *, autocast: bool) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        value_head: nn.Module | None,
+        *,
+        autocast: bool,
+        router: RouterLoss | None = None,
+    ) -> None:
         super().__init__()
+        self.router = router
         self.model = model
         self.value_head = value_head
         self.autocast = autocast
@@ -155,10 +169,15 @@ class LossModule(nn.Module):
             return widened_product(hidden_BD.float(), head.weight_VD)
         return head.logits(hidden_BD)
 
-    def scored(self, batch: DeviceBatch, teacher: "Teacher | None" = None) -> Scored:
-        """Runs the backbone, and returns the tokens to score with their hidden states."""
+    def scored(
+        self,
+        batch: DeviceBatch,
+        teacher: "Teacher | None" = None,
+        hidden_ND: Tensor | None = None,
+    ) -> Scored:
+        """Returns the tokens to score with their hidden states, if not given the backbone's."""
         return Scored(
-            hidden_ND=self.learned_hidden(batch),
+            hidden_ND=self.learned_hidden(batch) if hidden_ND is None else hidden_ND,
             targets_N=batch.targets_N(),
             head=self.head(),
             temperature=batch.temperature,
@@ -170,8 +189,25 @@ class LossModule(nn.Module):
     def forward(
         self, objective: Objective, batch: DeviceBatch, teacher: "Teacher | None" = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Returns the loss, whose backward computes every gradient, and the metrics."""
-        scored = self.scored(batch, teacher)
+        """Returns the loss, whose backward computes every gradient, and the metrics.
+
+        The router loss is part of the first, and a metric; the metric `loss` is the objective's.
+        """
+        if self.router is None:
+            loss, metrics = self._objective(objective, batch, self.scored(batch, teacher))
+            return loss, {"loss": loss.detach(), **metrics}
+        lengths_B = batch.arrays["lengths"]
+        hidden_BTD, router = hidden_and_router_loss(self, batch.ids_BT, lengths_B)
+        scored = self.scored(batch, teacher, batch.gather(hidden_BTD))
+        loss, metrics = self._objective(objective, batch, scored)
+        router = router * batch.share()
+        found = {"loss": loss.detach(), **metrics, "router_loss": router.detach()}
+        return loss + self.router.weight * router, found
+
+    def _objective(
+        self, objective: Objective, batch: DeviceBatch, scored: Scored
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Returns the objective's loss and its metrics."""
         parameters: list[nn.Parameter] = []
         if objective.needs & statistics.FROM_VOCABULARY:
             parameters += scored.head.trained_parameters()

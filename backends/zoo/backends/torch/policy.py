@@ -31,6 +31,7 @@ from zoo.backends.torch.loss import DeviceBatch, LossModule, Teacher, differenti
 from zoo.backends.torch.optimizer import NamedAdamW
 from zoo.backends.torch.probe import find_backbone
 from zoo.backends.torch.quiet import quiet
+from zoo.backends.torch.router import RouterLoss
 from zoo.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class TorchPolicy(Policy):
         optimizer: the settings of the optimizer.
         autocast: run the backbone in bf16 while the weights stay float32.
         base: loads the model as it was before training; used in full training.
+        router: the router loss that is added to every objective.
     """
 
     def __init__(
@@ -60,10 +62,11 @@ class TorchPolicy(Policy):
         optimizer: OptimizerSpec | None = None,
         autocast: bool = False,
         base: "Callable[[], TorchPolicy] | None" = None,
+        router: RouterLoss | None = None,
     ) -> None:
         self._base = base
         self._frozen: TorchPolicy | None = None
-        module = LossModule(model, value_head, autocast=autocast)
+        module = LossModule(model, value_head, autocast=autocast, router=router)
         self._set_module(module, peft_model, optimizer or OptimizerSpec())
 
     def _set_module(
@@ -117,7 +120,7 @@ class TorchPolicy(Policy):
             loss, metrics = self._wrapped(objective, moved, frozen)
             # A distributed wrapper averages, but the objective already divides by the whole window.
             (loss * self._processes).backward()
-        return {"loss": loss.item(), **{name: float(value) for name, value in metrics.items()}}
+        return {name: float(value) for name, value in metrics.items()}
 
     def differentiate(
         self,

@@ -130,6 +130,8 @@ def noise_refusal(module: LossModule) -> str | None:
     found = module.abilities
     if found.noise is None:
         found.noise = "rows with dropout are computed in full" if _is_noisy(module) else ""
+        if module.router is not None:
+            found.noise = "its router loss counts the tokens of each row"
     return found.noise or None
 
 
