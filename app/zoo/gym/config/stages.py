@@ -25,6 +25,7 @@ METHODS = {
     "distill": "zoo.gym.train.methods.distill:Distillation",
     "dpo": "zoo.gym.train.methods.dpo:DirectPreference",
     "kto": "zoo.gym.train.methods.kto:RatedAnswers",
+    "unlearn": "zoo.gym.train.methods.unlearn:Unlearning",
     "orpo": "zoo.gym.train.methods.orpo:OddsRatioPreference",
     "cpo": "zoo.gym.train.methods.cpo:ContrastivePreference",
     "simpo": "zoo.gym.train.methods.cpo:SimplePreference",

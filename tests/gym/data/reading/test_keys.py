@@ -142,6 +142,13 @@ def test_a_file_with_bad_answers_is_not_learned_in_its_labelled_rows(
     assert len(data.records) == 1
 
 
+def test_an_answer_to_forget_is_not_learned(read: Read) -> None:
+    data = read({**PAIR, "forget": True}, PAIR)
+    assert [problem.reason.split(":")[0] for problem in data.problems] == ["'forget' is true"]
+    assert len(data.records) == 1
+    assert not data.notes
+
+
 def test_rows_that_are_all_labelled_good_are_learned(read: Read) -> None:
     assert len(read({**PAIR, "label": True}, PAIR).records) == 2
 

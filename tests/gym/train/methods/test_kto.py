@@ -152,7 +152,7 @@ def test_plain_text_is_refused(tmp_path: Path) -> None:
 
 
 UNUSABLE = [
-    ({"prompt": "a", "completion": "b"}, "expected 'label' true or false, or 'chosen' and"),
+    ({"prompt": "a", "completion": "b"}, "expected 'label' or 'forget' true or false"),
     (
         {"prompt": "a", "completion": "b", "label": 1},
         "'label': expected true or false, got a number",

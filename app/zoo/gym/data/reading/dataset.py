@@ -14,7 +14,7 @@ from zoo.gym.data.reading.dataset_info import Entry, entry_of
 from zoo.gym.data.reading.files import check_file, is_parquet
 from zoo.gym.data.reading.formats import READS, parse_row
 from zoo.gym.data.reading.jsonl import Row, holds_rows, read_rows
-from zoo.gym.data.reading.keys import LABELS, NEEDS_PREFERENCE, unread_keys, unread_note
+from zoo.gym.data.reading.keys import NEEDS_PREFERENCE, ratings_of, unread_keys, unread_note
 from zoo.gym.data.reading.parquet import read_parquet
 from zoo.gym.data.reading.preference import is_preference, parse_pair, parse_rated, rated_of
 from zoo.gym.data.reading.streams import data_suffix
@@ -253,7 +253,7 @@ def _known_row(value: object, source: str, kinds: Set[Kind]) -> _Row:
 
 _WANTED: dict[Kind, str] = {
     "pair": "two answers to compare, 'chosen' and 'rejected'",
-    "rated": "answers rated good or bad, with 'label' true or false, or pairs of answers",
+    "rated": "answers rated good or bad, with 'label' or 'forget', true or false, or pairs",
     "prompt": "a prompt to answer, 'prompt', and what a reward needs, such as 'answer'",
 }
 
@@ -266,8 +266,8 @@ def _other(found: str, kinds: Set[Kind]) -> str:
 
 def _label(value: object) -> bool | None:
     row = cast("dict[str, object]", value) if isinstance(value, dict) else {}
-    given = [row[key] for key in LABELS if isinstance(row.get(key), bool)]
-    return all(given) if given else None
+    given = ratings_of(row)
+    return all(given.values()) if given else None
 
 
 def check_dataset(paths: Sequence[Path], kinds: Set[Kind] = LEARNED) -> None:

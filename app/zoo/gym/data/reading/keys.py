@@ -24,7 +24,10 @@ Fields = dict[str, object]
 SYSTEM_KEYS = ("system", "system_prompt")
 """Keys of a system prompt outside the turns."""
 
-LABELS = ("label", "kto_tag")
+FORGET = "forget"
+"""A row's key for whether its answer is to be forgotten: such an answer is a bad one."""
+
+LABELS = ("label", "kto_tag", FORGET)
 """A row's keys for whether its answer is a good one, `label` as in TRL."""
 
 NEEDS_PREFERENCE = "expected one answer to learn; chosen and rejected ones need a preference method"
@@ -72,6 +75,12 @@ def preference_keys(row: Fields) -> str:
     return " and ".join(f"{key!r}" for key in found if row[key])
 
 
+def ratings_of(row: Fields) -> dict[str, bool]:
+    """Returns whether the answer of a row is a good one, by each key that rates it."""
+    given = {key: row[key] for key in LABELS if isinstance(row.get(key), bool)}
+    return {key: value is (key != FORGET) for key, value in given.items()}
+
+
 def refuse_unlearnable(row: Fields, *, is_text: bool) -> None:
     """Refuses a row whose keys say that it is not to be learned, or only in part.
 
@@ -85,9 +94,10 @@ def refuse_unlearnable(row: Fields, *, is_text: bool) -> None:
     """
     if keys := preference_keys(row):
         raise InputError(f"preference data, with {keys}: {NEEDS_PREFERENCE}")
-    for key in LABELS:
-        if row.get(key) is False and not is_text:
-            raise InputError(f"{key!r} is false: {NEEDS_PREFERENCE}")
+    bad = [key for key, good in ratings_of(row).items() if not good and not is_text]
+    if bad:
+        value = "true" if row[bad[0]] else "false"
+        raise InputError(f"{bad[0]!r} is {value}: {NEEDS_PREFERENCE}")
     for key in _ROW_WEIGHTS:
         weight = row.get(key)
         if weight is None:

@@ -5,8 +5,8 @@
 turns. `chosen_messages` and `rejected_messages` are other names for the same.
 
 The rating of one answer to one prompt is under `label` (as in TRL) or `kto_tag` (as in
-LLaMA-Factory), true or false; prompt and answer are in any format of one answer. A pair is two
-rated answers.
+LLaMA-Factory), true or false, or under `forget`, which is true for a bad answer; prompt and answer
+are in any format of one answer. A pair is two rated answers.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from typing import cast
 
 from zoo.gym.data.reading.chat import CONTENT_KEYS, shown, text_of, type_name
 from zoo.gym.data.reading.formats import parse_row
-from zoo.gym.data.reading.keys import LABELS, SYSTEM_KEYS
+from zoo.gym.data.reading.keys import LABELS, SYSTEM_KEYS, ratings_of
 from zoo.gym.data.records import Message, Record
 from zoo.gym.errors import InputError
 
@@ -36,7 +36,7 @@ READS = frozenset(
 )
 """Every key of a preference row that is read."""
 
-EXPECTED = "expected 'label' true or false, or 'chosen' and 'rejected'"
+EXPECTED = "expected 'label' or 'forget' true or false, or 'chosen' and 'rejected'"
 """What a method that learns from rated answers reads."""
 
 
@@ -163,10 +163,10 @@ def parse_rated(row: Mapping[str, object], source: str) -> tuple[str, Record]:
     Raises:
         InputError: there is no rating, ratings differ, or there is no answer to rate.
     """
-    ratings = {key: row[key] for key in LABELS if row.get(key) is not None}
-    for key, value in ratings.items():
-        if not isinstance(value, bool):
-            raise InputError(f"{key!r}: expected true or false, got {type_name(value)}")
+    for key in LABELS:
+        if row.get(key) is not None and not isinstance(row[key], bool):
+            raise InputError(f"{key!r}: expected true or false, got {type_name(row[key])}")
+    ratings = ratings_of(dict(row))
     if not ratings:
         raise InputError(f"{EXPECTED}, got an answer without a rating")
     if len(set(ratings.values())) > 1:

@@ -4,7 +4,7 @@ Legend: T positions.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from zoo.gym.data.units import Unit, with_extra
 from zoo.gym.objectives.constants import LOGPROB_WEIGHTS
@@ -24,7 +24,8 @@ class Preference(Method):
     """
 
     reads = frozenset({"pair"})
-    decides, better = "accuracy", "higher"
+    decides = "accuracy"
+    better: ClassVar[Literal["lower", "higher"]] = "higher"
     watch = ("accuracy", "margin")
 
     def improves(self, score: float, best: float | None) -> bool:
