@@ -3,17 +3,18 @@
 usage: python -m bench.gpu [--out FILE] [--budget SECONDS] [--dry]
 
 It runs from the source tree with that machine's own torch, transformers, peft, numpy and pytest;
-neither an installed zoo-gym nor a built Rust core is needed, no network, no tokenizer. Three cases,
+neither an installed zoo-gym nor a built Rust core is needed, no network, no tokenizer. The cases,
 each a process: `contract` (test_contract and test_scorers of tests/backends), then a training step
 of Qwen3-0.6B with random weights (written to a temporary folder, 1.5 GB) by transformers and peft,
 `plain`, and by us, `ours`: LoRA of rank 16 on all linear layers, 2,048 tokens, checkpointing, six
-steps.
+steps. Then a GRPO step of the same model, `group`: 8 answers of 1,536 tokens to a prompt of 512 are
+sampled and learned; and its update with the prompt computed once for each answer, `group apart`.
 
-It prints one JSON object: machine, versions, date, commit, the cases, and ours as a share of plain
-in peak device memory and tokens per second. A case for which the budget leaves no time is listed
-under `skipped` and on stderr. Exit code 1 if a case failed. --dry does the same on the CPU: it
-collects the suite and runs steps of 64 tokens, to test the command itself; its figures say nothing
-about a GPU.
+It prints one JSON object: machine, versions, date, commit, the cases, ours as a share of plain in
+peak device memory and tokens per second, and the shared update as a share of the other. A case for
+which the budget leaves no time is listed under `skipped` and on stderr. Exit code 1 if a case
+failed. --dry does the same on the CPU: it collects the suite and runs steps of few tokens, to test
+the command itself; its figures say nothing about a GPU.
 """
 
 import argparse
@@ -32,6 +33,9 @@ from bench.source_tree import ROOT, use_source_tree
 BUDGET_S = 450.0
 TOKENS, DRY_TOKENS = 2048, 64
 STEPS, DRY_STEPS = 6, 2
+GROUP, DRY_GROUP = (8, 512, 1536), (2, 16, 8)
+"""Answers, tokens of the prompt, tokens of each answer."""
+
 HERE = (sys.executable, "-m", "bench.source_tree")
 SUITES = ("tests/backends/test_contract.py", "tests/backends/test_scorers.py")
 
@@ -66,12 +70,24 @@ def step(way: str, folder: Path, limit_s: float, *, dry: bool) -> Case:
     return run_step(way, folder, *options, joined=False, prefix=HERE, limit_s=limit_s)
 
 
+def group(folder: Path, limit_s: float, *, dry: bool, apart: bool = False) -> Case:
+    """Measures a GRPO step of zen-nano."""
+    from bench.group_step import run_group_step
+
+    sizes = zip(("--group", "--prompt", "--answer"), DRY_GROUP if dry else GROUP, strict=True)
+    options = [word for name, size in sizes for word in (name, str(size))]
+    options += ["--device", "cpu" if dry else "cuda", *(["--apart"] if apart else [])]
+    return run_group_step(folder, *options, joined=False, prefix=HERE, limit_s=limit_s)
+
+
 def cases(folder: Path, *, dry: bool) -> dict[str, Callable[[float], Case]]:
     """Returns what is measured, in order, by name."""
     return {
         "contract": lambda limit_s: contract(limit_s, dry=dry),
         "plain": lambda limit_s: step("plain", folder, limit_s, dry=dry),
         "ours": lambda limit_s: step("ours", folder, limit_s, dry=dry),
+        "group": lambda limit_s: group(folder, limit_s, dry=dry),
+        "group apart": lambda limit_s: group(folder, limit_s, dry=dry, apart=True),
     }
 
 
@@ -99,12 +115,17 @@ def measured(todo: dict[str, Callable[[float], Case]], budget_s: float) -> dict[
 
 
 def ratios(found: dict[str, Any], *, dry: bool) -> dict[str, float]:
-    """Returns ours as a share of plain, if both were measured."""
+    """Returns ours as a share of plain, and shared as a share of apart, if both were measured."""
+    shares: dict[str, float] = {}
+    if "group" in found and "group apart" in found:
+        shares["shared_update_ratio"] = (
+            found["group"]["update_s"] / found["group apart"]["update_s"]
+        )
     if "ours" not in found or "plain" not in found:
-        return {}
+        return shares
     ours, plain = found["ours"], found["plain"]
     memory = "peak_host_bytes" if dry else "peak_device_bytes"
-    return {
+    return shares | {
         "memory_ratio": ours[memory] / plain[memory],
         "speed_ratio": ours["tokens_per_s"] / plain["tokens_per_s"],
         "first_loss_difference": abs(ours["losses"][0] - plain["losses"][0]),

@@ -70,3 +70,5 @@ def test_the_dry_way_measures_every_case(tmp_path: Path) -> None:
     assert (found["skipped"], found["failed"]) == ([], [])
     assert "tests collected" in found["contract"]["summary"]
     assert found["first_loss_difference"] < 0.01
+    assert found["shared_update_ratio"] > 0
+    assert found["group"]["notes"] == []
