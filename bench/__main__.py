@@ -104,13 +104,18 @@ def keep(
 
 
 def main(names: list[str]) -> int:
-    """Runs the given benchmarks, or all; returns 1 if a target was missed."""
+    """Runs the given benchmarks, or all; returns 1 if a target was missed, 2 for other names."""
     missed = 0
     RESULTS.mkdir(exist_ok=True)
     if "--isa" in names:
         at = names.index("--isa")
         narrow(*names[at + 1 : at + 2])
         names = names[:at] + names[at + 2 :]
+    known = {path.stem for path in HERE.glob("*.py")}
+    if unknown := [name for name in names if name not in known]:
+        print(__doc__)
+        print(f"bench: {unknown[0]}: expected one of {', '.join((*BENCHES, 'nano'))}")
+        return 2
     for name in names or BENCHES:
         cases: list[Case] = []
         skipped: list[Skipped] = []

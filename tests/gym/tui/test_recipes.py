@@ -1,0 +1,53 @@
+"""A recipe of each method trains from the app; the workers are real ones."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from tests.gym.cli.test_recipes import RECIPES, SMALL, data, rows
+from tests.gym.jobs.left_over import kill_workers
+from tests.gym.tui.conftest import Drive, screen_text, shows, until
+from zoo.gym.config.stages import METHODS
+from zoo.gym.jobs import read_status, run_folders
+from zoo.gym.tui.app import GymApp
+
+pytestmark = pytest.mark.slow
+__all__ = ["rows"]  # a fixture
+
+OF_STAGES = {yaml.safe_load(recipe.read_text())["stage"]: recipe for recipe in RECIPES}
+
+
+@pytest.fixture(autouse=True)
+def _no_worker_is_left() -> Iterator[None]:
+    yield
+    kill_workers()
+
+
+@pytest.mark.parametrize("stage", METHODS)
+def test_a_recipe_trains_from_the_app(
+    drive: Drive,
+    place: Path,
+    rows: dict[str, Path],
+    stage: str,
+) -> None:
+    recipe = OF_STAGES[stage]
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        app.action_start(str(data(recipe, rows)))
+        await shows(pilot, "1 Examples")
+        settings = " ".join([f"stage={stage}", recipe.name, *SMALL])
+        app.screen.query_one("#settings", Input).value = settings
+        await until(pilot, lambda: "20 examples" in screen_text(app), 120)
+        await pilot.click("#start")
+        await until(pilot, lambda: "Done, step 2 of 2" in screen_text(app), 120)
+
+    drive(visit, size=(120, 36))
+    [run] = run_folders()
+    assert read_status(run).state == "done"
+    events = [json.loads(line) for line in run.events.path.read_text().splitlines()]
+    assert [event["step"] for event in events if event["kind"] == "step"] == [1, 2]
