@@ -71,12 +71,15 @@ def meters(history: History) -> list[Meter]:
 
 
 def watched_metrics(history: History) -> list[str]:
-    """Returns name and latest value of each metric that the method wants shown."""
+    """Returns name and latest value of each metric that the method wants shown.
+
+    The held-out value of the metric that decides is among the meters.
+    """
     cells: list[str] = []
     for name in history.watched:
         if name in history.metrics:
             cells.append(f"{name} {figure(history.metrics[name])}")
-        if name in history.held_out_metrics:
+        if name in history.held_out_metrics and name != history.decides:
             cells.append(f"held-out {name} {figure(history.held_out_metrics[name])}")
     return cells
 
