@@ -15,6 +15,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -106,9 +107,9 @@ def measured(given: argparse.Namespace) -> dict[str, object]:
         if given.apart:
             answers = drawn(given, step)
         else:
-            answers = timed(lambda at=step: sampled(policy, given, at), given.device, sampling_s)
+            answers = timed(partial(sampled, policy, given, step), given.device, sampling_s)
         batch = batch_of(answers, given)
-        norms.append(timed(lambda rows=batch: update(policy, rows), given.device, update_s))
+        norms.append(timed(partial(update, policy, batch), given.device, update_s))
     peak, tokens = memory.peak(), given.group * given.answer
     sampling: dict[str, Any] = {}
     if sampling_s:
