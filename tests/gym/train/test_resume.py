@@ -169,6 +169,24 @@ def test_a_run_without_a_whole_checkpoint_or_its_split_does_not_start_over(run: 
         resume(run)
 
 
+@pytest.mark.parametrize("limit", [1, 3])
+def test_as_many_checkpoints_are_kept_as_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    config = TrainConfig(
+        model_name_or_path="zen-pico",
+        dataset=(str(rows_file(tmp_path)),),
+        max_steps=4,
+        save_steps=1,
+        save_total_limit=limit,
+    )
+    run = create_run(dump_config(config), {"settings": config.model_dump(mode="json")})
+    run_session(config, run, lambda: None)
+    kept = [folder.name for folder in sorted(run.checkpoints.glob("step-*"))]
+    assert kept == [f"step-{step:08d}" for step in range(5 - limit, 5)]
+
+
 def test_checkpoints_of_the_model_alone_are_finished_and_not_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

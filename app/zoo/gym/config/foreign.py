@@ -101,7 +101,6 @@ MISSING = {
     "resume_from_checkpoint": "expected the command 'zoo-gym runs resume RUN'",
     "rope_scaling": "extending the context is not supported yet",
     "serving": "serving models is not supported yet",
-    "save_total_limit": "setting the number of kept checkpoints is not supported yet",
     "streaming": "streamed data is not supported yet",
     "sync_ref_model": "a reference that follows the model is not supported yet",
     "system": "a system prompt for all rows is not supported yet: expected it in the rows",

@@ -250,6 +250,13 @@ class TrainConfig(Settings, frozen=True):
         description="checkpoints contain only the model, without optimizer state: they are smaller,"
         " but a run cannot be resumed from them, only finished",
     )
+    save_total_limit: Whole = Field(
+        default=2,
+        ge=1,
+        le=10_000,
+        description="the number of newest checkpoints that are kept; the weights of the best step"
+        " are kept besides",
+    )
     report_to: Literal["none"] = Field(
         default="none",
         description="experiment trackers",

@@ -124,8 +124,8 @@ def fit(job: Job) -> Progress:
         leaving = job.leaving()
         overdue = time.monotonic() - last_save_s > CHECKPOINT_EVERY_S
         if leaving or overdue or is_due(step, config.save_steps, steps):
-            only = config.save_only_model
-            folder = save(method, progress, job.checkpoints, only_model=only)
+            only, keep = config.save_only_model, config.save_total_limit
+            folder = save(method, progress, job.checkpoints, only_model=only, keep=keep)
             last_save_s = time.monotonic()
             job.emit("checkpoint", step=step, folder=folder.name)
         if leaving and step < steps:

@@ -80,7 +80,12 @@ FORMER_NAMES = {"best_loss": "best_score", "base_loss": "base_score"}
 
 
 def save(
-    method: "Method", progress: Progress, checkpoints: Path, *, only_model: bool = False
+    method: "Method",
+    progress: Progress,
+    checkpoints: Path,
+    *,
+    only_model: bool = False,
+    keep: int = 2,
 ) -> Path:
     """Writes policy, optimizer, method and counters as one checkpoint.
 
@@ -89,6 +94,7 @@ def save(
         progress: the counters.
         checkpoints: the folder of the run's checkpoints.
         only_model: leave out the state of the optimizer and of the method.
+        keep: the number of checkpoints to keep, this one included.
     """
 
     def write(folder: Path) -> None:
@@ -102,7 +108,7 @@ def save(
                 method.save(own)
         _write_state(folder, progress)
 
-    return write_checkpoint(checkpoints, progress.step, write)
+    return write_checkpoint(checkpoints, progress.step, write, keep=keep)
 
 
 @contextmanager
