@@ -43,13 +43,18 @@ class Pairs:
         self.logprobs_BT.requires_grad_()
         self.ref_BT = -3 * torch.rand(rows, width, **kind)
         self.log_sum_sq_BT = -torch.rand(rows, width, **kind)
+        self.kl_BT = torch.rand(rows, width, **kind)
 
     @property
     def pairs(self) -> int:
         return len(self.mask_BT) // 2
 
     def stats(self) -> dict[Stat, Tensor]:
-        return {Stat.LOGPROBS: self.logprobs_BT, Stat.LOG_SUM_SQ_PROBS: self.log_sum_sq_BT}
+        return {
+            Stat.LOGPROBS: self.logprobs_BT,
+            Stat.LOG_SUM_SQ_PROBS: self.log_sum_sq_BT,
+            Stat.FORWARD_KL: self.kl_BT,
+        }
 
     def batch(self, ld_alpha: float | None = None) -> dict[str, Any]:
         mask = self.mask_BT.double()

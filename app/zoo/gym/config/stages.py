@@ -24,6 +24,7 @@ METHODS = {
     "sft": "zoo.gym.train.methods.sft:Supervised",
     "distill": "zoo.gym.train.methods.distill:Distillation",
     "dpo": "zoo.gym.train.methods.dpo:DirectPreference",
+    "tdpo": "zoo.gym.train.methods.tdpo:TokenPreference",
     "kto": "zoo.gym.train.methods.kto:RatedAnswers",
     "unlearn": "zoo.gym.train.methods.unlearn:Unlearning",
     "orpo": "zoo.gym.train.methods.orpo:OddsRatioPreference",
