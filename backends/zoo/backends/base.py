@@ -163,7 +163,11 @@ class Scorer(ABC):
 
     @abstractmethod
     def logits(self, ids: Sequence[int]) -> "NDArray[np.float32]":
-        """Returns the logits after each id, float32 `[T, V]`; for a few ids, to compare models."""
+        """Returns the logits after each id, float32 `[T, V]`; for a few ids, to compare models.
+
+        Of a policy that becomes a reward model they are the terms of the score after each id,
+        one for each hidden unit, `[T, D]`.
+        """
 
 
 class Policy(Scorer):
@@ -259,7 +263,10 @@ class Policy(Scorer):
 
     @abstractmethod
     def save_result(self, folder: Path, *, base: str) -> None:
-        """Writes a folder that peft (adapter) or transformers (full) loads.
+        """Writes a folder that peft (adapter) or transformers (full, reward model) loads.
+
+        A reward model is a sequence classification model with one label, with the adapter merged,
+        in float32. Its padding token is that of the tokenizer.
 
         Args:
             folder: the folder; created if missing.

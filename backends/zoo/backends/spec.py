@@ -103,12 +103,13 @@ class LoadSpec:
         router_loss: the weight of the router loss of a mixture of experts, added to each
             objective in training; the router loss of a batch counts by its share of the window's
             learned tokens, and is reported as `router_loss`. 0 adds none.
+        reward_model: the result is a reward model, whose score is that head; it needs one.
         optimizer: the optimizer; no effect on inference.
         seed: the seed of the adapter's initialisation.
 
     Raises:
         ValueError: `train`, `dtype` or `attention` is none of these; `router_loss` is negative, or
-            given for inference.
+            given for inference; a reward model has no value head.
     """
 
     train: LoraSpec | Literal["full"] | None = None
@@ -118,6 +119,7 @@ class LoadSpec:
     gradient_checkpointing: bool = False
     value_head: bool = False
     router_loss: float = 0.0
+    reward_model: bool = False
     optimizer: OptimizerSpec = OptimizerSpec()
     seed: int = 0
 
@@ -130,6 +132,8 @@ class LoadSpec:
         _require_rate("router_loss", self.router_loss)
         trained = self.train is not None or not self.router_loss
         _require("router_loss", self.router_loss, "0 for inference", valid=trained)
+        scores = self.value_head or not self.reward_model
+        _require("value_head", self.value_head, "True for a reward model", valid=scores)
 
     @property
     def full(self) -> bool:

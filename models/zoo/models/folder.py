@@ -61,6 +61,16 @@ def holds_model(folder: Path) -> bool:
     return weights and (folder / "config.json").is_file()
 
 
+def is_reward_model(folder: Path) -> bool:
+    """Returns whether a folder's config is that of a sequence classification model."""
+    try:
+        names = read_config(folder).get("architectures")
+    except (InputError, OSError):
+        return False
+    first = names[0] if isinstance(names, list) and names else ""
+    return str(first).endswith("ForSequenceClassification")
+
+
 def model_positions(folder: Path) -> int | None:
     """Returns the longest supported input in tokens, if it is in the config."""
     config = _config(folder)

@@ -18,7 +18,14 @@ from zoo.backends.torch.names import parameter_names
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.probe import check_adapter, check_gradient, check_model
 from zoo.backends.torch.products import ProductSpeeds, measure_products, processor_key
-from zoo.backends.torch.reward_model import TorchRewardModel, load_reward_model
+from zoo.backends.torch.reward_model import (
+    RewardModelWriter,
+    TorchRewardModel,
+    check_can_score,
+    check_scoring_adapter,
+    load_reward_model,
+    padding_token,
+)
 from zoo.backends.torch.router import check_router, find_router_loss
 from zoo.core.errors import GuardError, GymWarning, InputError
 
@@ -45,6 +52,8 @@ class TorchBackend(Backend):
         model: Any = load_model(folder, dtype=dtype, attention=spec.attention).to(self.name)
         check_model(folder, model)
         router = find_router_loss(model, spec.router_loss)
+        if spec.reward_model:
+            check_can_score(folder, model)
         peft_model: PeftModel | None = None
         if spec.full:
             _check_can_be_saved(folder, model)
@@ -53,6 +62,8 @@ class TorchBackend(Backend):
         if isinstance(train, LoraSpec):
             stored = tensor_names(folder) | set(parameter_names(folder).values())
             peft_model = add_lora(model, train, seed=spec.seed, stored=stored)
+            if spec.reward_model:
+                check_scoring_adapter(model)
         elif spec.adapter is not None:
             peft_model = load_adapter(model, spec.adapter)
         if spec.gradient_checkpointing:
@@ -66,6 +77,7 @@ class TorchBackend(Backend):
             autocast=spec.full and spec.dtype != "f32" and mixes(self.name),
             base=(lambda: self.load(folder, frozen)) if spec.full else None,
             router=router,
+            reward_writer=RewardModelWriter(padding_token(folder)) if spec.reward_model else None,
         )
         if peft_model is not None:
             source = "lora_target" if spec.adapter is None else str(spec.adapter)

@@ -15,7 +15,7 @@ from zoo.core import read_header
 from zoo.core.errors import GymWarning, InputError, NotAvailableError
 from zoo.models import checkpoint_files
 from zoo.models.checkpoint_files import warn_of_unused_weights
-from zoo.models.folder import read_object
+from zoo.models.folder import is_reward_model, read_object
 from zoo.models.refusals import refusals
 
 FINITE_VALUES = 1 << 22
@@ -112,7 +112,7 @@ def read_config(folder: Path) -> Any:  # noqa: ANN401
     Raises:
         NotAvailableError: there is no such folder.
         InputError: the config is missing or damaged, or its architecture is unknown or not a
-            causal language model.
+            causal language model; a reward model is none.
     """
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
@@ -120,6 +120,12 @@ def read_config(folder: Path) -> Any:  # noqa: ANN401
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         kind = config.model_type
         raise InputError(f"{path}: model_type: expected a causal language model, got {kind!r}")
+    if is_reward_model(folder):
+        raise InputError(
+            f"{path}: architectures: expected a causal language model, got "
+            f"{config.architectures[0]}",
+            hint=f"a reward model scores answers: reward={folder}",
+        )
     with refusals(f"{path}: this config cannot be used"):
         layers = getattr(config.get_text_config(), "num_hidden_layers", None)
     if isinstance(layers, int) and layers < 1:

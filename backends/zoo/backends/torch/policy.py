@@ -31,6 +31,7 @@ from zoo.backends.torch.loss import DeviceBatch, LossModule, Teacher, differenti
 from zoo.backends.torch.optimizer import NamedAdamW
 from zoo.backends.torch.probe import find_backbone
 from zoo.backends.torch.quiet import quiet
+from zoo.backends.torch.reward_model import RewardModelWriter, open_reward_model
 from zoo.backends.torch.router import RouterLoss
 from zoo.core.errors import InputError
 
@@ -51,6 +52,7 @@ class TorchPolicy(Policy):
         autocast: run the backbone in bf16 while the weights stay float32.
         base: loads the model as it was before training; used in full training.
         router: the router loss that is added to every objective.
+        reward_writer: of a policy that becomes a reward model, how it is written.
     """
 
     def __init__(
@@ -63,18 +65,22 @@ class TorchPolicy(Policy):
         autocast: bool = False,
         base: "Callable[[], TorchPolicy] | None" = None,
         router: RouterLoss | None = None,
+        reward_writer: RewardModelWriter | None = None,
     ) -> None:
-        self._base = base
+        self._base, self._reward_writer = base, reward_writer
         self._frozen: TorchPolicy | None = None
         module = LossModule(model, value_head, autocast=autocast, router=router)
-        self._set_module(module, peft_model, optimizer or OptimizerSpec())
+        self._set_module(module, peft_model, optimizer)
 
     def _set_module(
-        self, module: LossModule, peft_model: "PeftModel | None", optimizer: OptimizerSpec
+        self,
+        module: LossModule,
+        peft_model: "PeftModel | None",
+        optimizer: OptimizerSpec | None = None,
     ) -> None:
         self.module, self.peft_model = module, peft_model
         self.parameters = trained.trained_parameters(module)
-        self.optimizer = NamedAdamW(self.parameters, optimizer)
+        self.optimizer = NamedAdamW(self.parameters, optimizer or OptimizerSpec())
         self._wrapped: nn.Module = self.module
         self._processes = 1
 
@@ -198,11 +204,17 @@ class TorchPolicy(Policy):
     # ---- sampling
 
     def logits(self, ids: Sequence[int]) -> "NDArray[np.float32]":
-        """Returns the logits after each id, `[T, V]`, computed without autocast."""
-        backbone = find_backbone(self.module.model)
+        """Returns the logits after each id, `[T, V]`, computed without autocast.
+
+        Of a reward model they are the terms of each score, `[T, D]`.
+        """
+        backbone, score = find_backbone(self.module.model), self.module.value_head
         with self._inference():
             ids_BT = torch.tensor([list(ids)], device=self.device)
             hidden_BTD = backbone(input_ids=ids_BT, use_cache=False).last_hidden_state
+            if self._reward_writer is not None and isinstance(score, nn.Linear):
+                terms: NDArray[np.float32] = (hidden_BTD[0].float() * score.weight).cpu().numpy()
+                return terms
             return self.module.head().logits(hidden_BTD[0]).cpu().numpy()
 
     def generate(
@@ -247,7 +259,11 @@ class TorchPolicy(Policy):
         self.optimizer.load(folder)
 
     def save_result(self, folder: Path, *, base: str) -> None:
-        """Writes a PEFT folder (adapter) or a float32 transformers folder (full)."""
+        """Writes a PEFT folder (adapter) or a float32 transformers folder (full, reward model)."""
+        head = self.module.value_head
+        if self._reward_writer is not None and isinstance(head, nn.Linear):
+            self._reward_writer.save(self.module.model, head, folder)
+            return
         if self.peft_model is not None:
             adapter.save_lora(self.peft_model, folder, base=base)
             return
@@ -261,6 +277,12 @@ class TorchPolicy(Policy):
         device, peft_model = self.device, self.peft_model
         del self.module, self.peft_model, self.parameters, self.optimizer, self._wrapped
         self._frozen = None
+        if self._reward_writer is not None:
+            del peft_model
+            gc.collect()
+            scoring: Any = open_reward_model(folder, device.type)
+            self._set_module(LossModule(scoring, scoring.score, autocast=False), None)
+            return
         if peft_model is None:
             gc.collect()
             loaded = load_model(folder, dtype="f32")
@@ -271,7 +293,7 @@ class TorchPolicy(Policy):
             del unloaded, peft_model
             reloaded = adapter.load_adapter(model, folder)
         model.requires_grad_(requires_grad=False)
-        self._set_module(LossModule(model, None, autocast=False), reloaded, OptimizerSpec())
+        self._set_module(LossModule(model, None, autocast=False), reloaded)
 
     def memory(self) -> MemoryInfo:
         """Returns the peak memory of the process."""

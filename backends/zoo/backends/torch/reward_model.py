@@ -1,18 +1,51 @@
-"""Loads and runs a reward model: a sequence classification model with one label."""
+"""Loads, runs and writes a reward model: a sequence classification model with one label.
 
-from collections.abc import Sequence
+A language model becomes one: it keeps its layers, and a score takes the place of its output layer.
+"""
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from zoo.backends.base import RewardModel
+from zoo.backends.torch.adapter import ADAPTER
 from zoo.backends.torch.load import NOWHERE, check_weights, read_config_of
 from zoo.backends.torch.quiet import quiet
 from zoo.core.errors import InputError
 from zoo.models import checkpoint_files
 from zoo.models.refusals import refusals
+
+VOCABULARY_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json")
+"""The files of a tokenizer."""
+
+SCORE = "score.weight"
+"""The name of the score in sequence classification models of transformers."""
+
+
+@dataclass(frozen=True)
+class RewardModelWriter:
+    """How a policy becomes a reward model: its value head is the score.
+
+    Attributes:
+        padding: the token that fills rows of a batch, None if there is none.
+    """
+
+    padding: int | None
+
+    def save(self, model: nn.Module, head: nn.Linear, folder: Path) -> None:
+        """Writes a language model with a head as a reward model, float32, adapters merged."""
+        tensors = {name: _merged(tensor, layer) for name, tensor, layer in _layers(model)}
+        tensors[SCORE] = _merged(head.weight, None)
+        with quiet():
+            written: Any = _without_weights(model)
+            written.load_state_dict(tensors, strict=True, assign=True)
+            written.config.get_text_config().pad_token_id = self.padding
+            written.save_pretrained(folder)
 
 
 class TorchRewardModel(RewardModel):
@@ -41,6 +74,11 @@ def load_reward_model(folder: Path, device: str) -> TorchRewardModel:
         NotAvailableError: there is no such folder.
         InputError: it is no sequence classification model with one label, or lacks weights.
     """
+    return TorchRewardModel(open_reward_model(folder, device))
+
+
+def open_reward_model(folder: Path, device: str) -> nn.Module:
+    """Returns the module of a reward model; see `load_reward_model`."""
     from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING as KNOWN
     from transformers import AutoModelForSequenceClassification
 
@@ -69,4 +107,97 @@ def load_reward_model(folder: Path, device: str) -> TorchRewardModel:
             adapter_kwargs={"subfolder": NOWHERE},
         )
     check_weights(folder, model, report)
-    return TorchRewardModel(model.to(device).eval().requires_grad_(requires_grad=False))
+    module: nn.Module = model.to(device).eval().requires_grad_(requires_grad=False)
+    return module
+
+
+def check_can_score(folder: Path, model: Any) -> None:  # noqa: ANN401
+    """Refuses a language model whose layers are not those of a reward model.
+
+    Raises:
+        InputError: transformers has no such reward model, or one with other layers.
+    """
+    from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING as KNOWN
+
+    name = type(model).__name__
+    if type(model.config) not in KNOWN:
+        raise InputError(
+            f"{folder}: {name} cannot become a reward model: transformers has no sequence "
+            f"classification for {model.config.model_type}"
+        )
+    with quiet():
+        expected = set(_without_weights(model).state_dict())
+    layers = {layer for layer, *_ in _layers(model)} | {SCORE}
+    if odd := sorted(expected ^ layers):
+        raise InputError(
+            f"{folder}: {name} cannot become a reward model: {odd[0]!r} is part of only one of "
+            "the language model and the reward model of transformers"
+        )
+
+
+def check_scoring_adapter(model: Any) -> None:  # noqa: ANN401
+    """Refuses an adapter on the output layer, which a reward model does not have.
+
+    Raises:
+        InputError: there is one.
+    """
+    if any("lora_" in name for name, _ in model.get_output_embeddings().named_parameters()):
+        raise InputError(
+            "lora_target: a reward model has no output layer: expected other layers",
+            hint="lora_target=all is every layer below it",
+        )
+
+
+def padding_token(folder: Path) -> int | None:
+    """Returns the padding token of the tokenizer in a model folder, None if it has none."""
+    from transformers import AutoTokenizer
+
+    if not any((folder / name).is_file() for name in VOCABULARY_FILES):
+        return None
+    with refusals(f"{folder}: the tokenizer cannot be loaded", folder), quiet():
+        tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    found: int | None = tokenizer.pad_token_id
+    return found
+
+
+def _without_weights(model: Any) -> nn.Module:  # noqa: ANN401
+    """Returns the reward model of a language model's family and size, without memory."""
+    from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING as KNOWN
+
+    config = copy.deepcopy(model.config)
+    config.num_labels, config.dtype = 1, torch.float32
+    kind: Any = KNOWN[type(config)]
+    with torch.device("meta"):
+        made: nn.Module = kind(config)
+    return made
+
+
+def _layers(model: Any) -> Iterator[tuple[str, Tensor, Any]]:  # noqa: ANN401
+    """Yields the name, the tensor, and the adapter's layer or None, of all below the output."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    head = model.get_output_embeddings()
+    above = next(f"{name}." for name, module in model.named_modules() if module is head)
+    adapted: dict[str, Any] = {
+        f"{_without_adapter(name)}.{getattr(layer, 'parameter_name', 'weight')}": layer
+        for name, layer in model.named_modules()
+        if isinstance(layer, BaseTunerLayer)
+    }
+    for name, tensor in model.state_dict().items():
+        if ".lora_" not in name and not name.startswith(above):
+            plain = _without_adapter(name)
+            yield plain, tensor, adapted.get(plain)
+
+
+def _without_adapter(name: str) -> str:
+    """Returns the name of a module or tensor without peft's layers around it."""
+    return ".".join(part for part in name.split(".") if part != "base_layer")
+
+
+@torch.no_grad()
+def _merged(tensor: Tensor, layer: Any) -> Tensor:  # noqa: ANN401
+    """Returns a weight with its adapter in float32, on the CPU."""
+    value = tensor.detach().float().cpu()
+    if layer is not None:
+        value = value + layer.get_delta_weight(ADAPTER).float().cpu()
+    return value.contiguous()
