@@ -60,7 +60,7 @@ QUESTION = '{"question": "2+3?", "answer": "#### 5"}\n'
     ("rows", "kinds", "stages"),
     [
         (GOOD + PAIR, {"completion": 1}, ["sft"]),
-        (PAIR, {"pair": 1}, ["dpo", "tdpo", "orpo", "cpo", "simpo"]),
+        (PAIR, {"pair": 1}, ["dpo", "tdpo", "rm", "orpo", "cpo", "simpo"]),
         (QUESTION, {"prompt": 1}, ["grpo"]),
     ],
 )

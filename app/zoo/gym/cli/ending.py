@@ -2,11 +2,13 @@
 
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import EXIT_CODES, GymError, InterruptedRunError
 from zoo.gym.humanize import duration, figure, human_bytes
 from zoo.gym.jobs import Run, Status, read_ended, read_status, state_name
+from zoo.gym.train.result.next_steps import scores_answers, training_with
 
 _LABELS = {
     "evaluation_rows": "held-out rows",
@@ -118,6 +120,9 @@ def _print_result(run: Run, status: Status, out: Output) -> None:
         out.say(f"  {key}: {value}")
     out.answer(f"run {run.id} is done: {status.model}")
     out.say("next:")
-    out.say(f"  zoo-gym delta create {run.id}    compresses the result to a small file")
-    out.say(f"  zoo-gym chat --run {run.id}      chats with it")
+    if scores_answers(run.result):
+        out.say(f"  {training_with(Path(str(status.model)))}    learns from its scores")
+    else:
+        out.say(f"  zoo-gym delta create {run.id}    compresses the result to a small file")
+        out.say(f"  zoo-gym chat --run {run.id}      chats with it")
     sys.stderr.flush()

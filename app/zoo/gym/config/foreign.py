@@ -128,7 +128,7 @@ MISSING_VALUES = (
     {("loss_type", "dft"): "expected use_dft_loss true with stage sft"}
     | {
         ("stage", name): f"the method '{name}' is not supported yet: expected {', '.join(METHODS)}"
-        for name in ("pt", "rm")
+        for name in ("pt",)
     }
     | {
         (

@@ -26,6 +26,7 @@ METHODS = {
     "dpo": "zoo.gym.train.methods.dpo:DirectPreference",
     "tdpo": "zoo.gym.train.methods.tdpo:TokenPreference",
     "kto": "zoo.gym.train.methods.kto:RatedAnswers",
+    "rm": "zoo.gym.train.methods.rm:RewardModelling",
     "unlearn": "zoo.gym.train.methods.unlearn:Unlearning",
     "orpo": "zoo.gym.train.methods.orpo:OddsRatioPreference",
     "cpo": "zoo.gym.train.methods.cpo:ContrastivePreference",
@@ -100,8 +101,13 @@ def _is_name(value: object) -> bool:
 
 def stages_reading(stage: str) -> list[str]:
     """Returns the stages whose methods learn from the same kinds of rows as that of `stage`."""
-    reads = load_method(stage).reads
-    return [other for other in METHODS if load_method(other).reads == reads]
+    reads = _rows_of(stage)
+    return [other for other in METHODS if _rows_of(other) == reads]
+
+
+def _rows_of(stage: str) -> set[str]:
+    """Returns the kinds of rows that a method learns from; a margin is a part of a row."""
+    return set(load_method(stage).reads) - {"margin"}
 
 
 def config_class(stage: object) -> "type[TrainConfig]":

@@ -23,7 +23,7 @@ from zoo.gym.data.rows import (
     with_bos,
 )
 from zoo.gym.data.tokenizer import Tokenizer
-from zoo.gym.data.units import Example, Unit, alone, rated, rows_of
+from zoo.gym.data.units import MARGIN, Example, Unit, alone, rated, rows_of, with_extra
 from zoo.gym.data.windows import windows
 from zoo.gym.errors import InputError
 
@@ -102,7 +102,7 @@ def encode_all(encoder: Encoder, records: Sequence[Record]) -> Encoded:
     cut = [cut_row(row, record.source, options.cutoff_len) for record, row in rows]
     units = list(alone(example for example in cut if example is not None))
     pairs, refused = _encode_pairs(encoder, [r for r in records if r.kind == "pair"])
-    cut_pairs = [_cut_pair(pair, record.source, options.cutoff_len) for record, pair in pairs]
+    cut_pairs = [_cut_pair(pair, record, options.cutoff_len) for record, pair in pairs]
     units += [unit for unit in cut_pairs if unit is not None]
     answers, bad = _encode_rated(encoder, [r for r in records if r.kind == "rated"])
     cut_rated = [_cut_rated(row, record, options.cutoff_len) for record, row in answers]
@@ -138,13 +138,16 @@ def _encode_pairs(
     return pairs, problems
 
 
-def _cut_pair(pair: tuple[EncodedRow, EncodedRow], source: str, cutoff_len: int) -> Unit | None:
+def _cut_pair(pair: tuple[EncodedRow, EncodedRow], record: Record, cutoff_len: int) -> Unit | None:
     """Returns a pair as a unit, or None if truncation makes its sides equal."""
     import numpy as np
 
-    better, worse = (cut_row(side, source, cutoff_len) for side in pair)
+    better, worse = (cut_row(side, record.source, cutoff_len) for side in pair)
     if better is None or worse is None or np.array_equal(better.ids, worse.ids):
         return None
+    if record.margin is not None:
+        margin = np.array(record.margin, dtype=np.float32)
+        better, worse = (with_extra(row, MARGIN, margin) for row in (better, worse))
     return Unit((better, worse))
 
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal["chat", "completion", "text", "pair", "rated", "prompt"]
+Kind = Literal["chat", "completion", "text", "pair", "rated", "prompt", "margin"]
 """What a row is: a chat, a prompt with its completion, a text, two answers to compare, one answer
-that is rated, or a prompt whose answers the model writes itself."""
+that is rated, or a prompt whose answers the model writes itself. `margin` is not a row of its own:
+a method that reads it reads the `margin` of pairs."""
 
 LEARNED: frozenset[Kind] = frozenset({"chat", "completion", "text"})
 """The kinds that are learned as they are: the assistant's turns, the completion, every token."""
@@ -51,6 +52,8 @@ class Record:
             list; None if the row has none. Its `completion` is an answer in prose, possibly empty.
         metadata: of a prompt: the other fields of the row, for rewards.
         good: whether a rated answer is a good one.
+        margin: of a pair: by how much the better answer is better, 0 if the row does not say; None
+            if it is not read.
     """
 
     source: str
@@ -64,6 +67,7 @@ class Record:
     answer: object = field(default=None, hash=False)  # may be a list
     metadata: Mapping[str, object] = field(default_factory=dict[str, object], hash=False)
     good: bool | None = None
+    margin: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

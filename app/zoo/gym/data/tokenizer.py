@@ -21,6 +21,7 @@ class Tokenizer(Protocol):
         name_or_path: the folder it was loaded from.
         bos_token_id: the beginning-of-text token, None if there is none.
         eos_token_id: the end-of-text token.
+        pad_token_id: the token that fills rows of a batch, None if there is none.
         unk_token_id: the token for unknown characters.
         backend_tokenizer: the tokenizer of the library `tokenizers` inside.
         chat_template: one template, several by name, or None.
@@ -29,6 +30,7 @@ class Tokenizer(Protocol):
     name_or_path: str
     bos_token_id: int | None
     eos_token_id: int | None
+    pad_token_id: int | None
     unk_token_id: int | None
     chat_template: object
     backend_tokenizer: Any

@@ -44,6 +44,10 @@ RATING = "rating"
 """The name of a rating among a row's extras: 1 for a good answer, -1 for a bad one."""
 
 
+MARGIN = "margin"
+"""The name of a pair's margin among the extras of both rows; see `Record.margin`."""
+
+
 def rated(row: Example, *, good: bool) -> Example:
     """Returns a row with a rating."""
     import numpy as np

@@ -32,6 +32,7 @@ from zoo.gym.delta.sanity import warn_of_other_base, warn_of_worse_delta
 from zoo.gym.delta.zeros import Masked, masked
 from zoo.gym.errors import InputError
 from zoo.gym.terminal import one_line
+from zoo.models.folder import is_reward_model
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,7 @@ def create_delta(
     base = model_folder("base", base)
     base_id, base_revision = base_name(base, base_id, base_revision)
     refuse_delta(source)
+    _refuse_reward_model(source)
     _refuse_name(base_id, base_revision)
     from_adapter = is_adapter(source)
     coding = choose_coding(config, from_adapter=from_adapter)
@@ -168,6 +170,14 @@ def create_delta(
         delta = replace_header(delta, measured_header(delta.header, measured, quality.held_out))
         warn_of_worse_delta(measured)
     return _report(delta, quality.held_out if quality else None)
+
+
+def _refuse_reward_model(source: Path) -> None:
+    if is_reward_model(source):
+        raise InputError(
+            f"{source}: expected a fine-tune of a language model, got a reward model",
+            hint=f"a reward model scores answers: reward={source}",
+        )
 
 
 def _report(delta: Delta, held_out: bool | None) -> DeltaReport:

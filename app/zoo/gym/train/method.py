@@ -91,6 +91,9 @@ class Method(ABC):
     value_head: ClassVar[bool] = False
     """Whether the policy has a head that predicts a value before each token."""
 
+    added_tokens: ClassVar[int] = 0
+    """The tokens that it adds to each row, which a model with a limited context must leave free."""
+
     teacher: "Scorer | None" = None
     """The model whose distribution the objective compares with, if any; set by `prepare`."""
 

@@ -138,8 +138,9 @@ def _encode_held_out(
 
 def encode_options(config: TrainConfig, model_folder: Path) -> EncodeOptions:
     """Returns how rows are encoded: no row is longer than the context of the model."""
-    positions = model_positions(model_folder)
-    cutoff = min(config.cutoff_len, positions) if positions else config.cutoff_len
+    positions, method = model_positions(model_folder), load_method(config.stage)
+    limit = positions - method.added_tokens if positions else config.cutoff_len
+    cutoff = min(config.cutoff_len, limit)
     assert config.date is not None
     return EncodeOptions(
         cutoff,
@@ -147,5 +148,5 @@ def encode_options(config: TrainConfig, model_folder: Path) -> EncodeOptions:
         config.date,
         config.split_special_tokens,
         vocabulary_size(model_folder),
-        load_method(config.stage).answer_tokens(config, cutoff),
+        method.answer_tokens(config, cutoff),
     )

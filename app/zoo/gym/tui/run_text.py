@@ -2,6 +2,7 @@
 
 from zoo.gym.humanize import duration, figure
 from zoo.gym.jobs import Ended, Run, State, state_name
+from zoo.gym.train.result.next_steps import scores_answers, training_with
 from zoo.gym.tui.history import History
 from zoo.gym.tui.widgets.meters import Meter
 
@@ -96,6 +97,8 @@ def what_next(history: History, run: Run, ended: Ended | None = None) -> str:
     """Returns what a user can do with a run that ended: keys to press, commands to type."""
     ended = ended or Ended(step=0, best_step=0, resumable=True)
     match history.status.state:
+        case "done" if scores_answers(run.result):
+            return f"Learn from its scores: {training_with(run.result)}"
         case "done":
             return (
                 f"Chat with it:      zoo-gym chat --run {run.id}\n"

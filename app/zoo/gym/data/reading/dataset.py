@@ -232,8 +232,9 @@ def _parsed(row: Row, path: Path, kinds: Set[Kind], entry: Entry | None) -> _Row
 def _known_row(value: object, source: str, kinds: Set[Kind]) -> _Row:
     try:
         if kinds & {"pair", "rated"} and is_preference(value):
-            pair = parse_pair(cast("dict[str, object]", value), source)
-            unread = unread_keys(value, preference.READS)
+            margins = "margin" in kinds
+            pair = parse_pair(cast("dict[str, object]", value), source, margins=margins)
+            unread = unread_keys(value, preference.READS | ({preference.MARGIN} & kinds))
             answers = (pair,) if "pair" in kinds else rated_of(pair)
             return _Row(source, preference.NAME, answers, unread)
         if "prompt" in kinds and prompts.is_prompt(value):

@@ -2,13 +2,15 @@
 
 `chosen` and `rejected` may be texts, single turns, or lists of turns. The prompt may be under
 `prompt`, an instruction, `messages` or `conversations`, or the common prefix of both lists of
-turns. `chosen_messages` and `rejected_messages` are other names for the same.
+turns. `chosen_messages` and `rejected_messages` are other names for the same. `margin` is by how
+much the better answer is better.
 
 The rating of one answer to one prompt is under `label` (as in TRL) or `kto_tag` (as in
 LLaMA-Factory), true or false, or under `forget`, which is true for a bad answer; prompt and answer
 are in any format of one answer. A pair is two rated answers.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import takewhile
@@ -39,6 +41,9 @@ READS = frozenset(
 EXPECTED = "expected 'label' or 'forget' true or false, or 'chosen' and 'rejected'"
 """What a method that learns from rated answers reads."""
 
+MARGIN = "margin"
+"""The key of the margin, which only some methods read."""
+
 
 def is_preference(value: object) -> bool:
     """Returns whether a decoded row has answers to compare."""
@@ -47,15 +52,17 @@ def is_preference(value: object) -> bool:
     )
 
 
-def parse_pair(row: Mapping[str, object], source: str) -> Record:
+def parse_pair(row: Mapping[str, object], source: str, *, margins: bool = False) -> Record:
     """Returns a pair: one record with two sides, which share their prompt.
 
     Args:
         row: a decoded row with answers to compare.
         source: `file:line`.
+        margins: read the margin, too.
 
     Raises:
-        InputError: an answer or the prompt is missing or malformed, or the answers are equal.
+        InputError: an answer or the prompt is missing or malformed, the answers are equal, or the
+            margin is no number.
     """
     given = [pair for pair in PAIRS if any(row.get(key) is not None for key in pair)]
     if len(given) > 1:
@@ -76,7 +83,17 @@ def parse_pair(row: Mapping[str, object], source: str) -> Record:
         sides.append(side)
     if sides[0] == sides[1]:
         raise InputError(f"{better!r} and {worse!r} are the same: expected two different answers")
-    return Record(source, "pair", sides=(sides[0], sides[1]))
+    margin = _margin(row) if margins else None
+    return Record(source, "pair", sides=(sides[0], sides[1]), margin=margin)
+
+
+def _margin(row: Mapping[str, object]) -> float:
+    value = row.get(MARGIN)
+    if value is None:
+        return 0.0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InputError(f"{MARGIN!r}: expected a finite number, got {shown(str(value))}")
+    return float(value)
 
 
 def _parts(row: Mapping[str, object], better: str, worse: str) -> tuple[Fields, Fields]:

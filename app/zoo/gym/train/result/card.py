@@ -9,6 +9,7 @@ import yaml
 from zoo.gym.config.train import PLACES, TrainConfig
 from zoo.gym.data import fingerprint
 from zoo.gym.files import write_beside
+from zoo.models.folder import is_reward_model
 
 if TYPE_CHECKING:
     from zoo.models import Resolved
@@ -35,12 +36,15 @@ def write_card(
         changes: what changed during the run, see `zoo.gym.train.run_folder.settings`.
         doubt: a warning about what was measured.
     """
-    adapter = config.finetuning_type == "lora"
+    scores = is_reward_model(folder)
+    adapter = config.finetuning_type == "lora" and not scores
     head = {"base_model": base.id, "library_name": "peft" if adapter else "transformers"}
+    head |= {"pipeline_tag": "text-classification"} if scores else {}
+    title = "A reward model from" if scores else "An adapter for" if adapter else "A fine-tune of"
     settings = config.model_dump(exclude_none=True, exclude=PRIVATE)
     text = (
         f"---\n{yaml.safe_dump(head, sort_keys=True)}---\n\n"
-        f"# {'An adapter for' if adapter else 'A fine-tune of'} {base.id}\n\n"
+        f"# {title} {base.id}\n\n"
         f"Trained with zoo-gym. Base revision: {base.revision or 'not recorded'}.\n"
         f"Data fingerprint (SHA-256): `{fingerprint([Path(name) for name in config.dataset])}`.\n"
         f"The base model's licence applies to this model, too.\n{_others(config)}\n"

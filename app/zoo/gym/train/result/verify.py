@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.config import TrainConfig
 from zoo.gym.errors import GuardError, InputError
+from zoo.models.folder import is_reward_model
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +25,9 @@ PROBE_TOKENS = 16
 
 TOLERANCE, TOLERANCE_BF16 = 1e-4, 2e-2
 """The largest difference between the logits, relative to their norm."""
+
+TOLERANCE_MERGED = 1e-1
+"""The same for a reward model that was trained in bf16: it is read back in float32."""
 
 NOISE, NOISE_BF16 = 1e-5, 5e-3
 """The relative difference that another summation order may cause."""
@@ -43,7 +47,8 @@ def check_result(policy: "Policy", folder: Path, ids: Sequence[int], config: Tra
     """
     probe = list(ids)[:PROBE_TOKENS]
     expected = policy.logits(probe)
-    limit = _limit(policy, expected, probe, config)
+    scores = is_reward_model(folder)
+    limit = _limit_of_merged(config) if scores else _limit(policy, expected, probe, config)
     try:
         policy.reopen(folder)
         apart = difference(policy.logits(probe), expected)
@@ -74,14 +79,22 @@ def difference(found: "NDArray[np.float32]", expected: "NDArray[np.float32]") ->
     return float(apart / np.linalg.norm(expected.astype(np.float64)))
 
 
+def _sixteen_bits(config: TrainConfig) -> bool:
+    return config.finetuning_type != "full" and config.dtype in {"auto", "bf16"}
+
+
+def _limit_of_merged(config: TrainConfig) -> float:
+    """Returns the tolerance for a whole model with the adapter merged."""
+    return TOLERANCE_MERGED if _sixteen_bits(config) else TOLERANCE
+
+
 def _limit(
     policy: "Policy", expected: "NDArray[np.float32]", probe: list[int], config: TrainConfig
 ) -> float:
     """Returns the tolerance: at most half of the adapter's effect, so that losing it is noticed."""
-    full = config.finetuning_type == "full"
-    sixteen_bits = not full and config.dtype in {"auto", "bf16"}
-    limit, noise = (TOLERANCE_BF16, NOISE_BF16) if sixteen_bits else (TOLERANCE, NOISE)
-    if full:  # the base weights were overwritten
+    sixteen = _sixteen_bits(config)
+    limit, noise = (TOLERANCE_BF16, NOISE_BF16) if sixteen else (TOLERANCE, NOISE)
+    if config.finetuning_type == "full":  # the base weights were overwritten
         return limit
     with policy.reference() as base:
         return min(limit, max(noise, difference(base.logits(probe), expected) / 2))
