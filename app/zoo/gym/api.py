@@ -133,8 +133,8 @@ def train_here(
     if config.output_dir is not None:
         check_unclaimed(Path(config.output_dir))
     env: dict[str, object] = {"settings": config.model_dump(mode="json")}
-    if ignored:
-        env["without_effect"] = [asdict(one) for one in ignored]
+    if idle := _without_effect(config, ignored):
+        env["without_effect"] = [asdict(one) for one in idle]
     run = create_run(dump_config(config), env)
     if rows:
         config = _with_stored_rows(run, config, rows)
@@ -166,6 +166,13 @@ def train_here(
     metrics = done["metrics"]
     assert isinstance(metrics, Mapping)
     return RunResult(run.id, run.folder, Path(str(done["model"])), metrics)
+
+
+def _without_effect(config: TrainConfig, ignored: Sequence[Ignored]) -> list[Ignored]:
+    """Returns the settings without effect: those that the caller found, and those in `config`."""
+    known = {one.key for one in ignored}
+    more = (Ignored(key, "Python", why) for key, why in config.idle_settings())
+    return [*ignored, *(one for one in more if one.key not in known)]
 
 
 def quality_input(

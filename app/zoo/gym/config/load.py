@@ -126,6 +126,7 @@ def _load(layers: Sequence[list[Given]]) -> Loaded:
     if config is None or faults:
         order = [given.label for layer in layers for given in layer]
         raise _as_error(faults, order)
+    ignored += [Ignored(key, merged[key].origin, reason) for key, reason in config.idle_settings()]
     origins = {
         key: merged[key].origin if key in merged else "default" for key in type(config).model_fields
     }

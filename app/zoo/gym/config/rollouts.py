@@ -11,6 +11,10 @@ from zoo.gym.rewards.spec import parse_spec
 
 LossType = Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"]
 
+RATIO = ("epsilon", "epsilon_high", "delta", "off_policy_mask_threshold", "cliprange_value")
+"""Settings that act on steps after the first one on the same answers, when the policy differs from
+the one that sampled them."""
+
 LIVE_REWARD = "(a function given in Python)"
 """The value of `reward` if Python code passed functions; only that process can call them."""
 
@@ -62,6 +66,22 @@ class RolloutConfig(TrainConfig, frozen=True):
     )
 
     @property
+    def steps_on_answers(self) -> int:
+        """The number of steps that learn from the same answers."""
+        return self.num_iterations
+
+    def idle_settings(self) -> Sequence[tuple[str, str]]:
+        """Returns (key, reason) for settings of later steps on the same answers without any."""
+        found = super().idle_settings()
+        if self.steps_on_answers > 1:
+            return found
+        why = (
+            "with num_iterations 1 nothing has changed since the answers were sampled, so it never "
+            "applies"
+        )
+        return [*found, *((key, why) for key in RATIO if key in self.changed)]
+
+    @property
     def live_reward(self) -> object:
         """The value of `reward` with the functions that Python code passed; None without any."""
         return self._functions
@@ -107,7 +127,8 @@ class GroupConfig(RolloutConfig, frozen=True):
         default=0.2,
         ge=0,
         lt=1,
-        description="the importance ratio is clipped below 1 - epsilon",
+        description="the importance ratio is clipped below 1 - epsilon; with num_iterations 1 it is"
+        " always 1",
     )
     epsilon_high: Number | None = Field(
         default=None,
@@ -161,10 +182,6 @@ class GroupConfig(RolloutConfig, frozen=True):
 def _idle(config: GroupConfig) -> Iterator[tuple[str, str]]:
     """Yields (key, message) for settings that would have no effect because of others."""
     given = config.changed
-    if config.num_iterations == 1:
-        why = "has no effect with num_iterations 1: the importance ratio is 1 in every step"
-        ratio = ("epsilon", "epsilon_high", "delta", "off_policy_mask_threshold")
-        yield from ((key, why) for key in ratio if key in given)
     if config.beta == 0 and "use_bias_correction_kl" in given:
         yield "use_bias_correction_kl", "has no effect with beta 0: there is no divergence"
     unclipped = {

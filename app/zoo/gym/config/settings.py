@@ -1,6 +1,6 @@
 """The base of all settings: a frozen model that reports errors with our messages."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, cast
 
@@ -95,6 +95,13 @@ class Settings(BaseModel, frozen=True):
         """Returns the class that these values are settings of."""
         del values
         return cls
+
+    def idle_settings(self) -> Sequence[tuple[str, str]]:
+        """Returns (key, reason) for each given setting that other settings leave without effect.
+
+        These are accepted and reported, because published files have them; others are refused.
+        """
+        return ()
 
     @classmethod
     def _apart(cls, values: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:

@@ -289,7 +289,6 @@ def test_ppo_learns_values_and_leaves_their_head_out_of_the_result(sums: Path) -
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"epsilon": 0.3}, "epsilon: has no effect with num_iterations 1"),
         ({"use_bias_correction_kl": False}, "has no effect with beta 0"),
         ({"loss_type": "sapo", "num_iterations": 2, "delta": 2}, "no effect with loss_type sapo"),
         ({"num_iterations": 2, "delta": 1.1}, "delta: expected more than 1 . epsilon_high, 1.2"),

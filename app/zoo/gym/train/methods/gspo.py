@@ -30,7 +30,8 @@ class GspoConfig(GroupConfig, frozen=True):
         default=3e-4,
         ge=0,
         lt=1,
-        description="the importance ratio is clipped below 1 - epsilon",
+        description="the importance ratio is clipped below 1 - epsilon; with num_iterations 1 it is"
+        " always 1",
     )
     epsilon_high: Number | None = Field(
         default=4e-4,
