@@ -51,6 +51,13 @@ class Buffer:
     constants: Mapping[str, float] = field(default_factory=dict[str, float])
     temperature: float = 1.0
 
+    def part(self, places: Sequence[int]) -> "Buffer":
+        """Returns the groups at these places, with the counts of their rows alone."""
+        units = tuple(self.units[place] for place in places)
+        rows = rows_of(units)
+        tokens = sum(int(row.mask.sum()) for row in rows)
+        return replace(self, units=units, tokens=tokens, rows=len(rows))
+
     def with_extras(self, name: str, values: "Sequence[NDArray[Any]]") -> "Buffer":
         """Returns the rows with one more array among the extras of each, in order."""
         found = iter(values)

@@ -11,7 +11,7 @@ Left out: tools, answers of several turns, sampling by another engine.
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
@@ -32,7 +32,7 @@ from zoo.gym.train.buffer import Buffer, make_buffer
 from zoo.gym.train.method import Evaluation, Method, Window
 from zoo.gym.train.order import rows_of_step
 from zoo.gym.train.planning.plan import Choice, Facts, Plan, batch_tokens
-from zoo.gym.train.rollouts import Answer, Sampler, task_of
+from zoo.gym.train.rollouts import Answer, Sampler, sample_lines, task_of, unscored
 from zoo.gym.train.rows import encode_options
 from zoo.gym.train.run_folder.samples import SAMPLES_FILE, append_samples, keep_samples
 
@@ -111,10 +111,10 @@ class Online(Method, Generic[C]):
             GuardError: the rewards of 64 groups in a row are equal, or no answer has a reward.
         """
         config = self.settings
-        if self.buffer is None or (step - 1) % config.num_iterations == 0:
+        if self.buffer is None or (step - 1) % config.steps_on_answers == 0:
             if step == 1:  # a run that was killed before its first checkpoint begins anew
                 keep_samples(self.samples, 0)
-            turn = 1 + (step - 1) // config.num_iterations
+            turn = 1 + (step - 1) // config.steps_on_answers
             prompts = rows_of_step(self.units, turn, self.plan.rows_per_step, config.seed)
             rows = [unit.rows[0] for unit in prompts]
             answers = self.sampler.answer(rows, config.group_size, seed=config.seed, step=step)
@@ -128,15 +128,16 @@ class Online(Method, Generic[C]):
 
         rewards_NG = np.array([[one.score.value for one in group] for group in answers])
         check_rewards(answers, step)
-        penalised_NG = self.penalised(answers, rewards_NG)
+        adjusted_NG = self.adjusted(answers, rewards_NG)
+        penalised_NG = self.penalised(answers, adjusted_NG)
         advantages_NG = self.advantages(penalised_NG)
-        append_samples(self.samples, list(_lines(answers, advantages_NG, step)))
+        append_samples(self.samples, list(sample_lines(answers, advantages_NG, step)))
         metrics = metrics_of(answers, rewards_NG)
         if self.compares_groups:
-            equal_N = without_spread(rewards_NG)
+            equal_N = without_spread(adjusted_NG)
             metrics["equal_groups"] = float(equal_N.mean())
             self.equal_groups = equal_groups_in_row(self.equal_groups, equal_N.tolist())
-            check_spread(self.equal_groups, rewards_NG)
+            check_spread(self.equal_groups, adjusted_NG)
         skip_N = without_spread(penalised_NG)
         if self.learns_equal_groups or not self.compares_groups:
             skip_N = np.zeros_like(skip_N)
@@ -145,18 +146,25 @@ class Online(Method, Generic[C]):
         buffer = replace(buffer, temperature=self.settings.temperature)
         if buffer.units:
             buffer = self.scored(buffer)
-        return replace(buffer, metrics=metrics, notes=tuple(_unscored(answers, step)))
+        return replace(buffer, metrics=metrics, notes=tuple(unscored(answers, step)))
+
+    def adjusted(
+        self, answers: "Sequence[Sequence[Answer]]", rewards_NG: "NDArray[np.float64]"
+    ) -> "NDArray[np.float64]":
+        """Returns the rewards as the method counts them; it may clip them, for example."""
+        del answers
+        return rewards_NG
 
     def penalised(
         self, answers: "Sequence[Sequence[Answer]]", rewards_NG: "NDArray[np.float64]"
     ) -> "NDArray[np.float64]":
-        """Returns the rewards that advantages are taken from; a method may lower them."""
+        """Returns the rewards that advantages are taken from, less any divergence."""
         del answers
         return rewards_NG
 
     def scored(self, buffer: Buffer) -> Buffer:
         """Adds the log-probabilities of this policy, if it will change, and of the reference."""
-        if self.settings.num_iterations > 1:
+        if self.settings.steps_on_answers > 1:
             buffer = buffer.with_extras(OLD_LOGPROBS, self.logprobs(buffer))
         if self.uses_reference:
             buffer = buffer.with_extras(REF_LOGPROBS, self.reference_logprobs(buffer))
@@ -271,7 +279,7 @@ class Online(Method, Generic[C]):
         """Writes the count of equal groups, and the answers if steps remain to be taken on them."""
         state = {"step": self.step, "equal_groups": self.equal_groups}
         (folder / STATE_FILE).write_text(json.dumps(state), encoding="utf-8")
-        if self.buffer is not None and self.settings.num_iterations > 1:
+        if self.buffer is not None and self.settings.steps_on_answers > 1:
             self.buffer.save(folder / BUFFER_FILE)
 
     def load(self, folder: Path) -> None:
@@ -357,39 +365,3 @@ def check_rewards(answers: "Sequence[Sequence[Answer]]", step: int) -> None:
         raise GuardError(
             f"step {step}: expected a reward for at least one answer, got none: {scores[0].reason}"
         )
-
-
-def _unscored(answers: "Sequence[Sequence[Answer]]", step: int) -> Iterator[str]:
-    """Yields a warning about answers without a reward, with the first of them."""
-    failed = [one for group in answers for one in group if one.score.failed]
-    if failed:
-        total = sum(map(len, answers))
-        text = ascii(failed[0].text[:60])
-        yield (
-            f"step {step}: {len(failed)} of {total} answers have no reward and are not learned; "
-            f"the first, to {failed[0].prompt.source}: {failed[0].score.reason}; answer: {text}"
-        )
-
-
-def _lines(
-    answers: "Sequence[Sequence[Answer]]", advantages_NG: "NDArray[np.float64]", step: int
-) -> Iterator[dict[str, object]]:
-    """Yields the line of each answer in samples.jsonl."""
-    for group, advantages in zip(answers, advantages_NG.tolist(), strict=True):
-        for one, advantage in zip(group, advantages, strict=True):
-            task = task_of(one.prompt)
-            yield {
-                "step": step,
-                "source": one.prompt.source,
-                "prompt": task.query,
-                "completion": one.text,
-                "reward": None if one.score.failed else one.score.value,
-                "reason": one.score.reason,
-                "parts": {
-                    name: None if math.isnan(value) else value
-                    for name, value in one.score.parts.items()
-                },
-                "advantage": advantage,
-                "tokens": len(one.ids),
-                "truncated": one.truncated,
-            }

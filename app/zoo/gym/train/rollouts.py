@@ -3,7 +3,8 @@
 Legend: N prompts, G answers of each.
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,9 @@ from zoo.gym.rewards import Reward, Sample, Score, Task
 from zoo.gym.train.order import rollout_key
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from zoo.backends.base import Policy, Sampling
     from zoo.gym.data.records import Record
 
@@ -94,3 +98,39 @@ def task_of(prompt: Example) -> Task:
 def task_of_record(record: "Record") -> Task:
     """Returns what a reward reads about a row."""
     return Task(as_chat(record), record.answer, record.completion, record.metadata, record.source)
+
+
+def unscored(answers: "Sequence[Sequence[Answer]]", step: int) -> Iterator[str]:
+    """Yields a warning about answers without a reward, with the first of them."""
+    failed = [one for group in answers for one in group if one.score.failed]
+    if failed:
+        total = sum(map(len, answers))
+        text = ascii(failed[0].text[:60])
+        yield (
+            f"step {step}: {len(failed)} of {total} answers have no reward and are not learned; "
+            f"the first, to {failed[0].prompt.source}: {failed[0].score.reason}; answer: {text}"
+        )
+
+
+def sample_lines(
+    answers: "Sequence[Sequence[Answer]]", advantages_NG: "NDArray[np.float64]", step: int
+) -> Iterator[dict[str, object]]:
+    """Yields the line of each answer in samples.jsonl."""
+    for group, advantages in zip(answers, advantages_NG.tolist(), strict=True):
+        for one, advantage in zip(group, advantages, strict=True):
+            task = task_of(one.prompt)
+            yield {
+                "step": step,
+                "source": one.prompt.source,
+                "prompt": task.query,
+                "completion": one.text,
+                "reward": None if one.score.failed else one.score.value,
+                "reason": one.score.reason,
+                "parts": {
+                    name: None if math.isnan(value) else value
+                    for name, value in one.score.parts.items()
+                },
+                "advantage": advantage,
+                "tokens": len(one.ids),
+                "truncated": one.truncated,
+            }

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from zoo.gym import rewards
-from zoo.gym.config import TrainConfig, dump_config
+from zoo.gym.config import TrainConfig, dump_config, load_values
 from zoo.gym.errors import GuardError, InputError, InterruptedRunError
 from zoo.gym.jobs import tail_events
 from zoo.gym.jobs.run import Run, create_run
@@ -240,7 +240,12 @@ def test_each_setting_changes_the_result(sums: Path, given: dict[str, Any]) -> N
 PLAIN: dict[str, Any] = {"max_steps": 4, "num_iterations": 2, "val_size": 0, "eval_steps": None}
 SETTINGS_OF: dict[str, list[dict[str, Any]]] = {
     "gspo": [{"epsilon": 0.5, "epsilon_high": 0.5}, {"importance_sampling_level": "token"}],
-    "rloo": [{"beta": 2.0}, {"epsilon": 0.001}, {"normalize_advantages": True, "beta": 1.0}],
+    "rloo": [
+        {"beta": 2.0},
+        {"epsilon": 0.001},
+        {"normalize_advantages": True, "beta": 1.0},
+        {"reward_clip_range": "0.25,0.5"},
+    ],
     "ppo": [
         {"beta": 2.0},
         {"beta": 2.0, "kl_estimator": "k3"},
@@ -251,6 +256,7 @@ SETTINGS_OF: dict[str, list[dict[str, Any]]] = {
         {"lam": 0.1},
         {"whiten_rewards": True},
         {"group_size": 2},
+        {"num_mini_batches": 2},
     ],
 }
 KEYED = [(stage, given) for stage, listed in SETTINGS_OF.items() for given in listed]
@@ -271,9 +277,9 @@ def test_each_setting_of_a_method_changes_the_result(
     assert digest(start(sums, **{**PLAIN, "stage": stage, **given})) != plain[stage]
 
 
-@pytest.mark.parametrize("stage", ["rloo", "ppo"])
-def test_each_method_resumes_to_the_same_bytes(sums: Path, stage: str) -> None:
-    given: dict[str, Any] = {"stage": stage, "num_iterations": 3, "max_steps": 4}
+@pytest.mark.parametrize("own", [{"stage": "rloo"}, {"stage": "ppo", "num_mini_batches": 2}])
+def test_each_method_resumes_to_the_same_bytes(sums: Path, own: dict[str, Any]) -> None:
+    given: dict[str, Any] = {**own, "num_iterations": 3, "max_steps": 4}
     run = stopped(sums, 2, **given)
     run_session(stored_settings(run.config_file, run.env_file), run, lambda: None)
     assert digest(run) == digest(start(sums, **given))
@@ -294,7 +300,8 @@ def test_ppo_learns_values_and_leaves_their_head_out_of_the_result(sums: Path) -
         ({"num_iterations": 2, "delta": 1.1}, "delta: expected more than 1 . epsilon_high, 1.2"),
         ({"reward": "nothing"}, "reward: 'nothing': no such reward"),
         ({"max_completion_length": 4000}, "expected less than cutoff_len 2048, got 4000"),
-        ({"stage": "rloo", "epsilon": 0.3}, "epsilon: has no effect with num_iterations 1"),
+        ({"stage": "rloo", "reward_clip_range": "1"}, "reward_clip_range: expected two rising"),
+        ({"stage": "rloo", "reward_clip_range": [1, -1]}, "such as '-1,1', got '1,-1'"),
         ({"stage": "ppo", "loss_type": "dapo"}, "loss_type"),
         ({"group_size": 1}, "group_size"),
     ],
@@ -302,6 +309,72 @@ def test_ppo_learns_values_and_leaves_their_head_out_of_the_result(sums: Path) -
 def test_settings_without_effect_are_refused(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         TrainConfig(**{"model_name_or_path": "m", "dataset": "d", "stage": "grpo", **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ({"stage": "grpo", "epsilon_high": 0.28}, "epsilon_high"),
+        ({"stage": "grpo", "delta": 2}, "delta"),
+        ({"stage": "gspo", "epsilon": 0.3}, "epsilon"),
+        ({"stage": "rloo", "epsilon": 0.3}, "epsilon"),
+        ({"stage": "ppo", "num_iterations": 1, "cliprange_value": 0.3}, "cliprange_value"),
+    ],
+)
+def test_the_clip_of_single_steps_is_accepted_and_reported(given: dict[str, Any], key: str) -> None:
+    loaded = load_values({"model_name_or_path": "m", "dataset": "d", **given})
+    [found] = loaded.ignored
+    assert (found.key, found.origin) == (key, "Python")
+    assert found.reason.startswith("with num_iterations 1 nothing has changed")
+    several = {"num_mini_batches": 2} if given["stage"] == "ppo" else {"num_iterations": 2}
+    assert not loaded.config.model_copy(update=several).idle_settings()
+
+
+def test_each_pass_over_the_answers_learns_each_of_its_parts(
+    sums: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[bytes]] = []
+    real = loop.accumulate
+
+    def noted(method: Method, step: int, window: Window) -> dict[str, float]:
+        rows = [
+            ids_T[:length].tobytes()
+            for batch in window.batches
+            for ids_T, length in zip(batch.ids_BT, batch.lengths_B, strict=True)
+        ]
+        seen.append(rows)
+        return real(method, step, window)
+
+    monkeypatch.setattr(loop, "accumulate", noted)
+    run = start(sums, stage="ppo", num_mini_batches=2, num_iterations=2, max_steps=6)
+    assert [len(rows) for rows in seen] == [12] * 6  # 6 prompts, 4 answers, 2 parts
+    first, second, third = (sorted(seen[i] + seen[i + 1]) for i in (0, 2, 4))
+    assert first == second != third
+    assert sorted(seen[0]) != sorted(seen[2])  # each pass has its own order
+    assert {one["step"] for one in samples(run)} == {1, 5}
+
+
+def test_an_answer_that_did_not_end_costs_the_penalty(sums: Path) -> None:
+    given: dict[str, Any] = {**PLAIN, "stage": "ppo", "max_completion_length": 3}
+    plain, run = start(sums, **given), start(sums, **given, missing_eos_penalty=0.5)
+    pairs = [
+        (one["advantage"], one["reward"] - 0.5 * one["truncated"])
+        for one in samples(run)
+        if one["step"] == 1
+    ]
+    assert all(counted == expected for counted, expected in pairs)
+    assert {one["truncated"] for one in samples(run)} == {True, False}
+    assert digest(run) != digest(plain)
+
+
+def test_more_parts_than_prompts_are_refused(sums: Path) -> None:
+    with pytest.raises(InputError, match="num_mini_batches: expected at most the 6 prompts"):
+        start(sums, stage="ppo", num_mini_batches=7)
+
+
+def test_a_range_that_makes_all_rewards_equal_stops_the_run(sums: Path) -> None:
+    with pytest.raises(GuardError, match=r"groups in a row have equal rewards: .* got 2 for"):
+        start(sums, stage="rloo", reward_clip_range="2,3", max_steps=20)
 
 
 def test_answers_are_learned_at_the_temperature_they_were_sampled_at(

@@ -3,10 +3,10 @@
 `zoo.gym.train.online` has the way of a step. This file has what PPO does with scores: each token is
 rewarded for staying near the base model and the last one with the answer's score; advantages come
 from the value head by GAE (arXiv:1707.06347, arXiv:1506.02438). `zoo.gym.objectives.ppo` is the
-loss. All steps on the same answers take all of them: there are no smaller batches in between. The
-value head learns at the rate of the policy, and is not part of the result.
+loss. The value head learns at the rate of the policy, and is not part of the result.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -14,6 +14,7 @@ from pydantic import Field
 from zoo.gym.config.rollouts import RolloutConfig
 from zoo.gym.config.train import Number, Whole
 from zoo.gym.data.units import Example, rows_of
+from zoo.gym.errors import InputError
 from zoo.gym.objectives.constants import REF_LOGPROBS
 from zoo.gym.objectives.grpo import ADVANTAGES, OLD_LOGPROBS
 from zoo.gym.objectives.ppo import (
@@ -26,12 +27,16 @@ from zoo.gym.objectives.ppo import (
     whitened,
 )
 from zoo.gym.train.buffer import Buffer
+from zoo.gym.train.method import Window
 from zoo.gym.train.online import Online
+from zoo.gym.train.order import permutation
 from zoo.gym.train.planning.plan import batch_tokens
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from zoo.gym.train.rollouts import Answer
 
 
 class PpoConfig(RolloutConfig, frozen=True):
@@ -51,7 +56,21 @@ class PpoConfig(RolloutConfig, frozen=True):
         default=4,
         ge=1,
         le=1000,
-        description="steps taken on the same answers",
+        description="how often the same answers are learned",
+    )
+    num_mini_batches: Whole = Field(
+        default=1,
+        ge=1,
+        le=1000,
+        description="the parts that the answers are split into, each the data of a step; all of"
+        " them are learned num_iterations times",
+    )
+    missing_eos_penalty: Number | None = Field(
+        default=None,
+        gt=0,
+        le=1e6,
+        description="subtracted from the reward of an answer that reached max_completion_length;"
+        " none: nothing",
     )
     beta: Number = Field(
         default=0.05,
@@ -68,7 +87,8 @@ class PpoConfig(RolloutConfig, frozen=True):
         default=0.2,
         ge=0,
         lt=1,
-        description="the importance ratio is clipped to 1 +- epsilon",
+        description="the importance ratio is clipped to 1 +- epsilon; in a single step on the same"
+        " answers it is always 1",
     )
     cliprange_value: Number = Field(
         default=0.2,
@@ -99,6 +119,11 @@ class PpoConfig(RolloutConfig, frozen=True):
         description="divide the rewards of tokens by their standard deviation",
     )
 
+    @property
+    def steps_on_answers(self) -> int:
+        """The number of steps that learn from the same answers, or a part of them."""
+        return self.num_iterations * self.num_mini_batches
+
 
 class Ppo(Online[PpoConfig]):
     """Proximal policy optimisation."""
@@ -113,6 +138,41 @@ class Ppo(Online[PpoConfig]):
         """The clipped losses of policy and value."""
         config = self.settings
         return ProximalLoss(config.epsilon, config.cliprange_value, config.vf_coef)
+
+    def prepare(self) -> None:
+        """Loads the tokenizer and the reward.
+
+        Raises:
+            InputError: there are more mini-batches than prompts in a step.
+        """
+        parts, prompts = self.settings.num_mini_batches, self.plan.rows_per_step
+        if parts > prompts:
+            raise InputError(
+                f"num_mini_batches: expected at most the {prompts} prompts per step, got {parts}",
+                hint="raise per_device_train_batch_size or gradient_accumulation_steps",
+            )
+        super().prepare()
+
+    def adjusted(
+        self, answers: "Sequence[Sequence[Answer]]", rewards_NG: "NDArray[np.float64]"
+    ) -> "NDArray[np.float64]":
+        """Returns the rewards, less the penalty for answers that did not end."""
+        import numpy as np
+
+        penalty = self.settings.missing_eos_penalty or 0.0
+        cut_NG = np.array([[one.truncated for one in group] for group in answers])
+        return rewards_NG - penalty * cut_NG
+
+    def step_window(self, buffer: Buffer) -> Window:
+        """Returns the rows of a step: all, or one of the parts in an order of this pass."""
+        config = self.settings
+        parts = min(config.num_mini_batches, len(buffer.units))
+        if parts > 1:
+            place = (self.step - 1) % config.num_mini_batches
+            first_step = self.step - place  # of this pass over the answers
+            order = permutation(len(buffer.units), config.seed, first_step)
+            buffer = buffer.part(order[place % parts :: parts].tolist())
+        return super().step_window(buffer)
 
     def advantages(self, rewards_NG: "NDArray[np.float64]") -> "NDArray[np.float64]":
         """Returns the rewards themselves: the value head is compared with them token by token."""

@@ -5,13 +5,15 @@ divergence from the base model is subtracted from the reward, and the advantage 
 reward minus the mean of the others in its group. `zoo.gym.objectives.rloo` is the loss.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from zoo.gym.config.rollouts import RolloutConfig
 from zoo.gym.config.train import Number
+from zoo.gym.config.values import Listed
 from zoo.gym.data.units import rows_of
 from zoo.gym.objectives.advantages import leave_one_out, normalised
 from zoo.gym.objectives.rloo import LeaveOneOutLoss
@@ -42,7 +44,8 @@ class RlooConfig(RolloutConfig, frozen=True):
         default=0.2,
         ge=0,
         lt=1,
-        description="the importance ratio is clipped below 1 - epsilon",
+        description="the importance ratio is clipped below 1 - epsilon; with num_iterations 1 it is"
+        " always 1",
     )
     epsilon_high: Number | None = Field(
         default=None,
@@ -55,14 +58,30 @@ class RlooConfig(RolloutConfig, frozen=True):
         description="divide the advantages of a step by their standard deviation",
     )
 
-    def conflicts(self) -> Sequence[tuple[str, str]]:
-        """Returns (key, message) for each setting that would have no effect."""
-        return [*super().conflicts(), *self._idle()]
+    reward_clip_range: Listed | None = Field(
+        default=None,
+        description="the lowest and the highest reward that count, separated by a comma; others are"
+        " moved to the nearer one; none: all count as they are",
+    )
 
-    def _idle(self) -> Iterator[tuple[str, str]]:
-        if self.num_iterations == 1:
-            why = "has no effect with num_iterations 1: the importance ratio is 1 in every step"
-            yield from ((key, why) for key in ("epsilon", "epsilon_high") if key in self.changed)
+    @property
+    def reward_bounds(self) -> tuple[float, float] | None:
+        """The numbers of `reward_clip_range`; None if there is none, or they are not two numbers.
+
+        The first is less than the second.
+        """
+        try:
+            low, high = map(float, (self.reward_clip_range or "").split(","))
+        except ValueError:
+            return None
+        return (low, high) if -math.inf < low < high < math.inf else None
+
+    def conflicts(self) -> Sequence[tuple[str, str]]:
+        """Returns (key, message) for each setting that is wrong."""
+        if self.reward_clip_range is None or self.reward_bounds:
+            return super().conflicts()
+        text = f"expected two rising numbers, such as '-1,1', got '{self.reward_clip_range}'"
+        return [*super().conflicts(), ("reward_clip_range", text)]
 
 
 class Rloo(Online[RlooConfig]):
@@ -76,6 +95,14 @@ class Rloo(Online[RlooConfig]):
         config = self.settings
         high = config.epsilon if config.epsilon_high is None else config.epsilon_high
         return LeaveOneOutLoss(config.epsilon, high)
+
+    def adjusted(
+        self, answers: "Sequence[Sequence[Answer]]", rewards_NG: "NDArray[np.float64]"
+    ) -> "NDArray[np.float64]":
+        """Returns the rewards within `reward_clip_range`."""
+        del answers
+        bounds = self.settings.reward_bounds
+        return rewards_NG if bounds is None else rewards_NG.clip(*bounds)
 
     def penalised(
         self, answers: "Sequence[Sequence[Answer]]", rewards_NG: "NDArray[np.float64]"
