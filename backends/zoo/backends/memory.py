@@ -1,7 +1,7 @@
 """Estimates the memory of a training run from the model's shape, before it starts.
 
 The factors were fitted to measured peaks of a 0.6 B model on a CPU with torch; an engine with
-another memory profile overrides `Backend.estimate_memory`. Supervised training does not generate.
+another memory profile overrides `Backend.estimate_memory`.
 """
 
 from dataclasses import asdict, dataclass
@@ -23,6 +23,17 @@ EVALUATION_WIDTHS_A_TOKEN = 3
 """The same in a forward pass without gradients."""
 
 
+SAMPLING_BYTES = 1 << 30
+"""The memory of answers that are sampled in one batch. It is a constant, so that a resumed run
+repeats the batches: their size changes the rounding of sums."""
+
+SAMPLING_WIDTHS = 12
+"""Float32 values per unit of hidden size that a token takes while its prompt is read."""
+
+DRAW_BYTES_A_TOKEN = 24
+"""The memory of one token of the vocabulary while a row is sampled."""
+
+
 @dataclass(frozen=True)
 class MemoryNeed:
     """The inputs of the memory formula.
@@ -37,6 +48,8 @@ class MemoryNeed:
         weight_bytes: the bytes of a base weight: 2 or 4.
         hidden_bytes: the bytes of a value between two blocks: 2 or 4.
         other_parameters: the weights of further models that are not trained.
+        sampled_rows: the answers that are sampled for a step or an evaluation; 0 for none.
+        sampled_tokens: the length of the longest of them with its prompt.
     """
 
     geometry: "Geometry"
@@ -48,6 +61,8 @@ class MemoryNeed:
     weight_bytes: int
     hidden_bytes: int
     other_parameters: int = 0
+    sampled_rows: int = 0
+    sampled_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -78,7 +93,7 @@ class MemoryEstimate:
 
 
 def estimate_memory(need: MemoryNeed) -> MemoryEstimate:
-    """Returns the expected peak: the larger of those of training and evaluation."""
+    """Returns the expected peak: the largest of those of steps, evaluations and sampling."""
     shape = need.geometry
     trained = shape.parameters() if need.full else adapter_parameters(shape, need.rank)
     weights = (shape.parameters() + need.other_parameters) * need.weight_bytes
@@ -87,6 +102,7 @@ def estimate_memory(need: MemoryNeed) -> MemoryEstimate:
     statistics = statistics_bytes(need)
     width = block_width(shape)
     evaluation = need.evaluation_tokens * EVALUATION_WIDTHS_A_TOKEN * width * 4
+    generation = generation_bytes(need)
     kept = weights + adapter + 12 * trained + RESERVE_BYTES
     return MemoryEstimate(
         weights=weights,
@@ -95,11 +111,20 @@ def estimate_memory(need: MemoryNeed) -> MemoryEstimate:
         optimizer=8 * trained,
         activations=activations,
         statistics=statistics,
-        generation=0,
+        generation=generation,
         evaluation=evaluation,
         reserve=RESERVE_BYTES,
-        total=kept + max(activations + statistics, evaluation),
+        total=kept + max(activations + statistics, evaluation, generation),
     )
+
+
+def generation_bytes(need: MemoryNeed) -> int:
+    """Returns the memory of the answers that are sampled at once: their keys and values, mostly."""
+    shape = need.geometry
+    keys_and_values = 2 * shape.layers * shape.kv_heads * shape.head_dim * need.hidden_bytes
+    a_token = max(keys_and_values, 4 * SAMPLING_WIDTHS * shape.hidden)
+    a_row = need.sampled_tokens * a_token + DRAW_BYTES_A_TOKEN * shape.vocab
+    return min(need.sampled_rows * a_row, max(SAMPLING_BYTES, a_row)) if need.sampled_rows else 0
 
 
 def adapter_parameters(shape: "Geometry", rank: int) -> int:

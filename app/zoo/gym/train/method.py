@@ -135,6 +135,12 @@ class Method(ABC):
         return 1
 
     @classmethod
+    def keeps_reference(cls, config: TrainConfig) -> bool:
+        """Returns whether the base model is scored in every step; full training keeps a copy."""
+        del config
+        return False
+
+    @classmethod
     def width(cls, config: TrainConfig, unit: "Unit", cutoff_len: int) -> int:
         """Returns the tokens that a unit takes in a micro-batch of its own, padding included."""
         del config, cutoff_len

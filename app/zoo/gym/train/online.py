@@ -91,11 +91,6 @@ class Online(Method, Generic[C]):
         self.step = 0
 
     @property
-    def uses_reference(self) -> bool:
-        """Whether the base model scores the answers."""
-        return False
-
-    @property
     def learns_equal_groups(self) -> bool:
         """Whether a group whose rewards are all equal has a gradient."""
         return False
@@ -166,7 +161,7 @@ class Online(Method, Generic[C]):
         """Adds the log-probabilities of this policy, if it will change, and of the reference."""
         if self.settings.steps_on_answers > 1:
             buffer = buffer.with_extras(OLD_LOGPROBS, self.logprobs(buffer))
-        if self.uses_reference:
+        if self.keeps_reference(self.settings):
             buffer = buffer.with_extras(REF_LOGPROBS, self.reference_logprobs(buffer))
         return buffer
 
@@ -219,6 +214,11 @@ class Online(Method, Generic[C]):
         """Returns the number of answers to each prompt."""
         assert isinstance(config, RolloutConfig)
         return config.group_size
+
+    @classmethod
+    def keeps_reference(cls, config: TrainConfig) -> bool:
+        """Returns whether the base model scores the answers, because `beta` is not 0."""
+        return bool(getattr(config, "beta", 0.0))
 
     @classmethod
     def width(cls, config: TrainConfig, unit: "Unit", cutoff_len: int) -> int:

@@ -2,17 +2,25 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.gym.train.planning.needs import LORA
+from zoo.backends.memory import MemoryNeed
 from zoo.gym.config import TrainConfig
 from zoo.gym.train.planning.footprints import (
     circumstances,
     footprint_key,
     known_peak,
+    need_of,
     remember_peak,
 )
+from zoo.gym.train.planning.plan import make_plan
+from zoo.gym.train.rows import prepare_rows
+from zoo.gym.train.session import facts_of
+from zoo.models import pico_folder
+from zoo.models.folder import count_parameters
 
 
 def test_a_measured_peak_is_found_by_the_same_need_alone(tmp_path: Path) -> None:
@@ -32,6 +40,33 @@ def test_a_peak_holds_for_its_circumstances_alone(changed: str) -> None:
     config = TrainConfig(model_name_or_path="zen-pico", dataset=("a",))
     told = circumstances(config, resolve("zen-pico", offline=True), "cpu", 1, 9)
     assert footprint_key(LORA, told) != footprint_key(LORA, told | {changed: "another"})
+
+
+def need(tmp_path: Path, **settings: Any) -> MemoryNeed:
+    rows = tmp_path / "sums.jsonl"
+    rows.write_text("".join(f'{{"prompt": "{n}+1=", "answer": {n + 1}}}\n' for n in range(30)))
+    config = TrainConfig(model_name_or_path="zen-pico", dataset=rows, date="2026-01-01", **settings)
+    prepared = prepare_rows(config, pico_folder())
+    plan = make_plan(config, facts_of(config, pico_folder(), prepared))
+    found = need_of(plan, pico_folder(), prepared)
+    assert found is not None
+    return found
+
+
+def test_a_method_that_samples_needs_memory_for_its_answers(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"max_completion_length": 20, "group_size": 4}
+    short = need(tmp_path, stage="grpo", gradient_accumulation_steps=1, **given)
+    # 27 of 30 rows are learned, each with 4 answers
+    assert (short.sampled_rows, short.other_parameters, short.evaluation_tokens) == (108, 0, 0)
+    long = need(tmp_path, stage="grpo", **(given | {"max_completion_length": 70}))
+    assert long.sampled_tokens == short.sampled_tokens + 50
+
+
+def test_full_training_with_a_divergence_needs_memory_for_the_frozen_base(tmp_path: Path) -> None:
+    copy = need(tmp_path, stage="ppo", finetuning_type="full").other_parameters
+    assert copy == count_parameters(pico_folder())
+    assert need(tmp_path, stage="ppo", finetuning_type="full", beta=0).other_parameters == 0
+    assert need(tmp_path, stage="ppo").other_parameters == 0  # the adapter is switched off
 
 
 def test_a_damaged_table_of_peaks_knows_nothing_and_is_replaced(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from tests.gym.train.planning.needs import LORA, SMALL
 from zoo.backends.memory import (
     RESERVE_BYTES,
+    SAMPLING_BYTES,
     adapter_parameters,
     estimate_memory,
 )
@@ -56,6 +57,19 @@ def test_a_large_evaluation_counts_instead_of_the_step() -> None:
     few, many = (estimate_memory(replace(LORA, evaluation_tokens=n)).total for n in (1, 10_000_000))
     assert few == estimate_memory(LORA).total
     assert many > few
+
+
+def test_answers_that_are_sampled_together_count_by_hand() -> None:
+    # keys and values: 2 * 2 blocks * 3 bf16 values = 24 bytes; 12 float32 copies of 4 widths: 192
+    fit = estimate_memory(replace(LORA, sampled_rows=3, sampled_tokens=7))
+    assert fit.generation == 3 * (7 * 192 + 24 * 10)
+
+
+def test_answers_beyond_a_batch_are_sampled_later() -> None:
+    plain = estimate_memory(LORA)
+    fit = estimate_memory(replace(LORA, sampled_rows=10**9, sampled_tokens=7))
+    assert fit.generation == SAMPLING_BYTES
+    assert fit.total == plain.total - plain.activations - plain.statistics + SAMPLING_BYTES
 
 
 def test_a_run_that_does_not_fit_is_refused_with_three_ways_out() -> None:

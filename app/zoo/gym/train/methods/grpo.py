@@ -57,11 +57,6 @@ class Grpo(Online[GroupConfig]):
         )
 
     @property
-    def uses_reference(self) -> bool:
-        """Whether the base model scores the answers."""
-        return self.settings.beta != 0
-
-    @property
     def learns_equal_groups(self) -> bool:
         """Whether a group without a spread of rewards has a gradient."""
         config = self.settings

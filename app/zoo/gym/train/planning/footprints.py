@@ -46,16 +46,22 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
     limit = batch_tokens(count_parameters(folder))
     others = [resolve(name, offline=True).folder for name in config.other_models.values()]
     scored = min(max(limit, held_out), held_out * plan.evaluation_rows)
+    full, rows_per_unit = config.finetuning_type == "full", method.rows_per_unit(config)
+    frozen = count_parameters(folder) if full and method.keeps_reference(config) else 0
     return MemoryNeed(
         geometry=geometry,
-        full=config.finetuning_type == "full",
+        full=full,
         rank=config.lora_rank,
         tokens=method.micro_batch_tokens(config, widest, count_parameters(folder)),
-        evaluation_tokens=scored,
+        evaluation_tokens=0 if method.generates else scored,
         checkpointing=bool(config.gradient_checkpointing),
         weight_bytes=2,
         hidden_bytes=4,
-        other_parameters=sum(map(count_parameters, others)),
+        other_parameters=sum(map(count_parameters, others)) + frozen,
+        sampled_rows=max(plan.rows_per_step * rows_per_unit, plan.evaluation_rows)
+        if method.generates
+        else 0,
+        sampled_tokens=max(widest, held_out) // rows_per_unit if method.generates else 0,
     )
 
 

@@ -12,14 +12,11 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from zoo.backends.base import Rollout, Sampling
+from zoo.backends.memory import SAMPLING_BYTES as BATCH_BYTES
 from zoo.backends.torch.generation.decoding import Decoding
 from zoo.backends.torch.generation.draws import Draws
 from zoo.backends.torch.generation.probes import bytes_of_row, row_refusal, takes_padding
 from zoo.backends.torch.loss import LossModule
-
-BATCH_BYTES = 1 << 30
-"""The memory of rows that run in one batch. It is a constant, so that a resumed run repeats the
-batches: their size changes the rounding of sums."""
 
 
 @torch.no_grad()

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from zoo.backends.memory import DRAW_BYTES_A_TOKEN, SAMPLING_WIDTHS
 from zoo.backends.torch.generation.decoding import Decoding, keeps_keys
 from zoo.backends.torch.loss import LossModule
 from zoo.core.errors import InputError
@@ -26,12 +27,6 @@ row; a test on a few tokens cannot detect that."""
 TOLERANCE = {torch.float32: 1e-4}
 TOLERANCE_16_BITS = 2e-2
 """How much padding or other rows may change a logit, relative to the largest one."""
-
-ACTIVATION_WIDTHS = 12
-"""Float32 values per unit of hidden size that a token takes while its prompt is read."""
-
-DRAW_BYTES_A_TOKEN = 24
-"""The memory of one token of the vocabulary while a row is sampled."""
 
 
 def takes_padding(module: LossModule) -> bool:
@@ -62,7 +57,7 @@ def bytes_of_row(module: LossModule, tokens: int) -> int:
     row_refusal(module)
     embedding: Any = module.model.get_input_embeddings()  # type: ignore[operator]
     vocabulary, width = (int(size) for size in embedding.weight.shape)
-    a_token = max(module.abilities.token_bytes, 4 * ACTIVATION_WIDTHS * width)
+    a_token = max(module.abilities.token_bytes, 4 * SAMPLING_WIDTHS * width)
     return module.abilities.row_bytes + tokens * a_token + DRAW_BYTES_A_TOKEN * vocabulary
 
 
