@@ -18,6 +18,7 @@ from zoo.gym.objectives.constants import (
     WINDOW_UNITS,
 )
 from zoo.gym.objectives.grpo import ADVANTAGES, SELECTED
+from zoo.gym.objectives.ppo import RETURNS, TOKEN_ADVANTAGES
 from zoo.gym.train.method import Window
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 
     from zoo.backends.base import Scorer, Stat
     from zoo.gym.train.rollouts import Answer
+
+
+PULLS = (ADVANTAGES, TOKEN_ADVANTAGES, RETURNS)
+"""Extras of which one must not be zero: the values of a new head are zero, like the returns of
+answers that earn nothing, and the divergence from the reference begins at zero."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,8 @@ class Buffer:
         }
         parts = micro_batches(self.units, max_units=max_units, max_batch_tokens=max_tokens)
         batches = [collate(part, constants, temperature=self.temperature) for part in parts]
-        return Window(batches, self.tokens, self.metrics, self.notes, learns=bool(self.units))
+        learns = any(map(_pulls, rows_of(self.units)))
+        return Window(batches, self.tokens, self.metrics, self.notes, learns=learns)
 
     def save(self, file: Path) -> None:
         """Writes the rows; notes are left out, because they were emitted."""
@@ -195,6 +202,13 @@ def select_tokens(
     count = float(max(1, sum(int(values.sum()) for values in selected)))
     found = buffer.with_extras(SELECTED, selected)
     return replace(found, constants={**buffer.constants, WINDOW_SELECTED: count})
+
+
+def _pulls(row: Example) -> bool:
+    """Returns whether a row has a gradient, even where the policy is still its reference."""
+    import numpy as np
+
+    return any(bool(np.any(row.extras[name])) for name in PULLS if name in row.extras)
 
 
 def _row(answer: "Answer", advantage: float) -> Example:

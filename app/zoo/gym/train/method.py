@@ -37,7 +37,7 @@ class Window:
         learned_tokens: the number of learned tokens.
         metrics: what the method measured on the data, by name.
         notes: warnings to emit.
-        learns: whether it has a gradient; False if all sampled answers are equally good.
+        learns: whether it must have a gradient; False if all sampled answers are equally good.
     """
 
     batches: "Sequence[Batch]"

@@ -56,6 +56,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path))
 
 
+PPO: dict[str, Any] = {"stage": "ppo", "num_iterations": 1}
+
+
 def start(sums: Path, leaving: Callable[[Run], str | None] = lambda _: None, **given: Any) -> Run:
     config = TrainConfig.model_validate({"dataset": str(sums), **SETTINGS, **given})
     run = create_run(dump_config(config), {"settings": config.model_dump(mode="json")})
@@ -181,6 +184,17 @@ def test_groups_of_equal_rewards_change_no_byte(
     assert [event["grad_norm"] for event in events(run, "step")] == [0.0] * 4
     assert events(run, "step")[0]["metrics"]["equal_groups"] == 1
     assert reward.closed
+
+
+@pytest.mark.parametrize(
+    ("reward", "own"), [(0.5, {"beta": 0.1}), (0.5, {"top_entropy_quantile": 0.5}), (0.0, PPO)]
+)
+def test_a_run_whose_first_answers_are_equally_good_waits_for_others(
+    sums: Path, monkeypatch: pytest.MonkeyPatch, reward: float, own: dict[str, Any]
+) -> None:
+    script(monkeypatch, lambda _: reward)
+    run = start(sums, max_steps=2, val_size=0, eval_steps=None, **own)
+    assert [event["grad_norm"] for event in events(run, "step")] == [0.0] * 2
 
 
 def test_64_groups_of_equal_rewards_in_a_row_stop_the_run(
