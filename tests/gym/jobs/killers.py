@@ -4,11 +4,13 @@ Started by name through `launch(run, entry="killers:MOMENT")`; nothing cleans up
 """
 
 import os
+import re
 import shutil
 import signal
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -158,8 +160,66 @@ BESIDE: dict[str, Callable[[], None]] = {
 """Moments in the writing of other things that a run leaves."""
 
 
+def nth(number: int) -> Callable[..., bool]:
+    """Says so at the call of that number, counted from 1."""
+    calls = count(1)
+    return lambda *_, **__: next(calls) == number
+
+
+def in_rollout(step: int, token: int) -> None:
+    """Dies before a token of the answers that are sampled for a step."""
+    online: Any
+    draws: Any
+    online, draws = map(
+        import_module, ("zoo.gym.train.online", "zoo.backends.torch.generation.draws")
+    )
+    real = online.Online.window
+
+    def watched(method: Any, at: int) -> Any:
+        if at == step:
+            before(draws.Draws, "draw", nth(token))
+        return real(method, at)
+
+    online.Online.window = watched
+
+
+def in_update(step: int, part: int) -> None:
+    """Dies in the update of a step: in place of part 1 to 4, of which the last is its report."""
+    loop: Any
+    policy: Any
+    optimizer: Any
+    loop, policy, optimizer = map(
+        import_module,
+        ("zoo.gym.train.loop", "zoo.backends.torch.policy", "zoo.backends.torch.optimizer"),
+    )
+    places = {
+        1: (policy.TorchPolicy, "accumulate", 1),
+        2: (policy.TorchPolicy, "accumulate", 2),
+        3: (optimizer.NamedAdamW, "step", 1),
+        4: (loop, "named", 1),
+    }
+    real = loop.accumulate
+
+    def watched(method: Any, at: int, window: Any) -> Any:
+        if at == step:
+            owner, name, number = places[part]
+            before(owner, name, nth(number))
+        return real(method, at, window)
+
+    loop.accumulate = watched
+
+
+def drawn(name: str) -> dict[str, Callable[[], None]]:
+    """Returns the moment `in_rollout_STEP_TOKEN` or `in_update_STEP_PART`."""
+    found = re.fullmatch(r"(in_rollout|in_update)_(\d+)_(\d+)", name)
+    if found is None:
+        return {}
+    kill = {"in_rollout": in_rollout, "in_update": in_update}[found[1]]
+    return {name: partial(kill, int(found[2]), int(found[3]))}
+
+
 def __getattr__(name: str) -> Callable[[Run], Mapping[str, object] | None]:
-    moments = INSIDE | BESIDE
+    moments = INSIDE | BESIDE | drawn(name)
     if name not in moments:
         raise AttributeError(name)
 

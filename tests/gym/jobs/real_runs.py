@@ -25,6 +25,16 @@ STEPS = 12
 PROGRAM = [sys.executable, "-m", "zoo.gym"]
 TRAIN = ["train", "rows.jsonl", "--model", "zen-pico"]
 TRAIN += [f"max_steps={STEPS}", "save_steps=2", "eval_steps=3"]
+TWO_BATCHES = ["per_device_train_batch_size=4", "gradient_accumulation_steps=2"]
+ANSWERS = ["group_size=4", "max_completion_length=8", "beta=0.01"]
+WORDS = {
+    "sft": TWO_BATCHES,
+    "dpo": [*TWO_BATCHES, "stage=dpo"],
+    "grpo": [*TWO_BATCHES, *ANSWERS, "stage=grpo", "num_iterations=3"],
+}
+"""What a run of a stage is started with, in addition. Checkpoints of the last lie between steps on
+the same answers."""
+
 WITH_ENTRY = """
 import sys
 from functools import partial
@@ -47,6 +57,7 @@ class Outcome:
         torn: what is wrong with each folder that has the name of a checkpoint.
         state: how the resumed run ended.
         weights: the digest of the trained weights.
+        samples: the answers that were sampled, if any.
         strays: temporary files at the end.
         sequence: the numbers of the events.
     """
@@ -56,20 +67,34 @@ class Outcome:
     torn: list[str]
     state: State
     weights: str
+    samples: str
     strays: list[str]
     sequence: list[int]
+
+
+def row_of(stage: str | None, n: int) -> dict[str, object]:
+    """Returns a row that a stage learns from."""
+    if stage == "grpo":
+        left, right = 12 + n // 10, 81 + n % 10
+        return {"prompt": f"What is {left}+{right}?", "answer": left + right}
+    if stage == "dpo":
+        return {"prompt": f"say {n}: ", "chosen": f"{n} {n}", "rejected": f"{n}"}
+    return {"prompt": f"say {n}: ", "completion": f"{n} {n}"}
 
 
 class Place:
     """A home of its own, so that runs do not wait for each other."""
 
-    def __init__(self, folder: Path, server: ForkServerContext | None = None) -> None:
+    def __init__(
+        self, folder: Path, server: ForkServerContext | None = None, stage: str | None = None
+    ) -> None:
         """Makes the home; with a `server`, commands and workers are forks of it."""
         folder.mkdir()
         self.server = server
+        self.words = [] if stage is None else WORDS[stage]
         self.folder = folder
         self.run = Run(folder / "home" / "data" / "runs" / "r0001")
-        rows = [{"prompt": f"say {n}: ", "completion": f"{n} {n}"} for n in range(60)]
+        rows = [row_of(stage, n) for n in range(60)]
         (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     @property
@@ -100,7 +125,7 @@ class Place:
 
     def train(self, entry: str | None = None) -> None:
         """Starts the run, detached."""
-        self.call(*TRAIN, "--detach", entry=f"killers:{entry}" if entry else None)
+        self.call(*TRAIN, *self.words, "--detach", entry=f"killers:{entry}" if entry else None)
 
     def await_death(self) -> None:
         """Waits until the worker is gone."""
@@ -130,6 +155,11 @@ class Place:
         file = self.run.result / "adapter_model.safetensors"
         return hashlib.sha256(file.read_bytes()).hexdigest()
 
+    def samples(self) -> str:
+        """Returns the answers that were sampled, empty for a method that samples none."""
+        file = self.run.folder / "samples.jsonl"
+        return file.read_text().replace(str(self.folder), "") if file.exists() else ""
+
     def outcome(self, *, pruning: bool = False) -> Outcome:
         """Looks at what the kill left, and resumes."""
         events = tail_events(self.run.events.path)[0]
@@ -143,6 +173,7 @@ class Place:
             torn=torn,
             state=end["state"],
             weights=self.weights(),
+            samples=self.samples(),
             strays=[p.name for p in home.rglob("*") if p.suffix in {".tmp", ".old"}],
             sequence=[e["seq"] for e in tail_events(self.run.events.path)[0]],
         )
