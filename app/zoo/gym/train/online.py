@@ -52,9 +52,9 @@ PART = "rewards/"
 EVALUATED = ("reward", "completion_length", "unscored")
 """The metrics of an evaluation."""
 
-PROMPTS_PER_STEP = 16
-STEPS = 100
-"""What is chosen by default."""
+ANSWERS_PER_STEP = 128
+SAMPLINGS = 100
+"""What is chosen by default: the answers that are sampled at once, and how often."""
 
 LONGEST_ANSWER = 512
 """The length of an answer that is chosen by default, in tokens."""
@@ -245,13 +245,17 @@ class Online(Method, Generic[C]):
             longest,
             f"at most {LONGEST_ANSWER}, or half of the {facts.cutoff_len:,} tokens of a row",
         )
-        prompts = min(PROMPTS_PER_STEP, facts.rows)
-        why = f"{counted(prompts, 'prompt')} per step, each with {config.group_size} answers"
+        prompts = min(max(1, ANSWERS_PER_STEP // config.group_size), facts.rows)
+        answers = counted(config.group_size, "answer")
+        why = f"{counted(prompts, 'prompt')} per step, each with {answers}"
         micro = config.per_device_train_batch_size or prompts
         yield Choice("per_device_train_batch_size", micro, why)
         yield Choice("gradient_accumulation_steps", max(1, round(prompts / micro)), why)
         if config.num_train_epochs is None:
-            yield Choice("max_steps", STEPS, "usual for rewards: watch the held-out reward")
+            steps, why = config.steps_on_answers, "usual for rewards: watch the held-out reward"
+            if steps > 1:
+                why = f"{steps} on each of {SAMPLINGS} sets of answers: {why}"
+            yield Choice("max_steps", SAMPLINGS * steps, why)
 
     # ---- what a run needs before, between and after its steps
 
