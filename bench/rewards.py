@@ -1,7 +1,8 @@
-"""What GRPO teaches zen-pico with no setting but the stage: sums of two-digit numbers.
+"""What methods with rewards teach zen-pico with no setting but the stage: two-digit additions.
 
-The model learns 2,000 additions by reward alone and is asked all withheld ones, which neither it
-nor zen-pico has seen. The control learns from the same rewards, dealt to the wrong answers.
+Each run learns 2,000 additions by reward alone and is asked all withheld ones, which neither it nor
+zen-pico has seen. The control deals the same rewards to the wrong answers; where a guard stops it,
+its best step is taken, as `zoo-gym runs finish` does.
 
 usage: python -m bench.rewards
 """
@@ -25,28 +26,29 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from zoo.gym.config import TrainConfig
     from zoo.gym.rewards import Reward, Sample, Score, Task
 
 MODELS = Path(__file__).parents[1] / "models"
 SEEDS = (1, 2, 3)
 LEARNED_SUMS, DRAWN_WITH = 2000, 7
 RESAMPLES = 10_000
+SHUFFLED = "shuffled"
+"""GRPO with the rewards of other answers."""
 
 
 @dataclass(frozen=True)
 class Learned:
-    """Right answers to the withheld sums, and the CPU seconds of each run with its evaluations.
+    """What the runs of a method have learned.
 
     Attributes:
-        base: whether zen-pico answers each sum.
-        tuned: the same after training, [seeds, sums].
-        control: the same after training on rewards of other answers.
-        cpu_s: of each run.
+        right: whether each withheld sum is answered right, [seeds, sums].
+        samples: the answers that each run sampled.
+        cpu_s: of each run, with its evaluations.
     """
 
-    base: "NDArray[np.bool_]"
-    tuned: "NDArray[np.bool_]"
-    control: "NDArray[np.bool_]"
+    right: "NDArray[np.bool_]"
+    samples: tuple[int, ...]
     cpu_s: tuple[float, ...]
 
 
@@ -63,24 +65,29 @@ def write_sums(path: Path) -> None:
     path.write_text("".join(lines))
 
 
-def measure(work: Path, seeds: Sequence[int] = SEEDS) -> Learned:
-    """Trains with each seed, once more with shuffled rewards, and asks all withheld sums."""
+def measure(work: Path, way: str, seeds: Sequence[int] = SEEDS) -> Learned:
+    """Trains with each seed and asks all withheld sums.
+
+    Args:
+        work: a folder for data and runs.
+        way: a stage, or `shuffled`.
+        seeds: the seeds.
+    """
     import numpy as np
 
     sums = work / "sums.jsonl"
-    write_sums(sums)
-    runs = [_in_a_child(work, sums, seed, "as-they-are") for seed in seeds]
-    shuffled = _in_a_child(work, sums, seeds[0], "shuffled")
+    if not sums.exists():
+        write_sums(sums)
+    runs = [_in_a_child(work, sums, seed, way) for seed in seeds]
     return Learned(
-        base=right_answers(None),
-        tuned=np.stack([right_answers(Path(run["model"])) for run in runs]),
-        control=right_answers(Path(shuffled["model"])),
+        right=np.stack([right_answers(Path(run["model"])) for run in runs]),
+        samples=tuple(run["samples"] for run in runs),
         cpu_s=tuple(run["cpu_s"] for run in runs),
     )
 
 
-def _in_a_child(work: Path, sums: Path, seed: int, rewards: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "bench.rewards", str(sums), str(seed), rewards]
+def _in_a_child(work: Path, sums: Path, seed: int, way: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "bench.rewards", str(sums), str(seed), way]
     env = {**os.environ, "ZOO_GYM_HOME": str(work / "home"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     if done.returncode:
@@ -89,17 +96,35 @@ def _in_a_child(work: Path, sums: Path, seed: int, rewards: str) -> dict[str, An
     return found
 
 
-def train(sums: Path, seed: int, *, shuffled: bool) -> dict[str, Any]:
-    """Trains with the defaults of the stage; returns the result and the CPU seconds of all."""
-    from zoo.gym import run_training
+def train(sums: Path, seed: int, way: str) -> dict[str, Any]:
+    """Trains with the defaults; returns the result, the number of answers and the CPU seconds."""
     from zoo.gym.config import TrainConfig
+    from zoo.gym.jobs import open_run
 
-    if shuffled:
-        _shuffle_rewards()
     start = time.process_time()
-    config = TrainConfig(model_name_or_path="zen-pico", dataset=str(sums), stage="grpo", seed=seed)
-    run = run_training(config)
-    return {"model": str(run.model), "cpu_s": time.process_time() - start}
+    stage = "grpo" if way == SHUFFLED else way
+    if way == SHUFFLED:
+        _shuffle_rewards()
+    config = TrainConfig(model_name_or_path="zen-pico", dataset=str(sums), stage=stage, seed=seed)
+    model = _model_of(config)
+    with (open_run("last").folder / "samples.jsonl").open() as samples:
+        count = sum(1 for _ in samples)
+    return {"model": str(model), "samples": count, "cpu_s": time.process_time() - start}
+
+
+def _model_of(config: "TrainConfig") -> Path:
+    """Returns the result of a run, also of one that a guard stops."""
+    from zoo.gym import run_training
+    from zoo.gym.errors import GuardError
+    from zoo.gym.jobs import open_run
+
+    try:
+        return run_training(config).model
+    except GuardError as error:
+        print(error, file=sys.stderr)
+    program = [sys.executable, "-m", "zoo.gym", "runs", "finish", "last"]
+    subprocess.run(program, check=True, stdout=subprocess.DEVNULL)
+    return open_run("last").result
 
 
 def _shuffle_rewards() -> None:
@@ -165,30 +190,43 @@ def lower_end(base: "NDArray[np.bool_]", tuned: "NDArray[np.bool_]") -> float:
     return 100 * float(np.quantile(drawn, 0.025))
 
 
-def cases(found: Learned) -> Iterator[Case]:
-    """Yields the table."""
-    base = 100 * float(found.base.mean())
-    gain = 100 * float(found.tuned.mean()) - base
-    low = lower_end(found.base, found.tuned)
-    control = 100 * float(found.control.mean()) - base
+def gain_case(name: str, base: "NDArray[np.bool_]", found: Learned, bar: str) -> Case:
+    """Returns the gain of a method in points, the mean over the seeds."""
+    right = 100 * float(found.right.mean())
+    return Case(name, right, "% right", "1 point", right - 100 * float(base.mean()), bar)
+
+
+def run_case(name: str, found: Learned, bar: str) -> Case:
+    """Returns the CPU seconds of the slowest run, with its evaluations."""
     slowest = max(found.cpu_s)
-    yield Case("withheld sums: gain", base + gain, "% right", "1 point", gain, ">= 20")
-    yield Case("withheld sums: 95 % above", base + low, "% right", "1 point", low, ">= 12")
-    yield Case("shuffled rewards: gain", base + control, "% right", "1 point", control, "<= 2")
-    yield Case("a run with its evaluations", slowest, "CPU-s", "1 CPU-s", slowest, "<= 90")
-    yield Case("withheld sums: base", base, "% right", "1 point", base, "")
+    return Case(name, slowest, "CPU-s", "1 CPU-s", slowest, bar)
 
 
 def run() -> Iterator[Case]:
     """Yields the cases."""
     with tempfile.TemporaryDirectory(prefix="zoo-gym-") as work:
-        yield from cases(measure(Path(work)))
+        place, base = Path(work), right_answers(None)
+        share = 100 * float(base.mean())
+        yield Case("withheld sums: base", share, "% right", "1 point", share, "")
+        grpo = measure(place, "grpo")
+        yield gain_case("grpo: gain", base, grpo, ">= 20")
+        low = lower_end(base, grpo.right)
+        yield Case("grpo: 95 % above", share + low, "% right", "1 point", low, ">= 12")
+        yield run_case("grpo: a run", grpo, "<= 90")
+        yield gain_case("grpo, shuffled rewards", base, measure(place, SHUFFLED), "<= 2")
+        for stage in ("rloo", "ppo"):
+            found = measure(place, stage)
+            yield gain_case(f"{stage}: gain", base, found, ">= 20")
+            samples, against = max(found.samples), max(grpo.samples)
+            ratio = samples / against
+            yield Case(f"{stage}: answers", samples, "samples", "grpo", ratio, "<= 2")
+            yield run_case(f"{stage}: a run", found, "")
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        file, seed, rewards = sys.argv[1:]
-        print(json.dumps(train(Path(file), int(seed), shuffled=rewards == "shuffled")))
+        file, seed, way = sys.argv[1:]
+        print(json.dumps(train(Path(file), int(seed), way)))
     else:
         for case in run():
             print(line(case))
