@@ -17,8 +17,9 @@ test: .venv/ready ## the default suite: the Rust core, then everything else
 slow: .venv/ready ## the tests that take minutes
 	$(PYTEST) --no-loadscope-reorder -m slow --durations 20 $(PYTEST_ARGS)
 
-nightly: .venv/ready ## measure every causal family of transformers; writes docs/reference/models.md
+nightly: .venv/ready ## measure every causal family, write docs/reference/models.md; compare with the newest TRL
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.breadth
+	$(BIN)/python -m tests.house.drift
 
 lint: .venv/ready ## format, linters, types, sizes
 	cargo fmt --check
