@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import cast
 
-from zoo.gym.data.reading.chat import (
+from zoo.gym.data.reading.keys import (
+    LABELS,
+    NEEDS_PREFERENCE,
+    SYSTEM_KEYS,
+    preference_keys,
+    refuse_unlearnable,
+    with_system,
+)
+from zoo.gym.data.reading.text import BLANK_LINE
+from zoo.gym.data.reading.turns.chat import (
     MEDIA_KEYS,
     ROLE_KEYS,
     parse_chat,
@@ -16,16 +25,7 @@ from zoo.gym.data.reading.chat import (
     text_of,
     type_name,
 )
-from zoo.gym.data.reading.keys import (
-    LABELS,
-    NEEDS_PREFERENCE,
-    SYSTEM_KEYS,
-    preference_keys,
-    refuse_unlearnable,
-    with_system,
-)
-from zoo.gym.data.reading.oasst import best_path
-from zoo.gym.data.reading.text import BLANK_LINE
+from zoo.gym.data.reading.turns.oasst import best_path
 from zoo.gym.data.records import Message, Record
 from zoo.gym.errors import InputError
 

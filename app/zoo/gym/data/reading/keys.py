@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 from typing import cast
 
-from zoo.gym.data.reading.chat import (
+from zoo.gym.data.reading.turns.chat import (
     CONTENT_KEYS,
     MEDIA_KEYS,
     REASONING_KEYS,
@@ -14,7 +14,7 @@ from zoo.gym.data.reading.chat import (
     shown,
     type_name,
 )
-from zoo.gym.data.reading.flags import FLAG_KEYS, WEIGHT_KEYS, learned_by_flags
+from zoo.gym.data.reading.turns.flags import FLAG_KEYS, WEIGHT_KEYS, learned_by_flags
 from zoo.gym.data.records import Message
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted

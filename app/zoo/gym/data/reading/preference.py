@@ -16,9 +16,9 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import cast
 
-from zoo.gym.data.reading.chat import CONTENT_KEYS, shown, text_of, type_name
 from zoo.gym.data.reading.formats import parse_row
 from zoo.gym.data.reading.keys import LABELS, SYSTEM_KEYS, ratings_of
+from zoo.gym.data.reading.turns.chat import CONTENT_KEYS, shown, text_of, type_name
 from zoo.gym.data.records import Message, Record
 from zoo.gym.errors import InputError
 

@@ -10,9 +10,9 @@ rows.
 from collections.abc import Mapping
 from typing import cast
 
-from zoo.gym.data.reading.chat import parse_turns, refuse_media, text_of, type_name
 from zoo.gym.data.reading.keys import SYSTEM_KEYS, with_system
 from zoo.gym.data.reading.text import BLANK_LINE
+from zoo.gym.data.reading.turns.chat import parse_turns, refuse_media, text_of, type_name
 from zoo.gym.data.records import Message, Record
 from zoo.gym.errors import InputError
 

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from zoo.gym.data.reading.flags import FLAG_KEYS, WEIGHT_KEYS
 from zoo.gym.data.reading.jsonl import Row, decode
 from zoo.gym.data.reading.keys import LABELS
 from zoo.gym.data.reading.streams import data_suffix, read_lines
+from zoo.gym.data.reading.turns.flags import FLAG_KEYS, WEIGHT_KEYS
 from zoo.gym.data.records import Problem
 from zoo.gym.errors import InputError
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import cast
 
-from zoo.gym.data.reading.flags import FLAG_KEYS, WEIGHT_KEYS, learned_by_flags
+from zoo.gym.data.reading.turns.flags import FLAG_KEYS, WEIGHT_KEYS, learned_by_flags
 from zoo.gym.data.records import Message
 from zoo.gym.data.rendering.thinking import split_thinking
 from zoo.gym.errors import InputError

@@ -1,0 +1,1 @@
+"""Parses the turns of chats."""
