@@ -62,6 +62,29 @@ def test_reasoning_and_its_policy_are_reported(inspect: Inspect) -> None:
     assert "drop, 1 rows with reasoning" in report(found)
 
 
+def test_rows_with_tools_are_counted_and_their_calls_shown(
+    tmp_path: Path, byte_tokenizer: Callable[..., Any]
+) -> None:
+    template = (
+        "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}"
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+        "{% for c in m.tool_calls or [] %}{{ c.function | tojson }}{% endfor %}<|im_end|>\n"
+        "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    byte_tokenizer(template).save_pretrained(tmp_path)
+    ask, say = {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}
+    call = {"role": "assistant", "function_call": {"name": "f", "arguments": '{"x": 1}'}}
+    tools = [{"name": "f"}]
+    rows: list[Any] = [{"messages": [ask, call]}, {"messages": [ask, say], "tools": tools}]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, [*rows, {"messages": [ask, say]}])), "utf-8")
+    found = inspect_dataset([path], tmp_path, EncodeOptions(100))
+    assert (found.rows, found.with_tools, found.empty_answers) == (3, 2, 0)
+    text = report(found)
+    assert "           tools  2 rows with tools or tool calls\n" in text
+    assert '[[{"name": "f", "arguments": {"x": 1}}<|im_end|>]]' in text
+
+
 def test_the_example_marks_what_is_learned(inspect: Inspect) -> None:
     found = inspect(pair("Hi", "Yo"))
     assert report(found).endswith("<|im_start|>assistant\n[[Yo<|im_end|>]]\n")

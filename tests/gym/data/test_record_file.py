@@ -9,14 +9,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zoo.gym.data.record_file import RecordFile, RecordStore, StoredRecords, packed, unpacked
-from zoo.gym.data.records import Message, Record
+from zoo.gym.data.records import Call, Message, Record
 from zoo.gym.errors import StorageError
 from zoo.gym.paths import folders
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-MESSAGES = st.builds(Message, TEXT, TEXT, st.none() | TEXT, learned=st.booleans())
+OBJECTS = st.dictionaries(TEXT, st.none() | TEXT | st.lists(st.integers(), max_size=2), max_size=2)
+CALLS = st.lists(st.builds(Call, TEXT, OBJECTS, TEXT), max_size=2).map(tuple)
+MESSAGES = st.builds(
+    Message, TEXT, TEXT, st.none() | TEXT, st.booleans(), CALLS, tool=TEXT, call_id=TEXT
+)
 ROWS = st.builds(
-    Record, TEXT, st.just("chat"), st.lists(MESSAGES, max_size=3).map(tuple), TEXT, TEXT, TEXT, TEXT
+    Record,
+    TEXT,
+    st.just("chat"),
+    st.lists(MESSAGES, max_size=3).map(tuple),
+    TEXT,
+    TEXT,
+    TEXT,
+    TEXT,
+    tools=st.lists(OBJECTS, max_size=2).map(tuple),
 )
 PAIRS = st.builds(Record, TEXT, st.just("pair"), sides=st.tuples(ROWS, ROWS))
 
@@ -46,8 +58,10 @@ def test_a_stored_row_is_the_row(record: Record) -> None:
 
 
 def test_every_field_of_a_row_is_stored() -> None:
-    turn, side = Message("user", "x", "y", learned=False), Record("a:1", "chat", prompt="q")
+    call = Call("f", {"x": [1, None]}, "id")
+    turn = Message("user", "x", "y", learned=False, calls=(call,), tool="g", call_id="h")
     beside: dict[str, object] = {"level": [1, {"a": None}]}
+    side = Record("a:1", "chat", prompt="q", tools=(beside,))
     full = Record("a:1", "pair", (turn,), "p", "c", "t", "j", (side, side), 0.5, beside)
     back = unpacked(packed(full))
     assert all(getattr(back, field.name) == getattr(full, field.name) for field in fields(Record))

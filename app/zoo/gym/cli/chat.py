@@ -98,7 +98,7 @@ def _nothing_named() -> InputError:
 def _trained_system(tuned: Tuned, run: str | None, out: Output) -> str:
     """Returns the system prompt of the training, and reports that it is used or missing."""
     from zoo.gym.chat.trained import Trained, of_delta, of_result, of_run
-    from zoo.gym.data.reading.turns.chat import shown
+    from zoo.gym.data.reading.turns.values import shown
 
     place = tuned.adapter or tuned.folder
     if run is not None:

@@ -235,8 +235,9 @@ def _prompt_examples(
     most = encoder.options.cutoff_len - encoder.options.answer_tokens
     for record in records:
         check_leaving()
+        require_template(encoder, record)
         try:
-            ids = prompt_ids(encoder, as_chat(record))
+            ids = prompt_ids(encoder, as_chat(record), record.tools)
             if len(ids) > most:
                 raise InputError(
                     f"expected a prompt of at most {most} tokens, because an answer may take "

@@ -1,9 +1,10 @@
 """Finds rows with equal content in any format, and rows that must stay together.
 
-The content is the role and the words of each turn. Whitespace, reasoning and flags such as `weight`
-do not count.
+The content is the role and the words of each turn, its tool calls and the row's tools. Whitespace,
+reasoning and flags such as `weight` do not count.
 """
 
+import json
 import re
 from array import array
 from collections.abc import Iterable, Iterator
@@ -11,8 +12,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from zoo.gym.data.records import LEARNED, Record
-from zoo.gym.data.rows import as_chat
+from zoo.gym.data.records import LEARNED, Message, Record
+from zoo.gym.data.rows import as_chat, tools_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,13 +38,23 @@ def what_is_said(record: Record) -> Said:
         return (*better, ("rejected", _words(repr(worse))))
     if record.kind == "prompt":
         known = "" if record.answer is None else str(record.answer)
-        turns = ((turn.role, _words(turn.content)) for turn in as_chat(record))
-        return (*turns, ("answer", _words(f"{known}\n{record.completion}")))
-    return tuple(
-        (turn.role, _words(turn.content))
-        for turn in as_chat(record)
-        if turn.role == "assistant" or turn.content.strip()
+        turns = (_turn(turn) for turn in as_chat(record))
+        return (*_tools(record), *turns, ("answer", _words(f"{known}\n{record.completion}")))
+    turns = (
+        _turn(turn) for turn in as_chat(record) if turn.role == "assistant" or turn.content.strip()
     )
+    return (*_tools(record), *turns)
+
+
+def _tools(record: Record) -> Said:
+    tools = list(tools_of(record))
+    return (("tools", _words(json.dumps(tools))),) if tools else ()
+
+
+def _turn(turn: Message) -> tuple[str, bytes]:
+    calls = [[call.name, call.arguments] for call in turn.calls]
+    said = f"{turn.content}\n{json.dumps(calls, sort_keys=True)}" if calls else turn.content
+    return turn.role, _words(said)
 
 
 def what_relates(record: Record) -> Said:
@@ -56,9 +67,9 @@ def what_relates(record: Record) -> Said:
     turns = list(as_chat(record))
     while turns and turns[-1].role == "assistant":
         turns.pop()
-    prompt = tuple((turn.role, _words(turn.content)) for turn in turns if turn.content.strip())
+    prompt = tuple(_turn(turn) for turn in turns if turn.content.strip() or turn.calls)
     if prompt or record.kind != "pair":
-        return prompt or what_is_said(record)
+        return (*_tools(record), *prompt) if prompt else what_is_said(record)
     return (("answers", b"".join(sorted(_words(repr(what_is_said(s))) for s in record.sides))),)
 
 

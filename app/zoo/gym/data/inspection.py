@@ -15,7 +15,14 @@ from zoo.gym.data.notes import Figures, notes_of, require_words, survey
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.record_file import StoredRecords
 from zoo.gym.data.records import LEARNED, Kind, Message, Problem, Record
-from zoo.gym.data.rows import EncodedRow, EncodeOptions, Encoder, as_chat, make_encoder
+from zoo.gym.data.rows import (
+    EncodedRow,
+    EncodeOptions,
+    Encoder,
+    as_chat,
+    make_encoder,
+    tools_of,
+)
 from zoo.gym.data.tokenizer import Tokenizer, load_tokenizer
 from zoo.gym.data.units import Example
 from zoo.gym.errors import InputError
@@ -77,8 +84,9 @@ class Inspection:
         unlearned: number of rows without a learned token.
         unlearned_share: their share of all rows.
         duplicates: number of rows equal to an earlier one.
-        empty_answers: number of rows in which an answer has no text.
+        empty_answers: number of rows in which an answer has neither text nor tool calls.
         with_reasoning: number of rows in which an answer has reasoning.
+        with_tools: number of rows with definitions of tools or with tool calls.
         think: how reasoning is handled.
         date: the date that the template may print.
         warnings: the same warnings as at the start of a training.
@@ -86,7 +94,7 @@ class Inspection:
         example_source: `file:line` of the example.
         example: one row as the model reads it.
         sampled: of many rows, how many were encoded: kinds, roles, lengths, and the rows truncated,
-            unlearned or with reasoning are estimated from these; 0 if all were.
+            unlearned, with reasoning or with tools are estimated from these; 0 if all were.
     """
 
     files: dict[str, str]
@@ -104,6 +112,7 @@ class Inspection:
     duplicates: int
     empty_answers: int
     with_reasoning: int
+    with_tools: int
     think: str
     date: str
     warnings: tuple[str, ...]
@@ -155,6 +164,7 @@ def inspect_dataset(
     shown = ((record.source, row) for record, row in rows if any(row.learned))
     source, example = next(shown, (rows[0][0].source, rows[0][1]))
     reasoning = sum(any(turn.reasoning for turn in _turns(record)) for record in records)
+    tools = sum(_has_tools(record) for record in records)
     found, alike = survey(data.records, encoder), related_rows(data.records if many else records)
     figures = Figures(
         truncated=round(truncated * scale),
@@ -179,6 +189,7 @@ def inspect_dataset(
         duplicates=figures.duplicates,
         empty_answers=found.empty,
         with_reasoning=round(reasoning * scale),
+        with_tools=round(tools * scale),
         think=options.think,
         date=options.date,
         warnings=(*data.notes, *filter(None, [refusal]), *notes_of(found, figures)),
@@ -224,6 +235,10 @@ def _refusal(
     except InputError as error:
         return error.message
     return None
+
+
+def _has_tools(record: Record) -> bool:
+    return bool(tools_of(record)) or any(turn.calls for turn in _turns(record))
 
 
 def _turns(record: Record) -> tuple[Message, ...]:

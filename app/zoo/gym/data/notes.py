@@ -1,12 +1,13 @@
 """Warnings about data, the same in inspection and training."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zoo.gym.data.records import Message, Record
-from zoo.gym.data.rows import Encoder, as_chat
+from zoo.gym.data.rows import Encoder, as_chat, tools_of
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
 
@@ -144,16 +145,19 @@ def _of_lengths(found: Survey, figures: Figures) -> Iterator[str]:
 def _texts(record: Record) -> list[str]:
     if record.kind == "text":
         return [record.text]
-    return [part for turn in as_chat(record) for part in (turn.content, turn.reasoning) if part]
+    turns, tools = as_chat(record), list(tools_of(record))
+    texts = [part for turn in turns for part in (turn.content, turn.reasoning, turn.tool) if part]
+    calls = [[call.name, call.arguments] for turn in turns for call in turn.calls]
+    return [*texts, *(json.dumps(part, ensure_ascii=False) for part in (calls, tools) if part)]
 
 
 def has_empty_answer(record: Record) -> bool:
-    """Returns whether an answer of a row has no text."""
+    """Returns whether an answer of a row has neither text nor tool calls."""
     return record.kind != "text" and any(map(_is_empty, as_chat(record)))
 
 
 def _is_empty(turn: Message) -> bool:
-    return turn.role == "assistant" and not turn.content.strip()
+    return turn.role == "assistant" and not turn.content.strip() and not turn.calls
 
 
 def require_words(examples: "Sequence[Example]", encoder: Encoder) -> None:

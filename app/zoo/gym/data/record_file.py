@@ -14,7 +14,7 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import IO, TYPE_CHECKING, Any, overload
 
-from zoo.gym.data.records import Message, Record
+from zoo.gym.data.records import Call, Message, Record
 from zoo.gym.files import storage_errors
 from zoo.gym.paths import ensure_folder, folders
 
@@ -28,12 +28,17 @@ _NEAR = 2
 
 _RECORD = tuple(field.name for field in fields(Record))
 _values = attrgetter(*_RECORD)
-_turn_values = attrgetter(*(field.name for field in fields(Message)))
-_MESSAGES, _SIDES = _RECORD.index("messages"), _RECORD.index("sides")
+_MESSAGE = tuple(field.name for field in fields(Message))
+_turn_values = attrgetter(*_MESSAGE)
+_call_values = attrgetter(*(field.name for field in fields(Call)))
+_MESSAGES, _SIDES, _TOOLS = (_RECORD.index(name) for name in ("messages", "sides", "tools"))
+_CALLS = _MESSAGE.index("calls")
 
 
 def _as_list(value: object) -> object:
-    return _turn_values(value) if isinstance(value, Message) else _values(value)
+    if isinstance(value, Message):
+        return _turn_values(value)
+    return _call_values(value) if isinstance(value, Call) else _values(value)
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_as_list)
@@ -50,9 +55,15 @@ def unpacked(line: bytes) -> Record:
 
 
 def _record(values: list[Any]) -> Record:
-    values[_MESSAGES] = tuple(Message(*turn) for turn in values[_MESSAGES])
+    values[_MESSAGES] = tuple(_message(turn) for turn in values[_MESSAGES])
     values[_SIDES] = tuple(_record(side) for side in values[_SIDES])
+    values[_TOOLS] = tuple(values[_TOOLS])
     return Record(*values)
+
+
+def _message(values: list[Any]) -> Message:
+    values[_CALLS] = tuple(Call(*call) for call in values[_CALLS])
+    return Message(*values)
 
 
 class RecordFile:

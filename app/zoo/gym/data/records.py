@@ -17,21 +17,46 @@ LEARNED: frozenset[Kind] = frozenset({"chat", "completion", "text"})
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a tool by the assistant.
+
+    Attributes:
+        name: the name of the tool.
+        arguments: its arguments by name, as JSON values.
+        id: what a tool turn refers to it by; empty if the data has none.
+    """
+
+    name: str
+    arguments: Mapping[str, object] = field(default_factory=dict[str, object], hash=False)
+    id: str = ""
+
+
+Tools = Sequence[Mapping[str, object]]
+"""Definitions of tools in the form of OpenAI: `{"type": "function", "function": {"name": ...}}`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One turn of a chat.
 
     Attributes:
-        role: `system`, `user` or `assistant`.
-        content: the text, without the reasoning.
+        role: `system`, `user`, `assistant` or `tool`.
+        content: the text, without the reasoning; of a tool turn, what the tool returned.
         reasoning: the assistant's reasoning before the answer; None if the data has none, the
             empty string for an empty think block.
         learned: False for an assistant turn that the data itself excludes (`weight: 0`).
+        calls: the tools that the assistant calls after its text.
+        tool: the name of the tool that a tool turn is from; empty if the data has none.
+        call_id: the id of the call that a tool turn answers; empty if the data has none.
     """
 
     role: str
     content: str
     reasoning: str | None = None
     learned: bool = True
+    calls: tuple[Call, ...] = ()
+    tool: str = ""
+    call_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +79,7 @@ class Record:
         good: whether a rated answer is a good one.
         margin: of a pair: by how much the better answer is better, 0 if the row does not say; None
             if it is not read.
+        tools: the definitions of the tools that the assistant may call.
     """
 
     source: str
@@ -68,6 +94,7 @@ class Record:
     metadata: Mapping[str, object] = field(default_factory=dict[str, object], hash=False)
     good: bool | None = None
     margin: float | None = None
+    tools: Tools = field(default=(), hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,8 @@ def _figures(found: Inspection, stages: Sequence[str]) -> Iterator[str]:
     yield _line("duplicates", str(found.duplicates))
     yield _line("empty answers", str(found.empty_answers))
     yield _line("think", f"{found.think}, {found.with_reasoning} rows with reasoning")
+    if found.with_tools:
+        yield _line("tools", f"{found.with_tools} rows with tools or tool calls")
     yield _line("date", found.date)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from zoo.gym.data.reading.text import BLANK_LINE
-from zoo.gym.data.records import Message, Record
+from zoo.gym.data.records import Message, Record, Tools
 from zoo.gym.data.rendering.marked import render_marked
 from zoo.gym.data.rendering.mask import (
     Rendered,
@@ -16,7 +16,7 @@ from zoo.gym.data.rendering.mask import (
     tokenise_chat,
 )
 from zoo.gym.data.rendering.special import SpecialTokens, special_tokens
-from zoo.gym.data.rendering.template import ChatTemplate, chat_template
+from zoo.gym.data.rendering.template import Chat, ChatTemplate, chat_template
 from zoo.gym.data.rendering.thinking import split_thinking
 from zoo.gym.data.tokenizer import Tokenizer, Tokens, tokenise
 from zoo.gym.errors import InputError
@@ -131,12 +131,20 @@ def tokenise_text(encoder: Encoder, text: str, cuts: Sequence[int] = ()) -> Toke
 
 
 def require_template(encoder: Encoder, record: Record) -> None:
-    """Refuses chat for a model without a chat template.
+    """Refuses chat, and tools, for a model without a chat template.
 
     Raises:
-        InputError: the row is chat, and the model has no template.
+        InputError: the row is chat or has tools, and the model has no template.
     """
-    if record.kind == "chat" and encoder.template is None:
+    if encoder.template is not None:
+        return
+    if record.tools or any(turn.calls or turn.role == "tool" for turn in record.messages):
+        raise InputError(
+            f"{record.source}: tools, but the model {encoder.tokenizer.name_or_path} has no chat "
+            "template: expected rows without tools and tool calls",
+            hint="use a chat model whose template renders tools",
+        )
+    if record.kind == "chat":
         raise InputError(
             f"{record.source}: chat data, but the model {encoder.tokenizer.name_or_path} has no "
             "chat template: expected rows of prompt and completion, or of text",
@@ -154,10 +162,11 @@ def encode_row(encoder: Encoder, record: Record) -> EncodedRow:
         ids = with_bos(encoder.tokenizer, tokenise_text(encoder, record.text).ids)
         row = EncodedRow(ids, [True] * len(ids))
     elif record.kind == "prompt":
-        ids = prompt_ids(encoder, as_chat(record))
+        ids = prompt_ids(encoder, as_chat(record), record.tools)
         row = EncodedRow(ids, [False] * len(ids))
     elif encoder.template is not None:
-        row = _chat_row(encoder.template, as_chat(record), encoder.options.think)
+        chat = Chat(as_chat(record), record.tools)
+        row = _chat_row(encoder.template, chat, encoder.options.think)
     else:
         require_template(encoder, record)
         row = _completion_row(encoder, record)
@@ -178,6 +187,11 @@ def as_chat(record: Record) -> tuple[Message, ...]:
     return (*record.messages, prompt, Message("assistant", answer, reasoning))
 
 
+def tools_of(record: Record) -> Tools:
+    """Returns the definitions of tools of a row, or of the answers that it compares."""
+    return record.sides[0].tools if record.sides else record.tools
+
+
 def with_answer(record: Record) -> Record | None:
     """Returns a prompt as a chat with its reference or its right answer; None if it has neither."""
     answer = record.completion or record.answer
@@ -191,9 +205,10 @@ def with_answer(record: Record) -> Record | None:
     return replace(record, kind="chat", messages=turns)
 
 
-def _chat_row(template: ChatTemplate, messages: Sequence[Message], think: Think) -> EncodedRow:
-    chat = render_turns(template, _thinking(messages, think), keep_thinking=think == "keep")
-    return EncodedRow(*learned_tokens(template, chat))
+def _chat_row(template: ChatTemplate, chat: Chat, think: Think) -> EncodedRow:
+    turns = _thinking(chat.messages, think)
+    rendered = render_turns(template, turns, chat.tools, keep_thinking=think == "keep")
+    return EncodedRow(*learned_tokens(template, rendered))
 
 
 def _thinking(messages: Sequence[Message], think: Think) -> Sequence[Message]:
@@ -261,8 +276,13 @@ def encode_prompt(
     return prompt_ids(make_encoder(tokenizer, options), messages)
 
 
-def prompt_ids(encoder: Encoder, messages: Sequence[Message]) -> list[int]:
+def prompt_ids(encoder: Encoder, messages: Sequence[Message], tools: Tools = ()) -> list[int]:
     """Returns the tokens of a prompt; see `encode_prompt`.
+
+    Args:
+        encoder: the model's encoder.
+        messages: the turns so far.
+        tools: definitions of tools, for a model with a chat template.
 
     Raises:
         InputError: the model's template refuses the chat.
@@ -274,9 +294,9 @@ def prompt_ids(encoder: Encoder, messages: Sequence[Message]) -> list[int]:
         require_embeddings(encoder, ids)
         return ids
     turns = _thinking(messages, encoder.options.think)
-    chat = render_marked(encoder.template, turns, generation_prompt=True)
+    chat = render_marked(encoder.template, turns, tools=tools, generation_prompt=True)
     if bare := dropped_blocks(chat):
-        chat = render_marked(encoder.template, turns, bare, generation_prompt=True)
+        chat = render_marked(encoder.template, turns, bare, tools, generation_prompt=True)
     text = chat.clean(0, len(chat.text))
     ids = tokenise_chat(encoder.template, Rendered(text, (), chat.plain)).ids
     require_embeddings(encoder, ids)

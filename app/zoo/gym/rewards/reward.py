@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from zoo.gym.data.records import Message
+from zoo.gym.data.records import Message, Tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +18,15 @@ class Task:
     """What a response is written for: one row of the data.
 
     Attributes:
-        messages: the turns that the model answers; the last one is the user's. A plain prompt is
-            one user turn.
+        messages: the turns that the model answers; the last one is the user's, or a tool's. A plain
+            prompt is one user turn.
         answer: the row's answer as its file has it: text, a number, a list of accepted answers;
             None if the row has none.
         reference: an answer in prose, such as the `output` of an instruction; empty if there is
             none. It shows what is wanted, but a good response may differ from it.
         metadata: the row's other fields by name: `test_list`, `difficulty`, ...
         source: `file:line`.
+        tools: the definitions of the tools that the model may call.
     """
 
     messages: tuple[Message, ...]
@@ -33,6 +34,7 @@ class Task:
     reference: str = ""
     metadata: Mapping[str, object] = field(default_factory=dict[str, object])
     source: str = ""
+    tools: Tools = ()
 
     @property
     def query(self) -> str:

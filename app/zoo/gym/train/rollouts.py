@@ -97,7 +97,14 @@ def task_of(prompt: Example) -> Task:
 
 def task_of_record(record: "Record") -> Task:
     """Returns what a reward reads about a row."""
-    return Task(as_chat(record), record.answer, record.completion, record.metadata, record.source)
+    return Task(
+        as_chat(record),
+        record.answer,
+        record.completion,
+        record.metadata,
+        record.source,
+        record.tools,
+    )
 
 
 def unscored(answers: "Sequence[Sequence[Answer]]", step: int) -> Iterator[str]:

@@ -180,11 +180,9 @@ def test_a_row_may_hold_a_list_of_what_could_be_rows() -> None:
         ({"messages": [USER, {"rol": "user", "content": ""}]}, "expected 'role', got 'rol'"),
         ({"messages": [USER, {"role": "user"}]}, "messages[1]: expected 'content', got the keys"),
         ({"messages": [USER, {**GPT, "content": None}]}, "'messages[1].content': expected text"),
-        ({"messages": [USER, {**GPT, "tool_calls": [1]}]}, "tool calls are not supported"),
         ({"messages": [USER, GPT], "images": ["a.png"]}, "'images': images, audio and video are"),
         ({"messages": [{**USER, "images": ["a"]}, GPT]}, "'messages[0].images': images, audio"),
         ({"instruction": "a", "output": "b", "image": "a.png"}, "'image': images, audio"),
-        ({"messages": [USER, GPT], "tools": [1]}, "tool calls are not supported"),
         (
             {"messages": [{"role": "user", "content": [{"type": "image_url"}]}, GPT]},
             "expected parts of text, got a part of 'image_url'",

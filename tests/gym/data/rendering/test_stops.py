@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from zoo.gym.data import EncodeOptions, chat_stops, load_tokenizer
-from zoo.gym.data.rendering.stops import end_markers
+from zoo.gym.data.rendering.mask import end_markers
 from zoo.gym.data.rendering.template import ChatTemplate
 from zoo.models import pico_folder
 

@@ -7,8 +7,9 @@ import pytest
 
 from tests.gym.rewards.conftest import sample
 from zoo.gym.config.reward import LiveSettings
+from zoo.gym.data import Call, Message
 from zoo.gym.errors import InputError, InterruptedRunError
-from zoo.gym.rewards import load
+from zoo.gym.rewards import Sample, Task, load
 from zoo.gym.rewards.functions.live import LiveFunction
 
 
@@ -20,6 +21,25 @@ def test_a_function_is_a_reward_alone_and_in_a_list() -> None:
     with load(length, []) as alone, load([length, "exact"], []) as summed:
         assert alone.score([sample("abc")])[0].value == 3.0
         assert summed.score([sample("abc", "abc")])[0].parts == {"length": 3.0, "exact": 1.0}
+
+
+def test_a_function_gets_the_tool_calls_and_their_results() -> None:
+    seen: list[object] = []
+
+    def keep(query: str, response: str, messages: list[object]) -> float:
+        seen.extend(messages)
+        return 1.0
+
+    call = Message("assistant", "", calls=(Call("f", {"x": 1}, "c"),))
+    result = Message("tool", "2", tool="f", call_id="c")
+    with load(keep, []) as reward:
+        reward.score([Sample(Task((Message("user", "q"), call, result)), "a")])
+    function = {"name": "f", "arguments": {"x": 1}}
+    calls = [{"id": "c", "type": "function", "function": function}]
+    assert seen[1:] == [
+        {"role": "assistant", "content": "", "tool_calls": calls},
+        {"role": "tool", "content": "2", "name": "f", "tool_call_id": "c"},
+    ]
 
 
 def test_a_failing_call_costs_its_own_row_only() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.gym.rewards.conftest import sample, task
 from tests.gym.rewards.models.folders import write_reward_model
-from zoo.gym.data import Message
+from zoo.gym.data import Call, Message
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rewards import Sample, Task, load
 from zoo.models import pico_folder
@@ -52,6 +52,25 @@ def test_a_conversation_is_scored_as_a_whole(folder: Path) -> None:
     chat = [{"role": turn.role, "content": turn.content} for turn in turns]
     expected = reference_score(folder, [*chat, {"role": "assistant", "content": "d"}])
     assert value == pytest.approx(2 * expected, abs=1e-5)
+
+
+TOOL = {"type": "function", "function": {"name": "f"}}
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        (Message("user", "a"),),
+        (Message("user", "a"), Message("assistant", "", calls=(Call("f"),)), Message("user", "b")),
+    ],
+)
+def test_tools_that_the_template_of_the_reward_model_lacks_give_no_reward(
+    folder: Path, turns: tuple[Message, ...]
+) -> None:
+    with load(str(folder), []) as reward:
+        [score] = reward.score([Sample(Task(turns, tools=[TOOL]), "d")])
+    assert score.failed
+    assert "the chat template leaves out the tools" in score.reason
 
 
 def test_what_is_too_long_for_the_model_has_no_reward(folder: Path) -> None:

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import cast
 
-from zoo.gym.data.reading.turns.chat import shown, type_name
+from zoo.gym.data.reading.turns.values import shown, type_name
 from zoo.gym.errors import InputError
 
 INFO_FILE = "dataset_info.json"

@@ -1,7 +1,7 @@
 """Detects the format of each row by its keys and parses it; refuses unknown formats."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import cast
 
@@ -21,11 +21,10 @@ from zoo.gym.data.reading.turns.chat import (
     parse_turns,
     refuse_media,
     require_answer,
-    shown,
-    text_of,
-    type_name,
 )
 from zoo.gym.data.reading.turns.oasst import best_path
+from zoo.gym.data.reading.turns.tools import TOOLS_KEYS, parse_tools
+from zoo.gym.data.reading.turns.values import shown, text_of, type_name
 from zoo.gym.data.records import Message, Record
 from zoo.gym.errors import InputError
 
@@ -85,7 +84,10 @@ def _parse(row: Fields, source: str) -> tuple[str, list[Record]]:
     refuse_unlearnable(row, is_text=known.name == "text")
     if known.name != "text":
         refuse_media(row)
-    return known.name, known.parse(row, source)
+    records = known.parse(row, source)
+    if known.reads.issuperset(TOOLS_KEYS) and (tools := parse_tools(row)):
+        records = [replace(record, tools=tools) for record in records]
+    return known.name, records
 
 
 def _rows_within(row: Fields) -> str | None:
@@ -174,20 +176,13 @@ def _known_keys() -> str:
 
 
 def _messages(row: Fields, source: str) -> list[Record]:
-    _refuse_tools(row)
     turns = parse_chat(row["messages"], "messages")
     return [Record(source, "chat", messages=with_system(row, turns))]
 
 
 def _sharegpt(row: Fields, source: str) -> list[Record]:
-    _refuse_tools(row)
     turns = parse_chat(row["conversations"], "conversations")
     return [Record(source, "chat", messages=with_system(row, turns))]
-
-
-def _refuse_tools(row: Fields) -> None:
-    if row.get("tools") or row.get("functions"):
-        raise InputError("'tools': tool calls are not supported: expected turns of text")
 
 
 def _optional(row: Fields, key: str) -> str:
@@ -226,7 +221,7 @@ def _pair(row: Fields, answer: str, source: str) -> Record:
 def _turns_apart(row: Fields) -> tuple[Message, ...]:
     """Returns the turns of a prompt and a completion given as lists; only the second is learned."""
     before = parse_turns(row["prompt"], "prompt")
-    read = tuple(Message(t.role, t.content, t.reasoning, learned=False) for t in before)
+    read = tuple(replace(turn, learned=False) for turn in before)
     turns = (*read, *parse_turns(row["completion"], "completion"))
     require_answer(turns)
     return turns
@@ -289,12 +284,11 @@ def _text(row: Fields, source: str) -> list[Record]:
 
 
 _CHATS = ("OpenAI messages", "ShareGPT")
-_BESIDE = (*SYSTEM_KEYS, *MEDIA_KEYS, *LABELS)
-_BESIDE_CHAT = (*_BESIDE, "tools", "functions")
+_BESIDE = (*SYSTEM_KEYS, *MEDIA_KEYS, *LABELS, *TOOLS_KEYS)
 
 FORMATS = (
-    Format("OpenAI messages", ("messages",), _messages, _BESIDE_CHAT),
-    Format("ShareGPT", ("conversations",), _sharegpt, _BESIDE_CHAT),
+    Format("OpenAI messages", ("messages",), _messages, _BESIDE),
+    Format("ShareGPT", ("conversations",), _sharegpt, _BESIDE),
     Format("OASST tree", ("message_tree_id", "prompt"), _oasst, ("tree_state", *MEDIA_KEYS)),
     Format("prompt/completion", ("prompt", "completion"), _prompt_completion, _BESIDE),
     Format("alpaca", ("instruction", "output"), _alpaca, (*_BESIDE, "input", "history")),

@@ -10,11 +10,10 @@ from zoo.gym.data.reading.turns.chat import (
     REASONING_KEYS,
     ROLE_KEYS,
     ROLES,
-    TOOL_KEYS,
-    shown,
-    type_name,
 )
 from zoo.gym.data.reading.turns.flags import FLAG_KEYS, WEIGHT_KEYS, learned_by_flags
+from zoo.gym.data.reading.turns.tools import CALL_KEYS, RESULT_KEYS
+from zoo.gym.data.reading.turns.values import shown, type_name
 from zoo.gym.data.records import Message
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
@@ -36,7 +35,7 @@ NEEDS_PREFERENCE = "expected one answer to learn; chosen and rejected ones need 
 _ROW_WEIGHTS = (*WEIGHT_KEYS, "sample_weight")
 _PREFERENCE_KEYS = ("chosen", "rejected", "chosen_messages", "rejected_messages")
 _TURN_KEYS = frozenset(
-    (*ROLE_KEYS, *CONTENT_KEYS, *REASONING_KEYS, *TOOL_KEYS, *MEDIA_KEYS, *WEIGHT_KEYS, *FLAG_KEYS)
+    (*ROLE_KEYS, *CONTENT_KEYS, *REASONING_KEYS, *CALL_KEYS, *MEDIA_KEYS, *WEIGHT_KEYS, *FLAG_KEYS)
 )
 _PART_KEYS = {
     "messages": _TURN_KEYS,
@@ -165,8 +164,10 @@ def _unread_parts(row: Fields, reads: frozenset[str]) -> Iterator[str]:
             if not isinstance(part, dict):
                 continue
             fields = cast("Fields", part)
-            yield from (f"{key}[].{name}" for name in _unread(fields, known))
             role = fields.get("role", fields.get("from"))
+            is_tool = isinstance(role, str) and ROLES.get(role) == "tool"
+            of_turn = known | frozenset(RESULT_KEYS if is_tool else ())
+            yield from (f"{key}[].{name}" for name in _unread(fields, of_turn))
             if isinstance(role, str) and ROLES.get(role, "assistant") != "assistant":
                 marks = (name for name in (*WEIGHT_KEYS, *FLAG_KEYS) if fields.get(name))
                 yield from (f"{key}[].{name} of a {ROLES[role]} turn" for name in marks)

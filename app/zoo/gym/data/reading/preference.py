@@ -18,7 +18,9 @@ from typing import cast
 
 from zoo.gym.data.reading.formats import parse_row
 from zoo.gym.data.reading.keys import LABELS, SYSTEM_KEYS, ratings_of
-from zoo.gym.data.reading.turns.chat import CONTENT_KEYS, shown, text_of, type_name
+from zoo.gym.data.reading.turns.chat import CONTENT_KEYS, ROLE_KEYS
+from zoo.gym.data.reading.turns.tools import CALL_KEYS, CALL_ROLE, TOOLS_KEYS
+from zoo.gym.data.reading.turns.values import shown, text_of, type_name
 from zoo.gym.data.records import Message, Record
 from zoo.gym.errors import InputError
 
@@ -32,9 +34,10 @@ PAIRS = (("chosen", "rejected"), ("chosen_messages", "rejected_messages"))
 
 _CHATS = ("messages", "conversations")
 _INSTRUCTION = ("instruction", "input", "history")
+_BESIDE = (*SYSTEM_KEYS, *TOOLS_KEYS)
 
 READS = frozenset(
-    (*(key for pair in PAIRS for key in pair), *_CHATS, *_INSTRUCTION, "prompt", *SYSTEM_KEYS)
+    (*(key for pair in PAIRS for key in pair), *_CHATS, *_INSTRUCTION, "prompt", *_BESIDE)
 )
 """Every key of a preference row that is read."""
 
@@ -102,19 +105,27 @@ def _parts(row: Mapping[str, object], better: str, worse: str) -> tuple[Fields, 
     if type(first) is not type(second):
         got = f"{type_name(first)} and {type_name(second)}"
         raise InputError(f"{better!r} and {worse!r}: expected two of one kind, got {got}")
-    system = {key: row[key] for key in SYSTEM_KEYS if row.get(key) is not None}
+    beside = {key: row[key] for key in _BESIDE if row.get(key) is not None}
     if row.get("instruction") is not None:
         asked = {key: row[key] for key in _INSTRUCTION if key in row}
+        _refuse_calls(first, better)
+        _refuse_calls(second, worse)
         texts = (text_of(_content(side), key) for side, key in ((first, better), (second, worse)))
-        one, two = ({**system, **asked, "output": text} for text in texts)
+        one, two = ({**beside, **asked, "output": text} for text in texts)
         return one, two
     prompt = _prompt(row)
     if isinstance(prompt, str) and isinstance(first, str):
-        one, two = ({**system, "prompt": prompt, "completion": side} for side in (first, second))
+        one, two = ({**beside, "prompt": prompt, "completion": side} for side in (first, second))
         return one, two
     turns, answers = _turns(prompt, _listed(first, better), _listed(second, worse))
-    one, two = ({**system, "prompt": turns, "completion": answer} for answer in answers)
+    one, two = ({**beside, "prompt": turns, "completion": answer} for answer in answers)
     return one, two
+
+
+def _refuse_calls(side: object, key: str) -> None:
+    turn = cast("Fields", side) if isinstance(side, dict) else {}
+    if any(turn.get(name) for name in CALL_KEYS) or CALL_ROLE in map(turn.get, ROLE_KEYS):
+        raise InputError(f"{key!r}: tool calls after 'instruction': expected turns in 'prompt'")
 
 
 def _content(side: object) -> object:

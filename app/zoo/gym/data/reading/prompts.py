@@ -1,10 +1,10 @@
 """Parses rows of prompts that the model answers itself, with what a reward compares the answers to.
 
 The prompt is a text or a list of turns, under `prompt`, `question`, `problem`, an instruction, or
-`messages` up to the last user turn. What a reward compares with is `answer`, `solution` or
-`ground_truth`; an answer in prose is `completion`, `response`, `output` or the last turn of
-`messages`. Every other field is passed to the reward. Only methods that sample answers read such
-rows.
+`messages` up to the last turn of the user or of a tool. What a reward compares with is `answer`,
+`solution` or `ground_truth`; an answer in prose is `completion`, `response`, `output` or the last
+turn of `messages`. Every other field is passed to the reward. Only methods that sample answers read
+such rows.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,9 @@ from typing import cast
 
 from zoo.gym.data.reading.keys import SYSTEM_KEYS, with_system
 from zoo.gym.data.reading.text import BLANK_LINE
-from zoo.gym.data.reading.turns.chat import parse_turns, refuse_media, text_of, type_name
+from zoo.gym.data.reading.turns.chat import parse_turns, refuse_media
+from zoo.gym.data.reading.turns.tools import parse_tools, require_calls
+from zoo.gym.data.reading.turns.values import text_of, type_name
 from zoo.gym.data.records import Message, Record
 from zoo.gym.errors import InputError
 
@@ -56,7 +58,8 @@ def parse_prompt(row: Mapping[str, object], source: str) -> Record:
     if isinstance(given, list) or key in _CHATS:
         listed = parse_turns(cast("list[object]", given), key)
         if key in _CHATS and listed and listed[-1].role == "assistant":
-            listed, reference = listed[:-1], reference or listed[-1].content
+            said = _prose(listed[-1], key)
+            listed, reference = listed[:-1], reference or said
         turns = with_system(fields, listed)
         _check_turns(turns, key)
     else:
@@ -75,6 +78,7 @@ def parse_prompt(row: Mapping[str, object], source: str) -> Record:
             for name, value in row.items()
             if name not in _OWN or (name in (*PROMPTS, "input") and name not in read)
         },
+        tools=parse_tools(row),
     )
 
 
@@ -92,9 +96,10 @@ def _check_turns(turns: tuple[Message, ...], key: str) -> None:
     if not turns:
         raise InputError(f"{key!r} is empty: expected turns that end with a user turn")
     last = turns[-1]
-    if last.role != "user":
+    if last.role not in ("user", "tool"):
         raise InputError(f"{key!r}: expected a user turn at its end, got one of the {last.role}")
-    if not last.content.strip():
+    require_calls(turns)
+    if last.role == "user" and not last.content.strip():
         raise InputError(f"{key!r}: expected text in its last turn, got none")
 
 
@@ -106,7 +111,15 @@ def _reference(row: Mapping[str, object]) -> str:
     if not isinstance(value, list):
         return text_of(value, given[0])
     turns = parse_turns(cast("list[object]", value), given[0])
-    return turns[-1].content if turns else ""
+    return _prose(turns[-1], given[0]) if turns else ""
+
+
+def _prose(turn: Message, key: str) -> str:
+    if turn.calls:
+        raise InputError(
+            f"{key!r}: expected an answer in words, got tool calls: a reward reads them as 'answer'"
+        )
+    return turn.content
 
 
 def _answer(value: object, key: str) -> object:

@@ -22,7 +22,9 @@ from zoo.gym.errors import InputError
 SUFFIXES = {".csv": ",", ".tsv": "\t"}
 """Suffix of a table -> the separator of its cells."""
 
-_JSON_COLUMNS = frozenset({"messages", "conversations", "history", "instances", "tools"})
+_JSON_COLUMNS = frozenset(
+    {"messages", "conversations", "history", "instances", "tools", "functions"}
+)
 _TURN_COLUMNS = frozenset({"prompt", "completion", "chosen", "rejected"})
 _TURNS = re.compile(r'\[\s*\{\s*"(role|from|content|value)"\s*:')
 _FLAGS = {"true": True, "false": False}

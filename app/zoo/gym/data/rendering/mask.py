@@ -9,17 +9,22 @@ Method: the chat is rendered twice, once plainly and once with markers around th
 the turns. A turn starts where the generation prompt, rendered for the turns before it, ends.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from zoo.gym.data.records import Message
-from zoo.gym.data.rendering.marked import EAGER_TURNS, Marked, outer_space, render_marked
+from zoo.gym.data.records import Message, Tools
+from zoo.gym.data.rendering.marked import EAGER_TURNS, Marked, render_marked
+from zoo.gym.data.rendering.marks import outer_space
 from zoo.gym.data.rendering.template import ChatTemplate
 from zoo.gym.data.rendering.thinking import think_block
 from zoo.gym.data.tokenizer import Tokens, tokenise
 from zoo.gym.errors import InputError
 
 _THINK, _THINK_END = "<think>", "</think>"
+_OPENED = re.compile(r"<think>\s*(</think>\s*)?$")
+_PROBE = (Message("user", "a"), Message("assistant", "b"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +36,15 @@ class Turn:
         stop: the character after its content.
         limit: where the next turn's content starts, or the text ends; its end token is before.
         learned: whether it is to be learned according to the data.
+        calls: whether it has tool calls; then `stop` is in the last of them, and the turn is
+            learned up to the end token after them.
     """
 
     start: int
     stop: int
     limit: int
     learned: bool
+    calls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +63,28 @@ class Rendered:
 
 
 def render_turns(
-    template: ChatTemplate, messages: Sequence[Message], *, keep_thinking: bool = False
+    template: ChatTemplate,
+    messages: Sequence[Message],
+    tools: Tools = (),
+    *,
+    keep_thinking: bool = False,
 ) -> Rendered:
     """Renders a chat and finds its assistant's turns.
 
     Args:
         template: the model's template.
         messages: the turns.
+        tools: definitions of tools.
         keep_thinking: write a think block before each turn whose reasoning the template omits.
 
     Raises:
-        InputError: the template refuses the chat, drops or rewrites a turn, or places one so that
-            the assistant's text cannot be identified.
+        InputError: the template refuses the chat, drops or rewrites a turn, a call or a tool, or
+            places a turn so that the assistant's text cannot be identified.
     """
     messages = [_with_thinking_inside(template, message) for message in messages]
-    marked = render_marked(template, messages)
+    marked = render_marked(template, messages, tools=tools)
     if bare := dropped_blocks(marked):
-        marked = render_marked(template, messages, bare)
+        marked = render_marked(template, messages, bare, tools)
     openings = set[str]()
     pieces, done, length, turns = list[str](), 0, 0, list[Turn]()
     for index, message in enumerate(messages):
@@ -82,7 +95,7 @@ def render_turns(
         before, answer = marked.clean(done, start), thought + marked.clean(start, stop)
         first, end = length + len(before), length + len(before) + len(answer)
         after = len(marked.clean(stop, limit))
-        turns.append(Turn(first, end, end + after, message.learned))
+        turns.append(Turn(first, end, end + after, message.learned, bool(message.calls)))
         pieces += [before, answer]
         done, length = stop, end
     pieces.append(marked.clean(done, len(marked.text)))
@@ -119,9 +132,9 @@ def _head(marked: Marked, index: int) -> str:
 
 def _turn_place(marked: Marked, index: int, openings: set[str]) -> tuple[int, int, int]:
     """Returns start and stop of a turn in the marked text, and the start of the next content."""
-    stop = marked.closes[index] + 1
-    _, _, trail = outer_space(marked.messages[index].content)
-    if marked.text.startswith(trail, stop):
+    stop, turn = marked.closes[index] + 1, marked.messages[index]
+    _, _, trail = outer_space(turn.content)
+    if not turn.calls and marked.text.startswith(trail, stop):
         stop += len(trail)
     is_last = index + 1 == len(marked.messages)
     limit = len(marked.text) if is_last else marked.opens[index + 1]
@@ -132,9 +145,9 @@ def _turn_start(marked: Marked, index: int, openings: set[str]) -> int:
     """Returns where a turn starts: after the generation prompt that follows the previous turn.
 
     A prompt that opens a think block may differ from the start of a turn without reasoning; then
-    the turn starts where the two diverge, if only its reasoning and its content follow. In a chat
-    of very many turns, a prompt rendered for an earlier turn is reused if the chat continues with
-    exactly its text.
+    the turn starts where the two diverge, if only its reasoning and its content follow; a turn of
+    calls starts before the block that the prompt opens. In a chat of very many turns, a prompt
+    rendered for an earlier turn is reused if the chat continues with exactly its text.
 
     Args:
         marked: the chat.
@@ -156,6 +169,9 @@ def _turn_start(marked: Marked, index: int, openings: set[str]) -> int:
     pairs = zip(opening or "", rendered, strict=False)
     common = next((at for at, (a, b) in enumerate(pairs) if a != b), len(rendered))
     if opening is None or not _is_thinking(rendered[common:], marked.thoughts[index]):
+        unopened = _OPENED.sub("", opening or "")
+        if marked.messages[index].calls and unopened != opening and rendered.startswith(unopened):
+            return after + len(unopened)
         raise InputError(
             f"turn {index + 1} starts with {rendered!r} in the chat, with {opening or ''!r} in a "
             "generation prompt: expected the same, to find what is learned"
@@ -183,10 +199,12 @@ def learned_tokens(template: ChatTemplate, chat: Rendered) -> tuple[list[int], l
 
     A turn ends with the token that stops generation if only markers (such as `<|im_end|>`) precede
     it, otherwise with the first marker before the next turn's content. If no marker follows the
-    last turn, the tokenizer's end-of-text token is appended, so that a model learns to stop.
+    last turn, the tokenizer's end-of-text token is appended, so that a model learns to stop. A turn
+    with tool calls ends with the first token after them that stops generation.
 
     Raises:
-        InputError: the tokenizer makes a special token of what somebody wrote.
+        InputError: the tokenizer makes a special token of what somebody wrote, or no such token
+            follows tool calls.
     """
     wanted = [turn for turn in chat.turns if turn.learned]
     cuts = [turn.start for turn in wanted]
@@ -220,6 +238,8 @@ def tokenise_chat(template: ChatTemplate, chat: Rendered, cuts: Sequence[int] = 
 
 def _end_token(template: ChatTemplate, tokens: Tokens, turn: Turn) -> int | None:
     """Returns the index of the last token of a turn, before the next turn's content."""
+    if turn.calls:
+        return _end_of_calls(template, tokens, turn)
     first = None
     for index in range(tokens.first_from(turn.stop), tokens.first_from(turn.limit)):
         is_marker = tokens.ids[index] in template.markers
@@ -231,3 +251,27 @@ def _end_token(template: ChatTemplate, tokens: Tokens, turn: Turn) -> int | None
         if tokens.ids[index] in template.stops:
             return index
     return first
+
+
+def _end_of_calls(template: ChatTemplate, tokens: Tokens, turn: Turn) -> int:
+    """Returns the index of the token that stops generation after the calls of a turn."""
+    stops = template.stops | end_markers(template)
+    for index in range(tokens.first_from(turn.stop), tokens.first_from(turn.limit)):
+        if tokens.ids[index] in stops:
+            return index
+    names = " or ".join(template.tokenizer.decode([token]) for token in sorted(stops))
+    raise InputError(
+        f"the chat template does not end a turn with tool calls: expected {names or 'a marker'} "
+        "before the next turn"
+    )
+
+
+@lru_cache(maxsize=8)
+def end_markers(template: ChatTemplate) -> frozenset[int]:
+    """Returns the marker that ends a learned answer; empty if it does not end with one."""
+    try:
+        ids, learned = learned_tokens(template, render_turns(template, _PROBE))
+    except InputError:  # a template that refuses such a short chat; training reports it
+        return frozenset()
+    last = max(index for index, is_learned in enumerate(learned) if is_learned)
+    return frozenset({ids[last]}) & template.markers

@@ -137,19 +137,20 @@ def line_of(error: BaseException) -> int | None:
     return found
 
 
+def _variables(request: dict[str, Any], chat: int, stop: int) -> dict[str, Any]:
+    tools = {"tools": request["tools"][chat] or None} if request["tools"] else {}
+    return {**request["variables"], **tools, "messages": request["chats"][chat][:stop]}
+
+
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Renders chats; an error of the template becomes an answer too."""
-    chats, variables = request["chats"], request["variables"]
     try:
         template = compiled(request["source"], request["today"])
-        return {
-            "texts": [
-                template.render(
-                    **variables, messages=chats[chat][:stop], add_generation_prompt=prompt
-                )
-                for chat, stop, prompt in request["wanted"]
-            ]
-        }
+        texts = [
+            template.render(**_variables(request, chat, stop), add_generation_prompt=prompt)
+            for chat, stop, prompt in request["wanted"]
+        ]
+        return {"texts": texts}
     except FAILURES as error:
         refused = isinstance(error, jinja2.TemplateError)
         name = "" if type(error) is jinja2.TemplateError else f"{type(error).__name__}: "

@@ -78,8 +78,9 @@ class Renderer:
         source: str,
         today: str,
         variables: Mapping[str, Any],
-        chats: Sequence[Sequence[Mapping[str, str]]] = ((),),
+        chats: Sequence[Sequence[Mapping[str, object]]] = ((),),
         wanted: Sequence[Render] = ((0, 0, False),),
+        tools: Sequence[object] = (),
     ) -> list[str]:
         """Returns chats rendered with a template, in one exchange with the child.
 
@@ -89,14 +90,16 @@ class Renderer:
             variables: JSON values, the same for all chats.
             chats: lists of turns.
             wanted: the renders to return.
+            tools: the definitions of tools for each chat; empty for the variable `tools`.
 
         Raises:
             InputError: the template raises or exceeds a limit.
             InterruptedRunError: a stop was requested.
             DoesNotFitError: the system cannot start a process.
         """
-        request = {"source": source, "today": today, "variables": variables}
-        content = json.dumps({**request, "chats": chats, "wanted": wanted}).encode()
+        request: dict[str, Any] = {"source": source, "today": today, "variables": variables}
+        request |= {"chats": chats, "wanted": wanted, "tools": tools}
+        content = json.dumps(request).encode()
         with self._lock:
             reply = self._exchange(len(content).to_bytes(4, "big") + content)
         if "texts" in reply:

@@ -2,14 +2,9 @@
 
 from pathlib import Path
 
-from zoo.gym.data.records import Message
-from zoo.gym.data.rendering.mask import learned_tokens, render_turns
-from zoo.gym.data.rendering.template import ChatTemplate
+from zoo.gym.data.rendering.mask import end_markers
 from zoo.gym.data.rows import EncodeOptions, make_encoder
 from zoo.gym.data.tokenizer import Tokenizer, stop_ids
-from zoo.gym.errors import InputError
-
-_PROBE = (Message("user", "a"), Message("assistant", "b"))
 
 
 def chat_stops(folder: Path, tokenizer: Tokenizer, options: EncodeOptions) -> tuple[int, ...]:
@@ -28,13 +23,3 @@ def chat_stops(folder: Path, tokenizer: Tokenizer, options: EncodeOptions) -> tu
     if template is not None:
         found |= end_markers(template)
     return tuple(sorted(found))
-
-
-def end_markers(template: ChatTemplate) -> set[int]:
-    """Returns the marker that ends a learned answer; empty if it does not end with one."""
-    try:
-        ids, learned = learned_tokens(template, render_turns(template, _PROBE, keep_thinking=False))
-    except InputError:  # a template that refuses such a short chat; training reports it
-        return set()
-    last = max(index for index, is_learned in enumerate(learned) if is_learned)
-    return {ids[last]} & template.markers

@@ -1,13 +1,13 @@
 """Renders a chat with the model's own template; the date that a template prints is pinned."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import cast
 
-from zoo.gym.data.records import Message
+from zoo.gym.data.records import Call, Message, Tools
 from zoo.gym.data.rendering.renderer import Render, renderer
 from zoo.gym.data.rendering.special import SpecialTokens, special_tokens
 from zoo.gym.data.rendering.thinking import think_block
@@ -72,30 +72,44 @@ def chat_template(
     return ChatTemplate(tokenizer, source, today, reads, markers, stops, specials)
 
 
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """The turns of a chat, and the definitions of the tools that its assistant may call."""
+
+    messages: Sequence[Message]
+    tools: Tools = ()
+
+
 def render(
-    template: ChatTemplate, messages: Sequence[Message], *, generation_prompt: bool = False
+    template: ChatTemplate,
+    messages: Sequence[Message],
+    tools: Tools = (),
+    *,
+    generation_prompt: bool = False,
 ) -> str:
     """Returns a chat as the model reads it.
 
     Args:
         template: the model's template.
         messages: the turns.
+        tools: definitions of tools.
         generation_prompt: end with the prompt for an assistant's next turn.
 
     Raises:
         InputError: see `render_all`.
     """
-    return render_all(template, [messages], [(0, len(messages), generation_prompt)])[0]
+    wanted = [(0, len(messages), generation_prompt)]
+    return render_all(template, [Chat(messages, tools)], wanted)[0]
 
 
 def render_all(
-    template: ChatTemplate, chats: Sequence[Sequence[Message]], wanted: Sequence[Render]
+    template: ChatTemplate, chats: Sequence[Chat], wanted: Sequence[Render]
 ) -> list[str]:
     """Returns several renders of chats in one exchange with the rendering child.
 
     Args:
         template: the model's template.
-        chats: the turns of each.
+        chats: the chats.
         wanted: the index of a chat, its number of turns, and whether to add a generation prompt.
 
     Raises:
@@ -110,8 +124,9 @@ def render_all(
         "documents": None,
     }
     reads = template.reads_reasoning
-    turns = [[_as_dict(turn, reads_reasoning=reads) for turn in messages] for messages in chats]
-    return renderer.render(template.source, template.today, variables, turns, wanted)
+    turns = [[_as_dict(turn, reads_reasoning=reads) for turn in chat.messages] for chat in chats]
+    tools = [chat.tools for chat in chats] if any(chat.tools for chat in chats) else ()
+    return renderer.render(template.source, template.today, variables, turns, wanted, tools)
 
 
 def _words(value: object) -> object:
@@ -119,8 +134,25 @@ def _words(value: object) -> object:
     return [str(word) for word in words] if isinstance(value, list) else str(value)
 
 
-def _as_dict(message: Message, *, reads_reasoning: bool) -> dict[str, str]:
-    turn = {"role": message.role, "content": message.content}
+def openai_turn(message: Message) -> dict[str, object]:
+    """Returns a turn in the form of OpenAI, without reasoning; arguments of calls are objects."""
+    turn: dict[str, object] = {"role": message.role, "content": message.content}
+    if message.calls:
+        turn["tool_calls"] = [_openai_call(call) for call in message.calls]
+    if message.tool:
+        turn["name"] = message.tool
+    if message.call_id:
+        turn["tool_call_id"] = message.call_id
+    return turn
+
+
+def _openai_call(call: Call) -> Mapping[str, object]:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {**({"id": call.id} if call.id else {}), "type": "function", "function": function}
+
+
+def _as_dict(message: Message, *, reads_reasoning: bool) -> Mapping[str, object]:
+    turn = openai_turn(message)
     if message.reasoning is None:
         return turn
     if reads_reasoning:

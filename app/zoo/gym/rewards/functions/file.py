@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.gym.config.reward import FunctionSettings
+from zoo.gym.data.rendering.template import openai_turn
 from zoo.gym.errors import InputError
 from zoo.gym.rewards.processes.workers import Workers
 from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
@@ -66,7 +67,7 @@ def fields_of(sample: Sample) -> dict[str, Any]:
         "query": task.query,
         "response": sample.response,
         "answer": task.answer,
-        "messages": [{"role": turn.role, "content": turn.content} for turn in task.messages],
+        "messages": [openai_turn(turn) for turn in task.messages],
         "metadata": dict(task.metadata),
     }
 

@@ -66,7 +66,8 @@ def _as_row(sample: Sample) -> Record:
     """Returns a chat that ends with the response; one turn of prompt is also a completion."""
     task = sample.task
     if len(task.messages) == 1:
-        return Record(task.source, "completion", prompt=task.query, completion=sample.response)
+        asked, answer = task.query, sample.response
+        return Record(task.source, "completion", prompt=asked, completion=answer, tools=task.tools)
     reasoning, answer = split_thinking(sample.response)
     turns = (*task.messages, Message("assistant", answer, reasoning))
-    return Record(task.source, "chat", messages=turns)
+    return Record(task.source, "chat", messages=turns, tools=task.tools)

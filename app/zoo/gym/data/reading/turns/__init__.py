@@ -1,1 +1,1 @@
-"""Parses the turns of chats."""
+"""Parses the turns of chats, and the calls and definitions of tools."""

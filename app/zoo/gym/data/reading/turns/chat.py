@@ -1,10 +1,22 @@
-"""Parses chat rows: the turns of OpenAI `messages`, ShareGPT `conversations` and their variants."""
+"""Parses chat rows: the turns of OpenAI `messages`, ShareGPT `conversations` and their variants.
+
+What a tool returned is a turn of the role `tool`, `function` or `observation`; calls of tools are
+parsed by `tools.py`.
+"""
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import cast
 
 from zoo.gym.data.reading.turns.flags import FLAG_KEYS, WEIGHT_KEYS, learned_by_flags
+from zoo.gym.data.reading.turns.tools import (
+    CALL_ROLE,
+    RESULT_KEYS,
+    calls_in_text,
+    parse_calls,
+    require_calls,
+)
+from zoo.gym.data.reading.turns.values import shown, text_of, type_name, word_of
 from zoo.gym.data.records import Message
 from zoo.gym.data.rendering.thinking import split_thinking
 from zoo.gym.errors import InputError
@@ -20,6 +32,10 @@ ROLES = {
     "chatgpt": "assistant",
     "bot": "assistant",
     "model": "assistant",
+    CALL_ROLE: "assistant",
+    "tool": "tool",
+    "function": "tool",
+    "observation": "tool",
 }
 """Names of roles in data files -> the role of `Message`."""
 
@@ -27,57 +43,6 @@ ROLE_KEYS = ("role", "from")
 CONTENT_KEYS = ("content", "value", "text")
 REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
 MEDIA_KEYS = ("images", "image", "image_url", "videos", "video", "audios", "audio")
-TOOL_KEYS = ("tool_calls", "function_call")
-_SHOWN_CHARACTERS = 60
-
-_NAMES: dict[type, str] = {
-    dict: "an object",
-    list: "a list",
-    str: "text",
-    bool: "true or false",
-    int: "a number",
-    float: "a number",
-    type(None): "null",
-}
-
-
-def type_name(value: object) -> str:
-    """Returns the type of a JSON value, in words."""
-    return _NAMES.get(type(value), type(value).__name__)
-
-
-def shown(text: str) -> str:
-    """Returns a string from the data for a message: quoted, escaped, and shortened if long."""
-    return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "...")
-
-
-def text_of(value: object, key: str) -> str:
-    """Returns a value that must be text; a list of text parts is joined.
-
-    Args:
-        value: a string, or OpenAI content parts `[{"type": "text", "text": ...}]`.
-        key: the key of the value, for the message.
-
-    Raises:
-        InputError: the value is not text.
-    """
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and value:
-        return "".join(_part(part, key) for part in cast("list[object]", value))
-    raise InputError(f"{key!r}: expected text, got {type_name(value)}")
-
-
-def _part(part: object, key: str) -> str:
-    if isinstance(part, dict):
-        fields = cast("dict[str, object]", part)
-        text = fields.get("text", fields.get("value"))
-        if fields.get("type") == "text" and isinstance(text, str):
-            return text
-        kind = fields.get("type")
-        got = shown(kind) if isinstance(kind, str) else type_name(kind)
-        raise InputError(f"{key!r}: expected parts of text, got a part of {got}")
-    raise InputError(f"{key!r}: expected parts of text, got {type_name(part)}")
 
 
 def parse_chat(value: object, key: str) -> tuple[Message, ...]:
@@ -94,18 +59,20 @@ def parse_chat(value: object, key: str) -> tuple[Message, ...]:
     turns = parse_turns(value, key)
     if turns and turns[0].role == "assistant":
         raise InputError(f"{key!r} starts with an assistant turn: expected a user turn first")
-    if not any(turn.content.strip() for turn in turns):
+    if not any(turn.content.strip() or turn.calls for turn in turns):
         raise InputError(f"{key!r} is empty: expected turns with text")
     require_answer(turns)
     return turns
 
 
 def require_answer(turns: Sequence[Message]) -> None:
-    """Refuses a chat in which nothing can be learned.
+    """Refuses a chat in which nothing can be learned, or whose tool turns answer no call.
 
     Raises:
-        InputError: there is no assistant turn, or none is to be learned.
+        InputError: there is no assistant turn, or none is to be learned, or a tool turn follows
+            neither a call nor another tool turn.
     """
+    require_calls(turns)
     answers = [turn for turn in turns if turn.role == "assistant"]
     if not answers:
         raise InputError("no assistant turn: expected at least one to learn from")
@@ -130,13 +97,17 @@ def _message(value: object, where: str) -> Message:
     if not isinstance(value, dict):
         raise InputError(f"{where}: expected a message, got {type_name(value)}")
     fields = cast("dict[str, object]", value)
-    role = _role(fields, where)
-    if any(fields.get(key) for key in TOOL_KEYS):
-        raise InputError(f"{where}: tool calls are not supported: expected turns of text")
+    word = _role(fields, where)
+    role = ROLES[word]
     refuse_media(fields, f"{where}.")
-    key = _key(fields, CONTENT_KEYS, where)
-    content = text_of(fields[key], f"{where}.{key}")
+    calls = parse_calls(fields, where)
+    if calls and (role != "assistant" or word == CALL_ROLE):
+        raise InputError(f"{where}: tool calls of the role {word}: expected an assistant turn")
+    content = _content(fields, where, optional=bool(calls))
     learned = _is_learned(fields, where)
+    if role == "tool":
+        tool, call_id = (word_of(fields, key, where) for key in RESULT_KEYS)
+        return Message(role, content, tool=tool, call_id=call_id)
     if role != "assistant":
         return Message(role, content)
     given = next((fields[key] for key in REASONING_KEYS if fields.get(key) is not None), None)
@@ -144,7 +115,17 @@ def _message(value: object, where: str) -> Message:
         reasoning, content = split_thinking(content)
     else:
         reasoning = text_of(given, f"{where} reasoning").strip("\n")
-    return Message(role, content, reasoning, learned=learned)
+    if word == CALL_ROLE:
+        calls, content = calls_in_text(content, where), ""
+    return Message(role, content, reasoning, learned=learned, calls=calls)
+
+
+def _content(fields: dict[str, object], where: str, *, optional: bool) -> str:
+    """Returns the text of a turn; one with calls needs none."""
+    if optional and all(fields.get(key) is None for key in CONTENT_KEYS):
+        return ""
+    key = _key(fields, CONTENT_KEYS, where)
+    return text_of(fields[key], f"{where}.{key}")
 
 
 def refuse_media(fields: Mapping[str, object], where: str = "") -> None:
@@ -161,12 +142,15 @@ def refuse_media(fields: Mapping[str, object], where: str = "") -> None:
 
 
 def _role(fields: dict[str, object], where: str) -> str:
+    """Returns the role of a turn as the data names it; one of `ROLES`."""
     role = fields[_key(fields, ROLE_KEYS, where)]
     if not isinstance(role, str):
         raise InputError(f"{where}: expected a role in words, got {type_name(role)}")
     if role not in ROLES:
-        raise InputError(f"{where}: unknown role {shown(role)}: expected system, user or assistant")
-    return ROLES[role]
+        raise InputError(
+            f"{where}: unknown role {shown(role)}: expected system, user, assistant or tool"
+        )
+    return role
 
 
 def _key(fields: dict[str, object], known: tuple[str, ...], where: str) -> str:

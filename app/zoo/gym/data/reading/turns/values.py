@@ -1,0 +1,121 @@
+"""Reads single values of rows, and describes them in messages."""
+
+from collections.abc import Mapping
+from typing import cast
+
+from zoo.gym.data.reading.jsonl import decode
+from zoo.gym.errors import InputError
+
+MOST_NESTED = 100
+"""Levels of objects and lists in definitions and arguments of tools, which are read recursively."""
+
+_SHOWN_CHARACTERS = 60
+
+_NAMES: dict[type, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
+
+
+def type_name(value: object) -> str:
+    """Returns the type of a JSON value, in words."""
+    return _NAMES.get(type(value), type(value).__name__)
+
+
+def shown(text: str) -> str:
+    """Returns a string from the data for a message: quoted, escaped, and shortened if long."""
+    return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "...")
+
+
+def described(value: object) -> str:
+    """Returns a value for a message: a text itself, of any other value its type."""
+    return shown(value) if isinstance(value, str) else type_name(value)
+
+
+def text_of(value: object, key: str) -> str:
+    """Returns a value that must be text; a list of text parts is joined.
+
+    Args:
+        value: a string, or OpenAI content parts `[{"type": "text", "text": ...}]`.
+        key: the key of the value, for the message.
+
+    Raises:
+        InputError: the value is not text.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value:
+        return "".join(_part(part, key) for part in cast("list[object]", value))
+    raise InputError(f"{key!r}: expected text, got {type_name(value)}")
+
+
+def _part(part: object, key: str) -> str:
+    if isinstance(part, dict):
+        fields = cast("dict[str, object]", part)
+        text = fields.get("text", fields.get("value"))
+        if fields.get("type") == "text" and isinstance(text, str):
+            return text
+        kind = fields.get("type")
+        got = shown(kind) if isinstance(kind, str) else type_name(kind)
+        raise InputError(f"{key!r}: expected parts of text, got a part of {got}")
+    raise InputError(f"{key!r}: expected parts of text, got {type_name(part)}")
+
+
+def word_of(fields: Mapping[str, object], key: str, where: str) -> str:
+    """Returns a text, empty if the key is absent or null.
+
+    Raises:
+        InputError: the value is not text.
+    """
+    value = fields.get(key)
+    if value is not None and not isinstance(value, str):
+        raise InputError(f"{where}: {key!r}: expected text, got {type_name(value)}")
+    return value or ""
+
+
+def object_of(value: object, where: str) -> dict[str, object]:
+    """Returns a value that must be an object.
+
+    Raises:
+        InputError: it is not.
+    """
+    if not isinstance(value, dict):
+        raise InputError(f"{where}: expected an object, got {described(value)}")
+    return cast("dict[str, object]", value)
+
+
+def json_of(text: str, where: str) -> object:
+    """Returns the value of JSON in a text.
+
+    Raises:
+        InputError: the text is not JSON.
+    """
+    try:
+        return decode(text.encode("utf-8", "surrogatepass"))
+    except InputError as error:
+        raise InputError(f"{where}: expected JSON, got {shown(text)}: {error.message}") from None
+
+
+def require_shallow(value: object, where: str) -> None:
+    """Refuses a value with more than `MOST_NESTED` levels.
+
+    Raises:
+        InputError: it has more.
+    """
+    level: list[object] = [value]
+    for _ in range(MOST_NESTED):
+        level = [inner for outer in level for inner in _inside(outer)]
+        if not level:
+            return
+    raise InputError(f"{where}: nested too deeply: expected at most {MOST_NESTED} levels")
+
+
+def _inside(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return list(cast("dict[str, object]", value).values())
+    return cast("list[object]", value) if isinstance(value, list) else []
