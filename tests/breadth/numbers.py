@@ -108,14 +108,16 @@ def plain_gradients(model: Any, rows: list[list[int]], adapter: str) -> dict[str
     }
 
 
-def compare(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+def compare(
+    ours: dict[str, Any], theirs: dict[str, Any], tolerance: float = GRADIENT_TOLERANCE
+) -> None:
     odd = sorted(ours.keys() ^ theirs.keys())
     expect(not odd, f"{odd[:1]} is trained on one side only")
     norm = float(np.sqrt(sum(float((g.astype(np.float64) ** 2).sum()) for g in theirs.values())))
     for name, gradient in ours.items():
         difference = float(np.linalg.norm((gradient - theirs[name]).astype(np.float64)))
         expect(
-            difference <= GRADIENT_TOLERANCE * norm,
+            difference <= tolerance * norm,
             f"the gradient of {name} differs by {difference / norm:.1e}",
         )
 

@@ -27,7 +27,7 @@ def page(found: dict[str, dict[str, str]], made_with: dict[str, str]) -> str:
 
     >>> text = page({"llama": {"loads": "ok", "LoRA": "refused: no"}}, versions())
     >>> text.splitlines()[-5]
-    '| llama | ok | - | - | refused [1] | - | - | - | - | - | - |'
+    '| llama | ok | - | - | refused [1] | - | - | - | - | - | - | - | - |'
     """
     notes: list[str] = []
     lines = [_line("family", *COLUMNS), _line(*["---"] * (len(COLUMNS) + 1))]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.breadth import families
+from tests.breadth import families, losses
 from tests.breadth.numbers import (
     NEW_TOKENS,
     Wrong,
@@ -44,6 +44,8 @@ COLUMNS = (
     "LoRA",
     "peft",
     "full",
+    "DPO",
+    "GRPO",
     "alone",
     "batched",
     "delta of LoRA",
@@ -168,6 +170,15 @@ class Family:
         close(after, logprobs(self.plain(self.full), self.rows), "the saved model")
         same_gradients(policy, self.plain(self.full), self.rows)
 
+    def dpo(self) -> None:
+        losses.same_dpo(self.trainable(), self.plain())
+
+    def grpo(self) -> None:
+        losses.same_grpo(self.trainable(), self.plain())
+
+    def trainable(self) -> Any:
+        return load_backend("cpu").load(self.base, LoadSpec(train="full", seed=1))
+
     def alone(self) -> None:
         policy: Any = load_backend("cpu").load(self.base)
         plain = self.plain()
@@ -247,6 +258,8 @@ CHECKS: dict[str, Callable[[Family], None]] = {
     "LoRA": Family.trains_lora,
     "peft": Family.loads_in_peft,
     "full": Family.trains_full,
+    "DPO": Family.dpo,
+    "GRPO": Family.grpo,
     "alone": Family.alone,
     "batched": Family.batched,
     "delta of LoRA": Family.delta_of_lora,
@@ -254,6 +267,8 @@ CHECKS: dict[str, Callable[[Family], None]] = {
 }
 NEEDS = {
     "peft": ("LoRA", "lora"),
+    "DPO": ("full", "full"),
+    "GRPO": ("full", "full"),
     "delta of LoRA": ("LoRA", "lora"),
     "delta of full": ("full", "full"),
 }
