@@ -31,6 +31,7 @@ BENCHES = (
     "app",
     "events",
     "personal",
+    "preference",
     "rewards",
     "signs",
     "product",
