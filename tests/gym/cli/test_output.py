@@ -136,7 +136,7 @@ def test_losses_without_held_out_rows_were_not_measured() -> None:
 
 def test_the_figures_of_a_result_have_names_and_units() -> None:
     figures: dict[str, object] = {"tokens": 76800, "best_accuracy": 0.75, "training_s": 200.0}
-    figures |= {"evaluation_rows": 3, "peak_host_bytes": 812_000_000, "peak_device_bytes": None}
+    figures |= {"evaluation_rows": 3, "peak_host_bytes": 812_000_000, "peak_device_bytes": 0}
     assert dict(measured(figures)) == {
         "tokens": "76,800",
         "best held-out accuracy": "0.75",

@@ -80,7 +80,7 @@ def measured(metrics: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """
     has_rows = bool(metrics.get("evaluation_rows"))
     for key, value in metrics.items():
-        if value is None and (key.startswith("peak_") or key == "best_step"):
+        if not value and (key.startswith("peak_") or key == "best_step"):
             continue
         yield _label(key), _value(key, value) if has_rows or value is not None else "not measured"
 
