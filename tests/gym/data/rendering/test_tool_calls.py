@@ -16,6 +16,7 @@ from zoo.gym.data.rendering.mask import learned_tokens, render_turns
 from zoo.gym.data.rendering.template import ChatTemplate, chat_template, render
 from zoo.gym.data.rows import encode_row, make_encoder
 from zoo.gym.errors import InputError
+from zoo.gym.train.rollouts import task_of
 from zoo.models import resolve
 
 WITH_TOOLS = {"qwen3": "<|im_end|>", "qwen2.5": "<|im_end|>", "llama3.2": "<|eot_id|>"}
@@ -293,6 +294,27 @@ def test_calls_that_no_token_ends_are_refused(byte_tokenizer: Callable[..., Any]
         learned_tokens(template, rendered)
 
 
+# GLM's way: nothing ends a turn, and the role of the next one stops generation
+NEXT_ROLE = (
+    "{% for m in messages %}<|im_{{ 'start' if m.role == 'assistant' else 'end' }}|>{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}" + WHOLE + "{% endfor %}{{ '\\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>{% endif %}"
+)
+
+
+def test_a_call_may_end_with_the_role_of_the_next_turn_or_with_the_text(
+    byte_tokenizer: Callable[..., Any],
+) -> None:
+    tokenizer = byte_tokenizer(NEXT_ROLE)
+    template = chat_template(tokenizer, "2024-07-26")
+    assert template is not None
+    stop = tokenizer.convert_tokens_to_ids("<|im_end|>")
+    template = replace(template, stops=template.stops | {stop})
+    call = '[weather {"city": "Oslo"}]'
+    chat = [ASK, calling(OSLO), RAIN, calling(OSLO)]
+    assert learned_turns(template, chat, ()) == [call + "\n<|im_end|>", call + "</s>"]
+
+
 def test_a_call_ends_with_the_marker_that_ends_answers(byte_tokenizer: Callable[..., Any]) -> None:
     template = made(byte_tokenizer, WHOLE)  # its end of text is </s>
     first, _ = learned_turns(template, CALLED, ())
@@ -356,6 +378,41 @@ def test_zen_pico_refuses_tools_by_name(record: Record, reason: str) -> None:
     tokenizer = load_tokenizer(resolve("zen-pico").folder)
     with pytest.raises(InputError, match=reason):
         encode_records([record], tokenizer, EncodeOptions(200))
+
+
+def tool_template(byte_tokenizer: Callable[..., Any]) -> Any:
+    """A tokenizer whose template writes the names of tools, and calls."""
+    names = "{% for t in tools or [] %}{{ t.function.name }} {% endfor %}"
+    return byte_tokenizer(names + made(byte_tokenizer, WHOLE).source)
+
+
+CALL_TEXT = '[weather {"city": "Oslo"}]<|im_end|>'
+
+
+@pytest.mark.parametrize("kind", ["pair", "rated"])
+def test_answers_that_are_compared_or_rated_have_tools_and_learn_calls(
+    byte_tokenizer: Callable[..., Any], kind: Any
+) -> None:
+    tokenizer = tool_template(byte_tokenizer)
+    sides = tuple(Record("f:1", "chat", (ASK, turn), tools=TOOLS) for turn in (calling(OSLO), SAY))
+    given = Record("f:1", kind, sides=sides if kind == "pair" else sides[:1], good=True)
+    [unit] = encode_records([given], tokenizer, EncodeOptions(200)).units
+    texts = [tokenizer.decode(row.ids.tolist()) for row in unit.rows]
+    learned = [tokenizer.decode(row.ids[row.mask].tolist()) for row in unit.rows]
+    assert all(text.startswith("weather time <|im_start|>user") for text in texts)
+    assert learned == [CALL_TEXT, "It rains.<|im_end|>"][: len(unit.rows)]
+
+
+def test_a_prompt_to_sample_from_and_its_task_have_the_tools(
+    byte_tokenizer: Callable[..., Any],
+) -> None:
+    tokenizer = tool_template(byte_tokenizer)
+    record = Record("f:1", "prompt", (ASK, calling(OSLO), RAIN), tools=TOOLS)
+    [example] = encode_records([record], tokenizer, EncodeOptions(200)).examples
+    text = tokenizer.decode(example.ids.tolist())
+    assert text.startswith("weather time <|im_start|>user")
+    assert CALL_TEXT in text
+    assert task_of(example).tools == TOOLS
 
 
 def test_a_prompt_to_answer_contains_its_tools(templates: dict[str, ChatTemplate]) -> None:

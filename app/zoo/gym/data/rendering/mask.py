@@ -200,24 +200,25 @@ def learned_tokens(template: ChatTemplate, chat: Rendered) -> tuple[list[int], l
     A turn ends with the token that stops generation if only markers (such as `<|im_end|>`) precede
     it, otherwise with the first marker before the next turn's content. If no marker follows the
     last turn, the tokenizer's end-of-text token is appended, so that a model learns to stop. A turn
-    with tool calls ends with the first token after them that stops generation.
+    with tool calls ends with the first token after them that stops generation; if none follows the
+    last turn, it ends with the text, and the end-of-text token.
 
     Raises:
-        InputError: the tokenizer makes a special token of what somebody wrote, or no such token
-            follows tool calls.
+        InputError: the tokenizer makes a special token of what somebody wrote, or no token that
+            stops generation is between tool calls and the next turn's content.
     """
     wanted = [turn for turn in chat.turns if turn.learned]
     cuts = [turn.start for turn in wanted]
     tokens = tokenise_chat(template, chat, cuts)
-    unended = [turn for turn in wanted if _end_token(template, tokens, turn) is None]
+    unended = [turn for turn in wanted if _end_token(template, tokens, chat, turn) is None]
     if unended:
-        cuts = sorted({*cuts, *(turn.stop for turn in unended)})
+        cuts = sorted({*cuts, *(_unended_stop(chat, turn) for turn in unended)})
         tokens = tokenise_chat(template, chat, cuts)
     ids, learned = tokens.ids, [False] * len(tokens.ids)
     for turn in wanted:
-        end = _end_token(template, tokens, turn)
+        end = _end_token(template, tokens, chat, turn)
         first = tokens.first_from(turn.start)
-        stop = tokens.first_from(turn.stop) if end is None else end + 1
+        stop = tokens.first_from(_unended_stop(chat, turn)) if end is None else end + 1
         learned[first:stop] = [True] * (stop - first)
         eos = template.tokenizer.eos_token_id
         if end is None and turn.limit == len(chat.text) and eos is not None:
@@ -236,10 +237,15 @@ def tokenise_chat(template: ChatTemplate, chat: Rendered, cuts: Sequence[int] = 
     return template.specials.tokenise(chat.text, cuts, plain=chat.plain)
 
 
-def _end_token(template: ChatTemplate, tokens: Tokens, turn: Turn) -> int | None:
+def _unended_stop(chat: Rendered, turn: Turn) -> int:
+    """Returns the character after a turn without an end token; calls are up to the text's end."""
+    return max(turn.stop, len(chat.text.rstrip())) if turn.calls else turn.stop
+
+
+def _end_token(template: ChatTemplate, tokens: Tokens, chat: Rendered, turn: Turn) -> int | None:
     """Returns the index of the last token of a turn, before the next turn's content."""
     if turn.calls:
-        return _end_of_calls(template, tokens, turn)
+        return _end_of_calls(template, tokens, turn, is_last=turn.limit == len(chat.text))
     first = None
     for index in range(tokens.first_from(turn.stop), tokens.first_from(turn.limit)):
         is_marker = tokens.ids[index] in template.markers
@@ -253,12 +259,19 @@ def _end_token(template: ChatTemplate, tokens: Tokens, turn: Turn) -> int | None
     return first
 
 
-def _end_of_calls(template: ChatTemplate, tokens: Tokens, turn: Turn) -> int:
-    """Returns the index of the token that stops generation after the calls of a turn."""
+def _end_of_calls(
+    template: ChatTemplate, tokens: Tokens, turn: Turn, *, is_last: bool
+) -> int | None:
+    """Returns the index of the token that stops generation after the calls of a turn.
+
+    It may be the first token of the next turn, as in GLM's template; the last turn may lack it.
+    """
     stops = template.stops | end_markers(template)
     for index in range(tokens.first_from(turn.stop), tokens.first_from(turn.limit)):
         if tokens.ids[index] in stops:
             return index
+    if is_last:
+        return None
     names = " or ".join(template.tokenizer.decode([token]) for token in sorted(stops))
     raise InputError(
         f"the chat template does not end a turn with tool calls: expected {names or 'a marker'} "
