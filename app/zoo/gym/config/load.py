@@ -11,9 +11,10 @@ import yaml
 from pydantic import ValidationError
 
 from zoo.gym.config import foreign, report
+from zoo.gym.config.conflicts import ROWS_IN_MEMORY
 from zoo.gym.config.rollouts import LIVE_REWARD, has_function
 from zoo.gym.config.stages import DEFAULT, METHODS, all_fields, config_class, stages_with
-from zoo.gym.config.train import ROWS_IN_MEMORY, TrainConfig
+from zoo.gym.config.train import TrainConfig
 from zoo.gym.config.values import are_rows, listed
 from zoo.gym.config.yaml_file import parse_value, read_entries
 from zoo.gym.errors import InputError

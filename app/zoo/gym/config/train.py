@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from zoo.gym.config import values
+from zoo.gym.config.conflicts import ROWS_IN_MEMORY, disagreements
 from zoo.gym.config.settings import Settings
 from zoo.gym.config.stages import DEFAULT, config_class
 from zoo.gym.config.values import (
@@ -46,12 +47,6 @@ PLACES = frozenset({"model_name_or_path", "teacher_model", "dataset", "dataset_d
 
 MOST_SEED = 2**63 - 1
 """The largest seed that every random number generator accepts."""
-
-LEAST_SHARE = 0.001
-"""A smaller share of a file would hardly be drawn, or repeat the others endlessly."""
-
-ROWS_IN_MEMORY = "(rows given in Python)"
-"""The value of `dataset` if rows were given; a run stores them in a file of its own."""
 
 
 Whole: TypeAlias = values.Whole
@@ -356,50 +351,7 @@ class TrainConfig(Settings, frozen=True):
     @model_validator(mode="after")
     def _settings_agree(self) -> "TrainConfig":
         """Refuses settings that would have no effect or contradict each other."""
-        if faults := dict((*_disagreements(self), *self.conflicts())):
+        if faults := dict((*disagreements(self), *self.conflicts())):
             text = "\n".join(f"{key}: {sentence}" for key, sentence in faults.items())
             raise PydanticCustomError("disagree", "{text}", {"text": text, "faults": faults})
         return self
-
-
-def _disagreements(config: TrainConfig) -> list[tuple[str, str]]:
-    """Returns (key, message) for each setting that conflicts with others."""
-    given = config.changed
-    faults: list[tuple[str, str]] = []
-    if config.finetuning_type == "full":
-        faults += [
-            (key, "has no effect with finetuning_type full: expected finetuning_type lora")
-            for key in sorted(given)
-            if key.startswith("lora_") or key == "use_rslora"
-        ]
-        if config.dtype.startswith("bf16"):
-            text = "has no effect with finetuning_type full, which trains float32 weights"
-            faults.append(("dtype", text))
-    targets = [part.strip() for part in config.lora_target.split(",")]
-    if "all" in targets and len(targets) > 1:
-        faults.append(("lora_target", f"expected all or names of layers, got {config.lora_target}"))
-    if config.val_size >= 1 and config.val_size != int(config.val_size):
-        text = f"expected a share below 1 or a whole number of rows, got {config.val_size:g}"
-        faults.append(("val_size", text))
-    if config.val_size == 0 and config.eval_steps is not None:
-        faults.append(("eval_steps", "has no effect without held-out rows: val_size is 0"))
-    if config.dataset == (ROWS_IN_MEMORY,) and config.dataset_dir is not None:
-        faults.append(("dataset_dir", "has no effect on rows: expected names of files in dataset"))
-    faults += _faults_of_mix(config)
-    warmup, steps = config.warmup_steps, config.max_steps
-    if warmup is not None and steps is not None and warmup >= steps:
-        faults.append(("warmup_steps", f"expected less than max_steps {steps}, got {warmup}"))
-    return faults
-
-
-def _faults_of_mix(config: TrainConfig) -> list[tuple[str, str]]:
-    if config.interleave_probs is None:
-        return []
-    if config.mix_strategy == "concat":
-        wanted = "expected mix_strategy interleave_under or interleave_over"
-        return [("interleave_probs", f"has no effect with mix_strategy concat: {wanted}")]
-    shares = config.shares
-    if shares and min(shares) >= LEAST_SHARE and abs(sum(shares) - 1) < 1e-6:
-        return []
-    text = f"expected numbers of at least {LEAST_SHARE} that add up to 1"
-    return [("interleave_probs", f"{text}, got '{config.interleave_probs}'")]
