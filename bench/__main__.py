@@ -33,6 +33,7 @@ BENCHES = (
     "personal",
     "preference",
     "rewards",
+    "train",
     "signs",
     "product",
     "aggregate",

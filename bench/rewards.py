@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 MODELS = Path(__file__).parents[1] / "models"
 SEEDS = (1, 2, 3)
+"""Those of GRPO. The control and other methods, which are far from their bars, take the first."""
+
 LEARNED_SUMS, DRAWN_WITH = 2000, 7
 RESAMPLES = 10_000
 SHUFFLED = "shuffled"
@@ -213,9 +215,9 @@ def run() -> Iterator[Case]:
         low = lower_end(base, grpo.right)
         yield Case("grpo: 95 % above", share + low, "% right", "1 point", low, ">= 12")
         yield run_case("grpo: a run", grpo, "<= 90")
-        yield gain_case("grpo, shuffled rewards", base, measure(place, SHUFFLED), "<= 2")
+        yield gain_case("grpo, shuffled rewards", base, measure(place, SHUFFLED, SEEDS[:1]), "<= 2")
         for stage in ("rloo", "ppo"):
-            found = measure(place, stage)
+            found = measure(place, stage, SEEDS[:1])
             yield gain_case(f"{stage}: gain", base, found, ">= 20")
             samples, against = max(found.samples), max(grpo.samples)
             ratio = samples / against

@@ -1,4 +1,4 @@
-"""A random Qwen3 with 9.9 million parameters, and groups of rows with a common prompt."""
+"""A random Qwen3 with 9.9 million parameters, its words, and rows with a common prompt."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from zoo.backends.base import Batch
 
 WORDS = 4096
+_WORDS = [f"w{i}" for i in range(WORDS)]
 
 
 def write_model(folder: Path) -> Path:
@@ -35,6 +36,27 @@ def write_model(folder: Path) -> Path:
     with quiet():
         model.save_pretrained(folder)
     return folder
+
+
+def write_tokenizer(folder: Path) -> Path:
+    """Writes a tokenizer to a model's folder, for which `words` are one token each."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    special = ("<pad>", "<bos>", "<eos>")
+    vocabulary = {name: i for i, name in enumerate((*special, *_WORDS[len(special) :]))}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<pad>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    fast: Any = PreTrainedTokenizerFast
+    fast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>").save_pretrained(folder)
+    return folder
+
+
+def words(seed: int, count: int) -> str:
+    """Returns pseudo-random words, separated by spaces."""
+    import numpy as np
+
+    return " ".join(_WORDS[i] for i in np.random.default_rng(seed).integers(3, WORDS, count))
 
 
 def prompt_ids(tokens: int) -> list[int]:
