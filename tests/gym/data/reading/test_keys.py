@@ -137,14 +137,15 @@ def test_a_file_with_bad_answers_is_not_learned_in_its_labelled_rows(
     data = read({**row, key: False}, {**row, key: True}, row)
     assert [problem.reason.split(":")[0] for problem in data.problems] == [
         f"{key!r} is false",
-        "its label is true, and that of other rows is false",
+        "it is rated as good, and other rows as bad",
     ]
     assert len(data.records) == 1
 
 
 def test_an_answer_to_forget_is_not_learned(read: Read) -> None:
-    data = read({**PAIR, "forget": True}, PAIR)
-    assert [problem.reason.split(":")[0] for problem in data.problems] == ["'forget' is true"]
+    data = read({**PAIR, "forget": True}, PAIR, {**PAIR, "forget": False})
+    reasons = [problem.reason.split(":")[0] for problem in data.problems]
+    assert reasons == ["'forget' is true", "it is rated as good, and other rows as bad"]
     assert len(data.records) == 1
     assert not data.notes
 

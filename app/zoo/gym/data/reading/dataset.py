@@ -30,7 +30,7 @@ CONCAT = Mix()
 
 _JSON = frozenset({".json", ".jsonl", ".ndjson"})
 _PLAIN_TEXT = "plain text"
-_LABELLED = f"its label is true, and that of other rows is false: {NEEDS_PREFERENCE}"
+_LABELLED = f"it is rated as good, and other rows as bad: {NEEDS_PREFERENCE}"
 
 
 @dataclass(frozen=True, slots=True)
