@@ -119,6 +119,26 @@ def test_it_reaches_every_adapter_in_a_router_and_below_one(
     assert all(np.abs(gradients[key] - without[key]).max() > 0 for key in below)
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+def test_recomputed_activations_give_the_same_gradient(name: str, made: Made) -> None:
+    batch, spec = rows(12, 7), LoadSpec(train=LORA, dtype="f32", router_loss=WEIGHT, seed=1)
+    again: Any = load_backend("cpu").load(made(name), replace(spec, gradient_checkpointing=True))
+    found, gradients = learned(loaded(made(name), LORA), batch)
+    others, recomputed = learned(again, batch)
+    assert others == pytest.approx(found, rel=1e-6)
+    assert relative_error(recomputed, gradients) < 1e-6
+
+
+@pytest.mark.filterwarnings("ignore:.*multiplies weights outside of their layers")
+@pytest.mark.parametrize("dtype", ["bf16", "bf16-widened"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_models_in_16_bits_have_it_too(name: str, dtype: str, made: Made) -> None:
+    spec = LoadSpec(train=ATTENTION, dtype=dtype, router_loss=WEIGHT, seed=1)
+    found, _ = learned(load_backend("cpu").load(made(name), spec), rows(12, 12))
+    exact, _ = learned(loaded(made(name), ATTENTION), rows(12, 12))
+    assert found["router_loss"] == pytest.approx(exact["router_loss"], rel=0.05)
+
+
 def test_tokens_are_spread_over_the_experts(made: Made) -> None:
     policy, batch = loaded(made("qwen3_moe"), weight=10.0), rows(12, 12)
     first, *_, last = (step(policy, batch) for _ in range(12))
