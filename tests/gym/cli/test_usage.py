@@ -28,7 +28,7 @@ MISTAKES = [
     ("train --yes=maybe", 2, '--yes: expected true or false, got "maybe"'),
     ("train --quantization_bit 4", 2, "--quantization_bit: training on a quantised base is not"),
     ("train --ppo-target=3", 2, "--ppo-target: no such setting of ppo: expected one of its own"),
-    ("train rm --model m --data d", 2, "stage=rm: the method 'rm' is not supported yet"),
+    ("train pt --model m --data d", 2, "stage=pt: the method 'pt' is not supported yet"),
     ("train --model m --data d --seed x", 2, '--seed: expected a whole number, got "x"'),
     ("train --model m", 2, "dataset: not given"),
     ("train absent.jsonl --model m", 4, "absent.jsonl: no such file: expected a file of examples"),

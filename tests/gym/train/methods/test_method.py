@@ -23,7 +23,7 @@ from zoo.gym.jobs import tail_events
 from zoo.gym.jobs.run import Run, create_run
 from zoo.gym.jobs.worker import main as work
 from zoo.gym.tui.history import History
-from zoo.gym.tui.run_text import watched_metrics
+from zoo.gym.tui.run_text import meters, watched_metrics
 
 SETTINGS: dict[str, Any] = {
     "model_name_or_path": "zen-pico",
@@ -136,7 +136,7 @@ def test_its_metrics_are_printed_by_runs_tail(
 def test_its_metrics_are_shown_by_the_app(whole: RunResult) -> None:
     history = History()
     history.take([*tail_events(whole.folder / "events.jsonl")[0]])
-    shown = " ".join(watched_metrics(history))
+    shown = " ".join([*watched_metrics(history), *(" ".join(meter) for meter in meters(history))])
     last = events(whole.folder, "eval")[-1]["metrics"]
     assert "accuracy" in shown
     assert f"held-out margin {figure(last['margin'])}" in shown
