@@ -141,6 +141,15 @@ class Method(ABC):
         return False
 
     @classmethod
+    def reads_vocabulary(cls, config: TrainConfig) -> bool:
+        """Returns whether the objective reads more than the log-probabilities of the tokens.
+
+        Then a step needs memory for all tokens of the vocabulary.
+        """
+        del config
+        return False
+
+    @classmethod
     def width(cls, config: TrainConfig, unit: "Unit", cutoff_len: int) -> int:
         """Returns the tokens that a unit takes in a micro-batch of its own, padding included."""
         del config, cutoff_len

@@ -62,6 +62,12 @@ def test_a_method_that_samples_needs_memory_for_its_answers(tmp_path: Path) -> N
     assert long.sampled_tokens == short.sampled_tokens + 50
 
 
+def test_an_objective_of_the_vocabulary_needs_memory_for_it(tmp_path: Path) -> None:
+    assert not need(tmp_path, stage="grpo").reads_vocabulary
+    assert need(tmp_path, stage="grpo", entropy_coef=0.1).reads_vocabulary
+    assert need(tmp_path, stage="ppo").reads_vocabulary  # values beside log-probabilities
+
+
 def test_full_training_with_a_divergence_needs_memory_for_the_frozen_base(tmp_path: Path) -> None:
     copy = need(tmp_path, stage="ppo", finetuning_type="full").other_parameters
     assert copy == count_parameters(pico_folder())

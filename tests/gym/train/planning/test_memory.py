@@ -36,6 +36,15 @@ def test_shares_of_an_adapter_run_are_those_computed_by_hand() -> None:
     assert (fit.generation, fit.reserve) == (0, RESERVE_BYTES)
 
 
+def test_a_divergence_takes_five_arrays_of_a_chunk() -> None:
+    large = replace(LORA, geometry=replace(SMALL, vocab=100_000), tokens=300)
+    found = [
+        estimate_memory(replace(large, reads_vocabulary=reads)).statistics
+        for reads in (True, False)
+    ]
+    assert found[0] - found[1] == 5 * 4 * 256 * 100_000 - 4 * 512 * 4096
+
+
 def test_the_total_is_the_sum_of_shares_that_are_there_at_once() -> None:
     fit = estimate_memory(LORA)
     together = fit.weights + fit.adapter + fit.gradients + fit.optimizer + fit.reserve

@@ -56,6 +56,12 @@ class Distillation(Method):
     watch = ("kl", "nll")
 
     @classmethod
+    def reads_vocabulary(cls, config: TrainConfig) -> bool:
+        """Returns True: a divergence is a sum over the vocabulary."""
+        del config
+        return True
+
+    @classmethod
     def check_models(cls, config: TrainConfig, folder: Path) -> None:
         """Checks that the teacher is another model, and reads the same tokens.
 

@@ -143,6 +143,11 @@ class DirectPreference(Referenced):
 
     config = DpoConfig
 
+    @classmethod
+    def reads_vocabulary(cls, config: TrainConfig) -> bool:
+        """Returns whether the likelihood of all tokens weighs the pairs."""
+        return cast("DpoConfig", config).use_weighting
+
     def prepare(self) -> None:
         """Scores the reference, and weighs tokens if `ld_alpha` is given."""
         super().prepare()

@@ -6,7 +6,7 @@ advantage of an answer is how far its score is above the mean of its group (arXi
 `zoo.gym.objectives.grpo` is the loss, with its variants.
 """
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 from pydantic import Field
 
@@ -36,6 +36,11 @@ class Grpo(Online[GroupConfig]):
     """Group-relative policy optimisation."""
 
     config: ClassVar[type[TrainConfig]] = GrpoConfig
+
+    @classmethod
+    def reads_vocabulary(cls, config: TrainConfig) -> bool:
+        """Returns whether the entropy of the tokens is learned."""
+        return cast("GroupConfig", config).entropy_coef != 0
 
     @property
     def objective(self) -> GroupRelativeLoss:

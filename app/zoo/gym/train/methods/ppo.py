@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from zoo.gym.config.rollouts import RolloutConfig
-from zoo.gym.config.train import Number, Whole
+from zoo.gym.config.train import Number, TrainConfig, Whole
 from zoo.gym.data.units import Example, rows_of
 from zoo.gym.errors import InputError
 from zoo.gym.objectives.constants import REF_LOGPROBS
@@ -132,6 +132,12 @@ class Ppo(Online[PpoConfig]):
     value_head = True
     watch = ("reward", "value_loss", "completion_length")
     compares_groups = False
+
+    @classmethod
+    def reads_vocabulary(cls, config: TrainConfig) -> bool:
+        """Returns True: values are computed with the log-probabilities, chunk by chunk."""
+        del config
+        return True
 
     @property
     def objective(self) -> ProximalLoss:

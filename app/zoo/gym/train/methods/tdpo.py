@@ -68,6 +68,12 @@ class TokenPreference(Referenced):
         super().__init__(policy, plan, units, held_out, folder)
         self._open = ExitStack()
 
+    @classmethod
+    def reads_vocabulary(cls, config: TrainConfig) -> bool:
+        """Returns True: a divergence is a sum over the vocabulary."""
+        del config
+        return True
+
     @property
     def objective(self) -> "Objective":
         """The loss of `tdpo_loss`."""

@@ -57,6 +57,7 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
         checkpointing=bool(config.gradient_checkpointing),
         weight_bytes=2,
         hidden_bytes=4,
+        reads_vocabulary=method.reads_vocabulary(config),
         other_parameters=sum(map(count_parameters, others)) + frozen,
         sampled_rows=max(plan.rows_per_step * rows_per_unit, plan.evaluation_rows)
         if method.generates
