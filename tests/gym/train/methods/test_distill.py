@@ -15,17 +15,20 @@ from tests.gym.conftest import Refused
 from tests.gym.train.methods.pairs import GIVEN, events
 from tests.gym.train.methods.teachers import write_teacher
 from tests.gym.train.planning.needs import LORA
+from tests.gym.train.test_resume import leave_behind
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, Stat
 from zoo.backends.memory import estimate_memory
 from zoo.gym import run_training
 from zoo.gym.cli import main
-from zoo.gym.config import TrainConfig, load_config
+from zoo.gym.config import TrainConfig, dump_config, load_config
 from zoo.gym.config.stages import load_method
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, InterruptedRunError
+from zoo.gym.jobs import create_run
 from zoo.gym.objectives.distillation import DistillationLoss
 from zoo.gym.train.planning.plan import Plan
 from zoo.gym.train.run_folder.base import check_same_base
+from zoo.gym.train.session import run_session
 from zoo.models import pico_folder
 
 
@@ -130,6 +133,19 @@ def test_a_run_that_is_resumed_with_another_teacher_is_refused(
     other = write_teacher(tmp_path / "other", seed=1)
     with pytest.raises(InputError, match=r"expected the teacher_model that run r0001 .*: weights"):
         check_same_base(env, other, "teacher_model")
+
+
+def test_a_run_that_is_resumed_gets_the_weights_of_one_that_was_not(
+    rows: Path, teacher: Path
+) -> None:
+    config = settings(rows, teacher, max_steps=4, save_steps=2)
+    whole = run_training(config)
+    run = create_run(dump_config(config), {"settings": config.model_dump(mode="json")})
+    with pytest.raises(InterruptedRunError):
+        run_session(config, run, leave_behind(run, 2))
+    run_session(config, run, lambda: None)
+    file = "result/adapter_model.safetensors"
+    assert (run.folder / file).read_bytes() == (whole.folder / file).read_bytes()
 
 
 def refusal(rows: Path, teacher: Path, **more: Any) -> str:
