@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,6 +60,19 @@ def test_a_run_whose_worker_died_is_listed_as_interrupted(call: Call) -> None:
 def test_a_run_is_listed_in_a_line(call: Call, done: Run) -> None:
     found = call("runs", "list")
     assert found.stdout.split() == ["r0001", "done", "step", "3/3", "zen-pico"]
+
+
+def test_the_model_of_a_run_is_its_own_result_once_another_run_replaced_the_copy(
+    call: Call, tmp_path: Path
+) -> None:
+    run, copy = create_run("", {}), tmp_path / "out"
+    for folder in (run.result, copy):
+        folder.mkdir()
+        (folder / "adapter_model.safetensors").write_bytes(b"weights")
+    run.events.emit("end", state="done", exit_code=0, model=str(copy), metrics={})
+    assert call("runs", "show", "last", "--json").json["model"] == str(copy)
+    (copy / "adapter_model.safetensors").write_bytes(b"others!")
+    assert call("runs", "show", "last", "--json").json["model"] == str(run.result)
 
 
 def test_a_run_shows_its_state_settings_and_result(call: Call, done: Run) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.gym.config import dump_config, extend_config, load_config
+from zoo.gym.config import TrainConfig, dump_config, extend_config, load_config
 from zoo.gym.config.stages import METHODS
 from zoo.gym.errors import InputError, NotAvailableError
 
@@ -307,3 +307,14 @@ def test_a_loss_of_llama_factory_that_is_a_method_here_chooses_it(method: str) -
     assert config == load_config([], [*NEEDED, "pref_beta=0.3", f"stage={method}"], {}).config
     with pytest.raises(InputError, match=r"pref_loss=.*: has no effect with stage sft"):
         load_config([], items, {})
+
+
+def test_python_is_given_the_reason_of_a_setting_without_effect() -> None:
+    given = {"warmup_ratio": 0.1, "warmup_steps": 3, "overwrite_output_dir": True}
+    config = TrainConfig(model_name_or_path="m", dataset="d.jsonl", **given)
+    assert [key for key, _ in config.idle_settings()] == ["warmup_ratio", "overwrite_output_dir"]
+
+
+def test_python_reports_the_stage_of_a_setting() -> None:
+    with pytest.raises(InputError, match="pref_beta: has no effect with stage sft: expected stage"):
+        TrainConfig(model_name_or_path="m", dataset="d.jsonl", pref_beta=0.5)

@@ -64,6 +64,7 @@ def show(run: str, /, *, as_json: Json = False) -> int:
     status = jobs.reconcile(found)
     answer = {"id": found.id, "name": found.name, "folder": str(found.folder)} | asdict(status)
     del answer["offset"], answer["reached"]
+    answer["model"] = jobs.trained_model(found, status.model)
     state = jobs.displayed_state(found, status.state, status.request)
     for key, value in (answer | {"state": state}).items():
         if value is not None and key not in {"metrics", "created", "updated", "request"}:

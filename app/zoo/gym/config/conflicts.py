@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from zoo.gym.config.train import TrainConfig
 
+PAIRS = (("max_steps", "num_train_epochs"), ("warmup_steps", "warmup_ratio"))
+"""Pairs of settings for the same thing; the first wins if both are set."""
+
 LEAST_SHARE = 0.001
 """A smaller share of a file would hardly be drawn, or repeat the others endlessly."""
 

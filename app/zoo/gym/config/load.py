@@ -11,16 +11,13 @@ import yaml
 from pydantic import ValidationError
 
 from zoo.gym.config import foreign, report
-from zoo.gym.config.conflicts import ROWS_IN_MEMORY
+from zoo.gym.config.conflicts import PAIRS, ROWS_IN_MEMORY
 from zoo.gym.config.rollouts import LIVE_REWARD, has_function
 from zoo.gym.config.stages import DEFAULT, METHODS, all_fields, config_class, stages_with
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.config.values import are_rows, listed
 from zoo.gym.config.yaml_file import parse_value, read_entries
 from zoo.gym.errors import InputError
-
-PAIRS = (("max_steps", "num_train_epochs"), ("warmup_steps", "warmup_ratio"))
-"""Pairs of settings for the same thing; the first wins if both are set."""
 
 _OFF = object()
 """bf16 that is switched off: not a value of dtype, but it removes one of a weaker layer."""
@@ -121,13 +118,12 @@ def _load(layers: Sequence[list[Given]]) -> Loaded:
         _drop_overruled(merged, known)
         ignored += _switch_off(merged, known)
         merged |= {given.key: given for given in known if given.value is not _OFF}
-    ignored += _overruled(merged)
     _use_stage_of_loss(merged)
     config = _check(merged, faults)
     if config is None or faults:
         order = [given.label for layer in layers for given in layer]
         raise _as_error(faults, order)
-    ignored += [Ignored(key, merged[key].origin, reason) for key, reason in config.idle_settings()]
+    ignored += [Ignored(key, merged[key].origin, why) for key, why in config.idle_settings()]
     origins = {
         key: merged[key].origin if key in merged else "default" for key in type(config).model_fields
     }
@@ -210,21 +206,6 @@ def _switch_off(merged: dict[str, Given], layer: Iterable[Given]) -> list[Ignore
         del merged["dtype"]
         return []
     return [Ignored("bf16", one.origin, "switched off") for one in off]
-
-
-def _overruled(merged: Mapping[str, Given]) -> list[Ignored]:
-    """Returns the settings that have no effect because of others."""
-    given = {key for key, one in merged.items() if one.value is not None}
-    overruled = [
-        Ignored(loser, merged[loser].origin, f"overridden by {winner}")
-        for winner, loser in PAIRS
-        if {winner, loser} <= given
-    ]
-    if "overwrite_output_dir" in given and "output_dir" not in given:
-        origin = merged["overwrite_output_dir"].origin
-        reason = "no output_dir is given, and every run has its own folder"
-        overruled.append(Ignored("overwrite_output_dir", origin, reason))
-    return overruled
 
 
 def _use_stage_of_loss(merged: dict[str, Given]) -> None:

@@ -91,7 +91,7 @@ def sentences(error: "ValidationError", model: "type[BaseModel]") -> Iterator[tu
 def _sentence(details: "ErrorDetails", key: str, model: "type[BaseModel]") -> str:
     kind = details["type"]
     if kind == "extra_forbidden":
-        return unknown("setting", key, model.model_fields)
+        return _elsewhere(key, model) or unknown("setting", key, model.model_fields)
     if kind == "missing":
         return NOT_GIVEN
     context = details.get("ctx", {})
@@ -100,6 +100,17 @@ def _sentence(details: "ErrorDetails", key: str, model: "type[BaseModel]") -> st
     if kind in ("value_error", "assertion_error"):  # from a validator of the model itself
         return str(context["error"])
     return f"expected {_expected(kind, context, key, model)}, got {shown(details['input'])}"
+
+
+def _elsewhere(key: str, model: "type[BaseModel]") -> str | None:
+    """Returns that a setting is one of other methods, or None."""
+    from zoo.gym.config.stages import stages_with
+
+    own = model.model_fields.get("stage")
+    stages = stages_with(key) if own is not None else []
+    if own is None or not stages:
+        return None
+    return f"has no effect with stage {own.default}: expected stage {' or '.join(stages)}"
 
 
 def _bound(value: object) -> str:

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from zoo.gym.config import values
-from zoo.gym.config.conflicts import ROWS_IN_MEMORY, disagreements
+from zoo.gym.config.conflicts import PAIRS, ROWS_IN_MEMORY, disagreements
 from zoo.gym.config.settings import Settings
 from zoo.gym.config.stages import DEFAULT, config_class
 from zoo.gym.config.values import (
@@ -335,6 +335,18 @@ class TrainConfig(Settings, frozen=True):
             return tuple(map(float, (self.interleave_probs or "").split(","))) or None
         except ValueError:
             return None
+
+    def idle_settings(self) -> Sequence[tuple[str, str]]:
+        """Returns (key, reason) for each given setting that others leave without effect."""
+        found = [
+            (loser, f"overridden by {winner}")
+            for winner, loser in PAIRS
+            if {winner, loser} <= self.changed
+        ]
+        if self.overwrite_output_dir and self.output_dir is None:
+            reason = "no output_dir is given, and every run has its own folder"
+            found.append(("overwrite_output_dir", reason))
+        return found
 
     def conflicts(self) -> Sequence[tuple[str, str]]:
         """Returns (key, message) for each conflict among the settings that a method adds."""

@@ -44,7 +44,7 @@ def check_name(run: Run, name: str) -> None:
     if not _NAME.fullmatch(name) or _LIKE_AN_ID.fullmatch(name):
         raise InputError(
             f"run name {name!r}: expected up to 64 letters, digits, '.', '-' and '_', starting "
-            "with a letter, and not an id",
+            "with a letter, and neither an id nor 'last'",
             hint=f"zoo-gym runs rename {run.id} my-first-run",
         )
     for other in run_folders():

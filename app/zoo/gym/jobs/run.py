@@ -207,9 +207,9 @@ def _ambiguous(wanted: str, found: Sequence[Run]) -> InputError:
 
 
 def _unknown(wanted: str, names: Sequence[str]) -> NotAvailableError:
-    nearest = difflib.get_close_matches(wanted, names, n=1, cutoff=0.0)[0]
+    nearest = next(iter(difflib.get_close_matches(wanted, names, n=1)), None)
+    mean = f". Did you mean '{nearest}'?" if nearest else ""
     return NotAvailableError(
-        f"no run '{wanted}': expected a run id or 'last', got an unknown one. "
-        f"Did you mean '{nearest}'?",
+        f"no run '{wanted}': expected a run's id or name, or 'last', got none of them{mean}",
         hint="list them: zoo-gym runs list",
     )

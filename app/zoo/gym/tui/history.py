@@ -104,7 +104,9 @@ class History:
                 self.saved_step = event["step"]
             case "warn" | "error":
                 word = "warning" if event["kind"] == "warn" else "error"
-                self.notes.append(f"{word}: {event.get('message')}")
+                note = f"{word}: {event.get('message')}"
+                if note not in self.notes:  # a resume emits those of its start again
+                    self.notes.append(note)
             case "state" if event.get("message") and event.get("state") != "queued":
                 self.notes.append(str(event["message"]))
             case _:

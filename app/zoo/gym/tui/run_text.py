@@ -1,6 +1,6 @@
 """The text of a run's screen, made from its history; no widgets."""
 
-from zoo.gym.humanize import duration, figure
+from zoo.gym.humanize import counted, duration, figure
 from zoo.gym.jobs import Ended, Run, State, state_name
 from zoo.gym.train.result.next_steps import scores_answers, training_with
 from zoo.gym.tui.history import History
@@ -90,7 +90,7 @@ def last_notes(history: History, most: int) -> str:
     notes = [note for note in history.notes if note != f"error: {history.status.message}"]
     shown = notes[-most:]
     older = len(notes) - len(shown)
-    return "\n".join([*([f"({older} earlier messages)"] if older else []), *shown])
+    return "\n".join([*([f"({counted(older, 'earlier message')})"] if older else []), *shown])
 
 
 def what_next(history: History, run: Run, ended: Ended | None = None) -> str:

@@ -52,6 +52,12 @@ def test_the_first_rows_of_each_file_are_taken(write: Write) -> None:
     assert data.notes == (f"{many}: the first 2 of 3 rows are used (max_samples)",)
 
 
+def test_rows_beyond_the_limit_are_not_reported(write: Write) -> None:
+    path = write("a.jsonl", b'{"text": "a"}\n{"text": "b", "extra": 1}\n{"text": 3}\n')
+    data = read_dataset([path], max_samples=1)
+    assert (data.problems, len(data.notes)) == ((), 1)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [

@@ -162,7 +162,9 @@ def test_two_descriptions_of_one_file_are_refused(write: Write, tmp_path: Path) 
     path = write({}, {"q": "a", "output": "b"})
     info = {"a": {"file_name": "mine.json"}, "b": {"file_name": "mine.json", "num_samples": 3}}
     (tmp_path / "dataset_info.json").write_text(json.dumps(info))
-    with pytest.raises(InputError, match=r"mine.json: expected one description, got 'a' and 'b'"):
+    with pytest.raises(
+        InputError, match=r"mine.json: expected one description of the file, got 'a' and 'b'"
+    ):
         read_dataset([path])
 
 

@@ -154,6 +154,9 @@ def _collect_once(
     limits = (max_samples, entry.num_samples if entry else None)
     found = _Found(most=min((most for most in limits if most is not None), default=None))
     for row in _read_file(path, kinds, entry):
+        if found.most is not None and found.rows >= found.most:
+            found.rows += len(row.records)  # not used: neither learned nor reported
+            continue
         if row.label is not None:
             found.labels.add(row.label)
         if row.problem:

@@ -133,8 +133,11 @@ def entry_of(path: Path) -> Entry | None:
             if _is_for(folder, fields, path.absolute())
         ]
         if len({entry.content for entry in found}) > 1:
-            names = " and ".join(entry.where.rpartition(": ")[2] for entry in found[:2])
-            raise InputError(f"{info}: {path.name}: expected one description, got {names}")
+            names = " and ".join(entry.where.rpartition(": ")[2] for entry in found)
+            raise InputError(
+                f"{info}: {path.name}: expected one description of the file, got {names}",
+                hint="remove the others, or describe a copy of the file",
+            )
         if found:
             return found[0]
     return None

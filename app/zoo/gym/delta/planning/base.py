@@ -7,6 +7,7 @@ of its weight files are read; matrices in numbered blocks count as linear layers
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from zoo.gym.delta.codecs.dense import dense_term
 from zoo.gym.delta.codecs.options import Dense
@@ -64,6 +65,10 @@ def _of_folder(text: str) -> PlanBase:
     try:
         found = resolve(text, offline=True)
     except NotAvailableError as error:
+        if Path(text).is_file():
+            raise InputError(
+                f"--base '{text}': expected a folder with a model as safetensors, got a file"
+            ) from None
         raise NotAvailableError(
             f"--base '{text}': expected a model of the zen family or one on this machine, got "
             f"neither",

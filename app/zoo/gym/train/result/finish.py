@@ -60,7 +60,7 @@ def no_gain(method: "Method", progress: Progress) -> str | None:
         )
     if base is None or best is None or (best != base and method.improves(best, base)):
         return None
-    return f"no gain on held-out rows: {base:.4f} before, best {best:.4f}"
+    return f"no gain on held-out rows: {method.decides} {base:.4f} before, best {best:.4f}"
 
 
 def write_result(policy: "Policy", folder: Path, base: "Resolved") -> None:
