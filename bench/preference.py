@@ -34,7 +34,7 @@ LEARNED, UNSEEN, MOST_CHARACTERS = 500, 150, 160
 
 METHODS: Mapping[str, Mapping[str, Any]] = {
     "dpo": {},
-    "kto": {"num_train_epochs": 5},
+    "kto": {"num_train_epochs": 2},
     "orpo": {"pref_beta": 10},
     "simpo": {},
 }
