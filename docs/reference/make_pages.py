@@ -101,7 +101,8 @@ def _command(app: App, words: str) -> str:
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
     lines = [head, tuple("---" for _ in head), *rows]
-    return [f"| {' | '.join(cell.replace('|', ' or ') for cell in line)} |" for line in lines]
+    cells = [[" ".join(cell.replace("|", " or ").split()) for cell in line] for line in lines]
+    return [f"| {' | '.join(line)} |" for line in cells]
 
 
 if __name__ == "__main__":

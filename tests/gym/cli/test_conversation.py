@@ -70,3 +70,10 @@ def test_new_forgets_and_help_explains(
     answers, parrot = talk(monkeypatch, "/new\n", "/help\n")
     assert (answers, parrot.messages) == ([], [])
     assert capsys.readouterr().err.count(HELP) == 2
+
+
+def test_an_unknown_command_is_not_a_prompt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert talk(monkeypatch, "/exit\n", "/etc/hosts?\n")[0] == ["/ETC/HOSTS?"]
+    assert "no such command: /exit. /new" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """A conversation on a terminal (prompts, commands, Ctrl-C), and prompts from a pipe."""
 
+import re
 import sys
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
@@ -10,7 +11,8 @@ if TYPE_CHECKING:
     from zoo.gym.chat import ChatSession
 
 BYTE_ORDER_MARK = "\ufeff"
-HELP = "/new starts a new conversation, Ctrl-C stops an answer, Ctrl-D exits; /help shows this"
+HELP = "/new starts over, Ctrl-C stops an answer, Ctrl-D exits; /help shows this"
+_COMMAND = re.compile(r"/[a-z]+")
 
 
 def converse(session: "ChatSession", out: Output) -> list[dict[str, str]]:
@@ -31,6 +33,8 @@ def converse(session: "ChatSession", out: Output) -> list[dict[str, str]]:
                 out.say(HELP)
             elif prompt == "/new":
                 session.messages = []
+            elif _COMMAND.fullmatch(prompt):
+                out.say(f"no such command: {prompt}. {HELP}")
             elif prompt:
                 turns.append({"prompt": prompt, "answer": session.talk(prompt)})
                 out.answer(turns[-1]["answer"])
