@@ -9,7 +9,7 @@ import yaml
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from tests.gym.cli.test_recipes import RECIPES, SMALL, data, rows
+from tests.gym.cli.test_recipes import RECIPES, data, rows, small
 from tests.gym.jobs.left_over import kill_workers
 from tests.gym.tui.conftest import Drive, screen_text, shows, until
 from zoo.gym.config.stages import METHODS
@@ -40,7 +40,7 @@ def test_a_recipe_trains_from_the_app(
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         app.action_start(str(data(recipe, rows)))
         await shows(pilot, "1 Examples")
-        settings = " ".join([f"stage={stage}", recipe.name, *SMALL])
+        settings = " ".join([f"stage={stage}", recipe.name, *small(recipe, place)])
         app.screen.query_one("#settings", Input).value = settings
         await until(pilot, lambda: "20 examples" in screen_text(app), 120)
         await pilot.click("#start")
