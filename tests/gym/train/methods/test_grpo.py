@@ -1,9 +1,6 @@
-"""Methods that learn from rewards, on zen-pico: exact resumes, and settings that take effect."""
+"""Methods that learn from rewards, on zen-pico: samples, groups, guards and exact resumes."""
 
-import hashlib
-import json
 import math
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,105 +9,32 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from zoo.gym import rewards
-from zoo.gym.config import TrainConfig, dump_config, load_values
-from zoo.gym.errors import GuardError, InputError, InterruptedRunError
-from zoo.gym.jobs import tail_events
-from zoo.gym.jobs.run import Run, create_run
-from zoo.gym.rewards import Reward, Sample, Score
+from tests.gym.train.methods.rollout_runs import (
+    PPO,
+    digest,
+    events,
+    samples,
+    script,
+    start,
+    stopped,
+    write_sums,
+)
+from zoo.gym.errors import GuardError, InputError
 from zoo.gym.train import loop
 from zoo.gym.train.method import Method, Window
 from zoo.gym.train.run_folder.settings import stored_settings
 from zoo.gym.train.session import run_session
 from zoo.models import pico_folder
 
-SETTINGS: dict[str, Any] = {
-    "model_name_or_path": "zen-pico",
-    "stage": "grpo",
-    "max_steps": 4,
-    "per_device_train_batch_size": 3,
-    "gradient_accumulation_steps": 2,
-    "group_size": 4,
-    "max_completion_length": 8,
-    "save_steps": 2,
-    "eval_steps": 2,
-    "val_size": 4,
-    "date": "2026-01-01",
-}
-
 
 @pytest.fixture(scope="module")
 def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    rows = [
-        {"prompt": f"What is {a}+{b}?", "answer": a + b}
-        for a in range(12, 18)
-        for b in range(81, 89)
-    ]
-    path = tmp_path_factory.mktemp("data") / "sums.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_sums(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path))
-
-
-PPO: dict[str, Any] = {"stage": "ppo", "num_iterations": 1}
-
-
-def start(sums: Path, leaving: Callable[[Run], str | None] = lambda _: None, **given: Any) -> Run:
-    config = TrainConfig.model_validate({"dataset": str(sums), **SETTINGS, **given})
-    run = create_run(dump_config(config), {"settings": config.model_dump(mode="json")})
-    run_session(config, run, lambda: leaving(run))
-    return run
-
-
-def stopped(sums: Path, step: int, **given: Any) -> Run:
-    """Returns a run that was stopped after a step."""
-    kept: list[Run] = []
-
-    def leaving(run: Run) -> str | None:
-        kept[:] = [run]
-        return "stopped" if len(events(run, "step")) == step else None
-
-    with pytest.raises(InterruptedRunError):
-        start(sums, leaving, **given)
-    return kept[0]
-
-
-def events(run: Run, kind: str) -> list[dict[str, Any]]:
-    return [event for event in tail_events(run.events.path)[0] if event["kind"] == kind]
-
-
-def samples(run: Run) -> list[dict[str, Any]]:
-    return list(map(json.loads, (run.folder / "samples.jsonl").read_text().splitlines()))
-
-
-def digest(run: Run) -> str:
-    return hashlib.sha256((run.result / "adapter_model.safetensors").read_bytes()).hexdigest()
-
-
-class Scripted(Reward):
-    """Scores by a function of the sample's text."""
-
-    name, description = "scripted", "for tests"
-
-    def __init__(self, value: Callable[[Sample], float]) -> None:
-        self.value, self.closed = value, False
-
-    def score(self, samples: Sequence[Sample]) -> list[Score]:
-        values = [self.value(sample) for sample in samples]
-        return [Score(value, "no number" if math.isnan(value) else "") for value in values]
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def script(monkeypatch: pytest.MonkeyPatch, value: Callable[[Sample], float]) -> Scripted:
-    reward = Scripted(value)
-    monkeypatch.setattr(rewards, "load", lambda *_: reward)
-    return reward
 
 
 def test_a_run_reports_rewards_and_stores_its_samples(sums: Path) -> None:
@@ -231,67 +155,8 @@ def test_rows_without_a_prompt_are_refused(tmp_path: Path) -> None:
         start(rows)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"temperature": 0.5},
-        {"group_size": 3},
-        {"max_completion_length": 1},
-        {"scale_rewards": "none"},
-        {"loss_type": "grpo"},
-        {"beta": 1.0, "num_iterations": 2},
-        {"entropy_coef": 1.0},
-        {"top_entropy_quantile": 0.3},
-        {"num_iterations": 2},
-    ],
-)
-def test_each_setting_changes_the_result(sums: Path, given: dict[str, Any]) -> None:
-    plain: dict[str, Any] = {"max_steps": 2, "val_size": 0, "eval_steps": None}
-    plain |= {key: 2 for key in ("num_iterations",) if len(given) > 1}
-    assert digest(start(sums, **{**plain, **given})) != digest(start(sums, **plain))
-
-
-PLAIN: dict[str, Any] = {"max_steps": 4, "num_iterations": 2, "val_size": 0, "eval_steps": None}
-SETTINGS_OF: dict[str, list[dict[str, Any]]] = {
-    "gspo": [{"epsilon": 0.5, "epsilon_high": 0.5}, {"importance_sampling_level": "token"}],
-    "rloo": [
-        {"beta": 2.0},
-        {"epsilon": 0.001},
-        {"normalize_advantages": True, "beta": 1.0},
-        {"reward_clip_range": "0.25,0.5"},
-    ],
-    "ppo": [
-        {"beta": 2.0},
-        {"beta": 2.0, "kl_estimator": "k3"},
-        {"epsilon": 1e-3},
-        {"cliprange_value": 1e-3},
-        {"vf_coef": 3.0},
-        {"gamma": 0.5},
-        {"lam": 0.1},
-        {"whiten_rewards": True},
-        {"group_size": 2},
-        {"num_mini_batches": 2},
-    ],
-}
-KEYED = [(stage, given) for stage, listed in SETTINGS_OF.items() for given in listed]
-
-
-@pytest.fixture(scope="module")
-def plain(sums: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The digest of a run of each stage with its defaults."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("ZOO_GYM_HOME", str(tmp_path_factory.mktemp("plain")))
-        return {stage: digest(start(sums, **{**PLAIN, "stage": stage})) for stage in SETTINGS_OF}
-
-
-@pytest.mark.parametrize(("stage", "given"), KEYED, ids=str)
-def test_each_setting_of_a_method_changes_the_result(
-    sums: Path, plain: dict[str, str], stage: str, given: dict[str, Any]
-) -> None:
-    assert digest(start(sums, **{**PLAIN, "stage": stage, **given})) != plain[stage]
-
-
 @pytest.mark.parametrize("own", [{"stage": "rloo"}, {"stage": "ppo", "num_mini_batches": 2}])
+@pytest.mark.slow
 def test_each_method_resumes_to_the_same_bytes(sums: Path, own: dict[str, Any]) -> None:
     given: dict[str, Any] = {**own, "num_iterations": 3, "max_steps": 4}
     run = stopped(sums, 2, **given)
@@ -304,44 +169,6 @@ def test_ppo_learns_values_and_leaves_their_head_out_of_the_result(sums: Path) -
     losses = [event["metrics"]["value_loss"] for event in events(run, "step")]
     assert losses[-1] < losses[0]
     assert not any("value" in name for name in load_file(run.result / "adapter_model.safetensors"))
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ({"use_bias_correction_kl": False}, "has no effect with beta 0"),
-        ({"loss_type": "sapo", "num_iterations": 2, "delta": 2}, "no effect with loss_type sapo"),
-        ({"num_iterations": 2, "delta": 1.1}, "delta: expected more than 1 . epsilon_high, 1.2"),
-        ({"reward": "nothing"}, "reward: 'nothing': no such reward"),
-        ({"max_completion_length": 4000}, "expected less than cutoff_len 2048, got 4000"),
-        ({"stage": "rloo", "reward_clip_range": "1"}, "reward_clip_range: expected two rising"),
-        ({"stage": "rloo", "reward_clip_range": [1, -1]}, "such as '-1,1', got '1,-1'"),
-        ({"stage": "ppo", "loss_type": "dapo"}, "loss_type"),
-        ({"group_size": 1}, "group_size"),
-    ],
-)
-def test_settings_without_effect_are_refused(given: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        TrainConfig(**{"model_name_or_path": "m", "dataset": "d", "stage": "grpo", **given})
-
-
-@pytest.mark.parametrize(
-    ("given", "key"),
-    [
-        ({"stage": "grpo", "epsilon_high": 0.28}, "epsilon_high"),
-        ({"stage": "grpo", "delta": 2}, "delta"),
-        ({"stage": "gspo", "epsilon": 0.3}, "epsilon"),
-        ({"stage": "rloo", "epsilon": 0.3}, "epsilon"),
-        ({"stage": "ppo", "num_iterations": 1, "cliprange_value": 0.3}, "cliprange_value"),
-    ],
-)
-def test_the_clip_of_single_steps_is_accepted_and_reported(given: dict[str, Any], key: str) -> None:
-    loaded = load_values({"model_name_or_path": "m", "dataset": "d", **given})
-    [found] = loaded.ignored
-    assert (found.key, found.origin) == (key, "Python")
-    assert found.reason.startswith("with num_iterations 1 nothing has changed")
-    several = {"num_mini_batches": 2} if given["stage"] == "ppo" else {"num_iterations": 2}
-    assert not loaded.config.model_copy(update=several).idle_settings()
 
 
 def test_each_pass_over_the_answers_learns_each_of_its_parts(
@@ -366,29 +193,6 @@ def test_each_pass_over_the_answers_learns_each_of_its_parts(
     assert first == second != third
     assert sorted(seen[0]) != sorted(seen[2])  # each pass has its own order
     assert {one["step"] for one in samples(run)} == {1, 5}
-
-
-def test_an_answer_that_did_not_end_costs_the_penalty(sums: Path) -> None:
-    given: dict[str, Any] = {**PLAIN, "stage": "ppo", "max_completion_length": 3}
-    plain, run = start(sums, **given), start(sums, **given, missing_eos_penalty=0.5)
-    pairs = [
-        (one["advantage"], one["reward"] - 0.5 * one["truncated"])
-        for one in samples(run)
-        if one["step"] == 1
-    ]
-    assert all(counted == expected for counted, expected in pairs)
-    assert {one["truncated"] for one in samples(run)} == {True, False}
-    assert digest(run) != digest(plain)
-
-
-def test_more_parts_than_prompts_are_refused(sums: Path) -> None:
-    with pytest.raises(InputError, match="num_mini_batches: expected at most the 6 prompts"):
-        start(sums, stage="ppo", num_mini_batches=7)
-
-
-def test_a_range_that_makes_all_rewards_equal_stops_the_run(sums: Path) -> None:
-    with pytest.raises(GuardError, match=r"groups in a row have equal rewards: .* got 2 for"):
-        start(sums, stage="rloo", reward_clip_range="2,3", max_steps=20)
 
 
 def test_answers_are_learned_at_the_temperature_they_were_sampled_at(
