@@ -12,7 +12,7 @@ demo: .venv/ready ## install if needed, then run the example on the built-in mod
 
 test: .venv/ready ## the default suite: the Rust core, then everything else
 	cargo test --quiet --workspace
-	$(PYTEST) $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(PYTEST) $(PYTEST_ARGS)
 
 slow: .venv/ready ## the tests that take minutes
 	$(PYTEST) --no-loadscope-reorder -m slow --durations 20 $(PYTEST_ARGS)

@@ -47,6 +47,7 @@ def trained(rows: Path) -> tuple[str, list[str]]:
     return hashlib.sha256(weights).hexdigest(), told
 
 
+@pytest.mark.slow
 def test_stored_rows_give_the_same_weights_as_rows_in_memory(
     rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

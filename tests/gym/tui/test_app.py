@@ -36,6 +36,7 @@ print(",".join({name.partition(".")[0] for name in sys.modules}))
 """
 
 
+@pytest.mark.slow
 def test_a_walk_through_the_app_loads_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", VISIT], capture_output=True, text=True, check=True)
     assert set(done.stdout.split(",")) & HEAVY == set()

@@ -239,6 +239,7 @@ def test_a_typed_path_is_inspected_once_it_names_a_file_and_the_focus_stays(
 
 
 @pytest.mark.parametrize("text", ["~no-such-user/x", "x" * 5000, "~", "'", "."])
+@pytest.mark.slow
 def test_a_path_that_is_typed_halfway_is_no_error(
     drive: Drive, asked: list[list[str]], text: str
 ) -> None:
@@ -290,6 +291,7 @@ def test_settings_are_checked_as_the_command_checks_them(
     | st.sampled_from(["x" * 5000, "seed=" + "[" * 5000, "a=" + "x" * 5000, "~nobody/a.yaml", "."])
     | st.builds("{}={}".format, st.sampled_from(["seed", "dataset", "lora_rank"]), st.text())
 )
+@pytest.mark.slow
 def test_any_text_in_the_settings_is_judged(text: str) -> None:
     assert isinstance(settings_problem(text, typing=True), str)
 

@@ -64,6 +64,7 @@ def test_a_student_comes_closer_to_its_teacher(rows: Path, teacher: Path) -> Non
     assert str(teacher) not in card
 
 
+@pytest.mark.slow
 def test_another_teacher_gives_another_loss(rows: Path, teacher: Path, tmp_path: Path) -> None:
     other = write_teacher(tmp_path / "other", seed=1)
     losses = [

@@ -118,6 +118,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
 
 
 @pytest.mark.parametrize("key", own_settings("kto"))
+@pytest.mark.slow
 def test_each_setting_changes_the_losses(usual: list[float], tmp_path: Path, key: str) -> None:
     assert losses(tmp_path, **{key: DIFFERENT[key]}) != usual
 

@@ -109,6 +109,7 @@ def test_it_trains_and_reports_its_metrics(whole: RunResult) -> None:
     assert whole.metrics["best_step"] == 6
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_bytes(whole: RunResult, killed: Run) -> None:
     assert [event["step"] for event in events(killed.folder, "step")] == [1, 2, 3, 4, 5]
     assert worker(killed) == 0

@@ -94,6 +94,7 @@ TUNED: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("tuned", TUNED, ids=str)
+@pytest.mark.slow
 def test_transformers_and_the_rewards_score_alike(
     tuned: dict[str, Any], pairs: Path, tmp_path: Path
 ) -> None:
@@ -147,6 +148,7 @@ def losses(folder: Path, margin: object = None, **more: Any) -> list[float]:
     return [event["loss"] for event in events(run, "step")]
 
 
+@pytest.mark.slow
 def test_margins_and_centering_change_the_loss(tmp_path: Path) -> None:
     assert own_settings("rm") == ["center_rewards_coefficient"]
     plain = losses(tmp_path, learning_rate=1e-2)

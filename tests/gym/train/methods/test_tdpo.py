@@ -44,6 +44,7 @@ def test_better_answers_gain_and_the_divergence_of_tokens_is_measured(
     assert min(last["metrics"][f"{side}_kl"] for side in ("chosen", "rejected")) > 0.01
 
 
+@pytest.mark.slow
 def test_a_smaller_weight_lets_worse_answers_diverge_further(tmp_path: Path) -> None:
     runs = [trained(tmp_path, tdpo_alpha=alpha) for alpha in (0.01, 20)]
     loose, tight = (events(run, "eval")[-1]["metrics"]["rejected_kl"] for run in runs)
