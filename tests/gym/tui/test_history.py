@@ -1,5 +1,6 @@
 """The curve and the words that are folded from events."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -147,3 +148,21 @@ def test_a_thinned_curve_keeps_both_ends_and_its_order(count: int, most: int) ->
     assert len(thin) == min(count, most)
     assert (thin[0][0], thin[-1][0]) == (1, count)
     assert thin == sorted(thin)
+
+
+@pytest.mark.parametrize(
+    ("losses", "trend"),
+    [
+        ([3.0, 2.9, 2.0], "has no clear trend yet"),
+        ([3.0, 2.5, 2.2, 2.0, 1.9], "is falling"),
+        ([3.0, 2.5, 2.0, 2.0, 2.0], "fell, and is steady now"),
+        ([2.0, 2.5, 3.0, 3.0, 3.0], "rose, and is steady now"),
+        ([2.0, 2.5, 2.0, 2.0, 2.0], "is steady"),
+        ([2.0, 2.0, 2.0, 2.0, 2.5], "is rising"),
+    ],
+)
+def test_the_trend_of_a_loss_is_that_of_now_and_of_the_whole_run(
+    losses: list[float], trend: str
+) -> None:
+    steps = [step(number, loss) for number, loss in enumerate(losses, start=1)]
+    assert meaning(taken(*steps)).startswith(f"The loss {trend}")

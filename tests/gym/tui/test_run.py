@@ -327,3 +327,30 @@ def test_a_run_that_makes_its_result_offers_no_training(drive: Drive, run: Run) 
         assert not [word for word in ("Training", "Pause", "Park", "Stop") if word in text]
 
     drive(visit)
+
+
+def test_a_key_that_cannot_act_now_says_why(drive: Drive, run: Run) -> None:
+    run.control.request("stop")
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "saving and stopping after this step")
+        await pilot.press("F")
+        await shows(pilot, "Finish is not possible: r0001 is still saving; wait until")
+        fakes.end(run, "interrupted", request="stop")
+        await shows(pilot, "Stopped at step 60", "F Finish")
+        await pilot.press("x")
+        await shows(pilot, "Stop is not possible: r0001 has ended")
+
+    drive(visit)
+
+
+def test_a_key_that_acts_gives_no_reason_against_it(drive: Drive, run: Run) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Training", "space Pause")
+        await pilot.press("space")
+        await shows(pilot, "pausing after this step")
+        assert "not possible" not in screen_text(app)
+
+    drive(visit)

@@ -147,8 +147,8 @@ def meaning(history: History) -> str:
     """Returns what the curves mean, for somebody who has never seen one."""
     if not history.losses:
         return "No step has finished yet."
-    verb = "was" if history.status.state == "done" else "is"
-    loss = f"The loss {verb} {_trend([loss for _, loss in history.losses])}"
+    trend = _trend([loss for _, loss in history.losses], is_over=history.status.state == "done")
+    loss = f"The loss {trend}"
     if history.status.state == "failed":
         return f"{loss}. The run failed before it had a result."
     if history.evaluated and not history.scores:
@@ -175,14 +175,25 @@ def _held_out_words(history: History) -> str:
     )
 
 
-def _trend(losses: Sequence[float]) -> str:
-    part = max(1, len(losses) // 5)
+def _trend(losses: Sequence[float], *, is_over: bool) -> str:
+    """Compares the last fifth of the steps with the fifth before it, and with the first."""
+    verb = "was" if is_over else "is"
     if len(losses) < 4:
-        return "not clear yet: there are too few steps"
-    now, before = sum(losses[-part:]) / part, sum(losses[-2 * part : -part]) / part
-    if abs(now - before) <= 0.02 * abs(before):
-        return "steady"
-    return "falling" if now < before else "rising"
+        return "has no clear trend yet: there are too few steps"
+    part = max(1, len(losses) // 5)
+    first, before, now = (
+        sum(some) / part for some in (losses[:part], losses[-2 * part : -part], losses[-part:])
+    )
+    if not _is_near(now, before):
+        return f"{verb} {'falling' if now < before else 'rising'}"
+    if _is_near(now, first):
+        return f"{verb} steady"
+    so_far = "fell" if now < first else "rose"
+    return f"{so_far}, and {verb} steady {'at the end' if is_over else 'now'}"
+
+
+def _is_near(value: float, other: float) -> bool:
+    return abs(value - other) <= 0.02 * abs(other)
 
 
 def _update(metrics: dict[str, object], event: Event) -> None:

@@ -1,7 +1,7 @@
 """What can be done to a run from a screen; the worker answers by its events."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from textual.app import App
@@ -28,7 +28,6 @@ STATES: dict[str, frozenset[str]] = {
 }
 """The states of a run in which each action is possible."""
 
-
 ONCE_STOPPED = {
     True: "No progress is lost: it can be resumed from that step at any time.",
     False: "It can then be finished, but not resumed: save_only_model is true.",
@@ -51,6 +50,23 @@ def is_offered(action: str, found: tuple[Run, str] | None) -> bool:
         return True
     ended = jobs.read_ended(run.folder)
     return ended.resumable if action == "resume" else ended.result is not None
+
+
+def why_idle(actions: Sequence[str], found: tuple[Run, str] | None) -> str | None:
+    """Returns why a key does nothing to a run now; None if one of its actions is offered."""
+    if not actions or found is None or any(is_offered(action, found) for action in actions):
+        return None
+    run, state = found
+    if state in LIVE and run.control.pending() in {"stop", "park"}:
+        why = f"{run.id} is still saving; wait until it has stopped"
+    elif not any(state in STATES[action] for action in actions) or jobs.is_finishing(run, state):
+        what = f"is {jobs.displayed_state(run, state, None)}" if state in LIVE else "has ended"
+        why = f"{run.id} {what}"
+    elif "finish" in actions:
+        why = f"{run.id} has no checkpoint with a result"
+    else:
+        why = f"{run.id} saves only models (save_only_model)"
+    return f"{' or '.join(actions).capitalize()} is not possible: {why}"
 
 
 def pause(app: App[Any], run: Run) -> None:

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
+from textual.events import Key
 
 from zoo.gym.jobs import Run
 from zoo.gym.tui import run_actions
@@ -41,6 +42,15 @@ class ControlScreen(GymScreen):
         """Offers only what can be done to the run now."""
         del parameters
         return run_actions.is_offered(action, self.controlled())
+
+    def on_key(self, event: Key) -> None:
+        """Says why a key that controls runs does nothing now, because its hint is hidden then."""
+        found = [one for one in ControlScreen.BINDINGS if isinstance(one, Binding)]
+        actions = [one.action for one in found if one.key == event.key]
+        actions = [action for action in actions if action in run_actions.STATES]
+        why = run_actions.why_idle(actions, self.controlled())
+        if why is not None:
+            self.notify(why, severity="warning", markup=False)
 
     def action_pause(self) -> None:
         """Pauses the run."""
