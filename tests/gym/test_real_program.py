@@ -122,7 +122,7 @@ def test_ctrl_c_in_training_saves_and_the_run_goes_on_to_its_end(
     assert message.startswith("run 'r0001' was stopped at step ")
     assert (contents(tmp_path), strays(tmp_path)) == (before, [])
     stopped = json.loads(run(env, "runs", "list", "--json").stdout)["runs"][0]
-    assert (stopped["state"], 0 < stopped["step"] < 150) == ("interrupted", True)
+    assert (stopped["state"], 0 < stopped["step"] < 150) == ("stopped", True)
     done = run(env, "runs", "resume", "last", "--json")
     answer = json.loads(done.stdout.splitlines()[-1])
     assert (done.returncode, answer["state"], answer["metrics"]["steps"]) == (0, "done", 150)

@@ -94,7 +94,7 @@ def train(place: Path, *options: str, interrupted: bool) -> str:
     )["run"]
     if interrupted:
         wait_for(place, run, "step", "loss")
-        assert answer(place, "runs", "stop", run)["state"] == "interrupted"
+        assert answer(place, "runs", "stop", run)["state"] == "stopped"
         answer(place, "runs", "resume", run, "--detach")
     wait_for(place, run, "end", "metrics")
     return run

@@ -50,10 +50,10 @@ def interrupt(tmp_path: Path, env: dict[str, str]) -> tuple[int, dict[str, Any]]
 
 def test_ctrl_c_saves_and_the_run_can_be_resumed(tmp_path: Path, env: dict[str, str]) -> None:
     code, found = interrupt(tmp_path, env)
-    assert (code, found["state"], found["error"]["exit_code"]) == (5, "interrupted", 5)
+    assert (code, found["state"], found["error"]["exit_code"]) == (5, "stopped", 5)
     assert answer(tmp_path, env, "runs", "resume", "last", "--detach")["state"] == "running"
     stopped = answer(tmp_path, env, "runs", "stop", "last")
-    assert stopped["state"] == "interrupted"
+    assert stopped["state"] == "stopped"
     assert stopped["step"] > 0
 
 

@@ -108,7 +108,7 @@ def _value(key: str, value: object) -> str:
 def _answer(run: Run, status: Status) -> dict[str, object]:
     return {
         "run": run.id,
-        "state": status.state,
+        "state": state_name(status.state, status.request),
         "folder": str(run.folder),
         "model": status.model,
         "metrics": dict(status.metrics) if status.metrics is not None else None,

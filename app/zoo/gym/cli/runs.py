@@ -35,18 +35,22 @@ def list_runs(*, as_json: Json = False) -> int:
     out = Output(as_json)
     rows = jobs.list_runs()
     names = {row.id: jobs.Run(Path(row.folder)).name for row in rows}
+    states = {
+        row.id: jobs.displayed_state(jobs.Run(Path(row.folder)), row.state, row.request)
+        for row in rows
+    }
     for row in rows:
         step = f"{row.step}/{row.steps}" if row.steps else str(row.step)
         fault = f"damaged: {row.fault}" if row.fault else ""
         name = f"  {names[row.id]}" if names[row.id] else ""
-        state = jobs.displayed_state(jobs.Run(Path(row.folder)), row.state, row.request)
-        line = f"{row.id}  {state:<11}  step {step:<11}  {row.model or fault}{name}"
+        line = f"{row.id}  {states[row.id]:<11}  step {step:<11}  {row.model or fault}{name}"
         out.answer(line.rstrip())
     if not rows:
         out.say("no runs yet; start one with: zoo-gym train FILE --model zen-nano")
     plain = [
         {"id": row.id, "name": names[row.id]}
         | {k: v for k, v in asdict(row).items() if k not in _HIDDEN}
+        | {"state": states[row.id]}
         for row in rows
     ]
     out.result({"runs": plain})
@@ -65,8 +69,8 @@ def show(run: str, /, *, as_json: Json = False) -> int:
     answer = {"id": found.id, "name": found.name, "folder": str(found.folder)} | asdict(status)
     del answer["offset"], answer["reached"]
     answer["model"] = jobs.trained_model(found, status.model)
-    state = jobs.displayed_state(found, status.state, status.request)
-    for key, value in (answer | {"state": state}).items():
+    answer["state"] = jobs.displayed_state(found, status.state, status.request)
+    for key, value in answer.items():
         if value is not None and key not in {"metrics", "created", "updated", "request"}:
             out.answer(f"{key:<10} {value}")
     lines = [f"  {key}: {value}" for key, value in measured(status.metrics or {}) if key != "steps"]
@@ -98,7 +102,8 @@ def tail(run: str, /, *, as_json: Json = False) -> int:
                 print(json_line(event), flush=True)
             else:
                 progress(event)
-    out.result({"run": found.id, "state": status.state, "model": status.model})
+    state = jobs.displayed_state(found, status.state, status.request)
+    out.result({"run": found.id, "state": state, "model": status.model})
     return 0
 
 
@@ -244,7 +249,7 @@ def _await_rest(run: jobs.Run, out: Output, *, held: bool) -> int:
             out.say(f"  zoo-gym runs resume {run.id}    {does}")
         if ended.result:
             out.say(f"  zoo-gym runs finish {run.id}    makes a result of {ended.result}")
-    out.result({"run": run.id, "state": status.state, "step": status.step})
+    out.result({"run": run.id, "state": state, "step": status.step})
     return 0
 
 
