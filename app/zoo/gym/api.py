@@ -119,7 +119,7 @@ def train_here(
     from zoo.gym.jobs.remove import remove
     from zoo.gym.jobs.run import create_run
     from zoo.gym.jobs.worker import work
-    from zoo.gym.train.run_folder.pinned import pinned
+    from zoo.gym.train.run_folder.pinned import idle_date, pinned
     from zoo.gym.train.session import run_session
     from zoo.models import resolve
     from zoo.models.offline import offline
@@ -129,7 +129,9 @@ def train_here(
     )
     rows = rows_text(config.rows)
     _check_data(config, rows)
-    config = pinned(config, resolve(config.model_name_or_path, offline=True))
+    base = resolve(config.model_name_or_path, offline=True)
+    ignored = [*ignored, *idle_date(config, "Python", base.folder)]
+    config = pinned(config, base)
     if config.output_dir is not None:
         check_unclaimed(Path(config.output_dir))
     env: dict[str, object] = {"settings": config.model_dump(mode="json")}
@@ -158,7 +160,7 @@ def train_here(
             run.events.emit("state", state="running")
             work(run, session)
     except DeviceInUseError:
-        run.identity_file.unlink(missing_ok=True)
+        run.identity_file.unlink(missing_ok=True)  # `remove` refuses a run with a live process
         remove(run)  # it has nothing, and would be the last run
         raise
     finally:

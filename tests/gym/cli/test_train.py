@@ -90,7 +90,10 @@ def test_the_exit_code_is_the_worker_s(
     end, code, start = case
     worker(**end)
     found = call("train", str(rows), "--model", str(base), "--json")
-    assert (found.code, found.json["state"]) == (code, end["state"])
+    assert (found.code, found.json["state"]) == (
+        code,
+        "stopped" if "request" in end else end["state"],
+    )
     assert found.json["error"]["exit_code"] == code
     assert found.json["error"]["message"].startswith(start)
 
@@ -125,6 +128,34 @@ def test_a_run_remembers_what_it_was_made_with(
     assert env["model"] == {"id": "base", "revision": None, "folder": str(base)}
     assert env["without_effect"][0]["key"] == "template"
     assert "without effect: template (flag)" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("template", "reported"),
+    [
+        (None, "zen-pico has a chat template that prints no date"),
+        ("{{ strftime_now('%d %b %Y') }}{{ messages[-1].content }}", None),
+        ("{{ messages[-1].content }}", "base has a chat template that prints no date"),
+        ("", "base has no chat template"),
+    ],
+)
+def test_a_date_that_the_template_does_not_print_is_reported(
+    call: Call,
+    worker: Call,
+    base: Path,
+    rows: Path,
+    byte_tokenizer: Callable[..., Any],
+    template: str | None,
+    reported: str | None,
+) -> None:
+    worker(**DONE)
+    model = "zen-pico" if template is None else str(base)
+    if template is not None:
+        byte_tokenizer(template or None).save_pretrained(base)
+    found = call("train", str(rows), "--model", model, "date=2024-07-26")
+    assert ("without effect: date (key=value)" in found.stderr) == (reported is not None)
+    assert (reported or "") in found.stderr
+    assert "without effect" not in call("train", str(rows), "--model", model).stderr
 
 
 def test_ctrl_c_before_a_run_exists_is_130(

@@ -17,7 +17,12 @@ from zoo.gym.cli.sources import resolve_models
 from zoo.gym.config import Ignored, Loaded, dump_config, load_config
 from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.jobs import Run, check_unclaimed, create_run, follow, launch
-from zoo.gym.train.run_folder.pinned import check_dataset_dir, dataset_files, pinned
+from zoo.gym.train.run_folder.pinned import (
+    check_dataset_dir,
+    dataset_files,
+    idle_date,
+    pinned,
+)
 from zoo.models import Resolved
 
 Config = Annotated[
@@ -56,7 +61,7 @@ def train(
     files = [existing(str(path)) for path in dataset_files(loaded.config)]
     if not print_config:
         for ignored in loaded.ignored:
-            out.say(f"without effect: {ignored.key} ({ignored.origin}): {ignored.reason}")
+            out.say(_idle_line(ignored))
         out.say(f"reading {', '.join(map(str, files))}")
     check_dataset(files, load_method(loaded.config.stage).reads)
     if print_config:
@@ -69,6 +74,10 @@ def train(
         out.say(notice)
     model = models[0]
     load_method(loaded.config.stage).check_models(loaded.config, model.folder)
+    dates = idle_date(loaded.config, loaded.origins.get("date", "default"), model.folder)
+    for ignored in dates:
+        out.say(_idle_line(ignored))
+    loaded = replace(loaded, ignored=(*loaded.ignored, *dates))
     if loaded.config.output_dir is not None:
         from zoo.gym.train.result.output import check_chosen_output
 
@@ -97,6 +106,10 @@ def _load(items: tuple[str, ...], config: tuple[str, ...], settings: dict[str, o
     dataset = (*from_items, *loaded.config.dataset[len(from_items) :])
     config_here = loaded.config.model_copy(update={"dataset": dataset})
     return _without_idle_folder(replace(loaded, config=config_here))
+
+
+def _idle_line(ignored: Ignored) -> str:
+    return f"without effect: {ignored.key} ({ignored.origin}): {ignored.reason}"
 
 
 def _without_idle_folder(loaded: Loaded) -> Loaded:

@@ -41,6 +41,11 @@ class ChatTemplate:
     stops: frozenset[int] = field(repr=False)
     specials: SpecialTokens | None = field(repr=False)
 
+    @property
+    def prints_date(self) -> bool:
+        """Whether it calls `strftime_now`, the only way by which a template knows the date."""
+        return "strftime_now" in self.source
+
 
 def chat_template(
     tokenizer: Tokenizer, today: str, *, split_special_tokens: bool = True

@@ -4,6 +4,7 @@ import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.gym.config import Ignored
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import InputError
 from zoo.gym.paths import given_path
@@ -89,6 +90,29 @@ def check_dataset_dir(config: TrainConfig) -> None:
             f"{', '.join(config.dataset)}",
             hint="remove dataset_dir, or give relative names in dataset",
         )
+
+
+def idle_date(config: TrainConfig, origin: str, model_folder: Path) -> tuple[Ignored, ...]:
+    """Returns a given `date` if the model's chat template prints none.
+
+    Args:
+        config: the settings as given; pinned ones always have a date.
+        origin: of the date, such as `flag`.
+        model_folder: of the model to train.
+
+    Raises:
+        InputError: the tokenizer is missing or damaged.
+    """
+    from zoo.gym.data.rendering.template import chat_template
+    from zoo.gym.data.tokenizer import load_tokenizer
+
+    if config.date is None:
+        return ()
+    template = chat_template(load_tokenizer(model_folder), config.date)
+    if template is not None and template.prints_date:
+        return ()
+    lacks = "no chat template" if template is None else "a chat template that prints no date"
+    return (Ignored("date", origin, f"{config.model_name_or_path} has {lacks}"),)
 
 
 def with_own_rows(config: TrainConfig, folder: Path) -> TrainConfig:
