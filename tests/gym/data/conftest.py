@@ -9,6 +9,6 @@ from tests.gym.data.real_templates import read_templates
 from zoo.gym.data.rendering.template import ChatTemplate
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def templates(shared: Callable[[str], Path]) -> dict[str, ChatTemplate]:
     return read_templates(shared)

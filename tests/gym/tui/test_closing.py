@@ -21,6 +21,8 @@ from zoo.gym.tui.screens import start
 from zoo.gym.tui.screens.log import LogScreen
 from zoo.gym.tui.widgets.bar import Bar
 
+pytestmark = pytest.mark.slow
+
 Open = Callable[[GymApp], Awaitable[object]]
 
 

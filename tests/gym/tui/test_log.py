@@ -11,6 +11,8 @@ from zoo.gym.tui.app import GymApp
 from zoo.gym.tui.screens.log import LogScreen
 from zoo.gym.tui.widgets.text_log import MOST_LINES, TextLog
 
+pytestmark = pytest.mark.slow
+
 LONG = "RuntimeError: " + " ".join(f"word{i:02}" for i in range(40))
 
 

@@ -1,5 +1,6 @@
 """The commands of ctrl+p."""
 
+import pytest
 from textual.command import CommandPalette
 from textual.pilot import Pilot
 
@@ -9,6 +10,8 @@ from zoo.gym.tui.app import GymApp
 from zoo.gym.tui.palette import commands
 from zoo.gym.tui.screens.run import RunScreen
 from zoo.gym.tui.widgets.chart import LossChart
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_commands_are_those_of_the_app_and_what_the_run_can_do_now(drive: Drive) -> None:

@@ -240,6 +240,7 @@ def test_a_done_run_shows_its_gain_and_the_next_steps(drive: Drive, run: Run) ->
 
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 30), (120, 36)])
+@pytest.mark.slow
 def test_chart_figures_meaning_and_keys_fit_every_size(
     drive: Drive, run: Run, size: tuple[int, int]
 ) -> None:
@@ -254,6 +255,7 @@ def test_chart_figures_meaning_and_keys_fit_every_size(
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+@pytest.mark.slow
 def test_every_key_of_a_stopped_run_fits_the_bottom_line(
     drive: Drive, run: Run, size: tuple[int, int]
 ) -> None:
@@ -304,6 +306,7 @@ def test_a_run_that_waits_for_a_device_says_behind_which(drive: Drive) -> None:
     drive(visit)
 
 
+@pytest.mark.slow
 def test_help_names_the_keys_that_work_here_and_closes(drive: Drive, run: Run) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)

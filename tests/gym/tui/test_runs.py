@@ -37,6 +37,7 @@ def test_a_step_that_comes_moves_the_list_and_not_the_cursor(drive: Drive) -> No
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_number_that_grows_by_a_digit_is_shown_whole(drive: Drive) -> None:
     run = fakes.new_run(15)
 
@@ -107,6 +108,7 @@ def test_enter_opens_the_run_under_the_cursor(drive: Drive) -> None:
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_double_click_opens_a_run(drive: Drive) -> None:
     run = running()
 
@@ -181,6 +183,7 @@ def test_a_deleted_run_is_gone_from_the_list_and_the_disk(drive: Drive) -> None:
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_run_is_renamed_and_shown_by_its_name_everywhere(drive: Drive) -> None:
     run = running()
 

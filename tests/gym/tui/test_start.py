@@ -65,6 +65,7 @@ def test_a_pasted_path_is_inspected_and_described(
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_missing_file_is_reported_while_its_path_is_typed(
     drive: Drive, asked: list[list[str]], tmp_path: Path
 ) -> None:
@@ -138,6 +139,7 @@ def test_enter_after_the_inspection_starts_what_is_shown(
     drive(visit, size=(160, 36))
 
 
+@pytest.mark.slow
 def test_a_click_starts_with_the_settings_that_were_typed(
     drive: Drive, asked: list[list[str]], tmp_path: Path
 ) -> None:
@@ -203,6 +205,7 @@ def below(app: GymApp, field: str, lines: int) -> str:
     return screen_text(app).splitlines()[row].strip().rpartition("/")[2]
 
 
+@pytest.mark.slow
 def test_a_wrong_setting_is_reported_below_its_field_while_it_is_typed(
     drive: Drive, asked: list[list[str]]
 ) -> None:
@@ -312,6 +315,7 @@ def test_an_error_belongs_to_the_field_that_it_names(message: str, field: str) -
 
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 30), (120, 36)])
+@pytest.mark.slow
 def test_the_whole_form_fits_every_size(
     drive: Drive, asked: list[list[str]], tmp_path: Path, size: tuple[int, int]
 ) -> None:

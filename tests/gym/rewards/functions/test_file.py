@@ -94,6 +94,7 @@ def test_a_failing_call_costs_its_own_row_only(odd: Reward) -> None:
     assert scores[2].reason == "returned nothing (None): expected a number"
 
 
+@pytest.mark.slow
 def test_a_hanging_call_is_stopped_and_the_next_is_answered(odd: Reward) -> None:
     scores = odd.score([sample(text) for text in ("1", "hang", "exit", "4")])
     assert [score.failed for score in scores] == [False, True, True, False]
@@ -101,6 +102,7 @@ def test_a_hanging_call_is_stopped_and_the_next_is_answered(odd: Reward) -> None
     assert scores[2].reason == "the process ended with exit code 7"
 
 
+@pytest.mark.slow
 def test_what_a_hanging_call_started_is_ended_with_it(odd: Reward, file: Path) -> None:
     assert odd.score([sample("child")])[0].failed
     pid = int(Path(f"{file}.pid").read_text())

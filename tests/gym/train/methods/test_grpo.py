@@ -89,6 +89,7 @@ def test_several_steps_on_the_same_answers_sample_once(sums: Path) -> None:
     assert digest(run) != digest(start(sums))
 
 
+@pytest.mark.slow
 def test_another_seed_samples_other_answers(sums: Path) -> None:
     runs = [start(sums, seed=seed, max_steps=2) for seed in (1, 2)]
     first, second = ([one["completion"] for one in samples(run)] for run in runs)

@@ -117,6 +117,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(whole: RunResult, killed: Run) -
     assert digest(killed.result) == digest(whole.model)
 
 
+@pytest.mark.slow
 def test_what_a_method_remembers_is_part_of_the_resume(
     whole: RunResult, killed: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -120,6 +120,7 @@ def test_the_clip_of_single_steps_is_accepted_and_reported(given: dict[str, Any]
     assert not loaded.config.model_copy(update=several).idle_settings()
 
 
+@pytest.mark.slow
 def test_an_answer_that_did_not_end_costs_the_penalty(sums: Path) -> None:
     given: dict[str, Any] = {**PLAIN, "stage": "ppo", "max_completion_length": 3}
     plain, run = start(sums, **given), start(sums, **given, missing_eos_penalty=0.5)
@@ -138,6 +139,7 @@ def test_more_parts_than_prompts_are_refused(sums: Path) -> None:
         start(sums, stage="ppo", num_mini_batches=7)
 
 
+@pytest.mark.slow
 def test_a_range_that_makes_all_rewards_equal_stops_the_run(sums: Path) -> None:
     with pytest.raises(GuardError, match=r"groups in a row have equal rewards: .* got 2 for"):
         start(sums, stage="rloo", reward_clip_range="2,3", max_steps=20)

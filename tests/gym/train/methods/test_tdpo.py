@@ -31,6 +31,7 @@ def trained(folder: Path, **more: Any) -> RunResult:
 
 
 @pytest.mark.parametrize("tuned", ["lora", "full"])
+@pytest.mark.slow
 def test_better_answers_gain_and_the_divergence_of_tokens_is_measured(
     tuned: str, tmp_path: Path
 ) -> None:

@@ -83,6 +83,7 @@ DIFFERENT: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("key", own_settings("unlearn"))
+@pytest.mark.slow
 def test_each_setting_changes_the_loss(key: str, tmp_path: Path) -> None:
     more = DIFFERENT[key]
     plain = {name: value for name, value in more.items() if name != key}

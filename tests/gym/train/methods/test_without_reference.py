@@ -29,6 +29,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.slow
 def test_better_answers_move_ahead_of_worse_ones(stage: str, tmp_path: Path) -> None:
     run = run_training(settings(write_pairs(tmp_path), stage, learning_rate=1e-3))
     first, *_, last = events(run, "eval")
