@@ -144,6 +144,7 @@ def test_a_resume_looks_before_it_says_that_the_run_goes_on(
     assert run.events.path.read_bytes() == events
 
 
+@pytest.mark.slow
 def test_a_resume_that_comes_second_changes_no_settings(run: Run) -> None:
     run.events.emit("end", state="interrupted", exit_code=5)
     before = [file.read_bytes() for file in (run.config_file, run.env_file)]

@@ -80,6 +80,7 @@ def test_space_asks_for_a_pause_and_takes_it_back(drive: Drive, run: Run) -> Non
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_second_space_takes_a_pause_back_before_it_begins(drive: Drive, run: Run) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)
@@ -174,6 +175,7 @@ def test_a_halted_process_is_offered_to_be_killed(
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_run_whose_settings_were_edited_is_not_resumed_from_here_either(
     drive: Drive, run: Run
 ) -> None:

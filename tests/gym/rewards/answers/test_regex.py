@@ -51,6 +51,7 @@ def test_a_group_needs_rows_with_answers() -> None:
         load({"kind": "regex", "pattern": "(a)"}, [task()])
 
 
+@pytest.mark.slow
 def test_a_search_without_an_end_costs_its_own_row_only() -> None:
     since = time.monotonic()
     with load({"kind": "regex", "pattern": ENDLESS, "timeout_s": 4}, []) as reward:

@@ -58,6 +58,7 @@ def test_it_works_outside_the_main_thread(reward: Reward) -> None:
     assert scores[0].value == 1.0
 
 
+@pytest.mark.slow
 def test_a_hostile_answer_is_stopped_and_scores_zero() -> None:
     hostile = r"\boxed{9^{9^{9^{9}}} - 7^{8^{9^{9}}} + \prod_{i=1}^{10^9} \sin(i)}"
     with load({"kind": "math", "timeout_s": 2}, []) as reward:

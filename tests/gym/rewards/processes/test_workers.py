@@ -2,6 +2,8 @@
 
 import sys
 
+import pytest
+
 from zoo.gym.rewards.processes.workers import Workers
 
 ECHO = """
@@ -26,6 +28,7 @@ def test_replies_are_in_the_order_of_the_requests_whichever_process_answers() ->
     assert [reply["index"] for reply in replies] == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_a_late_reply_is_never_taken_for_that_of_the_next_request() -> None:
     workers = Workers([sys.executable, "-c", ECHO], timeout_s=4.0)
     try:

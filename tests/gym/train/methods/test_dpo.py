@@ -44,6 +44,7 @@ def whole(pairs: Path) -> RunResult:
     return run_training(settings(pairs, "dpo"))
 
 
+@pytest.mark.slow
 def test_held_out_pairs_are_ranked_as_the_data_ranks_them(whole: RunResult) -> None:
     first, *_, last = events(whole, "eval")
     # policy and reference are one at first: every margin is 0, and -log sigmoid(0) = log 2
