@@ -140,6 +140,15 @@ def test_a_live_model_that_is_unchanged_is_named_as_it_was_loaded(home: Path) ->
     assert list((home / "home").rglob("*.safetensors")) == []
 
 
+def test_a_live_model_with_other_settings_is_written_with_them(home: Path) -> None:
+    model = live_model()
+    model.config.rms_norm_eps *= 2
+    folder = Path(model_name(model))
+    assert folder != pico_folder()
+    written = json.loads((folder / "config.json").read_text())["rms_norm_eps"]
+    assert written == model.config.rms_norm_eps
+
+
 def test_another_reference_or_tokenizer_is_refused(home: Path) -> None:
     other = live_model()
     other.model.layers[0].mlp.up_proj.weight.data.mul_(1.5)
@@ -174,6 +183,9 @@ def test_the_rows_of_an_eval_dataset_alone_are_held_out(home: Path) -> None:
 def test_an_eval_dataset_of_files_or_with_a_val_size_is_refused() -> None:
     trainer = GRPOTrainer("zen-pico", config=config(val_size=2))
     with pytest.raises(InputError, match="val_size: has no effect with an eval_dataset"):
+        trainer.train(ROWS, ROWS)
+    trainer = GRPOTrainer("zen-pico", config=config(max_samples=2))
+    with pytest.raises(InputError, match="max_samples: not possible with an eval_dataset"):
         trainer.train(ROWS, ROWS)
     trainer = GRPOTrainer("zen-pico", config=config())
     with pytest.raises(InputError, match="eval_dataset: expected rows, because"):

@@ -58,6 +58,11 @@ def test_what_is_not_there_is_refused_by_name(settings: dict[str, Any], message:
     assert caught.value.message.startswith(message)
 
 
+def test_a_model_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(InputError, match="model: the model is already given as the first arg"):
+        TrainingConfig("zen-pico", model="zen-nano", stage="sft")
+
+
 def test_settings_are_immutable() -> None:
     with pytest.raises(InputError, match="seed: settings are immutable") as caught:
         config().seed = 3

@@ -186,6 +186,9 @@ class GRPOTrainer(Trained):
         if eval_dataset is not None:
             if "val_size" in values:
                 raise InputError("val_size: has no effect with an eval_dataset")
+            if "max_samples" in values:
+                hint = "give fewer rows"
+                raise InputError("max_samples: not possible with an eval_dataset", hint=hint)
             learned, kept = _rows("train_dataset", dataset), _rows("eval_dataset", eval_dataset)
             dataset, held_out = [*learned, *kept], len(kept)
             values["val_size"] = held_out

@@ -16,6 +16,9 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.paths import ensure_folder, folders
 from zoo.models import resolve
 
+_OF_THE_FILE = {"_name_or_path", "transformers_version", "dtype", "torch_dtype"}
+"""What the settings of equal models may differ in: the types are those of the weights."""
+
 _EXPECTED = "expected a name, a folder or a model of transformers"
 
 
@@ -87,7 +90,7 @@ def _check_live(name: str, model: Any) -> None:  # noqa: ANN401
 
 def _is_unchanged(folder: Path, tokenizer: Any, origin: Path) -> bool:  # noqa: ANN401
     own = tokenizer is None or _same_tokenizer(tokenizer, origin)
-    return own and _same_weights(folder, origin)
+    return own and _same_config(folder, origin) and _same_weights(folder, origin)
 
 
 def _origin(model: Any) -> Path | None:  # noqa: ANN401
@@ -115,6 +118,18 @@ def _same_tokenizer(tokenizer: Any, folder: Path) -> bool:  # noqa: ANN401
     own: Any = load_tokenizer(folder)
     same_words = tokenizer.get_vocab() == own.get_vocab()
     return bool(same_words and tokenizer.chat_template == own.chat_template)
+
+
+def _same_config(folder: Path, other: Path) -> bool:
+    """Returns whether two folders have equal settings of the model, defaults included."""
+    from transformers import AutoConfig
+
+    found = [AutoConfig.from_pretrained(one, local_files_only=True) for one in (folder, other)]
+    first, second = (
+        {key: value for key, value in one.to_dict().items() if key not in _OF_THE_FILE}
+        for one in found
+    )
+    return first == second
 
 
 def _same_weights(folder: Path, other: Path) -> bool:

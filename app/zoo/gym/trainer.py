@@ -55,6 +55,9 @@ class TrainingConfig(Arguments):
     how_to_make = "TrainingConfig(**({{**config.given, {}}}))"
 
     def __init__(self, model: StrPath | None = None, /, **settings: Any) -> None:  # noqa: ANN401
+        twice = next((key for key in settings if ours(key) == "model_name_or_path"), None)
+        if model is not None and twice is not None:
+            raise InputError(f"{twice}: the model is already given as the first argument")
         given = {**({} if model is None else {"model": model}), **settings}
         given |= {key: listed(given[key]) for key in given if ours(key) == "dataset"}
         loaded = _load(given, None)

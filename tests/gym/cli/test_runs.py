@@ -69,10 +69,13 @@ def test_the_model_of_a_run_is_its_own_result_once_another_run_replaced_the_copy
     for folder in (run.result, copy):
         folder.mkdir()
         (folder / "adapter_model.safetensors").write_bytes(b"weights")
+        (folder / "adapter_config.json").write_text("{}")
     run.events.emit("end", state="done", exit_code=0, model=str(copy), metrics={})
     assert call("runs", "show", "last", "--json").json["model"] == str(copy)
     (copy / "adapter_model.safetensors").write_bytes(b"others!")
     assert call("runs", "show", "last", "--json").json["model"] == str(run.result)
+    last = call("runs", "tail", "last", "--json").stdout.splitlines()[-1]
+    assert json.loads(last)["model"] == str(run.result)
 
 
 def test_a_run_shows_its_state_settings_and_result(call: Call, done: Run) -> None:

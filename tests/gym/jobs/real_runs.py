@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import psutil
 
 from tests.gym.jobs.warm import program
+from tests.gym.train.methods.teachers import write_teacher
 from zoo.gym.jobs import Run, State, tail_events
 from zoo.gym.jobs.identity import read_identity
 from zoo.gym.processes import is_alive
@@ -31,6 +32,13 @@ WORDS = {
     "sft": TWO_BATCHES,
     "dpo": [*TWO_BATCHES, "stage=dpo"],
     "grpo": [*TWO_BATCHES, *ANSWERS, "stage=grpo", "num_iterations=3"],
+    "ppo": [*TWO_BATCHES, *ANSWERS, "stage=ppo", "num_mini_batches=2"],
+    "kto": [*TWO_BATCHES, "stage=kto"],
+    "orpo": [*TWO_BATCHES, "stage=orpo"],
+    "tdpo": [*TWO_BATCHES, "stage=tdpo"],
+    "rm": [*TWO_BATCHES, "stage=rm"],
+    "unlearn": [*TWO_BATCHES, "stage=unlearn"],
+    "distill": [*TWO_BATCHES, "stage=distill", "teacher_model=teacher"],
 }
 """What a run of a stage is started with, in addition. Checkpoints of the last lie between steps on
 the same answers."""
@@ -74,12 +82,13 @@ class Outcome:
 
 def row_of(stage: str | None, n: int) -> dict[str, object]:
     """Returns a row that a stage learns from."""
-    if stage == "grpo":
+    if stage in {"grpo", "ppo"}:
         left, right = 12 + n // 10, 81 + n % 10
         return {"prompt": f"What is {left}+{right}?", "answer": left + right}
-    if stage == "dpo":
+    if stage in {"dpo", "kto", "orpo", "tdpo", "rm"}:
         return {"prompt": f"say {n}: ", "chosen": f"{n} {n}", "rejected": f"{n}"}
-    return {"prompt": f"say {n}: ", "completion": f"{n} {n}"}
+    row: dict[str, object] = {"prompt": f"say {n}: ", "completion": f"{n} {n}"}
+    return row | {"forget": n % 2 == 0} if stage == "unlearn" else row
 
 
 class Place:
@@ -96,6 +105,8 @@ class Place:
         self.run = Run(folder / "home" / "data" / "runs" / "r0001")
         rows = [row_of(stage, n) for n in range(60)]
         (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        if stage == "distill":
+            write_teacher(folder / "teacher")
 
     @property
     def env(self) -> dict[str, str]:
@@ -152,7 +163,7 @@ class Place:
 
     def weights(self) -> str:
         """Returns the digest of the trained weights."""
-        file = self.run.result / "adapter_model.safetensors"
+        [file] = self.run.result.glob("*.safetensors")
         return hashlib.sha256(file.read_bytes()).hexdigest()
 
     def samples(self) -> str:

@@ -22,8 +22,11 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX's"),
 ]
 
-KILLS = 10
-"""For each stage and kind of moment."""
+KILLS = {"sft": 10, "dpo": 10, "grpo": 10}
+"""Of each kind of moment for a stage."""
+
+KILLS_OF_OTHERS = 2
+"""Of each stage that is not in `KILLS`: its loop is that of one of them."""
 
 
 def moments() -> list[str]:
@@ -31,9 +34,11 @@ def moments() -> list[str]:
     rng = random.Random(9)
     rollouts = [(step, token) for step in range(1, STEPS + 1, 3) for token in (1, 2, 3)]
     updates = [(step, part) for step in range(1, STEPS + 1) for part in (1, 2, 3, 4)]
-    found = [f"grpo-in_rollout_{step}_{token}" for step, token in rng.sample(rollouts, KILLS)]
+    found = [
+        f"grpo-in_rollout_{step}_{token}" for step, token in rng.sample(rollouts, KILLS["grpo"])
+    ]
     for stage in WORDS:
-        drawn = rng.sample(updates, KILLS)
+        drawn = rng.sample(updates, KILLS.get(stage, KILLS_OF_OTHERS))
         found += [f"{stage}-in_update_{step}_{part}" for step, part in drawn]
     return found
 

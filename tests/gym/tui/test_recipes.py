@@ -43,7 +43,7 @@ def test_a_recipe_trains_from_the_app(
         settings = " ".join([f"stage={stage}", recipe.name, *small(recipe, place)])
         app.screen.query_one("#settings", Input).value = settings
         await until(pilot, lambda: "20 examples" in screen_text(app), 120)
-        await pilot.click("#start")
+        await pilot.press("ctrl+s")
         await until(pilot, lambda: "Done, step 2 of 2" in screen_text(app), 120)
 
     drive(visit, size=(120, 36))

@@ -23,7 +23,6 @@ from zoo.gym.cli.sources import (
 )
 from zoo.gym.config import TrainConfig
 from zoo.gym.config.delta import DeltaConfig
-from zoo.gym.config.train import PLACES
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import check_new_file, check_new_folder
 from zoo.gym.humanize import human_bytes
@@ -344,7 +343,7 @@ def _origin(source: _Source) -> "Origin | None":
     from zoo.gym.train.result.origin import DIGEST_KEY, digest_of
     from zoo.gym.train.run_folder.settings import recipe_of
 
-    recipe = config.model_dump(mode="json", exclude=set(PLACES)) | recipe_of(source.run.env_file)
+    recipe = config.public_settings() | recipe_of(source.run.env_file)
     if system := of_run(source.run.folder).system:
         recipe[DIGEST_KEY] = digest_of(system)
     return Origin(recipe, config.seed, stored_fingerprint(source.run.folder))

@@ -103,7 +103,8 @@ def tail(run: str, /, *, as_json: Json = False) -> int:
             else:
                 progress(event)
     state = jobs.displayed_state(found, status.state, status.request)
-    out.result({"run": found.id, "state": state, "model": status.model})
+    model = jobs.trained_model(found, status.model)
+    out.result({"run": found.id, "state": state, "model": model})
     return 0
 
 

@@ -35,6 +35,12 @@ class RewardSettings(Settings, frozen=True):
     kind: ClassVar[str] = ""
     """The name of the kind in settings."""
 
+    models: ClassVar[tuple[str, ...]] = ()
+    """The settings that name a model."""
+
+    places: ClassVar[tuple[str, ...]] = ()
+    """The settings that may contain a path: these, and an adapter or the file of a function."""
+
     weight: Number = Field(
         default=1.0,
         description="what its value is multiplied by in a sum of rewards",
@@ -92,6 +98,7 @@ class FunctionSettings(RewardSettings, frozen=True):
     """A function of the user's, from a file or a module."""
 
     kind: ClassVar[str] = "function"
+    places: ClassVar[tuple[str, ...]] = ("function",)
 
     function: str = Field(
         pattern=r"^.*[^:]:[A-Za-z_]\w*$",
@@ -237,6 +244,8 @@ class JudgeSettings(RewardSettings, frozen=True):
     """The opinion of another model."""
 
     kind: ClassVar[str] = "judge"
+    models: ClassVar[tuple[str, ...]] = ("model",)
+    places: ClassVar[tuple[str, ...]] = ("model", "adapter")
 
     model: str = Field(min_length=1, description="the judge: zen-eco, org/name, a folder")
     adapter: str = Field(default="", description="a peft folder on the judge")
@@ -263,6 +272,8 @@ class ModelSettings(RewardSettings, frozen=True):
     """The score of a reward model."""
 
     kind: ClassVar[str] = "model"
+    models: ClassVar[tuple[str, ...]] = ("model",)
+    places: ClassVar[tuple[str, ...]] = ("model",)
 
     model: str = Field(
         min_length=1,

@@ -1,13 +1,13 @@
 """The settings of methods that learn from answers that the model samples itself."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, cast
 
 from pydantic import Field, PrivateAttr
 
 from zoo.gym.config.train import Number, TrainConfig, Whole, chosen
 from zoo.gym.errors import InputError
-from zoo.gym.rewards.spec import parse_spec
+from zoo.gym.rewards.spec import parse_spec, with_places
 
 LossType = Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"]
 
@@ -82,6 +82,25 @@ class RolloutConfig(TrainConfig, frozen=True):
         return [*found, *((key, why) for key in RATIO if key in self.changed)]
 
     @property
+    def other_models(self) -> dict[str, str]:
+        """The models besides the base, by setting: reward models and judges, too."""
+        found = super().other_models
+        if self.reward == LIVE_REWARD:
+            return found
+        return found | {
+            f"reward {settings.label}": str(getattr(settings, key))
+            for settings in parse_spec(self.reward)
+            for key in settings.models
+        }
+
+    def places_changed(self, change: Callable[[str, str], str]) -> dict[str, object]:
+        """Returns `reward` with the places in it changed."""
+        found = super().places_changed(change)
+        if self.reward != LIVE_REWARD:
+            found["reward"] = with_places(self.reward, change)
+        return found
+
+    @property
     def live_reward(self) -> object:
         """The value of `reward` with the functions that Python code passed; None without any."""
         return self._functions
@@ -110,19 +129,9 @@ class RolloutConfig(TrainConfig, frozen=True):
         return faults
 
 
-class GroupConfig(RolloutConfig, frozen=True):
-    """The settings of group-relative policy optimisation."""
+class ClippedConfig(RolloutConfig, frozen=True):
+    """The settings of methods that clip the importance ratio on both sides."""
 
-    beta: Number = Field(
-        default=0.0,
-        ge=0,
-        le=1e6,
-        description="the weight of the divergence from the base model; 0 needs no reference",
-    )
-    use_bias_correction_kl: bool = Field(
-        default=True,
-        description="multiply the divergence by the importance ratio, for an unbiased gradient",
-    )
     epsilon: Number = Field(
         default=0.2,
         ge=0,
@@ -135,6 +144,26 @@ class GroupConfig(RolloutConfig, frozen=True):
         ge=0,
         le=1e6,
         description="the importance ratio is clipped above 1 + epsilon_high; none: as epsilon",
+    )
+
+    @property
+    def upper_epsilon(self) -> float:
+        """What `epsilon_high` is, or else `epsilon`."""
+        return self.epsilon if self.epsilon_high is None else self.epsilon_high
+
+
+class GroupConfig(ClippedConfig, frozen=True):
+    """The settings of group-relative policy optimisation."""
+
+    beta: Number = Field(
+        default=0.0,
+        ge=0,
+        le=1e6,
+        description="the weight of the divergence from the base model; 0 needs no reference",
+    )
+    use_bias_correction_kl: bool = Field(
+        default=True,
+        description="multiply the divergence by the importance ratio, for an unbiased gradient",
     )
     delta: Number | None = Field(
         default=None,
@@ -194,6 +223,6 @@ def _idle(config: GroupConfig) -> Iterator[tuple[str, str]]:
             yield key, f"has no effect with loss_type {config.loss_type}"
     if config.loss_type == "vespo" and config.importance_sampling_level == "sequence":
         yield "importance_sampling_level", "has no effect with loss_type vespo"
-    high = config.epsilon if config.epsilon_high is None else config.epsilon_high
-    if config.delta is not None and config.delta <= 1 + high:
-        yield "delta", f"expected more than 1 + epsilon_high, {1 + high:g}, got {config.delta:g}"
+    high = 1 + config.upper_epsilon
+    if config.delta is not None and config.delta <= high:
+        yield "delta", f"expected more than 1 + epsilon_high, {high:g}, got {config.delta:g}"

@@ -7,7 +7,7 @@ reads the settings from files and flags.
 
 import copy
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
@@ -27,6 +27,7 @@ from zoo.gym.config.values import (
     iso_date,
     listed,
     path_text,
+    public_place,
     split_paths,
 )
 
@@ -296,6 +297,20 @@ class TrainConfig(Settings, frozen=True):
     def other_models(self) -> dict[str, str]:
         """The models besides the base, by setting."""
         return {key: str(getattr(self, key)) for key in self.model_keys}
+
+    def places_changed(self, change: Callable[[str, str], str]) -> dict[str, object]:
+        """Returns the settings of a method with the models and files in them changed, by key.
+
+        Args:
+            change: returns the new place for a setting and its place.
+        """
+        return {key: change(key, str(getattr(self, key))) for key in self.model_keys}
+
+    def public_settings(self) -> dict[str, Any]:
+        """Returns the settings as JSON without paths on this machine."""
+        kept = self.model_dump(mode="json", exclude=set(PLACES))
+        public = self.places_changed(lambda _, place: public_place(place))
+        return kept | {key: place for key, place in public.items() if key not in PLACES}
 
     @property
     def rows(self) -> Rows:

@@ -35,6 +35,12 @@ def path_text(value: object) -> object:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
+def public_place(place: str) -> str:
+    """Returns a name as it is, and only the last part of a path on this machine."""
+    is_path = Path(place).is_absolute() or place.startswith((".", "~"))
+    return Path(place).name if is_path else place
+
+
 def folder_text(value: object) -> object:
     """Converts a `Path` to text that cannot be a name on the hub: `./org/name`."""
     text = path_text(value)

@@ -111,11 +111,6 @@ def related_rows(records: Iterable[Record]) -> Related:
     return _grouped(beginnings, stops, contents)
 
 
-def count_equal(records: Iterable[Record]) -> int:
-    """Returns how many rows have the same content as an earlier one."""
-    return related_rows(records).duplicates
-
-
 def _beginnings(said: Said) -> Iterator[int]:
     before = b""
     for role, words in said or (("empty", b""),):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from zoo.gym.data.units import RATING
 from zoo.gym.objectives.constants import REF_LOGPROBS
+from zoo.gym.objectives.pairs import mean_logprobs
 
 if TYPE_CHECKING:
     from zoo.backends.base import Array, ArrayNamespace, LossAndMetrics, Stat
@@ -67,7 +68,12 @@ class UnlearningLoss:
         forget_B, logprob_B = batch[RATING] < 0, xp.sum(stats[Stat.LOGPROBS] * mask_BT, axis=-1)
         ones_B, zeros_B = xp.ones_like(logprob_B), xp.zeros_like(logprob_B)
         forget_B = xp.where(forget_B, ones_B, zeros_B)
-        falls_B = -xp.log_sigmoid(-self.beta * self._gain(xp, logprob_B, batch) - self.gamma)
+        gain_B = (
+            logprob_B - xp.sum(batch[REF_LOGPROBS] * mask_BT, axis=-1)
+            if self.loss == "npo"
+            else mean_logprobs(xp, stats, batch)
+        )
+        falls_B = -xp.log_sigmoid(-self.beta * gain_B - self.gamma)
         forgotten = xp.sum(forget_B * falls_B) * (2 / self.beta)
         loss = forgotten / max(batch[WINDOW_FORGET], 1.0)
         metrics: dict[str, Array] = {}
@@ -78,13 +84,3 @@ class UnlearningLoss:
             nll = -xp.sum((1 - forget_B) * logprob_B) / batch[WINDOW_RETAIN_TOKENS]
             loss, metrics["retain_nll"] = loss + self.retain * nll, nll
         return loss, metrics
-
-    def _gain(
-        self, xp: "ArrayNamespace", logprob_B: "Array", batch: "Mapping[str, Array]"
-    ) -> "Array":
-        """Returns r of each answer."""
-        mask_BT = batch["mask"]
-        if self.loss == "npo":
-            return logprob_B - xp.sum(batch[REF_LOGPROBS] * mask_BT, axis=-1)
-        tokens_B = xp.sum(mask_BT, axis=-1)
-        return logprob_B / xp.maximum(tokens_B, xp.ones_like(tokens_B))

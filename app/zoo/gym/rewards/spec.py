@@ -6,7 +6,8 @@ mappings (`{kind: numeric, tolerance: 0.01}`), or a mapping from names to weight
 (`{numeric: 1, exact: {weight: 0.2, part: whole}}`). Python code may pass a function for a name.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -21,6 +22,8 @@ from zoo.gym.config.reward import (
 from zoo.gym.errors import InputError
 
 RewardSpec: TypeAlias = "str | list[object] | tuple[object, ...] | Mapping[str, object]"
+
+_NO_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 
 HINT = (
     "a reward is a function (my.py:score), a reward model (its folder, org/name), or one of "
@@ -41,7 +44,7 @@ def parse_spec(value: object) -> tuple[RewardSettings, ...]:
     if twice := next((label for label in labels if labels.count(label) > 1), None):
         raise InputError(
             f"reward: '{twice}' is given twice: expected different names",
-            hint=f"{{kind: {twice}, name: other}}",
+            hint="give one of them another name, such as {kind: numeric, name: other}",
         )
     if still := next((settings for settings in found if settings.weight == 0), None):
         raise InputError(f"reward: {still.label}: weight: expected another number than 0")
@@ -50,6 +53,30 @@ def parse_spec(value: object) -> tuple[RewardSettings, ...]:
             "reward: auto chooses the only reward: expected it alone, or rewards by name"
         )
     return found
+
+
+def with_places(value: object, change: Callable[[str, str], str]) -> object:
+    """Returns a value of `reward` with the places in it changed, and the same names of rewards.
+
+    Args:
+        value: the value; one without places is returned as it is.
+        change: returns the new place for a setting, such as `model` or `function`, and its place.
+
+    Raises:
+        InputError: see `parse_spec`.
+    """
+    entries: list[dict[str, Any]] = []
+    is_changed = False
+    for settings in parse_spec(value):
+        given = {key: str(getattr(settings, key)) for key in settings.places}
+        places = {key: change(key, place) for key, place in given.items() if place}
+        is_changed |= any(given[key] != place for key, place in places.items())
+        plain = settings.model_dump(mode="json", exclude_defaults=True)
+        entry = {"kind": settings.kind, **plain, **places}
+        if type(settings)(**plain | places).label != settings.label:
+            entry["name"] = _NO_NAME.sub("-", settings.label)[:40]
+        entries.append(entry)
+    return entries if is_changed else value
 
 
 def _entries(value: object) -> Iterator[RewardSettings]:

@@ -131,8 +131,10 @@ class Online(Method, Generic[C]):
         if self.compares_groups:
             equal_N = without_spread(adjusted_NG)
             metrics["equal_groups"] = float(equal_N.mean())
-            self.equal_groups = equal_groups_in_row(self.equal_groups, equal_N.tolist())
-            check_spread(self.equal_groups, adjusted_NG)
+        else:  # all answers of a step are compared
+            equal_N = np.repeat(without_spread(adjusted_NG.reshape(1, -1)), len(adjusted_NG))
+        self.equal_groups = equal_groups_in_row(self.equal_groups, equal_N.tolist())
+        check_spread(self.equal_groups, adjusted_NG)
         skip_N = without_spread(penalised_NG)
         if self.learns_equal_groups or not self.compares_groups:
             skip_N = np.zeros_like(skip_N)

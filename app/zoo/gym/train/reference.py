@@ -87,7 +87,7 @@ def score_rows(policy: "Policy", units: Sequence[Unit]) -> "list[NDArray[np.floa
         found = policy.score(collate(part), frozenset({Stat.LOGPROBS}))[Stat.LOGPROBS]
         for row, values in zip(rows_of(part), found, strict=True):
             if not np.isfinite(values).all():
-                raise InputError(f"{row.source}: expected finite reference scores, got NaN or Inf")
+                raise InputError(f"{row.source}: expected finite log-probabilities, got NaN or Inf")
             scores[id(row)] = values[: len(row.ids)]
     return [scores[id(row)] for row in rows_of(units)]
 

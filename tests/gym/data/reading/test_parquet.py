@@ -57,6 +57,19 @@ def test_a_null_is_a_key_that_the_row_does_not_have(tmp_path: Path) -> None:
     assert str(found.problems[0]).startswith(f"{tmp_path / 'a.parquet'}:2: ")
 
 
+def test_a_null_in_a_turn_is_a_key_that_the_turn_does_not_have(tmp_path: Path) -> None:
+    turns = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hey", "weight": 0},
+        {"role": "user", "content": "Hi!"},
+        {"role": "assistant", "content": "Hey!"},
+    ]
+    table = written(tmp_path / "a.parquet", [{"messages": turns}])
+    assert pq.read_table(table).to_pylist()[0]["messages"][0]["weight"] is None
+    [record] = read_dataset([table]).records
+    assert [turn.learned for turn in record.messages if turn.role == "assistant"] == [False, True]
+
+
 def test_a_file_of_another_schema_is_refused_with_its_first_row(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [{"when": datetime(2026, 1, 1, tzinfo=UTC), "price": 2.5}]
     path = written(tmp_path / "a.parquet", rows)

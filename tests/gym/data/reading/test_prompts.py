@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from zoo.gym.data import Record, read_dataset
-from zoo.gym.data.equality import count_equal
+from zoo.gym.data.equality import related_rows
 from zoo.gym.errors import InputError
 
 ROW = {"prompt": "2+3?", "answer": "5"}
@@ -69,8 +69,8 @@ def test_a_row_without_a_usable_prompt_is_refused(
 
 
 def test_equal_prompts_with_other_answers_are_different_rows(tmp_path: Path) -> None:
-    assert count_equal(read(tmp_path, ROW, ROW, {**ROW, "answer": 5})) == 2
-    assert count_equal(read(tmp_path, ROW, {**ROW, "answer": "6"})) == 0
+    assert related_rows(read(tmp_path, ROW, ROW, {**ROW, "answer": 5})).duplicates == 2
+    assert related_rows(read(tmp_path, ROW, {**ROW, "answer": "6"})).duplicates == 0
 
 
 ASKED, SAID = {"role": "user", "content": "2+3?"}, {"role": "assistant", "content": "It is 5."}

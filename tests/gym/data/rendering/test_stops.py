@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from zoo.gym.data import EncodeOptions, chat_stops, load_tokenizer
+from zoo.gym.data.rendering import mask
 from zoo.gym.data.rendering.mask import end_markers
+from zoo.gym.data.rendering.renderer import RenderLimitError
 from zoo.gym.data.rendering.template import ChatTemplate
 from zoo.models import pico_folder
 
@@ -40,3 +42,18 @@ def test_the_marker_is_the_one_that_the_template_writes(
 ) -> None:
     tokenizer: Any = templates[family].tokenizer
     assert end_markers(templates[family]) == {tokenizer.convert_tokens_to_ids(marker)}
+
+
+def test_a_template_that_ran_out_of_time_once_is_asked_again(
+    templates: dict[str, ChatTemplate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end_markers.cache_clear()
+    with monkeypatch.context() as patched:
+
+        def late(*_: object) -> None:
+            raise RenderLimitError("the chat template took longer than 1 s")
+
+        patched.setattr(mask, "render_turns", late)
+        with pytest.raises(RenderLimitError):
+            end_markers(templates["qwen3"])
+    assert end_markers(templates["qwen3"])

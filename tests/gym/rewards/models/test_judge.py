@@ -27,6 +27,10 @@ def test_the_last_score_counts(verdict: str, value: float) -> None:
     assert read_verdict(verdict, 0, 10).value == value
 
 
+def test_a_scale_may_start_above_zero() -> None:
+    assert [read_verdict(f"Score: {n}", 1, 5).value for n in (1, 3, 5)] == [0, 0.5, 1]
+
+
 @pytest.mark.parametrize(
     ("verdict", "reason"),
     [
@@ -46,6 +50,7 @@ def test_without_a_readable_score_there_is_no_reward(verdict: str, reason: str) 
 class FakeSession:
     def __init__(self, verdict: str) -> None:
         self.verdict, self.prompts = verdict, list[str]()
+        self.given: dict[str, object] = {}
 
     def answer(self, prompt: str) -> str:
         self.prompts.append(prompt)
@@ -59,7 +64,8 @@ def session(monkeypatch: pytest.MonkeyPatch) -> FakeSession:
     fake = FakeSession("Score: 4")
 
     @contextmanager
-    def open_chat(*given: object, **options: object) -> Iterator[FakeSession]:
+    def open_chat(model: str, **options: object) -> Iterator[FakeSession]:
+        fake.given = {"model": model, **options}
         yield fake
 
     monkeypatch.setattr("zoo.gym.chat.open_chat", open_chat)
@@ -76,6 +82,17 @@ def test_the_judge_reads_the_question_the_answer_and_the_response(session: FakeS
     assert "Reference answer (may be empty):\n5" in prompt
     assert "from 0 (worst) to 5 (best)" in prompt
     assert "hm" not in prompt
+
+
+def test_the_judge_is_opened_as_the_settings_say(session: FakeSession) -> None:
+    spec = {"kind": "judge", "model": "zen-pico", "adapter": "tuned", "max_new_tokens": 9}
+    load(spec, []).close()
+    assert session.given == {
+        "model": "zen-pico",
+        "adapter": "tuned",
+        "max_new_tokens": 9,
+        "system": "",
+    }
 
 
 def test_a_prompt_of_the_user_is_read_instead(session: FakeSession) -> None:

@@ -40,9 +40,12 @@ def own_settings(stage: str) -> list[str]:
     return sorted(set(config_class(stage).model_fields) - set(TrainConfig.model_fields))
 
 
+def method_with(stage: str, **more: Any) -> Any:
+    """Returns a method with these settings, without a model."""
+    config = load_config([], [], {**GIVEN, "stage": stage, **more}).config
+    return load_method(stage)(None, Plan(config, 1, 1, 0, ()), (), (), Path())
+
+
 def loss_with(stage: str, **more: Any) -> float:
     """Returns the loss of random pairs under a method's objective with these settings."""
-    config = load_config([], [], {**GIVEN, "stage": stage, **more}).config
-    plan = Plan(config, 1, 1, 0, ())
-    method = load_method(stage)(None, plan, (), (), Path())
-    return float(Pairs(0).ours(method.objective)[0].detach())
+    return float(Pairs(0).ours(method_with(stage, **more).objective)[0].detach())

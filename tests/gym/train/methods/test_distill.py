@@ -155,8 +155,10 @@ def refusal(rows: Path, teacher: Path, **more: Any) -> str:
     return caught.value.message
 
 
-def test_a_teacher_that_is_the_base_is_refused(rows: Path) -> None:
+def test_a_teacher_that_is_the_base_is_refused_unless_answers_are_learned(rows: Path) -> None:
     assert "expected another model than the base" in refusal(rows, pico_folder())
+    config = settings(rows, pico_folder(), distill_alpha=0.5)
+    load_method("distill").check_models(config, pico_folder())
 
 
 def test_a_teacher_with_another_tokenizer_is_refused(rows: Path, teacher: Path) -> None:

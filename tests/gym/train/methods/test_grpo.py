@@ -130,6 +130,12 @@ def test_64_groups_of_equal_rewards_in_a_row_stop_the_run(
         start(sums, max_steps=20)
 
 
+def test_equal_rewards_of_all_answers_stop_ppo(sums: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script(monkeypatch, lambda _: 0.0)
+    with pytest.raises(GuardError, match=r"66 groups in a row have equal rewards: .* got 0 for"):
+        start(sums, max_steps=20, val_size=0, eval_steps=None, **PPO)
+
+
 def test_an_answer_without_a_reward_is_left_out_and_reported(
     sums: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.gym.train.methods.pairs import (
     GIVEN,
     events,
+    method_with,
     own_settings,
     settings,
     write_pairs,
@@ -20,6 +21,7 @@ from zoo.gym.config import load_config
 from zoo.gym.data import Example, Unit, alone, read_dataset
 from zoo.gym.data.units import rated
 from zoo.gym.errors import InputError
+from zoo.gym.objectives.kto import KtoLoss
 from zoo.gym.train.measuring import _better
 from zoo.gym.train.methods.kto import KtoConfig, RatedAnswers, mismatched
 
@@ -71,6 +73,7 @@ def test_the_divergence_is_measured_before_each_step(whole: RunResult) -> None:
     steps = [event["metrics"]["kl"] for event in events(whole, "step")]
     assert steps[0] == pytest.approx(0, abs=1e-4)
     assert min(steps) >= 0
+    assert max(steps) > 1e-3
     assert (whole.folder / "reference-mismatched.safetensors").exists()
 
 
@@ -95,6 +98,11 @@ def test_a_pair_is_two_rated_answers(tmp_path: Path) -> None:
 def test_bad_answers_are_not_what_a_model_should_say() -> None:
     good, bad = (Unit((rated(row([1], [answer]), good=answer == 7),)) for answer in (7, 8))
     assert [one.ids[1] for one in _better([good, bad])] == [7]
+
+
+def test_each_setting_is_where_the_loss_reads_it() -> None:
+    method = method_with("kto", pref_beta=0.3, kto_chosen_weight=2, kto_rejected_weight=3)
+    assert method.objective == KtoLoss(beta=0.3, good_weight=2, bad_weight=3)
 
 
 DIFFERENT: dict[str, Any] = {

@@ -233,3 +233,24 @@ def test_rows_leave_room_in_the_context_of_the_model(whole: RunResult) -> None:
     positions = json.loads((pico_folder() / "config.json").read_text())["max_position_embeddings"]
     assert plan["cutoff_len"] == min(2048, positions - 1)
     assert load_tokenizer(whole.model).pad_token_id is not None
+
+
+@pytest.mark.slow
+def test_answers_are_learned_by_the_scores_of_a_reward_model(
+    whole: RunResult, tmp_path: Path
+) -> None:
+    rows = tmp_path / "prompts.jsonl"
+    prompts = [f"say {word} {n}" for word in ("cat", "sun", "sea") for n in range(8)]
+    rows.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts))
+    given = {"reward": str(whole.model), "max_completion_length": 8, "group_size": 4}
+    run = run_training(settings(rows, "grpo", learning_rate=3e-3, max_steps=6, **given))
+    sampled = list(map(json.loads, (run.folder / "samples.jsonl").read_text().splitlines()))
+    assert {one["step"] for one in sampled} == set(range(1, 7))
+    first = [one for one in sampled if one["step"] == 1][:4]
+    prompt = Task((Message("user", first[0]["prompt"]),))
+    with load(str(whole.model), []) as reward:
+        scored = reward.score([Sample(prompt, one["completion"]) for one in first])
+    scores = [one.value for one in scored]
+    assert [one["reward"] for one in first] == pytest.approx(scores, abs=1e-5)
+    before, *_, after = (event["metrics"]["reward"] for event in events(run, "eval"))
+    assert after > before

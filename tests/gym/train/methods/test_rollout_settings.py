@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from tests.gym.train.methods.pairs import method_with
 from tests.gym.train.methods.rollout_runs import digest, samples, start, write_sums
 from zoo.gym.config import TrainConfig, load_values
 from zoo.gym.errors import GuardError, InputError
@@ -93,6 +95,10 @@ def test_each_setting_of_a_method_changes_the_result(
         ({"stage": "rloo", "reward_clip_range": "1"}, "reward_clip_range: expected two rising"),
         ({"stage": "rloo", "reward_clip_range": [1, -1]}, "such as '-1,1', got '1,-1'"),
         ({"stage": "ppo", "loss_type": "dapo"}, "loss_type"),
+        (
+            {"stage": "ppo", "missing_eos_penalty": 1, "mask_truncated_completions": True},
+            "missing_eos_penalty: has no effect with mask_truncated_completions",
+        ),
         ({"group_size": 1}, "group_size"),
     ],
 )
@@ -143,3 +149,9 @@ def test_more_parts_than_prompts_are_refused(sums: Path) -> None:
 def test_a_range_that_makes_all_rewards_equal_stops_the_run(sums: Path) -> None:
     with pytest.raises(GuardError, match=r"groups in a row have equal rewards: .* got 2 for"):
         start(sums, stage="rloo", reward_clip_range="2,3", max_steps=20)
+
+
+def test_rewards_are_clipped_on_both_sides() -> None:
+    method = method_with("rloo", reward_clip_range="-0.5,1")
+    found = method.adjusted((), np.array([[-2.0, 0.25, 3.0, np.nan]]))
+    np.testing.assert_array_equal(found, [[-0.5, 0.25, 1.0, np.nan]])

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.gym.train.methods.pairs import GIVEN, events, own_settings, settings
+from tests.gym.train.methods.pairs import GIVEN, events, method_with, own_settings, settings
 from zoo.gym import RunResult, run_training
 from zoo.gym.config import load_config
 from zoo.gym.data import read_dataset
 from zoo.gym.errors import InputError
+from zoo.gym.objectives.unlearning import UnlearningLoss
 from zoo.gym.train.methods.unlearn import Unlearning
 
 
@@ -72,6 +73,23 @@ def test_rows_without_any_to_retain_come_with_a_warning(tmp_path: Path) -> None:
     run = trained(write_rows(tmp_path, (True,)), max_steps=1, eval_steps=1)
     assert any("no rows to retain" in event["message"] for event in events(run, "warn"))
     assert "retain_nll" not in events(run, "eval")[0]["metrics"]
+
+
+@pytest.mark.parametrize(
+    ("more", "loss"),
+    [
+        ({}, UnlearningLoss(loss="npo", beta=0.1, gamma=0.0, retain=1.0)),
+        (
+            {"unlearn_loss": "simnpo", "simnpo_gamma": 0.5, "retain_alpha": 0.25},
+            UnlearningLoss(loss="simnpo", beta=2.5, gamma=0.5, retain=0.25),
+        ),
+        ({"pref_beta": 0.3}, UnlearningLoss(loss="npo", beta=0.3, gamma=0.0, retain=1.0)),
+    ],
+)
+def test_each_setting_is_where_the_loss_reads_it(
+    more: dict[str, Any], loss: UnlearningLoss
+) -> None:
+    assert method_with("unlearn", **more).objective == loss
 
 
 DIFFERENT: dict[str, dict[str, Any]] = {

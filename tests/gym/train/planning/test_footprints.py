@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.gym.rewards.models.folders import write_reward_model
 from tests.gym.train.planning.needs import LORA
 from zoo.backends.memory import MemoryNeed
 from zoo.gym.config import TrainConfig
+from zoo.gym.config.stages import load_method
 from zoo.gym.train.planning.footprints import (
     circumstances,
     footprint_key,
@@ -21,6 +23,8 @@ from zoo.gym.train.rows import prepare_rows
 from zoo.gym.train.session import facts_of
 from zoo.models import pico_folder
 from zoo.models.folder import count_parameters
+
+GIVEN: dict[str, Any] = {"model_name_or_path": "zen-pico", "dataset": "d"}
 
 
 def test_a_measured_peak_is_found_by_the_same_need_alone(tmp_path: Path) -> None:
@@ -73,6 +77,14 @@ def test_full_training_with_a_divergence_needs_memory_for_the_frozen_base(tmp_pa
     assert copy == count_parameters(pico_folder())
     assert need(tmp_path, stage="ppo", finetuning_type="full", beta=0).other_parameters == 0
     assert need(tmp_path, stage="ppo").other_parameters == 0  # the adapter is switched off
+
+
+def test_a_reward_model_and_the_reference_of_each_step_need_memory(tmp_path: Path) -> None:
+    write_reward_model(tmp_path / "scorer")
+    found = need(tmp_path, stage="grpo", reward=str(tmp_path / "scorer")).other_parameters
+    assert found == count_parameters(tmp_path / "scorer")
+    assert load_method("tdpo").keeps_reference(TrainConfig(**GIVEN, stage="tdpo"))
+    assert not load_method("dpo").keeps_reference(TrainConfig(**GIVEN, stage="dpo"))
 
 
 def test_a_damaged_table_of_peaks_knows_nothing_and_is_replaced(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from functools import lru_cache
 from zoo.gym.data.records import Message, Tools
 from zoo.gym.data.rendering.marked import EAGER_TURNS, Marked, render_marked
 from zoo.gym.data.rendering.marks import outer_space
+from zoo.gym.data.rendering.renderer import RenderLimitError
 from zoo.gym.data.rendering.template import ChatTemplate
 from zoo.gym.data.rendering.thinking import think_block
 from zoo.gym.data.tokenizer import Tokens, tokenise
@@ -281,9 +282,15 @@ def _end_of_calls(
 
 @lru_cache(maxsize=8)
 def end_markers(template: ChatTemplate) -> frozenset[int]:
-    """Returns the marker that ends a learned answer; empty if it does not end with one."""
+    """Returns the marker that ends a learned answer; empty if it does not end with one.
+
+    Raises:
+        RenderLimitError: the template exceeded its time or memory limit.
+    """
     try:
         ids, learned = learned_tokens(template, render_turns(template, _PROBE))
+    except RenderLimitError:  # not this template's answer: nothing is cached
+        raise
     except InputError:  # a template that refuses such a short chat; training reports it
         return frozenset()
     last = max(index for index, is_learned in enumerate(learned) if is_learned)

@@ -66,13 +66,15 @@ class Distillation(Method):
         """Checks that the teacher is another model, and reads the same tokens.
 
         Raises:
-            InputError: it is the base, or has other tokens, or reads fewer at once.
+            InputError: it is the base, and no answers are learned; or it has other tokens, or reads
+                fewer at once.
             NotAvailableError: it is not on this machine.
         """
         from zoo.models import resolve
 
-        teacher = resolve(cast("DistillConfig", config).teacher_model, offline=True).folder
-        if teacher.resolve() == folder.resolve():
+        settings = cast("DistillConfig", config)
+        teacher = resolve(settings.teacher_model, offline=True).folder
+        if teacher.resolve() == folder.resolve() and settings.distill_alpha == 0:
             raise InputError(
                 "teacher_model: expected another model than the base, which would learn nothing, "
                 f"got {teacher.name}"

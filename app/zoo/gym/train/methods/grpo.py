@@ -46,13 +46,12 @@ class Grpo(Online[GroupConfig]):
     def objective(self) -> GroupRelativeLoss:
         """The clipped loss that the settings describe."""
         config = self.settings
-        high = config.epsilon if config.epsilon_high is None else config.epsilon_high
         assert config.max_completion_length is not None
         return GroupRelativeLoss(
             loss_type=config.loss_type,
             level=config.importance_sampling_level,
             epsilon=config.epsilon,
-            epsilon_high=high,
+            epsilon_high=config.upper_epsilon,
             delta=config.delta,
             beta=config.beta,
             bias_correction=config.use_bias_correction_kl,

@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING, Literal, cast
 from pydantic import Field
 
 from zoo.gym.config.train import Number, TrainConfig
-from zoo.gym.data.batches import collate, micro_batches
 from zoo.gym.data.units import NO_EXTRAS, RATING, Example, Unit, alone, rows_of
 from zoo.gym.objectives.constants import REF_LOGPROBS
 from zoo.gym.objectives.kto import WINDOW_BAD, WINDOW_GOOD, WINDOW_KL, KtoLoss, divergence
 from zoo.gym.train.methods.preference import Referenced
-from zoo.gym.train.planning.plan import batch_tokens
-from zoo.gym.train.reference import with_reference
+from zoo.gym.train.reference import score_rows, with_reference
 
 if TYPE_CHECKING:
     from zoo.backends.base import Objective
@@ -95,14 +93,8 @@ class RatedAnswers(Referenced):
 
     def _gains(self, units: Sequence[Unit]) -> list[float]:
         """Returns log of policy over reference of each row's answer."""
-        from zoo.backends.base import Stat
-
-        limit, gains = batch_tokens(self.policy.parameter_count()), list[float]()
-        for part in micro_batches(units, max_batch_tokens=limit):
-            batch = collate(part)
-            scores = self.policy.score(batch, frozenset({Stat.LOGPROBS}))[Stat.LOGPROBS]
-            gains += (scores - batch.extras[REF_LOGPROBS]).sum(1, dtype=float).tolist()
-        return gains
+        scored = zip(score_rows(self.policy, units), rows_of(units), strict=True)
+        return [float((new - row.extras[REF_LOGPROBS]).sum(dtype=float)) for new, row in scored]
 
 
 def mismatched(units: Sequence[Unit]) -> tuple[Unit, ...]:

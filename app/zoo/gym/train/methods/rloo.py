@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from zoo.gym.config.rollouts import RolloutConfig
+from zoo.gym.config.rollouts import ClippedConfig
 from zoo.gym.config.train import Number
 from zoo.gym.config.values import Listed
 from zoo.gym.data.units import rows_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from zoo.gym.train.rollouts import Answer
 
 
-class RlooConfig(RolloutConfig, frozen=True):
+class RlooConfig(ClippedConfig, frozen=True):
     """The settings of RLOO."""
 
     stage: Literal["rloo"] = Field(
@@ -39,19 +39,6 @@ class RlooConfig(RolloutConfig, frozen=True):
         le=1e6,
         description="the weight of the divergence from the base model, which is subtracted from the"
         " reward; 0 needs no reference",
-    )
-    epsilon: Number = Field(
-        default=0.2,
-        ge=0,
-        lt=1,
-        description="the importance ratio is clipped below 1 - epsilon; with num_iterations 1 it is"
-        " always 1",
-    )
-    epsilon_high: Number | None = Field(
-        default=None,
-        ge=0,
-        le=1e6,
-        description="the importance ratio is clipped above 1 + epsilon_high; none: as epsilon",
     )
     normalize_advantages: bool = Field(
         default=False,
@@ -92,9 +79,7 @@ class Rloo(Online[RlooConfig]):
     @property
     def objective(self) -> LeaveOneOutLoss:
         """The clipped loss of whole answers."""
-        config = self.settings
-        high = config.epsilon if config.epsilon_high is None else config.epsilon_high
-        return LeaveOneOutLoss(config.epsilon, high)
+        return LeaveOneOutLoss(self.settings.epsilon, self.settings.upper_epsilon)
 
     def adjusted(
         self, answers: "Sequence[Sequence[Answer]]", rewards_NG: "NDArray[np.float64]"

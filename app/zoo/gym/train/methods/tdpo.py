@@ -69,6 +69,12 @@ class TokenPreference(Referenced):
         self._open = ExitStack()
 
     @classmethod
+    def keeps_reference(cls, config: TrainConfig) -> bool:
+        """Returns True: each step compares its probabilities with those of the reference."""
+        del config
+        return True
+
+    @classmethod
     def reads_vocabulary(cls, config: TrainConfig) -> bool:
         """Returns True: a divergence is a sum over the vocabulary."""
         del config

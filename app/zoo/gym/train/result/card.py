@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from zoo.gym.config.train import PLACES, TrainConfig
+from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import fingerprint
 from zoo.gym.files import write_beside
 from zoo.models.folder import is_reward_model
 
 if TYPE_CHECKING:
     from zoo.models import Resolved
-
-PRIVATE = {*PLACES, "offline"}
-"""Settings that contain paths of this machine, and `offline`: they are left out."""
 
 
 def write_card(
@@ -41,7 +38,9 @@ def write_card(
     head = {"base_model": base.id, "library_name": "peft" if adapter else "transformers"}
     head |= {"pipeline_tag": "text-classification"} if scores else {}
     title = "A reward model from" if scores else "An adapter for" if adapter else "A fine-tune of"
-    settings = config.model_dump(exclude_none=True, exclude=PRIVATE)
+    public = config.public_settings()
+    settings = {key: value for key, value in public.items() if value is not None}
+    del settings["offline"]
     text = (
         f"---\n{yaml.safe_dump(head, sort_keys=True)}---\n\n"
         f"# {title} {base.id}\n\n"

@@ -27,13 +27,12 @@ def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
     Raises:
         NotAvailableError: another model of the settings is not on this machine.
     """
-    others = {key: resolve(name, offline=True) for key, name in config.other_models.items()}
     update: dict[str, object] = {
         "model_name_or_path": _pinned_name(model),
         "dataset": tuple(_absolute(str(path)) for path in dataset_files(config)),
         "date": config.date or dt.datetime.now().astimezone().date().isoformat(),
     }
-    update |= {key: _pinned_name(other) for key, other in others.items()}
+    update |= config.places_changed(_pinned_place)
     if config.output_dir is not None:
         update["output_dir"] = _absolute(config.output_dir)
     if config.dataset_dir is not None:
@@ -139,6 +138,13 @@ def _pinned_name(model: Resolved) -> str:
     if model.id == PICO and model.folder == pico_folder():
         return PICO
     return f"{model.id}@{model.revision}" if model.revision else _absolute(str(model.folder))
+
+
+def _pinned_place(key: str, place: str) -> str:
+    if key == "function":
+        file, _, name = place.rpartition(":")
+        return f"{_absolute(file)}:{name}" if file.endswith(".py") else place
+    return _absolute(place) if key == "adapter" else _pinned_name(resolve(place, offline=True))
 
 
 def _absolute(path: str) -> str:

@@ -144,7 +144,8 @@ class StartScreen(GymScreen):
         await asyncio.sleep(PAUSE_S)
         text = self.query_one("#settings", Input).value
         self._problem("settings", await asyncio.to_thread(settings_problem, text, typing=True))
-        if self._inspected is not None and self._inspected[2:] != tuple(self.stage):
+        inspected = self._inspecting or self._inspected
+        if inspected is not None and inspected[2:] != tuple(self.stage):
             self._inspect()
 
     @on(Input.Changed)
