@@ -4,10 +4,12 @@ stories260K learns 500 pairs of answers, a polite and an impolite one for most, 
 each method except for those in `METHODS`. Of 150 unseen pairs whose prompt and answer have less
 than 160 characters, those are counted whose margin grew: the log-probability of the better answer
 minus that of the worse one, and for methods that compare means per token the difference of the
-means. The same training on labels that are swapped at random shows the figure without information.
+means. The same training on labels that are swapped at random shows the figure without information:
+the mean of two runs, with a random half of the labels swapped and with the other half, because one
+direction of change moves many pairs alike (KTO: 0.43 to 0.70 in three draws).
 
 usage: python -m bench.preference [FOLDER]    FOLDER contains data/; ../shared by default;
-                                              it takes about 7 minutes of one core
+                                              it takes about 8 minutes of one core
 """
 
 import json
@@ -69,12 +71,12 @@ def _length(row: Row) -> int:
     return asked + max(len(row["chosen"]), len(row["rejected"]))
 
 
-def swapped(rows: Sequence[Row]) -> list[Row]:
-    """Returns the rows with labels swapped in a random half of them."""
+def swapped(rows: Sequence[Row], half: bool) -> list[Row]:
+    """Returns the rows with labels swapped in a random half of them, or in the other half."""
     coin = random.Random(1)
     other = {"chosen": "rejected", "rejected": "chosen"}
     return [
-        {key: row[other.get(key, key)] for key in row} if coin.random() < 0.5 else row
+        {key: row[other.get(key, key)] for key in row} if (coin.random() < 0.5) == half else row
         for row in rows
     ]
 
@@ -131,11 +133,12 @@ def encoded(root: Path, rows: Sequence[Row]) -> "Sequence[Unit]":
     return encode_records(records, load_tokenizer(root / MODEL), EncodeOptions(512)).units
 
 
-def cases(stage: str, true: Learned, chance: Learned) -> Iterator[Case]:
+def cases(stage: str, true: Learned, *chances: Learned) -> Iterator[Case]:
     """Yields the figures of a method, with the true labels and with swapped ones."""
     share = "share"
+    chance = sum(one.accuracy for one in chances) / len(chances)
     yield Case(f"{stage}: labels of the data", true.accuracy, share, "1", true.accuracy, ">= 0.75")
-    yield Case(f"{stage}: swapped labels", chance.accuracy, share, "1", chance.accuracy, "<= 0.6")
+    yield Case(f"{stage}: swapped labels", chance, share, "1", chance, "<= 0.6")
     yield Case(f"{stage}: training", true.cpu_s, "CPU-s", "30 CPU-s", true.cpu_s / 30, "<= 1")
 
 
@@ -147,7 +150,8 @@ def run(shared: Path = SHARED) -> Iterator[Case | Skipped]:
     learned, unseen = short_pairs(shared)
     with tempfile.TemporaryDirectory() as home, patch.dict(os.environ, {"ZOO_GYM_HOME": home}):
         for stage in METHODS:
-            found = (measure(shared, stage, rows, unseen) for rows in (learned, swapped(learned)))
+            halves = (swapped(learned, half) for half in (True, False))
+            found = (measure(shared, stage, rows, unseen) for rows in (learned, *halves))
             yield from cases(stage, *found)
 
 

@@ -59,8 +59,8 @@ def test_a_reward_without_places_is_stored_as_it_was_given(reward: object) -> No
 
 
 def test_a_name_that_a_place_gave_is_kept() -> None:
-    [entry] = with_places("org/scorer", lambda _, place: f"{place}@abc")  # type: ignore[misc]
-    assert entry == {"kind": "model", "model": "org/scorer@abc", "name": "scorer"}
+    found = with_places("org/scorer", lambda _, place: f"{place}@abc")
+    assert found == [{"kind": "model", "model": "org/scorer@abc", "name": "scorer"}]
 
 
 def test_stored_settings_can_be_read_from_everywhere(

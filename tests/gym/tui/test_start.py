@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,6 +98,29 @@ def test_rows_are_inspected_for_the_stage_among_the_settings(
         await shows(pilot, "200 examples")
         words = ["data", "inspect", str(path), "--model", "zen-pico"]
         assert asked == [[*words, "--offline"], [*words, "--stage", "dpo", "--offline"]]
+
+    drive(visit)
+
+
+def test_a_stage_that_is_typed_while_rows_are_read_is_inspected(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[list[str]] = []
+
+    async def answer(words: list[str], *, finish: bool = False) -> dict[str, object]:
+        asked.append(words)
+        if "--stage" not in words:
+            await asyncio.sleep(60)
+        return FOUND
+
+    monkeypatch.setattr(start, "ask_command", answer)
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        app.action_start(str(fakes.rows_file(tmp_path)))
+        await until(pilot, lambda: len(asked) == 1)
+        app.screen.query_one("#settings", Input).value = "stage=dpo"
+        await shows(pilot, "200 examples")
+        assert [word for word in asked[1] if word in {"--stage", "dpo"}] == ["--stage", "dpo"]
 
     drive(visit)
 
