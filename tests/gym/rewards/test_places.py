@@ -10,7 +10,7 @@ import yaml
 
 from tests.gym.rewards.models.folders import write_reward_model
 from zoo.gym.config import TrainConfig, load_config
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rewards.spec import parse_spec, with_places
 from zoo.gym.train.run_folder.env import check_as_began
 from zoo.gym.train.run_folder.pinned import pinned
@@ -92,6 +92,48 @@ def test_a_reward_model_that_changed_refuses_the_resume(here: Path) -> None:
         check_models(config, pico_folder(), env_file)
     with pytest.raises(InputError, match="scorer"):
         check_as_began(env_file)
+
+
+def started(reward: object, here: Path) -> tuple[TrainConfig, Path]:
+    """Returns the settings and the `env.json` of a run after its first checks."""
+    config = pinned(settings(reward), resolve("zen-pico"))
+    env_file = here / "env.json"
+    env_file.write_text(json.dumps({"settings": config.model_dump(mode="json")}))
+    check_models(config, pico_folder(), env_file)
+    check_models(config, pico_folder(), env_file)
+    check_as_began(env_file)
+    return config, env_file
+
+
+@pytest.mark.parametrize(
+    ("reward", "changed", "label"),
+    [
+        ("mine.py:short", "mine.py", "short"),
+        ({"numeric": 1, "function": {"function": "mine.py:short", "name": "a"}}, "mine.py", "a"),
+        ([{"kind": "judge", "model": "zen-pico", "adapter": "tuned"}], "tuned/a", "judge"),
+    ],
+)
+def test_a_reward_s_file_that_changed_refuses_the_resume(
+    here: Path, reward: object, changed: str, label: str
+) -> None:
+    weights = here / "tuned" / "adapter_model.safetensors"
+    weights.write_bytes(b"weights")
+    config, env_file = started(reward, here)
+    path = weights if changed == "tuned/a" else here / changed
+    path.write_bytes(path.read_bytes() + b"\n")
+    refused = f"^reward {label}: .*expected the file that run .* began with, got a changed file\n"
+    with pytest.raises(InputError, match=refused):
+        check_models(config, pico_folder(), env_file)
+    with pytest.raises(InputError, match=refused):
+        check_as_began(env_file)
+    path.unlink()
+    with pytest.raises(NotAvailableError, match=f"^reward {label}: .*no such file"):
+        check_as_began(env_file)
+
+
+def test_a_function_of_a_module_is_not_checked(here: Path) -> None:
+    _, env_file = started("mine:short", here)
+    assert "reward_files" not in json.loads(env_file.read_text())
 
 
 def test_an_absent_reward_model_is_refused_before_there_is_a_run(here: Path) -> None:

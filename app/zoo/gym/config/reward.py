@@ -56,6 +56,11 @@ class RewardSettings(Settings, frozen=True):
         """The name of the reward in logs and charts."""
         return self.name or self.kind
 
+    @property
+    def file(self) -> str:
+        """The file of a function, or the adapter of a judge; empty without any."""
+        return ""
+
 
 class AutoSettings(RewardSettings, frozen=True):
     """The reward that fits the rows."""
@@ -115,6 +120,12 @@ class FunctionSettings(RewardSettings, frozen=True):
     def label(self) -> str:
         """The name that was given, or that of the function."""
         return self.name or self.function.rpartition(":")[2]
+
+    @property
+    def file(self) -> str:
+        """The file of the function; empty if it is in a module."""
+        file = self.function.rpartition(":")[0]
+        return file if file.endswith(".py") else ""
 
 
 class MathSettings(RewardSettings, frozen=True):
@@ -258,6 +269,11 @@ class JudgeSettings(RewardSettings, frozen=True):
     max_new_tokens: Whole = Field(
         default=512, ge=1, le=1_000_000, description="tokens of a verdict at most"
     )
+
+    @property
+    def file(self) -> str:
+        """The adapter, if it has one."""
+        return self.adapter
 
     @model_validator(mode="after")
     def _scale_has_a_range(self) -> "JudgeSettings":

@@ -93,6 +93,17 @@ class RolloutConfig(TrainConfig, frozen=True):
             for key in settings.models
         }
 
+    @property
+    def reward_files(self) -> dict[str, str]:
+        """The files that rewards name, by setting: of functions, and the adapters of judges."""
+        if self.reward == LIVE_REWARD:
+            return {}
+        return {
+            f"reward {settings.label}": file
+            for settings in parse_spec(self.reward)
+            if (file := settings.file)
+        }
+
     def places_changed(self, change: Callable[[str, str], str]) -> dict[str, object]:
         """Returns `reward` with the places in it changed."""
         found = super().places_changed(change)

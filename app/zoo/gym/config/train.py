@@ -298,6 +298,11 @@ class TrainConfig(Settings, frozen=True):
         """The models besides the base, by setting."""
         return {key: str(getattr(self, key)) for key in self.model_keys}
 
+    @property
+    def reward_files(self) -> dict[str, str]:
+        """The files that rewards name, by setting: of functions, and the adapters of judges."""
+        return {}
+
     def places_changed(self, change: Callable[[str, str], str]) -> dict[str, object]:
         """Returns the settings of a method with the models and files in them changed, by key.
 

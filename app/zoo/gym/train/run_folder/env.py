@@ -12,6 +12,7 @@ from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import fingerprint
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.train.run_folder.base import BASE_KEY, refuse_other_base
+from zoo.gym.train.run_folder.reward_files import refuse_other_reward_files
 from zoo.gym.train.run_folder.settings import read_env, record_change, settings_in, update_env
 from zoo.gym.versions import versions
 from zoo.models.folder import count_parameters
@@ -114,7 +115,9 @@ def note_versions(env_file: Path, step: int) -> str | None:
 
 
 def check_as_began(env_file: Path) -> None:
-    """Checks that data and base of a run are unchanged, as far as it stored their digests.
+    """Checks that what a run reads is unchanged, as far as it stored digests.
+
+    That is its data, its models and the files that its rewards name.
 
     The worker checks again; this check lets a resume fail before its worker starts.
 
@@ -131,5 +134,6 @@ def check_as_began(env_file: Path) -> None:
         check_same_data(env_file, config)
     if BASE_KEY in env:
         refuse_other_base(env_file, resolve(config.model_name_or_path, offline=True).folder)
+    refuse_other_reward_files(env_file, config)
     for key in env.keys() & config.other_models.keys():
         refuse_other_base(env_file, resolve(config.other_models[key], offline=True).folder, key)

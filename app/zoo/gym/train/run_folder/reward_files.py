@@ -1,0 +1,80 @@
+"""Records digests of the files that rewards name, and refuses to resume with other ones.
+
+These are the files of functions and the adapters of judges; `base` does the same for models. A
+function in a module (`module:f`) and the modules that a function's file imports are not checked.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.paths import given_path
+from zoo.gym.train.run_folder.settings import read_env, update_env
+
+REWARD_FILES_KEY = "reward_files"
+"""In `env.json` of a run: the SHA-256 of each file that a reward names, by reward."""
+
+_ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors", "adapter_model.bin")
+
+
+def check_same_reward_files(env_file: Path, config: TrainConfig) -> None:
+    """Checks that the files of rewards are unchanged; at the start of a run, stores their digests.
+
+    Args:
+        env_file: the run's `env.json`.
+        config: the settings of the run, with absolute paths.
+
+    Raises:
+        InputError: a file has changed.
+        NotAvailableError: a file is gone.
+    """
+    if config.reward_files and REWARD_FILES_KEY not in read_env(env_file):
+        now = {label: _digest(label, place) for label, place in config.reward_files.items()}
+        update_env(env_file, {REWARD_FILES_KEY: now})
+    refuse_other_reward_files(env_file, config)
+
+
+def refuse_other_reward_files(env_file: Path, config: TrainConfig) -> None:
+    """Refuses other files than a run began with; without stored digests, accepts any.
+
+    Args:
+        env_file: the run's `env.json`.
+        config: the settings of the run, with absolute paths.
+
+    Raises:
+        InputError: a file has changed.
+        NotAvailableError: a file is gone.
+    """
+    stored = read_env(env_file).get(REWARD_FILES_KEY)
+    if stored is None:
+        return
+    if not isinstance(stored, dict):
+        raise InputError(f"{env_file}: {REWARD_FILES_KEY}: expected digests, got a damaged value")
+    before = cast("Mapping[str, Any]", stored)
+    for label, place in config.reward_files.items():
+        if _digest(label, place) != before.get(label):
+            raise InputError(
+                f"{label}: '{place}': expected the file that run {env_file.parent.name} began "
+                "with, got a changed file",
+                hint="put the old file back, or start a new run",
+            )
+
+
+def _digest(label: str, place: str) -> str:
+    """Returns the SHA-256 of a file; of a folder, that of the files of an adapter."""
+    path = given_path(place)
+    files = [path / name for name in _ADAPTER_FILES] if path.is_dir() else [path]
+    present = [file for file in files if file.is_file()]
+    if not present:
+        raise NotAvailableError(
+            f"{label}: '{place}': no such file: expected the file that the run names",
+            hint="put the file back, or start a new run",
+        )
+    whole = hashlib.sha256()
+    for file in present:
+        with file.open("rb") as opened:
+            whole.update(hashlib.file_digest(opened, "sha256").digest())
+    return whole.hexdigest()
