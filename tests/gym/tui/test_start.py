@@ -1,8 +1,8 @@
 """Starting a training."""
 
+import asyncio
 from pathlib import Path
 
-import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
