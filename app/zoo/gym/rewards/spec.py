@@ -69,7 +69,7 @@ def with_places(value: object, change: Callable[[str, str], str]) -> object:
     is_changed = False
     for settings in parse_spec(value):
         given = {key: str(getattr(settings, key)) for key in settings.places}
-        places = {key: change(key, place) for key, place in given.items() if place}
+        places: dict[str, Any] = {k: change(k, place) for k, place in given.items() if place}
         is_changed |= any(given[key] != place for key, place in places.items())
         plain = settings.model_dump(mode="json", exclude_defaults=True)
         entry = {"kind": settings.kind, **plain, **places}
