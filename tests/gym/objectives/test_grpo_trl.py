@@ -4,6 +4,7 @@ Legend: B answers, T positions.
 """
 
 from collections import defaultdict
+from itertools import combinations
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.gym.train.methods.pairs import method_with
 from zoo.backends.base import Stat
 from zoo.backends.torch.namespace import TorchNamespace
+from zoo.gym.config import load_values
 from zoo.gym.data import Example, Unit
 from zoo.gym.objectives.advantages import group_advantages
 from zoo.gym.objectives.constants import WINDOW_ROWS, WINDOW_SELECTED, WINDOW_TOKENS
@@ -202,3 +205,43 @@ def test_without_old_log_probabilities_the_policy_itself_is_the_old_one() -> Non
     wanted = -answers.advantages[:, None] * answers.mask / answers.mask.sum()
     assert float((mine - wanted).abs().max()) <= EPSILON
     assert float(mine.abs().sum()) > 0
+
+
+def _single_step(share: float, **given: Any) -> Tensor:
+    """The gradient of the first step on answers that the policy itself has sampled."""
+    answers = Answers(5)
+    if share < 1:
+        given["top_entropy_quantile"] = share
+    loss = method_with("grpo", **given, max_completion_length=LONGEST).objective
+    return torch.autograd.grad(answers.ours(loss, share, on_policy=True), answers.logprobs)[0]
+
+
+TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo")
+SAME = {"bnpo": "dapo", "cispo": "dapo", "vespo": "dapo", "sapo": "grpo"}
+
+
+@pytest.mark.parametrize("share", [1.0, 0.4])
+@pytest.mark.parametrize("beta", [0.0, 0.3])
+def test_in_a_single_step_the_losses_that_are_reported_as_equal_are_equal(
+    share: float, beta: float
+) -> None:
+    found = {kind: _single_step(share, loss_type=kind, beta=beta) for kind in TYPES}
+    for one, other in combinations(TYPES, 2):
+        apart = float((found[one] - found[other]).abs().max())
+        assert (apart <= EPSILON) == (SAME.get(one, one) == SAME.get(other, other))
+
+
+@pytest.mark.parametrize("share", [1.0, 0.4])
+@pytest.mark.parametrize("beta", [0.0, 0.3])
+@pytest.mark.parametrize("loss_type", ["grpo", "dapo", "cispo", "sapo", "luspo", "dr_grpo"])
+def test_in_a_single_step_the_level_counts_where_the_settings_say_so(
+    share: float, beta: float, loss_type: str
+) -> None:
+    given: dict[str, Any] = {"loss_type": loss_type, "beta": beta}
+    by_token = _single_step(share, **given)
+    whole = {"importance_sampling_level": "sequence"}
+    apart = float((by_token - _single_step(share, **given, **whole)).abs().max())
+    settings = {"model_name_or_path": "m", "dataset": "d", "stage": "grpo"}
+    several = {**given, **whole, "top_entropy_quantile": share}
+    config: Any = load_values({**settings, **several}).config
+    assert (apart > EPSILON) == config.level_counts

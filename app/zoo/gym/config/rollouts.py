@@ -15,6 +15,16 @@ RATIO = ("epsilon", "epsilon_high", "delta", "off_policy_mask_threshold", "clipr
 """Settings that act on steps after the first one on the same answers, when the policy differs from
 the one that sampled them."""
 
+LOSS_TYPES = (
+    "how the tokens of answers are weighted and averaged; bnpo equals dapo, as tokens are averaged"
+    " over a step and not over each batch; with num_iterations 1 cispo and vespo equal dapo, and"
+    " sapo equals grpo"
+)
+LEVELS = (
+    "whether the importance ratio is that of a token or of a whole answer; with num_iterations 1"
+    " both are equal, except for a divergence multiplied by the ratio and for top_entropy_quantile"
+)
+
 LIVE_REWARD = "(a function given in Python)"
 """The value of `reward` if Python code passed functions; only that process can call them."""
 
@@ -62,7 +72,7 @@ class RolloutConfig(TrainConfig, frozen=True):
         default=1,
         ge=1,
         le=1000,
-        description="steps taken on the same answers",
+        description="steps taken on the same answers; with 1 the importance ratio is always 1",
     )
 
     @property
@@ -154,7 +164,8 @@ class ClippedConfig(RolloutConfig, frozen=True):
         default=None,
         ge=0,
         le=1e6,
-        description="the importance ratio is clipped above 1 + epsilon_high; none: as epsilon",
+        description="the importance ratio is clipped above 1 + epsilon_high; with num_iterations 1"
+        " it is always 1; none: as epsilon",
     )
 
     @property
@@ -180,15 +191,16 @@ class GroupConfig(ClippedConfig, frozen=True):
         default=None,
         gt=1,
         le=1e6,
-        description="a cap on the ratio of bad answers, above 1 + epsilon_high; none: no cap",
+        description="a cap on the ratio of bad answers, above 1 + epsilon_high; with num_iterations"
+        " 1 the ratio is always 1; none: no cap",
     )
     loss_type: LossType = Field(
         default="dapo",
-        description="how the tokens of answers are weighted and averaged",
+        description=LOSS_TYPES,
     )
     importance_sampling_level: Literal["token", "sequence"] = Field(
         default="token",
-        description="whether the importance ratio is that of a token or of a whole answer",
+        description=LEVELS,
     )
     scale_rewards: Literal["group", "batch", "none"] = Field(
         default="group",
@@ -211,12 +223,47 @@ class GroupConfig(ClippedConfig, frozen=True):
         ge=0,
         le=1e6,
         description="do not learn bad answers that the model has moved away from by more than this"
-        " many nats per token; none: no limit",
+        " many nats per token, which needs num_iterations above 1; none: no limit",
     )
+
+    @property
+    def level_counts(self) -> bool:
+        """Whether token and sequence differ in a single step on the same answers.
+
+        The ratio is 1 then, and the gradient of an answer the same. They differ if tokens have
+        weights of their own: a divergence that is multiplied by the ratio, or a choice of tokens.
+        """
+        constant = self.loss_type in {"cispo", "vespo"}  # its ratio has no gradient
+        chosen_tokens = self.top_entropy_quantile < 1 and not constant
+        return chosen_tokens or (self.beta != 0 and self.use_bias_correction_kl)
+
+    def idle_settings(self) -> Sequence[tuple[str, str]]:
+        """Returns (key, reason), also for variants that are others in a single step."""
+        return [*super().idle_settings(), *_same_as_others(self)]
 
     def conflicts(self) -> Sequence[tuple[str, str]]:
         """Returns (key, message) for each setting that would have no effect."""
         return [*super().conflicts(), *_idle(self)]
+
+
+def _same_as_others(config: GroupConfig) -> Iterator[tuple[str, str]]:
+    """Yields (key, reason) for a variant whose gradient is that of another one."""
+    if config.loss_type == "bnpo":
+        yield "loss_type", "bnpo equals dapo: tokens are averaged over the step, not each batch"
+    if config.steps_on_answers > 1:
+        return
+    why = "with num_iterations 1 the importance ratio is 1: expected num_iterations 2 or more"
+    same = {"cispo": "dapo", "vespo": "dapo", "sapo": "grpo"}.get(config.loss_type)
+    is_whole = config.importance_sampling_level == "sequence"
+    differs = config.loss_type == "cispo" and is_whole and config.top_entropy_quantile < 1
+    if same and not differs:
+        yield "loss_type", f"{config.loss_type} equals {same}: {why}"
+    if config.level_counts:
+        return
+    if "importance_sampling_level" in config.changed:
+        yield "importance_sampling_level", f"token and sequence are equal: {why}"
+    elif is_whole:
+        yield "stage", f"gspo equals grpo with loss_type {config.loss_type}: {why}"
 
 
 def _idle(config: GroupConfig) -> Iterator[tuple[str, str]]:

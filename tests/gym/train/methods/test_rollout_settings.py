@@ -119,11 +119,60 @@ def test_settings_without_effect_are_refused(given: dict[str, Any], sentence: st
 )
 def test_the_clip_of_single_steps_is_accepted_and_reported(given: dict[str, Any], key: str) -> None:
     loaded = load_values({"model_name_or_path": "m", "dataset": "d", **given})
-    [found] = loaded.ignored
+    [found] = [one for one in loaded.ignored if one.key != "stage"]
     assert (found.key, found.origin) == (key, "Python")
     assert found.reason.startswith("with num_iterations 1 nothing has changed")
     several = {"num_mini_batches": 2} if given["stage"] == "ppo" else {"num_iterations": 2}
     assert not loaded.config.model_copy(update=several).idle_settings()
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "reason"),
+    [
+        ({"loss_type": "cispo"}, "loss_type", "cispo equals dapo: with num_iterations 1"),
+        ({"loss_type": "vespo"}, "loss_type", "vespo equals dapo: with num_iterations 1"),
+        ({"loss_type": "sapo"}, "loss_type", "sapo equals grpo: with num_iterations 1"),
+        ({"loss_type": "bnpo"}, "loss_type", "bnpo equals dapo: tokens are averaged over the step"),
+        (
+            {"importance_sampling_level": "sequence"},
+            "importance_sampling_level",
+            "token and sequence are equal: with num_iterations 1",
+        ),
+        ({"stage": "gspo"}, "stage", "gspo equals grpo with loss_type grpo: with num_iterations 1"),
+        (
+            {"stage": "gspo", "importance_sampling_level": "token"},
+            "importance_sampling_level",
+            "token and sequence are equal: with num_iterations 1",
+        ),
+    ],
+    ids=str,
+)
+def test_a_variant_that_equals_another_in_single_steps_is_reported(
+    given: dict[str, Any], key: str, reason: str
+) -> None:
+    loaded = load_values({"model_name_or_path": "m", "dataset": "d", "stage": "grpo", **given})
+    [found] = loaded.ignored
+    assert found.key == key
+    assert found.reason.startswith(reason)
+    several = loaded.config.model_copy(update={"num_iterations": 2})
+    assert bool(several.idle_settings()) == (given.get("loss_type") == "bnpo")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"loss_type": "grpo"},
+        {"loss_type": "dr_grpo"},
+        {"loss_type": "luspo"},
+        {"importance_sampling_level": "sequence", "beta": 0.1},
+        {"importance_sampling_level": "sequence", "top_entropy_quantile": 0.5},
+        {"stage": "gspo", "beta": 0.1},
+    ],
+    ids=str,
+)
+def test_a_variant_that_counts_in_single_steps_is_not_reported(given: dict[str, Any]) -> None:
+    given = {"model_name_or_path": "m", "dataset": "d", "stage": "grpo", **given}
+    assert not load_values(given).ignored
 
 
 @pytest.mark.slow

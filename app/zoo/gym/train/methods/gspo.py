@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from zoo.gym.config.rollouts import GroupConfig, LossType
+from zoo.gym.config.rollouts import LEVELS, LOSS_TYPES, GroupConfig, LossType
 from zoo.gym.config.train import Number
 from zoo.gym.train.methods.grpo import Grpo
 
@@ -16,15 +16,17 @@ class GspoConfig(GroupConfig, frozen=True):
     """The settings of GSPO."""
 
     stage: Literal["gspo"] = Field(
-        default="gspo", description="gspo is grpo with the importance ratio of whole answers"
+        default="gspo",
+        description="gspo is grpo with the importance ratio of whole answers; with num_iterations 1"
+        " it equals grpo with loss_type grpo",
     )
     importance_sampling_level: Literal["token", "sequence"] = Field(
         default="sequence",
-        description="whether the importance ratio is that of a token or of a whole answer",
+        description=LEVELS,
     )
     loss_type: LossType = Field(
         default="grpo",
-        description="how the tokens of answers are weighted and averaged",
+        description=LOSS_TYPES,
     )
     epsilon: Number = Field(
         default=3e-4,
@@ -37,7 +39,8 @@ class GspoConfig(GroupConfig, frozen=True):
         default=4e-4,
         ge=0,
         le=1e6,
-        description="the importance ratio is clipped above 1 + epsilon_high; none: as epsilon",
+        description="the importance ratio is clipped above 1 + epsilon_high; with num_iterations 1"
+        " it is always 1; none: as epsilon",
     )
 
 
