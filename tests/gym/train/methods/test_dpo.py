@@ -1,6 +1,7 @@
 """DPO from a file of pairs to a measured result; each of its settings works or is refused."""
 
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from zoo.gym.config.train import is_chosen
 from zoo.gym.data import Example, Unit
 from zoo.gym.errors import InputError
 from zoo.gym.objectives.constants import LOGPROB_WEIGHTS, REF_LOGPROBS
+from zoo.gym.objectives.dpo import DIVERGING, LOSSES, SMOOTHED
 from zoo.gym.train.methods.dpo import DpoConfig
 from zoo.gym.train.methods.preference import with_logprob_weights
 
@@ -120,6 +122,37 @@ def test_each_setting_changes_the_loss(key: str) -> None:
     assert loss_with("dpo", **before) != pytest.approx(loss_with("dpo", **after), abs=1e-9)
 
 
+def _accepted(name: str) -> dict[str, Any]:
+    """Returns the settings of a loss, with the least that it needs."""
+    given = {"pref_loss": name}
+    try:
+        load_config([], [], {**DPO, **given})
+    except InputError:
+        return given | {"label_smoothing": 1e-3}
+    return given
+
+
+def test_no_two_losses_are_equal_with_the_settings_they_accept() -> None:
+    found = {name: loss_with("dpo", **_accepted(name)) for name in LOSSES}
+    for (one, its), (other, others) in combinations(found.items(), 2):
+        assert abs(its - others) > 1e-6, (one, other)
+
+
+@pytest.mark.parametrize("divergence", ["forward_kl", "js_divergence", "alpha_divergence"])
+@pytest.mark.parametrize("name", sorted(DIVERGING))
+def test_each_divergence_changes_each_loss_that_accepts_it(name: str, divergence: str) -> None:
+    given = _accepted(name)
+    changed = loss_with("dpo", **given, f_divergence_type=divergence)
+    assert abs(changed - loss_with("dpo", **given)) > 1e-6
+
+
+@pytest.mark.parametrize("name", sorted(SMOOTHED))
+def test_smoothing_changes_each_loss_that_accepts_it(name: str) -> None:
+    given = _accepted(name)
+    smoothed = loss_with("dpo", **{**given, "label_smoothing": 0.2})
+    assert abs(smoothed - loss_with("dpo", **given)) > 1e-6
+
+
 REFUSED = [
     ({"pref_loss": "orpho"}, "pref_loss: expected sigmoid, hinge, .*, got 'orpho'"),
     ({"pref_loss": ","}, "pref_loss: expected sigmoid, hinge, .*, got ''"),
@@ -142,6 +175,14 @@ REFUSED = [
     ),
     ({"pref_loss": "sft", "ld_alpha": 0.5}, "ld_alpha: has no effect with pref_loss sft"),
     ({"pref_loss": "exo_pair"}, "label_smoothing: expected more than 0 for pref_loss exo_pair"),
+    (
+        {"pref_loss": "hinge,robust"},
+        "label_smoothing: expected more than 0 for pref_loss robust, which is sigmoid without it",
+    ),
+    (
+        {"f_divergence_type": "alpha_divergence", "f_alpha_divergence_coef": 1},
+        "f_alpha_divergence_coef: expected another number than 1, which is .* reverse_kl",
+    ),
     (
         {"pref_loss": "aot", "use_weighting": True},
         "use_weighting: cannot weigh .* aot",

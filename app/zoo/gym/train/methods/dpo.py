@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from zoo.backends.base import Objective
 
 
+NEEDS_NOISE = {
+    "exo_pair": "which is infinite without it",
+    "robust": "which is sigmoid without it",
+}
+"""The losses that expect wrong labels, with the reason."""
+
+
 class DpoConfig(TrainConfig, frozen=True):
     """The settings of direct preference optimisation."""
 
@@ -45,7 +52,8 @@ class DpoConfig(TrainConfig, frozen=True):
         default=0.0,
         ge=0,
         lt=0.5,
-        description="the share of pairs that are assumed to be labelled the wrong way round",
+        description="the share of pairs that are assumed to be labelled the wrong way round;"
+        f" {' and '.join(NEEDS_NOISE)} need it",
     )
     f_divergence_type: Literal["reverse_kl", "forward_kl", "js_divergence", "alpha_divergence"] = (
         Field(
@@ -100,8 +108,13 @@ class DpoConfig(TrainConfig, frozen=True):
         if "f_alpha_divergence_coef" in given and self.f_divergence_type != "alpha_divergence":
             text = f"has no effect with f_divergence_type {self.f_divergence_type}"
             faults.append(("f_alpha_divergence_coef", f"{text}: expected alpha_divergence"))
-        if "exo_pair" in names and not self.label_smoothing:
-            faults.append(("label_smoothing", "expected more than 0 for pref_loss exo_pair, got 0"))
+        if self.f_divergence_type == "alpha_divergence" and self.f_alpha_divergence_coef == 1:
+            text = "expected another number than 1, which is f_divergence_type reverse_kl"
+            faults.append(("f_alpha_divergence_coef", text))
+        if not self.label_smoothing and (noisy := [one for one in names if one in NEEDS_NOISE]):
+            why = NEEDS_NOISE[noisy[0]]
+            text = f"expected more than 0 for pref_loss {noisy[0]}, {why}, got 0"
+            faults.append(("label_smoothing", text))
         if self.use_weighting and (single := {"aot", "aot_unpaired", "sft"} & set(names)):
             text = f"cannot weigh the pairs of pref_loss {min(single)}, which are not single ones"
             faults.append(("use_weighting", text))
