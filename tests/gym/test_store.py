@@ -8,7 +8,10 @@ import pytest
 
 from zoo.gym.store import RunIndex, RunRow
 
-ROW = RunRow("r0001", "done", 3, None, None, "zen-pico", 1.5, 2.5, "/r", None, None, 3, 99, 7)
+ROW = RunRow(
+    *("r0001", "done", 3, None, None, "zen-pico", 1.5, 2.5, "/r", None, None, 3),
+    *("grpo", "reward", -0.5, -0.75, 99, 7),
+)
 
 
 def test_what_is_stored_comes_back(tmp_path: Path) -> None:

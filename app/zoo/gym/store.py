@@ -15,7 +15,7 @@ from typing import Self
 
 from zoo.gym.paths import PRIVATE_FILE, folders, make_folder
 
-SCHEMA = 4
+SCHEMA = 5
 """Increased with every change of the columns."""
 
 _BUSY_S = 2.0
@@ -41,6 +41,10 @@ class RunRow:
         fault: what cannot be read and why; None for an intact run.
         request: "stop" or "park" if that ended an interrupted run, None for a killed run.
         saved: the step of the last checkpoint, 0 if there is none.
+        stage: the training method in the settings, None if they cannot be read.
+        decides: the name of the metric that the best step is chosen by, None before the plan.
+        best: its best value on held-out rows, None before the first evaluation in training.
+        saved_best: the same at the last checkpoint.
         offset: bytes of the event log read into this row.
         stamp: modification time of the run's settings in nanoseconds; it differs for another run.
     """
@@ -57,23 +61,29 @@ class RunRow:
     fault: str | None
     request: str | None
     saved: int
+    stage: str | None
+    decides: str | None
+    best: float | None
+    saved_best: float | None
     offset: int
     stamp: int
 
     def as_json(self) -> dict[str, object]:
         """Returns the fields for readers of the list, without the index's own bookkeeping."""
-        names = [field.name for field in fields(self)][:-2]
+        names = [field.name for field in fields(self)][:-3]
         return {name: getattr(self, name) for name in names}
 
 
 _COLUMNS = [field.name for field in fields(RunRow)]
 _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("id", "state", "folder"), (str,)),
-    **dict.fromkeys(("model", "fault", "request"), (str, NoneType)),
+    **dict.fromkeys(("model", "fault", "request", "stage", "decides"), (str, NoneType)),
     **dict.fromkeys(("steps", "pid"), (int, NoneType)),
     **dict.fromkeys(("step", "saved", "offset", "stamp"), (int,)),
     **dict.fromkeys(("created", "updated"), (float,)),
+    **dict.fromkeys(("best", "saved_best"), (float, NoneType)),
 }
+_SIGNED = frozenset({"best", "saved_best"})
 _CREATE = f"CREATE TABLE runs ({', '.join(_COLUMNS)}, PRIMARY KEY (id)) WITHOUT ROWID"
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM runs"  # noqa: S608
 _INSERT = f"INSERT OR REPLACE INTO runs VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
@@ -162,7 +172,8 @@ def _name(error: sqlite3.Error) -> str:
 def _is_sound(row: tuple[object, ...]) -> bool:
     """Returns whether each value has its column's type; SQLite stores any value in any column."""
     return all(
-        isinstance(value, _KINDS[name]) and not (isinstance(value, int | float) and value < 0)
+        isinstance(value, _KINDS[name])
+        and not (isinstance(value, int | float) and value < 0 and name not in _SIGNED)
         for name, value in zip(_COLUMNS, row, strict=True)
     )
 

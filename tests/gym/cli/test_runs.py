@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -60,6 +61,32 @@ def test_a_run_whose_worker_died_is_listed_as_interrupted(call: Call) -> None:
 def test_a_run_is_listed_in_a_line(call: Call, done: Run) -> None:
     found = call("runs", "list")
     assert found.stdout.split() == ["r0001", "done", "step", "3/3", "zen-pico"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "line"), [("sft", "zen-pico"), ("grpo", "zen-pico (grpo)"), ("no: [", "damaged: ")]
+)
+def test_a_list_names_every_method_but_sft(call: Call, stage: str, line: str) -> None:
+    create_run(f"model_name_or_path: zen-pico\nstage: {stage}\n", {})
+    assert line in call("runs", "list").stdout.strip()
+    assert "(sft)" not in call("runs", "list").stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "argv", "within"),
+    [
+        ("`runs list`", ["runs", "list"], ["runs"]),
+        ("`runs show`", ["runs", "show", "last"], []),
+    ],
+)
+def test_the_page_of_commands_names_the_fields_of_the_json(
+    call: Call, done: Run, command: str, argv: list[str], within: list[str]
+) -> None:
+    found = call(*argv, "--json").json
+    keys = [*within, *(found["runs"][0] if within else found)]
+    page = Path(__file__).parents[3] / "docs" / "reference" / "cli.md"
+    (row,) = [line for line in page.read_text().splitlines() if line.startswith(f"| {command} |")]
+    assert re.findall(r'"(\w+)"', row.split("`{")[1].split("}`")[0]) == keys
 
 
 def test_the_model_of_a_run_is_its_own_result_once_another_run_replaced_the_copy(

@@ -31,7 +31,41 @@ def test_a_list_names_state_steps_process_and_model(run: Run) -> None:
         "fault": None,
         "request": None,
         "saved": 0,
+        "stage": "sft",
+        "decides": None,
+        "best": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("decides", "found"),
+    [("loss", {"loss": 1.5, "metrics": {"reward": 9.0}}), ("reward", {"metrics": {"reward": 1.5}})],
+)
+def test_a_list_has_the_method_and_the_best_value_of_what_decides(
+    home: Path, decides: str, found: dict[str, object]
+) -> None:
+    run = create_run("model: zen-pico\nstage: grpo\n", {})
+    run.events.emit("plan", steps=9, decides=decides)
+    list_runs()
+    run.events.emit("eval", step=0, loss=7.0, metrics={"reward": 7.0}, best=False)
+    run.events.emit("eval", step=2, **found, best=True)
+    run.events.emit("eval", step=4, loss=8.0, metrics={"reward": 8.0}, best=False)
+    for row in list_runs() + list_runs():
+        assert (row.stage, row.decides, row.best) == ("grpo", decides, 1.5)
+
+
+def test_the_best_of_steps_that_a_kill_lost_is_not_listed(run: Run) -> None:
+    run.events.emit("plan", steps=9, decides="loss")
+    run.events.emit("eval", step=2, loss=0.75, best=True)
+    run.events.emit("checkpoint", step=2)
+    run.events.emit("eval", step=4, loss=0.5, best=True)
+    assert list_runs()[0].best == 0.5
+    (run.checkpoints / "step-00000002").mkdir(parents=True)
+    write_identity(run.identity_file, Identity(2**22 + 1, 1.0))
+    assert [row.best for row in list_runs() + list_runs()] == [0.75, 0.75]
+    run.events.emit("end", state="done", exit_code=0, metrics={"best_loss": -0.25})
+    assert list_runs()[0].best == -0.25
+    assert list_runs()[0].best == -0.25
 
 
 def test_the_newest_run_comes_first(run: Run) -> None:

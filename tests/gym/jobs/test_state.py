@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import math
 from collections.abc import Callable
 
 import psutil
@@ -168,12 +169,16 @@ def test_going_on_forgets_the_old_end(run: Run) -> None:
     assert (status.exit_code, status.message, status.hint) == (None, None, None)
 
 
-@given(st.lists(st.dictionaries(st.sampled_from(["t", "state", "step", "steps"]), JUNK)), st.data())
+FIELDS = st.sampled_from(["t", "state", "step", "steps", "decides", "best", "loss", "metrics"])
+
+
+@given(st.lists(st.dictionaries(FIELDS, JUNK)), st.data())
 def test_any_fields_fold_into_a_status(rows: list[dict[str, object]], data: st.DataObject) -> None:
-    kinds = st.sampled_from(["state", "plan", "step", "end", "other"])
+    kinds = st.sampled_from(["state", "plan", "step", "eval", "checkpoint", "end", "other"])
     events = [row | {"kind": data.draw(kinds)} for row in rows]
     status = fold(Status(), events)
     assert isinstance(status.step, int)
+    assert status.best is None or math.isfinite(status.best)
     assert status.state == "queued"
 
 

@@ -23,7 +23,8 @@ CHANGES = Parameter(name="--set", metavar="KEY=VALUE", negative=(), show_default
 WAIT_S = 600.0
 """How long a request to a worker may take; steps can be long."""
 
-_HIDDEN = {"offset", "stamp"}
+
+_ONLY_JSON = frozenset({"metrics", "created", "updated", "request", "decides", "best"})
 
 
 def list_runs(*, as_json: Json = False) -> int:
@@ -43,14 +44,14 @@ def list_runs(*, as_json: Json = False) -> int:
         step = f"{row.step}/{row.steps}" if row.steps else str(row.step)
         fault = f"damaged: {row.fault}" if row.fault else ""
         name = f"  {names[row.id]}" if names[row.id] else ""
-        line = f"{row.id}  {states[row.id]:<11}  step {step:<11}  {row.model or fault}{name}"
+        stage = f" ({row.stage})" if row.stage not in {None, "sft"} else ""
+        model = f"{row.model or fault}{stage}"
+        line = f"{row.id}  {states[row.id]:<11}  step {step:<11}  {model}{name}"
         out.answer(line.rstrip())
     if not rows:
         out.say("no runs yet; start one with: zoo-gym train FILE --model zen-nano")
     plain = [
-        {"id": row.id, "name": names[row.id]}
-        | {k: v for k, v in asdict(row).items() if k not in _HIDDEN}
-        | {"state": states[row.id]}
+        {"id": row.id, "name": names[row.id]} | row.as_json() | {"state": states[row.id]}
         for row in rows
     ]
     out.result({"runs": plain})
@@ -67,11 +68,11 @@ def show(run: str, /, *, as_json: Json = False) -> int:
     out, found = Output(as_json), jobs.open_run(run)
     status = jobs.reconcile(found)
     answer = {"id": found.id, "name": found.name, "folder": str(found.folder)} | asdict(status)
-    del answer["offset"], answer["reached"]
+    del answer["offset"], answer["reached"], answer["saved_best"]
     answer["model"] = jobs.trained_model(found, status.model)
     answer["state"] = jobs.displayed_state(found, status.state, status.request)
     for key, value in answer.items():
-        if value is not None and key not in {"metrics", "created", "updated", "request"}:
+        if value is not None and key not in _ONLY_JSON:
             out.answer(f"{key:<10} {value}")
     lines = [f"  {key}: {value}" for key, value in measured(status.metrics or {}) if key != "steps"]
     if lines:

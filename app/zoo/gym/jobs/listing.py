@@ -2,6 +2,7 @@
 
 import errno
 import sqlite3
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import cast
@@ -51,8 +52,10 @@ def _read_row(run: Run, known: RunRow | None) -> RunRow:
         or known.stamp != stamp
         or known.folder != str(run.folder)
     ):
-        model, fault = _model(run)
-        known = _new_row(run, "queued", stamp=stamp, model=model, fault=fault)
+        settings, fault = stored_yaml(run)
+        model, fault = (None, fault) if fault is not None else _model(settings)
+        stage = None if fault is not None else _stage(settings)
+        known = _new_row(run, "queued", stamp=stamp, model=model, stage=stage, fault=fault)
     size_bytes = run.events.path.stat().st_size
     reader = EventReader(run.events.path, known.offset)
     events = reader.read()
@@ -75,12 +78,21 @@ def _read_row(run: Run, known: RunRow | None) -> RunRow:
         updated=status.updated,
         request=status.request,
         saved=status.saved,
+        decides=status.decides,
+        best=status.best,
+        saved_best=status.saved_best,
         offset=status.offset,
     )
 
 
 def _new_row(
-    run: Run, state: str, *, stamp: int = 0, model: str | None = None, fault: str | None = None
+    run: Run,
+    state: str,
+    *,
+    stamp: int = 0,
+    model: str | None = None,
+    stage: str | None = None,
+    fault: str | None = None,
 ) -> RunRow:
     return RunRow(
         id=run.id,
@@ -95,6 +107,10 @@ def _new_row(
         fault=fault,
         request=None,
         saved=0,
+        stage=stage,
+        decides=None,
+        best=None,
+        saved_best=None,
         offset=0,
         stamp=stamp,
     )
@@ -110,6 +126,9 @@ def _status(row: RunRow) -> Status:
         row.updated,
         saved=row.saved,
         request=row.request,
+        decides=row.decides,
+        best=row.best,
+        saved_best=row.saved_best,
     )
 
 
@@ -136,15 +155,17 @@ def stored_yaml(run: Run) -> tuple[dict[str, object], str | None]:
     return (cast("dict[str, object]", found), None) if isinstance(found, dict) else ({}, None)
 
 
-def _model(run: Run) -> tuple[str | None, str | None]:
+def _model(settings: Mapping[str, object]) -> tuple[str | None, str | None]:
     """Returns the base model in the settings, under either of its keys, or why there is none."""
-    settings, fault = stored_yaml(run)
-    if fault is not None:
-        return None, fault
     model = settings.get("model_name_or_path") or settings.get("model")
     if not isinstance(model, str):
         return None, f"{CONFIG}: no model"
     return model.encode("utf-8", "replace").decode(), None
+
+
+def _stage(settings: Mapping[str, object]) -> str | None:
+    stage = settings.get("stage", "sft")
+    return stage.encode("utf-8", "replace").decode() if isinstance(stage, str) else None
 
 
 def _reason(error: OSError) -> str:

@@ -1,5 +1,6 @@
 """The state of a run, derived from its events and from whether its process is alive."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, cast, get_args
@@ -42,6 +43,9 @@ class Status:
         metrics: the figures of the end event.
         saved: the step of the last checkpoint, 0 if there is none.
         request: "stop" or "park" if that ended an interrupted run, None for a killed run.
+        decides: the name of the metric that the best step is chosen by, None before the plan.
+        best: its best value on held-out rows, None before the first evaluation in training.
+        saved_best: the same at the last checkpoint; a resume continues from it.
         reached: the last step that finished, even if it was lost; a resume trains it again.
     """
 
@@ -58,6 +62,9 @@ class Status:
     metrics: Mapping[str, Any] | None = None
     saved: int = 0
     request: str | None = None
+    decides: str | None = None
+    best: float | None = None
+    saved_best: float | None = None
     reached: int = 0
 
     @property
@@ -94,11 +101,16 @@ def fold(status: Status, events: Iterable[Event]) -> Status:
             steps = _count(event.get("steps"), steps)
         elif kind == "checkpoint":
             saved = _count(event.get("step"), saved) or 0
+            status = replace(status, saved_best=status.best)
+        elif kind == "eval" and event.get("best") is True:
+            status = replace(status, best=_decided(event, status.decides))
         elif kind == "plan":
             steps = _count(event.get("steps"), steps)
+            status = replace(status, decides=_text(event.get("decides")))
         elif kind in _MOVES and event.get("state") in STATES:
             before, status = status, _moved(status, event)
-            step, saved = _step_after(before, status, event, step, saved)
+            was, (step, saved) = saved, _step_after(before, status, event, step, saved)
+            status = _best_after(before, status, kept=saved == was)
     status = replace(status, created=created, updated=updated)
     return replace(status, step=step, steps=steps, saved=saved, reached=reached)
 
@@ -118,6 +130,31 @@ def _step_after(
     if status.state == "done" and status.metrics is not None:
         return _count(status.metrics.get("steps"), step) or 0, saved
     return step, saved
+
+
+def _decided(event: Event, decides: str | None) -> float | None:
+    """Returns the value in an evaluation that the best step is chosen by."""
+    metrics = event.get("metrics")
+    found = event if decides == "loss" else metrics if isinstance(metrics, dict) else {}
+    return _finite(cast("Mapping[str, Any]", found).get(decides or ""))
+
+
+def _best_after(before: Status, status: Status, *, kept: bool) -> Status:
+    """Returns a status after a change of state; the best of lost steps is lost with them.
+
+    Args:
+        before: the status before the change.
+        status: the status after it.
+        kept: whether the last checkpoint of the log is the one that a resume continues from.
+    """
+    if status.state == "done" and status.metrics is not None:
+        best = _finite(status.metrics.get(f"best_{status.decides}"))
+        return replace(status, best=best, saved_best=best)
+    killed = status.state == "interrupted" and status.request is None
+    if killed or (status.state == "queued" and not before.live):
+        best = status.saved_best if kept else None
+        return replace(status, best=best, saved_best=best)
+    return status
 
 
 def read_status(run: Run) -> Status:
@@ -199,6 +236,11 @@ def _time(value: object, otherwise: float) -> float:
 
 def _count(value: object, otherwise: int | None) -> int | None:
     return value if type(value) is int and -_HUGE < value < _HUGE else otherwise
+
+
+def _finite(value: object) -> float | None:
+    number = value if type(value) is float else _count(value, None)
+    return float(number) if number is not None and math.isfinite(number) else None
 
 
 def _text(value: object) -> str | None:
