@@ -5,6 +5,7 @@ import time
 import pytest
 
 from tests.gym.rewards.conftest import sample
+from zoo.gym.rewards.answers.expressions import readings, stated
 from zoo.gym.rewards.answers.final import accepted_answers, final_answer
 from zoo.gym.rewards.answers.numbers import find_numbers
 from zoo.gym.rewards.code.unit_tests import code_of
@@ -61,6 +62,8 @@ def test_a_response_that_repeats_itself_takes_no_long_time(piece: str, between: 
     since = time.process_time()
     text = final_answer(response)
     find_numbers(text)
+    readings(text[-20_000:])
+    stated(text[-20_000:])
     fault_of_form(response, "think-answer")
     code_of(sample(response))
     assert time.process_time() - since < 5

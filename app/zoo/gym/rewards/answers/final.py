@@ -29,7 +29,7 @@ def without_reasoning(response: str) -> str:
 def final_answer(response: str) -> str:
     """Returns the answer that a response states, by the most explicit form that it uses."""
     text = without_reasoning(response)
-    return marked_answer(text) or _in_words(text) or text
+    return marked_answer(text) or answer_in_words(text) or text
 
 
 def marked_answer(text: str) -> str | None:
@@ -42,6 +42,12 @@ def marked_answer(text: str) -> str | None:
         return tagged
     hashes = _HASHES.findall(text)
     return _without_sharps(str(hashes[-1])) if hashes else None
+
+
+def answer_in_words(text: str) -> str | None:
+    """Returns what follows the last `answer:` or `the answer is` on its line; None without any."""
+    found = _WORDS.findall(text)
+    return _without_sharps(str(found[-1])).strip(" \t*_") if found else None
 
 
 def accepted_answers(answer: object) -> tuple[str, ...]:
@@ -61,11 +67,6 @@ def _one(answer: object) -> tuple[str, ...]:
         text = marked_answer(answer) or answer.strip()
         return (text,) if text else ()
     return (json.dumps(answer, ensure_ascii=False, sort_keys=True, default=str),)
-
-
-def _in_words(text: str) -> str | None:
-    found = _WORDS.findall(text)
-    return _without_sharps(str(found[-1])).strip(" \t*_") if found else None
 
 
 def _without_sharps(text: str) -> str:

@@ -12,7 +12,12 @@ from typing import Any
 
 from zoo.gym.config.reward import MathSettings
 from zoo.gym.errors import NotAvailableError
-from zoo.gym.rewards.answers.final import accepted_answers, marked_answer, without_reasoning
+from zoo.gym.rewards.answers.final import (
+    accepted_answers,
+    answer_in_words,
+    marked_answer,
+    without_reasoning,
+)
 from zoo.gym.rewards.description import excerpt
 from zoo.gym.rewards.processes.workers import Workers
 from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
@@ -70,9 +75,12 @@ class Symbolic(Reward):
 
 def _request(sample: Sample) -> dict[str, Any]:
     text = without_reasoning(sample.response)
-    marked = marked_answer(text)
-    accepted = accepted_answers(sample.task.answer)
-    return {"accepted": accepted, "answer": marked, "text": text[-_MOST_CHARACTERS:]}
+    return {
+        "accepted": accepted_answers(sample.task.answer),
+        "answer": marked_answer(text),
+        "statement": answer_in_words(text[-_MOST_CHARACTERS:]),
+        "text": text[-_MOST_CHARACTERS:],
+    }
 
 
 def _score(sample: Sample, reply: Mapping[str, Any]) -> Score:

@@ -6,6 +6,13 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from zoo.gym.rewards.answers.expressions import (
+    is_delimited,
+    only_expression,
+    readings,
+    same_text,
+    stated,
+)
 from zoo.gym.rewards.processes.serve import serve
 
 MEMORY_BYTES = 4_000_000_000
@@ -26,27 +33,41 @@ def prepare() -> Callable[[dict[str, Any]], Mapping[str, object]]:
         """Parses without math-verify's time limit, which is the parent's task."""
         return list(math_verify.parse(text, parsing_timeout=0))
 
+    def latex(expression: str) -> list[Any]:
+        return parse(f"${expression}$")
+
     @lru_cache(maxsize=1024)
-    def parse_one(answer: str) -> list[Any]:
-        """Parses an answer that stands alone: as LaTeX, else as it is."""
-        plain = answer.strip().strip("$")
-        return parse(f"${plain}$") or parse(answer)
+    def gold(answer: str) -> list[Any]:
+        """Parses an accepted answer: its only expression, or else the text as a formula."""
+        only = None if is_delimited(answer) else only_expression(answer)
+        parsed = parse(answer) if is_delimited(answer) else latex(only) if only else []
+        return parsed or latex(answer.strip().strip("$"))
+
+    def read(text: str) -> list[list[Any]]:
+        """Parses the last mathematics of a text, by its delimiters or without."""
+        return [parse(text)] if is_delimited(text) else [latex(one) for one in readings(text)]
+
+    def read_response(request: dict[str, Any]) -> list[list[Any]]:
+        if request["answer"] is not None:
+            return read(request["answer"])
+        found = [latex(one) for one in stated(request["statement"] or "")]
+        return found or read(request["text"])
 
     def compare(request: dict[str, Any]) -> Mapping[str, object]:
         """Returns whether any reading of the response equals an accepted answer."""
-        golds = [parse_one(answer) for answer in request["accepted"]]
+        golds = [gold(answer) for answer in request["accepted"]]
         if not all(golds):
             return {"problem": "the row's answer is no mathematics"}
-        answer = request["answer"]
-        readings = [] if answer is None else [parse_one(answer)]
-        readings += [parse(request["text"] if answer is None else answer)]
+        final = request["answer"] or request["statement"] or request["text"]
+        if any(same_text(final, answer) for answer in request["accepted"]):
+            return {"equal": True, "got": final[:200]}
+        found = [reading for reading in read_response(request) if reading]
         equal = any(
-            math_verify.verify(gold, reading, timeout_seconds=0)
-            for gold in golds
-            for reading in readings
-            if reading
+            math_verify.verify(wanted, reading, timeout_seconds=0)
+            for wanted in golds
+            for reading in found
         )
-        got = next((str(reading[-1]) for reading in readings if reading), "no mathematics")
+        got = next((str(reading[-1]) for reading in found), "no mathematics")
         return {"equal": equal, "got": got[:200]}
 
     return compare
