@@ -19,7 +19,7 @@ PYTHONS = ("3.11", "3.12", "3.13")
 PLAIN_PYTHON: tuple[str, ...] = ()
 """Sources on the index that became `py3-none-any` wheels where no compiler was in the path."""
 
-COMPILED: set[str] = set()
+COMPILED = {"environments"}
 """Extras that may need a compiler."""
 
 LEAST_MACOS = "14.0"

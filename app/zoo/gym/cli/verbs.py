@@ -18,7 +18,7 @@ class Verb(NamedTuple):
 GROUPS = {
     "runs": "Lists, follows and controls training runs.",
     "delta": "Creates, applies and checks small files that store a fine-tune of a base model.",
-    "data": "Inspects files of examples.",
+    "data": "Inspects and makes files of examples.",
 }
 """Groups of commands."""
 
@@ -38,6 +38,7 @@ VERBS = (
     Verb("delta info", "delta:info", "FILE", "Shows the header of a delta file."),
     Verb("delta check", "delta:check", "FILE", "Checks a delta file and measures it again."),
     Verb("data inspect", "data:inspect", "FILE ...", "Shows what training would learn."),
+    Verb("data make", "make_data:make", "ENVIRONMENT", "Writes tasks of an environment as rows."),
     Verb("chat", "chat:chat", "", "Chats with a model, or answers a pipe's prompts."),
     Verb("plan", "plan:plan", "", "Shows sizes of deltas, for one user and many."),
     Verb("models", "models:models", "", "Lists the models, and which are here."),

@@ -220,6 +220,16 @@ class TestsSettings(RewardSettings, frozen=True):
     )
 
 
+class EnvironmentSettings(RewardSettings, frozen=True):
+    """The rules of the environment that made the row, from the package reasoning-gym."""
+
+    kind: ClassVar[str] = "environment"
+
+    timeout_s: Number = Field(
+        default=10.0, gt=0, le=3600, description="the time limit of one response, in seconds"
+    )
+
+
 JUDGE_PROMPT = """Judge how well the response below answers the question.
 
 Question:
@@ -328,6 +338,7 @@ KINDS: dict[str, type[RewardSettings]] = {
         FormatSettings,
         LengthSettings,
         SimilaritySettings,
+        EnvironmentSettings,
         JudgeSettings,
         ModelSettings,
         FunctionSettings,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 DISTRIBUTION = "zoo-gym"
 
 PURPOSES: dict[str, str] = {
+    "environments": "makes and scores tasks of reasoning-gym, for rewards",
     "eval": "compares answers as mathematics, for rewards",
     "parquet": "reads data in parquet files",
 }

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from zoo.gym.config.reward import (
     AnswerSettings,
+    EnvironmentSettings,
     ExactSettings,
     MathSettings,
     NumericSettings,
@@ -17,6 +18,7 @@ from zoo.gym.humanize import counted
 from zoo.gym.rewards.answers.final import accepted_answers
 from zoo.gym.rewards.answers.numeric import has_number
 from zoo.gym.rewards.code.unit_tests import row_tests
+from zoo.gym.rewards.environments.environment import of_task
 from zoo.gym.rewards.reward import Task
 
 
@@ -31,19 +33,15 @@ class Choice:
 def choose(tasks: Sequence[Task]) -> Choice:
     """Returns the reward that fits all rows.
 
-    It is `tests` if all have unit tests, `similarity` if they have reference outputs alone, and
-    else by their answers: `numeric`, `math` if some are formulas of LaTeX, `exact`, or `answer` if
-    only some are numbers.
+    It is `tests` if all have unit tests, `environment` if environments made them, `similarity` if
+    they have reference outputs alone, and else by their answers: `numeric`, `math` if some are
+    formulas of LaTeX, `exact`, or `answer` if only some are numbers.
 
     Raises:
         InputError: there are no rows, or some have nothing that a response can be compared with.
     """
-    if tasks and all(row_tests(task) for task in tasks):
-        verb = "has" if len(tasks) == 1 else "have"
-        return Choice(TestsSettings(), f"{counted(len(tasks), 'row')} {verb} unit tests")
-    if tasks and all(task.reference and task.answer is None for task in tasks):
-        why = "the rows have no answers, only reference outputs"
-        return Choice(SimilaritySettings(), f"{why}. It is a weak reward")
+    if tasks and (choice := _by_fields(tasks)):
+        return choice
     bare = [task for task in tasks if not accepted_answers(task.answer)]
     if bare or not tasks:
         raise _nothing_to_compare(tasks, bare)
@@ -58,6 +56,19 @@ def choose(tasks: Sequence[Task]) -> Choice:
         return Choice(ExactSettings(), f"the answers of {rows} are text")
     why = f"the answers of {numbers:,} of {rows} are numbers, the others text"
     return Choice(AnswerSettings(), why)
+
+
+def _by_fields(tasks: Sequence[Task]) -> Choice | None:
+    """Returns the reward for rows that have more than an answer; None if they do not."""
+    rows = counted(len(tasks), "row")
+    if all(row_tests(task) for task in tasks):
+        return Choice(TestsSettings(), f"{rows} {'has' if len(tasks) == 1 else 'have'} unit tests")
+    if all(of_task(task) for task in tasks):
+        return Choice(EnvironmentSettings(), f"environments of reasoning-gym made {rows}")
+    if all(task.reference and task.answer is None for task in tasks):
+        why = "the rows have no answers, only reference outputs"
+        return Choice(SimilaritySettings(), f"{why}. It is a weak reward")
+    return None
 
 
 def _is_formula(task: Task) -> bool:

@@ -13,6 +13,7 @@ from zoo.gym.rewards.weighted import Weighted
 
 CLASSES = {
     "answer": "zoo.gym.rewards.answers.either:Either",
+    "environment": "zoo.gym.rewards.environments.environment:Environment",
     "exact": "zoo.gym.rewards.answers.exact:Exact",
     "function": "zoo.gym.rewards.functions.file:FileFunction",
     "format": "zoo.gym.rewards.form.form:Form",

@@ -71,9 +71,9 @@ def with_places(value: object, change: Callable[[str, str], str]) -> object:
         given = {key: str(getattr(settings, key)) for key in settings.places}
         places: dict[str, Any] = {k: change(k, place) for k, place in given.items() if place}
         is_changed |= any(given[key] != place for key, place in places.items())
-        plain = settings.model_dump(mode="json", exclude_defaults=True)
-        entry = {"kind": settings.kind, **plain, **places}
-        if type(settings)(**plain | places).label != settings.label:
+        fields: dict[str, Any] = settings.model_dump(mode="json", exclude_defaults=True) | places
+        entry = {"kind": settings.kind, **fields}
+        if type(settings)(**fields).label != settings.label:
             entry["name"] = _NO_NAME.sub("-", settings.label)[:40]
         entries.append(entry)
     return entries if is_changed else value
