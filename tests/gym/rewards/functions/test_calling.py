@@ -46,6 +46,14 @@ def any_number(*values: object) -> Any:
     return values
 
 
+def other_names(q: str, r: str, gold: object) -> Any:
+    return (q, r, gold)
+
+
+def of_other_names(prompt: str, completion: str, solution: object) -> Any:
+    return (prompt, completion, solution)
+
+
 class Callable2:
     def __call__(self, query: str, response: str) -> Any:
         return (query, response)
@@ -61,6 +69,8 @@ class Callable2:
         (by_name, ("q", "r", {"level": 2}, 5)),
         (with_messages, ("q", "r", FIELDS["messages"])),
         (any_number, ("q", "r", 5)),
+        (other_names, ("q", "r", 5)),
+        (of_other_names, ("q", "r", 5)),
         (Callable2(), ("q", "r")),
     ],
 )
@@ -86,6 +96,30 @@ def fourth(query: str, response: str, answer: str, level: int) -> float:
     return 0.0
 
 
+def response_first(response: str, answer: str) -> float:
+    return float(answer == response)
+
+
+def reversed_order(response: str, query: str) -> float:
+    return 0.0
+
+
+def of_another_trainer(completion: str, solution: str) -> float:
+    return 0.0
+
+
+def answer_second(query: str, answer: str, response: str) -> float:
+    return 0.0
+
+
+def messages_first(messages: list[object], response: str) -> float:
+    return 0.0
+
+
+def query_third(prompt: str, response: str, query: str) -> float:
+    return 0.0
+
+
 async def later(query: str, response: str) -> float:
     return 0.0
 
@@ -97,6 +131,12 @@ async def later(query: str, response: str) -> float:
         (of_a_batch, "got a function of a batch of completions"),
         (unknown_name, "got a parameter 'level'"),
         (fourth, "got a parameter 'level'"),
+        (response_first, "got f(response, answer), whose first parameter is 'response'"),
+        (reversed_order, "got f(response, query), whose first parameter is 'response'"),
+        (of_another_trainer, "got f(completion, solution), whose first parameter is 'completion'"),
+        (answer_second, "got f(query, answer, response), whose second parameter is 'answer'"),
+        (messages_first, "whose first parameter is 'messages'"),
+        (query_third, "whose third parameter is 'query'"),
         (later, "got an async function"),
     ],
 )

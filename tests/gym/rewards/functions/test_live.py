@@ -72,3 +72,11 @@ def test_a_function_that_hangs_interrupts_the_run(hold: threading.Event) -> None
 def test_other_parameters_are_refused() -> None:
     with pytest.raises(InputError, match=r"expected f\(query, response\)"):
         load(lambda query: 0.0, [])
+
+
+def test_a_function_that_takes_the_response_first_is_refused() -> None:
+    def exact(response: str, answer: str) -> float:
+        return float(response == answer)
+
+    with pytest.raises(InputError, match=r"reward: exact: expected f\(query, response\).* got f\("):
+        load(exact, [])

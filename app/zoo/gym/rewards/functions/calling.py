@@ -1,8 +1,9 @@
 """How a reward function is called, and which of its results count as a reward.
 
 A function takes the query and the response, and the row's answer if it has a third parameter;
-parameters named `answer`, `messages` and `metadata` get the row's. It returns a number, or a
-mapping with `reward` and `reasoning`.
+parameters named `answer`, `messages` and `metadata` get the row's. A function whose first
+parameters have the names of other fields, such as f(response, answer), is refused. It returns a
+number, or a mapping with `reward` and `reasoning`.
 """
 
 import inspect
@@ -14,6 +15,14 @@ ANSWER_NAMES = frozenset(
     ("answer", "answers", "solution", "ground_truth", "target", "reference", "expected", "gold")
 )
 """Names of a third parameter that gets the answer although it has a default."""
+
+QUERY_NAMES = frozenset(("query", "prompt", "question", "instruction"))
+"""Names of a parameter that is meant for the query."""
+
+RESPONSE_NAMES = frozenset(
+    ("response", "completion", "output", "prediction", "generation", "completions", "responses")
+)
+"""Names of a parameter that is meant for the response."""
 
 _EXTRAS = ("answer", "messages", "metadata")
 _FORM = "expected f(query, response) or f(query, response, answer)"
@@ -42,6 +51,7 @@ def caller(function: Callable[..., object]) -> Call:
         raise ValueError(f"{_FORM}, got f({', '.join(one.name for one in parameters)})")
     if {one.name for one in positional} >= {"prompts", "completions"}:
         raise ValueError(f"{_FORM} for one response, got a function of a batch of completions")
+    _check_names(positional)
     third = positional[2] if len(positional) > 2 else None
     by_place = ["query", "response"]
     if takes_any or (third is not None and _takes_answer(third)):
@@ -50,6 +60,23 @@ def caller(function: Callable[..., object]) -> Call:
     return lambda fields: function(
         *(fields[key] for key in by_place), **{key: fields[key] for key in by_name}
     )
+
+
+def _check_names(positional: "list[inspect.Parameter]") -> None:
+    """Refuses a function that takes its fields in another order by the names of its parameters.
+
+    Raises:
+        ValueError: a parameter has the name of a field that it would not get.
+    """
+    kinds = (QUERY_NAMES, RESPONSE_NAMES, ANSWER_NAMES)
+    for place, parameter in enumerate(positional):
+        name = parameter.name.lower()
+        others = kinds[:place] + kinds[place + 1 :] if place < 2 else kinds[:2]
+        is_extra = place < 2 and name in {"messages", "metadata"}
+        if is_extra or any(name in other for other in others):
+            given = ", ".join(one.name for one in positional)
+            nth = ("first", "second", "third")[place] if place < 3 else "later"
+            raise ValueError(f"{_FORM}, got f({given}), whose {nth} parameter is {name!r}")
 
 
 def _takes_answer(third: inspect.Parameter) -> bool:
