@@ -126,6 +126,15 @@ def test_auto_chooses_by_the_answers_and_says_why(answers: list[str], name: str,
         assert reward.description.startswith(f"{name}, because {why}: ")
 
 
+def test_auto_has_the_weight_and_the_name_that_are_given() -> None:
+    with load({"auto": -1}, TASKS) as reward:
+        score = reward.score([sample("5", "5")])[0]
+        assert (score.value, score.parts, reward.parts) == (-1.0, {"numeric": 1.0}, ("numeric",))
+    with load({"kind": "auto", "name": "mine"}, TASKS) as named:
+        assert named.name == "mine"
+        assert named.score([sample("5", "5")])[0].value == 1.0
+
+
 def test_auto_without_answers_is_refused_with_the_ways_out() -> None:
     with pytest.raises(InputError, match=r"1 of 2 rows have none, first rows\.jsonl:1") as caught:
         load("auto", [task("5"), task()])

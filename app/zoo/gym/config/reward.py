@@ -89,7 +89,8 @@ class NumericSettings(RewardSettings, frozen=True):
         default=1e-6,
         ge=0,
         le=1,
-        description="the largest difference that counts as equal, relative to the row's number",
+        description="the largest difference that counts as equal, relative to the row's number;"
+        " a row of 0 is compared exactly",
     )
 
 

@@ -55,7 +55,12 @@ def load(spec: object, tasks: Sequence[Task]) -> Reward:
 def _make_all(parts: Sequence[RewardSettings], tasks: Sequence[Task]) -> Reward:
     if parts[0].kind == "auto":
         choice = choose(tasks)
-        return Chosen(_make(choice.settings), choice.why)
+        given = {"name": parts[0].name, "weight": parts[0].weight}
+        return Chosen(_weighted([choice.settings.model_copy(update=given)]), choice.why)
+    return _weighted(parts)
+
+
+def _weighted(parts: Sequence[RewardSettings]) -> Reward:
     if len(parts) == 1 and parts[0].weight == 1.0:
         return _make(parts[0])
     return Weighted(tuple(map(_make, parts)), tuple(part.weight for part in parts))
@@ -83,6 +88,11 @@ class Chosen(Reward):
     def description(self) -> str:
         """What it rewards and why it was chosen."""
         return f"{self.reward.name}, because {self.why}: {self.reward.description}"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The name of the chosen reward if it has a weight."""
+        return self.reward.parts
 
     def missing(self, task: Task) -> str | None:
         """Returns what the task lacks."""

@@ -48,6 +48,7 @@ def test_the_whole_response_is_compared_where_the_option_says_so() -> None:
         ("50%", "50", 1.0),
         ("50", "50%", 1.0),
         ("0.3333333", "1/3", 1.0),
+        ("0.333333", "1/3", 1.0),
         ("0.333", "1/3", 0.0),
         ("none", "5", 0.0),
         ("<think>5", "5", 0.0),
@@ -57,10 +58,23 @@ def test_numeric_compares_the_last_number(response: str, answer: object, value: 
     assert Numeric().score([sample(response, answer)])[0].value == value
 
 
-def test_the_tolerance_is_relative_above_one_and_absolute_below() -> None:
+@pytest.mark.parametrize(
+    ("response", "answer", "value"),
+    [
+        ("101", "100", 1.0),
+        ("102", "100", 0.0),
+        ("0.0101", "0.01", 1.0),
+        ("0.0102", "0.01", 0.0),
+        ("-0.01", "0.01", 0.0),
+        ("0.0", "0", 1.0),
+        ("0.001", "0", 0.0),
+    ],
+)
+def test_the_tolerance_is_relative_to_the_number_of_the_row(
+    response: str, answer: str, value: float
+) -> None:
     reward = Numeric(NumericSettings(tolerance=0.01))
-    pairs = [("101", "100"), ("102", "100"), ("0.009", "0"), ("0.02", "0")]
-    assert [reward.score([sample(*pair)])[0].value for pair in pairs] == [1.0, 0.0, 1.0, 0.0]
+    assert reward.score([sample(response, answer)])[0].value == value
 
 
 def test_no_tolerance_compares_exactly() -> None:

@@ -54,7 +54,7 @@ class Numeric(Reward):
         if got is None:
             return Score(0.0, f'expected {accepted[0]}, got no number in "{excerpt(text)}"')
         wanted = [parse_number(one) for one in accepted]
-        margin = Fraction(self.settings.tolerance)
+        margin = Fraction(str(self.settings.tolerance))
         if any(one is not None and same_number(got, one, margin) for one in wanted):
             return Score(1.0)
         return Score(0.0, f"expected {excerpt(accepted[0])}, got {got.text}")
@@ -72,10 +72,10 @@ def same_number(one: Number, other: Number, tolerance: Fraction = Fraction(0)) -
     Args:
         one: a number.
         other: the number to compare with.
-        tolerance: the largest difference, relative to `other`; for an `other` below 1, absolute.
+        tolerance: the largest difference, relative to `other`: none for an `other` of 0.
     """
     return any(
-        abs(first - second) <= tolerance * max(Fraction(1), abs(second))
+        abs(first - second) <= tolerance * abs(second)
         for first in one.values()
         for second in other.values()
     )
