@@ -36,6 +36,8 @@ FORMS: dict[str, dict[str, Any]] = {
     },
     "a text and a turn each": {"prompt": "2 + 2?", "chosen": [GOOD], "rejected": [BAD]},
     "other names": {"chosen_messages": [ASKED, GOOD], "rejected_messages": [ASKED, BAD]},
+    "a question": {"question": "2 + 2?", "chosen": "4", "rejected": "5"},
+    "a problem and a turn each": {"problem": "2 + 2?", "chosen": GOOD, "rejected": BAD},
     "an instruction": {"instruction": "2 + 2?", "chosen": "4", "rejected": "5"},
     "ShareGPT": SHAREGPT,
     "messages": {"messages": [ASKED], "chosen": GOOD, "rejected": BAD},
@@ -61,6 +63,19 @@ def test_every_form_is_a_pair_of_chats_with_one_prompt(form: str, read: Read) ->
     assert record.kind == "pair"
     assert [turn.content for turn in better] == ["2 + 2?", "4"]
     assert [turn.content for turn in worse] == ["2 + 2?", "5"]
+
+
+def test_a_question_beside_a_prompt_is_reported_as_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    rows = [FORMS["texts"], FORMS["whole chats"], FORMS["a question"]]
+    path.write_text("".join(json.dumps({**row, "question": "Why?"}) + "\n" for row in rows))
+    found = read_dataset([path], kinds=PAIRS)
+    assert [as_chat(record.sides[0])[0].content for record in found.records] == [
+        "2 + 2?",
+        "2 + 2?",
+        "Why?",
+    ]
+    assert found.notes == (f"{path}: keys that are not read: 'question' (2 rows)",)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -160,11 +160,37 @@ def test_plain_text_is_refused(tmp_path: Path) -> None:
         read_dataset([tmp_path / "a.txt"], kinds=RatedAnswers.reads)
 
 
+@pytest.mark.parametrize("key", ["label", "kto_tag", "forget"])
+@pytest.mark.parametrize("kind", ["csv", "tsv", "json"])
+def test_a_rating_may_be_a_word_or_a_number(tmp_path: Path, kind: str, key: str) -> None:
+    if kind == "json":
+        path, values = tmp_path / "a.jsonl", [True, 1, 1.0, False, 0, 0.0]
+        rows = [{"prompt": "a", "completion": "b", key: value} for value in values]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        path, cut = tmp_path / f"a.{kind}", "," if kind == "csv" else "\t"
+        cells = ["True", "1", " TRUE ", "false", "0", "0.0"]
+        lines = [("prompt", "completion", key), *(("a", "b", cell) for cell in cells)]
+        path.write_text("".join(cut.join(line) + "\n" for line in lines))
+    found = read_dataset([path], kinds=RatedAnswers.reads)
+    assert not found.problems
+    wanted = [True] * 3 + [False] * 3
+    assert [record.good != (key == "forget") for record in found.records] == wanted
+
+
 UNUSABLE = [
     ({"prompt": "a", "completion": "b"}, "expected 'label' or 'forget' true or false"),
     (
-        {"prompt": "a", "completion": "b", "label": 1},
-        "'label': expected true or false, got a number",
+        {"prompt": "a", "completion": "b", "label": 2},
+        "'label': expected true or false, or 1 or 0, got 2",
+    ),
+    (
+        {"prompt": "a", "completion": "b", "kto_tag": "good"},
+        "'kto_tag': expected true or false, or 1 or 0, got 'good'",
+    ),
+    (
+        {"prompt": "a", "completion": "b", "forget": [1]},
+        "'forget': expected true or false, or 1 or 0, got a list",
     ),
     (
         {"prompt": "a", "completion": "b", "label": True, "kto_tag": False},

@@ -170,6 +170,16 @@ def test_margins_are_read_by_a_reward_model_alone(tmp_path: Path) -> None:
     assert "keys that are not read: 'margin' (1 row)" in other.notes[0]
 
 
+def test_margins_of_a_table_are_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    path.write_text("prompt,chosen,rejected,margin\na,b,c,0.5\na,b,c,\na,b,c,much\na,b,c,nan\n")
+    found = read_dataset([path], kinds=RewardModelling.reads)
+    assert [record.margin for record in found.records] == [0.5, 0.0]
+    assert [problem.reason for problem in found.problems] == [
+        f"'margin': expected a finite number, got '{cell}'" for cell in ("much", "nan")
+    ]
+
+
 @pytest.mark.parametrize("margin", ["2", True, float("nan"), float("inf")])
 def test_a_margin_that_is_no_number_is_refused(tmp_path: Path, margin: object) -> None:
     path = tmp_path / "pairs.jsonl"

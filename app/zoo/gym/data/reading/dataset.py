@@ -14,7 +14,13 @@ from zoo.gym.data.reading.dataset_info import Entry, entry_of
 from zoo.gym.data.reading.files import check_file, is_parquet
 from zoo.gym.data.reading.formats import READS, parse_row
 from zoo.gym.data.reading.jsonl import Row, holds_rows, read_rows
-from zoo.gym.data.reading.keys import NEEDS_PREFERENCE, ratings_of, unread_keys, unread_note
+from zoo.gym.data.reading.keys import (
+    MARGIN,
+    NEEDS_PREFERENCE,
+    ratings_of,
+    unread_keys,
+    unread_note,
+)
 from zoo.gym.data.reading.parquet import read_parquet
 from zoo.gym.data.reading.preference import is_preference, parse_pair, parse_rated, rated_of
 from zoo.gym.data.reading.streams import data_suffix
@@ -236,8 +242,9 @@ def _known_row(value: object, source: str, kinds: Set[Kind]) -> _Row:
     try:
         if kinds & {"pair", "rated"} and is_preference(value):
             margins = "margin" in kinds
-            pair = parse_pair(cast("dict[str, object]", value), source, margins=margins)
-            unread = unread_keys(value, preference.READS | ({preference.MARGIN} & kinds))
+            compared = cast("dict[str, object]", value)
+            pair = parse_pair(compared, source, margins=margins)
+            unread = unread_keys(value, preference.reads(compared) | ({MARGIN} & kinds))
             answers = (pair,) if "pair" in kinds else rated_of(pair)
             return _Row(source, preference.NAME, answers, unread)
         if "prompt" in kinds and prompts.is_prompt(value):

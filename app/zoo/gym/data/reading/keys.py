@@ -29,6 +29,9 @@ FORGET = "forget"
 LABELS = ("label", "kto_tag", FORGET)
 """A row's keys for whether its answer is a good one, `label` as in TRL."""
 
+MARGIN = "margin"
+"""The key of the margin of a pair, which only some methods read."""
+
 NEEDS_PREFERENCE = "expected one answer to learn; chosen and rejected ones need a preference method"
 """Why supervised training refuses preference data."""
 

@@ -1,13 +1,13 @@
 """Parses preference rows: two answers to one prompt, the better one first, or a rated answer.
 
 `chosen` and `rejected` may be texts, single turns, or lists of turns. The prompt may be under
-`prompt`, an instruction, `messages` or `conversations`, or the common prefix of both lists of
-turns. `chosen_messages` and `rejected_messages` are other names for the same. `margin` is by how
-much the better answer is better.
+`prompt`, `question`, `problem`, an instruction, `messages` or `conversations`, or the common prefix
+of both lists of turns. `chosen_messages` and `rejected_messages` are other names for the same.
+`margin` is by how much the better answer is better.
 
 The rating of one answer to one prompt is under `label` (as in TRL) or `kto_tag` (as in
-LLaMA-Factory), true or false, or under `forget`, which is true for a bad answer; prompt and answer
-are in any format of one answer. A pair is two rated answers.
+LLaMA-Factory), true or false, or 1 or 0, or under `forget`, which is true for a bad answer; prompt
+and answer are in any format of one answer. A pair is two rated answers.
 """
 
 import math
@@ -17,7 +17,7 @@ from itertools import takewhile
 from typing import cast
 
 from zoo.gym.data.reading.formats import parse_row
-from zoo.gym.data.reading.keys import LABELS, SYSTEM_KEYS, ratings_of
+from zoo.gym.data.reading.keys import LABELS, MARGIN, SYSTEM_KEYS, ratings_of
 from zoo.gym.data.reading.turns.chat import CONTENT_KEYS, ROLE_KEYS
 from zoo.gym.data.reading.turns.tools import CALL_KEYS, CALL_ROLE, TOOLS_KEYS
 from zoo.gym.data.reading.turns.values import shown, text_of, type_name
@@ -33,19 +33,17 @@ PAIRS = (("chosen", "rejected"), ("chosen_messages", "rejected_messages"))
 """The keys of the better and the worse answer."""
 
 _CHATS = ("messages", "conversations")
+_QUESTIONS = ("question", "problem")
 _INSTRUCTION = ("instruction", "input", "history")
 _BESIDE = (*SYSTEM_KEYS, *TOOLS_KEYS)
 
 READS = frozenset(
     (*(key for pair in PAIRS for key in pair), *_CHATS, *_INSTRUCTION, "prompt", *_BESIDE)
 )
-"""Every key of a preference row that is read."""
+"""Every key of a preference row that is read, besides a question in place of a prompt."""
 
 EXPECTED = "expected 'label' or 'forget' true or false, or 'chosen' and 'rejected'"
 """What a method that learns from rated answers reads."""
-
-MARGIN = "margin"
-"""The key of the margin, which only some methods read."""
 
 
 def is_preference(value: object) -> bool:
@@ -113,7 +111,7 @@ def _parts(row: Mapping[str, object], better: str, worse: str) -> tuple[Fields, 
         texts = (text_of(_content(side), key) for side, key in ((first, better), (second, worse)))
         one, two = ({**beside, **asked, "output": text} for text in texts)
         return one, two
-    prompt = _prompt(row)
+    prompt = row[question] if (question := _question(row)) else _prompt(row)
     if isinstance(prompt, str) and isinstance(first, str):
         one, two = ({**beside, "prompt": prompt, "completion": side} for side in (first, second))
         return one, two
@@ -145,6 +143,31 @@ def _prompt(row: Mapping[str, object]) -> object:
     return row[keys[0]] if keys else None
 
 
+def _question(row: Mapping[str, object]) -> str | None:
+    """Returns the key of a text that is the prompt of a row without another one."""
+    if any(row.get(key) is not None for key in ("prompt", "instruction", *_CHATS)):
+        return None
+    better, worse = next(
+        [row.get(key) for key in pair] for pair in PAIRS if row.get(pair[0]) is not None
+    )
+    chats = (cast("list[object]", side) for side in (better, worse) if isinstance(side, list))
+    if len(listed := list(chats)) == 2 and _shared(*listed):
+        return None
+    return next((key for key in _QUESTIONS if isinstance(row.get(key), str)), None)
+
+
+def reads(row: Mapping[str, object]) -> frozenset[str]:
+    """Returns every key that is read of a row with a better answer."""
+    question = _question(row)
+    return READS | ({question} if question else set[str]())
+
+
+def _shared(better: list[object], worse: list[object]) -> list[object]:
+    """Returns the turns that both answers begin with."""
+    pairs = zip(better, worse, strict=False)
+    return [pair[0] for pair in takewhile(lambda p: p[0] == p[1], pairs)]
+
+
 def _listed(side: object, key: str) -> list[object]:
     """Returns an answer as turns."""
     if isinstance(side, list):
@@ -162,10 +185,7 @@ def _turns(
     """Returns the turns of the prompt, and those of each answer."""
     if isinstance(prompt, list):
         return cast("list[object]", prompt), (better, worse)
-    shared = [
-        pair[0] for pair in takewhile(lambda p: p[0] == p[1], zip(better, worse, strict=False))
-    ]
-    if shared:
+    if shared := _shared(better, worse):
         if isinstance(prompt, str) and prompt not in map(_content, shared):
             raise InputError(
                 f"'prompt': expected one of the turns that both answers begin with, got "
@@ -175,7 +195,8 @@ def _turns(
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}], (better, worse)
     raise InputError(
-        "no prompt: expected 'prompt', 'messages', or turns that both answers begin with"
+        "no prompt: expected 'prompt', 'question', 'messages', or turns that both answers begin "
+        "with"
     )
 
 
@@ -191,10 +212,7 @@ def parse_rated(row: Mapping[str, object], source: str) -> tuple[str, Record]:
     Raises:
         InputError: there is no rating, ratings differ, or there is no answer to rate.
     """
-    for key in LABELS:
-        if row.get(key) is not None and not isinstance(row[key], bool):
-            raise InputError(f"{key!r}: expected true or false, got {type_name(row[key])}")
-    ratings = ratings_of(dict(row))
+    ratings = ratings_of({key: _rating(row, key) for key in LABELS})
     if not ratings:
         raise InputError(f"{EXPECTED}, got an answer without a rating")
     if len(set(ratings.values())) > 1:
@@ -204,6 +222,18 @@ def parse_rated(row: Mapping[str, object], source: str) -> tuple[str, Record]:
         raise InputError(f"expected an answer to a prompt, got a row of {name}")
     answer = replace(records[0], messages=_last_learned(records[0].messages))
     return name, Record(source, "rated", sides=(answer,), good=all(ratings.values()))
+
+
+def _rating(row: Mapping[str, object], key: str) -> bool | None:
+    value = row.get(key)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float) and value in (0, 1):
+        return value == 1
+    got = shown(value) if isinstance(value, str) else str(value)
+    if not isinstance(value, str | int | float):
+        got = type_name(value)
+    raise InputError(f"{key!r}: expected true or false, or 1 or 0, got {got}")
 
 
 def rated_of(pair: Record) -> tuple[Record, Record]:
