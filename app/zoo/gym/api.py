@@ -70,7 +70,7 @@ class RunResult:
         run: the run's id.
         folder: the run folder, with settings, events and checkpoints.
         model: the trained model: a PEFT folder, or a transformers folder for full training.
-        metrics: the measurements; losses are in nats per learned token.
+        metrics: the measurements; a loss is that of the method, for sft nats per learned token.
     """
 
     run: str

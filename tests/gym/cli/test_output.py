@@ -146,6 +146,29 @@ def test_the_figures_of_a_result_have_names_and_units() -> None:
     }
 
 
+def test_an_accuracy_without_margins_says_that_they_are_all_0() -> None:
+    figures = {"base_accuracy": 0.0, "best_accuracy": 0.0, "evaluation_rows": 3}
+    tied = dict(measured({"base_tied": True, **figures}))
+    said = "held-out accuracy before training"
+    assert tied[said] == "0, as the margins are all 0 before training"
+    assert dict(measured(figures)) == tied | {said: "0"}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "said"),
+    [
+        ({"accuracy": 0.0, "margin": 0.0}, "accuracy 0  margin 0  (the margins are all 0)"),
+        ({"accuracy": 0.0, "margin": -0.5}, "accuracy 0  margin -0.5"),
+        ({"accuracy": 0.0}, "accuracy 0"),
+    ],
+)
+def test_an_evaluation_without_margins_says_so(
+    capsys: pytest.CaptureFixture[str], metrics: dict[str, float], said: str
+) -> None:
+    Progress(Output())({"kind": "eval", "step": 0, "metrics": metrics})
+    assert capsys.readouterr().err == f"held-out rows before training: {said}\n"
+
+
 def test_a_warning_of_ours_is_said_once() -> None:
     stream = StringIO()
     for text in ("one", "two", "one"):

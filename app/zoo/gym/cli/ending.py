@@ -10,6 +10,9 @@ from zoo.gym.humanize import duration, figure, human_bytes
 from zoo.gym.jobs import Run, Status, read_ended, read_status, state_name
 from zoo.gym.train.result.next_steps import scores_answers, training_with
 
+TIED = "the margins are all 0 before training"
+"""Why an accuracy before training is 0: nothing differs from the reference yet."""
+
 _LABELS = {
     "evaluation_rows": "held-out rows",
     "training_s": "time of training",
@@ -80,9 +83,11 @@ def measured(metrics: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """
     has_rows = bool(metrics.get("evaluation_rows"))
     for key, value in metrics.items():
-        if not value and (key.startswith("peak_") or key == "best_step"):
+        if (not value and (key.startswith("peak_") or key == "best_step")) or key == "base_tied":
             continue
-        yield _label(key), _value(key, value) if has_rows or value is not None else "not measured"
+        found = _value(key, value) if has_rows or value is not None else "not measured"
+        is_tie = key.startswith("base_") and metrics.get("base_tied") is True
+        yield _label(key), f"{found}, as {TIED}" if is_tie else found
 
 
 def _label(key: str) -> str:

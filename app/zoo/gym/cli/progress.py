@@ -71,7 +71,8 @@ class Progress:
         when = f"at step {step}" if step else "before training"
         if self.as_log or not step:
             noun = "held-out loss" if "loss" in event else "held-out rows"
-            (self.out.answer if self.as_log else self.out.say)(f"{noun} {when}: {loss}")
+            tie = "" if step or not _is_tied(event) else "  (the margins are all 0)"
+            (self.out.answer if self.as_log else self.out.say)(f"{noun} {when}: {loss}{tie}")
         elif step == self._step_event.get("step"):
             line = step_line(self._step_event) + self._held_out
             self.out.progress(line, keep=step == self._step_event.get("steps"))
@@ -159,6 +160,13 @@ def metric_words(event: Event) -> list[str]:
     found = event.get("metrics")
     metrics: dict[str, Any] = found if isinstance(found, dict) else {}
     return [f"{name} {figure(value)}" for name, value in metrics.items() if _is_figure(value)]
+
+
+def _is_tied(event: Event) -> bool:
+    """Returns whether no margin of an evaluation differs from 0; see `Method.is_tied`."""
+    found = event.get("metrics")
+    metrics: dict[str, Any] = found if isinstance(found, dict) else {}
+    return metrics.get("accuracy") == metrics.get("margin") == 0
 
 
 def _loss_words(event: Event) -> list[str]:

@@ -200,7 +200,7 @@ def evaluate(job: Job, progress: Progress) -> None:
     score = method.score(found)
     best = progress.step > 0 and method.improves(score, progress.best_score)
     if progress.step == 0:
-        progress.base_score = score
+        progress.base_score, progress.base_tied = score, method.is_tied(found)
     if best:
         progress.best_step, progress.best_score = progress.step, score
         save_best(method.policy, progress, job.checkpoints)

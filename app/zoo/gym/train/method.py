@@ -240,6 +240,11 @@ class Method(ABC):
             )
         return float(evaluation.metrics[self.decides])
 
+    def is_tied(self, evaluation: Evaluation) -> bool:
+        """Returns whether a score of 0 means that nothing was ranked, neither right nor wrong."""
+        del evaluation
+        return False
+
     def improves(self, score: float, best: float | None) -> bool:
         """Returns whether a score is better than the best so far; NaN and infinities never are."""
         if not math.isfinite(score):

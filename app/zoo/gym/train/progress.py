@@ -38,6 +38,7 @@ class Progress:
         best_step: the step with the best evaluation, 0 before the first one.
         best_score: the score of that step; for supervised training nats per token.
         base_score: the score before step 1.
+        base_tied: whether that score is 0 because all margins are.
         training_s: wall-clock seconds spent in steps.
         evaluation_s: wall-clock seconds spent in evaluations.
         training_cpu_s: CPU seconds spent in steps, over all threads.
@@ -52,6 +53,7 @@ class Progress:
     best_step: int = 0
     best_score: float | None = None
     base_score: float | None = None
+    base_tied: bool = False
     training_s: float = 0.0
     evaluation_s: float = 0.0
     training_cpu_s: float = 0.0

@@ -55,6 +55,7 @@ def test_held_out_pairs_are_ranked_as_the_data_ranks_them(whole: RunResult) -> N
     assert last["metrics"]["accuracy"] == 1
     assert last["metrics"]["margin"] > 0.1
     assert whole.metrics["best_accuracy"] == 1
+    assert whole.metrics["base_tied"] is True
 
 
 def test_of_equally_good_steps_the_last_is_kept(whole: RunResult) -> None:

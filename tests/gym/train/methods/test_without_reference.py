@@ -36,6 +36,7 @@ def test_better_answers_move_ahead_of_worse_ones(stage: str, tmp_path: Path) -> 
     assert last["metrics"]["margin"] > first["metrics"]["margin"]
     assert last["metrics"]["accuracy"] > first["metrics"]["accuracy"]
     assert run.metrics["best_accuracy"] == last["metrics"]["accuracy"]
+    assert "base_tied" not in run.metrics
     assert not (run.folder / "reference.safetensors").exists()
 
 

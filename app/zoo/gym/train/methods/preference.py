@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from zoo.gym.data.units import Unit, with_extra
 from zoo.gym.objectives.constants import LOGPROB_WEIGHTS
-from zoo.gym.train.method import Method
+from zoo.gym.train.method import Evaluation, Method
 from zoo.gym.train.reference import with_reference
 
 if TYPE_CHECKING:
@@ -27,6 +27,13 @@ class Preference(Method):
     decides = "accuracy"
     better: ClassVar[Literal["lower", "higher"]] = "higher"
     watch = ("accuracy", "margin")
+
+    def is_tied(self, evaluation: Evaluation) -> bool:
+        """Returns whether all margins are 0, as they are before training by construction.
+
+        With an accuracy of 0 no margin is above 0, so a mean of 0 has none below it, either.
+        """
+        return evaluation.metrics.get("accuracy") == evaluation.metrics.get("margin") == 0
 
     def improves(self, score: float, best: float | None) -> bool:
         """Returns whether an accuracy is at least as high as the best so far; NaN never is."""

@@ -78,12 +78,13 @@ def write_result(policy: "Policy", folder: Path, base: "Resolved") -> None:
 
 
 def metrics_of(method: "Method", progress: Progress) -> dict[str, object]:
-    """Returns what was measured; losses are nats per learned token."""
+    """Returns what was measured; a loss is the method's own, for sft nats per learned token."""
     memory = method.policy.memory()
     return {
         "steps": progress.step,
         "tokens": progress.tokens,
         f"base_{method.decides}": progress.base_score,
+        **({"base_tied": True} if progress.base_tied else {}),
         f"best_{method.decides}": progress.best_score,
         "best_step": progress.best_step or None,
         "evaluation_rows": len(method.held_out),
