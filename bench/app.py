@@ -47,12 +47,12 @@ for step in range(201, 100_000):
 """A run that emits ten steps per second, for the app to follow."""
 
 TRAINER = """
-import argparse, sys
+import sys
 from pathlib import Path
 import torch
-from bench.step import ours
+from bench.step import ours, parsed
 torch.set_num_threads(1)
-step = ours(Path(sys.argv[1]), argparse.Namespace(method="lora", device="cpu", tokens=256))
+step = ours(Path(sys.argv[1]), parsed(["ours", sys.argv[1], "--tokens", "256"]))
 step()
 print("training", flush=True)
 while True:
@@ -145,7 +145,7 @@ def training(folder: Path) -> Iterator[None]:
     trainer = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE)
     try:
         assert trainer.stdout is not None
-        trainer.stdout.readline()
+        assert trainer.stdout.readline(), "the training did not start"
         yield
         assert trainer.poll() is None, "the training ended before the figures were taken"
     finally:

@@ -179,8 +179,8 @@ def own_process(
     return found
 
 
-def main() -> None:
-    """Reads the command line and prints one JSON object."""
+def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Returns the options of a step, by default those of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("way", choices=["ours", "plain"])
     parser.add_argument("folder", type=Path)
@@ -192,7 +192,12 @@ def main() -> None:
     parser.add_argument(
         "--dtype", default="auto", help="as the setting; auto is bf16 for plain LoRA"
     )
-    print(json.dumps(measured(parser.parse_args())))
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    """Reads the command line and prints one JSON object."""
+    print(json.dumps(measured(parsed())))
 
 
 if __name__ == "__main__":
