@@ -92,3 +92,10 @@ def test_a_prompt_without_room_for_an_answer_is_counted(call: Call) -> None:
     Path("a.jsonl").write_text(QUESTION + QUESTION.replace("2+3", "9" * 90))
     found = call("data", "inspect", "a.jsonl", "--json", "--cutoff_len", "80")
     assert (found.json["rows"], found.json["unlearned"]) == (2, 1)
+
+
+def test_pairs_without_a_prompt_are_refused_for_that_and_not_for_being_pairs(call: Call) -> None:
+    Path("a.jsonl").write_text('{"ask": "a", "chosen": "b", "rejected": "c"}\n')
+    found = call("data", "inspect", "a.jsonl")
+    assert found.code == 2
+    assert "a.jsonl:1: no prompt: expected 'prompt', 'question', 'messages'" in found.stderr

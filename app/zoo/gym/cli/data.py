@@ -87,12 +87,13 @@ def _inspected(
     """Returns the inspection for the first stage that can use a row, and the stages like it.
 
     Raises:
-        InputError: no row is usable; for several stages, the error of the first.
+        InputError: no row is usable; for several stages, the error of the first, or that of the
+            first one for pairs if the rows have answers to compare.
     """
     from zoo.gym.data import inspect_dataset
     from zoo.gym.train.rows import encode_options
 
-    errors: list[InputError] = []
+    errors: dict[str, InputError] = {}
     known = list[str]()
     for stage in stages:
         if stage in known:
@@ -104,10 +105,19 @@ def _inspected(
                 _require_answers(paths, stage)
             found = inspect_dataset(paths, folder, options, load_method(stage).reads)
         except InputError as error:
-            errors.append(error)
+            errors[stage] = error
         else:
             return found, stages_reading(stage)
-    raise errors[0]
+    raise _nearest(errors)
+
+
+def _nearest(errors: "dict[str, InputError]") -> InputError:
+    """Returns the error of the method that the rows were probably written for."""
+    from zoo.gym.data.reading.keys import NEEDS_PREFERENCE
+
+    first = next(iter(errors.values()))
+    pairs = (error for stage, error in errors.items() if "pair" in load_method(stage).reads)
+    return next(pairs, first) if NEEDS_PREFERENCE in first.message else first
 
 
 def _config(flags: dict[str, object], stage: str | None) -> TrainConfig:

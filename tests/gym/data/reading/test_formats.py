@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from zoo.gym.config.stages import METHODS, load_method
 from zoo.gym.data.reading.formats import parse_row
 from zoo.gym.data.records import Message, Record
 from zoo.gym.errors import InputError
@@ -145,6 +146,14 @@ def test_a_row_may_hold_a_list_of_what_could_be_rows() -> None:
     assert parse_row({"text": "a", "examples": [{"text": "b"}]}, "f:1")[0] == "text"
 
 
+def test_the_stages_that_are_named_for_prompts_and_answers_are_those_that_read_them() -> None:
+    reading = [stage for stage in METHODS if "prompt" in load_method(stage).reads]
+    *most, last = reading
+    assert f"stage {', '.join(most)} or {last}" in refusal({"question": "a", "answer": "b"})
+    assert "stage" not in refusal({"question": "a", "output": "b"})
+    assert "stage" not in refusal({"input": "a", "answer": "b"})
+
+
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
@@ -157,6 +166,17 @@ def test_a_row_may_hold_a_list_of_what_could_be_rows() -> None:
             {"question": "2+2?", "answer": "#### 4"},
             "expected 'prompt' and 'completion', got 'question' and 'answer': rename the keys",
         ),
+        (
+            {"prompt": "a", "answer": "b"},
+            "expected 'prompt' and 'completion', got 'prompt' and 'answer': rename the keys, or "
+            "choose stage grpo, gspo, rloo or ppo, which read them",
+        ),
+        (
+            {"prompt": "a", "preferred": "b", "dispreferred": "c"},
+            "expected 'chosen' and 'rejected', got 'preferred' and 'dispreferred': rename the keys",
+        ),
+        ({"prompt": "a", "x": "b"}, "nearest is prompt/completion: expected 'completion'"),
+        ({"mesage_tree_id": "a", "prompt": {}}, "nearest is OASST tree: expected 'message_tree"),
         ({"input": "a", "output": "b", "id": "7"}, "got 'input' and 'output': rename the keys"),
         ({"instructions": "a", "input": "b", "output": "c"}, "got 'instructions'"),
         ({"problem": "a", "solution": "b"}, "got 'problem' and 'solution': rename the keys"),

@@ -13,6 +13,8 @@ from zoo.gym.data.reading.keys import (
     refuse_unlearnable,
     with_system,
 )
+from zoo.gym.data.reading.prompts import ANSWERS as REWARDED
+from zoo.gym.data.reading.prompts import PROMPTS
 from zoo.gym.data.reading.text import BLANK_LINE
 from zoo.gym.data.reading.turns.chat import (
     MEDIA_KEYS,
@@ -134,9 +136,13 @@ def _unknown(row: Fields) -> str:
     if preferred := preference_keys(row):
         return f"preference data, with {preferred}: {NEEDS_PREFERENCE}"
     keys = ", ".join(shown(key) for key in list(row)[:8]) or "none"
-    near = max(FORMATS, key=lambda known: _likeness(row, known))
+    if pair := _other_pair(row):
+        return f"no known format: expected 'chosen' and 'rejected', got {pair}: rename the keys"
     if other := _other_names(row):
-        return f"no known format: expected 'prompt' and 'completion', got {other}: rename the keys"
+        renamed = f"expected 'prompt' and 'completion', got {other}: rename the keys"
+        return f"no known format: {renamed}{_read_by_others(row)}"
+    # a prompt alone makes no tree
+    near = max(FORMATS, key=lambda known: (_likeness(row, known), known.parse != _oasst))
     if not _likeness(row, near):
         return f"no known format: expected the keys {_known_keys()}, got {keys}"
     missing = next(key for key in near.keys if key not in row)
@@ -145,9 +151,22 @@ def _unknown(row: Fields) -> str:
     return f"no known format, the nearest is {near.name}: expected {missing!r}, got {got}"
 
 
-_PROMPTS = ("question", "query", "problem", "input", "source")
+_PROMPTS = ("prompt", "question", "query", "problem", "input", "source")
 _ANSWERS = ("answer", "response", "solution", "output", "target", "completion")
 """Keys of published files for a prompt and its answer; only used in suggestions, never read."""
+
+
+_OTHER_PAIRS = (
+    ("preferred", "dispreferred"),
+    ("chosen_response", "rejected_response"),
+    ("better", "worse"),
+    ("good", "bad"),
+    ("winner", "loser"),
+    ("win", "lose"),
+    ("accepted", "rejected"),
+    ("positive", "negative"),
+)
+"""The same for a better and a worse answer."""
 
 
 def _other_names(row: Fields) -> str:
@@ -161,6 +180,18 @@ def _other_names(row: Fields) -> str:
     if len(asked) != 1 or len(answers) != 1 or misspelt:
         return ""
     return f"{asked[0]!r} and {answers[0]!r}"
+
+
+def _read_by_others(row: Fields) -> str:
+    """Returns that methods that sample answers read a row as it is, if they do."""
+    asked, answered = ({*row} & {*names} for names in (PROMPTS, REWARDED))
+    return ", or choose stage grpo, gspo, rloo or ppo, which read them" * bool(asked and answered)
+
+
+def _other_pair(row: Fields) -> str:
+    """Returns a row's two keys that mean a better and a worse answer, if they are clear."""
+    found = next((pair for pair in _OTHER_PAIRS if row.keys() >= {*pair}), ())
+    return " and ".join(map(repr, found))
 
 
 def _likeness(row: Fields, known: Format) -> float:
