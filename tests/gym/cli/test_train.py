@@ -250,6 +250,17 @@ def test_print_config_shows_what_a_run_would_choose(call: Call) -> None:
     assert run_folders() == []
 
 
+def test_print_config_says_which_of_two_settings_decides(call: Call) -> None:
+    row = {"prompt": "say two", "answer": "2"}
+    Path("sums.jsonl").write_text((json.dumps(row) + "\n") * 20)
+    words = ["sums.jsonl", "stage=grpo", "--model", "zen-pico", "--print-config"]
+    lines = call("train", *words).stdout.splitlines()
+    found = dict(line.split("  # ") for line in lines if "  # " in line)
+    plain = {key.strip(): origin for key, origin in found.items()}
+    assert plain["num_train_epochs: null"] == "not used: max_steps decides"
+    assert plain["max_steps: 100"].startswith("chosen: usual for rewards")
+
+
 @pytest.mark.parametrize("text", [None, "", '{"prompts": "a"}\n'])
 def test_print_config_refuses_data_as_a_run_does(call: Call, text: str | None) -> None:
     if text is not None:

@@ -6,6 +6,7 @@ import yaml
 
 from zoo.gym.cli.output import Output
 from zoo.gym.config import Loaded
+from zoo.gym.config.conflicts import PAIRS
 from zoo.gym.config.train import TrainConfig, is_chosen
 from zoo.gym.errors import GymError
 from zoo.models import resolve
@@ -55,5 +56,13 @@ def _with_choices(config: TrainConfig, out: Output) -> tuple[TrainConfig, dict[s
 def _origin(key: str, config: TrainConfig, origins: dict[str, str], *, is_planned: bool) -> str:
     field = type(config).model_fields.get(key)
     if field is not None and is_chosen(field) and getattr(config, key) is None:
-        return "not needed with the others" if is_planned else "chosen at the start"
+        return _not_needed(key, config) if is_planned else "chosen at the start"
     return origins.get(key, "")
+
+
+def _not_needed(key: str, config: TrainConfig) -> str:
+    """Returns why a run leaves a setting open."""
+    for first, second in PAIRS:
+        if key == second and getattr(config, first) is not None:
+            return f"not used: {first} decides"
+    return "not needed with the others"

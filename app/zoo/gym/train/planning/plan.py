@@ -155,8 +155,10 @@ def _batch(chooser: _Chooser, facts: Facts) -> int:
 def _steps(chooser: _Chooser, facts: Facts, rows_per_step: int) -> int:
     config = chooser.config
     per_epoch = facts.rows / rows_per_step
-    if config.max_steps is not None and config.num_train_epochs is None:
-        return config.max_steps
+    if config.num_train_epochs is None:
+        steps = chooser.values.get("max_steps") if config.max_steps is None else config.max_steps
+        if steps is not None:
+            return int(steps)
     epochs = chooser.pick(
         "num_train_epochs",
         round(min(max(3.0, 100 / per_epoch), 10.0), 2),
