@@ -50,6 +50,10 @@ BAD_VALUES = [
     ("lr: 1", "lr: no such setting. Did you mean 'learning_rate'?"),
     ("zzz: 1", "zzz: no such setting"),
     ("quantization_bit: 4", "quantization_bit: training on a quantised base is not supported yet"),
+    (
+        "reward_weights: [1]",
+        "reward_weights: expected weights in reward: {numeric: 1, format: 0.2}",
+    ),
     ("grpo_clip: 1", "grpo_clip: no such setting: expected the name without grpo_, such as beta"),
     ("fp16: true", "fp16: float16 training is not supported: expected dtype bf16 or f32"),
     ("base_model: b", "base_model: already given as 'train.yaml:1: model'"),

@@ -99,6 +99,7 @@ MISSING = {
     "ref_model": "another reference than the base model is not supported yet",
     "ref_model_adapters": "another reference than the base model is not supported yet",
     "resume_from_checkpoint": "expected the command 'zoo-gym runs resume RUN'",
+    "reward_weights": "expected weights in reward: {numeric: 1, format: 0.2}",
     "rope_scaling": "extending the context is not supported yet",
     "serving": "serving models is not supported yet",
     "streaming": "streamed data is not supported yet",
