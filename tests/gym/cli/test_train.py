@@ -391,3 +391,16 @@ def test_a_dataset_dir_of_a_settings_file_is_reported_if_no_file_is_read_from_it
     [ignored] = found.json["ignored"]
     assert (ignored["key"], ignored["origin"]) == ("dataset_dir", "train.yaml:2")
     assert ignored["reason"] == f"expected a relative name in dataset, got {rows}"
+
+
+@pytest.mark.parametrize("more", [(), ("--print-config",)])
+def test_an_absent_file_of_a_reward_leaves_no_run(
+    call: Call, base: Path, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"prompt": "2 + 3 = ?", "answer": "5"}\n' * 4)
+    words = ["train", str(prompts), "--model", str(base), "stage=grpo"]
+    found = call(*words, "reward=nofile.py:score", *more)
+    assert found.code == 2
+    assert "reward: no such file: 'nofile.py'" in found.stderr
+    assert run_folders() == []

@@ -141,3 +141,18 @@ def test_an_absent_reward_model_is_refused_before_there_is_a_run(here: Path) -> 
     shutil.rmtree(here / "scorer")
     with pytest.raises(InputError, match="reward"):
         pinned(config, resolve("zen-pico"))
+
+
+@pytest.mark.parametrize(
+    ("reward", "place"),
+    [
+        ("nofile.py:score", "nofile.py"),
+        (["numeric", {"function": "lost/mine.py:f", "kind": "function"}], "lost/mine.py"),
+        ({"kind": "judge", "model": "zen-pico", "adapter": "none"}, "none"),
+    ],
+)
+def test_an_absent_file_is_refused_before_there_is_a_run(
+    here: Path, reward: object, place: str
+) -> None:
+    with pytest.raises(InputError, match=f"reward: no such file: '{place}'"):
+        pinned(settings(reward), resolve("zen-pico"))

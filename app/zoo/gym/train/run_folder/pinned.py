@@ -25,8 +25,10 @@ def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
         model: the model that `model_name_or_path` was resolved to.
 
     Raises:
+        InputError: a file that `reward` names does not exist.
         NotAvailableError: another model of the settings is not on this machine.
     """
+    check_reward_places(config)
     update: dict[str, object] = {
         "model_name_or_path": _pinned_name(model),
         "dataset": tuple(_absolute(str(path)) for path in dataset_files(config)),
@@ -73,6 +75,21 @@ def mix_of(config: TrainConfig) -> "Mix":
     from zoo.gym.data.mixing import Mix
 
     return Mix(config.mix_strategy, config.shares, config.seed)
+
+
+def check_reward_places(config: TrainConfig) -> None:
+    """Refuses rewards whose file of functions, or adapter of a judge, does not exist.
+
+    Raises:
+        InputError: one does not.
+    """
+    for place in config.reward_files.values():
+        if not given_path(place).exists():
+            raise InputError(
+                f"reward: no such file: '{place}'",
+                hint="a relative path starts in the working folder; a function without a file is "
+                "module:function",
+            )
 
 
 def check_dataset_dir(config: TrainConfig) -> None:
