@@ -1,5 +1,6 @@
 """Runs that would learn nothing are stopped with a sentence."""
 
+import json
 import math
 from collections.abc import Iterator
 
@@ -8,7 +9,13 @@ import pytest
 
 from zoo.backends.base import StepInfo
 from zoo.gym.errors import GuardError
-from zoo.gym.train.guards import Divergence, check_finite, check_first_step, check_labels
+from zoo.gym.train.guards import (
+    Divergence,
+    EqualRewards,
+    check_finite,
+    check_first_step,
+    check_labels,
+)
 
 GOOD = StepInfo(grad_norm=1.0, skipped=False, changed=True)
 
@@ -53,3 +60,35 @@ def test_two_bad_steps_are_forgiven_and_three_in_a_row_are_not() -> None:
         divergence.check(1, 1.0, info)
     with pytest.raises(GuardError, match="3 consecutive steps"):
         divergence.check(2, 1.0, bad)
+
+
+@pytest.mark.parametrize(
+    ("held_out", "first", "then", "is_highest"),
+    [
+        (0.5, [0.0, 1.0], 1.0, True),  # solved
+        (0.5, [1.0, 1.0], 1.0, True),
+        (1.0, [1.0, 1.0], 1.0, False),  # nothing was ever worse: the reward may be constant
+        (0.0, [0.0, 0.0], 0.0, False),
+        (0.5, [0.0, 1.0], 0.0, False),  # collapsed
+        (0.9, [0.0, 0.5], 0.5, False),  # below the held-out reward
+        (0.5, [0.0, 0.0], 1.0, False),  # the first group is one of those in a row
+    ],
+)
+def test_equal_rewards_are_the_highest_only_if_others_were_lower(
+    held_out: float, first: list[float], then: float, is_highest: bool
+) -> None:
+    guard = EqualRewards()
+    guard.saw(held_out, math.nan)
+    guard.check([first[0] == first[1]], np.array([first]))
+    resumed = EqualRewards()
+    resumed.restore(json.loads(json.dumps(guard.state())))
+    with pytest.raises(GuardError, match="groups in a row have equal rewards") as caught:
+        resumed.check([True] * 64, np.full((64, 2), then))
+    assert ("which are the highest of this run" in caught.value.message) is is_highest
+
+
+def test_63_groups_in_a_row_do_not_stop_a_run() -> None:
+    guard = EqualRewards()
+    guard.check([True] * 63, np.ones((63, 2)))
+    guard.check([False, True], np.array([[0.0, 1.0], [1.0, math.nan]]))
+    assert guard.groups == 1

@@ -1,15 +1,22 @@
 """Checks that stop a run that learns nothing, each with an error message."""
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from zoo.gym.errors import GuardError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from zoo.backends.base import Policy, StepInfo
     from zoo.gym.train.method import Method
 
 MAX_SKIPPED_STEPS = 3
+
+MOST_EQUAL_GROUPS = 64
+"""Groups in a row without a spread of rewards that stop a run."""
 
 
 def check_needs(method: "Method") -> None:
@@ -102,3 +109,70 @@ class Divergence:
                 f"step {step}: loss or gradient not finite in {self.skipped} consecutive steps",
                 hint="lower learning_rate",
             )
+
+
+class EqualRewards:
+    """Stops a run in which the rewards of each group have been equal for long: it learns nothing.
+
+    Attributes:
+        groups: the latest groups in a row with equal rewards.
+        lowest: the lowest reward in them.
+        seen: the lowest and the highest reward of the run: of answers, and held-out means.
+    """
+
+    def __init__(self) -> None:
+        self.groups, self.lowest = 0, math.inf
+        self.seen = (math.inf, -math.inf)
+
+    def saw(self, *found: float) -> None:
+        """Notes rewards, or the mean reward of the held-out prompts; NaN is none."""
+        known = [one for one in found if not math.isnan(one)]
+        self.seen = (min(self.seen[0], *known), max(self.seen[1], *known)) if known else self.seen
+
+    def check(self, equal_N: Sequence[bool], rewards_NG: "NDArray[np.float64]") -> None:
+        """Counts the groups of a step.
+
+        Args:
+            equal_N: whether the rewards of each group are equal.
+            rewards_NG: the rewards; NaN is a missing one.
+
+        Raises:
+            GuardError: there are 64 or more groups in a row.
+        """
+        last: list[float] = []
+        for is_equal, group in zip(equal_N, rewards_NG.tolist(), strict=True):
+            last = [value for value in group if not math.isnan(value)]
+            self.saw(*last)
+            before = self.lowest if is_equal else math.inf
+            self.groups = self.groups + 1 if is_equal else 0
+            self.lowest = min(before, *last) if is_equal and last else before
+        if self.groups >= MOST_EQUAL_GROUPS:
+            raise self._fault(last)
+
+    def _fault(self, last: Sequence[float]) -> GuardError:
+        """Returns the error; rewards as high as any, where others were lower, are no fault."""
+        got = f"{last[0]:g} for every answer of the last one" if last else "no reward at all"
+        wanted = f"expected better and worse answers to compare, got {got}"
+        keep = "'zoo-gym runs finish RUN' keeps the best step"
+        if self.seen[0] < self.lowest == self.seen[1]:
+            return GuardError(
+                f"{self.groups} groups in a row have equal rewards, which are the highest of this "
+                f"run: {wanted}",
+                hint=f"the answers are all as good as the reward can tell; {keep}",
+            )
+        return GuardError(
+            f"{self.groups} groups in a row have equal rewards: {wanted}",
+            hint="samples.jsonl of the run has the answers; use easier or harder prompts, a higher "
+            f"temperature or a finer reward; {keep}",
+        )
+
+    def state(self) -> dict[str, object]:
+        """Returns what a checkpoint stores."""
+        return {"equal_groups": self.groups, "lowest": self.lowest, "seen": list(self.seen)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state` returned; checkpoints of earlier versions have only the count."""
+        self.groups = int(state["equal_groups"])
+        self.lowest = float(state.get("lowest", -math.inf))
+        low, high = state.get("seen", (math.inf, -math.inf))
+        self.seen = (float(low), float(high))

@@ -29,6 +29,7 @@ from zoo.gym.objectives.constants import REF_LOGPROBS
 from zoo.gym.objectives.grpo import OLD_LOGPROBS
 from zoo.gym.rewards.auto import choose
 from zoo.gym.train.buffer import Buffer, make_buffer
+from zoo.gym.train.guards import EqualRewards
 from zoo.gym.train.method import Evaluation, Method, Window
 from zoo.gym.train.order import rows_of_step
 from zoo.gym.train.planning.plan import Choice, Facts, Plan, batch_tokens
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
 
     from zoo.backends.base import Policy
     from zoo.gym.data.units import Unit
-
-MOST_EQUAL_GROUPS = 64
-"""Groups in a row without a spread of rewards that stop a run."""
 
 PART = "rewards/"
 """The prefix of the metric of one reward of a sum."""
@@ -87,7 +85,7 @@ class Online(Method, Generic[C]):
         self.settings = cast("C", plan.config)
         self.samples = folder / SAMPLES_FILE
         self.buffer: Buffer | None = None
-        self.equal_groups = 0  # in a row
+        self.spread = EqualRewards()
         self.step = 0
 
     @property
@@ -133,8 +131,7 @@ class Online(Method, Generic[C]):
             metrics["equal_groups"] = float(equal_N.mean())
         else:  # all answers of a step are compared
             equal_N = np.repeat(without_spread(adjusted_NG.reshape(1, -1)), len(adjusted_NG))
-        self.equal_groups = equal_groups_in_row(self.equal_groups, equal_N.tolist())
-        check_spread(self.equal_groups, adjusted_NG)
+        self.spread.check(equal_N.tolist(), adjusted_NG)
         skip_N = without_spread(penalised_NG)
         if self.learns_equal_groups or not self.compares_groups:
             skip_N = np.zeros_like(skip_N)
@@ -200,6 +197,7 @@ class Online(Method, Generic[C]):
         rewards_NG = np.array([[one.score.value for one in group] for group in answers])
         tokens = sum(len(one.ids) for group in answers for one in group)
         metrics = metrics_of(answers, rewards_NG)
+        self.spread.saw(metrics["reward"])
         kept = [key for key in metrics if key in EVALUATED or key.startswith(PART)]
         return Evaluation(None, tokens, {key: metrics[key] for key in kept})
 
@@ -283,7 +281,7 @@ class Online(Method, Generic[C]):
 
     def save(self, folder: Path) -> None:
         """Writes the count of equal groups, and the answers if steps remain to be taken on them."""
-        state = {"step": self.step, "equal_groups": self.equal_groups}
+        state = {"step": self.step, **self.spread.state()}
         (folder / STATE_FILE).write_text(json.dumps(state), encoding="utf-8")
         if self.buffer is not None and self.settings.steps_on_answers > 1:
             self.buffer.save(folder / BUFFER_FILE)
@@ -291,7 +289,8 @@ class Online(Method, Generic[C]):
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote."""
         state = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))
-        self.step, self.equal_groups = int(state["step"]), int(state["equal_groups"])
+        self.step = int(state["step"])
+        self.spread.restore(state)
         keep_samples(self.samples, self.step)
         if (folder / BUFFER_FILE).is_file():
             self.buffer = Buffer.load(folder / BUFFER_FILE)
@@ -332,32 +331,6 @@ def metrics_of(
         scored = [value for value in values if not math.isnan(value)]
         found[f"{PART}{name}"] = sum(scored) / len(scored) if scored else math.nan
     return found
-
-
-def equal_groups_in_row(before: int, equal: "Sequence[bool]") -> int:
-    """Returns how many of the latest groups have equal rewards, continuing an earlier count."""
-    for is_equal in equal:
-        before = before + 1 if is_equal else 0
-    return before
-
-
-def check_spread(equal_groups: int, rewards_NG: "NDArray[np.float64]") -> None:
-    """Raises an error if too many groups in a row have equal rewards, so that nothing is learned.
-
-    Raises:
-        GuardError: 64 or more.
-    """
-    import numpy as np
-
-    if equal_groups >= MOST_EQUAL_GROUPS:
-        last = rewards_NG[-1][~np.isnan(rewards_NG[-1])]
-        got = f"{last[0]:g} for every answer of the last one" if last.size else "no reward at all"
-        raise GuardError(
-            f"{equal_groups} groups in a row have equal rewards: expected better and worse answers "
-            f"to compare, got {got}",
-            hint="samples.jsonl of the run has the answers; use easier or harder prompts, a higher "
-            "temperature or a finer reward; 'zoo-gym runs finish RUN' keeps the best step",
-        )
 
 
 def check_rewards(answers: "Sequence[Sequence[Answer]]", step: int) -> None:

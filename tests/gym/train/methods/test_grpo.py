@@ -1,5 +1,6 @@
 """Methods that learn from rewards, on zen-pico: samples, groups, guards and exact resumes."""
 
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,16 @@ def test_64_groups_of_equal_rewards_in_a_row_stop_the_run(
     script(monkeypatch, lambda _: 1.0)
     with pytest.raises(GuardError, match=r"66 groups in a row have equal rewards: .* got 1 for"):
         start(sums, max_steps=20)
+
+
+def test_a_run_stopped_at_its_highest_reward_says_that_the_answers_are_good(
+    sums: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scored = itertools.count()
+    script(monkeypatch, lambda _: float(next(scored) > 40))  # the first answers get less
+    with pytest.raises(GuardError, match=r"which are the highest of this run: .* got 1") as caught:
+        start(sums, max_steps=20)
+    assert str(caught.value.hint).startswith("the answers are all as good as the reward can tell")
 
 
 def test_equal_rewards_of_all_answers_stop_ppo(sums: Path, monkeypatch: pytest.MonkeyPatch) -> None:
