@@ -1,10 +1,11 @@
 """Reading settings: precedence, origins, and every fault in one go."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from zoo.gym.config import TrainConfig, dump_config, extend_config, load_config
+from zoo.gym.config import TrainConfig, dump_config, extend_config, load_config, load_values
 from zoo.gym.config.stages import METHODS
 from zoo.gym.errors import InputError, NotAvailableError
 
@@ -322,3 +323,24 @@ def test_python_is_given_the_reason_of_a_setting_without_effect() -> None:
 def test_python_reports_the_stage_of_a_setting() -> None:
     with pytest.raises(InputError, match="pref_beta: has no effect with stage sft: expected stage"):
         TrainConfig(model_name_or_path="m", dataset="d.jsonl", pref_beta=0.5)
+
+
+@pytest.mark.parametrize(
+    ("reward", "hint"),
+    [
+        ("nothing", "a reward is a function (my.py:score), a reward model (its folder, org/name)"),
+        ([{"kind": "exact"}, "exact"], "give one of them another name"),
+    ],
+)
+def test_the_hint_of_a_wrong_reward_reaches_the_user(reward: object, hint: str) -> None:
+    given = {"model": "m", "data": "d.jsonl", "stage": "grpo", "reward": reward}
+    made: list[Callable[[], object]] = [
+        lambda: load_config([], [], given),
+        lambda: load_values(given),
+        lambda: TrainConfig(model_name_or_path="m", dataset="d.jsonl", stage="grpo", reward=reward),
+    ]
+    for make in made:
+        with pytest.raises(InputError, match="reward: ") as caught:
+            make()
+        assert caught.value.hint is not None
+        assert caught.value.hint.startswith(hint)

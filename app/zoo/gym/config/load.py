@@ -119,10 +119,11 @@ def _load(layers: Sequence[list[Given]]) -> Loaded:
         ignored += _switch_off(merged, known)
         merged |= {given.key: given for given in known if given.value is not _OFF}
     _use_stage_of_loss(merged)
-    config = _check(merged, faults)
+    hints: list[str] = []
+    config = _check(merged, faults, hints)
     if config is None or faults:
         order = [given.label for layer in layers for given in layer]
-        raise _as_error(faults, order)
+        raise _as_error(faults, order, hints)
     ignored += [Ignored(key, merged[key].origin, why) for key, why in config.idle_settings()]
     origins = {
         key: merged[key].origin if key in merged else "default" for key in type(config).model_fields
@@ -144,9 +145,10 @@ def extend_config(config: TrainConfig, values: Mapping[str, object]) -> TrainCon
     faults: dict[str, str] = {}
     settings = {**config.model_dump(), **values}
     given = {key: Given(key, value, key, "chosen") for key, value in settings.items()}
-    extended = _check(given, faults)
+    hints: list[str] = []
+    extended = _check(given, faults, hints)
     if extended is None:
-        raise _as_error(faults, list(given))
+        raise _as_error(faults, list(given), hints)
     return extended.with_values_of(config)
 
 
@@ -231,8 +233,10 @@ def _given_twice(layer: Iterable[Given]) -> dict[str, str]:
     }
 
 
-def _check(merged: Mapping[str, Given], faults: dict[str, str]) -> TrainConfig | None:
-    """Returns the config, or None after adding what was found to the faults."""
+def _check(
+    merged: Mapping[str, Given], faults: dict[str, str], hints: list[str]
+) -> TrainConfig | None:
+    """Returns the config, or None after adding what was found to the faults and the hints."""
     values = {key: given.value for key, given in merged.items()}
     stage = values.get("stage", DEFAULT)
     if not isinstance(stage, str) or stage not in METHODS:
@@ -248,14 +252,15 @@ def _check(merged: Mapping[str, Given], faults: dict[str, str]) -> TrainConfig |
     except ValidationError as error:
         for key, text in report.sentences(error, model):
             faults[merged[key].label if key in merged else key] = text
+        hints += filter(None, [report.hint_of(error)])
         return None
 
 
-def _as_error(faults: Mapping[str, str], order: Sequence[str]) -> InputError:
+def _as_error(faults: Mapping[str, str], order: Sequence[str], hints: Sequence[str]) -> InputError:
     """Returns one error with one line per fault, in the order of the files."""
     place = {label: index for index, label in enumerate(order)}
     labels = sorted(faults, key=lambda label: place.get(label, len(place)))
-    hint = None
+    hint = next(iter(hints), None)
     if faults.get("model_name_or_path") == report.NOT_GIVEN:
         hint = "specify a base model: --model zen-nano"
     elif faults.get("dataset") == report.NOT_GIVEN:

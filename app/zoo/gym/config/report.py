@@ -88,6 +88,12 @@ def sentences(error: "ValidationError", model: "type[BaseModel]") -> Iterator[tu
             yield key, _sentence(details, key, model)
 
 
+def hint_of(error: "ValidationError") -> str | None:
+    """Returns the hint of the first error that has one, or None."""
+    found = (details.get("ctx", {}).get("hint") for details in error.errors(include_url=False))
+    return next((hint for hint in found if isinstance(hint, str)), None)
+
+
 def _sentence(details: "ErrorDetails", key: str, model: "type[BaseModel]") -> str:
     kind = details["type"]
     if kind == "extra_forbidden":

@@ -135,6 +135,15 @@ class RolloutConfig(TrainConfig, frozen=True):
             private["_functions"], public = values["reward"], public | {"reward": LIVE_REWARD}
         return public, private
 
+    def hint(self) -> str | None:
+        """Returns the hint of what is wrong with `reward`."""
+        try:
+            if self.reward != LIVE_REWARD:
+                parse_spec(self.reward)
+        except InputError as error:
+            return error.hint
+        return super().hint()
+
     def conflicts(self) -> Sequence[tuple[str, str]]:
         """Returns (key, message) for each setting that is wrong or conflicts with others."""
         faults = list(super().conflicts())

@@ -18,7 +18,7 @@ def _our_error(model: type[BaseModel]) -> Generator[None]:
         yield
     except ValidationError as error:
         lines = (f"{key}: {text}" for key, text in report.sentences(error, model))
-        raise InputError("\n".join(lines)) from error
+        raise InputError("\n".join(lines), hint=report.hint_of(error)) from error
 
 
 class Settings(BaseModel, frozen=True):

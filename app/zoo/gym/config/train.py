@@ -372,6 +372,10 @@ class TrainConfig(Settings, frozen=True):
         """Returns (key, message) for each conflict among the settings that a method adds."""
         return ()
 
+    def hint(self) -> str | None:
+        """Returns how to mend what `conflicts` found, or None."""
+        return None
+
     @property
     def changed(self) -> frozenset[str]:
         """The settings that were given a value other than the default."""
@@ -385,5 +389,6 @@ class TrainConfig(Settings, frozen=True):
         """Refuses settings that would have no effect or contradict each other."""
         if faults := dict((*disagreements(self), *self.conflicts())):
             text = "\n".join(f"{key}: {sentence}" for key, sentence in faults.items())
-            raise PydanticCustomError("disagree", "{text}", {"text": text, "faults": faults})
+            context = {"text": text, "faults": faults, "hint": self.hint()}
+            raise PydanticCustomError("disagree", "{text}", context)
         return self
