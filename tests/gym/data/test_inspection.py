@@ -1,7 +1,7 @@
 """What a user is told of data before training."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.gym.data.inspection import Inspection, count_tokens, inspect_dataset
+from zoo.gym.data.records import LEARNED, Kind
 from zoo.gym.data.report import report
 from zoo.gym.data.rows import EncodeOptions
 from zoo.gym.errors import InputError
@@ -19,13 +20,15 @@ Inspect = Callable[..., Inspection]
 
 @pytest.fixture
 def inspect(tmp_path: Path, byte_tokenizer: Callable[..., Any]) -> Inspect:
-    def run(*rows: Any, template: bool = True, **options: Any) -> Inspection:
+    def run(
+        *rows: Any, template: bool = True, kinds: Set[Kind] = LEARNED, **options: Any
+    ) -> Inspection:
         tokenizer = byte_tokenizer() if template else byte_tokenizer(None)
         tokenizer.save_pretrained(tmp_path / "model")
         path = tmp_path / "rows.jsonl"
         path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
         return inspect_dataset(
-            [path], tmp_path / "model", EncodeOptions(**{"cutoff_len": 60, **options})
+            [path], tmp_path / "model", EncodeOptions(**{"cutoff_len": 60, **options}), kinds
         )
 
     return run
@@ -89,6 +92,31 @@ def test_the_example_marks_what_is_learned(inspect: Inspect) -> None:
     found = inspect(pair("Hi", "Yo"))
     assert report(found).endswith("<|im_start|>assistant\n[[Yo<|im_end|>]]\n")
     assert "\x1b[1mYo<|im_end|>\x1b[0m" in report(found, colour=True)
+
+
+def test_the_example_of_a_pair_shows_both_answers(inspect: Inspect) -> None:
+    found = inspect({"prompt": "Hi", "chosen": "Yo", "rejected": "No"}, kinds={"pair"})
+    assert [piece.text for piece in found.rejected if piece.learned] == ["No<|im_end|>"]
+    better, worse = report(found).split("the worse answer:\n")
+    assert "rows.jsonl:1, the better answer (" in better
+    assert better.rstrip().endswith("<|im_start|>assistant\n[[Yo<|im_end|>]]")
+    assert worse.rstrip().endswith("<|im_start|>assistant\n[[No<|im_end|>]]")
+    assert inspect(pair("Hi", "Yo")).rejected == ()
+
+
+@pytest.mark.parametrize(("key", "good"), [("label", True), ("kto_tag", True), ("forget", False)])
+def test_ratings_are_counted_and_that_of_the_example_is_said(
+    inspect: Inspect, key: str, good: bool
+) -> None:
+    rows: list[Any] = [pair("a", text) | {key: good} for text in "bcd"]
+    found = inspect(*rows, bad := pair("a", "e") | {key: not good}, kinds={"rated"})
+    assert found.ratings == {"good": 3, "bad": 1}
+    assert "  ratings  good (or to retain) 3, bad (or to forget) 1\n" in report(found)
+    assert "rows.jsonl:1, rated good (" in report(found)
+    assert ", rated bad (" in report(inspect(bad, kinds={"rated"}))
+    unrated = inspect(pair("a", "b"))
+    assert (unrated.ratings, unrated.example_good) == ({}, None)
+    assert "  ratings  " not in report(unrated)
 
 
 def test_json_holds_the_figures_that_the_text_shows(inspect: Inspect) -> None:

@@ -93,8 +93,13 @@ class Inspection:
         refusal: why training would refuse the data, None where it would not.
         example_source: `file:line` of the example.
         example: one row as the model reads it.
-        sampled: of many rows, how many were encoded: kinds, roles, lengths, and the rows truncated,
-            unlearned, with reasoning or with tools are estimated from these; 0 if all were.
+        rejected: of a pair: its worse answer as the model reads it, with the prompt; else empty.
+        example_good: of a rated answer: whether the example is a good one, or one to retain; else
+            None.
+        ratings: number of answers by rating, `good` (or to retain) and `bad` (or to forget); empty
+            without rated answers.
+        sampled: of many rows, how many were encoded: kinds, ratings, roles, lengths, and the rows
+            truncated, unlearned, with reasoning or tools are estimated from these; 0 if all were.
     """
 
     files: dict[str, str]
@@ -119,6 +124,9 @@ class Inspection:
     refusal: str | None
     example_source: str
     example: tuple[Piece, ...]
+    rejected: tuple[Piece, ...]
+    example_good: bool | None
+    ratings: dict[str, int]
     sampled: int = 0
 
     def as_json(self) -> dict[str, object]:
@@ -151,9 +159,7 @@ def inspect_dataset(
     if isinstance(data.records, StoredRecords) and len(data.records) > SAMPLED_ROWS:
         encoded = sample_of(data.records)
     many = encoded is not data.records
-    rows, refused = encode_rows(encoder, encoded)
-    if not rows:
-        raise InputError(str(refused[0]), hint="the model's chat template refuses every row")
+    rows, refused = _encoded(encoder, encoded)
     records = [record for record, _ in rows]
     chats = [row for record, row in rows if record.kind != "text"]
     whole = [_cut(record, row, options) for record, row in rows if record.kind != "text"]
@@ -161,8 +167,7 @@ def inspect_dataset(
     truncated = sum(len(row.ids) > options.cutoff_len for row in chats)
     unlearned = sum(example is None for example in whole)
     refusal = _refusal(encoder, whole, rows, options.cutoff_len)
-    shown = ((record.source, row) for record, row in rows if any(row.learned))
-    source, example = next(shown, (rows[0][0].source, rows[0][1]))
+    shown, example = next((pair for pair in rows if any(pair[1].learned)), rows[0])
     reasoning = sum(any(turn.reasoning for turn in _turns(record)) for record in records)
     tools = sum(_has_tools(record) for record in records)
     found, alike = survey(data.records, encoder), related_rows(data.records if many else records)
@@ -194,10 +199,27 @@ def inspect_dataset(
         date=options.date,
         warnings=(*data.notes, *filter(None, [refusal]), *notes_of(found, figures)),
         refusal=refusal,
-        example_source=source,
+        example_source=shown.source,
         example=tuple(_pieces(tokenizer, example)),
+        rejected=_rejected(encoder, shown),
+        example_good=shown.good,
+        ratings=_ratings(records, scale),
         sampled=figures.sampled,
     )
+
+
+def _encoded(
+    encoder: Encoder, records: Sequence[Record]
+) -> tuple[list[tuple[Record, EncodedRow]], list[Problem]]:
+    """Returns rows as `encode_rows` does.
+
+    Raises:
+        InputError: the template refuses all of them.
+    """
+    rows, refused = encode_rows(encoder, records)
+    if not rows:
+        raise InputError(str(refused[0]), hint="the model's chat template refuses every row")
+    return rows, refused
 
 
 def _cut(record: Record, row: EncodedRow, options: EncodeOptions) -> Example | None:
@@ -235,6 +257,17 @@ def _refusal(
     except InputError as error:
         return error.message
     return None
+
+
+def _rejected(encoder: Encoder, record: Record) -> tuple[Piece, ...]:
+    """Returns the worse answer of a pair; empty if the template refuses it, or for other rows."""
+    rows, _ = encode_rows(encoder, record.sides[1:])
+    return tuple(piece for _, row in rows for piece in _pieces(encoder.tokenizer, row))
+
+
+def _ratings(records: Sequence[Record], scale: float) -> dict[str, int]:
+    goods = [record.good for record in records if record.good is not None]
+    return _scaled(Counter(good=sum(goods), bad=len(goods) - sum(goods)), scale) if goods else {}
 
 
 def _has_tools(record: Record) -> bool:

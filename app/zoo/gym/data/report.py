@@ -8,6 +8,7 @@ from zoo.gym.terminal import visible
 _PROBLEMS_SHOWN = 10
 _BAR_WIDTH = 40
 _SHOWN_CHARACTERS = 2000
+_RATINGS = {"good": "retain", "bad": "forget"}
 _BRIGHT, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
@@ -38,6 +39,8 @@ def _figures(found: Inspection, stages: Sequence[str]) -> Iterator[str]:
     yield _line("rows", f"{found.rows} ({_counts(found.kinds)}), problems {len(found.problems)}")
     if found.sampled:
         yield _line("sampled", f"{found.sampled} rows: the figures below are estimated from them")
+    if found.ratings:
+        yield _line("ratings", ", ".join(_ratings(found.ratings)))
     yield _line("turns", _counts(found.roles) or "none")
     tokens = found.tokens
     yield _line("tokens per row", f"p50 {tokens.p50}, p95 {tokens.p95}, longest {tokens.longest}")
@@ -59,6 +62,11 @@ def _line(name: str, value: str) -> str:
     return visible(f"{name:>16}  {value}")
 
 
+def _ratings(ratings: dict[str, int]) -> Iterator[str]:
+    for name, other in _RATINGS.items():
+        yield f"{name} (or to {other}) {ratings.get(name, 0)}"
+
+
 def _counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items())
 
@@ -77,14 +85,23 @@ def _problems(found: Inspection) -> Iterator[str]:
 
 def _example(found: Inspection, *, colour: bool) -> Iterator[str]:
     how = "bright is learned, dim is only read" if colour else "[[learned]], the rest is only read"
-    yield visible(f"example, {found.example_source} ({how}):")
+    which = {True: ", rated good", False: ", rated bad", None: ""}[found.example_good]
+    which += ", the better answer" if found.rejected else ""
+    yield visible(f"example, {found.example_source}{which} ({how}):")
+    yield _text(found.example, colour=colour)
+    if found.rejected:
+        yield "the worse answer:"
+        yield _text(found.rejected, colour=colour)
+
+
+def _text(pieces: Sequence[Piece], *, colour: bool) -> str:
     left = _SHOWN_CHARACTERS
     shown: list[str] = []
-    for piece in found.example:
+    for piece in pieces:
         shown.append(_marked(piece, visible(piece.text[:left]), colour=colour))
         left -= min(left, len(piece.text))
-    cut = sum(len(piece.text) for piece in found.example) - _SHOWN_CHARACTERS
-    yield "".join(shown) + (f"\n({cut} more characters)" if cut > 0 else "")
+    cut = sum(len(piece.text) for piece in pieces) - _SHOWN_CHARACTERS
+    return "".join(shown) + (f"\n({cut} more characters)" if cut > 0 else "")
 
 
 def _marked(piece: Piece, text: str, *, colour: bool) -> str:
