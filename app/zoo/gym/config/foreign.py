@@ -48,7 +48,8 @@ WITHOUT_EFFECT = {
     "eval_strategy": "eval_steps determines when to evaluate",
     "load_best_model_at_end": "the best step is always kept",
     "logging_steps": "every step is logged",
-    "max_new_tokens": "it limits the answers of a chat: zoo-gym chat --max_new_tokens",
+    "max_new_tokens": "it limits the answers of a chat, zoo-gym chat --max_new_tokens, and with"
+    " stages that sample answers it is max_completion_length",
     "overwrite_cache": "there is no cache of encoded rows",
     "per_device_eval_batch_size": "chosen from the length of the rows",
     "plot_loss": "the losses are in the run's events",
@@ -56,9 +57,12 @@ WITHOUT_EFFECT = {
     "preprocessing_num_workers": "rows are encoded by one process",
     "sequence_parallel": "training uses one device",
     "evaluation_strategy": "eval_steps determines when to evaluate",
+    "reward_model_type": "the folder of the reward model determines it",
     "run_name": "zoo-gym runs rename gives a run a name",
     "save_strategy": "save_steps determines when to save",
     "template": "the model's own chat template is used",
+    "top_k": "answers are sampled from all tokens, as they are learned",
+    "top_p": "answers are sampled from all tokens, as they are learned",
     "trust_remote_code": "code inside a model folder is never run",
     "use_ref_model": "the method determines whether there is a reference",
     "use_unsloth": "zoo-gym has its own training loop",
@@ -82,6 +86,7 @@ MISSING = {
     "fp16": "float16 training is not supported: expected dtype bf16 or f32",
     "freeze_trainable_layers": "freeze tuning is not supported yet",
     "fsdp": "training over several processes is not supported yet",
+    "kto_ftx": "learning the good answers besides is not supported yet",
     "loraplus_lr_ratio": "LoRA+ is not supported yet",
     "mask_history": "learning only the last answer is not supported yet",
     "neat_packing": "packing rows is not supported yet",
@@ -126,7 +131,10 @@ MISSING_PREFIXES = {
 """The same for whole families of keys."""
 
 MISSING_VALUES = (
-    {("loss_type", "dft"): "expected use_dft_loss true with stage sft"}
+    {
+        ("loss_type", "dft"): "expected use_dft_loss true with stage sft",
+        ("reward_model_type", "api"): "a reward from a server is not supported yet",
+    }
     | {
         ("stage", name): f"the method '{name}' is not supported yet: expected {', '.join(METHODS)}"
         for name in ("pt",)
@@ -139,7 +147,7 @@ MISSING_VALUES = (
         for name in ("dora", "freeze", "galore", "oft", "qlora")
     }
 )
-"""Published values of our own keys for unsupported features."""
+"""Published values for unsupported features."""
 
 STAGE_OF_LOSS = {"orpo": "orpo", "simpo": "simpo"}
 """LLaMA-Factory's values of `pref_loss` with stage dpo that are methods of their own here."""

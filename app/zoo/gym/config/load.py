@@ -112,7 +112,7 @@ def _load(layers: Sequence[list[Given]]) -> Loaded:
     faults: dict[str, str] = {}
     ignored: list[Ignored] = []
     merged: dict[str, Given] = {}
-    for layer in layers:
+    for layer in _with_lengths(layers):
         known = _sort_out(layer, faults, ignored)
         faults |= _given_twice(known)
         _drop_overruled(merged, known)
@@ -172,8 +172,10 @@ def _sort_out(
     for given in layer:
         key = ours(given.key)
         is_ours = key in all_fields()
-        text = _refused_value(key, given.value) if is_ours else foreign.refusal(key, given.value)
-        if key in foreign.WITHOUT_EFFECT:
+        text = _refused_value(key, given.value)
+        if not is_ours:
+            text = text or foreign.refusal(key, given.value)
+        if key in foreign.WITHOUT_EFFECT and not text:
             ignored.append(Ignored(key, given.origin, foreign.WITHOUT_EFFECT[key]))
         elif isinstance(given.value, str) and (key, given.value) in foreign.AS_HERE:
             ignored.append(Ignored(key, given.origin, foreign.AS_HERE[key, given.value]))
@@ -191,6 +193,15 @@ def _sort_out(
         else:
             faults[given.label] = report.unknown("setting", key, all_fields())
     return known
+
+
+def _with_lengths(layers: Sequence[list[Given]]) -> Sequence[list[Given]]:
+    """Returns the layers with LLaMA-Factory's length of sampled answers under our name."""
+    stages = [one.value for layer in layers for one in layer if ours(one.key) == "stage"]
+    if not stages or "max_completion_length" not in config_class(stages[-1]).model_fields:
+        return layers
+    names = {"max_new_tokens": "max_completion_length"}
+    return [[replace(one, key=names.get(one.key, one.key)) for one in layer] for layer in layers]
 
 
 def _drop_overruled(merged: dict[str, Given], layer: Iterable[Given]) -> None:
