@@ -35,6 +35,19 @@ SHORT_WORDS = frozenset(_SHORT_WORDS.split())
 """Words and units of two letters, which are no products."""
 
 
+_ROOT = re.compile(r"(?<![\\A-Za-z])sqrt\(([^()]*)\)")
+_FUNCTION = re.compile(rf"(?<![\\A-Za-z])({'|'.join(sorted(FUNCTIONS, reverse=True))})(?![A-Za-z])")
+_SIGNS = {
+    "**": "^",
+    "\u2212": "-",
+    "\u00d7": "\\times ",
+    "\u00b7": "\\cdot ",
+    "\u03c0": "\\pi ",
+    "\u00b2": "^2",
+    "\u00b3": "^3",
+}
+
+
 def is_delimited(text: str) -> bool:
     """Returns whether a text marks mathematics."""
     return _DELIMITED.search(text) is not None
@@ -170,5 +183,9 @@ def _sides(expression: str) -> tuple[str, ...]:
 
 
 def _latex(expression: str) -> str:
-    """Returns an expression as LaTeX: powers of Python and percent signs are written otherwise."""
-    return re.sub(r"(?<!\\)%", r"\\%", expression.replace("**", "^"))
+    """Returns an expression as LaTeX: functions, powers, percent signs and signs of Unicode."""
+    for sign, tex in _SIGNS.items():
+        expression = expression.replace(sign, tex)
+    expression = _ROOT.sub(r"\\sqrt{\1}", expression)
+    expression = _FUNCTION.sub(lambda found: f"\\{found[1]} ", expression)
+    return re.sub(r"(?<!\\)%", r"\%", expression)
