@@ -2,6 +2,7 @@
 
 Train:  `run_training(TrainConfig(model_name_or_path="zen-pico", dataset="my.jsonl"))`
         `Trainer(TrainingConfig(model="zen-pico")).train("my.jsonl")`
+        `run_sft(*get_train_args({"model_name_or_path": "zen-pico", "dataset": "my.jsonl"}))`
         `GRPOTrainer("zen-pico", config=GRPOConfig(), reward_model=function).train(rows)`
 Chat:   `generate("zen-pico", ["a prompt"], adapter=...)`, or `with open_chat(...)` for turns
 Deltas: `create_delta`, `apply_delta`, `check_delta`, `load_delta`
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from zoo.gym.errors import StorageError as StorageError
     from zoo.gym.grpo import GRPOConfig as GRPOConfig
     from zoo.gym.grpo import GRPOTrainer as GRPOTrainer
+    from zoo.gym.hparams import get_train_args as get_train_args
+    from zoo.gym.hparams import run_sft as run_sft
     from zoo.gym.trainer import Trainer as Trainer
     from zoo.gym.trainer import TrainingConfig as TrainingConfig
     from zoo.models import resolve as resolve
@@ -71,10 +74,12 @@ _HOMES = {
     "check_delta": "zoo.gym.delta",
     "create_delta": "zoo.gym.delta",
     "generate": "zoo.gym.chat",
+    "get_train_args": "zoo.gym.hparams",
     "load_delta": "zoo.gym.delta",
     "open_chat": "zoo.gym.chat",
     "quality_input": "zoo.gym.api",
     "resolve": "zoo.models",
+    "run_sft": "zoo.gym.hparams",
     "run_training": "zoo.gym.api",
 }
 
@@ -104,10 +109,12 @@ __all__ = [
     "check_delta",
     "create_delta",
     "generate",
+    "get_train_args",
     "load_delta",
     "open_chat",
     "quality_input",
     "resolve",
+    "run_sft",
     "run_training",
 ]
 

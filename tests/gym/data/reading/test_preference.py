@@ -140,3 +140,16 @@ def test_every_row_of_real_preference_files_is_a_pair(
     assert len(data.records) + len(data.problems) == rows
     assert {record.kind for record in data.records} == {"pair"}
     assert all("the same" in problem.reason for problem in data.problems)
+
+
+def test_the_rated_rows_of_the_page_are_read(tmp_path: Path) -> None:
+    page = Path(__file__).parents[4] / "docs" / "reference" / "data.md"
+    lines = page.read_text(encoding="utf-8").partition("## Rated answers")[2].splitlines()
+    rows = [line for line in lines if line[:1] == "{"]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(rows), encoding="utf-8")
+    found = read_dataset([path], kinds={"rated"})
+    assert (found.problems, found.notes) == ((), ())
+    assert [record.good for record in found.records] == [True, False, False]
+    keys = ("label", "kto_tag", "forget")
+    assert [next(key for key in keys if f'"{key}"' in row) for row in rows] == list(keys)
