@@ -154,6 +154,13 @@ def test_smoothing_changes_each_loss_that_accepts_it(name: str) -> None:
     assert abs(smoothed - loss_with("dpo", **given)) > 1e-6
 
 
+@pytest.mark.parametrize("name", sorted(set(LOSSES) - {"sft"}))
+def test_beta_changes_each_loss_that_accepts_it(name: str) -> None:
+    given = _accepted(name)
+    changed = loss_with("dpo", **given, pref_beta=0.5)
+    assert abs(changed - loss_with("dpo", **given)) > 1e-6
+
+
 REFUSED = [
     ({"pref_loss": "orpho"}, "pref_loss: expected sigmoid, hinge, .*, got 'orpho'"),
     ({"pref_loss": ","}, "pref_loss: expected sigmoid, hinge, .*, got ''"),
@@ -175,6 +182,7 @@ REFUSED = [
         "discopop_tau: has no effect with pref_loss sigmoid: .*discopop",
     ),
     ({"pref_loss": "sft", "ld_alpha": 0.5}, "ld_alpha: has no effect with pref_loss sft"),
+    ({"pref_loss": "sft", "pref_beta": 0.5}, "pref_beta: has no effect with pref_loss sft"),
     ({"pref_loss": "exo_pair"}, "label_smoothing: expected more than 0 for pref_loss exo_pair"),
     (
         {"pref_loss": "hinge,robust"},

@@ -99,6 +99,7 @@ class DpoConfig(TrainConfig, frozen=True):
             "label_smoothing": SMOOTHED,
             "f_divergence_type": DIVERGING,
             "ld_alpha": frozenset(LOSSES) - {"sft"},
+            "pref_beta": frozenset(LOSSES) - {"sft"},
             "discopop_tau": frozenset({"discopop"}),
         }
         for key, readers in needed.items():
