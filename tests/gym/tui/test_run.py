@@ -359,3 +359,13 @@ def test_a_key_that_acts_gives_no_reason_against_it(drive: Drive, run: Run) -> N
         assert "not possible" not in screen_text(app)
 
     drive(visit)
+
+
+def test_the_chart_names_the_unit_of_the_loss_if_it_has_one(drive: Drive, run: Run) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "held-out loss  nats per token, by step")
+        run.events.emit("plan", steps=150, choices=[], loss_unit="")
+        await shows(pilot, "held-out loss  by step")
+
+    drive(visit)

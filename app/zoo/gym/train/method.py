@@ -85,6 +85,9 @@ class Method(ABC):
     better: ClassVar[Literal["lower", "higher"]] = "lower"
     """Whether a lower or a higher value of it is better."""
 
+    loss_unit: ClassVar[str] = ""
+    """The unit of the loss, such as `nats per token`; empty if it has none."""
+
     watch: ClassVar[tuple[str, ...]] = ()
     """The metrics to display while it runs."""
 

@@ -199,5 +199,6 @@ def emit_plan(
         decides=method.decides,
         better=method.better,
         watch=list(method.watch),
+        loss_unit=method.loss_unit,
         choices=[{"key": c.key, "value": c.value, "reason": c.reason} for c in plan.choices],
     )

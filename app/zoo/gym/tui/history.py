@@ -9,7 +9,7 @@ from zoo.gym.jobs import Event, Status
 from zoo.gym.jobs.state import fold
 
 Point: TypeAlias = tuple[int, float]
-"""A step and its loss in nats per learned token, or the value of another metric."""
+"""A step and its loss, or the value of another metric."""
 
 MOST = 1e300
 """Losses beyond it, and values that are not numbers, are not drawn."""
@@ -78,6 +78,12 @@ class History:
         """The metrics that the method wants shown, as its plan names them."""
         names = self.plan.get("watch")
         return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+    @property
+    def loss_unit(self) -> str:
+        """The unit of the loss; empty if it has none. Plans of earlier versions do not name it."""
+        unit = self.plan.get("loss_unit", "nats per token")
+        return unit if isinstance(unit, str) else ""
 
     @property
     def decides(self) -> str:

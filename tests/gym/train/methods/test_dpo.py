@@ -65,7 +65,7 @@ def test_of_equally_good_steps_the_last_is_kept(whole: RunResult) -> None:
 
 def test_the_first_step_is_as_large_as_a_gradient_of_all_pairs(whole: RunResult) -> None:
     plan, step = events(whole, "plan")[0], events(whole, "step")[0]
-    assert plan["watch"] == ["accuracy", "margin"]
+    assert (plan["watch"], plan["loss_unit"]) == (["accuracy", "margin"], "")
     assert (plan["rows"], plan["held_out_rows"]) == (18, 6)
     assert step["grad_norm"] > 0
 

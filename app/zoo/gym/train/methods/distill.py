@@ -53,6 +53,7 @@ class Distillation(Method):
     """Learns the probabilities of a teacher."""
 
     config = DistillConfig
+    loss_unit = "nats per token"
     watch = ("kl", "nll")
 
     @classmethod

@@ -35,6 +35,7 @@ class Supervised(Method):
     """Learns the answers of chats and completions, and every token of texts."""
 
     config = SftConfig
+    loss_unit = "nats per token"
 
     @property
     def objective(self) -> "Objective":

@@ -35,8 +35,9 @@ class RunScreen(ControlScreen):
     """
 
     HELP = """
-The chart shows the loss of every step (dotted line) and of the held-out examples (x): \
-how badly the model predicts the next token of an answer, in nats per token.
+The chart shows the loss of every step (dotted line) and of the held-out examples (x). \
+In supervised training it is how badly the model predicts the next token of an answer, \
+in nats per token; other methods minimise a value of their own.
 
 Lower is better. Only the held-out loss shows whether the model also got better \
 at examples that it was not trained on.
@@ -193,6 +194,7 @@ The run does not need this window: you can close it and open the run again later
         status, following = history.status, what_next(history, self.run, self._ended)
         self._write("#state", head)
         self._write("#progress", bar(status.step, status.steps, self.size.width - 2))
+        self.query_one(LossChart).name_unit(history.loss_unit)
         self.query_one(LossChart).show(history.losses, history.held_out)
         self.query_one(Meters).show(meters(history))
         between = "\n" if self.has_class("-wide") else "   "  # beside the chart or below it

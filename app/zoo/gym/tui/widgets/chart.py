@@ -10,9 +10,7 @@ from zoo.gym.tui.history import Point, all_losses, thinned
 MOST_POINTS = 400
 """More points than a wide terminal can show."""
 
-LEGEND = (
-    "[$primary]\u2812\u2824[/] training loss  [$accent]x[/] held-out loss  nats per token, by step"
-)
+LEGEND = "[$primary]\u2812\u2824[/] training loss  [$accent]x[/] held-out loss  {}by step"
 """The marks of both curves in their colours, and the units of the axes."""
 
 _TICKS = 5
@@ -30,7 +28,7 @@ class LossChart(PlotextPlot):
         super().__init__(id=id)
         self.curves: tuple[Sequence[Point], Sequence[Point]] = ((), ())
         # in the border: a legend inside the plot would cover the curve
-        self.border_title = LEGEND
+        self.border_title = LEGEND.format("nats per token, ")
 
     def on_mount(self) -> None:
         """Draws the curves again in the colours of another theme."""
@@ -39,6 +37,10 @@ class LossChart(PlotextPlot):
     def on_resize(self) -> None:
         """Draws the chart again: how many labels the axis has depends on the height."""
         self.show(*self.curves)
+
+    def name_unit(self, unit: str) -> None:
+        """Names the unit of the losses, if they have one."""
+        self.border_title = LEGEND.format(f"{unit}, " if unit else "")
 
     def show(self, losses: Sequence[Point], held_out: Sequence[Point]) -> None:
         """Draws both curves in full."""
