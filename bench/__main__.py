@@ -34,6 +34,7 @@ BENCHES = (
     "preference",
     "rewards",
     "train",
+    "many_rows",
     "signs",
     "product",
     "aggregate",

@@ -129,17 +129,22 @@ class EqualRewards:
         known = [one for one in found if not math.isnan(one)]
         self.seen = (min(self.seen[0], *known), max(self.seen[1], *known)) if known else self.seen
 
-    def check(self, equal_N: Sequence[bool], rewards_NG: "NDArray[np.float64]") -> None:
+    def check(
+        self,
+        equal_N: Sequence[bool],
+        rewards_NG: "NDArray[np.float64]",
+        counted_NG: "NDArray[np.float64] | None" = None,
+    ) -> None:
         """Counts the groups of a step.
 
         Args:
-            equal_N: whether the rewards of each group are equal.
+            equal_N: whether the rewards of each group are equal, as the method counts them.
             rewards_NG: the rewards; NaN is a missing one.
+            counted_NG: the rewards as the method counts them, if they differ, such as clipped ones.
 
         Raises:
             GuardError: there are 64 or more groups in a row.
         """
-        last: list[float] = []
         for is_equal, group in zip(equal_N, rewards_NG.tolist(), strict=True):
             last = [value for value in group if not math.isnan(value)]
             self.saw(*last)
@@ -147,7 +152,8 @@ class EqualRewards:
             self.groups = self.groups + 1 if is_equal else 0
             self.lowest = min(before, *last) if is_equal and last else before
         if self.groups >= MOST_EQUAL_GROUPS:
-            raise self._fault(last)
+            counted = (rewards_NG if counted_NG is None else counted_NG)[-1].tolist()
+            raise self._fault([value for value in counted if not math.isnan(value)])
 
     def _fault(self, last: Sequence[float]) -> GuardError:
         """Returns the error; rewards as high as any, where others were lower, are no fault."""

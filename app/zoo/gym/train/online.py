@@ -131,7 +131,7 @@ class Online(Method, Generic[C]):
             metrics["equal_groups"] = float(equal_N.mean())
         else:  # all answers of a step are compared
             equal_N = np.repeat(without_spread(adjusted_NG.reshape(1, -1)), len(adjusted_NG))
-        self.spread.check(equal_N.tolist(), adjusted_NG)
+        self.spread.check(equal_N.tolist(), rewards_NG, adjusted_NG)
         skip_N = without_spread(penalised_NG)
         if self.learns_equal_groups or not self.compares_groups:
             skip_N = np.zeros_like(skip_N)
