@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from bench.measure import MB, Case, status_bytes
 from bench.step import own_process
@@ -48,8 +49,8 @@ def measured(rows: Path) -> dict[str, float]:
             found["cpu_s"] = time.process_time()
         return emit(log, kind, **fields)
 
-    events.EventLog.emit = noted  # type: ignore[method-assign]
-    run_training(TrainConfig(model_name_or_path="zen-pico", dataset=rows, max_steps=1))
+    with patch.object(events.EventLog, "emit", noted):
+        run_training(TrainConfig(model_name_or_path="zen-pico", dataset=rows, max_steps=1))
     return found | {"peak_mb": status_bytes("VmHWM") / MB}
 
 
