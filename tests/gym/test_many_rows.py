@@ -2,14 +2,18 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from zoo.gym import TrainConfig, run_training
 from zoo.gym.data import EncodeOptions, inspect_dataset, lazy
+from zoo.gym.data.encode import Encoded, encode_all
 from zoo.gym.data.reading import dataset
+from zoo.gym.data.records import Record
 from zoo.gym.data.report import report
+from zoo.gym.data.rows import Encoder
 from zoo.models import pico_folder
 
 
@@ -28,11 +32,11 @@ def few_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zoo.gym.data.inspection.SAMPLED_ROWS", 20)
 
 
-def trained(rows: Path) -> tuple[str, list[str]]:
+def trained(rows: Path, steps: int = 7) -> tuple[str, list[str]]:
     settings = TrainConfig(
         model_name_or_path="zen-pico",
         dataset=(str(rows),),
-        max_steps=7,  # all 55 rows, 8 at a time
+        max_steps=steps,  # 7 are all 55 rows, 8 at a time
         per_device_train_batch_size=4,
         gradient_accumulation_steps=2,
         learning_rate=1e-3,
@@ -71,6 +75,23 @@ def test_a_row_that_cannot_be_used_is_reported_when_its_turn_comes(
     reason = "nothing to learn within cutoff_len 512"
     reported = [text for text in told if text.startswith(f"{rows}:")]
     assert reported == [f"{rows}:3: {reason}"]
+
+
+def test_only_the_rows_of_the_steps_taken_are_encoded(
+    rows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few_in_memory(monkeypatch)
+    monkeypatch.setattr(lazy, "LONGEST_ROWS", 2)
+    encoded: list[str] = []
+
+    def counted(encoder: Encoder, records: Sequence[Record]) -> Encoded:
+        encoded.extend(record.source for record in records)
+        return encode_all(encoder, records)
+
+    monkeypatch.setattr("zoo.gym.data.lazy.encode_all", counted)
+    trained(rows, steps=2)
+    # two steps of 8 rows, 5 held out, 2 long ones; empty answers are passed over
+    assert len(set(encoded)) < 30
 
 
 def test_many_rows_are_inspected_by_a_sample(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:

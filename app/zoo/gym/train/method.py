@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data.batches import collate, micro_batches
+from zoo.gym.data.lazy import seen_of
 from zoo.gym.data.records import LEARNED, Kind
 from zoo.gym.errors import InputError
 from zoo.gym.objectives.constants import WINDOW_FIRST_TOKENS, WINDOW_TOKENS, WINDOW_UNITS
@@ -186,7 +187,7 @@ class Method(ABC):
 
     def notes(self) -> tuple[str, ...]:
         """Returns what rows with a common prompt cannot share; nothing without such rows."""
-        together = self.generates or any(len(unit.rows) > 1 for unit in self.units)
+        together = self.generates or any(len(unit.rows) > 1 for unit in seen_of(self.units))
         return self.policy.notes(sampling=self.generates) if together else ()
 
     def window(self, step: int) -> Window:
