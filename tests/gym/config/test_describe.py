@@ -10,7 +10,8 @@ from zoo.gym.config.describe import describe_settings, is_switch
 from zoo.gym.config.foreign import ALIASES, MISSING, SWITCHES, WITHOUT_EFFECT, refusal
 from zoo.gym.config.report import COMMON_NAMES, nearest, shown
 from zoo.gym.config.stages import METHODS, all_fields
-from zoo.gym.config.train import PLACES, is_chosen
+from zoo.gym.config.train import PLACES
+from zoo.gym.config.values import is_chosen
 from zoo.gym.train.methods.sft import Supervised
 
 KEYS = set(all_fields())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from zoo.gym.arguments import StrPath, model_folder, number_of, path_or_none, text_of, whole_of
 from zoo.gym.config.report import shown
-from zoo.gym.config.train import MOST_SEED
+from zoo.gym.config.values import MOST_SEED
 from zoo.gym.data import (
     EncodeOptions,
     Message,

@@ -7,7 +7,8 @@ import yaml
 from zoo.gym.cli.output import Output
 from zoo.gym.config import Loaded
 from zoo.gym.config.conflicts import PAIRS
-from zoo.gym.config.train import TrainConfig, is_chosen
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.values import is_chosen
 from zoo.gym.errors import GymError
 from zoo.models import resolve
 

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 from zoo.gym.config.report import shown
 from zoo.gym.config.stages import METHODS, all_fields, config_class, stages_with
-from zoo.gym.config.train import is_chosen
+from zoo.gym.config.values import is_chosen
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from typing import Any, Literal, cast
 
 from pydantic import Field, PrivateAttr
 
-from zoo.gym.config.train import Number, TrainConfig, Whole, chosen
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.values import Number, Whole, chosen
 from zoo.gym.errors import InputError
 from zoo.gym.rewards.spec import parse_spec, with_places
 

@@ -1,60 +1,31 @@
 """The settings of a training run: the keys of `zoo-gym train`, as one frozen model.
 
-Names are those of LLaMA-Factory where the meaning is the same. A field with default None is chosen
-when the run starts, from the data, the model and the method, and printed with its reason. `load.py`
-reads the settings from files and flags.
+Names are those of LLaMA-Factory where the meaning is the same; the room `keys` describes each. A
+field with default None is chosen when the run starts, from the data, the model and the method, and
+printed with its reason. `load.py` reads the settings from files and flags.
 """
 
 import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
-from pydantic.fields import FieldInfo
+from pydantic import ConfigDict, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
-from zoo.gym.config import values
 from zoo.gym.config.conflicts import PAIRS, ROWS_IN_MEMORY, disagreements
-from zoo.gym.config.settings import Settings
-from zoo.gym.config.stages import DEFAULT, config_class
-from zoo.gym.config.values import (
-    Data,
-    Listed,
-    Rows,
-    are_rows,
-    folder_text,
-    iso_date,
-    listed,
-    path_text,
-    public_place,
-    split_paths,
-)
-
-
-def chosen(**limits: Any) -> Any:  # noqa: ANN401 - as pydantic's own Field
-    """Returns a field whose value is chosen when the run starts, unless it is given."""
-    return Field(default=None, json_schema_extra={"chosen": True}, **limits)
-
-
-def is_chosen(field: FieldInfo) -> bool:
-    """Returns whether a setting that is not given is chosen when the run starts."""
-    about = field.json_schema_extra
-    return isinstance(about, dict) and bool(about.get("chosen"))
-
+from zoo.gym.config.keys.adapter import AdapterKeys
+from zoo.gym.config.keys.data import DataKeys
+from zoo.gym.config.keys.optimization import OptimizationKeys
+from zoo.gym.config.keys.running import RunningKeys
+from zoo.gym.config.stages import config_class
+from zoo.gym.config.values import Data, Rows, are_rows, listed, public_place
 
 PLACES = frozenset({"model_name_or_path", "teacher_model", "dataset", "dataset_dir", "output_dir"})
 """The settings with paths on this machine: no result or delta contains them."""
 
-MOST_SEED = 2**63 - 1
-"""The largest seed that every random number generator accepts."""
 
-
-Whole: TypeAlias = values.Whole
-Number: TypeAlias = values.Number
-
-
-class TrainConfig(Settings, frozen=True):
+class TrainConfig(RunningKeys, OptimizationKeys, AdapterKeys, DataKeys, frozen=True):
     """Every setting that all methods have, checked; `stage` chooses the method.
 
     `TrainConfig(stage=..., ...)` gives the settings of that method, a subclass with its own.
@@ -72,199 +43,6 @@ class TrainConfig(Settings, frozen=True):
 
     model_keys: ClassVar[tuple[str, ...]] = ()
     """The settings that name a model besides the base."""
-
-    model_name_or_path: Annotated[str, BeforeValidator(folder_text)] = Field(
-        min_length=1,
-        description="the base model: zen-nano, org/name, org/name@revision, a folder",
-    )
-    dataset: Annotated[tuple[str, ...], BeforeValidator(split_paths)] = Field(
-        min_length=1,
-        description="the files of examples, read in this order; a folder: all files in it, by name;"
-        " a name: its file in dataset_info.json",
-    )
-    dataset_dir: Annotated[str, BeforeValidator(path_text)] | None = Field(
-        default=None,
-        min_length=1,
-        description="the folder for relative names in dataset; none: the working folder",
-    )
-    stage: str = Field(
-        default=DEFAULT,
-        description="the method",
-    )
-    finetuning_type: Literal["lora", "full"] = Field(
-        default="lora",
-        description="lora trains a small adapter, full trains all weights",
-    )
-    output_dir: Annotated[str, BeforeValidator(path_text)] | None = Field(
-        default=None,
-        min_length=1,
-        description="a folder for a copy of the trained model; none: only the run folder",
-    )
-    overwrite_output_dir: bool = Field(
-        default=False,
-        description="replace files with the same names in output_dir; other files stay",
-    )
-    cutoff_len: Whole = Field(
-        default=2048,
-        ge=8,
-        le=1_048_576,
-        description="the maximum length of a row in tokens; the rest is cut off",
-    )
-    max_samples: Whole | None = Field(
-        default=None,
-        ge=1,
-        description="use only the first rows of each file, up to this number; none: all",
-    )
-    mix_strategy: Literal["concat", "interleave_under", "interleave_over"] = Field(
-        default="concat",
-        description="how several files are joined: one after the other, or by shares until the"
-        " first of them, or the last of them, is used up",
-    )
-    interleave_probs: Listed | None = Field(
-        default=None,
-        description="the share of each file, numbers separated by commas that add up to 1; none:"
-        " rows are taken in turn",
-    )
-    val_size: Number = Field(
-        default=0.1,
-        ge=0,
-        description="rows held out: a share below 1, or a number of rows; chats and pairs are drawn"
-        " by the seed; texts are held out at their end, a share is counted in characters",
-    )
-    per_device_train_batch_size: Whole | None = chosen(
-        ge=1,
-        le=65_536,
-        description="rows per batch",
-    )
-    gradient_accumulation_steps: Whole | None = chosen(
-        ge=1,
-        le=65_536,
-        description="batches accumulated for each step",
-    )
-    learning_rate: Number | None = chosen(
-        gt=0,
-        le=1,
-        description="the peak learning rate of the schedule",
-    )
-    num_train_epochs: Number | None = chosen(
-        gt=0,
-        le=100_000,
-        description="how often each row is seen",
-    )
-    max_steps: Whole | None = chosen(
-        ge=1,
-        le=100_000_000,
-        description="number of optimizer steps; overrides num_train_epochs",
-    )
-    lr_scheduler_type: Literal["cosine", "linear", "constant"] | None = chosen(
-        description="how the learning rate falls after the warm-up",
-    )
-    warmup_steps: Whole | None = chosen(
-        ge=0,
-        description="steps over which the learning rate rises; overrides warmup_ratio",
-    )
-    warmup_ratio: Number | None = Field(
-        default=None,
-        ge=0,
-        lt=1,
-        description="warm-up as a share of all steps, rounded up",
-    )
-    weight_decay: Number = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="weight decay of AdamW",
-    )
-    max_grad_norm: Number = Field(
-        default=1.0,
-        gt=0,
-        description="the norm to which gradients are clipped",
-    )
-    moe_aux_loss_coef: Number = Field(
-        default=0.0,
-        ge=0,
-        description="the weight of the router loss of a mixture of experts, per batch; 0: none",
-    )
-    lora_rank: Whole = Field(
-        default=16,
-        ge=1,
-        le=4096,
-        description="the rank of the adapter",
-    )
-    lora_alpha: Number | None = Field(
-        default=None,
-        gt=0,
-        le=1e6,
-        description="the adapter's scale is lora_alpha / lora_rank; none: 2 x lora_rank",
-    )
-    lora_dropout: Number = Field(
-        default=0.0,
-        ge=0,
-        lt=1,
-        description="share of the adapter's input that is dropped in training",
-    )
-    lora_target: str = Field(
-        default="all",
-        min_length=1,
-        description="layers with an adapter: all, or names separated by commas",
-    )
-    use_rslora: bool = Field(
-        default=False,
-        description="scale the adapter by lora_alpha / sqrt(lora_rank)",
-    )
-    seed: Whole = Field(
-        default=42,
-        ge=0,
-        le=MOST_SEED,
-        description="the random seed",
-    )
-    dtype: Literal["auto", "f32", "bf16", "bf16-widened"] = Field(
-        default="auto",
-        description="the number format of the weights; auto: the fastest on this machine",
-    )
-    gradient_checkpointing: bool | None = chosen(
-        description="recompute activations to save memory",
-    )
-    think: Literal["template", "keep", "drop"] = Field(
-        default="template",
-        description="thinking in answers: as the chat template does, all kept, dropped",
-    )
-    split_special_tokens: bool = Field(
-        default=True,
-        description="special tokens in the data are plain text; false allows them",
-    )
-    eval_steps: Whole | None = chosen(
-        ge=1,
-        description="steps between two evaluations of the held-out rows",
-    )
-    save_steps: Whole | None = chosen(
-        ge=1,
-        description="steps between two checkpoints",
-    )
-    save_only_model: bool = Field(
-        default=False,
-        description="checkpoints contain only the model, without optimizer state: they are smaller,"
-        " but a run cannot be resumed from them, only finished",
-    )
-    save_total_limit: Whole = Field(
-        default=2,
-        ge=1,
-        le=10_000,
-        description="the number of newest checkpoints that are kept; the weights of the best step"
-        " are kept besides",
-    )
-    report_to: Literal["none"] = Field(
-        default="none",
-        description="experiment trackers",
-    )
-    offline: bool = Field(
-        default=False,
-        description="never use the network",
-    )
-    date: Annotated[str, BeforeValidator(iso_date)] | None = Field(
-        default=None,
-        description="the date that a chat template prints, YYYY-MM-DD; none: today",
-    )
 
     _rows: Rows = PrivateAttr(default=())
 

@@ -4,9 +4,10 @@ import datetime as dt
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, TypeAlias, TypeGuard, cast
+from typing import Annotated, Any, TypeAlias, TypeGuard, cast
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from zoo.gym.config import report
@@ -21,6 +22,21 @@ Data: TypeAlias = (
     | Mapping[str, Sequence[object]]
 )
 """What `dataset` accepts in Python: a file, files, rows, or columns by name."""
+
+
+MOST_SEED = 2**63 - 1
+"""The largest seed that every random number generator accepts."""
+
+
+def chosen(**limits: Any) -> Any:  # noqa: ANN401 - as pydantic's own Field
+    """Returns a field whose value is chosen when the run starts, unless it is given."""
+    return Field(default=None, json_schema_extra={"chosen": True}, **limits)
+
+
+def is_chosen(field: FieldInfo) -> bool:
+    """Returns whether a setting that is not given is chosen when the run starts."""
+    about = field.json_schema_extra
+    return isinstance(about, dict) and bool(about.get("chosen"))
 
 
 def refuse_bool(value: object) -> object:

@@ -18,7 +18,7 @@ from tests.gym.train.methods.pairs import (
 )
 from zoo.gym import RunResult, run_training
 from zoo.gym.config import load_config
-from zoo.gym.config.train import is_chosen
+from zoo.gym.config.values import is_chosen
 from zoo.gym.data import Example, Unit
 from zoo.gym.errors import InputError
 from zoo.gym.objectives.constants import LOGPROB_WEIGHTS, REF_LOGPROBS

@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from zoo.backends.base import ArrayNamespace, LossAndMetrics, Stat
 from zoo.gym.config import stages
-from zoo.gym.config.train import Number, TrainConfig
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.values import Number
 from zoo.gym.objectives.constants import REF_LOGPROBS, WINDOW_UNITS
 from zoo.gym.train.method import Method, Window
 from zoo.gym.train.reference import with_reference

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
 
 from pydantic import BeforeValidator, Field
 
-from zoo.gym.config.train import Number, TrainConfig
-from zoo.gym.config.values import folder_text
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.values import Number, folder_text
 from zoo.gym.data.tokenizer import check_same_tokens
 from zoo.gym.engine import open_engine
 from zoo.gym.errors import InputError

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal, cast
 from pydantic import Field
 
 from zoo.gym.config.stages import METHODS
-from zoo.gym.config.train import Number, TrainConfig
-from zoo.gym.config.values import Listed
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.values import Listed, Number
 from zoo.gym.objectives.dpo import DIVERGING, LOSSES, SMOOTHED, DpoLoss
 from zoo.gym.train.methods.preference import Referenced, with_logprob_weights
 

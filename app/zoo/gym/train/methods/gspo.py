@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from zoo.gym.config.rollouts import LEVELS, LOSS_TYPES, GroupConfig, LossType
-from zoo.gym.config.train import Number
+from zoo.gym.config.values import Number
 from zoo.gym.train.methods.grpo import Grpo
 
 

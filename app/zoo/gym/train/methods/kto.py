@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from pydantic import Field
 
-from zoo.gym.config.train import Number, TrainConfig
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.values import Number
 from zoo.gym.data.units import NO_EXTRAS, RATING, Example, Unit, alone, rows_of
 from zoo.gym.objectives.constants import REF_LOGPROBS
 from zoo.gym.objectives.kto import WINDOW_BAD, WINDOW_GOOD, WINDOW_KL, KtoLoss, divergence

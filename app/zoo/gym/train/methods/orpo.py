@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from pydantic import Field
 
-from zoo.gym.config.train import Number, TrainConfig
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.values import Number
 from zoo.gym.objectives.orpo import OrpoLoss
 from zoo.gym.train.methods.preference import Preference
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from zoo.gym.config.rollouts import RolloutConfig
-from zoo.gym.config.train import Number, TrainConfig, Whole
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.values import Number, Whole
 from zoo.gym.data.units import Example, rows_of
 from zoo.gym.errors import InputError
 from zoo.gym.objectives.constants import REF_LOGPROBS

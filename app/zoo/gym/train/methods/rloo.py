@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from zoo.gym.config.rollouts import ClippedConfig
-from zoo.gym.config.train import Number
-from zoo.gym.config.values import Listed
+from zoo.gym.config.values import Listed, Number
 from zoo.gym.data.units import rows_of
 from zoo.gym.objectives.advantages import leave_one_out, normalised
 from zoo.gym.objectives.rloo import LeaveOneOutLoss

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from pydantic import Field
 
-from zoo.gym.config.train import Number, TrainConfig
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.values import Number
 from zoo.gym.data import load_tokenizer
 from zoo.gym.data.units import MARGIN, Example, Unit
 from zoo.gym.objectives.reward_model import RewardLoss

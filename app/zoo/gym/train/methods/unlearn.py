@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from pydantic import Field
 
-from zoo.gym.config.train import Number, TrainConfig
+from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.values import Number
 from zoo.gym.data.units import RATING, Unit, rows_of
 from zoo.gym.errors import InputError
 from zoo.gym.objectives.unlearning import (

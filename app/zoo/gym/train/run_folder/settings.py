@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from zoo.gym.config import TrainConfig, dump_config, extend_config, load_config
 from zoo.gym.config.report import nearest, shown
 from zoo.gym.config.stages import config_class
-from zoo.gym.config.train import is_chosen
+from zoo.gym.config.values import is_chosen
 from zoo.gym.config.yaml_file import parse_value
 from zoo.gym.errors import InputError
 from zoo.gym.files import read_json_object, write_beside

@@ -1,0 +1,1 @@
+"""The settings that all methods have, by purpose; `TrainConfig` has them all, and checks them."""

@@ -1,0 +1,44 @@
+"""What is trained: an adapter or all weights."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from zoo.gym.config.settings import Settings
+from zoo.gym.config.values import Number, Whole
+
+
+class AdapterKeys(Settings, frozen=True):
+    """What is trained: an adapter or all weights."""
+
+    finetuning_type: Literal["lora", "full"] = Field(
+        default="lora",
+        description="lora trains a small adapter, full trains all weights",
+    )
+    lora_rank: Whole = Field(
+        default=16,
+        ge=1,
+        le=4096,
+        description="the rank of the adapter",
+    )
+    lora_alpha: Number | None = Field(
+        default=None,
+        gt=0,
+        le=1e6,
+        description="the adapter's scale is lora_alpha / lora_rank; none: 2 x lora_rank",
+    )
+    lora_dropout: Number = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="share of the adapter's input that is dropped in training",
+    )
+    lora_target: str = Field(
+        default="all",
+        min_length=1,
+        description="layers with an adapter: all, or names separated by commas",
+    )
+    use_rslora: bool = Field(
+        default=False,
+        description="scale the adapter by lora_alpha / sqrt(lora_rank)",
+    )

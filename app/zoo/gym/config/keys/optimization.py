@@ -1,0 +1,67 @@
+"""Batches, steps, the learning rate and the optimizer."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from zoo.gym.config.settings import Settings
+from zoo.gym.config.values import Number, Whole, chosen
+
+
+class OptimizationKeys(Settings, frozen=True):
+    """Batches, steps, the learning rate and the optimizer."""
+
+    per_device_train_batch_size: Whole | None = chosen(
+        ge=1,
+        le=65_536,
+        description="rows per batch",
+    )
+    gradient_accumulation_steps: Whole | None = chosen(
+        ge=1,
+        le=65_536,
+        description="batches accumulated for each step",
+    )
+    learning_rate: Number | None = chosen(
+        gt=0,
+        le=1,
+        description="the peak learning rate of the schedule",
+    )
+    num_train_epochs: Number | None = chosen(
+        gt=0,
+        le=100_000,
+        description="how often each row is seen",
+    )
+    max_steps: Whole | None = chosen(
+        ge=1,
+        le=100_000_000,
+        description="number of optimizer steps; overrides num_train_epochs",
+    )
+    lr_scheduler_type: Literal["cosine", "linear", "constant"] | None = chosen(
+        description="how the learning rate falls after the warm-up",
+    )
+    warmup_steps: Whole | None = chosen(
+        ge=0,
+        description="steps over which the learning rate rises; overrides warmup_ratio",
+    )
+    warmup_ratio: Number | None = Field(
+        default=None,
+        ge=0,
+        lt=1,
+        description="warm-up as a share of all steps, rounded up",
+    )
+    weight_decay: Number = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="weight decay of AdamW",
+    )
+    max_grad_norm: Number = Field(
+        default=1.0,
+        gt=0,
+        description="the norm to which gradients are clipped",
+    )
+    moe_aux_loss_coef: Number = Field(
+        default=0.0,
+        ge=0,
+        description="the weight of the router loss of a mixture of experts, per batch; 0: none",
+    )

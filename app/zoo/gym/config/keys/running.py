@@ -1,0 +1,63 @@
+"""Number format, randomness, evaluations, checkpoints and output."""
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from zoo.gym.config.settings import Settings
+from zoo.gym.config.values import MOST_SEED, Whole, chosen, path_text
+
+
+class RunningKeys(Settings, frozen=True):
+    """Number format, randomness, evaluations, checkpoints and output."""
+
+    seed: Whole = Field(
+        default=42,
+        ge=0,
+        le=MOST_SEED,
+        description="the random seed",
+    )
+    dtype: Literal["auto", "f32", "bf16", "bf16-widened"] = Field(
+        default="auto",
+        description="the number format of the weights; auto: the fastest on this machine",
+    )
+    gradient_checkpointing: bool | None = chosen(
+        description="recompute activations to save memory",
+    )
+    eval_steps: Whole | None = chosen(
+        ge=1,
+        description="steps between two evaluations of the held-out rows",
+    )
+    save_steps: Whole | None = chosen(
+        ge=1,
+        description="steps between two checkpoints",
+    )
+    save_only_model: bool = Field(
+        default=False,
+        description="checkpoints contain only the model, without optimizer state: they are smaller,"
+        " but a run cannot be resumed from them, only finished",
+    )
+    save_total_limit: Whole = Field(
+        default=2,
+        ge=1,
+        le=10_000,
+        description="the number of newest checkpoints that are kept; the weights of the best step"
+        " are kept besides",
+    )
+    output_dir: Annotated[str, BeforeValidator(path_text)] | None = Field(
+        default=None,
+        min_length=1,
+        description="a folder for a copy of the trained model; none: only the run folder",
+    )
+    overwrite_output_dir: bool = Field(
+        default=False,
+        description="replace files with the same names in output_dir; other files stay",
+    )
+    report_to: Literal["none"] = Field(
+        default="none",
+        description="experiment trackers",
+    )
+    offline: bool = Field(
+        default=False,
+        description="never use the network",
+    )
