@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from zoo.gym.cli import main
+from zoo.gym.jobs import Run, create_run
 
 
 @dataclass
@@ -73,3 +74,37 @@ def rows(tmp_path: Path) -> Path:
     path = tmp_path / "my.jsonl"
     path.write_text('{"prompt": "a", "completion": "b"}\n')
     return path
+
+
+STEP = {"step": 1, "steps": 1, "loss": 0.5, "tokens_per_s": 1200.0, "eta_s": 0.0}
+CHOICE = {"key": "learning_rate", "value": 0.002, "reason": "lora on 0.8 M parameters"}
+DONE = {"state": "done", "exit_code": 0, "model": "/m", "metrics": {"best_loss": 0.4}}
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes the next launch write these end fields instead of starting a process."""
+
+    def ends(**fields: object) -> None:
+        def launch(run: Run) -> int:
+            run.events.emit("plan", steps=1, choices=[CHOICE])
+            run.events.emit("eval", step=0, loss=0.9)
+            run.events.emit("step", **STEP)
+            run.events.emit("eval", step=1, loss=0.4)
+            run.events.emit("warn", message="line 3 is left out")
+            if fields:
+                run.events.emit("end", **fields)
+            return 1
+
+        monkeypatch.setattr("zoo.gym.cli.train.launch", launch)
+
+    return ends
+
+
+@pytest.fixture
+def done(call: Call) -> Run:
+    """A run that is done, in the home of `call`."""
+    run = create_run("model_name_or_path: zen-pico\ndataset:\n- a.jsonl\n", {})
+    run.events.emit("step", step=3, steps=3, loss=0.25)
+    run.events.emit("end", state="done", exit_code=0, model="/m", metrics={"best_loss": 0.25})
+    return run

@@ -1,7 +1,6 @@
 """`zoo-gym runs` over run folders that are written by hand."""
 
 import json
-import os
 import re
 from collections.abc import Callable
 from functools import partial
@@ -18,15 +17,6 @@ from zoo.gym.processes import Identity, this_process
 Call = Callable[..., Any]
 EDITED = "model_name_or_path: zen-pico\ndataset: [a.jsonl]\nlearning_rate: 0.5\n"
 BEGAN_WITH = {"model_name_or_path": "zen-pico", "dataset": ["a.jsonl"], "learning_rate": 0.25}
-
-
-@pytest.fixture
-def done(call: Call) -> Run:
-    """A run that is done, in the home of `call`."""
-    run = create_run("model_name_or_path: zen-pico\ndataset:\n- a.jsonl\n", {})
-    run.events.emit("step", step=3, steps=3, loss=0.25)
-    run.events.emit("end", state="done", exit_code=0, model="/m", metrics={"best_loss": 0.25})
-    return run
 
 
 def test_no_runs_are_an_empty_list(call: Call) -> None:
@@ -361,46 +351,6 @@ def test_a_held_run_takes_no_other_settings(call: Call) -> None:
     found = call("runs", "resume", "last", "--set", "max_steps=3")
     assert (found.code, "runs pause r0001 --park" in found.stderr) == (2, True)
     assert run.control.pending() == "pause"
-
-
-DEEP = "[" * 100_000
-
-
-@pytest.mark.parametrize("content", [DEEP, "model: !!int ''", "a: b: c", "\ud800", "\0", None])
-def test_a_run_with_damaged_settings_is_shown_as_far_as_it_goes(
-    call: Call, done: Run, content: str | None
-) -> None:
-    done.config_file.unlink()
-    if content is not None:
-        done.config_file.write_text(content, errors="surrogatepass")
-    found = call("runs", "show", "last", "--json")
-    assert (found.code, found.json["state"]) == (2, "done")
-    assert "config.yaml: " in found.stderr
-
-
-@pytest.mark.parametrize(
-    "words", [["show"], ["tail"], ["stop"], ["resume", "--detach"], ["pause", "--park"]]
-)
-@pytest.mark.parametrize("name", ["events.jsonl", "config.yaml", "env.json", "worker.json"])
-@pytest.mark.parametrize("how", ["folder", "pipe", "deep"])
-def test_no_damaged_file_ends_a_command_in_a_traceback(
-    call: Call, monkeypatch: pytest.MonkeyPatch, words: list[str], name: str, how: str
-) -> None:
-    run = create_run("model_name_or_path: zen-pico\ndataset: [a.jsonl]\n", {})
-    run.events.emit("end", state="interrupted", exit_code=5)
-    write_identity(run.identity_file, Identity(2**22 + 1, 1.0))
-    path = run.folder / name
-    path.unlink()
-    if how == "folder":
-        path.mkdir()
-    elif how == "pipe":
-        os.mkfifo(path)
-    else:
-        path.write_text(DEEP)
-    monkeypatch.setattr("zoo.gym.jobs.actions.launch", lambda *_, **__: None)
-    found = call("runs", *words, "last")
-    assert found.code in {0, 1, 2, 4}
-    assert "Traceback" not in found.stderr + found.stdout
 
 
 def test_a_renamed_run_is_shown_by_both(call: Call, done: Run) -> None:

@@ -1,0 +1,198 @@
+"""The settings of `zoo-gym train`: where each comes from, and how they may be given."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.gym.cli.conftest import DONE
+from zoo.gym.cli.items import sort_items
+from zoo.gym.errors import NotAvailableError
+from zoo.gym.jobs import run_folders
+
+Call = Callable[..., Any]
+
+
+def test_print_config_shows_where_each_value_came_from(call: Call, rows: Path) -> None:
+    Path("train.yaml").write_text("seed: 7\n")
+    found = call("train", "train.yaml", "my.jsonl", "--model", "m", "lora_rank=8", "--print-config")
+    lines = [" ".join(line.split()) for line in found.stdout.splitlines()]
+    assert "seed: 7 # train.yaml:1" in lines
+    assert "lora_rank: 8 # key=value" in lines
+    assert "model_name_or_path: m # flag" in lines
+    assert "learning_rate: null # chosen at the start" in lines
+    assert "dtype: auto # default" in lines
+    assert found.code == 0
+    assert run_folders() == []
+
+
+def test_print_config_shows_what_a_run_would_choose(call: Call) -> None:
+    text = "".join(f'{{"prompt": "Say {n}.", "completion": "It is {n}."}}\n' for n in range(40))
+    Path("my.jsonl").write_text(text)
+    words = ["my.jsonl", "--model", "zen-pico", "--max_steps", "3", "--print-config"]
+    lines = [" ".join(line.split()) for line in call("train", *words).stdout.splitlines()]
+    assert "learning_rate: 0.002 # chosen: lora on 0.8 M parameters" in lines
+    assert "max_steps: 3 # flag" in lines
+    assert "dtype: f32 # chosen: a small model: 16 bits would save little" in lines
+    assert not [line for line in lines if line.endswith("# chosen at the start")]
+    assert run_folders() == []
+
+
+def test_print_config_says_which_of_two_settings_decides(call: Call) -> None:
+    row = {"prompt": "say two", "answer": "2"}
+    Path("sums.jsonl").write_text((json.dumps(row) + "\n") * 20)
+    words = ["sums.jsonl", "stage=grpo", "--model", "zen-pico", "--print-config"]
+    lines = call("train", *words).stdout.splitlines()
+    found = dict(line.split("  # ") for line in lines if "  # " in line)
+    plain = {key.strip(): origin for key, origin in found.items()}
+    assert plain["num_train_epochs: null"] == "not used: max_steps decides"
+    assert plain["max_steps: 100"].startswith("chosen: usual for rewards")
+
+
+@pytest.mark.parametrize("text", [None, "", '{"prompts": "a"}\n'])
+def test_print_config_refuses_data_as_a_run_does(call: Call, text: str | None) -> None:
+    if text is not None:
+        Path("other.jsonl").write_text(text)
+    words = ["train", "dataset=other.jsonl", "--model", "m"]
+    real, printed = call(*words), call(*words, "--print-config")
+    error = real.stderr.partition("zoo-gym: error: ")[2]
+    assert error.startswith("other.jsonl:")
+    assert (printed.code, printed.stdout, printed.stderr) == (
+        *(real.code, "", f"zoo-gym: error: {error}"),
+    )
+
+
+def test_printed_settings_are_a_settings_file(call: Call, rows: Path) -> None:
+    words = ["my.jsonl", "--model", "m", "--use_rslora", "--seed", "3", "--print-config", "--json"]
+    first = call("train", *words)
+    Path("again.yaml").write_text(first.stderr)
+    again = call("train", "again.yaml", "--print-config", "--json")
+    assert again.json["config"] == first.json["config"]
+
+
+SPELLINGS = [
+    ["my.jsonl", "--model", "m", "--lora-rank", "4"],
+    ["--dataset", "my.jsonl", "--model_name_or_path=m", "--lora_rank=4"],
+    ["--data=my.jsonl", "--model", "m", "lora_rank=4", "--do_train"],
+    ["--do_train", "true", "--dataset", "my.jsonl", "--base-model", "m", "--lora_rank", "4"],
+    ["sft", "my.jsonl", "model=m", "lora_rank=4"],
+]
+
+
+@pytest.mark.parametrize("words", SPELLINGS)
+def test_every_spelling_gives_the_same_settings(call: Call, rows: Path, words: list[str]) -> None:
+    config = call("train", *words, "--print-config", "--json").json["config"]
+    assert (config["model_name_or_path"], config["dataset"], config["lora_rank"]) == (
+        *("m", ["my.jsonl"], 4),
+    )
+
+
+def test_a_switch_takes_true_and_false(call: Call, rows: Path) -> None:
+    words = ["my.jsonl", "--model", "m", "--print-config", "--json"]
+    config = call("train", "--use-rslora", "true", "--offline", "False", *words).json["config"]
+    assert (config["use_rslora"], config["offline"], config["dataset"]) == (
+        *(True, False, ["my.jsonl"]),
+    )
+
+
+def test_files_in_a_row_and_by_flag_are_read_in_that_order(call: Call, rows: Path) -> None:
+    for name in ("b.jsonl", "c.jsonl"):
+        shutil.copy(rows, name)
+    words = ["b.jsonl", "my.jsonl", "--dataset", "c.jsonl", "--model", "m", "--print-config"]
+    config = call("train", *words, "--json").json["config"]
+    assert config["dataset"] == ["b.jsonl", "my.jsonl", "c.jsonl"]
+
+
+@pytest.mark.parametrize("key", ["dataset", "data"])
+def test_data_under_a_key_together_with_files_is_refused(call: Call, rows: Path, key: str) -> None:
+    found = call("train", str(rows), "model=zen-pico", f"{key}=missing.jsonl", "--print-config")
+    assert found.code == 2
+    assert f"{key}=missing.jsonl: already given as '{rows}'" in found.stderr
+
+
+def test_an_item_near_a_file_names_that_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("chats.jsonl").touch()
+    with pytest.raises(NotAvailableError, match=r"Did you mean 'chats\.jsonl'\?"):
+        sort_items(["chats.json"])
+
+
+def test_an_existing_file_with_an_equals_sign_is_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a=b").touch()
+    assert sort_items(["a=b", "c=d"]).data == ["a=b"]
+
+
+def test_a_run_stores_the_files_that_were_in_a_folder(call: Call, worker: Call, base: Path) -> None:
+    worker(**DONE)
+    Path("data").mkdir()
+    for name in ("b.jsonl", "a.jsonl"):
+        Path("data", name).write_text('{"prompt": "a", "completion": "b"}\n')
+    assert call("train", "data", "--model", str(base)).code == 0
+    [run] = run_folders()
+    stored = yaml.safe_load(run.config_file.read_text())
+    assert stored["dataset"] == [str(Path("data", n).absolute()) for n in ("a.jsonl", "b.jsonl")]
+
+
+def test_names_of_data_are_read_from_dataset_dir(call: Call, worker: Call, base: Path) -> None:
+    worker(**DONE)
+    Path("data").mkdir()
+    Path("data/a.jsonl").write_text('{"prompt": "a", "completion": "b"}\n')
+    words = ["--dataset", "a.jsonl", "--dataset_dir", "data", "--model", str(base)]
+    assert call("train", *words).code == 0
+    [run] = run_folders()
+    stored = yaml.safe_load(run.config_file.read_text())
+    assert stored["dataset"] == [str(Path("data/a.jsonl").absolute())]
+    assert stored["dataset_dir"] is None  # the stored names have it already
+
+
+def test_a_file_among_the_items_is_where_the_shell_found_it(call: Call, rows: Path) -> None:
+    Path("data").mkdir()
+    shutil.copy(rows, "data/b.jsonl")
+    words = ["my.jsonl", "--dataset", "b.jsonl", "dataset_dir=data", "--model", "m"]
+    config = call("train", *words, "--print-config", "--json").json["config"]
+    assert config["dataset"] == [str(rows), "b.jsonl"]
+
+
+@pytest.mark.parametrize("given", [["--dataset_dir", "data"], ["dataset_dir=data"]])
+def test_a_dataset_dir_that_no_file_is_read_from_is_refused(
+    call: Call, rows: Path, given: list[str]
+) -> None:
+    for data in (["my.jsonl"], ["--dataset", str(rows)]):
+        found = call("train", *data, *given, "--model", "m", "--print-config")
+        assert (found.code, found.stdout) == (2, "")
+        assert f"dataset_dir: has no effect: expected a relative name in dataset, got {rows}" in (
+            found.stderr
+        )
+
+
+def test_a_dataset_dir_of_a_settings_file_is_reported_if_no_file_is_read_from_it(
+    call: Call, rows: Path
+) -> None:
+    Path("train.yaml").write_text("dataset: a.jsonl\ndataset_dir: data\n")
+    found = call("train", "train.yaml", str(rows), "--model", "m", "--print-config", "--json")
+    assert found.json["config"]["dataset"] == [str(rows)]
+    [ignored] = found.json["ignored"]
+    assert (ignored["key"], ignored["origin"]) == ("dataset_dir", "train.yaml:2")
+    assert ignored["reason"] == f"expected a relative name in dataset, got {rows}"
+
+
+@pytest.mark.parametrize("more", [(), ("--print-config",)])
+def test_an_absent_file_of_a_reward_leaves_no_run(
+    call: Call, base: Path, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"prompt": "2 + 3 = ?", "answer": "5"}\n' * 4)
+    words = ["train", str(prompts), "--model", str(base), "stage=grpo"]
+    found = call(*words, "reward=nofile.py:score", *more)
+    assert found.code == 2
+    assert "reward: no such file: 'nofile.py'" in found.stderr
+    assert run_folders() == []
