@@ -81,7 +81,7 @@ def test_equal_rewards_are_the_highest_only_if_others_were_lower(
     guard.saw(held_out, math.nan)
     guard.check([first[0] == first[1]], np.array([first]))
     resumed = EqualRewards()
-    resumed.restore(json.loads(json.dumps(guard.state())))
+    resumed.restore(json.loads(json.dumps(guard.state(), allow_nan=False)))
     with pytest.raises(GuardError, match="groups in a row have equal rewards") as caught:
         resumed.check([True] * 64, np.full((64, 2), then))
     assert ("which are the highest of this run" in caught.value.message) is is_highest
@@ -89,6 +89,7 @@ def test_equal_rewards_are_the_highest_only_if_others_were_lower(
 
 def test_63_groups_in_a_row_do_not_stop_a_run() -> None:
     guard = EqualRewards()
+    guard.restore(json.loads(json.dumps(EqualRewards().state(), allow_nan=False)))
     guard.check([True] * 63, np.ones((63, 2)))
     guard.check([False, True], np.array([[0.0, 1.0], [1.0, math.nan]]))
     assert guard.groups == 1

@@ -174,11 +174,16 @@ class EqualRewards:
 
     def state(self) -> dict[str, object]:
         """Returns what a checkpoint stores."""
-        return {"equal_groups": self.groups, "lowest": self.lowest, "seen": list(self.seen)}
+        known = [None if math.isinf(value) else value for value in (self.lowest, *self.seen)]
+        return {"equal_groups": self.groups, "lowest": known[0], "seen": known[1:]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores what `state` returned; checkpoints of earlier versions have only the count."""
         self.groups = int(state["equal_groups"])
-        self.lowest = float(state.get("lowest", -math.inf))
-        low, high = state.get("seen", (math.inf, -math.inf))
-        self.seen = (float(low), float(high))
+        lowest = state.get("lowest", -math.inf)
+        low, high = state.get("seen", (None, None))
+        self.lowest = math.inf if lowest is None else float(lowest)
+        self.seen = (
+            math.inf if low is None else float(low),
+            -math.inf if high is None else float(high),
+        )

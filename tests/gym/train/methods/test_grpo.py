@@ -18,7 +18,6 @@ from tests.gym.train.methods.rollout_runs import (
     script,
     start,
     stopped,
-    write_sums,
 )
 from zoo.gym.errors import GuardError, InputError
 from zoo.gym.train import loop
@@ -27,15 +26,7 @@ from zoo.gym.train.run_folder.settings import stored_settings
 from zoo.gym.train.session import run_session
 from zoo.models import pico_folder
 
-
-@pytest.fixture(scope="module")
-def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_sums(tmp_path_factory.mktemp("data"))
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_a_run_reports_rewards_and_stores_its_samples(sums: Path) -> None:

@@ -7,19 +7,11 @@ import numpy as np
 import pytest
 
 from tests.gym.train.methods.pairs import method_with
-from tests.gym.train.methods.rollout_runs import digest, samples, start, write_sums
+from tests.gym.train.methods.rollout_runs import digest, samples, start
 from zoo.gym.config import TrainConfig, load_values
 from zoo.gym.errors import GuardError, InputError
 
-
-@pytest.fixture(scope="module")
-def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_sums(tmp_path_factory.mktemp("data"))
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.mark.parametrize(
