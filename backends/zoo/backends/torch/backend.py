@@ -9,11 +9,12 @@ import torch
 from torch import nn
 
 from zoo.backends.base import INFERENCE, Backend, LoadSpec, LoraSpec
+from zoo.backends.model_folder import read_config, tensor_names
 from zoo.backends.precision import Precision, Workload
 from zoo.backends.torch.adapter import add_lora, load_adapter, warn_of_unused_adapter
 from zoo.backends.torch.compat import checkpoint_activations
 from zoo.backends.torch.dtypes import choose_precision
-from zoo.backends.torch.load import load_model, read_config, tensor_names
+from zoo.backends.torch.load import load_model
 from zoo.backends.torch.names import parameter_names
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.probe import check_adapter, check_gradient, check_model

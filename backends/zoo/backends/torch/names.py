@@ -7,7 +7,7 @@ stacked experts. An adapter uses the layer names of the loaded model.
 from pathlib import Path
 from typing import Any
 
-from zoo.backends.torch.load import read_config
+from zoo.backends.model_folder import read_config
 from zoo.backends.torch.quiet import quiet
 from zoo.core import read_header
 from zoo.models import checkpoint_files

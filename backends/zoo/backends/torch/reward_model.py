@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from zoo.backends.base import RewardModel
+from zoo.backends.model_folder import read_config_of
 from zoo.backends.torch.adapter import ADAPTER
-from zoo.backends.torch.load import NOWHERE, check_weights, read_config_of
+from zoo.backends.torch.load import NOWHERE, check_weights
 from zoo.backends.torch.quiet import quiet
 from zoo.core.errors import InputError
 from zoo.models import checkpoint_files
