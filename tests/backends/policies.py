@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -11,26 +11,37 @@ from zoo.backends import load_backend
 from zoo.backends.base import Batch, LoadSpec, LoraSpec, Policy
 from zoo.backends.torch.policy import TorchPolicy
 
+P = TypeVar("P", bound=Policy)
+Train = LoraSpec | Literal["full"]
+
 LORA = LoraSpec(rank=4, alpha=8.0)
+DORA = LoraSpec(rank=4, alpha=8.0, dora=True)
+
+KINDS: dict[str, Train] = {"lora": LORA, "dora": DORA, "full": "full"}
+"""Every kind of training."""
 
 
 def policies(
-    engine: str, folder: Path, train: LoraSpec | Literal["full"], *, value_head: bool = False
+    engine: str, folder: Path, train: Train, *, value_head: bool = False
 ) -> Iterator[Policy]:
     """The engine's policy and the reference's, with the same adapter values."""
     for name in (engine, "cpu"):
-        policy = load_backend(name).load(
-            folder, LoadSpec(train=train, dtype="f32", value_head=value_head, seed=1)
-        )
-        random = np.random.default_rng(7)
-        moved = {
+        spec = LoadSpec(train=train, dtype="f32", value_head=value_head, seed=1)
+        yield moved(load_backend(name).load(folder, spec))
+
+
+def moved(policy: P) -> P:
+    """The policy with other values in its adapter and value head, so that they have an effect."""
+    random = np.random.default_rng(7)
+    policy.load_trained(
+        {
             key: value + 0.05 * random.standard_normal(value.shape).astype(np.float32)
             if "lora_" in key or "value_head" in key
             else value
             for key, value in policy.trained()
         }
-        policy.load_trained(moved)
-        yield policy
+    )
+    return policy
 
 
 def as_reference(policy: Policy) -> TorchPolicy:

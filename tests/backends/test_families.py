@@ -9,7 +9,7 @@ import pytest
 from tests.backends.families import write_family
 from zoo.backends import load_backend
 from zoo.backends.base import Batch, LoadSpec, LoraSpec, Sampling, Stat
-from zoo.backends.torch.adapter import add_lora
+from zoo.backends.torch.adapters.add import add_lora
 from zoo.backends.torch.load import load_model
 from zoo.backends.torch.loss import LossModule
 from zoo.core.errors import GymWarning, InputError

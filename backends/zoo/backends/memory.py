@@ -23,6 +23,9 @@ or entropy and their gradient take: 5.1 measured for each; with values 3.1."""
 WIDTHS_A_TOKEN = 8
 """Float32 values per unit of block width that a block keeps until its backward pass."""
 
+DORA_WIDTHS_A_TOKEN = 3
+"""The same for the outputs that DoRA multiplies by magnitudes: 2.8 measured."""
+
 EVALUATION_WIDTHS_A_TOKEN = 3
 """The same in a forward pass without gradients."""
 
@@ -46,6 +49,7 @@ class MemoryNeed:
         geometry: the model's shape.
         full: True if all weights are trained, in float32; False for an adapter.
         rank: the rank of the adapter.
+        dora: the adapter has a magnitude for each output of a layer.
         tokens: the tokens of a micro-batch, padding included.
         evaluation_tokens: the tokens of a batch of held-out rows; 0 without held-out rows.
         checkpointing: activations are recomputed in the backward pass.
@@ -67,6 +71,7 @@ class MemoryNeed:
     hidden_bytes: int
     reads_vocabulary: bool = False
     other_parameters: int = 0
+    dora: bool = False
     sampled_rows: int = 0
     sampled_tokens: int = 0
 
@@ -101,7 +106,7 @@ class MemoryEstimate:
 def estimate_memory(need: MemoryNeed) -> MemoryEstimate:
     """Returns the expected peak: the largest of those of steps, evaluations and sampling."""
     shape = need.geometry
-    trained = shape.parameters() if need.full else adapter_parameters(shape, need.rank)
+    trained = trained_parameters(need)
     weights = (shape.parameters() + need.other_parameters) * need.weight_bytes
     adapter = 0 if need.full else 4 * trained
     activations = activation_bytes(need)
@@ -133,6 +138,29 @@ def generation_bytes(need: MemoryNeed) -> int:
     return min(need.sampled_rows * a_row, max(SAMPLING_BYTES, a_row)) if need.sampled_rows else 0
 
 
+def trained_parameters(need: MemoryNeed) -> int:
+    """Returns the number of trained weights."""
+    shape = need.geometry
+    if need.full:
+        return shape.parameters()
+    return adapter_parameters(shape, need.rank) + need.dora * shape.layers * outputs(shape)
+
+
+def outputs(shape: "Geometry") -> int:
+    """Returns the outputs of the seven linear layers of a block."""
+    attention = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
+    return attention + 2 * shape.hidden + 2 * shape.ffn
+
+
+def dora_bytes(shape: "Geometry") -> int:
+    """Returns the memory of the widest layer's norm: it needs the product of the factors.
+
+    peft multiplies the factors by an identity matrix, and adds the product to the weight.
+    """
+    widest = max(shape.hidden, shape.ffn, shape.heads * shape.head_dim)
+    return 4 * (widest * widest + 3 * widest * shape.hidden)
+
+
 def adapter_parameters(shape: "Geometry", rank: int) -> int:
     """Returns the weights of an adapter on all seven linear layers of each block."""
     queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
@@ -149,8 +177,10 @@ def activation_bytes(need: MemoryNeed) -> int:
     """Returns what the backward pass needs: each block's input, and the insides of one or all."""
     shape = need.geometry
     kept = shape.layers * need.tokens * shape.hidden * need.hidden_bytes
-    inside = need.tokens * WIDTHS_A_TOKEN * block_width(shape) * 4
-    return kept + inside * (1 if need.checkpointing else shape.layers)
+    widths = WIDTHS_A_TOKEN + need.dora * DORA_WIDTHS_A_TOKEN
+    inside = need.tokens * widths * block_width(shape) * 4
+    norm = dora_bytes(shape) if need.dora else 0
+    return kept + norm + inside * (1 if need.checkpointing else shape.layers)
 
 
 def statistics_bytes(need: MemoryNeed) -> int:

@@ -26,6 +26,10 @@ def _require_rate(name: str, value: float | None) -> None:
 class LoraSpec:
     """A low-rank adapter: `targets` are module name endings, or `all-linear` (without the head).
 
+    Attributes:
+        rslora: scale by alpha / sqrt(rank) in place of alpha / rank (arXiv:2312.03732).
+        dora: train the norm of each layer's outputs apart from their direction (arXiv:2402.09353).
+
     Raises:
         ValueError: a value is out of its range.
     """
@@ -35,6 +39,7 @@ class LoraSpec:
     dropout: float = 0.0
     targets: tuple[str, ...] = ("all-linear",)
     rslora: bool = False
+    dora: bool = False
 
     def __post_init__(self) -> None:
         _require("rank", self.rank, "1 or more", valid=self.rank >= 1)

@@ -253,6 +253,8 @@ def test_a_model_without_data_is_refused_with_what_to_type() -> None:
 TOGETHER = [
     (["finetuning_type=full", "lora_rank=8"], "lora_rank=8: has no effect with finetuning_type"),
     (["finetuning_type=full", "use_rslora=true"], "use_rslora=true: has no effect"),
+    (["finetuning_type=full", "use_dora=true"], "use_dora=true: has no effect"),
+    (["finetuning_type=dora", "use_dora=false"], "use_dora=false: expected true with"),
     (["val_size=0", "eval_steps=5"], "eval_steps=5: has no effect without held-out rows"),
     (["lora_target=all,q_proj"], "lora_target=all,q_proj: expected all or names of layers, got"),
     (["lora_alpha=1e300"], "lora_alpha=1e300: expected at most 1,000,000, got"),

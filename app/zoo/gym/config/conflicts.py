@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from zoo.gym.config.tuning import faults_of_tuning
+
 if TYPE_CHECKING:
     from zoo.gym.config.train import TrainConfig
 
@@ -17,20 +19,7 @@ ROWS_IN_MEMORY = "(rows given in Python)"
 
 def disagreements(config: "TrainConfig") -> list[tuple[str, str]]:
     """Returns (key, message) for each setting that conflicts with others."""
-    given = config.changed
-    faults: list[tuple[str, str]] = []
-    if config.finetuning_type == "full":
-        faults += [
-            (key, "has no effect with finetuning_type full: expected finetuning_type lora")
-            for key in sorted(given)
-            if key.startswith("lora_") or key == "use_rslora"
-        ]
-        if config.dtype.startswith("bf16"):
-            text = "has no effect with finetuning_type full, which trains float32 weights"
-            faults.append(("dtype", text))
-    targets = [part.strip() for part in config.lora_target.split(",")]
-    if "all" in targets and len(targets) > 1:
-        faults.append(("lora_target", f"expected all or names of layers, got {config.lora_target}"))
+    faults = faults_of_tuning(config)
     if config.val_size >= 1 and config.val_size != int(config.val_size):
         text = f"expected a share below 1 or a whole number of rows, got {config.val_size:g}"
         faults.append(("val_size", text))

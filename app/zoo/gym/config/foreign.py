@@ -111,7 +111,6 @@ MISSING = {
     "sync_ref_model": "a reference that follows the model is not supported yet",
     "system": "a system prompt for all rows is not supported yet: expected it in the rows",
     "train_on_prompt": "learning the prompts is not supported yet",
-    "use_dora": "DoRA is not supported yet",
 }
 """Keys of published files for unsupported features, with the error message."""
 
@@ -143,8 +142,8 @@ MISSING_VALUES = (
         (
             "finetuning_type",
             name,
-        ): f"the method '{name}' is not supported yet: expected 'lora' or 'full'"
-        for name in ("dora", "freeze", "galore", "oft", "qlora")
+        ): f"the method '{name}' is not supported yet: expected 'lora', 'dora' or 'full'"
+        for name in ("freeze", "galore", "oft", "qlora")
     }
 )
 """Published values for unsupported features."""

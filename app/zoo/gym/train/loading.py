@@ -26,7 +26,7 @@ def load_policy(config: TrainConfig, folder: Path, engine: "Backend", *, threads
 def choose_precision(engine: "Backend", folder: Path, plan: Plan, work: "Workload") -> "Precision":
     """Returns the number format of the weights: the one given, or the engine's choice."""
     config = plan.config
-    full = config.finetuning_type == "full"
+    full = not config.trains_adapter
     return engine.choose_precision(folder, config.dtype, full=full, work=work)
 
 
@@ -35,7 +35,7 @@ def load_spec(config: TrainConfig) -> "LoadSpec":
     from zoo.backends.base import LoadSpec, OptimizerSpec
 
     return LoadSpec(
-        train="full" if config.finetuning_type == "full" else lora_spec(config),
+        train=lora_spec(config) if config.trains_adapter else "full",
         dtype=config.dtype,
         gradient_checkpointing=bool(config.gradient_checkpointing),
         router_loss=config.moe_aux_loss_coef,
@@ -55,6 +55,7 @@ def lora_spec(config: TrainConfig) -> "LoraSpec":
         dropout=config.lora_dropout,
         targets=("all-linear",) if targets == ("all",) else targets,
         rslora=config.use_rslora,
+        dora=config.dora,
     )
 
 

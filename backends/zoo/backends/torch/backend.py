@@ -11,7 +11,9 @@ from torch import nn
 from zoo.backends.base import INFERENCE, Backend, LoadSpec, LoraSpec
 from zoo.backends.model_folder import read_config, tensor_names
 from zoo.backends.precision import Precision, Workload
-from zoo.backends.torch.adapter import add_lora, load_adapter, warn_of_unused_adapter
+from zoo.backends.torch.adapters.add import add_lora
+from zoo.backends.torch.adapters.folder import load_adapter, warn_of_unused_adapter
+from zoo.backends.torch.adapters.names import is_added
 from zoo.backends.torch.compat import checkpoint_activations
 from zoo.backends.torch.dtypes import choose_precision
 from zoo.backends.torch.load import load_model
@@ -175,7 +177,7 @@ def _check_trained(policy: TorchPolicy, train: LoraSpec | str | None) -> None:
     if train == "full":
         return
     names = policy.parameters
-    base = [name for name in names if "lora_" not in name and not name.startswith("value_head")]
+    base = [name for name in names if not is_added(name) and not name.startswith("value_head")]
     if base or (names and train is None and not policy.module.value_head):
         raise GuardError(f"{(base or list(names))[0]}: expected frozen weights, got trained ones")
 

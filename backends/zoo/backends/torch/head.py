@@ -135,12 +135,16 @@ def _linear(hidden_CD: Tensor, layer: nn.Linear) -> Tensor:
 
 
 def _with_adapter(hidden_CD: Tensor, layer: Any) -> Tensor:  # noqa: ANN401
-    """Computes a 16-bit layer with LoRA in float32; peft would round the sum to 16 bits."""
+    """Computes a 16-bit layer with LoRA or DoRA in float32; peft would round to 16 bits."""
     logits = _linear(hidden_CD, layer.get_base_layer())
     if layer.disable_adapters:
         return logits
     wide = hidden_CD.float()
     for name in layer.active_adapters:
+        if name in layer.lora_variant:
+            variant = layer.lora_variant[name]
+            logits = variant.forward(layer, active_adapter=name, x=wide, result=logits)
+            continue
         down, up = layer.lora_A[name], layer.lora_B[name]
         logits = logits + layer.scaling[name] * up(down(layer.lora_dropout[name](wide)))
     return logits

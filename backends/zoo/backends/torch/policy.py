@@ -24,7 +24,9 @@ from zoo.backends.base import (
     Stat,
     StepInfo,
 )
-from zoo.backends.torch import adapter, memory, sharing, statistics, trained
+from zoo.backends.torch import memory, sharing, statistics, trained
+from zoo.backends.torch.adapters import folder as adapter_folder
+from zoo.backends.torch.adapters.names import is_added
 from zoo.backends.torch.generation.generate import generate
 from zoo.backends.torch.load import load_model
 from zoo.backends.torch.loss import DeviceBatch, LossModule, Teacher, differentiate, to_device
@@ -96,7 +98,7 @@ class TorchPolicy(Policy):
     def parameter_count(self) -> int:
         """Returns the number of the base model's parameters, tied ones once."""
         named = self.module.model.named_parameters()
-        return sum(p.numel() for name, p in named if "lora_" not in name)
+        return sum(p.numel() for name, p in named if not is_added(name))
 
     # ---- scoring and learning
 
@@ -265,7 +267,7 @@ class TorchPolicy(Policy):
             self._reward_writer.save(self.module.model, head, folder)
             return
         if self.peft_model is not None:
-            adapter.save_lora(self.peft_model, folder, base=base)
+            adapter_folder.save_adapter(self.peft_model, folder, base=base)
             return
         model: Any = self.module.model
         model.config.dtype = torch.float32
@@ -291,7 +293,7 @@ class TorchPolicy(Policy):
             unloaded: Any = peft_model
             model = unloaded.unload()
             del unloaded, peft_model
-            reloaded = adapter.load_adapter(model, folder)
+            reloaded = adapter_folder.load_adapter(model, folder)
         model.requires_grad_(requires_grad=False)
         self._set_module(LossModule(model, None, autocast=False), reloaded)
 

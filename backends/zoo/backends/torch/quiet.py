@@ -19,3 +19,12 @@ def quiet() -> Generator[None]:
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
         yield
+
+
+@contextmanager
+def peft_alone() -> Generator[None]:
+    """Silences peft's warnings about its settings; we check the placement ourselves."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield

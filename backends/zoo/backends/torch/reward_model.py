@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from zoo.backends.base import RewardModel
 from zoo.backends.model_folder import read_config_of
-from zoo.backends.torch.adapter import ADAPTER
+from zoo.backends.torch.adapters.dora import merged_weight
+from zoo.backends.torch.adapters.names import is_added
 from zoo.backends.torch.load import NOWHERE, check_weights
 from zoo.backends.torch.quiet import quiet
 from zoo.core.errors import InputError
@@ -40,8 +41,8 @@ class RewardModelWriter:
 
     def save(self, model: nn.Module, head: nn.Linear, folder: Path) -> None:
         """Writes a language model with a head as a reward model, float32, adapters merged."""
-        tensors = {name: _merged(tensor, layer) for name, tensor, layer in _layers(model)}
-        tensors[SCORE] = _merged(head.weight, None)
+        tensors = {name: merged_weight(tensor, layer) for name, tensor, layer in _layers(model)}
+        tensors[SCORE] = merged_weight(head.weight, None)
         with quiet():
             written: Any = _without_weights(model)
             written.load_state_dict(tensors, strict=True, assign=True)
@@ -142,7 +143,7 @@ def check_scoring_adapter(model: Any) -> None:  # noqa: ANN401
     Raises:
         InputError: there is one.
     """
-    if any("lora_" in name for name, _ in model.get_output_embeddings().named_parameters()):
+    if any(is_added(name) for name, _ in model.get_output_embeddings().named_parameters()):
         raise InputError(
             "lora_target: a reward model has no output layer: expected other layers",
             hint="lora_target=all is every layer below it",
@@ -185,7 +186,7 @@ def _layers(model: Any) -> Iterator[tuple[str, Tensor, Any]]:  # noqa: ANN401
         if isinstance(layer, BaseTunerLayer)
     }
     for name, tensor in model.state_dict().items():
-        if ".lora_" not in name and not name.startswith(above):
+        if not is_added(name) and not name.startswith(above):
             plain = _without_adapter(name)
             yield plain, tensor, adapted.get(plain)
 
@@ -193,12 +194,3 @@ def _layers(model: Any) -> Iterator[tuple[str, Tensor, Any]]:  # noqa: ANN401
 def _without_adapter(name: str) -> str:
     """Returns the name of a module or tensor without peft's layers around it."""
     return ".".join(part for part in name.split(".") if part != "base_layer")
-
-
-@torch.no_grad()
-def _merged(tensor: Tensor, layer: Any) -> Tensor:  # noqa: ANN401
-    """Returns a weight with its adapter in float32, on the CPU."""
-    value = tensor.detach().float().cpu()
-    if layer is not None:
-        value = value + layer.get_delta_weight(ADAPTER).float().cpu()
-    return value.contiguous()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from zoo.backends.torch import adapter
+from zoo.backends.torch.adapters.names import canonical
 from zoo.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def trained_parameters(module: "LossModule") -> dict[str, nn.Parameter]:
         *module.model.named_parameters(),
         *((f"value_head.{name}", p) for name, p in (head.named_parameters() if head else ())),
     ]
-    return {adapter.canonical(name): p for name, p in named if p.requires_grad}
+    return {canonical(name): p for name, p in named if p.requires_grad}
 
 
 def copies(

@@ -36,6 +36,14 @@ def test_shares_of_an_adapter_run_are_those_computed_by_hand() -> None:
     assert (fit.generation, fit.reserve) == (0, RESERVE_BYTES)
 
 
+def test_dora_needs_its_magnitudes_more_outputs_and_the_norm_of_the_widest_layer() -> None:
+    plain, dora = estimate_memory(LORA), estimate_memory(replace(LORA, dora=True))
+    # outputs of a block: q 6, k 3, v 3, o 4, gate 5, up 5, down 4; the widest layer has 6 by 4
+    assert dora.adapter == plain.adapter + 4 * 2 * 30
+    more = 100 * 3 * 21 * 4 + 4 * (6 * 6 + 3 * 6 * 4)
+    assert dora.activations == plain.activations + more
+
+
 def test_a_divergence_takes_five_arrays_of_a_chunk() -> None:
     large = replace(LORA, geometry=replace(SMALL, vocab=100_000), tokens=300)
     found = [

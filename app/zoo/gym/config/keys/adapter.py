@@ -5,15 +5,17 @@ from typing import Literal
 from pydantic import Field
 
 from zoo.gym.config.settings import Settings
+from zoo.gym.config.tuning import IN_PLACE
 from zoo.gym.config.values import Number, Whole
 
 
 class AdapterKeys(Settings, frozen=True):
     """What is trained: an adapter or all weights."""
 
-    finetuning_type: Literal["lora", "full"] = Field(
+    finetuning_type: Literal["lora", "dora", "full"] = Field(
         default="lora",
-        description="lora trains a small adapter, full trains all weights",
+        description="lora trains a small adapter, dora one with magnitudes (as use_dora),"
+        " full trains all weights",
     )
     lora_rank: Whole = Field(
         default=16,
@@ -42,3 +44,18 @@ class AdapterKeys(Settings, frozen=True):
         default=False,
         description="scale the adapter by lora_alpha / sqrt(lora_rank)",
     )
+    use_dora: bool | None = Field(
+        default=None,
+        description="train the magnitude of each output of a layer apart from its direction;"
+        " none: with finetuning_type dora",
+    )
+
+    @property
+    def trains_adapter(self) -> bool:
+        """Whether an adapter is trained, not weights of the base."""
+        return self.finetuning_type not in IN_PLACE
+
+    @property
+    def dora(self) -> bool:
+        """Whether the adapter has magnitudes."""
+        return bool(self.use_dora) or self.finetuning_type == "dora"

@@ -46,12 +46,13 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
     limit = batch_tokens(count_parameters(folder))
     others = [resolve(name, offline=True).folder for name in config.other_models.values()]
     scored = min(max(limit, held_out), held_out * plan.evaluation_rows)
-    full, rows_per_unit = config.finetuning_type == "full", method.rows_per_unit(config)
+    full, rows_per_unit = not config.trains_adapter, method.rows_per_unit(config)
     frozen = count_parameters(folder) if full and method.keeps_reference(config) else 0
     return MemoryNeed(
         geometry=geometry,
         full=full,
         rank=config.lora_rank,
+        dora=config.dora,
         tokens=method.micro_batch_tokens(config, widest, count_parameters(folder)),
         evaluation_tokens=0 if method.generates else scored,
         checkpointing=bool(config.gradient_checkpointing),

@@ -191,7 +191,7 @@ def _warmup(ratio: float | None, steps: int) -> tuple[int, str]:
 
 
 def _optimizer(chooser: _Chooser, facts: Facts, steps: int) -> None:
-    lora = chooser.config.finetuning_type == "lora"
+    lora = chooser.config.trains_adapter
     share = chooser.config.rate_share
     rate = default_learning_rate(facts.parameters, lora=lora, share=share)
     reason = f"{chooser.config.finetuning_type} on {facts.parameters / 1e6:,.1f} M parameters"
@@ -252,7 +252,7 @@ def workload(plan: Plan, facts: Facts, need: "MemoryNeed | None") -> "Workload":
 
 def with_precision(plan: Plan, precision: "Precision") -> Plan:
     """Returns the plan with the number format, unless it was given or all weights are trained."""
-    if plan.config.dtype != "auto" or plan.config.finetuning_type == "full":
+    if plan.config.dtype != "auto" or not plan.config.trains_adapter:
         return plan
     config = extend_config(plan.config, {"dtype": precision.dtype})
     choice = Choice("dtype", precision.dtype, precision.reason)

@@ -34,7 +34,7 @@ def write_card(
         doubt: a warning about what was measured.
     """
     scores = is_reward_model(folder)
-    adapter = config.finetuning_type == "lora" and not scores
+    adapter = config.trains_adapter and not scores
     head = {"base_model": base.id, "library_name": "peft" if adapter else "transformers"}
     head |= {"pipeline_tag": "text-classification"} if scores else {}
     title = "A reward model from" if scores else "An adapter for" if adapter else "A fine-tune of"

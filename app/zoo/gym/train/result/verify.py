@@ -80,7 +80,7 @@ def difference(found: "NDArray[np.float32]", expected: "NDArray[np.float32]") ->
 
 
 def _sixteen_bits(config: TrainConfig) -> bool:
-    return config.finetuning_type != "full" and config.dtype in {"auto", "bf16"}
+    return config.trains_adapter and config.dtype in {"auto", "bf16"}
 
 
 def _limit_of_merged(config: TrainConfig) -> float:
@@ -94,7 +94,7 @@ def _limit(
     """Returns the tolerance: at most half of the adapter's effect, so that losing it is noticed."""
     sixteen = _sixteen_bits(config)
     limit, noise = (TOLERANCE_BF16, NOISE_BF16) if sixteen else (TOLERANCE, NOISE)
-    if config.finetuning_type == "full":  # the base weights were overwritten
+    if not config.trains_adapter:  # the base weights were overwritten
         return limit
     with policy.reference() as base:
         return min(limit, max(noise, difference(base.logits(probe), expected) / 2))

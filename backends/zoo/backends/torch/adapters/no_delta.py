@@ -1,0 +1,56 @@
+"""Warns of an adapter that no delta can carry, before it is trained."""
+
+import warnings
+from collections.abc import Container
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from zoo.backends.torch.adapters.names import ADAPTER
+from zoo.backends.torch.adapters.placement import linear_layers
+from zoo.core.errors import GymWarning
+from zoo.models.adapters import stored_name
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+
+
+def warn_of_no_delta(model: "PeftModel", stored: Container[str] | None) -> None:
+    """Warns before a run if no delta can be made of its adapter."""
+    what = _beyond_deltas(model, stored)
+    if what is not None:
+        linear = {name.rpartition(".")[2] for name, _ in linear_layers(model.get_base_model())}
+        others = f" (lora_target={','.join(sorted(linear))})" if "stacked" in what else ""
+        warnings.warn(
+            f"no delta can be made of this adapter: it trains {what}; deltas carry LoRA on "
+            f"linear layers below the head{others}",
+            GymWarning,
+            stacklevel=4,
+        )
+
+
+def _beyond_deltas(model: "PeftModel", stored: Container[str] | None) -> str | None:
+    from peft.tuners.tuners_utils import BaseTunerLayer
+    from transformers.pytorch_utils import Conv1D
+
+    settings: Any = model.peft_config[ADAPTER]
+    if settings.use_dora:
+        return "DoRA's magnitudes"
+    if settings.target_parameters:
+        return "stacked experts"
+    base: Any = model.get_base_model()
+    for name, layer in base.named_modules():
+        if not isinstance(layer, BaseTunerLayer):
+            continue
+        if not isinstance(layer.get_base_layer(), nn.Linear | Conv1D):
+            return f"{name!r}, which is no linear layer"
+        if layer is base.get_output_embeddings() and _is_tied(base):
+            return f"{name!r}, which is tied to the embedding"
+        if stored is not None and stored_name(name, stored) is None:
+            return f"{name!r}, which the model's files store under another name"
+    return None
+
+
+def _is_tied(model: Any) -> bool:  # noqa: ANN401
+    head: Any = model.get_output_embeddings().weight
+    return head is model.get_input_embeddings().weight

@@ -1,0 +1,69 @@
+"""The layers that adapters are placed on."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from zoo.backends.torch.adapters.names import is_added
+from zoo.core.errors import InputError
+
+MAMBA = frozenset({"falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"})
+"""The `model_type`s that peft 0.21 treats as state-space models."""
+
+
+def require_layers(model: nn.Module, targets: list[str], known: str) -> None:
+    """Refuses a target that matches no layer; peft ignores it as long as another one matches."""
+    names = [name for name, _ in model.named_modules()]
+    for target in targets:
+        if not target or not any(f".{name}".endswith(f".{target}") for name in names):
+            raise InputError(
+                f"lora_target: expected names that layers end with, got {target!r}",
+                hint=f"this model has layers that end with {known}",
+            )
+
+
+def left_out(model: Any) -> list[str] | None:  # noqa: ANN401
+    """Returns the linear layers that "all" leaves out: LoRA on them fails or has no effect.
+
+    Routers return more than a product. State-space layers read some weights without calling the
+    layer: `dt_proj` always, `out_proj` in fast kernels, where peft refuses it. peft cannot load
+    layers that transformers renames a second time (shared experts of Laguna).
+    """
+    read = (".dt_proj", ".out_proj") if model.config.model_type in MAMBA else (".dt_proj",)
+    layers = linear_layers(model)
+    lost = renamed(model, [name for name, _ in layers])
+    return [
+        name
+        for name, layer in layers
+        if name.endswith(read) or name in lost or not _gives_product(layer)
+    ] or None
+
+
+def renamed(model: Any, names: list[str]) -> list[str]:  # noqa: ANN401
+    """Returns the layers that transformers renames a second time when peft loads an adapter."""
+    from transformers.conversion_mapping import get_model_conversion_mapping
+    from transformers.core_model_loading import WeightRenaming, apply_renamings
+
+    renamings = [
+        step for step in get_model_conversion_mapping(model) if isinstance(step, WeightRenaming)
+    ]
+    keys = {name: f"{name}.lora_A.weight" for name in names}
+    return [name for name, key in keys.items() if apply_renamings(key, renamings) != key]
+
+
+@torch.no_grad()
+def _gives_product(layer: nn.Linear) -> bool:
+    if type(layer).forward is nn.Linear.forward:
+        return True
+    try:
+        out: object = layer(layer.weight.new_zeros(1, layer.in_features))
+    except (TypeError, ValueError, RuntimeError, IndexError):  # it has other inputs
+        return False
+    return isinstance(out, Tensor) and out.shape == (1, layer.out_features)
+
+
+def linear_layers(model: nn.Module) -> list[tuple[str, nn.Linear]]:
+    """Returns the linear layers by name, without the parts of an adapter on them."""
+    found = ((name, m) for name, m in model.named_modules() if isinstance(m, nn.Linear))
+    return [(name.removesuffix(".base_layer"), m) for name, m in found if not is_added(name)]
