@@ -70,7 +70,7 @@ def loss_and_gradients(
     loss, _ = objective(TorchNamespace(), stats, arrays)
     loss.backward()
     gradients = dict(policy.gradients())
-    policy.optimizer.adamw.zero_grad()
+    policy.optimizer.clear()
     return float(loss.detach()), gradients
 
 

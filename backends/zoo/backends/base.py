@@ -210,7 +210,7 @@ class Policy(Scorer):
 
     @abstractmethod
     def optimizer_step(self, lr: float, max_grad_norm: float) -> StepInfo:
-        """Clips the accumulated gradient, takes an AdamW step, clears the gradient. Collective."""
+        """Clips the accumulated gradient, takes a step, clears the gradient. Collective."""
 
     @abstractmethod
     def reference(self) -> "AbstractContextManager[Scorer]":

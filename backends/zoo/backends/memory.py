@@ -4,8 +4,11 @@ The factors were fitted to measured peaks of a 0.6 B model on a CPU with torch; 
 another memory profile overrides `Backend.estimate_memory`.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
+
+from zoo.backends.optimizer_memory import Trained, state_bytes, step_bytes, trained_parameters
+from zoo.backends.spec import OptimizerSpec
 
 if TYPE_CHECKING:
     from zoo.models.registry import Geometry
@@ -41,6 +44,9 @@ DRAW_BYTES_A_TOKEN = 24
 """The memory of one token of the vocabulary while a row is sampled."""
 
 
+ADAMW = OptimizerSpec()
+
+
 @dataclass(frozen=True)
 class MemoryNeed:
     """The inputs of the memory formula.
@@ -59,6 +65,7 @@ class MemoryNeed:
         other_parameters: the weights of further models that are not trained.
         sampled_rows: the answers that are sampled for a step or an evaluation; 0 for none.
         sampled_tokens: the length of the longest of them with its prompt.
+        optimizer: the optimizer of the trained weights.
     """
 
     geometry: "Geometry"
@@ -74,6 +81,7 @@ class MemoryNeed:
     dora: bool = False
     sampled_rows: int = 0
     sampled_tokens: int = 0
+    optimizer: OptimizerSpec = ADAMW
 
 
 @dataclass(frozen=True)
@@ -104,9 +112,10 @@ class MemoryEstimate:
 
 
 def estimate_memory(need: MemoryNeed) -> MemoryEstimate:
-    """Returns the expected peak: the largest of those of steps, evaluations and sampling."""
+    """Returns the expected peak: the largest of those of passes, steps, evaluations, sampling."""
     shape = need.geometry
-    trained = trained_parameters(need)
+    learning = trained_weights(need)
+    trained, optimizer = learning.size, state_bytes(learning, need.optimizer)
     weights = (shape.parameters() + need.other_parameters) * need.weight_bytes
     adapter = 0 if need.full else 4 * trained
     activations = activation_bytes(need)
@@ -114,18 +123,19 @@ def estimate_memory(need: MemoryNeed) -> MemoryEstimate:
     width = block_width(shape)
     evaluation = need.evaluation_tokens * EVALUATION_WIDTHS_A_TOKEN * width * 4
     generation = generation_bytes(need)
-    kept = weights + adapter + 12 * trained + RESERVE_BYTES
+    kept = weights + adapter + 4 * trained + optimizer + RESERVE_BYTES
+    step = step_bytes(learning, need.optimizer)
     return MemoryEstimate(
         weights=weights,
         adapter=adapter,
         gradients=4 * trained,
-        optimizer=8 * trained,
+        optimizer=optimizer,
         activations=activations,
         statistics=statistics,
         generation=generation,
         evaluation=evaluation,
         reserve=RESERVE_BYTES,
-        total=kept + max(activations + statistics, evaluation, generation),
+        total=kept + max(activations + statistics, evaluation, generation, step),
     )
 
 
@@ -138,12 +148,13 @@ def generation_bytes(need: MemoryNeed) -> int:
     return min(need.sampled_rows * a_row, max(SAMPLING_BYTES, a_row)) if need.sampled_rows else 0
 
 
-def trained_parameters(need: MemoryNeed) -> int:
-    """Returns the number of trained weights."""
+def trained_weights(need: MemoryNeed) -> Trained:
+    """Returns the shapes of the trained weights."""
     shape = need.geometry
     if need.full:
-        return shape.parameters()
-    return adapter_parameters(shape, need.rank) + need.dora * shape.layers * outputs(shape)
+        return trained_parameters(shape, None)
+    factors = trained_parameters(shape, need.rank)
+    return replace(factors, vectors=need.dora * shape.layers * outputs(shape))
 
 
 def outputs(shape: "Geometry") -> int:
@@ -159,13 +170,6 @@ def dora_bytes(shape: "Geometry") -> int:
     """
     widest = max(shape.hidden, shape.ffn, shape.heads * shape.head_dim)
     return 4 * (widest * widest + 3 * widest * shape.hidden)
-
-
-def adapter_parameters(shape: "Geometry", rank: int) -> int:
-    """Returns the weights of an adapter on all seven linear layers of each block."""
-    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    attention = 2 * (shape.hidden + queries) + 2 * (shape.hidden + keys)
-    return shape.layers * rank * (attention + 3 * (shape.hidden + shape.ffn))
 
 
 def block_width(shape: "Geometry") -> int:

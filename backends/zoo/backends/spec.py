@@ -11,6 +11,9 @@ from typing import Literal
 DTYPES = ("auto", "f32", "bf16", "bf16-widened")
 ATTENTION = ("auto", "sdpa", "eager")
 
+OPTIMIZERS = ("adamw", "lion", "adafactor", "sgd")
+"""The names of optimizers; an engine refuses those that it lacks."""
+
 
 def _require(name: str, value: object, expected: str, *, valid: bool) -> None:
     if not valid:
@@ -74,20 +77,23 @@ class ParameterGroup:
 
 @dataclass(frozen=True)
 class OptimizerSpec:
-    """AdamW over the trained parameters.
+    """The optimizer over the trained parameters.
 
     Attributes:
         weight_decay: for matrices only, unless their group has its own.
         groups: each trained parameter belongs to the first group with a matching suffix, or none.
+        name: one of `OPTIMIZERS`.
 
     Raises:
-        ValueError: the weight decay is negative or not finite.
+        ValueError: the weight decay is negative or not finite, or no optimizer has that name.
     """
 
     weight_decay: float = 0.0
     groups: tuple[ParameterGroup, ...] = ()
+    name: str = "adamw"
 
     def __post_init__(self) -> None:
+        _require("name", self.name, " or ".join(OPTIMIZERS), valid=self.name in OPTIMIZERS)
         _require_rate("weight_decay", self.weight_decay)
 
 

@@ -218,7 +218,6 @@ def test_a_flag_may_give_what_a_file_gave_under_another_name(tmp_path: Path) -> 
 
 IGNORED = [
     "do_train=true",
-    "optim=adamw_torch",
     "flash_attn=auto",
     "template=qwen3",
     "bf16=false",

@@ -190,12 +190,12 @@ def in_update(step: int, part: int) -> None:
     optimizer: Any
     loop, policy, optimizer = map(
         import_module,
-        ("zoo.gym.train.loop", "zoo.backends.torch.policy", "zoo.backends.torch.optimizer"),
+        ("zoo.gym.train.loop", "zoo.backends.torch.policy", "zoo.backends.torch.optimizers.named"),
     )
     places = {
         1: (policy.TorchPolicy, "accumulate", 1),
         2: (policy.TorchPolicy, "accumulate", 2),
-        3: (optimizer.NamedAdamW, "step", 1),
+        3: (optimizer.NamedOptimizer, "step", 1),
         4: (loop, "named", 1),
     }
     real = loop.accumulate

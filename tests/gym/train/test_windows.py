@@ -64,7 +64,7 @@ def loaded(folder: Path, dropout: float = 0.0) -> TorchPolicy:
 def gradients(policy: TorchPolicy) -> dict[str, Any]:
     """Returns the accumulated gradient and clears it."""
     found = dict(policy.gradients())
-    policy.optimizer.adamw.zero_grad()
+    policy.optimizer.clear()
     return found
 
 

@@ -91,7 +91,6 @@ MISSING = {
     "mask_history": "learning only the last answer is not supported yet",
     "neat_packing": "packing rows is not supported yet",
     "neftune_noise_alpha": "NEFTune is not supported yet",
-    "optim": "optimizers other than AdamW are not supported yet: expected adamw_torch",
     "packing": "packing rows is not supported yet",
     "pissa_init": "PiSSA is not supported yet",
     "pref_bco_weight": "expected it in pref_loss: sigmoid,bco_pair, with pref_loss_weights",
@@ -115,8 +114,6 @@ MISSING = {
 """Keys of published files for unsupported features, with the error message."""
 
 AS_HERE = {
-    ("optim", "adamw_torch"): "this is the optimizer in use",
-    ("optim", "adamw_torch_fused"): "this is the optimizer in use",
     ("flash_attn", "auto"): "transformers selects the attention",
 }
 """Values of such keys that match what is done anyway, with the reason."""

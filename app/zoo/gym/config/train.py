@@ -17,6 +17,7 @@ from zoo.gym.config.conflicts import PAIRS, ROWS_IN_MEMORY, disagreements
 from zoo.gym.config.keys.adapter import AdapterKeys
 from zoo.gym.config.keys.data import DataKeys
 from zoo.gym.config.keys.optimization import OptimizationKeys
+from zoo.gym.config.keys.optimizer import OptimizerKeys
 from zoo.gym.config.keys.running import RunningKeys
 from zoo.gym.config.stages import config_class
 from zoo.gym.config.values import Data, Rows, are_rows, listed, public_place
@@ -25,7 +26,7 @@ PLACES = frozenset({"model_name_or_path", "teacher_model", "dataset", "dataset_d
 """The settings with paths on this machine: no result or delta contains them."""
 
 
-class TrainConfig(RunningKeys, OptimizationKeys, AdapterKeys, DataKeys, frozen=True):
+class TrainConfig(RunningKeys, OptimizerKeys, OptimizationKeys, AdapterKeys, DataKeys, frozen=True):
     """Every setting that all methods have, checked; `stage` chooses the method.
 
     `TrainConfig(stage=..., ...)` gives the settings of that method, a subclass with its own.

@@ -39,7 +39,7 @@ def load_spec(config: TrainConfig) -> "LoadSpec":
         dtype=config.dtype,
         gradient_checkpointing=bool(config.gradient_checkpointing),
         router_loss=config.moe_aux_loss_coef,
-        optimizer=OptimizerSpec(weight_decay=config.weight_decay),
+        optimizer=OptimizerSpec(weight_decay=config.weight_decay, name=config.optim),
         seed=config.seed,
     )
 

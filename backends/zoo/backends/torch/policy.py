@@ -30,7 +30,7 @@ from zoo.backends.torch.adapters.names import is_added
 from zoo.backends.torch.generation.generate import generate
 from zoo.backends.torch.load import load_model
 from zoo.backends.torch.loss import DeviceBatch, LossModule, Teacher, differentiate, to_device
-from zoo.backends.torch.optimizer import NamedAdamW
+from zoo.backends.torch.optimizers.named import NamedOptimizer
 from zoo.backends.torch.probe import find_backbone
 from zoo.backends.torch.quiet import quiet
 from zoo.backends.torch.reward_model import RewardModelWriter, open_reward_model
@@ -82,7 +82,7 @@ class TorchPolicy(Policy):
     ) -> None:
         self.module, self.peft_model = module, peft_model
         self.parameters = trained.trained_parameters(module)
-        self.optimizer = NamedAdamW(self.parameters, optimizer or OptimizerSpec())
+        self.optimizer = NamedOptimizer(self.parameters, optimizer or OptimizerSpec())
         self._wrapped: nn.Module = self.module
         self._processes = 1
 
@@ -144,7 +144,7 @@ class TorchPolicy(Policy):
         return {"loss": float(loss), **found}, {s: slope.numpy() for s, slope in slopes.items()}
 
     def optimizer_step(self, lr: float, max_grad_norm: float) -> StepInfo:
-        """Clips the accumulated gradient, takes an AdamW step, and clears the gradient."""
+        """Clips the accumulated gradient, takes an optimizer step, and clears the gradient."""
         return self.optimizer.step(lr, max_grad_norm)
 
     def hidden_and_head(self, batch: DeviceBatch) -> Teacher:

@@ -8,9 +8,9 @@ from tests.gym.train.planning.needs import LORA, SMALL
 from zoo.backends.memory import (
     RESERVE_BYTES,
     SAMPLING_BYTES,
-    adapter_parameters,
     estimate_memory,
 )
+from zoo.backends.optimizer_memory import trained_parameters
 from zoo.gym.errors import DoesNotFitError
 from zoo.gym.train.planning.memory import check_fit
 from zoo.models.registry import registry
@@ -18,12 +18,12 @@ from zoo.models.registry import registry
 
 def test_an_adapter_has_rank_times_inputs_and_outputs_of_each_layer() -> None:
     # q 4+6, k and v 4+3 each, o 6+4, gate, up and down 4+5 each: 61; rank 2, 2 blocks
-    assert adapter_parameters(SMALL, 2) == 2 * 2 * 61
+    assert trained_parameters(SMALL, 2).size == 2 * 2 * 61
 
 
 def test_zen_nanos_adapter_of_rank_16_is_counted_right() -> None:
     nano = next(entry.geometry for entry in registry() if entry.alias == "zen-nano")
-    assert adapter_parameters(nano, 16) == 10_092_544
+    assert trained_parameters(nano, 16).size == 10_092_544
 
 
 def test_shares_of_an_adapter_run_are_those_computed_by_hand() -> None:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.gym.config import TrainConfig
-from zoo.gym.train.planning.plan import EVALUATION_SHARE, Facts, default_learning_rate, make_plan
+from zoo.gym.train.planning.plan import EVALUATION_SHARE, Facts, make_plan
+from zoo.gym.train.planning.rates import default_learning_rate
 
 FACTS = Facts(
     parameters=821_632,

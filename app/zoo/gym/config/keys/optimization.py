@@ -1,4 +1,4 @@
-"""Batches, steps, the learning rate and the optimizer."""
+"""Batches, steps and the learning rate."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from zoo.gym.config.values import Number, Whole, chosen
 
 
 class OptimizationKeys(Settings, frozen=True):
-    """Batches, steps, the learning rate and the optimizer."""
+    """Batches, steps and the learning rate."""
 
     per_device_train_batch_size: Whole | None = chosen(
         ge=1,
@@ -53,7 +53,7 @@ class OptimizationKeys(Settings, frozen=True):
         default=0.0,
         ge=0,
         le=1,
-        description="weight decay of AdamW",
+        description="weight decay of matrices, in each step times the learning rate",
     )
     max_grad_norm: Number = Field(
         default=1.0,

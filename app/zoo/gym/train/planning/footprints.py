@@ -64,6 +64,7 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
         if method.generates
         else 0,
         sampled_tokens=max(widest, held_out) // rows_per_unit if method.generates else 0,
+        optimizer=method.load_spec(config).optimizer,
     )
 
 

@@ -1,8 +1,4 @@
-"""Completes the settings to a plan: a default for each open one, with the reason.
-
-The learning-rate rules fit what was measured on zen-pico (0.8 M parameters, 2e-3 for LoRA and full
-weights) and the usual values at 0.6 B and 4 B parameters.
-"""
+"""Completes the settings to a plan: a default for each open one, with the reason."""
 
 import math
 from collections.abc import Sequence
@@ -12,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from zoo.gym.config import TrainConfig, extend_config
 from zoo.gym.config.stages import load_method
 from zoo.gym.humanize import counted
+from zoo.gym.train.planning.rates import chosen_rate
 from zoo.models.folder import SMALL_PARAMETERS
 
 if TYPE_CHECKING:
@@ -192,10 +189,7 @@ def _warmup(ratio: float | None, steps: int) -> tuple[int, str]:
 
 def _optimizer(chooser: _Chooser, facts: Facts, steps: int) -> None:
     lora = chooser.config.trains_adapter
-    share = chooser.config.rate_share
-    rate = default_learning_rate(facts.parameters, lora=lora, share=share)
-    reason = f"{chooser.config.finetuning_type} on {facts.parameters / 1e6:,.1f} M parameters"
-    chooser.pick("learning_rate", rate, reason)
+    chooser.pick("learning_rate", *chosen_rate(chooser.config, facts.parameters))
     chooser.pick("lr_scheduler_type", "cosine", "decays smoothly towards zero")
     chooser.pick("warmup_steps", *_warmup(chooser.config.warmup_ratio, steps))
     if lora:
@@ -203,17 +197,6 @@ def _optimizer(chooser: _Chooser, facts: Facts, steps: int) -> None:
     large = facts.parameters >= SMALL_PARAMETERS
     why = "saves memory" if large else "not needed: the model is small"
     chooser.pick("gradient_checkpointing", large, why)
-
-
-def default_learning_rate(parameters: int, *, lora: bool, share: float = 1.0) -> float:
-    """Returns the peak learning rate for a model size, rounded to two digits.
-
-    2e-3 up to a million parameters; above, it falls with the size, more slowly for LoRA:
-    2.1e-4 (LoRA) and 2.3e-5 (full) at 0.6 B, 1.1e-4 and 6.0e-6 at 4 B. Methods other than
-    supervised fine-tuning take a share of it.
-    """
-    size = min(1.0, 1e6 / parameters)
-    return float(f"{share * 2e-3 * size ** (0.35 if lora else 0.7):.1e}")
 
 
 def _evaluation(chooser: _Chooser, facts: Facts, steps: int, train_tokens: float) -> int:

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from zoo.backends.base import OptimizerSpec, ParameterGroup
-from zoo.backends.torch.optimizer import NamedAdamW
+from zoo.backends.torch.optimizers.named import NamedOptimizer
 from zoo.core.errors import InputError
 
 
@@ -22,7 +22,7 @@ def moved(spec: OptimizerSpec, gradient: float = 1.0) -> dict[str, float]:
     learning = parameters()
     for parameter in learning.values():
         parameter.grad = torch.full_like(parameter, gradient)
-    NamedAdamW(learning, spec).step(0.1, max_grad_norm=1e9)
+    NamedOptimizer(learning, spec).step(0.1, max_grad_norm=1e9)
     return {name: float(1 - p.detach().flatten()[0]) for name, p in learning.items()}
 
 
@@ -60,4 +60,4 @@ def test_the_first_group_that_fits_is_taken() -> None:
 
 def test_a_group_that_fits_nothing_is_refused() -> None:
     with pytest.raises(InputError, match=r"group 'lora_C': expected the ending of a trained"):
-        NamedAdamW(parameters(), OptimizerSpec(groups=(ParameterGroup("lora_C"),)))
+        NamedOptimizer(parameters(), OptimizerSpec(groups=(ParameterGroup("lora_C"),)))

@@ -1,0 +1,126 @@
+"""An optimizer over the trained parameters, whose state is keyed by their names.
+
+Each step checks the gradient for finite values and clips it; state is restored bit for bit.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from zoo.backends.base import OptimizerSpec, StepInfo
+from zoo.backends.torch.optimizers.table import make_optimizers
+from zoo.core.errors import InputError
+
+STATE_FILE = "optimizer.safetensors"
+
+PLAIN = "adamw"
+"""The optimizer whose state files do not name it, as in checkpoints of earlier versions."""
+
+
+class NamedOptimizer:
+    """An optimizer with state keyed by parameter names.
+
+    Args:
+        parameters: the parameters to train, by canonical name.
+        spec: which optimizer, the weight decay, and groups with their own rates.
+
+    Raises:
+        InputError: a group matches no parameter.
+        NotAvailableError: this device or installation lacks the optimizer.
+    """
+
+    def __init__(self, parameters: Mapping[str, nn.Parameter], spec: OptimizerSpec) -> None:
+        self.parameters = dict(parameters)
+        self.name = spec.name
+        self.optimizers = make_optimizers(self.parameters, spec)
+        self._moved = False
+
+    def step(self, lr: float, max_grad_norm: float) -> StepInfo:
+        """Clips, steps and clears the gradient; skips a gradient that is not finite."""
+        gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
+        if not gradients:
+            return StepInfo(grad_norm=0.0, skipped=False, changed=False)
+        norm = torch.nn.utils.get_total_norm(gradients)
+        if not bool(torch.isfinite(norm)):
+            self.clear()
+            return StepInfo(grad_norm=float(norm), skipped=True, changed=False)
+        torch.nn.utils.clip_grads_with_norm_(self.parameters.values(), max_grad_norm, norm)
+        before = None if self._moved else self._fingerprint()
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = lr * group["lr_scale"]
+            optimizer.step()
+        self.clear()
+        # The comparison costs more than the step, so it stops once a value has changed.
+        if before is not None:
+            self._moved = not torch.equal(before, self._fingerprint())
+        return StepInfo(grad_norm=float(norm), skipped=False, changed=self._moved)
+
+    def clear(self) -> None:
+        """Drops the gradient."""
+        for parameter in self.parameters.values():
+            parameter.grad = None
+
+    def _fingerprint(self) -> Tensor:
+        """Returns one checksum per parameter, which changes if a single value does."""
+        return torch.stack(
+            [p.detach().view(torch.int32).sum(dtype=torch.int64) for p in self.parameters.values()]
+        )
+
+    def _states(self) -> dict[str, dict[str, Any]]:
+        """Returns the state of each parameter that an optimizer steps, by name."""
+        of = {
+            parameter: optimizer.state[parameter]
+            for optimizer in self.optimizers
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+        }
+        return {name: of[parameter] for name, parameter in self.parameters.items()}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Returns the state by name, such as `<parameter>/exp_avg`; counts as whole numbers."""
+        return {
+            f"{name}/{part}": torch.as_tensor(value).detach().cpu().contiguous()
+            for name, state in self._states().items()
+            for part, value in state.items()
+        }
+
+    def save(self, folder: Path) -> None:
+        """Writes the state as safetensors."""
+        from safetensors.torch import save_file
+
+        about = None if self.name == PLAIN else {"optimizer": self.name}
+        save_file(self.tensors(), folder / STATE_FILE, about)
+
+    def load(self, folder: Path) -> None:
+        """Restores what `save` wrote.
+
+        Raises:
+            InputError: the state is of another optimizer, or belongs to other parameters.
+        """
+        from safetensors import safe_open
+        from safetensors.torch import load_file
+
+        file = folder / STATE_FILE
+        with safe_open(file, "pt") as opened:
+            written = (opened.metadata() or {}).get("optimizer", PLAIN)
+        if written != self.name:
+            raise InputError(f"{file}: optimizer: expected the state of {self.name}, got {written}")
+        states = self._states()
+        for key, value in load_file(file).items():
+            name, _, part = key.rpartition("/")
+            if name not in states:
+                raise InputError(f"{file}: {name}: in only one of the checkpoint and this policy")
+            states[name][part] = _restored(value, self.parameters[name].device)
+
+
+def _restored(value: Tensor, device: torch.device) -> Tensor | int:
+    """Returns one part of a state as its optimizer keeps it."""
+    if value.dtype is torch.int64 and value.dim() == 0:
+        return int(value)
+    # The fused step requires all state on the parameter's device, the step count too.
+    # A view would keep the file mapped, which Windows then cannot move.
+    return value.to(device, copy=True)

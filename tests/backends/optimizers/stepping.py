@@ -1,0 +1,51 @@
+"""A tiny set of parameters, and steps on gradients that derive from the step."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from zoo.backends.base import OptimizerSpec
+from zoo.backends.torch.optimizers.named import NamedOptimizer
+
+SHAPES = {
+    "model.embed_tokens.weight": (10, 6),
+    "model.layers.0.self_attn.q_proj.weight": (8, 6),
+    "model.layers.0.mlp.down_proj.weight": (6, 9),
+    "model.layers.1.self_attn.q_proj.weight": (8, 6),
+    "model.layers.1.input_layernorm.weight": (6,),
+}
+
+
+def spec_of(name: str) -> OptimizerSpec:
+    """A specification of each optimizer, small enough for these parameters."""
+    return OptimizerSpec(weight_decay=0.1, name=name)
+
+
+def parameters(seed: int = 0) -> dict[str, nn.Parameter]:
+    draw = torch.Generator().manual_seed(seed)
+    return {name: nn.Parameter(torch.randn(s, generator=draw)) for name, s in SHAPES.items()}
+
+
+def set_gradients(learning: Mapping[str, nn.Parameter], step: int) -> None:
+    """Gives each parameter that learns a gradient that depends on the step and on its name."""
+    for place, parameter in enumerate(learning.values()):
+        draw = torch.Generator().manual_seed(1000 * step + place)
+        if parameter.requires_grad:
+            parameter.grad = torch.randn(parameter.shape, generator=draw)
+
+
+def take_steps(optimizer: NamedOptimizer, first: int, last: int) -> None:
+    for step in range(first, last + 1):
+        set_gradients(optimizer.parameters, step)
+        optimizer.step(0.01, max_grad_norm=1.0)
+
+
+def one_step(value: Tensor, *gradients: Tensor, spec: OptimizerSpec, lr: float = 0.1) -> Tensor:
+    """The values of a single parameter after a step on each gradient, without clipping."""
+    parameter = nn.Parameter(value.clone())
+    optimizer = NamedOptimizer({"model.layers.0.mlp.up_proj.weight": parameter}, spec)
+    for gradient in gradients:
+        parameter.grad = gradient.clone()
+        optimizer.step(lr, max_grad_norm=1e9)
+    return parameter.detach()

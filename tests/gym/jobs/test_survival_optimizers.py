@@ -1,0 +1,41 @@
+"""`kill -9` in a run with each optimizer: the resume ends in the bytes of a plain run."""
+
+import sys
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+
+import pytest
+
+from tests.gym.jobs.real_runs import Place
+from tests.gym.jobs.warm import server
+from zoo.gym.config.keys.optimizer import OPTIMIZERS
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX's"),
+]
+
+RUNS_HERE = list(OPTIMIZERS)
+
+
+@pytest.fixture(scope="module")
+def shared() -> ForkServerContext:
+    return server()
+
+
+def run(folder: Path, shared: ForkServerContext, name: str, entry: str | None) -> Place:
+    place = Place(folder, shared, "sft")
+    place.words = [*place.words, f"optim={name}", "weight_decay=0.1"]
+    place.train(entry)
+    place.await_death()
+    return place
+
+
+@pytest.mark.parametrize("name", RUNS_HERE)
+def test_a_killed_run_resumes_to_the_bytes_of_a_plain_one(
+    name: str, shared: ForkServerContext, tmp_path: Path
+) -> None:
+    whole = run(tmp_path / "whole", shared, name, None)
+    found = run(tmp_path / "killed", shared, name, "in_update_8_3").outcome()
+    assert (found.listed, found.killed_at, found.torn) == ("interrupted", 7, [])
+    assert (found.state, found.weights) == ("done", whole.weights())
