@@ -2,22 +2,23 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from tests.backends.objectives_for_tests import SFT
 from zoo.backends import load_backend
-from zoo.backends.base import Batch, LoadSpec, LoraSpec, Policy
+from zoo.backends.base import Batch, FreezeSpec, LoadSpec, LoraSpec, Policy
+from zoo.backends.spec import Train
 from zoo.backends.torch.policy import TorchPolicy
 
 P = TypeVar("P", bound=Policy)
-Train = LoraSpec | Literal["full"]
 
 LORA = LoraSpec(rank=4, alpha=8.0)
+FREEZE = FreezeSpec(layers=1, modules=("self_attn", "up_proj"), extra=("norm",))
 DORA = LoraSpec(rank=4, alpha=8.0, dora=True)
 
-KINDS: dict[str, Train] = {"lora": LORA, "dora": DORA, "full": "full"}
+KINDS: dict[str, Train] = {"lora": LORA, "dora": DORA, "freeze": FREEZE, "full": "full"}
 """Every kind of training."""
 
 

@@ -11,9 +11,10 @@ from transformers import AutoModelForCausalLM
 
 from tests.backends import reference
 from tests.backends.objectives_for_tests import SFT
-from tests.backends.policies import KINDS, Train, as_reference, moved, step
+from tests.backends.policies import KINDS, as_reference, moved, step
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, Sampling, Stat
+from zoo.backends.spec import Train
 from zoo.backends.torch.adapters.names import canonical
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.quiet import quiet

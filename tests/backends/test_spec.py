@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from zoo.backends.base import LoadSpec, LoraSpec, OptimizerSpec, ParameterGroup
+from zoo.backends.base import FreezeSpec, LoadSpec, LoraSpec, OptimizerSpec, ParameterGroup
 
 nan, inf = float("nan"), float("inf")
 ODD: list[tuple[Callable[..., object], str, Any]] = [
@@ -21,6 +21,9 @@ ODD: list[tuple[Callable[..., object], str, Any]] = [
     (LoraSpec, "dropout", 1.0),
     (LoraSpec, "targets", ()),
     (LoraSpec, "targets", "q_proj"),
+    (FreezeSpec, "layers", 0),
+    (FreezeSpec, "modules", ()),
+    (FreezeSpec, "extra", "lm_head"),
     (OptimizerSpec, "weight_decay", -0.1),
     (OptimizerSpec, "weight_decay", nan),
     (ParameterGroup, "lr_scale", -1.0),

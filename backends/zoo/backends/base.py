@@ -19,7 +19,7 @@ from zoo.backends.memory import MemoryEstimate, MemoryNeed, estimate_memory
 from zoo.backends.objective import Array, ArrayNamespace, LossAndMetrics, Objective, Stat
 from zoo.backends.precision import Precision, Workload
 from zoo.backends.sampling import Rollout, Sampling
-from zoo.backends.spec import LoadSpec, LoraSpec, OptimizerSpec, ParameterGroup
+from zoo.backends.spec import FreezeSpec, LoadSpec, LoraSpec, OptimizerSpec, ParameterGroup
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,6 +31,7 @@ __all__ = [
     "ArrayNamespace",
     "Backend",
     "Batch",
+    "FreezeSpec",
     "LoadSpec",
     "LoraSpec",
     "LossAndMetrics",

@@ -53,7 +53,10 @@ class MemoryNeed:
 
     Attributes:
         geometry: the model's shape.
-        full: True if all weights are trained, in float32; False for an adapter.
+        full: True if weights are trained in place, in float32; False for an adapter.
+        blocks: the number of trained blocks if only some weights are: the last ones, or the first
+            ones if it is negative.
+        ends: the embedding or the head is trained beside these blocks.
         rank: the rank of the adapter.
         dora: the adapter has a magnitude for each output of a layer.
         tokens: the tokens of a micro-batch, padding included.
@@ -79,6 +82,8 @@ class MemoryNeed:
     reads_vocabulary: bool = False
     other_parameters: int = 0
     dora: bool = False
+    blocks: int | None = None
+    ends: bool = False
     sampled_rows: int = 0
     sampled_tokens: int = 0
     optimizer: OptimizerSpec = ADAMW
@@ -152,9 +157,21 @@ def trained_weights(need: MemoryNeed) -> Trained:
     """Returns the shapes of the trained weights."""
     shape = need.geometry
     if need.full:
-        return trained_parameters(shape, None)
+        found = trained_parameters(shape, None)
+        if need.blocks is None:
+            return found
+        blocks = abs(need.blocks)
+        linear = [replace(one, count=blocks) for one in found.matrices if one.linear]
+        ends = [one for one in found.matrices if not one.linear] if need.ends else []
+        return Trained([*linear, *ends], found.vectors * blocks // shape.layers)
     factors = trained_parameters(shape, need.rank)
     return replace(factors, vectors=need.dora * shape.layers * outputs(shape))
+
+
+def reached_blocks(need: MemoryNeed) -> int:
+    """Returns the number of blocks that the gradient runs through."""
+    partly = need.full and need.blocks is not None and need.blocks >= 0 and not need.ends
+    return need.blocks or 0 if partly else need.geometry.layers
 
 
 def outputs(shape: "Geometry") -> int:
@@ -180,11 +197,12 @@ def block_width(shape: "Geometry") -> int:
 def activation_bytes(need: MemoryNeed) -> int:
     """Returns what the backward pass needs: each block's input, and the insides of one or all."""
     shape = need.geometry
-    kept = shape.layers * need.tokens * shape.hidden * need.hidden_bytes
+    reached = reached_blocks(need)
+    kept = reached * need.tokens * shape.hidden * need.hidden_bytes
     widths = WIDTHS_A_TOKEN + need.dora * DORA_WIDTHS_A_TOKEN
     inside = need.tokens * widths * block_width(shape) * 4
     norm = dora_bytes(shape) if need.dora else 0
-    return kept + norm + inside * (1 if need.checkpointing else shape.layers)
+    return kept + norm + inside * (1 if need.checkpointing else reached)
 
 
 def statistics_bytes(need: MemoryNeed) -> int:
@@ -193,7 +211,8 @@ def statistics_bytes(need: MemoryNeed) -> int:
     If the objective reads the vocabulary, it is a chunk of tokens in place of a tile.
     """
     shape = need.geometry
-    head = 8 * shape.vocab * shape.hidden if need.full else 0
+    trained = need.full and (need.blocks is None or need.ends)
+    head = 8 * shape.vocab * shape.hidden if trained else 0
     chunk = CHUNK_ARRAYS * 4 * min(need.tokens, CHUNK_TOKENS) * shape.vocab
     logits = max(TILE_BYTES, chunk) if need.reads_vocabulary else TILE_BYTES
     return logits + 12 * need.tokens * shape.hidden + head

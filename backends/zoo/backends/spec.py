@@ -49,8 +49,36 @@ class LoraSpec:
         positive = math.isfinite(self.alpha) and self.alpha > 0
         _require("alpha", self.alpha, "a number above 0", valid=positive)
         _require("dropout", self.dropout, "0 to below 1", valid=0 <= self.dropout < 1)
-        is_names = type(self.targets) is tuple and bool(self.targets)
-        _require("targets", self.targets, "a tuple of names", valid=is_names)
+        _require("targets", self.targets, "a tuple of names", valid=_are_names(self.targets))
+
+
+def _are_names(value: object) -> bool:
+    return type(value) is tuple and bool(value)
+
+
+@dataclass(frozen=True)
+class FreezeSpec:
+    """Some blocks of the base are trained in place, in float32; everything else is frozen.
+
+    Attributes:
+        layers: the number of trained blocks: the last ones, or the first ones if it is negative.
+        modules: the modules of these blocks that are trained, or `all`.
+        extra: modules outside of blocks that are trained as well: `embed_tokens`, `lm_head`.
+
+    Raises:
+        ValueError: there is nothing to train.
+    """
+
+    layers: int = 2
+    modules: tuple[str, ...] = ("all",)
+    extra: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require("modules", self.modules, "a tuple of names", valid=_are_names(self.modules))
+        is_tuple = type(self.extra) is tuple
+        _require("extra", self.extra, "a tuple of names", valid=is_tuple)
+        trained = bool(self.layers or self.extra)
+        _require("layers", self.layers, "a number other than 0 without extra", valid=trained)
 
 
 @dataclass(frozen=True)
@@ -97,17 +125,22 @@ class OptimizerSpec:
         _require_rate("weight_decay", self.weight_decay)
 
 
+Train = LoraSpec | FreezeSpec | Literal["full"]
+"""What is trained."""
+
+
 @dataclass(frozen=True)
 class LoadSpec:
     """The settings for loading a model folder.
 
     Attributes:
-        train: a `LoraSpec` for a new adapter, `"full"` for all weights, None for inference.
+        train: a `LoraSpec` for a new adapter, a `FreezeSpec` for some weights in place, `"full"`
+            for all weights, None for inference.
         adapter: a PEFT folder to apply to the base, for inference; not together with `train`.
         dtype: `f32`, `bf16`, `bf16-widened` (bf16 weights, float32 products), or `auto`: as
             stored, float32 for small models, and on a CPU without bf16 arithmetic
-            `bf16-widened`. In full training weights are always float32; on a GPU with bf16, `auto`
-            and `bf16` then multiply in bf16, `f32` does not.
+            `bf16-widened`. A model that is trained in place is always float32; on a GPU with bf16,
+            `auto` and `bf16` then multiply in bf16, `f32` does not.
         attention: the attention kernel: `auto` (the model's own choice), `sdpa` or `eager`.
         gradient_checkpointing: recompute activations in the backward pass.
         value_head: add a trainable linear head for `Stat.VALUES`.
@@ -123,7 +156,7 @@ class LoadSpec:
             given for inference; a reward model has no value head.
     """
 
-    train: LoraSpec | Literal["full"] | None = None
+    train: Train | None = None
     adapter: Path | None = None
     dtype: str = "auto"
     attention: Literal["auto", "sdpa", "eager"] = "auto"
@@ -135,8 +168,8 @@ class LoadSpec:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        kind = isinstance(self.train, LoraSpec) or self.train in (None, "full")
-        _require("train", self.train, "a LoraSpec, 'full' or None", valid=kind)
+        kind = isinstance(self.train, LoraSpec | FreezeSpec) or self.train in (None, "full")
+        _require("train", self.train, "a LoraSpec, a FreezeSpec, 'full' or None", valid=kind)
         _require("dtype", self.dtype, " or ".join(DTYPES), valid=self.dtype in DTYPES)
         known = self.attention in ATTENTION
         _require("attention", self.attention, " or ".join(ATTENTION), valid=known)
@@ -150,3 +183,8 @@ class LoadSpec:
     def full(self) -> bool:
         """Whether all weights are trained."""
         return self.train == "full"
+
+    @property
+    def in_place(self) -> bool:
+        """Whether weights of the base are trained, all or some of them, without an adapter."""
+        return self.full or isinstance(self.train, FreezeSpec)

@@ -254,6 +254,16 @@ TOGETHER = [
     (["finetuning_type=full", "use_rslora=true"], "use_rslora=true: has no effect"),
     (["finetuning_type=full", "use_dora=true"], "use_dora=true: has no effect"),
     (["finetuning_type=dora", "use_dora=false"], "use_dora=false: expected true with"),
+    (["freeze_trainable_layers=3"], "freeze_trainable_layers=3: has no effect with finetuning_ty"),
+    (["finetuning_type=freeze", "lora_rank=4"], "lora_rank=4: has no effect with finetuning_type"),
+    (
+        ["finetuning_type=freeze", "freeze_trainable_layers=0"],
+        "freeze_trainable_layers=0: expected",
+    ),
+    (
+        ["finetuning_type=freeze", "freeze_trainable_modules=all,mlp"],
+        "freeze_trainable_modules=all",
+    ),
     (["val_size=0", "eval_steps=5"], "eval_steps=5: has no effect without held-out rows"),
     (["lora_target=all,q_proj"], "lora_target=all,q_proj: expected all or names of layers, got"),
     (["lora_alpha=1e300"], "lora_alpha=1e300: expected at most 1,000,000, got"),

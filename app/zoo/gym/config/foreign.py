@@ -84,7 +84,6 @@ MISSING = {
     "eval_dataset": "a separate evaluation file is not supported yet: expected val_size",
     "flash_attn": "choosing the attention is not supported yet",
     "fp16": "float16 training is not supported: expected dtype bf16 or f32",
-    "freeze_trainable_layers": "freeze tuning is not supported yet",
     "fsdp": "training over several processes is not supported yet",
     "kto_ftx": "learning the good answers besides is not supported yet",
     "loraplus_lr_ratio": "LoRA+ is not supported yet",
@@ -139,8 +138,8 @@ MISSING_VALUES = (
         (
             "finetuning_type",
             name,
-        ): f"the method '{name}' is not supported yet: expected 'lora', 'dora' or 'full'"
-        for name in ("freeze", "galore", "oft", "qlora")
+        ): f"the method '{name}' is not supported yet: expected 'lora', 'dora', 'freeze' or 'full'"
+        for name in ("galore", "oft", "qlora")
     }
 )
 """Published values for unsupported features."""

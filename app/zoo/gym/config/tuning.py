@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 LORA = ("lora", "dora")
 """The values of `finetuning_type` that train low-rank factors."""
 
-IN_PLACE = ("full",)
+IN_PLACE = ("full", "freeze")
 """The values of `finetuning_type` that train weights of the base, without an adapter."""
 
 READ_BY = {
@@ -17,6 +17,9 @@ READ_BY = {
     "lora_dropout": LORA,
     "lora_target": LORA,
     "use_dora": LORA,
+    "freeze_trainable_layers": ("freeze",),
+    "freeze_trainable_modules": ("freeze",),
+    "freeze_extra_modules": ("freeze",),
     "use_rslora": LORA,
 }
 """The values of `finetuning_type` that read a setting."""
@@ -35,10 +38,22 @@ def faults_of_tuning(config: "TrainConfig") -> list[tuple[str, str]]:
         faults.append(("dtype", text))
     if kind == "dora" and config.use_dora is False:
         faults.append(("use_dora", "expected true with finetuning_type dora, got false"))
-    targets = [part.strip() for part in config.lora_target.split(",")]
-    if "all" in targets and len(targets) > 1:
-        faults.append(("lora_target", f"expected all or names of layers, got {config.lora_target}"))
+    if kind == "freeze" and not config.freeze_trainable_layers:
+        faults += _faults_of_no_layers(config)
+    for key, noun in (("lora_target", "layers"), ("freeze_trainable_modules", "modules")):
+        names = [part.strip() for part in getattr(config, key).split(",")]
+        if "all" in names and len(names) > 1:
+            faults.append((key, f"expected all or names of {noun}, got {getattr(config, key)}"))
     return faults
+
+
+def _faults_of_no_layers(config: "TrainConfig") -> list[tuple[str, str]]:
+    if config.freeze_extra_modules is None:
+        text = "expected a number other than 0 without freeze_extra_modules, got 0"
+        return [("freeze_trainable_layers", text)]
+    if config.freeze_trainable_modules != "all":
+        return [("freeze_trainable_modules", "has no effect with freeze_trainable_layers 0")]
+    return []
 
 
 def _or(names: tuple[str, ...]) -> str:

@@ -12,7 +12,16 @@ from zoo.gym.errors import GymWarning
 from zoo.gym.train.planning.plan import Plan
 
 if TYPE_CHECKING:
-    from zoo.backends.base import Backend, LoadSpec, LoraSpec, Policy, Precision, Workload
+    from zoo.backends.base import (
+        Backend,
+        FreezeSpec,
+        LoadSpec,
+        LoraSpec,
+        Policy,
+        Precision,
+        Workload,
+    )
+    from zoo.backends.spec import Train
 
 
 def load_policy(config: TrainConfig, folder: Path, engine: "Backend", *, threads: int) -> "Policy":
@@ -35,7 +44,7 @@ def load_spec(config: TrainConfig) -> "LoadSpec":
     from zoo.backends.base import LoadSpec, OptimizerSpec
 
     return LoadSpec(
-        train=lora_spec(config) if config.trains_adapter else "full",
+        train=train_spec(config),
         dtype=config.dtype,
         gradient_checkpointing=bool(config.gradient_checkpointing),
         router_loss=config.moe_aux_loss_coef,
@@ -44,11 +53,34 @@ def load_spec(config: TrainConfig) -> "LoadSpec":
     )
 
 
+def train_spec(config: TrainConfig) -> "Train":
+    """Returns what `config` trains."""
+    if config.finetuning_type == "full":
+        return "full"
+    return freeze_spec(config) if config.finetuning_type == "freeze" else lora_spec(config)
+
+
+def freeze_spec(config: TrainConfig) -> "FreezeSpec":
+    """Returns the weights of the base that `config` trains."""
+    from zoo.backends.base import FreezeSpec
+
+    return FreezeSpec(
+        layers=config.freeze_trainable_layers,
+        modules=_names(config.freeze_trainable_modules),
+        extra=() if config.freeze_extra_modules is None else _names(config.freeze_extra_modules),
+    )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Returns the names in a text, separated by commas."""
+    return tuple(part.strip() for part in text.split(","))
+
+
 def lora_spec(config: TrainConfig) -> "LoraSpec":
     """Returns the adapter that `config` describes."""
     from zoo.backends.base import LoraSpec
 
-    targets = tuple(part.strip() for part in config.lora_target.split(","))
+    targets = _names(config.lora_target)
     return LoraSpec(
         rank=config.lora_rank,
         alpha=config.lora_alpha or 2.0 * config.lora_rank,

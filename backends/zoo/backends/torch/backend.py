@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from zoo.backends.base import INFERENCE, Backend, LoadSpec, LoraSpec
+from zoo.backends.base import INFERENCE, Backend, FreezeSpec, LoadSpec, LoraSpec
 from zoo.backends.model_folder import read_config, tensor_names
 from zoo.backends.precision import Precision, Workload
 from zoo.backends.torch.adapters.add import add_lora
@@ -16,6 +16,7 @@ from zoo.backends.torch.adapters.folder import load_adapter, warn_of_unused_adap
 from zoo.backends.torch.adapters.names import is_added
 from zoo.backends.torch.compat import checkpoint_activations
 from zoo.backends.torch.dtypes import choose_precision
+from zoo.backends.torch.freezing import freeze_all_but
 from zoo.backends.torch.load import load_model
 from zoo.backends.torch.names import parameter_names
 from zoo.backends.torch.policy import TorchPolicy
@@ -51,24 +52,13 @@ class TorchBackend(Backend):
             )
         warn_of_unused_adapter(folder, spec.adapter)
         read_config(folder)
-        dtype = self.choose_precision(folder, spec.dtype, full=spec.full).dtype
+        dtype = self.choose_precision(folder, spec.dtype, full=spec.in_place).dtype
         model: Any = load_model(folder, dtype=dtype, attention=spec.attention).to(self.name)
         check_model(folder, model)
         router = find_router_loss(model, spec.router_loss)
         if spec.reward_model:
             check_can_score(folder, model)
-        peft_model: PeftModel | None = None
-        if spec.full:
-            _check_can_be_saved(folder, model)
-        else:  # in full training, parameters that the model itself freezes stay frozen
-            model.requires_grad_(requires_grad=False)
-        if isinstance(train, LoraSpec):
-            stored = tensor_names(folder) | set(parameter_names(folder).values())
-            peft_model = add_lora(model, train, seed=spec.seed, stored=stored)
-            if spec.reward_model:
-                check_scoring_adapter(model)
-        elif spec.adapter is not None:
-            peft_model = load_adapter(model, spec.adapter)
+        peft_model = _prepare(folder, model, spec)
         if spec.gradient_checkpointing:
             checkpoint_activations(model)
         frozen = LoadSpec(dtype=spec.dtype, attention=spec.attention)
@@ -77,20 +67,20 @@ class TorchBackend(Backend):
             peft_model=peft_model,
             value_head=_value_head(model, spec.seed) if spec.value_head else None,
             optimizer=spec.optimizer,
-            autocast=spec.full and spec.dtype != "f32" and mixes(self.name),
-            base=(lambda: self.load(folder, frozen)) if spec.full else None,
+            autocast=spec.in_place and spec.dtype != "f32" and mixes(self.name),
+            base=(lambda: self.load(folder, frozen)) if spec.in_place else None,
             router=router,
             reward_writer=RewardModelWriter(padding_token(folder)) if spec.reward_model else None,
         )
         if peft_model is not None:
             source = "lora_target" if spec.adapter is None else str(spec.adapter)
             check_adapter(source, peft_model, policy.module)
-        _check_trained(policy, train)
+        _check_trained(policy, spec)
         if train is not None:
             check_router(policy.module)
         if train is not None and router is None:
             _warn_of_own_loss(folder, model)
-        if isinstance(train, LoraSpec):
+        if isinstance(train, LoraSpec | FreezeSpec):
             check_gradient(policy.module)
         return policy
 
@@ -140,6 +130,23 @@ class TorchBackend(Backend):
         return parameter_names(folder)
 
 
+def _prepare(folder: Path, model: nn.Module, spec: LoadSpec) -> "PeftModel | None":
+    """Freezes what is not trained and adds the adapter; returns peft's wrapper if there is one."""
+    if spec.in_place:
+        _check_can_be_saved(folder, model)
+    else:  # in full training, parameters that the model itself freezes stay frozen
+        model.requires_grad_(requires_grad=False)
+    if isinstance(spec.train, FreezeSpec):
+        freeze_all_but(model, spec.train)
+    if isinstance(spec.train, LoraSpec):
+        stored = tensor_names(folder) | set(parameter_names(folder).values())
+        adapted = add_lora(model, spec.train, seed=spec.seed, stored=stored)
+        if spec.reward_model:
+            check_scoring_adapter(model)
+        return adapted
+    return load_adapter(model, spec.adapter) if spec.adapter is not None else None
+
+
 def mixes(device: str) -> bool:
     """Returns whether full training on a device runs in bf16, with float32 weights."""
     return device == "cuda" and torch.cuda.is_bf16_supported()
@@ -172,13 +179,13 @@ def _check_can_be_saved(folder: Path, model: Any) -> None:  # noqa: ANN401
         )
 
 
-def _check_trained(policy: TorchPolicy, train: LoraSpec | str | None) -> None:
+def _check_trained(policy: TorchPolicy, spec: LoadSpec) -> None:
     """Checks that adapter training trains only the adapter, and inference nothing."""
-    if train == "full":
+    if spec.in_place:
         return
     names = policy.parameters
     base = [name for name in names if not is_added(name) and not name.startswith("value_head")]
-    if base or (names and train is None and not policy.module.value_head):
+    if base or (names and spec.train is None and not policy.module.value_head):
         raise GuardError(f"{(base or list(names))[0]}: expected frozen weights, got trained ones")
 
 

@@ -44,6 +44,19 @@ def test_dora_needs_its_magnitudes_more_outputs_and_the_norm_of_the_widest_layer
     assert dora.activations == plain.activations + more
 
 
+def test_frozen_blocks_below_the_trained_ones_keep_nothing_for_a_gradient() -> None:
+    full = replace(LORA, full=True, weight_bytes=4, checkpointing=False)
+    last = estimate_memory(replace(full, blocks=1))
+    # the norm above the blocks is counted by halves: 2 * 146 + 4, of 2 blocks
+    assert (last.gradients, last.optimizer) == (4 * 148, 8 * 148)
+    assert last.activations * 2 == estimate_memory(full).activations
+    assert last.statistics == estimate_memory(full).statistics - 8 * 10 * 4
+    first = estimate_memory(replace(full, blocks=-1, ends=True))
+    assert first.gradients == 4 * (148 + 40)
+    assert first.activations == estimate_memory(full).activations
+    assert first.weights == last.weights == estimate_memory(full).weights
+
+
 def test_a_divergence_takes_five_arrays_of_a_chunk() -> None:
     large = replace(LORA, geometry=replace(SMALL, vocab=100_000), tokens=300)
     found = [

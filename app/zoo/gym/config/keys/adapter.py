@@ -12,10 +12,10 @@ from zoo.gym.config.values import Number, Whole
 class AdapterKeys(Settings, frozen=True):
     """What is trained: an adapter or all weights."""
 
-    finetuning_type: Literal["lora", "dora", "full"] = Field(
+    finetuning_type: Literal["lora", "dora", "freeze", "full"] = Field(
         default="lora",
         description="lora trains a small adapter, dora one with magnitudes (as use_dora),"
-        " full trains all weights",
+        " freeze some layers in place, full all weights",
     )
     lora_rank: Whole = Field(
         default=16,
@@ -48,6 +48,24 @@ class AdapterKeys(Settings, frozen=True):
         default=None,
         description="train the magnitude of each output of a layer apart from its direction;"
         " none: with finetuning_type dora",
+    )
+
+    freeze_trainable_layers: Whole = Field(
+        default=2,
+        ge=-10_000,
+        le=10_000,
+        description="layers that freeze trains: the last ones, or the first ones if it is negative",
+    )
+    freeze_trainable_modules: str = Field(
+        default="all",
+        min_length=1,
+        description="modules of these layers that freeze trains: all, or names separated by commas",
+    )
+    freeze_extra_modules: str | None = Field(
+        default=None,
+        min_length=1,
+        description="modules outside of layers that freeze trains, separated by commas, such as"
+        " embed_tokens",
     )
 
     @property
