@@ -201,6 +201,17 @@ def test_unchanged_weights_beyond_bfloat16_are_refused(tmp_path: Path) -> None:
         apply_delta(file, base=base, out=tmp_path / "out", dtype="bf16")
 
 
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_infinite_values_that_a_delta_does_not_change_stay(tmp_path: Path, dtype: str) -> None:
+    bounds = np.array([-np.inf, np.inf, 1.5], np.float32)  # such as those of a clamp
+    base = disk.write_model(tmp_path / "base", {"kept": bounds, "w": np.zeros(4, np.float32)})
+    tuned = disk.write_model(tmp_path / "tuned", {"kept": bounds, "w": np.ones(4, np.float32)})
+    file = create_delta(tuned, base=base, base_id="b", out=tmp_path / "d").file
+    apply_delta(file, base=base, out=tmp_path / "out", dtype=dtype)
+    found = load_file(tmp_path / "out" / "model.safetensors")["kept"]
+    assert found.float().tolist() == bounds.tolist()
+
+
 def test_a_quantised_base_is_refused(dense: Path, base: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(base, tmp_path / "tiny")
     (copy / "config.json").write_text(json.dumps(disk.CONFIG | {"quantization_config": {"b": 4}}))

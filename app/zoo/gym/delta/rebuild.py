@@ -74,7 +74,7 @@ class Rebuild:
             values = before.float32(slice(block.start * columns, block.stop * columns))
             values = values.reshape(block.stop - block.start, columns)
             if tensor is None:
-                yield self._in_type(name, values)
+                yield self._kept(name, values)
             else:
                 yield self._changed(tensor, parts, block, values)
 
@@ -91,6 +91,16 @@ class Rebuild:
             change *= np.float32(self.scaled)
             self._add_loss(values.reshape(-1), written.reshape(-1), change.reshape(-1))
         return written
+
+    def _kept(self, name: str, values: "NDArray[np.float32]") -> "NDArray[Any]":
+        """Converts values of the base; infinite ones, such as the bounds of a clamp, stay."""
+        import numpy as np
+
+        infinite = np.isinf(values)
+        if not infinite.any():
+            return self._in_type(name, values)
+        written = self._in_type(name, np.where(infinite, np.float32(0), values))
+        return np.where(infinite, values if self.dtype == "f32" else to_bf16(values), written)
 
     def _in_type(self, name: str, values: "NDArray[np.float32]") -> "NDArray[Any]":
         """Converts new values to the output type, and checks that they are finite."""
