@@ -27,6 +27,7 @@ from bench.measure import Case, Skipped, line
 BENCHES = (
     "head",
     "prefix",
+    "packing",
     "startup",
     "app",
     "events",

@@ -14,7 +14,7 @@ from tests.backends.policies import LORA, as_reference, policies
 from tests.breadth import families
 from zoo.backends import load_backend
 from zoo.backends.base import Batch, LoadSpec, LoraSpec, Policy, SharedPrefix, Stat
-from zoo.backends.torch import sharing
+from zoo.backends.torch.packing import decide
 
 TOLERANCE = 1e-6
 """Relative, float32."""
@@ -52,21 +52,21 @@ def group_batch(prompts: tuple[int, ...] = (9, 5), own: int = 7, seed: int = 0) 
 @pytest.fixture(autouse=True)
 def pays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiny models share too."""
-    monkeypatch.setattr(sharing, "pays", lambda *_: True)
+    monkeypatch.setattr(decide, "pays", lambda *_: True)
 
 
 @pytest.fixture
 def forwards(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each pass shared."""
     seen: list[bool] = []
-    real = sharing.packed_if_shared
+    real = decide.packed
 
     def noted(*given: Any, **options: Any) -> Any:
         found = real(*given, **options)
         seen.append(found is not None)
         return found
 
-    monkeypatch.setattr(sharing, "packed_if_shared", noted)
+    monkeypatch.setattr(decide, "packed", noted)
     return seen
 
 
@@ -121,7 +121,7 @@ def test_prompts_are_shared_however_the_model_is_computed(
     assert forwards == [True, False, True, False]
 
 
-@pytest.mark.parametrize("family", ["llama", "gpt2", "deepseek_v3", "phi3"])
+@pytest.mark.parametrize("family", ["llama", "gpt2", "deepseek_v3", "phi3", "mixtral"])
 def test_prompts_are_shared_in_other_families(
     family: str, tmp_path: Path, forwards: list[bool]
 ) -> None:

@@ -231,16 +231,26 @@ class Policy(Scorer):
         prompts are read once if the model can share them; see `notes`.
         """
 
-    def notes(self, *, sampling: bool = True) -> tuple[str, ...]:
-        """Returns sentences about computation that rows with a common prompt cannot share here.
+    def notes(self, *, sampling: bool = True, prefix: bool = True) -> tuple[str, ...]:
+        """Returns sentences about computation that this model cannot save.
 
-        Answers and gradients are the same with sharing and without; only the time differs.
+        Answers and gradients are the same with it and without; only the time differs.
 
         Args:
             sampling: whether answers are sampled; False for updates alone.
+            prefix: whether rows have common prompts, which could be computed once.
         """
-        del sampling
+        del sampling, prefix
         return ()
+
+    def packs(self, longest: int) -> bool:
+        """Returns whether batches are computed without padding.
+
+        Args:
+            longest: the tokens of the longest row.
+        """
+        del longest
+        return False
 
     @abstractmethod
     def gradients(self) -> "Iterator[tuple[str, NDArray[np.float32]]]":

@@ -10,6 +10,7 @@ from typing import Literal
 
 DTYPES = ("auto", "f32", "bf16", "bf16-widened")
 ATTENTION = ("auto", "sdpa", "eager")
+PACKING = ("off", "preferred", "required")
 
 OPTIMIZERS = ("adamw", "lion", "adafactor", "sgd")
 """The names of optimizers; an engine refuses those that it lacks."""
@@ -143,6 +144,8 @@ class LoadSpec:
             `auto` and `bf16` then multiply in bf16, `f32` does not.
         attention: the attention kernel: `auto` (the model's own choice), `sdpa` or `eager`.
         gradient_checkpointing: recompute activations in the backward pass.
+        packing: compute rows of different lengths without padding, with the same result up to
+            rounding: not at all, if the model can, or not without an error if it cannot.
         value_head: add a trainable linear head for `Stat.VALUES`.
         router_loss: the weight of the router loss of a mixture of experts, added to each
             objective in training; the router loss of a batch counts by its share of the window's
@@ -152,8 +155,8 @@ class LoadSpec:
         seed: the seed of the adapter's initialisation.
 
     Raises:
-        ValueError: `train`, `dtype` or `attention` is none of these; `router_loss` is negative, or
-            given for inference; a reward model has no value head.
+        ValueError: `train`, `dtype`, `attention` or `packing` is none of these; `router_loss` is
+            negative, or given for inference; a reward model has no value head.
     """
 
     train: Train | None = None
@@ -161,6 +164,7 @@ class LoadSpec:
     dtype: str = "auto"
     attention: Literal["auto", "sdpa", "eager"] = "auto"
     gradient_checkpointing: bool = False
+    packing: Literal["off", "preferred", "required"] = "off"
     value_head: bool = False
     router_loss: float = 0.0
     reward_model: bool = False
@@ -173,6 +177,7 @@ class LoadSpec:
         _require("dtype", self.dtype, " or ".join(DTYPES), valid=self.dtype in DTYPES)
         known = self.attention in ATTENTION
         _require("attention", self.attention, " or ".join(ATTENTION), valid=known)
+        _require("packing", self.packing, " or ".join(PACKING), valid=self.packing in PACKING)
         _require_rate("router_loss", self.router_loss)
         trained = self.train is not None or not self.router_loss
         _require("router_loss", self.router_loss, "0 for inference", valid=trained)

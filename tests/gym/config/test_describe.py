@@ -40,7 +40,7 @@ def test_every_switch_of_other_trainers_is_known() -> None:
 def test_what_is_chosen_at_the_start_has_no_default() -> None:
     chosen = [field for field in TrainConfig.model_fields.values() if is_chosen(field)]
     assert {field.default for field in chosen} == {None}
-    assert len(chosen) == 10
+    assert len(chosen) == 11
 
 
 def test_settings_that_name_places_are_kept_out_of_what_is_shared() -> None:
@@ -64,6 +64,7 @@ def test_only_settings_that_are_true_or_false_are_switches() -> None:
         "use_weighting",
         "gradient_checkpointing",
         "offline",
+        "packing",
         "split_special_tokens",
     }
 

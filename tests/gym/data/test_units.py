@@ -1,5 +1,6 @@
 """Rows that belong together stay together, whatever batches are cut and sorted by."""
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.gym.data import Example, Unit, alone, rows_of
-from zoo.gym.data.batches import collate, micro_batches
+from zoo.gym.data.batches import collate, first_fit, micro_batches
 
 
 def row(tokens: int, name: int = 0, **extras: Any) -> Example:
@@ -53,6 +54,17 @@ def test_batches_keep_their_limits_but_for_one_wide_unit(
     ):
         assert len(part) <= max_units
         assert len(part) == 1 or collate(part).ids_BT.size <= max_batch_tokens
+
+
+@given(SHAPES, st.integers(1, 200))
+def test_first_fit_fills_batches_and_cuts_no_unit(shape: list[list[int]], limit: int) -> None:
+    units = units_of(shape)
+    parts = first_fit(units, max_tokens=limit)
+    taken = [sum(unit.tokens for unit in part) for part in parts]
+    assert sorted(id(unit) for part in parts for unit in part) == sorted(map(id, units))
+    assert all(tokens <= limit or len(part) == 1 for tokens, part in zip(taken, parts, strict=True))
+    # two batches that would fit into one are one
+    assert all(one + other > limit for one, other in combinations(taken, 2))
 
 
 def test_extras_are_padded_by_token_and_stacked_by_row() -> None:

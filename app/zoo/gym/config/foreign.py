@@ -11,6 +11,7 @@ from zoo.gym.config.stages import METHODS
 ALIASES = {
     "reward_model": "reward",
     "model": "model_name_or_path",
+    "neat_packing": "packing",
     "base_model": "model_name_or_path",
     "data": "dataset",
     "algorithm": "stage",
@@ -88,9 +89,7 @@ MISSING = {
     "kto_ftx": "learning the good answers besides is not supported yet",
     "loraplus_lr_ratio": "LoRA+ is not supported yet",
     "mask_history": "learning only the last answer is not supported yet",
-    "neat_packing": "packing rows is not supported yet",
     "neftune_noise_alpha": "NEFTune is not supported yet",
-    "packing": "packing rows is not supported yet",
     "pissa_init": "PiSSA is not supported yet",
     "pref_bco_weight": "expected it in pref_loss: sigmoid,bco_pair, with pref_loss_weights",
     "pref_ftx": "expected it in pref_loss: sigmoid,sft, with pref_loss_weights",

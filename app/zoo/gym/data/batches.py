@@ -136,3 +136,26 @@ def micro_batches(
         rows, longest = rows + len(unit.rows), max(longest, unit.longest)
     if batch:
         yield batch
+
+
+def first_fit(units: "Sequence[Unit]", *, max_tokens: int) -> "list[list[Unit]]":
+    """Groups units into batches without padding: first fit decreasing.
+
+    Each unit, from the longest to the shortest, goes to the first batch that has room for it: at
+    most 11/9 of the fewest possible batches, and four (Johnson et al. 1974, doi 10.1137/0203025).
+
+    Args:
+        units: in any order; ties keep it.
+        max_tokens: limit of the tokens of all rows; a larger unit gets its own batch.
+    """
+    batches: list[list[Unit]] = []
+    room: list[int] = []
+    for unit in sorted(units, key=lambda unit: -unit.tokens):
+        fits = (place for place, left in enumerate(room) if unit.tokens <= left)
+        place = next(fits, len(room))
+        if place == len(room):
+            batches.append([])
+            room.append(max_tokens)
+        batches[place].append(unit)
+        room[place] -= unit.tokens
+    return batches

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,12 +25,25 @@ if TYPE_CHECKING:
     from zoo.backends.spec import Train
 
 
-def load_policy(config: TrainConfig, folder: Path, engine: "Backend", *, threads: int) -> "Policy":
-    """Loads the base as a policy that is trained as `config` specifies."""
+def load_policy(
+    config: TrainConfig, folder: Path, engine: "Backend", *, threads: int, must_pack: bool = True
+) -> "Policy":
+    """Loads the base as a policy that is trained as `config` specifies.
+
+    Args:
+        config: the settings.
+        folder: the folder of the base.
+        engine: the engine.
+        threads: the threads that it uses.
+        must_pack: a model that cannot be packed is an error, not a reason to pad.
+    """
     from zoo.backends.threads import use_threads
 
     use_threads(threads)
-    return engine.load(folder, load_method(config.stage).load_spec(config))
+    spec = load_method(config.stage).load_spec(config)
+    if spec.packing == "required" and not must_pack:
+        spec = replace(spec, packing="preferred")
+    return engine.load(folder, spec)
 
 
 def choose_precision(engine: "Backend", folder: Path, plan: Plan, work: "Workload") -> "Precision":
@@ -47,6 +61,7 @@ def load_spec(config: TrainConfig) -> "LoadSpec":
         train=train_spec(config),
         dtype=config.dtype,
         gradient_checkpointing=bool(config.gradient_checkpointing),
+        packing="required" if config.packing else "off",
         router_loss=config.moe_aux_loss_coef,
         optimizer=OptimizerSpec(weight_decay=config.weight_decay, name=config.optim),
         seed=config.seed,

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from zoo.gym.config.train import TrainConfig
-from zoo.gym.data.batches import collate, micro_batches
+from zoo.gym.data.batches import collate, first_fit, micro_batches
 from zoo.gym.data.lazy import seen_of
 from zoo.gym.data.records import LEARNED, Kind
 from zoo.gym.errors import InputError
@@ -186,9 +186,11 @@ class Method(ABC):
         """
 
     def notes(self) -> tuple[str, ...]:
-        """Returns what rows with a common prompt cannot share; nothing without such rows."""
+        """Returns what rows with common prompts cannot share, and why rows cannot be packed."""
         together = self.generates or any(len(unit.rows) > 1 for unit in seen_of(self.units))
-        return self.policy.notes(sampling=self.generates) if together else ()
+        if not together and not self.plan.config.packing:
+            return ()
+        return self.policy.notes(sampling=self.generates, prefix=together)
 
     def window(self, step: int) -> Window:
         """Returns the data of a step: a function of the seed, the step and the method's state.
@@ -198,8 +200,13 @@ class Method(ABC):
         """
         config = self.plan.config
         units = rows_of_step(self.units, step, self.plan.rows_per_step, config.seed)
-        size = config.per_device_train_batch_size
-        return make_window(units, max_units=size, constants=self.constants(units))
+        size, packs = config.per_device_train_batch_size, self.packs(units)
+        return make_window(units, max_units=size, packs=packs, constants=self.constants(units))
+
+    def packs(self, units: "Sequence[Unit]") -> bool:
+        """Returns whether batches of these units are computed without padding."""
+        longest = max(unit.longest for unit in units)
+        return bool(self.plan.config.packing) and self.policy.packs(longest)
 
     def constants(self, units: "Sequence[Unit]") -> Mapping[str, float]:
         """Returns constants of a window that the objective reads in addition to its counts."""
@@ -214,7 +221,10 @@ class Method(ABC):
         """
         limit = batch_tokens(self.policy.parameter_count())
         constants = self.constants(self.held_out)
-        window = make_window(self.held_out, max_batch_tokens=limit, constants=constants)
+        packs = self.packs(self.held_out)
+        window = make_window(
+            self.held_out, max_batch_tokens=limit, packs=packs, constants=constants
+        )
         metrics = score_window(self.policy, self.objective, window.batches, self.teacher)
         return Evaluation(metrics.pop("loss"), window.learned_tokens, metrics)
 
@@ -263,9 +273,18 @@ def make_window(
     *,
     max_units: int | None = None,
     max_batch_tokens: int | None = None,
+    packs: bool = False,
     constants: Mapping[str, float] = MappingProxyType({}),
 ) -> Window:
     """Splits units into micro-batches that carry the counts of the window and its constants.
+
+    Args:
+        units: the units of the window.
+        max_units: the most units of a micro-batch.
+        max_batch_tokens: the most tokens of a micro-batch, padding included.
+        packs: micro-batches have no padding: they are filled up to the tokens that the largest
+            ones would have with it.
+        constants: further constants.
 
     Raises:
         ValueError: there are no units.
@@ -278,5 +297,10 @@ def make_window(
         WINDOW_UNITS: float(len(units)),
         WINDOW_FIRST_TOKENS: float(sum(int(unit.rows[0].mask.sum()) for unit in units)),
     }
-    parts = micro_batches(units, max_units=max_units, max_batch_tokens=max_batch_tokens)
+    filled = max_batch_tokens or (max_units or len(units)) * max(unit.width for unit in units)
+    parts = (
+        first_fit(units, max_tokens=filled)
+        if packs
+        else micro_batches(units, max_units=max_units, max_batch_tokens=max_batch_tokens)
+    )
     return Window([collate(part, {**counts, **constants}) for part in parts], learned_tokens)

@@ -88,9 +88,9 @@ def run_session(
             config, base.folder, lambda records: run_split(folder, config, records, data)
         )
     remembered(run.env_file, SYSTEM_KEY, lambda: rows.system)
+    must = must_pack(config, run.env_file)
     facts = facts_of(config, base.folder, rows)
-    plan = make_plan(config, facts)
-    plan = resumed_plan(plan, run.env_file, len(rows.held_out))
+    plan = resumed_plan(make_plan(config, facts), run.env_file, len(rows.held_out))
     threads = stored_threads(run.env_file, base.folder)
     device = stored_device(run.env_file)
     engine = open_engine(device)
@@ -110,7 +110,7 @@ def run_session(
             if warning is not None:
                 run.events.emit("warn", message=warning)
         with warnings_as_events(run.events.emit):
-            policy = load_policy(plan.config, base.folder, engine, threads=threads)
+            policy = load_policy(plan.config, base.folder, engine, threads=threads, must_pack=must)
         check_same_base(run.env_file, base.folder)  # the wait for the device may have been long
         check_same_reward_files(run.env_file, config)
         check_places(run, config)
@@ -139,6 +139,11 @@ def check_models(config: TrainConfig, folder: Path, env_file: Path) -> None:
         check_same_base(env_file, resolve(name, offline=True).folder, key)
     check_same_reward_files(env_file, config)
     load_method(config.stage).check_models(config, folder)
+
+
+def must_pack(config: TrainConfig, env_file: Path) -> bool:
+    """Returns whether packing was given when the run began; later settings have what was chosen."""
+    return bool(remembered(env_file, "packing_given", lambda: config.packing is True))
 
 
 def resumed_plan(plan: Plan, env_file: Path, held_out_rows: int) -> Plan:

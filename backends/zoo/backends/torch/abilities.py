@@ -1,4 +1,4 @@
-"""What tests on a few tokens have found out about a model; see `generation.probes` and `packed`."""
+"""What tests on a few tokens found out about a model: `generation.probes`, `packing.decide`."""
 
 from dataclasses import dataclass
 
@@ -14,6 +14,7 @@ class Abilities:
         token_bytes: the memory of the state per token of a row.
         prefix: why rows cannot share the tokens they begin with.
         noise: why they cannot do so in training.
+        line: why rows cannot be computed one after the other, without padding.
     """
 
     padding: bool | None = None
@@ -22,3 +23,4 @@ class Abilities:
     token_bytes: int = 0
     prefix: str | None = None
     noise: str | None = None
+    line: str | None = None

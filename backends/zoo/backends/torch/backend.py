@@ -19,6 +19,7 @@ from zoo.backends.torch.dtypes import choose_precision
 from zoo.backends.torch.freezing import freeze_all_but
 from zoo.backends.torch.load import load_model
 from zoo.backends.torch.names import parameter_names
+from zoo.backends.torch.packing.decide import require_packing
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.probe import check_adapter, check_gradient, check_model
 from zoo.backends.torch.products import ProductSpeeds, measure_products, processor_key
@@ -70,6 +71,7 @@ class TorchBackend(Backend):
             autocast=spec.in_place and spec.dtype != "f32" and mixes(self.name),
             base=(lambda: self.load(folder, frozen)) if spec.in_place else None,
             router=router,
+            packing=spec.packing != "off",
             reward_writer=RewardModelWriter(padding_token(folder)) if spec.reward_model else None,
         )
         if peft_model is not None:
@@ -82,7 +84,7 @@ class TorchBackend(Backend):
             _warn_of_own_loss(folder, model)
         if isinstance(train, LoraSpec | FreezeSpec):
             check_gradient(policy.module)
-        return policy
+        return _with_packing(policy, spec)
 
     def load_reward_model(self, folder: Path) -> TorchRewardModel:
         """Loads a reward model; see `zoo.backends.base.Backend.load_reward_model`."""
@@ -177,6 +179,13 @@ def _check_can_be_saved(folder: Path, model: Any) -> None:  # noqa: ANN401
             f"({model.config.model_type}) is no model of its own for transformers",
             hint="train an adapter: finetuning_type: lora",
         )
+
+
+def _with_packing(policy: TorchPolicy, spec: LoadSpec) -> TorchPolicy:
+    """Checks that a policy that must pack its rows can."""
+    if spec.packing == "required":
+        require_packing(policy.module)
+    return policy
 
 
 def _check_trained(policy: TorchPolicy, spec: LoadSpec) -> None:

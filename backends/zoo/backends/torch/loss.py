@@ -21,7 +21,8 @@ from zoo.backends.torch import statistics
 from zoo.backends.torch.abilities import Abilities
 from zoo.backends.torch.head import Head, find_head
 from zoo.backends.torch.namespace import TorchNamespace
-from zoo.backends.torch.packed import Packed
+from zoo.backends.torch.packing.groups import Packed
+from zoo.backends.torch.packing.lines import Line
 from zoo.backends.torch.probe import find_backbone
 from zoo.backends.torch.router import RouterLoss, hidden_and_router_loss
 from zoo.backends.torch.statistics import Scored, Stats
@@ -35,14 +36,14 @@ STATES = ("past_key_values", "cache_params")
 class DeviceBatch:
     """A `Batch` on the device, with the arrays for the objective.
 
-    `packed` is set if the rows are computed with shared prompts.
+    `packed` is set if the rows are computed with shared prompts, or without padding.
     """
 
     ids_BT: Tensor
     mask_BT: Tensor
     arrays: Mapping[str, Any]
     temperature: float = 1.0
-    packed: Packed | None = None
+    packed: Packed | Line | None = None
 
     def gather(self, hidden_BTD: Tensor) -> Tensor:
         """Returns `[N, D]`: the hidden state before each learned token."""
@@ -63,7 +64,9 @@ class DeviceBatch:
         return out.masked_scatter(self.mask_BT, values_N)
 
 
-def to_device(batch: Batch, device: torch.device, packed: Packed | None = None) -> DeviceBatch:
+def to_device(
+    batch: Batch, device: torch.device, packed: Packed | Line | None = None
+) -> DeviceBatch:
     """Moves a batch; floating extras become float32."""
 
     def move(array: Any) -> Tensor:  # noqa: ANN401
@@ -79,7 +82,10 @@ def to_device(batch: Batch, device: torch.device, packed: Packed | None = None) 
 
 
 class LossModule(nn.Module):
-    """A causal language model with an optional value head; the forward is the loss."""
+    """A causal language model with an optional value head; the forward is the loss.
+
+    With `packing`, rows of different lengths are computed without padding.
+    """
 
     def __init__(
         self,
@@ -88,9 +94,10 @@ class LossModule(nn.Module):
         *,
         autocast: bool,
         router: RouterLoss | None = None,
+        packing: bool = False,
     ) -> None:
         super().__init__()
-        self.router = router
+        self.router, self.packing = router, packing
         self.model = model
         self.value_head = value_head
         self.autocast = autocast
@@ -117,16 +124,11 @@ class LossModule(nn.Module):
         if packed is None:
             return batch.gather(self.hidden(batch.ids_BT))
         backbone: Any = find_backbone(self.model)
-        with self.mixed(packed.ids_RL.device):
-            out = backbone(
-                input_ids=packed.ids_RL,
-                attention_mask=self._as_given(packed.mask()),
-                position_ids=packed.positions_RL,
-                use_cache=False,
-            )
+        with self.mixed(batch.ids_BT.device):
+            out = backbone(**packed.inputs(self), use_cache=False)
         return packed.gather(out.last_hidden_state)
 
-    def _as_given(self, mask_RLL: Tensor) -> Tensor:
+    def as_given(self, mask_RLL: Tensor) -> Tensor:
         """Returns a mask in the form that the model's attention takes as it is."""
         config: Any = self.model.config
         if config._attn_implementation != "eager":

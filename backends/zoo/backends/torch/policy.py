@@ -24,13 +24,14 @@ from zoo.backends.base import (
     Stat,
     StepInfo,
 )
-from zoo.backends.torch import memory, sharing, statistics, trained
+from zoo.backends.torch import memory, statistics, trained
 from zoo.backends.torch.adapters import folder as adapter_folder
 from zoo.backends.torch.adapters.names import is_added
 from zoo.backends.torch.generation.generate import generate
 from zoo.backends.torch.load import load_model
 from zoo.backends.torch.loss import DeviceBatch, LossModule, Teacher, differentiate, to_device
 from zoo.backends.torch.optimizers.named import NamedOptimizer
+from zoo.backends.torch.packing import decide
 from zoo.backends.torch.probe import find_backbone
 from zoo.backends.torch.quiet import quiet
 from zoo.backends.torch.reward_model import RewardModelWriter, open_reward_model
@@ -54,6 +55,7 @@ class TorchPolicy(Policy):
         autocast: run the backbone in bf16 while the weights stay float32.
         base: loads the model as it was before training; used in full training.
         router: the router loss that is added to every objective.
+        packing: compute rows of different lengths without padding, if the model allows it.
         reward_writer: of a policy that becomes a reward model, how it is written.
     """
 
@@ -67,11 +69,12 @@ class TorchPolicy(Policy):
         autocast: bool = False,
         base: "Callable[[], TorchPolicy] | None" = None,
         router: RouterLoss | None = None,
+        packing: bool = False,
         reward_writer: RewardModelWriter | None = None,
     ) -> None:
         self._base, self._reward_writer = base, reward_writer
         self._frozen: TorchPolicy | None = None
-        module = LossModule(model, value_head, autocast=autocast, router=router)
+        module = LossModule(model, value_head, autocast=autocast, router=router, packing=packing)
         self._set_module(module, peft_model, optimizer)
 
     def _set_module(
@@ -153,7 +156,7 @@ class TorchPolicy(Policy):
             return Teacher(self.module.learned_hidden(batch), self.module.head())
 
     def _moved(self, batch: Batch, *, learning: bool) -> DeviceBatch:
-        packed = sharing.packed_if_shared(self.module, batch, learning=learning)
+        packed = decide.packed(self.module, batch, learning=learning)
         return to_device(batch, self.device, packed)
 
     def _teacher(self, teacher: Scorer | None, batch: Batch, moved: DeviceBatch) -> Teacher | None:
@@ -226,10 +229,14 @@ class TorchPolicy(Policy):
         self.module.eval()
         return generate(self.module, prompts, sampling, keys)
 
-    def notes(self, *, sampling: bool = True) -> tuple[str, ...]:
-        """Returns why rows do not share their prompts, tested on a few tokens."""
+    def notes(self, *, sampling: bool = True, prefix: bool = True) -> tuple[str, ...]:
+        """Returns why rows do not share prompts, or are padded, tested on a few tokens."""
         self.module.eval()
-        return sharing.notes(self.module, sampling=sampling)
+        return decide.notes(self.module, sampling=sampling, prefix=prefix)
+
+    def packs(self, longest: int) -> bool:
+        """Returns whether batches with rows of up to this many tokens are without padding."""
+        return decide.packs(self.module, longest)
 
     # ---- state
 

@@ -3,11 +3,13 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.gym.config import TrainConfig
+from zoo.gym.data import Example, Unit, alone
 from zoo.gym.train.planning.plan import EVALUATION_SHARE, Facts, make_plan
 from zoo.gym.train.planning.rates import default_learning_rate
 
@@ -146,3 +148,32 @@ def test_steps_that_a_method_chooses_leave_epochs_open() -> None:
     assert "num_train_epochs" not in {choice.key for choice in plan.choices}
     twice = make_plan(config(stage="grpo", reward="numeric", num_train_epochs=2), FACTS)
     assert twice.config.max_steps == math.ceil(2 * FACTS.rows / twice.rows_per_step)
+
+
+def of_lengths(*lengths: int) -> tuple[Unit, ...]:
+    """Units of one row each, with as many tokens."""
+    return alone(
+        Example(np.arange(count), np.ones(count, np.bool_), "rows:1", truncated=False)
+        for count in lengths
+    )
+
+
+@pytest.mark.parametrize(
+    ("lengths", "packing", "share"),
+    [((100, 40, 100, 40), True, "30%"), ((100, 100, 40, 40), False, "0%"), ((), False, "0%")],
+)
+def test_rows_are_packed_where_sorting_leaves_much_padding(
+    lengths: tuple[int, ...], packing: bool, share: str
+) -> None:
+    settings = config(per_device_train_batch_size=2, gradient_accumulation_steps=1)
+    plan = make_plan(settings, replace(FACTS, units=of_lengths(*lengths)))
+    [choice] = [choice for choice in plan.choices if choice.key == "packing"]
+    reason = f"batches sorted by length would have {share} padding"
+    assert (choice.value, choice.reason) == (packing, reason)
+
+
+def test_rows_with_a_common_prompt_are_not_packed_by_default() -> None:
+    [one, other] = of_lengths(100, 20)
+    found = replace(FACTS, units=(Unit((*one.rows, *other.rows)),))
+    assert make_plan(config(), found).config.packing is False
+    assert make_plan(config(packing=True), found).config.packing is True

@@ -24,6 +24,10 @@ class RunningKeys(Settings, frozen=True):
     gradient_checkpointing: bool | None = chosen(
         description="recompute activations to save memory",
     )
+    packing: bool | None = chosen(
+        description="compute rows of different lengths one after the other, without padding; each"
+        " row still sees only itself",
+    )
     eval_steps: Whole | None = chosen(
         ge=1,
         description="steps between two evaluations of the held-out rows",

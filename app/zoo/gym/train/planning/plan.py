@@ -25,6 +25,9 @@ EVALUATION_ROWS = 2000
 
 CHECKPOINTS = 10
 
+LEAST_PADDING = 0.1
+"""The share of padding from which rows are computed without it by default."""
+
 
 def batch_tokens(parameters: int) -> int:
     """Returns the limit of tokens per micro-batch, in training and in evaluations."""
@@ -121,6 +124,7 @@ def make_plan(config: TrainConfig, facts: Facts) -> Plan:
     rows_per_step = _batch(chooser, facts)
     steps = _steps(chooser, facts, rows_per_step)
     _optimizer(chooser, facts, steps)
+    _packing(chooser, facts, rows_per_step)
     seen_tokens = facts.rows_per_unit * facts.tokens / facts.rows
     train_tokens = steps * rows_per_step * seen_tokens
     evaluation_rows = _evaluation(chooser, facts, steps, train_tokens)
@@ -197,6 +201,29 @@ def _optimizer(chooser: _Chooser, facts: Facts, steps: int) -> None:
     large = facts.parameters >= SMALL_PARAMETERS
     why = "saves memory" if large else "not needed: the model is small"
     chooser.pick("gradient_checkpointing", large, why)
+
+
+def _packing(chooser: _Chooser, facts: Facts, rows_per_step: int) -> None:
+    """Packs if batches sorted by length would have much padding, and rows share no prompts."""
+    if any(len(unit.rows) > 1 for unit in facts.units) or facts.rows_per_unit > 1:
+        reason = "rows with the same prompt are computed together instead"
+        chooser.pick("packing", False, reason)  # noqa: FBT003 - the value of a setting
+        return
+    rows = chooser.pick("per_device_train_batch_size", 1, "")
+    share = padding_share([unit.tokens for unit in facts.units], rows_per_step, rows)
+    reason = f"batches sorted by length would have {share:.0%} padding"
+    chooser.pick("packing", share >= LEAST_PADDING, reason)
+
+
+def padding_share(lengths: Sequence[int], rows_per_step: int, rows_per_batch: int) -> float:
+    """Returns the share of padding in batches that are sorted by length within each step."""
+    real = padded = 0
+    for start in range(0, len(lengths), rows_per_step):
+        step = sorted(lengths[start : start + rows_per_step], reverse=True)
+        for first in range(0, len(step), rows_per_batch):
+            batch = step[first : first + rows_per_batch]
+            real, padded = real + sum(batch), padded + len(batch) * batch[0]
+    return 1 - real / padded if padded else 0.0
 
 
 def _evaluation(chooser: _Chooser, facts: Facts, steps: int, train_tokens: float) -> int:

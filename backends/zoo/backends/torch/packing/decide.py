@@ -1,4 +1,4 @@
-"""Decides whether rows that begin alike are computed together, as `packed` does.
+"""Decides whether rows are computed in fewer tokens, as `groups` and `lines` do.
 
 Legend: N learned tokens, D hidden size.
 """
@@ -16,8 +16,11 @@ from torch import Tensor, nn
 from zoo.backends.base import Batch, SharedPrefix
 from zoo.backends.torch.generation.probes import picks_keys, row_refusal
 from zoo.backends.torch.loss import LossModule, to_device
-from zoo.backends.torch.packed import Packed, pack
+from zoo.backends.torch.packing import attention
+from zoo.backends.torch.packing.groups import Packed, pack
+from zoo.backends.torch.packing.lines import Line, line_up
 from zoo.backends.torch.probe import find_backbone, probe_ids
+from zoo.core.errors import InputError
 
 MASKED = ("sdpa", "eager")
 """The attention kernels that take any mask."""
@@ -29,22 +32,47 @@ TOLERANCE_16_BITS = 2e-2
 WINDOW = re.compile(r"window|local|chunk|block_size|span|context_length")
 """Names of config keys that may limit how far a token sees, which few tokens do not show."""
 
-COUNTED = re.compile(r"layers|pattern")
-"""Those among them that count layers."""
+COUNTED = re.compile(r"layers|pattern|experts")
+"""Those among them that count layers or experts."""
 
 PAIR_COST = 1.5
 """The time of an operation of attention relative to one of a product of weights: 1.05 measured on a
 CPU, and a margin."""
 
 
-def packed_if_shared(module: LossModule, batch: Batch, *, learning: bool) -> Packed | None:
-    """Returns the packed rows, or None if each row is to be computed in full.
+LEAST_SAVING = 0.05
+"""The share of padding from which a line of rows takes less time than padded rows: attention is
+computed row by row in it."""
+
+
+def packed(module: LossModule, batch: Batch, *, learning: bool) -> Packed | Line | None:
+    """Returns the rows with shared prompts or without padding; None to compute each row in full.
 
     Args:
         module: the model.
         batch: the rows.
         learning: whether dropout is on.
     """
+    return _shared(module, batch, learning=learning) or _lined_up(module, batch)
+
+
+def packs(module: LossModule, longest: int) -> bool:
+    """Returns whether rows of up to this many tokens are computed without padding."""
+    if not module.packing or line_refusal(module) is not None:
+        return False
+    limit = window(module)
+    return limit is None or longest <= limit
+
+
+def _lined_up(module: LossModule, batch: Batch) -> Line | None:
+    if not packs(module, int(batch.lengths_B.max())):
+        return None
+    if float(batch.lengths_B.sum()) > (1 - LEAST_SAVING) * batch.ids_BT.size:
+        return None
+    return line_up(batch, next(module.parameters()).device)
+
+
+def _shared(module: LossModule, batch: Batch, *, learning: bool) -> Packed | None:
     if batch.prefix is None or prefix_refusal(module) is not None:
         return None
     if learning and noise_refusal(module) is not None:
@@ -56,9 +84,34 @@ def packed_if_shared(module: LossModule, batch: Batch, *, learning: bool) -> Pac
     return packed if pays(module, batch.ids_BT.shape, tuple(packed.ids_RL.shape)) else None
 
 
-def notes(module: LossModule, *, sampling: bool) -> tuple[str, ...]:
-    """Returns a sentence about each thing that rows with a common prompt do not share."""
-    name = type(module.model).__name__
+def notes(module: LossModule, *, sampling: bool, prefix: bool) -> tuple[str, ...]:
+    """Returns a sentence about each thing that rows with a common prompt do not share.
+
+    With packing, also why rows are padded.
+    """
+    found = _notes_on_prompts(module, sampling=sampling) if prefix else []
+    limit = window(module)
+    if module.packing and (refusal := line_refusal(module)):
+        found.append(f"computes rows with padding: {refusal}")
+    elif module.packing and limit is not None:
+        found.append(f"computes rows without padding if they have at most {limit} tokens")
+    return tuple(f"{type(module.model).__name__} {text}" for text in found)
+
+
+def require_packing(module: LossModule) -> None:
+    """Refuses a model whose rows must be padded.
+
+    Raises:
+        InputError: the message says why.
+    """
+    if (refusal := line_refusal(module)) is not None:
+        raise InputError(
+            f"packing: {type(module.model).__name__} computes rows with padding: {refusal}",
+            hint="packing: false",
+        )
+
+
+def _notes_on_prompts(module: LossModule, *, sampling: bool) -> list[str]:
     rows = row_refusal(module) if sampling else None
     prefix = prefix_refusal(module)
     noise, limit = noise_refusal(module), window(module)
@@ -69,7 +122,7 @@ def notes(module: LossModule, *, sampling: bool) -> tuple[str, ...]:
         found.append(f"computes a shared prompt again in each row of an update: {prefix or noise}")
     elif limit is not None:
         found.append(f"shares prompts in an update if rows have at most {limit} tokens")
-    return tuple(f"{name} {text}" for text in found)
+    return found
 
 
 def pays(module: LossModule, plain: tuple[int, ...], packed: tuple[int, ...]) -> bool:
@@ -121,7 +174,7 @@ def prefix_refusal(module: LossModule) -> str | None:
     """
     found = module.abilities
     if found.prefix is None:
-        found.prefix = _unable(module) or _differs(module)
+        found.prefix = _unable(module) or _differs(module, pack)
     return found.prefix or None
 
 
@@ -135,6 +188,29 @@ def noise_refusal(module: LossModule) -> str | None:
     return found.noise or None
 
 
+def line_refusal(module: LossModule) -> str | None:
+    """Returns why rows cannot be computed one after the other; None if they can.
+
+    It is tested once on a few tokens.
+    """
+    found = module.abilities
+    if found.line is None:
+        found.line = _no_line(module)
+    return found.line or None
+
+
+def _no_line(module: LossModule) -> str:
+    if module.router is not None:
+        return "its router loss counts the tokens of each row"
+    kernel = getattr(module.model.config, "_attn_implementation", None)
+    if kernel != "sdpa":
+        return f"its attention ({kernel}) cannot be computed row by row"
+    if picks_keys(module):
+        return "it attends to a selection of tokens"
+    attention.install()
+    return _differs(module, line_up)
+
+
 def _unable(module: LossModule) -> str:
     kernel = getattr(module.model.config, "_attn_implementation", None)
     if kernel not in MASKED:
@@ -146,7 +222,7 @@ def _unable(module: LossModule) -> str:
 
 
 @torch.no_grad()
-def _differs(module: LossModule) -> str:
+def _differs(module: LossModule, pack: Callable[[Batch, torch.device], Packed | Line]) -> str:
     """Compares hidden states of packed rows with those of separate rows."""
     batch = _probe_batch(module)
     device = next(module.parameters()).device

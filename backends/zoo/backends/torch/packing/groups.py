@@ -8,12 +8,12 @@ keep the positions that they have in their own rows, and an attention mask hides
 hidden states and gradients are those of separate rows up to rounding. One forward computes all, so
 recomputed activations and distributed wrappers work as usual.
 
-Left out: models that ignore masks or positions (found on a few tokens, see `sharing`), rows
+Left out: models that ignore masks or positions (found on a few tokens, see `decide`), rows
 longer than a sliding window, and training with dropout, whose noise rows would share.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zoo.backends.base import Batch
+    from zoo.backends.torch.loss import LossModule
 
 PADDING = -1
 """The segment of padding; that of a prompt is 0, those of its rows are 1, 2, ..."""
@@ -43,6 +44,14 @@ class Packed:
     positions_RL: Tensor
     segments_RL: Tensor
     places_N: Tensor
+
+    def inputs(self, module: "LossModule") -> dict[str, Any]:
+        """Returns the arguments of the backbone."""
+        return {
+            "input_ids": self.ids_RL,
+            "position_ids": self.positions_RL,
+            "attention_mask": module.as_given(self.mask()),
+        }
 
     def mask(self) -> Tensor:
         """Returns the tokens that each token attends to, bool `[R, 1, L, L]`."""

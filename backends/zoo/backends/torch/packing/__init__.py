@@ -1,0 +1,1 @@
+"""Rows in fewer tokens: `groups` share their prompts, `lines` have no padding."""
