@@ -4,7 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -202,7 +202,9 @@ def test_unchanged_weights_beyond_bfloat16_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
-def test_infinite_values_that_a_delta_does_not_change_stay(tmp_path: Path, dtype: str) -> None:
+def test_infinite_values_that_a_delta_does_not_change_stay(
+    tmp_path: Path, dtype: Literal["f32", "bf16"]
+) -> None:
     bounds = np.array([-np.inf, np.inf, 1.5], np.float32)  # such as those of a clamp
     base = disk.write_model(tmp_path / "base", {"kept": bounds, "w": np.zeros(4, np.float32)})
     tuned = disk.write_model(tmp_path / "tuned", {"kept": bounds, "w": np.ones(4, np.float32)})

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from zoo.backends.torch.packing import decide
+from zoo.backends.torch.packing.lines import line_up
 from zoo.gym import TrainConfig, run_training
 from zoo.gym.errors import InputError
 
@@ -50,10 +51,9 @@ def warnings(events: list[dict[str, Any]]) -> list[str]:
 
 def test_losses_are_those_of_padded_rows(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[int] = []
-    real = decide.line_up
 
     def counted(*given: Any) -> Any:
-        found = real(*given)
+        found = line_up(*given)
         lines.append(len(found.ends))
         return found
 
