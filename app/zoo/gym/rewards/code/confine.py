@@ -22,6 +22,7 @@ REFUSED: dict[str, tuple[int | None, int | None]] = {
     "listen": (50, 201),
     "sendto": (44, 206),
     "sendmsg": (46, 211),
+    "sendmmsg": (307, 269),
     # processes and threads
     "clone": (56, 220),
     "fork": (57, None),
@@ -41,7 +42,28 @@ REFUSED: dict[str, tuple[int | None, int | None]] = {
     "pidfd_send_signal": (424, 424),
     "pidfd_open": (434, 434),
     "pidfd_getfd": (438, 438),
+    # the time, the cores and the memory of other processes
     "setpriority": (141, 140),
+    "ioprio_set": (251, 30),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+    "migrate_pages": (256, 238),
+    "move_pages": (279, 239),
+    "process_madvise": (440, 440),
+    "process_mrelease": (448, 448),
+    "kcmp": (312, 272),
+    # what processes share without files
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "semop": (65, 193),
+    "semctl": (66, 191),
+    "semtimedop": (220, 192),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "msgctl": (71, 187),
+    "mq_unlink": (241, 181),
     # limits and memory that no limit counts
     "setrlimit": (160, 164),
     "memfd_create": (319, 279),
@@ -50,7 +72,9 @@ REFUSED: dict[str, tuple[int | None, int | None]] = {
     "semget": (64, 190),
     "msgget": (68, 186),
     "mq_open": (240, 180),
+    "fallocate": (285, 47),
     # what Landlock does not cover
+    "flock": (73, 32),
     "chmod": (90, None),
     "fchmod": (91, 52),
     "fchmodat": (268, 53),
@@ -116,6 +140,21 @@ ABSENT: dict[str, tuple[int, int]] = {
 }
 """System calls that fail with ENOSYS, so that libraries use older ones."""
 
+ALLOWED: dict[str, tuple[tuple[int, int], int, tuple[int, ...]]] = {
+    # to duplicate, flags, locks of files; no signals, leases and notifications
+    "fcntl": ((72, 25), 24, (0, 1, 2, 3, 4, 5, 6, 7, 9, 36, 37, 38, 1030, 1032)),
+    # whether it is a terminal, its size, bytes to read, flags, clones of files
+    "ioctl": (
+        (16, 29),
+        24,
+        (0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x40049409),
+    ),
+    # names of threads and of memory, the width of vectors
+    "prctl": ((157, 167), 16, (15, 16, 51, 0x53564D41)),
+}
+"""System calls with few harmless commands: their numbers, the place of the command in seccomp's
+data, and the commands that do not fail with EPERM."""
+
 _PRLIMIT, _OPEN, _OPENAT, _CAPSET = (302, 261), (2, None), (257, 56), (126, 91)
 
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
@@ -127,6 +166,7 @@ _READ = 0b1100  # READ_FILE, READ_DIR
 _READ_FILE, _WRITE_FILE = 0b100, 0b010
 _ALL_BY_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
 """Every right on files that Landlock knows from each version on."""
+_SCOPES, _SCOPES_SINCE = 0b11, 6  # abstract sockets and signals
 
 
 class UnconfinedError(Exception):
@@ -188,6 +228,8 @@ def _restrict_files(libc: ctypes.CDLL, folder: str, readable: Iterable[str]) -> 
     known = max(number for number in _ALL_BY_VERSION if number <= version)
     every = _ALL_BY_VERSION[known]
     handled = struct.pack("Q", every)
+    if version >= _SCOPES_SINCE:
+        handled = struct.pack("QQQ", every, 0, _SCOPES)
     rules = libc.syscall(444, ctypes.c_char_p(handled), ctypes.c_size_t(len(handled)), 0)
     if rules < 0:
         raise UnconfinedError(f"Landlock: {os.strerror(ctypes.get_errno())}")
@@ -241,6 +283,10 @@ def seccomp_program(machine: int, column: int) -> bytes:
                 code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERRNO | error)]
     # prlimit64 may read limits: its third argument, the new ones, is a null pointer
     code += _if_call(_PRLIMIT[column], [(_LOAD, 0, 0, 32), (_EQUAL, 1, 0, 0), _REFUSE])
+    for columns, place, commands in ALLOWED.values():
+        count = len(commands)
+        checks = [(_EQUAL, count - index, 0, one) for index, one in enumerate(commands)]
+        code += _if_call(columns[column], [(_LOAD, 0, 0, place), *checks, _REFUSE])
     # Landlock before version 3 lets a file be emptied that is opened for reading
     for number, flags in ((_OPEN[column], 24), (_OPENAT[column], 32)):
         masked = [
