@@ -12,7 +12,13 @@ from zoo.gym.cli.boundary import build_app
 from zoo.gym.cli.flags import SETTINGS
 from zoo.gym.cli.verbs import VERBS
 from zoo.gym.config.describe import Description, describe_fields, describe_settings
-from zoo.gym.config.foreign import ALIASES, MISSING, MISSING_PREFIXES, WITHOUT_EFFECT
+from zoo.gym.config.foreign import (
+    ALIASES,
+    MISSING,
+    MISSING_PREFIXES,
+    VALUES_OF_SWITCHES,
+    WITHOUT_EFFECT,
+)
 from zoo.gym.config.reward import KINDS, RewardSettings
 
 FOLDER = Path(__file__).parent
@@ -32,6 +38,10 @@ def config_page() -> str:
         for item in describe_settings()
     ]
     aliases = [(f"`{name}`", f"`{key}`") for name, key in sorted(ALIASES.items())]
+    aliases += [
+        (f"`{name}: true`", f"`{key}: {value}`")
+        for name, (key, value) in sorted(VALUES_OF_SWITCHES.items())
+    ]
     ignored = [(f"`{key}`", reason) for key, reason in sorted(WITHOUT_EFFECT.items())]
     missing = [(f"`{key}`", text) for key, text in sorted(MISSING.items())]
     missing += [(f"`{key}...`", text) for key, text in sorted(MISSING_PREFIXES.items())]
@@ -40,7 +50,6 @@ def config_page() -> str:
             *_table(("key", "kind", "range and default", "meaning"), settings),
             "\n## Other spellings\n",
             *_table(("key", "means"), aliases),
-            "\n`bf16: true` means `dtype: bf16`.",
             "\n## Recognised, without effect\n",
             *_table(("key", "why"), ignored),
             "\n## Refused by name\n\nFalse, none and 0 switch a feature off and are accepted.\n",

@@ -165,7 +165,8 @@ def trained_weights(need: MemoryNeed) -> Trained:
         ends = [one for one in found.matrices if not one.linear] if need.ends else []
         return Trained([*linear, *ends], found.vectors * blocks // shape.layers)
     factors = trained_parameters(shape, need.rank)
-    return replace(factors, vectors=need.dora * shape.layers * outputs(shape))
+    vectors = need.dora * shape.layers
+    return replace(factors, vectors=vectors * outputs(shape), tensors=vectors * 7)
 
 
 def reached_blocks(need: MemoryNeed) -> int:

@@ -1,7 +1,7 @@
 """The memory of optimizers: what each keeps for the trained parameters, and takes in a step."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zoo.backends.spec import OptimizerSpec
@@ -19,12 +19,14 @@ class Matrix:
         columns: their inputs.
         count: how many there are.
         linear: whether they are layers of a block; False for embeddings and heads.
+        rows_together: the rows of which Adam-mini keeps one average; those of an attention head.
     """
 
     rows: int
     columns: int
     count: int
     linear: bool = True
+    rows_together: int = 1
 
     @property
     def size(self) -> int:
@@ -34,10 +36,11 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Trained:
-    """The trained parameters: matrices, and the number of values in vectors."""
+    """The trained parameters: matrices, the number of values in vectors, and of vectors."""
 
     matrices: Sequence[Matrix]
     vectors: int = 0
+    tensors: int = 0
 
     @property
     def size(self) -> int:
@@ -48,16 +51,21 @@ class Trained:
 def trained_parameters(shape: "Geometry", rank: int | None) -> Trained:
     """Returns the weights of an adapter of a rank on all linear layers, or all weights for None."""
     queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    pairs = [(queries, shape.hidden), (keys, shape.hidden), (keys, shape.hidden)]
-    pairs += [(shape.hidden, queries), (shape.ffn, shape.hidden), (shape.ffn, shape.hidden)]
-    pairs += [(shape.hidden, shape.ffn)]
+    layers, head = shape.layers, shape.head_dim
+    linear = [
+        Matrix(queries, shape.hidden, layers, rows_together=head),
+        Matrix(keys, shape.hidden, layers, rows_together=head),
+        Matrix(keys, shape.hidden, layers),
+        Matrix(shape.hidden, queries, layers),
+        Matrix(shape.ffn, shape.hidden, 2 * layers),
+        Matrix(shape.hidden, shape.ffn, layers),
+    ]
     if rank is not None:
-        halves = [half for rows, columns in pairs for half in ((rank, columns), (rows, rank))]
-        return Trained([Matrix(*half, shape.layers) for half in halves])
-    linear = [Matrix(*pair, shape.layers) for pair in pairs]
+        inputs = [replace(one, rows=rank, rows_together=1) for one in linear]
+        return Trained([*inputs, *(replace(one, columns=rank) for one in linear)])
     tables = Matrix(shape.vocab, shape.hidden, 1 if shape.tied else 2, linear=False)
     trained = Trained([*linear, tables])
-    return Trained(trained.matrices, shape.parameters() - trained.size)
+    return Trained(trained.matrices, shape.parameters() - trained.size, 4 * layers + 1)
 
 
 def state_bytes(trained: Trained, spec: OptimizerSpec) -> int:
@@ -95,13 +103,29 @@ def _factors(trained: Trained, spec: OptimizerSpec) -> int:
     return 4 * (edges + trained.vectors)
 
 
+def _muon(trained: Trained, spec: OptimizerSpec) -> int:
+    """An average of each value of a block's matrices, and AdamW's two of the others."""
+    del spec
+    linear = sum(matrix.size for matrix in trained.matrices if matrix.linear)
+    return 8 * trained.size - 4 * linear
+
+
+def _adam_mini(trained: Trained, spec: OptimizerSpec) -> int:
+    """An average of each value, and one of the squares of each group of rows."""
+    del spec
+    groups = sum(one.rows // one.rows_together * one.count for one in trained.matrices)
+    return 4 * (trained.size + groups + trained.tensors)
+
+
 STATES: Mapping[str, Callable[[Trained, OptimizerSpec], int]] = {
     "adamw": _two,
+    "muon": _muon,
+    "adam_mini": _adam_mini,
     "lion": _one,
     "adafactor": _factors,
     "sgd": _none,
 }
 """Name -> what it keeps. It leaves out step counts: a few bytes for each tensor."""
 
-COPIES = {"lion": 1, "adafactor": 3}
+COPIES = {"muon": 3, "adam_mini": 1, "lion": 1, "adafactor": 3}
 """Float32 copies of a matrix during its update."""

@@ -12,7 +12,7 @@ DTYPES = ("auto", "f32", "bf16", "bf16-widened")
 ATTENTION = ("auto", "sdpa", "eager")
 PACKING = ("off", "preferred", "required")
 
-OPTIMIZERS = ("adamw", "lion", "adafactor", "sgd")
+OPTIMIZERS = ("adamw", "muon", "adam_mini", "lion", "adafactor", "sgd")
 """The names of optimizers; an engine refuses those that it lacks."""
 
 

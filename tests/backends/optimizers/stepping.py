@@ -22,6 +22,14 @@ def spec_of(name: str) -> OptimizerSpec:
     return OptimizerSpec(weight_decay=0.1, name=name)
 
 
+HEAD_DIM = 4
+
+
+def make(name: str, seed: int = 0) -> NamedOptimizer:
+    """An optimizer over these parameters."""
+    return NamedOptimizer(parameters(seed), spec_of(name), HEAD_DIM)
+
+
 def parameters(seed: int = 0) -> dict[str, nn.Parameter]:
     draw = torch.Generator().manual_seed(seed)
     return {name: nn.Parameter(torch.randn(s, generator=draw)) for name, s in SHAPES.items()}
@@ -41,10 +49,16 @@ def take_steps(optimizer: NamedOptimizer, first: int, last: int) -> None:
         optimizer.step(0.01, max_grad_norm=1.0)
 
 
-def one_step(value: Tensor, *gradients: Tensor, spec: OptimizerSpec, lr: float = 0.1) -> Tensor:
+def one_step(
+    value: Tensor,
+    *gradients: Tensor,
+    spec: OptimizerSpec,
+    lr: float = 0.1,
+    layer: str = "mlp.up_proj",
+) -> Tensor:
     """The values of a single parameter after a step on each gradient, without clipping."""
     parameter = nn.Parameter(value.clone())
-    optimizer = NamedOptimizer({"model.layers.0.mlp.up_proj.weight": parameter}, spec)
+    optimizer = NamedOptimizer({f"model.layers.0.{layer}.weight": parameter}, spec, HEAD_DIM)
     for gradient in gradients:
         parameter.grad = gradient.clone()
         optimizer.step(lr, max_grad_norm=1e9)

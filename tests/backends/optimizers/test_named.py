@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.backends.optimizers.stepping import SHAPES, parameters, spec_of, take_steps
+from tests.backends.optimizers.stepping import HEAD_DIM, SHAPES, make, spec_of, take_steps
 from zoo.backends.base import OptimizerSpec
 from zoo.backends.optimizer_memory import COPIES, STATES, Matrix, Trained, state_bytes
 from zoo.backends.spec import OPTIMIZERS
@@ -23,12 +23,12 @@ def test_every_optimizer_is_in_every_table() -> None:
 
 @pytest.mark.parametrize("name", RUNS_HERE)
 def test_a_restored_optimizer_takes_the_same_steps_bit_for_bit(name: str, tmp_path: Path) -> None:
-    kept = NamedOptimizer(parameters(), spec_of(name))
+    kept = make(name)
     take_steps(kept, 1, 5)
     kept.save(tmp_path)
     values = {key: p.detach().clone() for key, p in kept.parameters.items()}
     take_steps(kept, 6, 9)
-    resumed = NamedOptimizer(parameters(seed=1), spec_of(name))
+    resumed = make(name, seed=1)
     for key, parameter in resumed.parameters.items():
         parameter.data.copy_(values[key])
     resumed.load(tmp_path)
@@ -39,7 +39,7 @@ def test_a_restored_optimizer_takes_the_same_steps_bit_for_bit(name: str, tmp_pa
 
 @pytest.mark.parametrize("name", RUNS_HERE)
 def test_a_gradient_that_is_no_number_changes_neither_values_nor_state(name: str) -> None:
-    optimizer = NamedOptimizer(parameters(), spec_of(name))
+    optimizer = make(name)
     take_steps(optimizer, 1, 2)
     values = [p.detach().clone() for p in optimizer.parameters.values()]
     state = {key: value.clone() for key, value in optimizer.tensors().items()}
@@ -55,7 +55,7 @@ def test_a_gradient_that_is_no_number_changes_neither_values_nor_state(name: str
 @pytest.mark.parametrize("name", RUNS_HERE)
 def test_a_step_says_whether_a_value_has_changed(name: str) -> None:
     for rate, changed in ((0.0, False), (0.01, True)):
-        optimizer = NamedOptimizer(parameters(), spec_of(name))
+        optimizer = make(name)
         for parameter in optimizer.parameters.values():
             parameter.grad = torch.ones_like(parameter) if parameter.requires_grad else None
         assert optimizer.step(rate, 1.0).changed is changed
@@ -63,24 +63,24 @@ def test_a_step_says_whether_a_value_has_changed(name: str) -> None:
 
 @pytest.mark.parametrize(("written", "read"), [("lion", "adamw"), ("adamw", "sgd")])
 def test_the_state_of_another_optimizer_is_refused(written: str, read: str, tmp_path: Path) -> None:
-    optimizer = NamedOptimizer(parameters(), spec_of(written))
+    optimizer = make(written)
     take_steps(optimizer, 1, 1)
     optimizer.save(tmp_path)
     with pytest.raises(InputError, match=f"expected the state of {read}, got {written}"):
-        NamedOptimizer(parameters(), spec_of(read)).load(tmp_path)
+        make(read).load(tmp_path)
 
 
 @pytest.mark.parametrize("name", RUNS_HERE)
 def test_the_size_of_the_state_is_the_one_that_is_estimated(name: str) -> None:
-    optimizer = NamedOptimizer(parameters(), spec_of(name))
+    optimizer = make(name)
     take_steps(optimizer, 1, 2)
     found = sum(value.nbytes for value in optimizer.tensors().values() if value.dim())
     matrices = [
-        Matrix(*shape, 1, linear="layers" in key)
+        Matrix(*shape, 1, linear="layers" in key, rows_together=HEAD_DIM if "q_proj" in key else 1)
         for key, shape in SHAPES.items()
         if len(shape) == 2
     ]
-    assert state_bytes(Trained(matrices, vectors=6), spec_of(name)) == found
+    assert state_bytes(Trained(matrices, vectors=6, tensors=1), spec_of(name)) == found
 
 
 def test_a_policy_without_trained_parameters_steps_nothing() -> None:

@@ -1,5 +1,7 @@
 """The keys of optimizers: their names, and what becomes of them in the engine's specification."""
 
+from pathlib import Path
+
 import pytest
 
 from zoo.gym import InputError, TrainConfig
@@ -33,3 +35,43 @@ def test_an_optimizer_that_is_not_here_is_refused_by_name(name: str) -> None:
     expected = f"optim={name}: expected 'adamw', .*, got \"{name}\""
     with pytest.raises(InputError, match=expected):
         loaded(f"optim={name}")
+
+
+SWITCHES = [("use_muon", "muon"), ("use_adam_mini", "adam_mini")]
+
+
+@pytest.mark.parametrize(("switch", "name"), SWITCHES)
+def test_a_published_switch_chooses_the_optimizer(switch: str, name: str) -> None:
+    assert loaded(f"{switch}=true") == loaded(f"optim={name}")
+    assert load_config([], NEEDED, {switch: True}).config == loaded(f"optim={name}")
+
+
+def test_the_plain_optimizer_beside_a_switch_is_reported() -> None:
+    found = load_config([], [*NEEDED, "optim=adamw_torch", "use_muon=true"], {})
+    assert found.config.optim == "muon"
+    [ignored] = found.ignored
+    assert (ignored.key, ignored.reason) == ("optim", "use_muon chooses the optimizer")
+
+
+def test_two_optimizers_are_refused() -> None:
+    for items in (["optim=lion", "use_muon=true"], ["use_adam_mini=true", "use_muon=true"]):
+        with pytest.raises(InputError, match=f"use_muon=true: already given as '{items[0]}'"):
+            loaded(*items)
+
+
+def test_a_switch_that_is_off_changes_nothing_beside_another() -> None:
+    found = load_config([], [*NEEDED, "use_muon=true", "use_adam_mini=false"], {})
+    assert (found.config.optim, [one.key for one in found.ignored]) == ("muon", ["use_adam_mini"])
+
+
+def test_a_stronger_source_switches_an_optimizer_off(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("use_muon: true\n")
+    assert load_config([file], [*NEEDED, "use_muon=false"], {}).config.optim == "adamw"
+    assert load_config([file], [*NEEDED, "use_adam_mini=false"], {}).config.optim == "muon"
+    assert load_config([file], [*NEEDED, "optim=lion"], {}).config.optim == "lion"
+
+
+def test_a_switch_is_true_or_false() -> None:
+    with pytest.raises(InputError, match='use_muon=maybe: expected true or false, got "maybe"'):
+        loaded("use_muon=maybe")

@@ -70,11 +70,19 @@ WITHOUT_EFFECT = {
 }
 """Keys of published files that have no effect here, with the reason."""
 
+VALUES_OF_SWITCHES = {
+    "bf16": ("dtype", "bf16"),
+    "use_adam_mini": ("optim", "adam_mini"),
+    "use_muon": ("optim", "muon"),
+}
+"""Published switches that are a value of one of our settings here."""
+
 SWITCHES = frozenset(
-    {"bf16", "do_eval", "do_sample", "do_train", "overwrite_cache", "plot_loss"}
+    {"do_eval", "do_sample", "do_train", "overwrite_cache", "plot_loss"}
     | {"sequence_parallel", "use_ref_model", "use_unsloth"}
+    | VALUES_OF_SWITCHES.keys()
 )
-"""Those of them that are flags without a value."""
+"""Published keys that are flags without a value."""
 
 MISSING = {
     "adapter_name_or_path": "training on top of an adapter is not supported yet",

@@ -12,15 +12,13 @@ from pydantic import ValidationError
 
 from zoo.gym.config import foreign, report
 from zoo.gym.config.conflicts import PAIRS, ROWS_IN_MEMORY
+from zoo.gym.config.keys.optimizer import optimizer_name
 from zoo.gym.config.rollouts import LIVE_REWARD, has_function
 from zoo.gym.config.stages import DEFAULT, METHODS, all_fields, config_class, stages_with
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.config.values import are_rows, listed
 from zoo.gym.config.yaml_file import parse_value, read_entries
 from zoo.gym.errors import InputError
-
-_OFF = object()
-"""bf16 that is switched off: not a value of dtype, but it removes one of a weaker layer."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +36,15 @@ class Given:
     value: object
     label: str
     origin: str
+
+
+@dataclass(frozen=True)
+class _Switch:
+    """A published switch that is a value of a setting; off, it removes that of a weaker layer."""
+
+    name: str
+    value: str
+    on: bool
 
 
 @dataclass(frozen=True)
@@ -117,7 +124,7 @@ def _load(layers: Sequence[list[Given]]) -> Loaded:
         faults |= _given_twice(known)
         _drop_overruled(merged, known)
         ignored += _switch_off(merged, known)
-        merged |= {given.key: given for given in known if given.value is not _OFF}
+        merged |= {given.key: given for given in _values(known)}
     _use_stage_of_loss(merged)
     hints: list[str] = []
     config = _check(merged, faults, hints)
@@ -183,16 +190,18 @@ def _sort_out(
             ignored.append(Ignored(key, given.origin, "switched off"))
         elif text:
             faults[given.label] = text
-        elif key == "bf16" and (foreign.switched_off(given.value) or given.value is True):
-            dtype = "bf16" if given.value is True else _OFF
-            known.append(Given("dtype", dtype, given.label, given.origin))
-        elif key == "bf16":
-            faults[given.label] = f"expected true or false, got {report.shown(given.value)}"
+        elif key in foreign.VALUES_OF_SWITCHES:
+            if not foreign.switched_off(given.value) and given.value is not True:
+                faults[given.label] = f"expected true or false, got {report.shown(given.value)}"
+                continue
+            setting, meant = foreign.VALUES_OF_SWITCHES[key]
+            switch = _Switch(key, meant, on=given.value is True)
+            known.append(Given(setting, switch, given.label, given.origin))
         elif is_ours:
             known.append(Given(key, given.value, given.label, given.origin))
         else:
             faults[given.label] = report.unknown("setting", key, all_fields())
-    return known
+    return _without_plain_optimizer(known, ignored)
 
 
 def _with_lengths(layers: Sequence[list[Given]]) -> Sequence[list[Given]]:
@@ -213,12 +222,43 @@ def _drop_overruled(merged: dict[str, Given], layer: Iterable[Given]) -> None:
 
 
 def _switch_off(merged: dict[str, Given], layer: Iterable[Given]) -> list[Ignored]:
-    """Removes a weaker layer's bf16 if this one switches it off; returns idle switches."""
-    off = [one for one in layer if one.value is _OFF]
-    if off and "dtype" in merged and merged["dtype"].value == "bf16":
-        del merged["dtype"]
-        return []
-    return [Ignored("bf16", one.origin, "switched off") for one in off]
+    """Removes what weaker layers switched on and this one off; returns idle switches."""
+    idle: list[Ignored] = []
+    for one in layer:
+        if isinstance(one.value, _Switch) and not one.value.on:
+            if one.key in merged and merged[one.key].value == one.value.value:
+                del merged[one.key]
+            else:
+                idle.append(Ignored(one.value.name, one.origin, "switched off"))
+    return idle
+
+
+def _values(layer: Iterable[Given]) -> list[Given]:
+    """Returns the settings of a layer with the values that switches mean."""
+    return [
+        replace(one, value=one.value.value) if isinstance(one.value, _Switch) else one
+        for one in layer
+        if not isinstance(one.value, _Switch) or one.value.on
+    ]
+
+
+def _without_plain_optimizer(layer: list[Given], ignored: list[Ignored]) -> list[Given]:
+    """Removes LLaMA-Factory's `optim: adamw_torch` beside a switch that chooses the optimizer.
+
+    There it is what computes the steps of the other one, as it is here.
+    """
+    switches = [
+        one.value.name
+        for one in layer
+        if one.key == "optim" and isinstance(one.value, _Switch) and one.value.on
+    ]
+    kept: list[Given] = []
+    for one in layer:
+        if switches and one.key == "optim" and optimizer_name(one.value) == "adamw":
+            ignored.append(Ignored("optim", one.origin, f"{switches[0]} chooses the optimizer"))
+        else:
+            kept.append(one)
+    return kept
 
 
 def _use_stage_of_loss(merged: dict[str, Given]) -> None:
@@ -239,7 +279,7 @@ def _given_twice(layer: Iterable[Given]) -> dict[str, str]:
     first: dict[str, str] = {}
     return {
         given.label: f"already given as '{first[given.key]}'"
-        for given in layer
+        for given in _values(layer)
         if first.setdefault(given.key, given.label) != given.label
     }
 

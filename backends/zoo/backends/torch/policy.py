@@ -30,6 +30,7 @@ from zoo.backends.torch.adapters.names import is_added
 from zoo.backends.torch.generation.generate import generate
 from zoo.backends.torch.load import load_model
 from zoo.backends.torch.loss import DeviceBatch, LossModule, Teacher, differentiate, to_device
+from zoo.backends.torch.optimizers.blocks import head_dim
 from zoo.backends.torch.optimizers.named import NamedOptimizer
 from zoo.backends.torch.packing import decide
 from zoo.backends.torch.probe import find_backbone
@@ -85,7 +86,9 @@ class TorchPolicy(Policy):
     ) -> None:
         self.module, self.peft_model = module, peft_model
         self.parameters = trained.trained_parameters(module)
-        self.optimizer = NamedOptimizer(self.parameters, optimizer or OptimizerSpec())
+        self.optimizer = NamedOptimizer(
+            self.parameters, optimizer or OptimizerSpec(), head_dim(module.model)
+        )
         self._wrapped: nn.Module = self.module
         self._processes = 1
 

@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, Field
 
 from zoo.gym.config.settings import Settings
 
-Optimizer = Literal["adamw", "lion", "adafactor", "sgd"]
+Optimizer = Literal["adamw", "muon", "adam_mini", "lion", "adafactor", "sgd"]
 """The names of `zoo.backends.spec.OPTIMIZERS`."""
 
 OPTIMIZERS: tuple[str, ...] = get_args(Optimizer)
@@ -29,6 +29,6 @@ class OptimizerKeys(Settings, frozen=True):
 
     optim: Annotated[Optimizer, BeforeValidator(optimizer_name)] = Field(
         default="adamw",
-        description="the optimizer; lion and adafactor need less memory than adamw, sgd none beside"
-        " the gradient",
+        description="the optimizer; muon, adam_mini and lion keep half as much as adamw, adafactor"
+        " little, sgd nothing",
     )

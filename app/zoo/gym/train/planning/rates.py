@@ -10,7 +10,10 @@ SGD_RATE = 0.5
 """How far a step moves all weights together, if gradients are clipped to norm 1. AdamW's rate moves
 adapters of 0.1 M to 10 M weights 0.6 far."""
 
-SHARES = {"lion": (1 / 3, "a third of adamw's: lion moves each weight by the whole rate")}
+SHARES = {
+    "lion": (1 / 3, "a third of adamw's: lion moves each weight by the whole rate"),
+    "muon": (4.0, "four times adamw's: muon's steps are scaled to a fifth of the rate"),
+}
 """The share of AdamW's rate that another optimizer has, with the reason."""
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.backends.base import OptimizerSpec, StepInfo
-from zoo.backends.torch.optimizers.table import make_optimizers
+from zoo.backends.torch.optimizers.table import Inputs, make_optimizers
 from zoo.core.errors import InputError
 
 STATE_FILE = "optimizer.safetensors"
@@ -26,16 +26,22 @@ class NamedOptimizer:
     Args:
         parameters: the parameters to train, by canonical name.
         spec: which optimizer, the weight decay, and groups with their own rates.
+        head_dim: the width of the model's attention heads, if it has such heads.
 
     Raises:
         InputError: a group matches no parameter.
         NotAvailableError: this device or installation lacks the optimizer.
     """
 
-    def __init__(self, parameters: Mapping[str, nn.Parameter], spec: OptimizerSpec) -> None:
+    def __init__(
+        self,
+        parameters: Mapping[str, nn.Parameter],
+        spec: OptimizerSpec,
+        head_dim: int | None = None,
+    ) -> None:
         self.parameters = dict(parameters)
         self.name = spec.name
-        self.optimizers = make_optimizers(self.parameters, spec)
+        self.optimizers = make_optimizers(Inputs(self.parameters, spec, head_dim))
         self._moved = False
 
     def step(self, lr: float, max_grad_norm: float) -> StepInfo:

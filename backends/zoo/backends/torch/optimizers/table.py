@@ -1,56 +1,97 @@
 """The table of optimizers: each name with its maker."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from zoo.backends.base import OptimizerSpec
+from zoo.backends.torch.optimizers.adam_mini import AdamMini
+from zoo.backends.torch.optimizers.blocks import split_linear
 from zoo.backends.torch.optimizers.groups import check_groups, rated_groups
 from zoo.backends.torch.optimizers.lion import Lion
 
 BETAS = (0.9, 0.999)
 
-Groups = list[dict[str, Any]]
-Maker = Callable[[Mapping[str, nn.Parameter], OptimizerSpec], Sequence[Optimizer]]
+
+@dataclass(frozen=True)
+class Inputs:
+    """What an optimizer is made from.
+
+    Attributes:
+        parameters: the parameters to train, by canonical name.
+        spec: its settings.
+        head_dim: the width of the model's attention heads, if it has such heads.
+    """
+
+    parameters: Mapping[str, nn.Parameter]
+    spec: OptimizerSpec
+    head_dim: int | None = None
+
+    def names(self) -> dict[Tensor, str]:
+        """Returns the name of each parameter."""
+        return {parameter: name for name, parameter in self.parameters.items()}
+
+    def groups(self) -> list[dict[str, Any]]:
+        """Returns torch's groups of all parameters."""
+        return rated_groups(self.parameters, self.spec)
 
 
-def make_optimizers(
-    parameters: Mapping[str, nn.Parameter], spec: OptimizerSpec
-) -> Sequence[Optimizer]:
-    """Returns the optimizers that step `parameters` together, each parameter by one of them.
+Maker = Callable[[Inputs], Sequence[Optimizer]]
+
+
+def make_optimizers(inputs: Inputs) -> Sequence[Optimizer]:
+    """Returns the optimizers that step the parameters together, each parameter by one of them.
 
     Raises:
         InputError: a group matches no parameter.
         NotAvailableError: this device or installation lacks the optimizer.
     """
-    check_groups(parameters, spec)
+    check_groups(inputs.parameters, inputs.spec)
     # A policy for inference has no parameters to train; torch requires at least one.
-    return MAKERS[spec.name](parameters, spec) if parameters else ()
+    return MAKERS[inputs.spec.name](inputs) if inputs.parameters else ()
 
 
-def _adamw(parameters: Mapping[str, nn.Parameter], spec: OptimizerSpec) -> Sequence[Optimizer]:
+def _adamw(inputs: Inputs) -> Sequence[Optimizer]:
     """AdamW (arXiv:1711.05101), torch's."""
-    return [adamw(rated_groups(parameters, spec))]
+    return [adamw(inputs.groups())]
 
 
-def adamw(groups: Groups) -> Optimizer:
+def adamw(groups: list[dict[str, Any]]) -> Optimizer:
     """Returns torch's AdamW over groups that have a `lr_scale`."""
     return torch.optim.AdamW(groups, lr=0.0, betas=BETAS, fused=True)
 
 
-def _lion(parameters: Mapping[str, nn.Parameter], spec: OptimizerSpec) -> Sequence[Optimizer]:
-    return [Lion(rated_groups(parameters, spec))]
+def _muon(inputs: Inputs) -> Sequence[Optimizer]:
+    """Muon, torch's, for the matrices of blocks, and AdamW for the others.
+
+    Its rate is scaled as in arXiv:2502.16982, section 2.2: so it is AdamW's rate.
+    """
+    linear, others = split_linear(inputs.parameters)
+    found: list[Optimizer] = []
+    if linear:
+        groups = rated_groups(linear, inputs.spec)
+        found.append(torch.optim.Muon(groups, lr=0.0, adjust_lr_fn="match_rms_adamw"))
+    return [*found, adamw(rated_groups(others, inputs.spec))] if others else found
 
 
-def _sgd(parameters: Mapping[str, nn.Parameter], spec: OptimizerSpec) -> Sequence[Optimizer]:
+def _adam_mini(inputs: Inputs) -> Sequence[Optimizer]:
+    return [AdamMini(inputs.groups(), inputs.names(), inputs.head_dim)]
+
+
+def _lion(inputs: Inputs) -> Sequence[Optimizer]:
+    return [Lion(inputs.groups())]
+
+
+def _sgd(inputs: Inputs) -> Sequence[Optimizer]:
     """Gradient descent without momentum, torch's: it has no state."""
-    return [torch.optim.SGD(rated_groups(parameters, spec), lr=0.0)]
+    return [torch.optim.SGD(inputs.groups(), lr=0.0)]
 
 
-def _adafactor(parameters: Mapping[str, nn.Parameter], spec: OptimizerSpec) -> Sequence[Optimizer]:
+def _adafactor(inputs: Inputs) -> Sequence[Optimizer]:
     """Adafactor (arXiv:1804.04235) with a given rate, transformers'.
 
     Torch's scales the rate by the size of a parameter's values, so that matrices which begin as
@@ -59,12 +100,13 @@ def _adafactor(parameters: Mapping[str, nn.Parameter], spec: OptimizerSpec) -> S
     import transformers
 
     make: Any = transformers.Adafactor
-    groups = rated_groups(parameters, spec)
-    return [make(groups, lr=0.0, scale_parameter=False, relative_step=False)]
+    return [make(inputs.groups(), lr=0.0, scale_parameter=False, relative_step=False)]
 
 
 MAKERS: Mapping[str, Maker] = {
     "adamw": _adamw,
+    "muon": _muon,
+    "adam_mini": _adam_mini,
     "lion": _lion,
     "adafactor": _adafactor,
     "sgd": _sgd,

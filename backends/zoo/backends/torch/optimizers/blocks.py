@@ -1,0 +1,41 @@
+"""Which trained parameters belong to which block of the model, by their names."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+BLOCK = re.compile(r"(.*?\.\d+)\.")
+"""The name of a parameter in a block: the first part that is a number ends the block's name."""
+
+
+def block_of(name: str) -> str | None:
+    """Returns the block of a parameter, `model.layers.0`; None for embeddings, heads and norms."""
+    found = BLOCK.match(name)
+    return found[1] if found else None
+
+
+def is_linear(name: str, parameter: nn.Parameter) -> bool:
+    """Returns whether a parameter is the matrix of a layer inside a block, or of its adapter."""
+    return block_of(name) is not None and parameter.dim() == 2 and name.endswith(".weight")
+
+
+def split_linear(
+    parameters: Mapping[str, nn.Parameter],
+) -> tuple[dict[str, nn.Parameter], dict[str, nn.Parameter]]:
+    """Returns the matrices of layers inside blocks, and the other parameters."""
+    linear = {name: p for name, p in parameters.items() if is_linear(name, p)}
+    return linear, {name: p for name, p in parameters.items() if name not in linear}
+
+
+def head_dim(model: nn.Module) -> int | None:
+    """Returns the width of a model's attention heads; None if its config does not say."""
+    whole: Any = model.config
+    config = getattr(whole, "text_config", None) or whole
+    width, hidden, heads = (
+        getattr(config, name, None) for name in ("head_dim", "hidden_size", "num_attention_heads")
+    )
+    if type(width) is int:
+        return width
+    return hidden // heads if type(hidden) is int and type(heads) is int and heads else None
