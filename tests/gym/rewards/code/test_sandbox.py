@@ -210,6 +210,35 @@ def test_a_forged_reply_is_no_result() -> None:
     assert problem(code) == "the process ended without a result: exit code 0"
 
 
+FORGED = """
+import json, os, sys
+frame, key = sys._getframe(), None
+while frame:
+    key = frame.f_locals.get("done", {{}}).get("key", key)
+    frame = frame.f_back
+assert key
+for fd in range(3, 9):
+    try: os.write(fd, json.dumps({{"key": key, {}}}).encode())
+    except OSError: pass
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("rest", ['"tests": 5', '"tests": []', '"refused": 5', '"code": None'])
+def test_a_forged_reply_of_another_form_is_a_problem(rest: str) -> None:
+    assert problem(FORGED.format(rest)) == "the process ended with a forged result"
+
+
+def test_a_reply_nested_too_deeply_is_no_result() -> None:
+    code = "import os\nfor fd in range(3, 9):\n    try: os.write(fd, b'[' * 60_000)\n"
+    code += "    except OSError: pass\nos._exit(0)"
+    assert problem(code) == "the process ended without a result: exit code 0"
+
+
+def test_a_message_is_text_that_files_can_contain() -> None:
+    assert failure("raise ValueError('a\\udc80b')") == "ValueError: a?b (line 1)"
+
+
 def test_flooding_the_reply_ends_without_a_result() -> None:
     code = (
         "import os\nfor fd in range(3, 9):\n    try:\n        while True: os.write(fd, b'x' * 9**5)"

@@ -23,14 +23,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import IO, Any
+from typing import IO, Any, cast
 
+from zoo.gym.rewards.code.folder import MOST_FILE_BYTES, excess, is_observable, remove
 from zoo.gym.rewards.processes.group import kill, start
-
-MOST_WRITTEN_BYTES = 64_000_000
-"""What a program may write in all; a single file may have a quarter of it."""
-
-MOST_FILES = 1000
 
 WALL_TO_CPU = 4.0
 """Time by the clock for each second of CPU time, so that other programs do not change results."""
@@ -90,9 +86,9 @@ def run_program(program: Program, limits: Limits) -> Outcome:
     Raises:
         DoesNotFitError: the system cannot start a process.
     """
-    with tempfile.TemporaryDirectory(prefix="zoo-gym-", ignore_cleanup_errors=True) as name:
-        folder = Path(name).resolve()
-        key = secrets.token_hex(16)
+    folder = Path(tempfile.mkdtemp(prefix="zoo-gym-")).resolve()
+    key = secrets.token_hex(16)
+    try:
         process = start(
             [sys.executable, "-I", "-S", str(Path(__file__).with_name("sandbox_child.py"))],
             env=_environment(folder),
@@ -103,6 +99,8 @@ def run_program(program: Program, limits: Limits) -> Outcome:
             return _exchange(process, _request(program, limits, folder, key), folder, limits, key)
         finally:
             kill(process)
+    finally:
+        remove(folder)
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -125,7 +123,7 @@ def _request(program: Program, limits: Limits, folder: Path, key: str) -> dict[s
         "packages": site.getsitepackages(),
         "memory_bytes": limits.memory_bytes,
         "cpu_s": max(1, math.ceil(limits.timeout_s)),
-        "file_bytes": MOST_WRITTEN_BYTES // 4,
+        "file_bytes": MOST_FILE_BYTES,
         "unconfined": limits.unconfined,
         "platform": sys.platform,
         "key": key,
@@ -141,6 +139,8 @@ def _exchange(
 ) -> Outcome:
     assert process.stdin is not None
     assert process.stdout is not None
+    if sys.platform == "linux" and not limits.unconfined and not is_observable(process.pid):
+        return Outcome(refused=f"/proc/{process.pid} does not list its open files")
     content: list[bytes] = []
     reader = Thread(target=_read, args=(process.stdout, content), daemon=True)
     reader.start()
@@ -152,8 +152,10 @@ def _exchange(
     while not _is_over(process, reader):
         if time.monotonic() > deadline:
             return Outcome(problem=f"no result within {wall_s:g} s")
-        if _written_too_much(folder):
-            return Outcome(problem=f"it wrote more than {MOST_WRITTEN_BYTES / 1e6:g} MB of files")
+        if problem := excess(folder, process.pid):
+            return Outcome(problem=problem)
+    if problem := excess(folder):
+        return Outcome(problem=problem)
     return _outcome(b"".join(content), process.returncode, len(request["tests"]), key)
 
 
@@ -173,18 +175,26 @@ def _outcome(content: bytes, code: int, tests: int, key: str) -> Outcome:
     """Returns the outcome that a reply describes; a forged or missing one is a problem."""
     try:
         reply: object = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         reply = None
     if not isinstance(reply, dict) or reply.get("key") != key:
         if sys.platform != "win32" and -code == signal.SIGXCPU:
             return Outcome(problem="it exceeded the limit of CPU time")
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"
         return Outcome(problem=f"the process ended without a result: {how}")
-    if "refused" in reply:
-        return Outcome(refused=str(reply["refused"]))
-    failures = tuple(None if one is None else str(one) for one in reply["tests"])
-    assert len(failures) == tests
-    return Outcome(failures)
+    match cast("dict[str, object]", reply):
+        case {"refused": str(reason)}:
+            return Outcome(refused=reason)
+        case {"tests": [*results]} if len(results) == tests:
+            return Outcome(tuple(None if one is None else _text(one) for one in results))
+        case _:
+            return Outcome(problem="the process ended with a forged result")
+
+
+def _text(failure: object) -> str:
+    """Returns what failed, as text that can be written to any file."""
+    text = failure if isinstance(failure, str) else "no message"
+    return text.encode(errors="replace").decode()
 
 
 def _read(pipe: IO[bytes], content: list[bytes]) -> None:
@@ -194,16 +204,3 @@ def _read(pipe: IO[bytes], content: list[bytes]) -> None:
         while left > 0 and (part := os.read(pipe.fileno(), min(left, 65536))):
             content.append(part)
             left -= len(part)
-
-
-def _written_too_much(folder: Path) -> bool:
-    size = count = 0
-    with suppress(OSError):  # files vanish while they are counted
-        for place, _, files in os.walk(folder):
-            for name in files:
-                with suppress(OSError):
-                    size += (Path(place) / name).lstat().st_size
-                count += 1
-                if count > MOST_FILES or size > MOST_WRITTEN_BYTES:
-                    return True
-    return False
