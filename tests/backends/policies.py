@@ -18,7 +18,15 @@ LORA = LoraSpec(rank=4, alpha=8.0)
 FREEZE = FreezeSpec(layers=1, modules=("self_attn", "up_proj"), extra=("norm",))
 DORA = LoraSpec(rank=4, alpha=8.0, dora=True)
 
-KINDS: dict[str, Train] = {"lora": LORA, "dora": DORA, "freeze": FREEZE, "full": "full"}
+PISSA = LoraSpec(rank=4, alpha=8.0, init="pissa", pissa_iter=-1)
+
+KINDS: dict[str, Train] = {
+    "lora": LORA,
+    "dora": DORA,
+    "pissa": PISSA,
+    "freeze": FREEZE,
+    "full": "full",
+}
 """Every kind of training."""
 
 

@@ -20,6 +20,8 @@ ODD: list[tuple[Callable[..., object], str, Any]] = [
     (LoraSpec, "alpha", nan),
     (LoraSpec, "dropout", 1.0),
     (LoraSpec, "targets", ()),
+    (LoraSpec, "init", "olora"),
+    (LoraSpec, "pissa_iter", -2),
     (LoraSpec, "targets", "q_proj"),
     (FreezeSpec, "layers", 0),
     (FreezeSpec, "modules", ()),

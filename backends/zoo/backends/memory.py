@@ -58,6 +58,7 @@ class MemoryNeed:
             ones if it is negative.
         ends: the embedding or the head is trained beside these blocks.
         rank: the rank of the adapter.
+        start: a frozen copy of the adapter's start is kept.
         dora: the adapter has a magnitude for each output of a layer.
         tokens: the tokens of a micro-batch, padding included.
         evaluation_tokens: the tokens of a batch of held-out rows; 0 without held-out rows.
@@ -81,6 +82,7 @@ class MemoryNeed:
     hidden_bytes: int
     reads_vocabulary: bool = False
     other_parameters: int = 0
+    start: bool = False
     dora: bool = False
     blocks: int | None = None
     ends: bool = False
@@ -122,7 +124,7 @@ def estimate_memory(need: MemoryNeed) -> MemoryEstimate:
     learning = trained_weights(need)
     trained, optimizer = learning.size, state_bytes(learning, need.optimizer)
     weights = (shape.parameters() + need.other_parameters) * need.weight_bytes
-    adapter = 0 if need.full else 4 * trained
+    adapter = 0 if need.full else 4 * trained * (1 + need.start)
     activations = activation_bytes(need)
     statistics = statistics_bytes(need)
     width = block_width(shape)

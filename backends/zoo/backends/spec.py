@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 DTYPES = ("auto", "f32", "bf16", "bf16-widened")
+INITS = ("default", "pissa")
 ATTENTION = ("auto", "sdpa", "eager")
 PACKING = ("off", "preferred", "required")
 
@@ -33,6 +34,9 @@ class LoraSpec:
     Attributes:
         rslora: scale by alpha / sqrt(rank) in place of alpha / rank (arXiv:2312.03732).
         dora: train the norm of each layer's outputs apart from their direction (arXiv:2402.09353).
+        init: the start: `default` is without effect; `pissa` takes the largest singular values of
+            each weight out of the base (arXiv:2404.02948).
+        pissa_iter: the iterations of a randomised decomposition; -1 computes the exact one.
 
     Raises:
         ValueError: a value is out of its range.
@@ -44,6 +48,8 @@ class LoraSpec:
     targets: tuple[str, ...] = ("all-linear",)
     rslora: bool = False
     dora: bool = False
+    init: Literal["default", "pissa"] = "default"
+    pissa_iter: int = 16
 
     def __post_init__(self) -> None:
         _require("rank", self.rank, "1 or more", valid=self.rank >= 1)
@@ -51,6 +57,10 @@ class LoraSpec:
         _require("alpha", self.alpha, "a number above 0", valid=positive)
         _require("dropout", self.dropout, "0 to below 1", valid=0 <= self.dropout < 1)
         _require("targets", self.targets, "a tuple of names", valid=_are_names(self.targets))
+        _require("init", self.init, " or ".join(INITS), valid=self.init in INITS)
+        _require("pissa_iter", self.pissa_iter, "-1 or more", valid=self.pissa_iter >= -1)
+        apart = not self.dora or self.init == "default"
+        _require("init", self.init, "default with dora", valid=apart)
 
 
 def _are_names(value: object) -> bool:

@@ -66,6 +66,7 @@ def test_only_settings_that_are_true_or_false_are_switches() -> None:
         "save_only_model",
         "use_bias_correction_kl",
         "use_dft_loss",
+        "pissa_init",
         "use_dora",
         "use_rslora",
         "use_weighting",

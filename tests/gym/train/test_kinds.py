@@ -19,6 +19,7 @@ from zoo.gym.train.session import run_session
 
 KINDS: dict[str, dict[str, Any]] = {
     "dora": {"finetuning_type": "dora"},
+    "pissa": {"pissa_init": True, "lora_dropout": 0.1},
     "freeze": {"finetuning_type": "freeze", "freeze_extra_modules": "norm"},
 }
 """The settings of each kind but plain lora and full, which other tests cover."""

@@ -53,6 +53,7 @@ WITHOUT_EFFECT = {
     " stages that sample answers it is max_completion_length",
     "overwrite_cache": "there is no cache of encoded rows",
     "per_device_eval_batch_size": "chosen from the length of the rows",
+    "pissa_convert": "the result of PiSSA is always an adapter for the unchanged base",
     "plot_loss": "the losses are in the run's events",
     "precompute_ref_log_probs": "the reference is always scored before step 1",
     "preprocessing_num_workers": "rows are encoded by one process",
@@ -78,7 +79,7 @@ VALUES_OF_SWITCHES = {
 """Published switches that are a value of one of our settings here."""
 
 SWITCHES = frozenset(
-    {"do_eval", "do_sample", "do_train", "overwrite_cache", "plot_loss"}
+    {"do_eval", "do_sample", "do_train", "overwrite_cache", "pissa_convert", "plot_loss"}
     | {"sequence_parallel", "use_ref_model", "use_unsloth"}
     | VALUES_OF_SWITCHES.keys()
 )
@@ -98,7 +99,6 @@ MISSING = {
     "loraplus_lr_ratio": "LoRA+ is not supported yet",
     "mask_history": "learning only the last answer is not supported yet",
     "neftune_noise_alpha": "NEFTune is not supported yet",
-    "pissa_init": "PiSSA is not supported yet",
     "pref_bco_weight": "expected it in pref_loss: sigmoid,bco_pair, with pref_loss_weights",
     "pref_ftx": "expected it in pref_loss: sigmoid,sft, with pref_loss_weights",
     "push_to_hub": "a result stays on this machine",

@@ -21,6 +21,8 @@ READ_BY = {
     "freeze_trainable_modules": ("freeze",),
     "freeze_extra_modules": ("freeze",),
     "use_rslora": LORA,
+    "pissa_init": LORA,
+    "pissa_iter": LORA,
 }
 """The values of `finetuning_type` that read a setting."""
 
@@ -38,6 +40,10 @@ def faults_of_tuning(config: "TrainConfig") -> list[tuple[str, str]]:
         faults.append(("dtype", text))
     if kind == "dora" and config.use_dora is False:
         faults.append(("use_dora", "expected true with finetuning_type dora, got false"))
+    if config.pissa_init and config.dora:
+        faults.append(("pissa_init", "expected false with DoRA, whose magnitudes are of the base"))
+    if "pissa_iter" in config.changed and kind in LORA and not config.pissa_init:
+        faults.append(("pissa_iter", "has no effect without pissa_init"))
     if kind == "freeze" and not config.freeze_trainable_layers:
         faults += _faults_of_no_layers(config)
     for key, noun in (("lora_target", "layers"), ("freeze_trainable_modules", "modules")):

@@ -103,6 +103,8 @@ def lora_spec(config: TrainConfig) -> "LoraSpec":
         targets=("all-linear",) if targets == ("all",) else targets,
         rslora=config.use_rslora,
         dora=config.dora,
+        init="pissa" if config.pissa_init else "default",
+        pissa_iter=config.pissa_iter,
     )
 
 

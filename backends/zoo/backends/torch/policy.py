@@ -5,7 +5,7 @@ Legend: B rows, T positions, N scored tokens, D hidden size.
 
 import gc
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from zoo.backends.base import (
 )
 from zoo.backends.torch import memory, statistics, trained
 from zoo.backends.torch.adapters import folder as adapter_folder
+from zoo.backends.torch.adapters import start
 from zoo.backends.torch.adapters.names import is_added
 from zoo.backends.torch.generation.generate import generate
 from zoo.backends.torch.load import load_model
@@ -263,11 +264,15 @@ class TorchPolicy(Policy):
     def save_checkpoint(self, folder: Path) -> None:
         """Writes trained parameters and optimizer state as safetensors."""
         trained.save(self.parameters, folder)
+        if frozen := start.frozen_values(self.peft_model):
+            trained.save(frozen, folder, trained.START_FILE)
         self.optimizer.save(folder)
 
     def load_checkpoint(self, folder: Path) -> None:
         """Restores what `save_checkpoint` wrote, bit for bit."""
         trained.load(self.parameters, folder)
+        if frozen := start.frozen_values(self.peft_model):
+            trained.load(frozen, folder, trained.START_FILE)
         self.optimizer.load(folder)
 
     def save_result(self, folder: Path, *, base: str) -> None:
@@ -334,17 +339,9 @@ class ReferencePolicy(Scorer):
         """The module of the policy."""
         return self._policy.module
 
-    @contextmanager
-    def _off(self) -> Generator[None]:
+    def _off(self) -> AbstractContextManager[None]:
         assert self._policy.peft_model is not None
-        # peft enables the gradients of every adapter when the block ends.
-        learning = [(p, p.requires_grad) for p in self._policy.module.parameters()]
-        try:
-            with self._policy.peft_model.disable_adapter():
-                yield
-        finally:
-            for parameter, learns in learning:
-                parameter.requires_grad_(learns)
+        return start.as_before_training(self._policy.peft_model)
 
     def score(
         self,

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from zoo.backends.torch.loss import LossModule
 
 FILE = "trained.safetensors"
+START_FILE = "start.safetensors"
+"""The frozen values of the start, for kinds of training that keep them."""
 
 
 def trained_parameters(module: "LossModule") -> dict[str, nn.Parameter]:
@@ -46,16 +48,14 @@ def gradients(
         yield name, gradient.float().cpu().numpy().copy()
 
 
-def save(parameters: Mapping[str, nn.Parameter], folder: Path) -> None:
+def save(parameters: Mapping[str, nn.Parameter], folder: Path, name: str = FILE) -> None:
     """Writes the values as safetensors."""
     from safetensors.torch import save_file
 
-    save_file(
-        {name: p.detach().cpu().contiguous() for name, p in parameters.items()}, folder / FILE
-    )
+    save_file({key: p.detach().cpu().contiguous() for key, p in parameters.items()}, folder / name)
 
 
-def load(parameters: Mapping[str, nn.Parameter], folder: Path) -> None:
+def load(parameters: Mapping[str, nn.Parameter], folder: Path, name: str = FILE) -> None:
     """Restores what `save` wrote, bit for bit.
 
     Raises:
@@ -63,7 +63,7 @@ def load(parameters: Mapping[str, nn.Parameter], folder: Path) -> None:
     """
     from safetensors.torch import load_file
 
-    assign(parameters, load_file(folder / FILE), str(folder / FILE))
+    assign(parameters, load_file(folder / name), str(folder / name))
 
 
 def assign(

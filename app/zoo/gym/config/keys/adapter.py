@@ -50,6 +50,17 @@ class AdapterKeys(Settings, frozen=True):
         " none: with finetuning_type dora",
     )
 
+    pissa_init: bool = Field(
+        default=False,
+        description="start from the largest singular values of each layer (PiSSA), which are taken"
+        " out of the base; the result is an adapter of twice the rank for the unchanged base",
+    )
+    pissa_iter: Whole = Field(
+        default=16,
+        ge=-1,
+        le=1000,
+        description="iterations that find the singular values; -1 computes them exactly",
+    )
     freeze_trainable_layers: Whole = Field(
         default=2,
         ge=-10_000,

@@ -52,6 +52,7 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
         geometry=geometry,
         full=full,
         rank=config.lora_rank,
+        start=config.pissa_init,
         dora=config.dora,
         blocks=config.freeze_trainable_layers if config.finetuning_type == "freeze" else None,
         ends=config.freeze_extra_modules is not None,

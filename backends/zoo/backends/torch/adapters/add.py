@@ -1,4 +1,4 @@
-"""Adds a new adapter to a model: LoRA (arXiv:2106.09685), with magnitudes as DoRA."""
+"""Adds a new adapter to a model: LoRA (arXiv:2106.09685) and its variants."""
 
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from zoo.backends.base import LoraSpec
 from zoo.backends.torch.adapters.dora import set_magnitudes
 from zoo.backends.torch.adapters.no_delta import warn_of_no_delta
 from zoo.backends.torch.adapters.placement import left_out, linear_layers, require_layers
+from zoo.backends.torch.adapters.start import start_from_singular_values
 from zoo.backends.torch.quiet import peft_alone, quiet
 from zoo.core.errors import InputError
 from zoo.models.refusals import refusals
@@ -60,6 +61,8 @@ def add_lora(
             adapted = get_peft_model(model, config)
             lost = _lost_when_saved(adapted)
             set_magnitudes(adapted)
+            if spec.init == "pissa":
+                start_from_singular_values(adapted, spec)
     except InputError as error:
         if "ParamWrapper" in error.message:  # peft's class for experts
             raise _no_experts(model, config) from error
@@ -72,6 +75,7 @@ def add_lora(
             hint=f"choose other layers, whose names end with {known}, or finetuning_type=full",
         )
     warn_of_no_delta(adapted, stored)
+    adapted.eval()  # no dropout in the checks before training
     return adapted
 
 

@@ -46,7 +46,8 @@ def merged_weight(weight: Tensor, layer: Any) -> Tensor:  # noqa: ANN401
     value: Tensor = weight.detach().float().cpu()
     if layer is None:
         return value.contiguous()
-    value = value + layer.get_delta_weight(ADAPTER).float().cpu()
+    for name in layer.active_adapters:
+        value = value + layer.get_delta_weight(name).float().cpu()
     magnitudes: Any = getattr(layer, "lora_magnitude_vector", None)
     if magnitudes is None or ADAPTER not in magnitudes:
         return value.contiguous()

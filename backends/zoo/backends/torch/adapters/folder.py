@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.backends.torch.adapters.names import ADAPTER
+from zoo.backends.torch.adapters.start import START, is_subtracted, joined
 from zoo.backends.torch.quiet import peft_alone, quiet
 from zoo.core import read_header
 from zoo.core.errors import GymWarning, InputError, NotAvailableError
@@ -116,13 +117,19 @@ def save_adapter(model: "PeftModel", folder: Path, *, base: str) -> None:
     from safetensors.torch import save_file
 
     tensors: dict[str, Tensor] = get_peft_model_state_dict(model, save_embedding_layers=False)
+    settings: dict[str, Any] = dict(model.peft_config[ADAPTER].to_dict())
+    if is_subtracted(model):
+        start = get_peft_model_state_dict(model, adapter_name=START, save_embedding_layers=False)
+        tensors = joined(tensors, start)
+        rank = 2 * settings["r"]
+        scale = settings["lora_alpha"] / settings["r"] ** (0.5 if settings["use_rslora"] else 1)
+        settings |= {"r": rank, "lora_alpha": scale * rank, "use_rslora": False}
     folder.mkdir(parents=True, exist_ok=True)
     save_file(
         {name: tensors[name].detach().float().cpu().contiguous() for name in sorted(tensors)},
         folder / WEIGHTS_FILE,
         metadata={"format": "pt"},
     )
-    settings: dict[str, Any] = dict(model.peft_config[ADAPTER].to_dict())
     settings |= {"base_model_name_or_path": base, "inference_mode": True}
     text = json.dumps({key: _plain(value) for key, value in sorted(settings.items())}, indent=2)
     (folder / CONFIG_FILE).write_text(text + "\n", encoding="utf-8")
