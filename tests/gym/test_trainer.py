@@ -44,7 +44,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"learning_rte": 1}, "learning_rte: no such setting. Did you mean 'learning_rate'?"),
     ({"quantization": "bitdelta"}, "quantization: training towards a delta of few bits is not"),
     ({"quantization": {"method": "BitDelta", "bits": 1}}, "quantization: training towards a delta"),
-    ({"quantization": "nf4"}, "quantization: training on a quantised base is not supported yet"),
+    ({"quantization": "awq"}, "quantization: expected 4, 8, nf4, fp4, int8 or {method: bnb"),
     ({"serving": {"model_format": "gguf"}}, "serving: serving models is not supported yet"),
     ({"distributed": {"strategy": "fsdp"}}, "distributed: training over several processes is not"),
     ({"algorithm": "sft"}, "algorithm: already given as 'stage'"),

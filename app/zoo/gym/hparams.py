@@ -77,7 +77,10 @@ class Arguments:
 class ModelArguments(Arguments):
     """The base model and how it is loaded."""
 
-    keys = frozenset({"model_name_or_path", "dtype", "moe_aux_loss_coef", "offline"})
+    keys = frozenset(
+        {"model_name_or_path", "dtype", "moe_aux_loss_coef", "offline", "quantization_bit"}
+        | {"quantization_method", "quantization_type", "double_quantization"}
+    )
 
 
 class DataArguments(Arguments):

@@ -7,6 +7,7 @@ PACKAGES = (
     "torch",
     "transformers",
     "peft",
+    "bitsandbytes",
     "numpy",
     "safetensors",
     "huggingface_hub",

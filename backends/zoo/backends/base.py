@@ -19,7 +19,14 @@ from zoo.backends.memory import MemoryEstimate, MemoryNeed, estimate_memory
 from zoo.backends.objective import Array, ArrayNamespace, LossAndMetrics, Objective, Stat
 from zoo.backends.precision import Precision, Workload
 from zoo.backends.sampling import Rollout, Sampling
-from zoo.backends.spec import FreezeSpec, LoadSpec, LoraSpec, OptimizerSpec, ParameterGroup
+from zoo.backends.spec import (
+    FreezeSpec,
+    LoadSpec,
+    LoraSpec,
+    OptimizerSpec,
+    ParameterGroup,
+    QuantizationSpec,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,6 +50,7 @@ __all__ = [
     "ParameterGroup",
     "Policy",
     "Precision",
+    "QuantizationSpec",
     "Recall",
     "RewardModel",
     "Rollout",

@@ -64,6 +64,7 @@ class MemoryNeed:
         evaluation_tokens: the tokens of a batch of held-out rows; 0 without held-out rows.
         checkpointing: activations are recomputed in the backward pass.
         weight_bytes: the bytes of a base weight: 2 or 4.
+        linear_bits: the bits of a weight in the linear layers of a quantised base; 0 for another.
         hidden_bytes: the bytes of a value between two blocks: 2 or 4.
         reads_vocabulary: the objective reads more than the log-probabilities of the tokens.
         other_parameters: the weights of further models that are not trained.
@@ -89,6 +90,7 @@ class MemoryNeed:
     sampled_rows: int = 0
     sampled_tokens: int = 0
     optimizer: OptimizerSpec = ADAMW
+    linear_bits: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def estimate_memory(need: MemoryNeed) -> MemoryEstimate:
     shape = need.geometry
     learning = trained_weights(need)
     trained, optimizer = learning.size, state_bytes(learning, need.optimizer)
-    weights = (shape.parameters() + need.other_parameters) * need.weight_bytes
+    weights = base_bytes(need) + need.other_parameters * need.weight_bytes
     adapter = 0 if need.full else 4 * trained * (1 + need.start)
     activations = activation_bytes(need)
     statistics = statistics_bytes(need)
@@ -144,6 +146,20 @@ def estimate_memory(need: MemoryNeed) -> MemoryEstimate:
         reserve=RESERVE_BYTES,
         total=kept + max(activations + statistics, evaluation, generation, step),
     )
+
+
+def base_bytes(need: MemoryNeed) -> int:
+    """Returns the memory of the base's weights.
+
+    A quantised weight is widened for each product, so the largest one is there in full as well.
+    """
+    shape = need.geometry
+    every = shape.parameters() * need.weight_bytes
+    if not need.linear_bits:
+        return every
+    linear = shape.linear_parameters()
+    widened = shape.hidden * max(shape.ffn, shape.heads * shape.head_dim) * need.hidden_bytes
+    return every - linear * need.weight_bytes + round(linear * need.linear_bits / 8) + widened
 
 
 def generation_bytes(need: MemoryNeed) -> int:

@@ -12,6 +12,8 @@ DTYPES = ("auto", "f32", "bf16", "bf16-widened")
 INITS = ("default", "pissa")
 ATTENTION = ("auto", "sdpa", "eager")
 PACKING = ("off", "preferred", "required")
+BITS = (2, 3, 4, 6, 8)
+KINDS = ("nf4", "fp4")
 
 OPTIMIZERS = ("adamw", "muon", "adam_mini", "lion", "adafactor", "sgd")
 """The names of optimizers; an engine refuses those that it lacks."""
@@ -93,6 +95,36 @@ class FreezeSpec:
 
 
 @dataclass(frozen=True)
+class QuantizationSpec:
+    """The linear layers of a frozen base in few bits; its embedding and head keep their values.
+
+    Attributes:
+        bits: of a code; each engine has some of `BITS`.
+        kind: the codes of 4 bits: `nf4` (QLoRA, arXiv:2305.14314) or `fp4`.
+        double: quantise the scales of 4-bit blocks to 8 bits.
+
+    Raises:
+        ValueError: a value is none of these.
+    """
+
+    bits: int = 4
+    kind: str = "nf4"
+    double: bool = True
+
+    def __post_init__(self) -> None:
+        _require("bits", self.bits, f"one of {BITS}", valid=self.bits in BITS)
+        _require("kind", self.kind, " or ".join(KINDS), valid=self.kind in KINDS)
+
+    @property
+    def bits_a_weight(self) -> float:
+        """The bits of a weight with its share of the scales of its block."""
+        if self.bits == 8:  # one float32 scale for each row
+            return 8.0
+        scale = 8 + 32 / 256 if self.double else 32
+        return self.bits + scale / 64
+
+
+@dataclass(frozen=True)
 class ParameterGroup:
     """Trained parameters with their own learning rate or weight decay.
 
@@ -152,6 +184,7 @@ class LoadSpec:
             stored, float32 for small models, and on a CPU without bf16 arithmetic
             `bf16-widened`. A model that is trained in place is always float32; on a GPU with bf16,
             `auto` and `bf16` then multiply in bf16, `f32` does not.
+        quantization: quantises the linear layers of the base, for training an adapter or inference.
         attention: the attention kernel: `auto` (the model's own choice), `sdpa` or `eager`.
         gradient_checkpointing: recompute activations in the backward pass.
         packing: compute rows of different lengths without padding, with the same result up to
@@ -166,12 +199,14 @@ class LoadSpec:
 
     Raises:
         ValueError: `train`, `dtype`, `attention` or `packing` is none of these; `router_loss` is
-            negative, or given for inference; a reward model has no value head.
+            negative, or given for inference; a reward model has no value head; a quantised base is
+            to be trained in place, or to become a reward model.
     """
 
     train: Train | None = None
     adapter: Path | None = None
     dtype: str = "auto"
+    quantization: QuantizationSpec | None = None
     attention: Literal["auto", "sdpa", "eager"] = "auto"
     gradient_checkpointing: bool = False
     packing: Literal["off", "preferred", "required"] = "off"
@@ -191,6 +226,9 @@ class LoadSpec:
         _require_rate("router_loss", self.router_loss)
         trained = self.train is not None or not self.router_loss
         _require("router_loss", self.router_loss, "0 for inference", valid=trained)
+        whole = self.in_place or self.reward_model
+        frozen = self.quantization is None or not whole
+        _require("quantization", self.quantization, "none if its weights change", valid=frozen)
         scores = self.value_head or not self.reward_model
         _require("value_head", self.value_head, "True for a reward model", valid=scores)
 

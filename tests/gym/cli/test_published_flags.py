@@ -52,7 +52,7 @@ def write_rows() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--quantization_method bnb", "--quantization_method: training on a quantised base is not"),
+        ("--quantization_method gptq", "--quantization_method: gptq is a format of models that"),
         ("--grpo_loss x", "--grpo_loss: no such setting: expected the name without grpo_"),
     ],
 )

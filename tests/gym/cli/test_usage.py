@@ -26,7 +26,7 @@ MISTAKES = [
     ("train --lora_rank", 2, "--lora_rank: expected a value, got nothing"),
     ("train --model a --model b", 2, "--model: given more than once"),
     ("train --yes=maybe", 2, '--yes: expected true or false, got "maybe"'),
-    ("train --quantization_bit 4", 2, "--quantization_bit: training on a quantised base is not"),
+    ("train --quantization nf4", 2, "--quantization: expected 4, 8, nf4, fp4, int8"),
     ("train --ppo-target=3", 2, "--ppo-target: no such setting of ppo: expected one of its own"),
     ("train pt --model m --data d", 2, "stage=pt: the method 'pt' is not supported yet"),
     ("train --model m --data d --seed x", 2, '--seed: expected a whole number, got "x"'),

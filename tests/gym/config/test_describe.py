@@ -59,6 +59,7 @@ def test_settings_that_name_places_are_kept_out_of_what_is_shared() -> None:
 def test_only_settings_that_are_true_or_false_are_switches() -> None:
     switches = {key for key in KEYS if is_switch(key)}
     assert switches == {
+        "double_quantization",
         "overwrite_output_dir",
         "mask_truncated_completions",
         "normalize_advantages",

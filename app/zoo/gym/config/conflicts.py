@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 PAIRS = (("max_steps", "num_train_epochs"), ("warmup_steps", "warmup_ratio"))
 """Pairs of settings for the same thing; the first wins if both are set."""
 
+QUANTIZATION = ("quantization_method", "quantization_type", "double_quantization")
+"""Settings that need `quantization_bit`."""
+
 LEAST_SHARE = 0.001
 """A smaller share of a file would hardly be drawn, or repeat the others endlessly."""
 
@@ -20,6 +23,7 @@ ROWS_IN_MEMORY = "(rows given in Python)"
 def disagreements(config: "TrainConfig") -> list[tuple[str, str]]:
     """Returns (key, message) for each setting that conflicts with others."""
     faults = faults_of_tuning(config)
+    faults += _faults_of_quantization(config)
     if config.val_size >= 1 and config.val_size != int(config.val_size):
         text = f"expected a share below 1 or a whole number of rows, got {config.val_size:g}"
         faults.append(("val_size", text))
@@ -31,6 +35,34 @@ def disagreements(config: "TrainConfig") -> list[tuple[str, str]]:
     warmup, steps = config.warmup_steps, config.max_steps
     if warmup is not None and steps is not None and warmup >= steps:
         faults.append(("warmup_steps", f"expected less than max_steps {steps}, got {warmup}"))
+    return faults
+
+
+def _faults_of_quantization(config: "TrainConfig") -> list[tuple[str, str]]:
+    if config.quantization_bit is None:
+        return [
+            (key, "has no effect without quantization_bit: expected quantization_bit 4 or 8")
+            for key in QUANTIZATION
+            if key in config.changed
+        ]
+    faults: list[tuple[str, str]] = []
+    if not config.trains_adapter:
+        kind = config.finetuning_type
+        text = f"cannot be with finetuning_type {kind}, which trains weights of the base"
+        faults.append(("quantization_bit", f"{text}: expected lora or dora"))
+    elif config.stage == "rm":
+        text = "cannot be with stage rm, whose result has the adapter merged into the base"
+        faults.append(("quantization_bit", text))
+    if config.quantization_bit == 8:
+        text = "has no effect with quantization_bit 8: expected quantization_bit 4"
+        faults += [(key, text) for key in QUANTIZATION[1:] if key in config.changed]
+        reads = {
+            "finetuning_type": config.finetuning_type == "dora",
+            "use_dora": config.use_dora,
+            "pissa_init": config.pissa_init,
+        }
+        text = "reads the weights of the base: expected quantization_bit 4, got 8"
+        faults += [(key, text) for key, given in reads.items() if given]
     return faults
 
 

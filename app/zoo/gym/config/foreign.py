@@ -103,9 +103,8 @@ MISSING = {
     "pref_ftx": "expected it in pref_loss: sigmoid,sft, with pref_loss_weights",
     "push_to_hub": "a result stays on this machine",
     "pure_bf16": "pure bf16 training is not supported: expected dtype bf16",
-    "quantization": "training on a quantised base is not supported yet",
-    "quantization_bit": "training on a quantised base is not supported yet",
-    "quantization_method": "training on a quantised base is not supported yet",
+    "quantization": "expected 4, 8, nf4, fp4, int8 or {method: bnb, bits: 4}",
+    "quantization_device_map": "a model on several devices is not supported yet",
     "ref_model": "another reference than the base model is not supported yet",
     "ref_model_adapters": "another reference than the base model is not supported yet",
     "resume_from_checkpoint": "expected the command 'zoo-gym runs resume RUN'",
@@ -142,11 +141,24 @@ MISSING_VALUES = (
         for name in ("pt",)
     }
     | {
+        ("quantization_method", name): f"{name} {why}: expected bnb"
+        for name, why in {
+            "aqlm": "is a format of models that are quantised already, which are not trained here",
+            "awq": "is a format of models that are quantised already, which are not trained here",
+            "eetq": "needs a library that is no longer maintained",
+            "fp8": "is a format of models that are quantised already, which are not trained here",
+            "gptq": "is a format of models that are quantised already, which are not trained here",
+            "hqq": "is not supported yet",
+            "mxfp4": "is a format of models that are quantised already, which are not trained here",
+            "quanto": "is not supported yet",
+        }.items()
+    }
+    | {
         (
             "finetuning_type",
             name,
         ): f"the method '{name}' is not supported yet: expected 'lora', 'dora', 'freeze' or 'full'"
-        for name in ("galore", "oft", "qlora")
+        for name in ("galore", "oft")
     }
 )
 """Published values for unsupported features."""

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from zoo.gym.config import foreign, report
 from zoo.gym.config.conflicts import PAIRS, ROWS_IN_MEMORY
 from zoo.gym.config.keys.optimizer import optimizer_name
+from zoo.gym.config.keys.quantization import meaning
 from zoo.gym.config.rollouts import LIVE_REWARD, has_function
 from zoo.gym.config.stages import DEFAULT, METHODS, all_fields, config_class, stages_with
 from zoo.gym.config.train import TrainConfig
@@ -119,7 +120,7 @@ def _load(layers: Sequence[list[Given]]) -> Loaded:
     faults: dict[str, str] = {}
     ignored: list[Ignored] = []
     merged: dict[str, Given] = {}
-    for layer in _with_lengths(layers):
+    for layer in _with_quantization(_with_lengths(layers)):
         known = _sort_out(layer, faults, ignored)
         faults |= _given_twice(known)
         _drop_overruled(merged, known)
@@ -211,6 +212,19 @@ def _with_lengths(layers: Sequence[list[Given]]) -> Sequence[list[Given]]:
         return layers
     names = {"max_new_tokens": "max_completion_length"}
     return [[replace(one, key=names.get(one.key, one.key)) for one in layer] for layer in layers]
+
+
+def _with_quantization(layers: Sequence[list[Given]]) -> Sequence[list[Given]]:
+    """Returns the layers with published names of a quantised base under ours."""
+    bits_given = any(one.key == "quantization_bit" for layer in layers for one in layer)
+
+    def split(one: Given) -> list[Given]:
+        found = meaning(one.key, one.value, bits_given=bits_given)
+        if found is None:
+            return [one]
+        return [replace(one, key=key, value=value) for key, value in found.items()]
+
+    return [[part for one in layer for part in split(one)] for layer in layers]
 
 
 def _drop_overruled(merged: dict[str, Given], layer: Iterable[Given]) -> None:

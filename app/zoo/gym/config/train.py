@@ -18,6 +18,7 @@ from zoo.gym.config.keys.adapter import AdapterKeys
 from zoo.gym.config.keys.data import DataKeys
 from zoo.gym.config.keys.optimization import OptimizationKeys
 from zoo.gym.config.keys.optimizer import OptimizerKeys
+from zoo.gym.config.keys.quantization import QuantizationKeys
 from zoo.gym.config.keys.running import RunningKeys
 from zoo.gym.config.stages import config_class
 from zoo.gym.config.values import Data, Rows, are_rows, listed, public_place
@@ -26,7 +27,15 @@ PLACES = frozenset({"model_name_or_path", "teacher_model", "dataset", "dataset_d
 """The settings with paths on this machine: no result or delta contains them."""
 
 
-class TrainConfig(RunningKeys, OptimizerKeys, OptimizationKeys, AdapterKeys, DataKeys, frozen=True):
+class TrainConfig(
+    RunningKeys,
+    OptimizerKeys,
+    OptimizationKeys,
+    QuantizationKeys,
+    AdapterKeys,
+    DataKeys,
+    frozen=True,
+):
     """Every setting that all methods have, checked; `stage` chooses the method.
 
     `TrainConfig(stage=..., ...)` gives the settings of that method, a subclass with its own.

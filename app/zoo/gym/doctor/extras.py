@@ -15,6 +15,7 @@ PURPOSES: dict[str, str] = {
     "environments": "makes and scores tasks of reasoning-gym, for rewards",
     "eval": "compares answers as mathematics, for rewards",
     "parquet": "reads data in parquet files",
+    "qlora": "trains an adapter on a base in 4 or 8 bits",
 }
 """What each extra adds, in words; an extra comes with the code that imports it."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         LoraSpec,
         Policy,
         Precision,
+        QuantizationSpec,
         Workload,
     )
     from zoo.backends.spec import Train
@@ -60,6 +61,7 @@ def load_spec(config: TrainConfig) -> "LoadSpec":
     return LoadSpec(
         train=train_spec(config),
         dtype=config.dtype,
+        quantization=quantization_spec(config),
         gradient_checkpointing=bool(config.gradient_checkpointing),
         packing="required" if config.packing else "off",
         router_loss=config.moe_aux_loss_coef,
@@ -89,6 +91,19 @@ def freeze_spec(config: TrainConfig) -> "FreezeSpec":
 def _names(text: str) -> tuple[str, ...]:
     """Returns the names in a text, separated by commas."""
     return tuple(part.strip() for part in text.split(","))
+
+
+def quantization_spec(config: TrainConfig) -> "QuantizationSpec | None":
+    """Returns how the base is quantised, or None."""
+    from zoo.backends.base import QuantizationSpec
+
+    if config.quantization_bit is None:
+        return None
+    return QuantizationSpec(
+        bits=config.quantization_bit,
+        kind=config.quantization_type,
+        double=config.double_quantization,
+    )
 
 
 def lora_spec(config: TrainConfig) -> "LoraSpec":

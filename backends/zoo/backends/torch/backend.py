@@ -54,7 +54,13 @@ class TorchBackend(Backend):
         warn_of_unused_adapter(folder, spec.adapter)
         read_config(folder)
         dtype = self.choose_precision(folder, spec.dtype, full=spec.in_place).dtype
-        model: Any = load_model(folder, dtype=dtype, attention=spec.attention).to(self.name)
+        model: Any = load_model(
+            folder,
+            dtype=dtype,
+            attention=spec.attention,
+            quantization=spec.quantization,
+            device=self.name,
+        ).to(self.name)
         check_model(folder, model)
         router = find_router_loss(model, spec.router_loss)
         if spec.reward_model:

@@ -113,7 +113,7 @@ def _by_file(files: list[Path], device: str, speeds: Speeds) -> Precision:
 def _float32_if_it_pays(
     widened: Precision, work: Workload, speeds: ProductSpeeds, free_bytes: int
 ) -> Precision:
-    if work.need is None:  # no estimate for an unknown architecture
+    if work.need is None or work.need.linear_bits:  # unknown architecture, or already narrower
         return widened
     total = estimate_memory(replace(work.need, weight_bytes=4, hidden_bytes=4)).total
     share, saved_s = widening(work, speeds)

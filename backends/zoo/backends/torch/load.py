@@ -5,10 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from zoo.backends.model_folder import read_config, refuse_codes, refuse_holes, warn_of_unused
-from zoo.backends.torch.dtypes import WIDENED, held_in
+from zoo.backends.spec import QuantizationSpec
+from zoo.backends.torch.dtypes import DTYPES, WIDENED, held_in
+from zoo.backends.torch.finite import first_not_finite
+from zoo.backends.torch.quantized.already import (
+    BY_BITSANDBYTES,
+    check_quantized,
+    quantized_by,
+)
+from zoo.backends.torch.quantized.base import check_shapes, quantization_options, settle
+from zoo.backends.torch.quantized.stored import stored_tensors
 from zoo.backends.torch.quiet import quiet
 from zoo.backends.torch.tied_head import repeats_head, without_head
 from zoo.backends.torch.widened import computes, widen
@@ -16,25 +25,33 @@ from zoo.core.errors import GymWarning, InputError
 from zoo.models import checkpoint_files
 from zoo.models.checkpoint_files import warn_of_unused_weights
 from zoo.models.refusals import refusals
-
-FINITE_VALUES = 1 << 22
-"""The number of weights per block in the search for NaN."""
+from zoo.models.tied_head import HEAD
 
 NOWHERE = "\0"
 """A folder name that no file system allows."""
 
 
-def load_model(folder: Path, *, dtype: str, attention: str = "auto") -> nn.Module:
-    """Returns the causal language model in `folder`, on the CPU, ready for inference.
+def load_model(
+    folder: Path,
+    *,
+    dtype: str,
+    attention: str = "auto",
+    quantization: QuantizationSpec | None = None,
+    device: str = "cpu",
+) -> nn.Module:
+    """Returns the causal language model in `folder`, ready for inference.
 
     Args:
         folder: a Hugging Face model folder.
         dtype: one of `DTYPES`.
         attention: see `LoadSpec`.
+        quantization: see `LoadSpec`; one tensor at a time is in memory as it is stored.
+        device: the device of a quantised model; others are on the CPU.
 
     Raises:
-        NotAvailableError: there is no such folder.
-        InputError: it has no config, an unknown architecture, or weights that do not fit it.
+        NotAvailableError: there is no such folder, or the quantisation's library is missing.
+        InputError: it has no config, an unknown architecture, or weights that do not fit it, or it
+            is quantised already.
 
     Warns:
         GymWarning: the files have tensors that are not part of the model, or the folder has a
@@ -43,15 +60,28 @@ def load_model(folder: Path, *, dtype: str, attention: str = "auto") -> nn.Modul
     config = read_config(folder)
     files = checkpoint_files(folder)
     warn_of_unused_weights(folder)
-    if getattr(config, "quantization_config", None) is None:
+    already = quantized_by(config)
+    if already is None:
         refuse_codes(folder, files)
+    else:
+        check_quantized(folder, already, quantization)
     options: dict[str, Any] = {"dtype": held_in(dtype, files)}
     if attention != "auto":
         options["attn_implementation"] = attention
-    with refusals(f"{folder}: this model cannot be loaded", folder), quiet():
-        loaded = _from_pretrained(folder, config, files, options)
+    what = f"{folder}: this model cannot be loaded"
+    if quantization is None:
+        with refusals(what, folder), quiet():
+            loaded = _from_pretrained(folder, config, files, options)
+    else:
+        products = torch.float32 if dtype == WIDENED else DTYPES[dtype]
+        options |= quantization_options(folder, config, quantization, products, device)
+        with refusals(what, folder), quiet():
+            loaded = _quantized(folder, config, files, options)
     model: nn.Module = loaded[0]
     check_weights(folder, model, loaded[1])
+    if quantization is not None or already == BY_BITSANDBYTES:
+        check_shapes(folder, model)
+        settle(model)
     if dtype == WIDENED:
         _widen(folder, model)
     return model.eval()
@@ -76,19 +106,20 @@ def check_weights(folder: Path, model: nn.Module, report: dict[str, Any]) -> Non
     _refuse_nan(folder, model)
 
 
+FROM_FILES: dict[str, Any] = {
+    "local_files_only": True,
+    "use_safetensors": True,
+    "ignore_mismatched_sizes": True,
+    "output_loading_info": True,
+    # otherwise transformers loads an adapter in the folder automatically
+    "adapter_kwargs": {"subfolder": NOWHERE},
+}
+
+
 def _from_pretrained(folder: Path, config: Any, files: list[Path], extra: dict[str, Any]) -> Any:  # noqa: ANN401
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM
 
-    options: dict[str, Any] = {
-        "config": config,
-        "local_files_only": True,
-        "use_safetensors": True,
-        "ignore_mismatched_sizes": True,
-        "output_loading_info": True,
-        # otherwise transformers loads an adapter in the folder automatically
-        "adapter_kwargs": {"subfolder": NOWHERE},
-        **extra,
-    }
+    options: dict[str, Any] = {"config": config, **FROM_FILES, **extra}
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or not repeats_head(files, config):
         return AutoModelForCausalLM.from_pretrained(folder, **options)
     with without_head(files) as tensors:
@@ -96,10 +127,26 @@ def _from_pretrained(folder: Path, config: Any, files: list[Path], extra: dict[s
         return kind.from_pretrained(None, state_dict=tensors, **options)
 
 
+def _quantized(folder: Path, config: Any, files: list[Path], extra: dict[str, Any]) -> Any:  # noqa: ANN401
+    """Loads a model whose weights are quantised one by one, as they are read."""
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
+
+    faults: list[str] = []
+    tensors = stored_tensors(files, faults)
+    if repeats_head(files, config):
+        del tensors[HEAD]
+    kind: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+    options = {"config": config, **FROM_FILES, **extra}
+    loaded = kind.from_pretrained(None, state_dict=tensors, **options)
+    if faults:
+        raise InputError(f"{folder}: {faults[0]}")
+    return loaded
+
+
 def _widen(folder: Path, model: nn.Module) -> None:
     widen(model)
     if not computes(model.eval()):
-        model.float()
+        nn.Module.float(model)  # that of transformers refuses a quantised model
         warnings.warn(
             f"{folder}: {type(model).__name__} multiplies weights outside of their layers: "
             "they are stored in float32, not in bf16",
@@ -110,17 +157,7 @@ def _widen(folder: Path, model: nn.Module) -> None:
 
 def _refuse_nan(folder: Path, model: nn.Module) -> None:
     for name, parameter in model.named_parameters():
-        place = _first_not_finite(parameter.detach())
+        place = first_not_finite(parameter.detach())
         if place is not None:
             value = parameter.detach().flatten()[place].item()
             raise InputError(f"{folder}: {name}: value {place} is {value}: expected finite weights")
-
-
-def _first_not_finite(tensor: Tensor) -> int | None:
-    """Returns the first index of a non-finite value, searching in blocks to save memory."""
-    values = tensor.flatten()
-    for start in range(0, len(values), FINITE_VALUES):
-        finite = torch.isfinite(values[start : start + FINITE_VALUES])
-        if not bool(finite.all()):
-            return start + int((~finite).nonzero()[0])
-    return None

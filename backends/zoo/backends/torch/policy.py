@@ -35,6 +35,7 @@ from zoo.backends.torch.optimizers.blocks import head_dim
 from zoo.backends.torch.optimizers.named import NamedOptimizer
 from zoo.backends.torch.packing import decide
 from zoo.backends.torch.probe import find_backbone
+from zoo.backends.torch.quantized.base import count_weights
 from zoo.backends.torch.quiet import quiet
 from zoo.backends.torch.reward_model import RewardModelWriter, open_reward_model
 from zoo.backends.torch.router import RouterLoss
@@ -105,7 +106,7 @@ class TorchPolicy(Policy):
     def parameter_count(self) -> int:
         """Returns the number of the base model's parameters, tied ones once."""
         named = self.module.model.named_parameters()
-        return sum(p.numel() for name, p in named if not is_added(name))
+        return sum(count_weights(p) for name, p in named if not is_added(name))
 
     # ---- scoring and learning
 

@@ -16,6 +16,7 @@ from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.paths import ensure_folder, folders
+from zoo.gym.train.loading import quantization_spec
 from zoo.gym.train.planning.plan import Plan, batch_tokens
 from zoo.gym.train.rows import Rows
 from zoo.models.folder import count_parameters, model_geometry
@@ -47,6 +48,7 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
     others = [resolve(name, offline=True).folder for name in config.other_models.values()]
     scored = min(max(limit, held_out), held_out * plan.evaluation_rows)
     full, rows_per_unit = not config.trains_adapter, method.rows_per_unit(config)
+    quantized = quantization_spec(config)
     frozen = count_parameters(folder) if full and method.keeps_reference(config) else 0
     return MemoryNeed(
         geometry=geometry,
@@ -68,6 +70,7 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
         else 0,
         sampled_tokens=max(widest, held_out) // rows_per_unit if method.generates else 0,
         optimizer=method.load_spec(config).optimizer,
+        linear_bits=quantized.bits_a_weight if quantized is not None else 0.0,
     )
 
 

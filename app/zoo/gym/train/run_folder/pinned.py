@@ -26,9 +26,11 @@ def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
 
     Raises:
         InputError: a file that `reward` names does not exist.
-        NotAvailableError: another model of the settings is not on this machine.
+        NotAvailableError: another model of the settings is not on this machine, or a package is
+            not installed.
     """
     check_reward_places(config)
+    check_packages(config)
     update: dict[str, object] = {
         "model_name_or_path": _pinned_name(model),
         "dataset": tuple(_absolute(str(path)) for path in dataset_files(config)),
@@ -75,6 +77,18 @@ def mix_of(config: TrainConfig) -> "Mix":
     from zoo.gym.data.mixing import Mix
 
     return Mix(config.mix_strategy, config.shares, config.seed)
+
+
+def check_packages(config: TrainConfig) -> None:
+    """Checks that the packages of extras that the settings need are installed.
+
+    Raises:
+        NotAvailableError: one is not.
+    """
+    from zoo.backends.quantization import require_bitsandbytes
+
+    if config.quantization_bit is not None:
+        require_bitsandbytes()
 
 
 def check_reward_places(config: TrainConfig) -> None:

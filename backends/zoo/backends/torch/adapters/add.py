@@ -11,6 +11,8 @@ from zoo.backends.torch.adapters.dora import set_magnitudes
 from zoo.backends.torch.adapters.no_delta import warn_of_no_delta
 from zoo.backends.torch.adapters.placement import left_out, linear_layers, require_layers
 from zoo.backends.torch.adapters.start import start_from_singular_values
+from zoo.backends.torch.quantized.int8 import check_codes
+from zoo.backends.torch.quantized.library import import_bitsandbytes
 from zoo.backends.torch.quiet import peft_alone, quiet
 from zoo.core.errors import InputError
 from zoo.models.refusals import refusals
@@ -36,8 +38,11 @@ def add_lora(
     Warns:
         GymWarning: no delta can be made of such an adapter.
     """
+    import_bitsandbytes()  # before peft does it
     from peft import LoraConfig, get_peft_model
 
+    if spec.dora or spec.init == "pissa":
+        check_codes(model)
     targets: str | list[str] = list(spec.targets)
     if targets == ["all-linear"]:
         targets = "all-linear"

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from zoo.backends.torch.adapters.names import ADAPTER
 from zoo.backends.torch.adapters.start import START, is_subtracted, joined
+from zoo.backends.torch.quantized.library import import_bitsandbytes
 from zoo.backends.torch.quiet import peft_alone, quiet
 from zoo.core import read_header
 from zoo.core.errors import GymWarning, InputError, NotAvailableError
@@ -36,6 +37,7 @@ def load_adapter(model: nn.Module, folder: Path) -> "PeftModel":
         InputError: the adapter is pickled, damaged, not finite, of a kind that acts outside of
             layers, or does not fit this model.
     """
+    import_bitsandbytes()  # before peft does it
     from peft import PeftModel
     from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
 

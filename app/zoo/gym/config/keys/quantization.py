@@ -1,0 +1,89 @@
+"""The base in few bits, while an adapter is trained."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, cast
+
+from pydantic import BeforeValidator, Field
+
+from zoo.gym.config.settings import Settings
+
+OTHER_NAMES = {"bitsandbytes": "bnb"}
+"""Other published names of the methods."""
+
+
+def _method(value: object) -> object:
+    return OTHER_NAMES.get(value, value) if isinstance(value, str) else value
+
+
+def _bits(value: object) -> object:
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+class QuantizationKeys(Settings, frozen=True):
+    """The base in few bits, while an adapter is trained."""
+
+    quantization_bit: Annotated[Literal[4, 8], BeforeValidator(_bits)] | None = Field(
+        default=None,
+        description="the bits of a weight in the linear layers of the base, under an adapter"
+        " (QLoRA); none: the base is not quantised",
+    )
+    quantization_method: Annotated[Literal["bnb"], BeforeValidator(_method)] = Field(
+        default="bnb",
+        description="the library that quantises: bnb is bitsandbytes",
+    )
+    quantization_type: Literal["nf4", "fp4"] = Field(
+        default="nf4",
+        description="the codes of 4 bits: nf4 fits normally distributed weights, fp4 is a"
+        " floating-point number",
+    )
+    double_quantization: bool = Field(
+        default=True,
+        description="store the scales of 4-bit blocks in 8 bits",
+    )
+
+
+VALUES: dict[object, dict[str, object]] = {
+    4: {"quantization_bit": 4},
+    8: {"quantization_bit": 8},
+    "4": {"quantization_bit": 4},
+    "8": {"quantization_bit": 8},
+    "4bit": {"quantization_bit": 4},
+    "8bit": {"quantization_bit": 8},
+    "nf4": {"quantization_bit": 4, "quantization_type": "nf4"},
+    "fp4": {"quantization_bit": 4, "quantization_type": "fp4"},
+    "int8": {"quantization_bit": 8},
+}
+"""Values of `quantization` that mean a quantised base."""
+
+QLORA = {"finetuning_type": "lora", "quantization_bit": 4}
+"""What `finetuning_type: qlora` means, if the bits are not given."""
+
+PARTS = {"bits": "quantization_bit", "method": "quantization_method", "type": "quantization_type"}
+"""Our names of the parts in `quantization: {method: bnb, bits: 4}`."""
+
+
+def meaning(key: str, value: object, *, bits_given: bool) -> Mapping[str, object] | None:
+    """Returns the settings that a published one stands for, or None if it is no such setting.
+
+    Args:
+        key: its name.
+        value: its value.
+        bits_given: whether `quantization_bit` is given somewhere.
+
+    >>> meaning("quantization", {"method": "bnb", "bits": 4}, bits_given=False)
+    {'quantization_method': 'bnb', 'quantization_bit': 4}
+    """
+    if key == "finetuning_type" and value == "qlora":
+        return {name: QLORA[name] for name in QLORA if not (bits_given and name.endswith("_bit"))}
+    if key != "quantization":
+        return None
+    if isinstance(value, dict):
+        return _of_parts(cast("dict[object, object]", value))
+    hashable = isinstance(value, str | int) and not isinstance(value, bool)
+    return VALUES.get(value.lower() if isinstance(value, str) else value) if hashable else None
+
+
+def _of_parts(value: Mapping[object, object]) -> Mapping[str, object] | None:
+    if "bits" not in value or not value.keys() <= PARTS.keys() or value["bits"] == 1:
+        return None
+    return {PARTS[str(part)]: entry for part, entry in value.items()}

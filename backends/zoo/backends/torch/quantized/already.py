@@ -1,0 +1,51 @@
+"""Bases whose files contain quantised weights, as their config says."""
+
+from pathlib import Path
+from typing import Any
+
+from zoo.backends.spec import QuantizationSpec
+from zoo.backends.torch.quantized.library import require_library
+from zoo.core.errors import InputError
+
+BY_BITSANDBYTES = "bitsandbytes"
+
+REFUSED = ("aqlm", "awq", "eetq", "gptq", "hqq", "quanto")
+"""Methods whose libraries are not used here."""
+
+
+def quantized_by(config: Any) -> str | None:  # noqa: ANN401
+    """Returns the method by which a model's files are quantised, or None if they are not."""
+    found = getattr(config, "quantization_config", None)
+    if found is None:
+        return None
+    method = found.get("quant_method") if isinstance(found, dict) else found.quant_method
+    return str(getattr(method, "value", method)).lower()
+
+
+def check_quantized(folder: Path, method: str, wanted: QuantizationSpec | None) -> None:
+    """Checks that a base with quantised weights can be used as it is.
+
+    Args:
+        folder: its folder, for messages.
+        method: how its files are quantised.
+        wanted: a quantisation that is asked for.
+
+    Raises:
+        InputError: another quantisation is asked for, or the method is not supported.
+        NotAvailableError: bitsandbytes is needed and not installed.
+    """
+    original = "use the original model, whose weights are not quantised"
+    if method in REFUSED:
+        raise InputError(
+            f"{folder}: bases that are quantised by {method} are not supported: expected plain "
+            "weights, or bitsandbytes",
+            hint=f"{original}: quantization_bit=4 quantises it on loading",
+        )
+    if wanted is not None:
+        raise InputError(
+            f"{folder}: quantization_bit: expected a base that is not quantised, got one that "
+            f"{method} has quantised",
+            hint=f"leave quantization_bit out, or {original}",
+        )
+    if method == BY_BITSANDBYTES:
+        require_library()

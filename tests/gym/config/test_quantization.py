@@ -1,0 +1,92 @@
+"""Each published way to ask for a quantised base gives the same settings, or is refused."""
+
+from typing import Any
+
+import pytest
+
+from zoo.gym.config import TrainConfig, load_config
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.train.loading import load_spec
+from zoo.gym.train.run_folder.pinned import check_packages
+
+GIVEN = ["model=zen-pico", "dataset=d.jsonl"]
+
+
+def settings(*items: str, flags: dict[str, object] | None = None) -> TrainConfig:
+    return load_config([], [*GIVEN, *items], flags or {}).config
+
+
+NF4 = settings("quantization_bit=4")
+SAME = [
+    ["finetuning_type=qlora"],
+    ["quantization=nf4"],
+    ["quantization=4"],
+    ["quantization={method: bnb, bits: 4}"],
+    ["quantization={method: bitsandbytes, bits: 4, type: nf4}"],
+    ["quantization_bit=4", "quantization_method=bitsandbytes", "finetuning_type=qlora"],
+]
+
+
+@pytest.mark.parametrize("items", SAME, ids=str)
+def test_every_spelling_of_4_bits_means_the_same(items: list[str]) -> None:
+    assert settings(*items) == NF4
+
+
+def test_qlora_with_8_bits_keeps_the_8_bits() -> None:
+    assert settings("finetuning_type=qlora", "quantization_bit=8").quantization_bit == 8
+    flags: dict[str, object] = {"finetuning_type": "qlora"}
+    assert settings("quantization_bit=8", flags=flags).quantization_bit == 8
+
+
+EFFECTS: list[tuple[list[str], tuple[object, ...] | None]] = [
+    ([], None),
+    (["quantization_bit=4"], (4, "nf4", True)),
+    (["quantization_bit=8"], (8, "nf4", True)),
+    (["quantization=int8"], (8, "nf4", True)),
+    (["quantization=fp4"], (4, "fp4", True)),
+    (["quantization_bit=4", "double_quantization=false"], (4, "nf4", False)),
+]
+
+
+@pytest.mark.parametrize(("items", "expected"), EFFECTS, ids=str)
+def test_each_setting_reaches_the_engine(
+    items: list[str], expected: tuple[object, ...] | None
+) -> None:
+    found = load_spec(settings(*items)).quantization
+    assert (found and (found.bits, found.kind, found.double)) == expected
+
+
+WRONG = [
+    (
+        ["quantization_bit=4", "finetuning_type=full"],
+        "quantization_bit=4: cannot be with fine",
+    ),
+    (["quantization_bit=4", "finetuning_type=freeze"], "quantization_bit=4: cannot be with fine"),
+    (["quantization_bit=8", "use_dora=true"], "use_dora=true: reads the weights of the base"),
+    (["quantization_bit=8", "pissa_init=true"], "pissa_init=true: reads the weights of the base"),
+    (["quantization_bit=4", "stage=rm"], "quantization_bit=4: cannot be with stage rm"),
+    (
+        ["quantization_bit=8", "quantization_type=fp4"],
+        "quantization_type=fp4: has no effect with",
+    ),
+    (["quantization_type=fp4"], "quantization_type=fp4: has no effect without"),
+    (["quantization={bits: 4, way: x}"], "quantization={bits: 4, way: x}: expected 4, 8, nf4"),
+    (["quantization=nf4", "quantization_bit=4"], "quantization_bit=4: already given as"),
+]
+
+
+@pytest.mark.parametrize(("items", "message"), WRONG, ids=str)
+def test_what_would_have_no_effect_is_refused(items: list[str], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        settings(*items)
+    assert message in caught.value.message
+
+
+def test_without_the_library_no_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> Any:
+        del name
+
+    monkeypatch.setattr("zoo.backends.quantization.find_spec", absent)
+    check_packages(settings())
+    with pytest.raises(NotAvailableError, match="needs the package bitsandbytes"):
+        check_packages(NF4)
