@@ -36,6 +36,7 @@ BENCHES = (
     "rewards",
     "train",
     "many_rows",
+    "streaming",
     "signs",
     "product",
     "aggregate",

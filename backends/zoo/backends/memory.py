@@ -65,6 +65,7 @@ class MemoryNeed:
         checkpointing: activations are recomputed in the backward pass.
         weight_bytes: the bytes of a base weight: 2 or 4.
         linear_bits: the bits of a weight in the linear layers of a quantised base; 0 for another.
+        streams: of the blocks of the base, two are in memory at a time.
         hidden_bytes: the bytes of a value between two blocks: 2 or 4.
         reads_vocabulary: the objective reads more than the log-probabilities of the tokens.
         other_parameters: the weights of further models that are not trained.
@@ -84,6 +85,7 @@ class MemoryNeed:
     reads_vocabulary: bool = False
     other_parameters: int = 0
     start: bool = False
+    streams: bool = False
     dora: bool = False
     blocks: int | None = None
     ends: bool = False
@@ -154,6 +156,9 @@ def base_bytes(need: MemoryNeed) -> int:
     A quantised weight is widened for each product, so the largest one is there in full as well.
     """
     shape = need.geometry
+    if need.streams:
+        blocks = 2 * (shape.linear_parameters() // shape.layers)
+        return (shape.vocab * shape.hidden + blocks) * need.weight_bytes
     every = shape.parameters() * need.weight_bytes
     if not need.linear_bits:
         return every
@@ -179,7 +184,11 @@ def trained_weights(need: MemoryNeed) -> Trained:
         if need.blocks is None:
             return found
         blocks = abs(need.blocks)
-        linear = [replace(one, count=blocks) for one in found.matrices if one.linear]
+        linear = [
+            replace(one, count=one.count * blocks // shape.layers)
+            for one in found.matrices
+            if one.linear
+        ]
         ends = [one for one in found.matrices if not one.linear] if need.ends else []
         return Trained([*linear, *ends], found.vectors * blocks // shape.layers)
     factors = trained_parameters(shape, need.rank)

@@ -189,6 +189,8 @@ class LoadSpec:
         gradient_checkpointing: recompute activations in the backward pass.
         packing: compute rows of different lengths without padding, with the same result up to
             rounding: not at all, if the model can, or not without an error if it cannot.
+        stream_layers: the base stays in its files; each layer's weights are in memory only while it
+            is computed. Not for training that changes them.
         value_head: add a trainable linear head for `Stat.VALUES`.
         router_loss: the weight of the router loss of a mixture of experts, added to each
             objective in training; the router loss of a batch counts by its share of the window's
@@ -200,7 +202,7 @@ class LoadSpec:
     Raises:
         ValueError: `train`, `dtype`, `attention` or `packing` is none of these; `router_loss` is
             negative, or given for inference; a reward model has no value head; a quantised base is
-            to be trained in place, or to become a reward model.
+            to be trained in place, or to become a reward model; one in its files is to change.
     """
 
     train: Train | None = None
@@ -210,6 +212,7 @@ class LoadSpec:
     attention: Literal["auto", "sdpa", "eager"] = "auto"
     gradient_checkpointing: bool = False
     packing: Literal["off", "preferred", "required"] = "off"
+    stream_layers: bool = False
     value_head: bool = False
     router_loss: float = 0.0
     reward_model: bool = False
@@ -229,6 +232,8 @@ class LoadSpec:
         whole = self.in_place or self.reward_model
         frozen = self.quantization is None or not whole
         _require("quantization", self.quantization, "none if its weights change", valid=frozen)
+        kept = not (self.stream_layers and (whole or self.quantization))
+        _require("stream_layers", self.stream_layers, "False if the base changes", valid=kept)
         scores = self.value_head or not self.reward_model
         _require("value_head", self.value_head, "True for a reward model", valid=scores)
 

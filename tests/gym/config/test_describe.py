@@ -75,6 +75,7 @@ def test_only_settings_that_are_true_or_false_are_switches() -> None:
         "offline",
         "packing",
         "split_special_tokens",
+        "stream_layers",
     }
 
 

@@ -24,6 +24,7 @@ def disagreements(config: "TrainConfig") -> list[tuple[str, str]]:
     """Returns (key, message) for each setting that conflicts with others."""
     faults = faults_of_tuning(config)
     faults += _faults_of_quantization(config)
+    faults += _faults_of_streaming(config)
     if config.val_size >= 1 and config.val_size != int(config.val_size):
         text = f"expected a share below 1 or a whole number of rows, got {config.val_size:g}"
         faults.append(("val_size", text))
@@ -64,6 +65,25 @@ def _faults_of_quantization(config: "TrainConfig") -> list[tuple[str, str]]:
         text = "reads the weights of the base: expected quantization_bit 4, got 8"
         faults += [(key, text) for key, given in reads.items() if given]
     return faults
+
+
+def _faults_of_streaming(config: "TrainConfig") -> list[tuple[str, str]]:
+    if not config.stream_layers:
+        return []
+    if not config.trains_adapter:
+        text = f"expected an adapter, whose base does not change, got {config.finetuning_type}"
+        return [("stream_layers", text)]
+    if config.stage == "rm":
+        text = "cannot be with stage rm, whose result has the adapter merged into the base"
+        return [("stream_layers", text)]
+    for key in ("quantization_bit", "pissa_init"):
+        if getattr(config, key):
+            text = "cannot be with stream_layers, which leaves the base as it is in its files"
+            return [(key, text)]
+    if config.gradient_checkpointing is False:
+        text = "expected true with stream_layers: activations would keep every layer in memory"
+        return [("gradient_checkpointing", text)]
+    return []
 
 
 def _faults_of_mix(config: "TrainConfig") -> list[tuple[str, str]]:

@@ -51,7 +51,9 @@ def choose_precision(engine: "Backend", folder: Path, plan: Plan, work: "Workloa
     """Returns the number format of the weights: the one given, or the engine's choice."""
     config = plan.config
     full = not config.trains_adapter
-    return engine.choose_precision(folder, config.dtype, full=full, work=work)
+    # float32 copies of 16-bit weights would not be in the files
+    known = None if config.stream_layers else work
+    return engine.choose_precision(folder, config.dtype, full=full, work=known)
 
 
 def load_spec(config: TrainConfig) -> "LoadSpec":
@@ -64,6 +66,7 @@ def load_spec(config: TrainConfig) -> "LoadSpec":
         quantization=quantization_spec(config),
         gradient_checkpointing=bool(config.gradient_checkpointing),
         packing="required" if config.packing else "off",
+        stream_layers=config.stream_layers,
         router_loss=config.moe_aux_loss_coef,
         optimizer=OptimizerSpec(weight_decay=config.weight_decay, name=config.optim),
         seed=config.seed,

@@ -60,6 +60,7 @@ class TorchBackend(Backend):
             attention=spec.attention,
             quantization=spec.quantization,
             device=self.name,
+            streams=_checked_streaming(self.name, spec),
         ).to(self.name)
         check_model(folder, model)
         router = find_router_loss(model, spec.router_loss)
@@ -185,6 +186,20 @@ def _check_can_be_saved(folder: Path, model: Any) -> None:  # noqa: ANN401
             f"({model.config.model_type}) is no model of its own for transformers",
             hint="train an adapter: finetuning_type: lora",
         )
+
+
+def _checked_streaming(device: str, spec: LoadSpec) -> bool:
+    """Returns whether to stream the layers.
+
+    Raises:
+        InputError: the device has a memory of its own.
+    """
+    if spec.stream_layers and device != "cpu":
+        raise InputError(
+            f"stream_layers: expected the device cpu, got {device}",
+            hint="a model that fits in memory needs no streaming",
+        )
+    return spec.stream_layers
 
 
 def _with_packing(policy: TorchPolicy, spec: LoadSpec) -> TorchPolicy:

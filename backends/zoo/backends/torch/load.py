@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from zoo.backends.model_folder import read_config, refuse_codes, refuse_holes, warn_of_unused
 from zoo.backends.spec import QuantizationSpec
@@ -19,6 +19,8 @@ from zoo.backends.torch.quantized.already import (
 from zoo.backends.torch.quantized.base import check_shapes, quantization_options, settle
 from zoo.backends.torch.quantized.stored import stored_tensors
 from zoo.backends.torch.quiet import quiet
+from zoo.backends.torch.streaming.layers import stream_layers
+from zoo.backends.torch.streaming.mapped import MappedFiles
 from zoo.backends.torch.tied_head import repeats_head, without_head
 from zoo.backends.torch.widened import computes, widen
 from zoo.core.errors import GymWarning, InputError
@@ -38,6 +40,7 @@ def load_model(
     attention: str = "auto",
     quantization: QuantizationSpec | None = None,
     device: str = "cpu",
+    streams: bool = False,
 ) -> nn.Module:
     """Returns the causal language model in `folder`, ready for inference.
 
@@ -47,11 +50,13 @@ def load_model(
         attention: see `LoadSpec`.
         quantization: see `LoadSpec`; one tensor at a time is in memory as it is stored.
         device: the device of a quantised model; others are on the CPU.
+        streams: the weights stay in the files; each layer's are read when it is computed.
 
     Raises:
-        NotAvailableError: there is no such folder, or the quantisation's library is missing.
-        InputError: it has no config, an unknown architecture, or weights that do not fit it, or it
-            is quantised already.
+        NotAvailableError: there is no such folder, the quantisation's library is missing, or this
+            system cannot stream.
+        InputError: it has no config, an unknown architecture, or weights that do not fit it, is
+            quantised already, or cannot be streamed.
 
     Warns:
         GymWarning: the files have tensors that are not part of the model, or the folder has a
@@ -69,16 +74,19 @@ def load_model(
     if attention != "auto":
         options["attn_implementation"] = attention
     what = f"{folder}: this model cannot be loaded"
+    mapped = MappedFiles(files) if streams else None
     if quantization is None:
         with refusals(what, folder), quiet():
-            loaded = _from_pretrained(folder, config, files, options)
+            loaded = _from_pretrained(folder, config, files, options, mapped)
     else:
         products = torch.float32 if dtype == WIDENED else DTYPES[dtype]
         options |= quantization_options(folder, config, quantization, products, device)
         with refusals(what, folder), quiet():
             loaded = _quantized(folder, config, files, options)
     model: nn.Module = loaded[0]
-    check_weights(folder, model, loaded[1])
+    if mapped is not None:
+        stream_layers(folder, model, mapped)
+    check_weights(folder, model, loaded[1], mapped)
     if quantization is not None or already == BY_BITSANDBYTES:
         check_shapes(folder, model)
         settle(model)
@@ -87,13 +95,16 @@ def load_model(
     return model.eval()
 
 
-def check_weights(folder: Path, model: nn.Module, report: dict[str, Any]) -> None:
+def check_weights(
+    folder: Path, model: nn.Module, report: dict[str, Any], mapped: MappedFiles | None = None
+) -> None:
     """Checks the weights of a loaded model.
 
     Args:
         folder: its folder, for messages.
         model: the model.
         report: what transformers says of the loading.
+        mapped: the files that weights stay in: their memory is released after the check.
 
     Raises:
         InputError: weights are missing, of another shape, or not finite.
@@ -103,7 +114,10 @@ def check_weights(folder: Path, model: nn.Module, report: dict[str, Any]) -> Non
     """
     refuse_holes(folder, report.get("missing_keys") or [], report.get("mismatched_keys") or [])
     warn_of_unused(folder, report.get("unexpected_keys") or [])
-    _refuse_nan(folder, model)
+    for name, parameter in model.named_parameters():
+        _refuse_nan(folder, name, parameter.detach())
+        for part in mapped.ranges([parameter]) if mapped else ():
+            part.release()
 
 
 FROM_FILES: dict[str, Any] = {
@@ -116,14 +130,25 @@ FROM_FILES: dict[str, Any] = {
 }
 
 
-def _from_pretrained(folder: Path, config: Any, files: list[Path], extra: dict[str, Any]) -> Any:  # noqa: ANN401
+def _from_pretrained(
+    folder: Path,
+    config: Any,  # noqa: ANN401
+    files: list[Path],
+    extra: dict[str, Any],
+    mapped: MappedFiles | None,
+) -> Any:  # noqa: ANN401
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM
 
     options: dict[str, Any] = {"config": config, **FROM_FILES, **extra}
-    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or not repeats_head(files, config):
+    known = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING
+    repeated = known and repeats_head(files, config)
+    if not repeated and not (known and mapped):
         return AutoModelForCausalLM.from_pretrained(folder, **options)
+    kind: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+    if mapped is not None:
+        kept = {n: t for n, t in mapped.tensors.items() if not (repeated and n == HEAD)}
+        return kind.from_pretrained(None, state_dict=kept, **options)
     with without_head(files) as tensors:
-        kind: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
         return kind.from_pretrained(None, state_dict=tensors, **options)
 
 
@@ -155,9 +180,8 @@ def _widen(folder: Path, model: nn.Module) -> None:
         )
 
 
-def _refuse_nan(folder: Path, model: nn.Module) -> None:
-    for name, parameter in model.named_parameters():
-        place = first_not_finite(parameter.detach())
-        if place is not None:
-            value = parameter.detach().flatten()[place].item()
-            raise InputError(f"{folder}: {name}: value {place} is {value}: expected finite weights")
+def _refuse_nan(folder: Path, name: str, tensor: Tensor) -> None:
+    place = first_not_finite(tensor)
+    if place is not None:
+        value = tensor.flatten()[place].item()
+        raise InputError(f"{folder}: {name}: value {place} is {value}: expected finite weights")

@@ -24,6 +24,11 @@ class RunningKeys(Settings, frozen=True):
     gradient_checkpointing: bool | None = chosen(
         description="recompute activations to save memory",
     )
+    stream_layers: bool = Field(
+        default=False,
+        description="leave the base in its files and read each layer when it is computed: for a"
+        " base larger than memory, on a CPU",
+    )
     packing: bool | None = chosen(
         description="compute rows of different lengths one after the other, without padding; each"
         " row still sees only itself",

@@ -62,6 +62,7 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
         evaluation_tokens=0 if method.generates else scored,
         checkpointing=bool(config.gradient_checkpointing),
         weight_bytes=2,
+        streams=config.stream_layers,
         hidden_bytes=4,
         reads_vocabulary=method.reads_vocabulary(config),
         other_parameters=sum(map(count_parameters, others)) + frozen,

@@ -198,7 +198,7 @@ def _optimizer(chooser: _Chooser, facts: Facts, steps: int) -> None:
     chooser.pick("warmup_steps", *_warmup(chooser.config.warmup_ratio, steps))
     if lora:
         chooser.pick("lora_alpha", 2.0 * chooser.config.lora_rank, "twice lora_rank")
-    large = facts.parameters >= SMALL_PARAMETERS
+    large = facts.parameters >= SMALL_PARAMETERS or chooser.config.stream_layers
     why = "saves memory" if large else "not needed: the model is small"
     chooser.pick("gradient_checkpointing", large, why)
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.backends.torch.adapters.names import is_added
+from zoo.backends.torch.widened import WidenedLinear
 from zoo.core.errors import InputError
 
 MAMBA = frozenset({"falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"})
@@ -54,7 +55,7 @@ def renamed(model: Any, names: list[str]) -> list[str]:  # noqa: ANN401
 
 @torch.no_grad()
 def _gives_product(layer: nn.Linear) -> bool:
-    if type(layer).forward is nn.Linear.forward:
+    if type(layer).forward in (nn.Linear.forward, WidenedLinear.forward):
         return True
     try:
         out: object = layer(layer.weight.new_zeros(1, layer.in_features))

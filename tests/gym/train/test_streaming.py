@@ -1,0 +1,51 @@
+"""Runs whose base stays in its files give the weights of any other run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from zoo.gym import TrainConfig, run_training
+from zoo.gym.errors import InputError
+
+
+@pytest.fixture
+def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    path = tmp_path / "rows.jsonl"
+    chats = [{"prompt": f"{n} + 1", "completion": f"{n + 1}."} for n in range(12)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in chats))
+    return path
+
+
+def config(rows: Path, **settings: object) -> TrainConfig:
+    given: dict[str, object] = {"dtype": "bf16-widened", "max_steps": 2, **settings}
+    return TrainConfig(model_name_or_path="zen-pico", dataset=(str(rows),), **given)
+
+
+def test_a_run_with_streamed_layers_learns_the_same_weights(rows: Path) -> None:
+    results = [
+        run_training(config(rows, stream_layers=streams, gradient_checkpointing=True))
+        for streams in (True, False)
+    ]
+    streamed, plain = ((r.model / "adapter_model.safetensors").read_bytes() for r in results)
+    assert streamed == plain
+
+
+def test_activations_are_recomputed_unless_that_is_refused(rows: Path) -> None:
+    with pytest.raises(InputError, match="expected true with stream_layers: activations would"):
+        config(rows, stream_layers=True, gradient_checkpointing=False)
+
+
+@pytest.mark.parametrize("other", [{"quantization_bit": 4}, {"pissa_init": True}])
+def test_what_changes_the_base_in_memory_is_refused(rows: Path, other: dict[str, object]) -> None:
+    [key] = other
+    with pytest.raises(InputError, match=f"{key}: cannot be with stream_layers"):
+        config(rows, stream_layers=True, **other)
+
+
+@pytest.mark.parametrize("kind", ["full", "freeze"])
+def test_a_base_that_changes_is_refused(rows: Path, kind: str) -> None:
+    message = f"stream_layers: expected an adapter, whose base does not change, got {kind}"
+    with pytest.raises(InputError, match=message):
+        config(rows, stream_layers=True, finetuning_type=kind, dtype="auto")
