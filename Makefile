@@ -59,7 +59,7 @@ core: .venv/ready ## rebuild the Rust core after an edit
 
 .venv/ready: pyproject.toml constraints.txt Cargo.toml Cargo.lock core-rs/Cargo.toml core-rs/hatch_build.py $(SOURCES)
 	test -x $(BIN)/uv || { $(PYTHON) -m venv .venv && $(BIN)/pip install --quiet uv; }
-	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --constraints constraints.txt --editable . --group dev
+	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --constraints constraints.txt --editable '.[mlx]' --group dev
 	touch $@
 
 matrix: .venv/ready ## test every way of installing with every Python found, including the demo

@@ -62,7 +62,12 @@ def stored_bf16(tied: Path, tmp_path: Path) -> Path:
     return tmp_path / "bf16"
 
 
-@pytest.fixture(params=sorted(ENGINES))
+DEVICES = [
+    pytest.param(name, marks=pytest.mark.mlx) if name == "mlx" else name for name in sorted(ENGINES)
+]
+
+
+@pytest.fixture(params=DEVICES)
 def engine(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     works, why = probe(name)

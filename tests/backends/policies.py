@@ -34,9 +34,10 @@ def policies(
     engine: str, folder: Path, train: Train, *, value_head: bool = False
 ) -> Iterator[Policy]:
     """The engine's policy and the reference's, with the same adapter values."""
-    for name in (engine, "cpu"):
-        spec = LoadSpec(train=train, dtype="f32", value_head=value_head, seed=1)
-        yield moved(load_backend(name).load(folder, spec))
+    spec = LoadSpec(train=train, dtype="f32", value_head=value_head, seed=1)
+    mine, plain = (load_backend(name).load(folder, spec) for name in (engine, "cpu"))
+    mine.load_trained(dict(moved(plain).trained()))
+    yield from (mine, plain)
 
 
 def moved(policy: P) -> P:

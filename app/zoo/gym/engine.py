@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def open_engine(device: str | None = None) -> "Backend":
-    """Returns the engine of `device`, by default of the best device of this machine.
+    """Returns the engine of `device`, by default or for `auto` of this machine's best device.
 
     Raises:
         InputError: no device has that name.
@@ -21,7 +21,7 @@ def open_engine(device: str | None = None) -> "Backend":
     """
     from zoo.backends import load_backend
 
-    return load_backend(device, recall)
+    return load_backend(None if device == "auto" else device, recall)
 
 
 def recall(

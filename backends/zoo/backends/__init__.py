@@ -9,6 +9,7 @@ __all__ = ["load_backend"]
 
 ENGINES = {
     "cuda": "zoo.backends.torch.backend:TorchBackend",
+    "mlx": "zoo.backends.mlx.backend:MlxBackend",
     "mps": "zoo.backends.torch.backend:TorchBackend",
     "cpu": "zoo.backends.torch.backend:TorchBackend",
 }

@@ -1,10 +1,18 @@
-"""Selects the device to compute on: CUDA, else MPS, else the CPU."""
+"""Selects the device to compute on: CUDA, else MLX, else MPS, else the CPU.
 
+MLX also runs without an Apple GPU, many times slower than torch. There it is used only by name.
+"""
+
+import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from zoo.core.errors import InputError, NotAvailableError
 
-ORDER = ("cuda", "mps", "cpu")
+ORDER = ("cuda", "mlx", "mps", "cpu")
+
+BY_NAME = "used only by name: backend=mlx"
+"""Why a device that works is not selected."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +26,8 @@ class Detection:
 
 def probe(name: str) -> tuple[bool, str]:
     """Returns whether a device works on this machine, and the reason."""
+    if name == "mlx":
+        return _probe_mlx()
     import torch
 
     if name == "cuda":
@@ -35,6 +45,29 @@ def probe(name: str) -> tuple[bool, str]:
     return True, f"{threads} thread{'' if threads == 1 else 's'}, always there"
 
 
+def _probe_mlx() -> tuple[bool, str]:
+    """Returns whether MLX and mlx-lm are installed, and what MLX computes on."""
+    if sys.platform == "win32":
+        return False, "MLX does not run on Windows"
+    missing = [name for name in ("mlx", "mlx_lm") if find_spec(name) is None]
+    if missing:
+        name = missing[0].replace("_", "-")
+        return False, f"{name} is not installed: pip install 'zoo-gym[mlx]', for Apple GPUs"
+    import mlx.core as mx
+
+    if has_apple_gpu():
+        return True, f"Apple GPU through MLX {mx.__version__}"
+    return True, f"MLX {mx.__version__} on the CPU, many times slower than torch"
+
+
+def has_apple_gpu() -> bool:
+    """Returns whether the installed MLX computes on an Apple GPU."""
+    import mlx.core as mx
+
+    found: bool = mx.metal.is_available()
+    return found
+
+
 def built_for_cuda() -> bool:
     """Returns whether the installed torch supports CUDA."""
     import torch
@@ -43,15 +76,22 @@ def built_for_cuda() -> bool:
 
 
 def detect() -> Detection:
-    """Selects the first device of `ORDER` that works."""
+    """Selects the first device of `ORDER` that works, MLX only with an Apple GPU."""
     answers = {name: probe(name) for name in ORDER}
-    chosen = next(name for name in ORDER if answers[name][0])
+    working = [name for name in ORDER if answers[name][0]]
+    named = ["mlx"] if "mlx" in working and not has_apple_gpu() else []
+    chosen = next(name for name in working if name not in named)
     others = tuple(
-        (name, f"works, but {chosen} comes first" if works else why)
-        for name, (works, why) in answers.items()
-        if name != chosen
+        (name, _against(name, chosen, answers[name], named)) for name in ORDER if name != chosen
     )
     return Detection(chosen, answers[chosen][1], others)
+
+
+def _against(name: str, chosen: str, answer: tuple[bool, str], named: list[str]) -> str:
+    works, why = answer
+    if name in named:
+        return f"{why}; {BY_NAME}"
+    return f"works, but {chosen} comes first" if works else why
 
 
 def device_key(name: str) -> str:

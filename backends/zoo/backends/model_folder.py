@@ -8,6 +8,7 @@ from typing import Any
 from zoo.core import read_header
 from zoo.core.errors import GymWarning, InputError, NotAvailableError
 from zoo.models import checkpoint_files
+from zoo.models.adapters import CONFIG_FILE
 from zoo.models.folder import is_reward_model, read_object
 from zoo.models.refusals import refusals
 
@@ -145,3 +146,17 @@ def refuse_holes(
 
 def _tensors_are(count: int) -> str:
     return "1 tensor is" if count == 1 else f"{count} tensors are"
+
+
+def warn_of_unused_adapter(folder: Path, adapter: Path | None) -> None:
+    """Warns of an adapter in a model's folder that is not the one to load."""
+    if not (folder / CONFIG_FILE).is_file():
+        return
+    if adapter is not None and adapter.resolve() == folder.resolve():
+        return
+    warnings.warn(
+        f"{folder}: the {CONFIG_FILE} in this model's folder is not used: the model is loaded "
+        f"without an adapter (--adapter_name_or_path {folder} loads it)",
+        GymWarning,
+        stacklevel=3,
+    )

@@ -92,7 +92,7 @@ def run_session(
     facts = facts_of(config, base.folder, rows)
     plan = resumed_plan(make_plan(config, facts), run.env_file, len(rows.held_out))
     threads = stored_threads(run.env_file, base.folder)
-    device = stored_device(run.env_file)
+    device = stored_device(run.env_file, config.backend)
     engine = open_engine(device)
     need = need_of(plan, base.folder, rows)
     precision = choose_precision(engine, base.folder, plan, workload(plan, facts, need))

@@ -10,7 +10,12 @@ from zoo.gym.config import TrainConfig
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.train.result.card import write_card
 from zoo.gym.train.run_folder.base import BASE_KEY, check_same_base, refuse_other_base
-from zoo.gym.train.run_folder.env import check_same_data, note_versions, remembered
+from zoo.gym.train.run_folder.env import (
+    check_same_data,
+    note_versions,
+    remembered,
+    stored_device,
+)
 from zoo.gym.train.run_folder.settings import changes_of
 from zoo.gym.versions import versions
 from zoo.models import Resolved, pico_folder
@@ -28,6 +33,19 @@ def test_a_number_chosen_once_is_used_again(env_file: Path) -> None:
     assert remembered(env_file, "threads", lambda: next(answers)) == 3
     assert remembered(env_file, "threads", lambda: next(answers)) == 3
     assert json.loads(env_file.read_text()) == {"threads": 3}
+
+
+def test_a_new_run_uses_the_device_of_its_settings_and_keeps_it(
+    env_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from zoo.backends import detect
+
+    monkeypatch.setattr(detect, "probe", lambda name: (name != "cuda", "no CUDA device found"))
+    with pytest.raises(NotAvailableError, match="'cuda' is not available: no CUDA device found"):
+        stored_device(env_file, "cuda")
+    assert stored_device(env_file, "mlx") == "mlx"
+    assert stored_device(env_file, "cpu") == "mlx"
+    assert json.loads(env_file.read_text()) == {"device": "mlx"}
 
 
 def test_a_resumed_run_refuses_other_data(env_file: Path, tmp_path: Path) -> None:

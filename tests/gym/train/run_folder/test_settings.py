@@ -124,7 +124,7 @@ def test_a_change_by_name_does_not_let_another_edit_through(files: tuple[Path, P
         ("max_steps=", "expected a value, got nothing"),
         ("max_steps=many", 'max_steps: expected a whole number, got "many"'),
         ("max_steps=3", "max_steps: expected at least 4, the step of the newest checkpoint, got 3"),
-        ("device=tpu", "expected one of cuda, mps, cpu, got 'tpu'"),
+        ("device=tpu", "expected one of cuda, mlx, mps, cpu, got 'tpu'"),
     ],
 )
 def test_a_change_that_does_not_do_is_refused(

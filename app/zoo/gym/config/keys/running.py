@@ -17,6 +17,11 @@ class RunningKeys(Settings, frozen=True):
         le=MOST_SEED,
         description="the random seed",
     )
+    backend: Literal["auto", "cuda", "mlx", "mps", "cpu"] = Field(
+        default="auto",
+        description="the device to train on, with its engine: mlx is MLX, the others are torch;"
+        " auto: the first of cuda, mlx on an Apple GPU, mps and cpu that works",
+    )
     dtype: Literal["auto", "f32", "bf16", "bf16-widened"] = Field(
         default="auto",
         description="the number format of the weights; auto: the fastest on this machine",

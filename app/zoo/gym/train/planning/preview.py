@@ -32,4 +32,5 @@ def preview(config: TrainConfig, base: "Resolved") -> Plan:
     facts = facts_of(config, base.folder, rows)
     plan = make_plan(config, facts)
     work = workload(plan, facts, need_of(plan, base.folder, rows))
-    return with_precision(plan, choose_precision(open_engine(), base.folder, plan, work))
+    engine = open_engine(config.backend)
+    return with_precision(plan, choose_precision(engine, base.folder, plan, work))

@@ -55,15 +55,23 @@ def stored_threads(env_file: Path, folder: Path) -> int:
     )
 
 
-def stored_device(env_file: Path) -> str:
-    """Returns the run's stored device, or stores the best device of this machine.
+def stored_device(env_file: Path, backend: str = "auto") -> str:
+    """Returns the run's stored device, or stores the one that its settings name.
+
+    Args:
+        env_file: the run's `env.json`.
+        backend: the setting; `auto` is the best device of this machine.
 
     Raises:
+        NotAvailableError: this machine lacks the device that the settings of a new run name.
         InputError: this machine lacks the run's device; `runs resume --set device=` changes it.
     """
     from zoo.backends.detect import detect, require
 
-    found = str(remembered(env_file, "device", lambda: detect().name))
+    def chosen() -> str:
+        return detect().name if backend == "auto" else require(backend)
+
+    found = str(remembered(env_file, "device", chosen))
     try:
         return require(found)
     except (InputError, NotAvailableError) as error:

@@ -31,7 +31,8 @@ def import_bitsandbytes() -> ModuleType | None:
     with _without_compiler(), _without(DOWNLOADS), _silent(BITSANDBYTES):
         import bitsandbytes  # pyright: ignore[reportMissingImports]
 
-    return bitsandbytes
+    found: ModuleType = bitsandbytes
+    return found
 
 
 def require_library() -> Any:  # noqa: ANN401 - it has no types

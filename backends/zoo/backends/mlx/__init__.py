@@ -1,0 +1,1 @@
+"""The MLX engine: Apple GPUs through Metal, and any CPU for tests."""

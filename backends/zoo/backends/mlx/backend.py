@@ -1,0 +1,188 @@
+"""Loads a model folder as a policy on MLX."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import mlx.core as mx
+
+from zoo.backends.base import (
+    INFERENCE,
+    Backend,
+    FreezeSpec,
+    LoadSpec,
+    LoraSpec,
+    OptimizerSpec,
+    RewardModel,
+)
+from zoo.backends.mlx import adapter, memory, result
+from zoo.backends.mlx.checkpointing import checkpoint_activations
+from zoo.backends.mlx.language import Language, Slot
+from zoo.backends.mlx.load import empty_model, load_model, parameters_of
+from zoo.backends.mlx.policy import MlxPolicy
+from zoo.backends.mlx.probe import check_model
+from zoo.backends.mlx.state import PassState
+from zoo.backends.model_folder import warn_of_unused_adapter
+from zoo.backends.precision import Precision, Workload
+from zoo.core import read_header
+from zoo.core.errors import InputError
+from zoo.models import checkpoint_files
+from zoo.models.folder import SMALL_PARAMETERS, count_parameters
+
+FOLLOWED: dict[type, frozenset[str]] = {
+    LoadSpec: frozenset(
+        [
+            "adapter",
+            "dtype",
+            "gradient_checkpointing",
+            "optimizer",
+            "seed",
+            "train",
+            "value_head",
+        ]
+    ),
+    LoraSpec: frozenset(["rank", "alpha", "dropout", "targets", "rslora"]),
+    OptimizerSpec: frozenset(["weight_decay", "groups"]),
+}
+"""The settings that this engine follows; any other one must have its default."""
+
+KEYS = {
+    "dora": "use_dora",
+    "init": "pissa_init",
+    "name": "optim",
+    "quantization": "quantization_bit",
+    "reward_model": "stage rm",
+    "router_loss": "moe_aux_loss_coef",
+}
+"""The names that users know settings by, where they differ."""
+
+
+OTHER_ENGINE = "use another engine: backend=mps or backend=cpu"
+
+
+class MlxBackend(Backend):
+    """The MLX engine: an Apple GPU through Metal, or the CPU."""
+
+    policy = MlxPolicy
+
+    def load(self, folder: Path, spec: LoadSpec = INFERENCE) -> MlxPolicy:
+        """Loads a model folder as a policy; see `zoo.backends.base.Backend.load`."""
+        train = spec.train
+        if train is not None and spec.adapter is not None:
+            raise InputError(
+                f"adapter: expected none for training, got {spec.adapter}: training "
+                "on top of an adapter is not supported yet"
+            )
+        refuse_unknown(spec)
+        if not memory.has_gpu():
+            mx.disable_compile()  # on a CPU it needs a C++ compiler, and seconds for each function
+        warn_of_unused_adapter(folder, spec.adapter)
+        empty_model(folder)
+        dtype = self.choose_precision(folder, spec.dtype, full=spec.full).dtype
+        loaded = load_model(folder, dtype=dtype)
+        check_model(loaded)
+        state, slots = PassState(), dict[str, Slot]()
+        if isinstance(train, LoraSpec):
+            slots = adapter.add_lora(loaded, train, state, seed=spec.seed)
+        elif spec.full:
+            slots = result.all_slots(loaded.model)
+        elif spec.adapter is not None:
+            adapter.load_lora(loaded, spec.adapter, state)
+        value_head = result.value_head(loaded.config["hidden_size"]) if spec.value_head else None
+        if value_head is not None:
+            slots |= {result.VALUE_HEAD: value_head}
+        if spec.gradient_checkpointing:
+            checkpoint_activations(loaded.model, slots)
+        frozen = LoadSpec(dtype=spec.dtype)
+        return MlxPolicy(
+            Language(loaded, state, slots, value_head),
+            lora=train if isinstance(train, LoraSpec) else None,
+            adapted=isinstance(train, LoraSpec) or spec.adapter is not None,
+            optimizer=spec.optimizer,
+            base=(lambda: self.load(folder, frozen)) if spec.full else None,
+            packing=spec.packing == "preferred",
+        )
+
+    def load_reward_model(self, folder: Path) -> RewardModel:
+        """Refuses: reward models run on torch.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError(
+            f"{folder}: reward models are not available on MLX",
+            hint=OTHER_ENGINE,
+        )
+
+    def free_bytes(self) -> int:
+        """Returns the memory that is free for a model: Metal's recommendation on a Mac."""
+        return memory.free_bytes()
+
+    def choose_precision(
+        self,
+        folder: Path,
+        dtype: str = "auto",
+        *,
+        full: bool = False,
+        work: Workload | None = None,
+    ) -> Precision:
+        """Chooses by the stored type and the size; trained weights are float32.
+
+        Raises:
+            InputError: the format is one of torch alone.
+        """
+        del work
+        if full:
+            return Precision("f32", "trained weights are float32", 4, 4)
+        if dtype not in {"auto", "f32", "bf16"}:
+            raise InputError(
+                f"dtype: expected auto, f32 or bf16 on MLX, got {dtype!r}", hint="dtype=bf16"
+            )
+        if dtype != "auto":
+            return _precision(dtype, "as given")
+        tensors = [
+            info for f in checkpoint_files(folder) for info in read_header(f).tensors.values()
+        ]
+        if any(info.dtype in {"F32", "F64"} for info in tensors):
+            return _precision("f32", "as stored")
+        if count_parameters(folder) < SMALL_PARAMETERS:
+            return _precision("f32", "a small model: 16 bits would save little")
+        return _precision("bf16", "16 bits save memory")
+
+    def describe_precision(self) -> str:
+        """Returns a sentence about the number formats of this engine."""
+        if memory.has_gpu():
+            return f"MLX {mx.__version__} on the Apple GPU: 16-bit weights are multiplied directly"
+        return f"MLX {mx.__version__} on the CPU: for tests, many times slower than torch"
+
+    def parameter_names(self, folder: Path) -> dict[str, str]:
+        """Returns the loaded model's parameters by tensor name: both have the same names."""
+        model = empty_model(folder).model
+        names = {name for f in checkpoint_files(folder) for name in read_header(f).tensors}
+        return {name: name for name in sorted(names & parameters_of(model).keys())}
+
+
+def _precision(dtype: str, reason: str) -> Precision:
+    size = 4 if dtype == "f32" else 2
+    return Precision(dtype, reason, size, size)
+
+
+def refuse_unknown(spec: LoadSpec) -> None:
+    """Refuses every setting that this engine does not follow.
+
+    Raises:
+        InputError: one has another value than its default.
+    """
+    if isinstance(spec.train, FreezeSpec):
+        raise InputError(
+            "finetuning_type: expected lora or full on MLX, got 'freeze'", hint=OTHER_ENGINE
+        )
+    parts: list[LoadSpec | LoraSpec | OptimizerSpec] = [spec, spec.optimizer]
+    if isinstance(spec.train, LoraSpec):
+        parts.append(spec.train)
+    for part in parts:
+        for field in fields(part):
+            value = getattr(part, field.name)
+            given = value not in {field.default, "preferred"}  # packing, if the engine can
+            if given and field.name not in FOLLOWED[type(part)]:
+                name = KEYS.get(field.name, field.name)
+                raise InputError(f"{name}: not available on MLX: got {value!r}", hint=OTHER_ENGINE)

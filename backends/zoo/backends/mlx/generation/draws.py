@@ -1,0 +1,97 @@
+"""Draws tokens from logits, each row from a random stream of its own.
+
+Legend: B rows in the batch, V vocabulary.
+"""
+
+from collections.abc import Sequence
+
+import mlx.core as mx
+
+from zoo.backends.base import Rollout, Sampling
+
+
+class Draws:
+    """The answers of a batch during sampling.
+
+    A token is the largest of its log-probability and Gumbel noise (arXiv:1611.00712), which draws
+    from the distribution without a sum over the vocabulary.
+
+    Args:
+        sampling: the settings.
+        keys: the seed of each row's random stream.
+    """
+
+    def __init__(self, sampling: Sampling, keys: Sequence[int]) -> None:
+        self.sampling = sampling
+        self.ids: list[list[int]] = [[] for _ in keys]
+        self.logprobs: list[list[float]] = [[] for _ in keys]
+        self.stopped = [False] * len(keys)
+        self._rows = list(range(len(keys)))
+        self._streams = [mx.random.key(key % (1 << 64)) for key in keys]
+        self._drawn = 0
+
+    def draw(self, logits_BV: mx.array) -> tuple[list[int], list[int]]:
+        """Samples one token for each row of the batch.
+
+        Returns:
+            The tokens `[B]`, and the places in the batch of the rows that are not finished.
+        """
+        logprobs_BV = logits_BV - mx.logsumexp(logits_BV, -1, keepdims=True)
+        scores_BV = logprobs_BV
+        if self.sampling.temperature != 0:
+            scores_BV = sampling_logits(logits_BV, self.sampling) + self._noise(logits_BV.shape[-1])
+        chosen_B = mx.argmax(scores_BV, -1)
+        taken_B = mx.take_along_axis(logprobs_BV, chosen_B[:, None], -1)[:, 0]
+        mx.eval(chosen_B, taken_B)
+        self._drawn += 1
+        tokens: list[int] = chosen_B.tolist()
+        for row, token, logprob in zip(self._rows, tokens, taken_B.tolist(), strict=True):
+            if not self.stopped[row]:
+                self.ids[row].append(token)
+                self.logprobs[row].append(logprob)
+                self.stopped[row] = token in self.sampling.stop_ids
+        if self._drawn == self.sampling.max_new_tokens:
+            return tokens, []
+        return tokens, [i for i, row in enumerate(self._rows) if not self.stopped[row]]
+
+    def select(self, places: Sequence[int]) -> None:
+        """Keeps the rows at these places of the batch."""
+        self._rows = [self._rows[place] for place in places]
+
+    def _noise(self, vocabulary: int) -> mx.array:
+        """Returns the noise of the next token, `[B, V]`; it depends on each row's key alone."""
+        rows: list[mx.array] = []
+        for row in self._rows:
+            now, self._streams[row] = mx.random.split(self._streams[row])
+            rows.append(mx.random.gumbel((vocabulary,), key=now))
+        return mx.stack(rows)
+
+    def rollouts(self) -> list[Rollout]:
+        """Returns the answers; a row that reached `max_new_tokens` has finish reason `length`."""
+        return [
+            Rollout(ids, logprobs, "stop" if stopped else "length")
+            for ids, logprobs, stopped in zip(self.ids, self.logprobs, self.stopped, strict=True)
+        ]
+
+
+def sampling_logits(logits_BV: mx.array, sampling: Sampling) -> mx.array:
+    """Returns the logits that tokens are sampled with, `[B, V]`; those left out are -inf.
+
+    Temperature first, then top-k, then top-p (nucleus, arXiv:1904.09751).
+
+    Args:
+        logits_BV: the model's logits.
+        sampling: settings with a temperature above 0.
+    """
+    outside = mx.array(-mx.inf)
+    logits_BV = logits_BV / sampling.temperature
+    if 0 < sampling.top_k < logits_BV.shape[-1]:
+        least_B1 = mx.sort(logits_BV, -1)[:, -sampling.top_k][:, None]
+        logits_BV = mx.where(logits_BV < least_B1, outside, logits_BV)
+    if sampling.top_p < 1:
+        order_BV = mx.argsort(-logits_BV, -1)
+        probs_BV = mx.softmax(mx.take_along_axis(logits_BV, order_BV, -1), -1)
+        beyond_BV = mx.cumsum(probs_BV, -1) - probs_BV >= sampling.top_p
+        places_BV = mx.argsort(order_BV, -1)
+        logits_BV = mx.where(mx.take_along_axis(beyond_BV, places_BV, -1), outside, logits_BV)
+    return logits_BV

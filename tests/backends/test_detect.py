@@ -1,0 +1,58 @@
+"""The device that is used: CUDA before MLX before MPS before the CPU, with the reasons."""
+
+import pytest
+
+from zoo.backends import detect
+from zoo.backends.detect import Detection
+from zoo.core.errors import NotAvailableError
+
+
+def machine(monkeypatch: pytest.MonkeyPatch, *working: str, apple: bool = True) -> Detection:
+    """What is chosen on a machine where these devices work."""
+    monkeypatch.setattr(detect, "probe", lambda name: (name in working, f"about {name}"))
+    monkeypatch.setattr(detect, "has_apple_gpu", lambda: apple)
+    return detect.detect()
+
+
+@pytest.mark.parametrize(
+    ("working", "chosen"),
+    [
+        (("cuda", "mlx", "mps", "cpu"), "cuda"),
+        (("mlx", "mps", "cpu"), "mlx"),
+        (("mps", "cpu"), "mps"),
+        (("cpu",), "cpu"),
+    ],
+)
+def test_the_first_device_that_works_is_used(
+    monkeypatch: pytest.MonkeyPatch, working: tuple[str, ...], chosen: str
+) -> None:
+    found = machine(monkeypatch, *working)
+    assert (found.name, found.reason) == (chosen, f"about {chosen}")
+    for name, why in found.others:
+        works = f"works, but {chosen} comes first"
+        assert why == (works if name in working else f"about {name}")
+
+
+def test_mlx_without_an_apple_gpu_is_used_only_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = machine(monkeypatch, "mlx", "cpu", apple=False)
+    assert found.name == "cpu"
+    assert dict(found.others)["mlx"] == "about mlx; used only by name: backend=mlx"
+    assert detect.require("mlx") == "mlx"
+
+
+@pytest.mark.parametrize("missing", ["mlx", "mlx_lm"])
+def test_a_missing_library_is_named_with_its_command(
+    monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    monkeypatch.setattr(detect, "find_spec", lambda name: None if name == missing else object())
+    monkeypatch.setattr("sys.platform", "linux")
+    expected = f"{missing.replace('_', '-')} is not installed: pip install 'zoo-gym[mlx]'"
+    with pytest.raises(NotAvailableError) as refused:
+        detect.require("mlx")
+    assert expected in refused.value.message
+
+
+def test_windows_has_no_mlx(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "win32")
+    with pytest.raises(NotAvailableError, match="MLX does not run on Windows"):
+        detect.require("mlx")

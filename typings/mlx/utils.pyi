@@ -1,0 +1,3 @@
+from typing import Any
+
+def tree_flatten(tree: Any) -> list[tuple[str, Any]]: ...
