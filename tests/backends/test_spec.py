@@ -10,6 +10,7 @@ from zoo.backends.base import FreezeSpec, LoadSpec, LoraSpec, OptimizerSpec, Par
 nan, inf = float("nan"), float("inf")
 ODD: list[tuple[Callable[..., object], str, Any]] = [
     (LoadSpec, "train", "lora"),
+    (LoadSpec, "adapter", None),
     (LoadSpec, "train", "Full"),
     (LoadSpec, "dtype", "f16"),
     (LoadSpec, "attention", "flash"),
@@ -38,7 +39,8 @@ ODD: list[tuple[Callable[..., object], str, Any]] = [
 def test_a_value_that_no_engine_could_follow_is_refused(
     make: Callable[..., object], name: str, value: object
 ) -> None:
-    given = {"suffix": "weight"} if make is ParameterGroup else {}
+    given: dict[str, Any] = {"suffix": "weight"} if make is ParameterGroup else {}
+    given |= {"train": "adapter"} if name == "adapter" else {}
     with pytest.raises(ValueError, match=f"{name}: expected .*, got "):
         make(**given, **{name: value})
 

@@ -168,7 +168,7 @@ class OptimizerSpec:
         _require_rate("weight_decay", self.weight_decay)
 
 
-Train = LoraSpec | FreezeSpec | Literal["full"]
+Train = LoraSpec | FreezeSpec | Literal["full", "adapter"]
 """What is trained."""
 
 
@@ -177,9 +177,10 @@ class LoadSpec:
     """The settings for loading a model folder.
 
     Attributes:
-        train: a `LoraSpec` for a new adapter, a `FreezeSpec` for some weights in place, `"full"`
-            for all weights, None for inference.
-        adapter: a PEFT folder to apply to the base, for inference; not together with `train`.
+        train: a `LoraSpec` for a new adapter, `"adapter"` to continue the one in `adapter`, a
+            `FreezeSpec` for some weights in place, `"full"` for all weights, None for inference.
+        adapter: a PEFT folder to apply to the base, for inference or to train it further: then the
+            reference is the model with the adapter as it was.
         dtype: `f32`, `bf16`, `bf16-widened` (bf16 weights, float32 products), or `auto`: as
             stored, float32 for small models, and on a CPU without bf16 arithmetic
             `bf16-widened`. A model that is trained in place is always float32; on a GPU with bf16,
@@ -220,8 +221,12 @@ class LoadSpec:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        kind = isinstance(self.train, LoraSpec | FreezeSpec) or self.train in (None, "full")
-        _require("train", self.train, "a LoraSpec, a FreezeSpec, 'full' or None", valid=kind)
+        kind = isinstance(self.train, LoraSpec | FreezeSpec)
+        kind = kind or self.train in (None, "full", "adapter")
+        expected = "a LoraSpec, a FreezeSpec, 'full', 'adapter' or None"
+        _require("train", self.train, expected, valid=kind)
+        given = self.train != "adapter" or self.adapter is not None
+        _require("adapter", self.adapter, "a folder to train further", valid=given)
         _require("dtype", self.dtype, " or ".join(DTYPES), valid=self.dtype in DTYPES)
         known = self.attention in ATTENTION
         _require("attention", self.attention, " or ".join(ATTENTION), valid=known)

@@ -96,3 +96,34 @@ def test_a_killed_run_ends_with_the_same_bytes_as_one_that_was_not(
     assert not killed.result.exists()
     run_session(stored_settings(killed.config_file, killed.env_file), killed, lambda: None)
     assert result_bytes(killed) == result_bytes(whole)
+
+
+@pytest.mark.slow
+def test_an_adapter_is_trained_further_from_where_it_was(tmp_path: Path) -> None:
+    first = run_training(config(tmp_path, max_steps=10))
+    again = config(tmp_path, max_steps=6, save_steps=2, adapter_name_or_path=str(first.model))
+    whole, killed = started(again), started(again)
+    metrics: Any = run_session(again, whole, lambda: None)["metrics"]
+    assert metrics["base_loss"] == pytest.approx(first.metrics["best_loss"], rel=1e-6)
+    assert metrics["best_loss"] < metrics["base_loss"]
+    words = [sys.executable, "-c", DIES_AT_5, str(killed.folder)]
+    assert subprocess.run(words, env=os.environ, check=False).returncode == -9
+    run_session(stored_settings(killed.config_file, killed.env_file), killed, lambda: None)
+    assert result_bytes(killed) == result_bytes(whole)
+    card = (whole.result / "README.md").read_text()
+    assert "Trained on top of an adapter" in card
+    assert str(first.model) not in card
+    stored = stored_settings(whole.config_file, whole.env_file)
+    assert Path(stored.adapter_name_or_path or "").is_absolute()
+
+
+def test_a_folder_without_an_adapter_is_refused_before_there_is_a_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = config(tmp_path).dataset[0]
+    words = ["train", rows, "--model", "zen-pico", "--adapter_name_or_path", str(tmp_path)]
+    assert main([*words, "--json"]) == 2
+    assert "adapter_name_or_path: expected a folder with adapter_c" in capsys.readouterr().err
+    assert not (tmp_path / "home" / "data" / "runs").exists()
+    assert main([*words[:-1], "nowhere", "--json"]) == 2
+    assert "adapter_name_or_path: expected a folder with adapter_c" in capsys.readouterr().err

@@ -86,9 +86,8 @@ SWITCHES = frozenset(
 """Published keys that are flags without a value."""
 
 MISSING = {
-    "adapter_name_or_path": "training on top of an adapter is not supported yet",
     "additional_target": "training modules in addition to the adapter is not supported yet",
-    "create_new_adapter": "training on top of an adapter is not supported yet",
+    "create_new_adapter": "a new adapter beside an old one is not supported yet",
     "deepspeed": "training over several processes is not supported yet",
     "distributed": "training over several processes is not supported yet",
     "eval_dataset": "a separate evaluation file is not supported yet: expected val_size",

@@ -106,10 +106,11 @@ class RolloutConfig(TrainConfig, frozen=True):
 
     @property
     def reward_files(self) -> dict[str, str]:
-        """The files that rewards name, by setting: of functions, and the adapters of judges."""
+        """The files besides data and models, by setting: those of rewards, too."""
+        found = super().reward_files
         if self.reward == LIVE_REWARD:
-            return {}
-        return {
+            return found
+        return found | {
             f"reward {settings.label}": file
             for settings in parse_spec(self.reward)
             if (file := settings.file)

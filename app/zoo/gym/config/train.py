@@ -23,7 +23,10 @@ from zoo.gym.config.keys.running import RunningKeys
 from zoo.gym.config.stages import config_class
 from zoo.gym.config.values import Data, Rows, are_rows, listed, public_place
 
-PLACES = frozenset({"model_name_or_path", "teacher_model", "dataset", "dataset_dir", "output_dir"})
+PLACES = frozenset(
+    {"model_name_or_path", "adapter_name_or_path", "teacher_model"}
+    | {"dataset", "dataset_dir", "output_dir"}
+)
 """The settings with paths on this machine: no result or delta contains them."""
 
 
@@ -88,8 +91,12 @@ class TrainConfig(
 
     @property
     def reward_files(self) -> dict[str, str]:
-        """The files that rewards name, by setting: of functions, and the adapters of judges."""
-        return {}
+        """The files besides data and models, by setting: the adapter that is trained further.
+
+        Methods with rewards have their files of functions, and the adapters of judges.
+        """
+        place = self.adapter_name_or_path
+        return {} if place is None else {"adapter_name_or_path": place}
 
     def places_changed(self, change: Callable[[str, str], str]) -> dict[str, object]:
         """Returns the settings of a method with the models and files in them changed, by key.
@@ -97,7 +104,12 @@ class TrainConfig(
         Args:
             change: returns the new place for a setting and its place.
         """
-        return {key: change(key, str(getattr(self, key))) for key in self.model_keys}
+        found: dict[str, object] = {
+            key: change(key, str(getattr(self, key))) for key in self.model_keys
+        }
+        if self.adapter_name_or_path is not None:
+            found["adapter_name_or_path"] = change("adapter", self.adapter_name_or_path)
+        return found
 
     def public_settings(self) -> dict[str, Any]:
         """Returns the settings as JSON without paths on this machine."""

@@ -12,6 +12,7 @@ IN_PLACE = ("full", "freeze")
 """The values of `finetuning_type` that train weights of the base, without an adapter."""
 
 READ_BY = {
+    "adapter_name_or_path": ("lora",),
     "lora_rank": LORA,
     "lora_alpha": LORA,
     "lora_dropout": LORA,
@@ -35,6 +36,8 @@ def faults_of_tuning(config: "TrainConfig") -> list[tuple[str, str]]:
         for key, kinds in READ_BY.items()
         if kind not in kinds and key in config.changed and getattr(config, key) is not False
     ]
+    if config.adapter_name_or_path is not None:
+        faults += _faults_of_continuing(config)
     if kind in IN_PLACE and config.dtype.startswith("bf16"):
         text = f"has no effect with finetuning_type {kind}, which trains float32 weights"
         faults.append(("dtype", text))
@@ -51,6 +54,16 @@ def faults_of_tuning(config: "TrainConfig") -> list[tuple[str, str]]:
         if "all" in names and len(names) > 1:
             faults.append((key, f"expected all or names of {noun}, got {getattr(config, key)}"))
     return faults
+
+
+def _faults_of_continuing(config: "TrainConfig") -> list[tuple[str, str]]:
+    """Returns the settings of new adapters that were given for an existing one."""
+    text = "has no effect with adapter_name_or_path, whose own settings are used"
+    return [
+        (key, text)
+        for key, kinds in READ_BY.items()
+        if kinds == LORA and key in config.changed and getattr(config, key) is not False
+    ]
 
 
 def _faults_of_no_layers(config: "TrainConfig") -> list[tuple[str, str]]:

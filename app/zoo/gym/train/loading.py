@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import GymWarning
+from zoo.gym.paths import given_path
 from zoo.gym.train.planning.plan import Plan
 
 if TYPE_CHECKING:
@@ -60,8 +61,10 @@ def load_spec(config: TrainConfig) -> "LoadSpec":
     """Returns the part of `config` that matters for loading; a method may change it."""
     from zoo.backends.base import LoadSpec, OptimizerSpec
 
+    start = config.adapter_name_or_path
     return LoadSpec(
         train=train_spec(config),
+        adapter=None if start is None else given_path(start),
         dtype=config.dtype,
         quantization=quantization_spec(config),
         gradient_checkpointing=bool(config.gradient_checkpointing),
@@ -75,6 +78,8 @@ def load_spec(config: TrainConfig) -> "LoadSpec":
 
 def train_spec(config: TrainConfig) -> "Train":
     """Returns what `config` trains."""
+    if config.adapter_name_or_path is not None:
+        return "adapter"
     if config.finetuning_type == "full":
         return "full"
     return freeze_spec(config) if config.finetuning_type == "freeze" else lora_spec(config)

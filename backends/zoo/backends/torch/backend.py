@@ -12,6 +12,7 @@ from zoo.backends.base import INFERENCE, Backend, FreezeSpec, LoadSpec, LoraSpec
 from zoo.backends.model_folder import read_config, tensor_names
 from zoo.backends.precision import Precision, Workload
 from zoo.backends.torch.adapters.add import add_lora
+from zoo.backends.torch.adapters.continuing import continue_adapter
 from zoo.backends.torch.adapters.folder import load_adapter, warn_of_unused_adapter
 from zoo.backends.torch.adapters.names import is_added
 from zoo.backends.torch.compat import checkpoint_activations
@@ -46,10 +47,10 @@ class TorchBackend(Backend):
     def load(self, folder: Path, spec: LoadSpec = INFERENCE) -> TorchPolicy:
         """Loads a model folder as a policy; see `zoo.backends.base.Backend.load`."""
         train = spec.train
-        if train is not None and spec.adapter is not None:
+        if train not in (None, "adapter") and spec.adapter is not None:
             raise InputError(
-                f"adapter: expected none for training, got {spec.adapter}: training "
-                "on top of an adapter is not supported yet"
+                f"adapter: expected none for training {train}, got {spec.adapter}",
+                hint="train='adapter' trains it further",
             )
         warn_of_unused_adapter(folder, spec.adapter)
         read_config(folder)
@@ -89,7 +90,7 @@ class TorchBackend(Backend):
             check_router(policy.module)
         if train is not None and router is None:
             _warn_of_own_loss(folder, model)
-        if isinstance(train, LoraSpec | FreezeSpec):
+        if train not in (None, "full"):
             check_gradient(policy.module)
         return _with_packing(policy, spec)
 
@@ -147,6 +148,12 @@ def _prepare(folder: Path, model: nn.Module, spec: LoadSpec) -> "PeftModel | Non
         model.requires_grad_(requires_grad=False)
     if isinstance(spec.train, FreezeSpec):
         freeze_all_but(model, spec.train)
+    if spec.train == "adapter":
+        assert spec.adapter is not None
+        continued = continue_adapter(model, spec.adapter)
+        if spec.reward_model:
+            check_scoring_adapter(model)
+        return continued
     if isinstance(spec.train, LoraSpec):
         stored = tensor_names(folder) | set(parameter_names(folder).values())
         adapted = add_lora(model, spec.train, seed=spec.seed, stored=stored)

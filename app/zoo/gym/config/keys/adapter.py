@@ -17,6 +17,12 @@ class AdapterKeys(Settings, frozen=True):
         description="lora trains a small adapter, dora one with magnitudes (as use_dora),"
         " freeze some layers in place, full all weights",
     )
+    adapter_name_or_path: str | None = Field(
+        default=None,
+        min_length=1,
+        description="folder of a LoRA adapter to train further, with its own rank and layers; it is"
+        " the reference of methods that have one",
+    )
     lora_rank: Whole = Field(
         default=16,
         ge=1,

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.files import read_json_object, write_beside
-from zoo.gym.paths import ensure_folder, folders
+from zoo.gym.paths import ensure_folder, folders, given_path
 from zoo.gym.train.loading import quantization_spec
 from zoo.gym.train.planning.plan import Plan, batch_tokens
 from zoo.gym.train.rows import Rows
+from zoo.models.adapters import CONFIG_FILE, read_adapter_config
 from zoo.models.folder import count_parameters, model_geometry
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
     return MemoryNeed(
         geometry=geometry,
         full=full,
-        rank=config.lora_rank,
-        start=config.pissa_init,
+        rank=adapter_rank(config),
+        start=config.pissa_init or config.adapter_name_or_path is not None,
         dora=config.dora,
         blocks=config.freeze_trainable_layers if config.finetuning_type == "freeze" else None,
         ends=config.freeze_extra_modules is not None,
@@ -75,6 +76,14 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
     )
 
 
+def adapter_rank(config: TrainConfig) -> int:
+    """Returns the rank of the adapter that is trained: a new one, or the one that is continued."""
+    if config.adapter_name_or_path is None:
+        return config.lora_rank
+    rank = read_adapter_config(given_path(config.adapter_name_or_path) / CONFIG_FILE).get("r")
+    return rank if isinstance(rank, int) else config.lora_rank
+
+
 def circumstances(
     config: TrainConfig, base: "Resolved", device: str, threads: int, row_tokens: int
 ) -> dict[str, object]:
@@ -88,6 +97,7 @@ def circumstances(
         "threads": threads,
         "torch": version("torch"),
         "lora_target": config.lora_target,
+        "adapter": config.adapter_name_or_path,
         "frozen_but": (config.freeze_trainable_modules, config.freeze_extra_modules),
         "lora_dropout": config.lora_dropout > 0,
         "dtype": config.dtype,

@@ -196,7 +196,7 @@ def _optimizer(chooser: _Chooser, facts: Facts, steps: int) -> None:
     chooser.pick("learning_rate", *chosen_rate(chooser.config, facts.parameters))
     chooser.pick("lr_scheduler_type", "cosine", "decays smoothly towards zero")
     chooser.pick("warmup_steps", *_warmup(chooser.config.warmup_ratio, steps))
-    if lora:
+    if lora and chooser.config.adapter_name_or_path is None:
         chooser.pick("lora_alpha", 2.0 * chooser.config.lora_rank, "twice lora_rank")
     large = facts.parameters >= SMALL_PARAMETERS or chooser.config.stream_layers
     why = "saves memory" if large else "not needed: the model is small"

@@ -1,5 +1,6 @@
 """Writes the model card of a result: base, settings, data fingerprint; no text of the data."""
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,8 @@ import yaml
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import fingerprint
 from zoo.gym.files import write_beside
+from zoo.gym.paths import given_path
+from zoo.models.adapters import WEIGHTS_FILE
 from zoo.models.folder import is_reward_model
 
 if TYPE_CHECKING:
@@ -56,12 +59,20 @@ def write_card(
 
 
 def _others(config: TrainConfig) -> str:
-    """Returns a line for each model that the base learned from."""
+    """Returns a line for each model that the base learned from, and for a first adapter."""
     from zoo.models import resolve
 
+    start = config.adapter_name_or_path
+    begun = "" if start is None else f"{_first_adapter(given_path(start))}\n"
     found = ((key, resolve(name, offline=True)) for key, name in config.other_models.items())
     lines = (f"{key}: {one.id}, revision {one.revision or 'not recorded'}.\n" for key, one in found)
-    return "".join(lines)
+    return begun + "".join(lines)
+
+
+def _first_adapter(folder: Path) -> str:
+    """Returns a line on the adapter that was trained further, without its place."""
+    digest = hashlib.sha256((folder / WEIGHTS_FILE).read_bytes()).hexdigest()
+    return f"Trained on top of an adapter, whose weights have the SHA-256 `{digest}`."
 
 
 def _early_end(config: TrainConfig, metrics: Mapping[str, object]) -> str:

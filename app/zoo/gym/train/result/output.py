@@ -43,6 +43,7 @@ def check_chosen_output(config: TrainConfig, result: Path | None = None) -> None
     if output is None:
         return
     roles = {"base model": config.model_name_or_path, **config.other_models}
+    roles |= {} if (start := config.adapter_name_or_path) is None else {"first adapter": start}
     for role, name in roles.items():
         if config.overwrite_output_dir and output.resolve() == given_path(name).resolve():
             raise InputError(

@@ -10,6 +10,7 @@ from zoo.gym.errors import InputError
 from zoo.gym.paths import given_path
 from zoo.gym.train.run_folder.workspace import ROWS_FILE
 from zoo.models import PICO, Resolved, pico_folder, resolve
+from zoo.models.adapters import CONFIG_FILE, WEIGHTS_FILE
 
 if TYPE_CHECKING:
     from zoo.gym.data.mixing import Mix
@@ -92,17 +93,28 @@ def check_packages(config: TrainConfig) -> None:
 
 
 def check_reward_places(config: TrainConfig) -> None:
-    """Refuses rewards whose file of functions, or adapter of a judge, does not exist.
+    """Refuses files of functions, and adapters, that do not exist.
 
     Raises:
         InputError: one does not.
     """
-    for place in config.reward_files.values():
-        if not given_path(place).exists():
+    for label, place in config.reward_files.items():
+        if label == "adapter_name_or_path":
+            _check_adapter(given_path(place))
+        elif not given_path(place).exists():
             raise InputError(
                 f"reward: no such file: '{place}'",
                 hint="a relative path starts in the working folder; a function without a file is "
                 "module:function",
+            )
+
+
+def _check_adapter(folder: Path) -> None:
+    for name in (CONFIG_FILE, WEIGHTS_FILE):
+        if not (folder / name).is_file():
+            raise InputError(
+                f"adapter_name_or_path: expected a folder with {name}, got '{folder}'",
+                hint="the result of a run with finetuning_type lora is one",
             )
 
 

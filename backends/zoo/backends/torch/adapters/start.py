@@ -108,7 +108,7 @@ def _weight(layer: Any) -> Tensor:  # noqa: ANN401
 def is_subtracted(model: "PeftModel") -> bool:
     """Returns whether the frozen adapter is part of the trained model, as with PiSSA."""
     tuner: Any = model.base_model
-    return START in tuner.active_adapters
+    return {ADAPTER, START} <= set(tuner.active_adapters)
 
 
 def frozen_values(model: "PeftModel | None") -> dict[str, nn.Parameter]:
@@ -124,8 +124,15 @@ def as_before_training(model: "PeftModel") -> Generator[None]:
     """Makes the model what it was before training, inside the block."""
     learning = [(p, p.requires_grad) for p in model.parameters()]
     try:
-        with model.disable_adapter():
+        if START not in model.peft_config or is_subtracted(model):
+            with model.disable_adapter():
+                yield
+            return
+        model.set_adapter(START)
+        try:
             yield
+        finally:
+            model.set_adapter(ADAPTER)
     finally:  # peft enables the gradients of every active adapter
         for parameter, learns in learning:
             parameter.requires_grad_(learns)

@@ -1,0 +1,58 @@
+"""Trains a LoRA adapter further: it starts from the adapter's values, which are the reference."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from zoo.backends.torch.adapters.folder import load_adapter
+from zoo.backends.torch.adapters.names import ADAPTER, is_added
+from zoo.backends.torch.adapters.start import START, frozen_values
+from zoo.backends.torch.quiet import peft_alone, quiet
+from zoo.core.errors import InputError
+from zoo.models.adapters import CONFIG_FILE
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+
+LEFT_OUT = {
+    "modules_to_save": "whole modules",
+    "trainable_token_indices": "trained token rows",
+    "layer_replication": "replicated layers",
+    "lora_bias": "a bias in B",
+}
+"""Settings of adapters whose training is not continued, with what they add."""
+
+
+def continue_adapter(model: nn.Module, folder: Path) -> "PeftModel":
+    """Loads an adapter twice: to train it, and frozen as the start.
+
+    Raises:
+        InputError: the adapter is no LoRA or DoRA, changes the base, or has other parts.
+    """
+    adapted = load_adapter(model, folder)
+    _require_lora(folder / CONFIG_FILE, adapted.peft_config[ADAPTER])
+    with quiet(), peft_alone():
+        adapted.load_adapter(str(folder), START)
+        adapted.set_adapter(ADAPTER)
+    for name, parameter in adapted.get_base_model().named_parameters():
+        parameter.requires_grad = is_added(name)
+    for parameter in frozen_values(adapted).values():
+        parameter.requires_grad = False
+    return adapted.eval()
+
+
+def _require_lora(file: Path, settings: Any) -> None:  # noqa: ANN401
+    where = f"{file}: training on top of it"
+    if settings.peft_type.value != "LORA":
+        raise InputError(f"{where}: expected a LoRA adapter, got {settings.peft_type.value}")
+    if settings.bias != "none":
+        raise InputError(f"{where}: expected bias 'none', got {settings.bias!r}")
+    if settings.init_lora_weights not in (True, False, "gaussian"):
+        raise InputError(
+            f"{where}: expected an adapter that leaves its base as it was, got init_lora_weights "
+            f"{settings.init_lora_weights!r}",
+        )
+    for key, what in LEFT_OUT.items():
+        if getattr(settings, key):
+            raise InputError(f"{where}: {key}: {what} cannot be trained further")
