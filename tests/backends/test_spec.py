@@ -14,6 +14,8 @@ ODD: list[tuple[Callable[..., object], str, Any]] = [
     (LoadSpec, "train", "Full"),
     (LoadSpec, "dtype", "f16"),
     (LoadSpec, "attention", "flash"),
+    (LoadSpec, "neftune_noise_alpha", -1.0),
+    (OptimizerSpec, "name", "adam"),
     (LoadSpec, "router_loss", -0.1),
     (LoadSpec, "router_loss", 0.1),  # for inference
     (LoraSpec, "rank", 0),

@@ -100,7 +100,7 @@ class TrainingArguments(Arguments):
         | {"gradient_accumulation_steps", "gradient_checkpointing", "num_train_epochs"}
         | {"max_steps", "lr_scheduler_type", "warmup_steps", "warmup_ratio", "weight_decay"}
         | {"max_grad_norm", "seed", "eval_steps", "save_steps", "save_only_model", "report_to"}
-        | {"save_total_limit", "optim"}
+        | {"save_total_limit", "optim", "decay_ratio", "neftune_noise_alpha"}
     )
 
 

@@ -190,7 +190,8 @@ def trained_weights(need: MemoryNeed) -> Trained:
             if one.linear
         ]
         ends = [one for one in found.matrices if not one.linear] if need.ends else []
-        return Trained([*linear, *ends], found.vectors * blocks // shape.layers)
+        whole = (found.vectors, found.tensors)
+        return Trained([*linear, *ends], *(count * blocks // shape.layers for count in whole))
     factors = trained_parameters(shape, need.rank)
     vectors = need.dora * shape.layers
     return replace(factors, vectors=vectors * outputs(shape), tensors=vectors * 7)

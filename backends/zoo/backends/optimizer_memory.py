@@ -57,7 +57,8 @@ def trained_parameters(shape: "Geometry", rank: int | None) -> Trained:
         Matrix(keys, shape.hidden, layers, rows_together=head),
         Matrix(keys, shape.hidden, layers),
         Matrix(shape.hidden, queries, layers),
-        Matrix(shape.ffn, shape.hidden, 2 * layers),
+        Matrix(shape.ffn, shape.hidden, layers),
+        Matrix(shape.ffn, shape.hidden, layers),
         Matrix(shape.hidden, shape.ffn, layers),
     ]
     if rank is not None:

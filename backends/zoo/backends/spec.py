@@ -198,6 +198,8 @@ class LoadSpec:
             learned tokens, and is reported as `router_loss`. 0 adds none.
         reward_model: the result is a reward model, whose score is that head; it needs one.
         optimizer: the optimizer; no effect on inference.
+        neftune_noise_alpha: the strength of uniform noise on the embeddings in training
+            (arXiv:2310.05914); 0 adds none. Scores and samples have none.
         seed: the seed of the adapter's initialisation.
 
     Raises:
@@ -218,6 +220,7 @@ class LoadSpec:
     router_loss: float = 0.0
     reward_model: bool = False
     optimizer: OptimizerSpec = OptimizerSpec()
+    neftune_noise_alpha: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -232,6 +235,7 @@ class LoadSpec:
         _require("attention", self.attention, " or ".join(ATTENTION), valid=known)
         _require("packing", self.packing, " or ".join(PACKING), valid=self.packing in PACKING)
         _require_rate("router_loss", self.router_loss)
+        _require_rate("neftune_noise_alpha", self.neftune_noise_alpha)
         trained = self.train is not None or not self.router_loss
         _require("router_loss", self.router_loss, "0 for inference", valid=trained)
         whole = self.in_place or self.reward_model

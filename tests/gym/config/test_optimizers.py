@@ -75,3 +75,44 @@ def test_a_stronger_source_switches_an_optimizer_off(tmp_path: Path) -> None:
 def test_a_switch_is_true_or_false() -> None:
     with pytest.raises(InputError, match='use_muon=maybe: expected true or false, got "maybe"'):
         loaded("use_muon=maybe")
+
+
+def test_lora_plus_is_a_group_of_the_second_factors() -> None:
+    [group] = load_spec(loaded("loraplus_lr_ratio=16")).optimizer.groups
+    assert (group.suffix, group.lr_scale) == ("lora_B.weight", 16)
+    assert load_spec(loaded()).optimizer.groups == ()
+
+
+def test_noise_on_embeddings_is_the_engines_to_add() -> None:
+    assert load_spec(loaded("neftune_noise_alpha=5")).neftune_noise_alpha == 5
+    assert load_spec(loaded()).neftune_noise_alpha == 0
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [("constant_with_warmup", "constant"), ("warmup_stable_decay", "wsd")]
+)
+def test_the_names_of_other_trainers_mean_the_same_schedule(theirs: str, ours: str) -> None:
+    assert loaded(f"lr_scheduler_type={theirs}").lr_scheduler_type == ours
+
+
+REFUSED = [
+    ("loraplus_lr_ratio", 4, "finetuning_type=full", "has no effect with finetuning_type full"),
+    ("loraplus_lr_ratio", 1, "seed=1", "expected more than 1"),
+    ("neftune_noise_alpha", -1, "seed=1", "expected 0"),
+    ("neftune_noise_alpha", 5, "stage=grpo", "has no place where answers are sampled"),
+    ("neftune_noise_alpha", 5, "stage=ppo", "has no place where answers are sampled"),
+    ("decay_ratio", 0.2, "lr_scheduler_type=cosine", "has no effect without lr_scheduler_type wsd"),
+    ("lr_scheduler_type", "polynomial", "seed=1", "expected 'cosine', "),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "other", "message"), REFUSED)
+def test_a_setting_without_effect_is_refused(
+    key: str, value: object, other: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=f"{key}={value}: {message}"):
+        loaded(f"{key}={value}", other)
+
+
+def test_no_noise_is_accepted_everywhere() -> None:
+    assert loaded("neftune_noise_alpha=0", "stage=grpo").neftune_noise_alpha == 0

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoo.gym.train.schedule import Shape, learning_rate
+from zoo.gym.config.keys.optimization import Schedule
+from zoo.gym.train.schedule import learning_rate
 
-SHAPES: list[Shape] = ["cosine", "linear", "constant"]
+SHAPES: list[Schedule] = ["cosine", "linear", "constant", "wsd"]
 
 
 @given(
@@ -16,10 +17,17 @@ SHAPES: list[Shape] = ["cosine", "linear", "constant"]
     data=st.data(),
 )
 def test_every_step_learns_something_and_never_more_than_the_peak(
-    shape: Shape, steps: int, share: float, data: st.DataObject
+    shape: Schedule, steps: int, share: float, data: st.DataObject
 ) -> None:
     step = data.draw(st.integers(1, steps))
-    rate = learning_rate(step, peak=0.5, steps=steps, warmup_steps=int(steps * share), shape=shape)
+    rate = learning_rate(
+        step,
+        peak=0.5,
+        steps=steps,
+        warmup_steps=int(steps * share),
+        shape=shape,
+        decay_ratio=data.draw(st.floats(0.01, 0.99)),
+    )
     assert 0 < rate <= 0.5
 
 
@@ -43,3 +51,11 @@ def test_cosine_is_half_the_peak_half_way() -> None:
     assert learning_rate(6, peak=1.0, steps=10, warmup_steps=0, shape="cosine") == pytest.approx(
         0.5
     )
+
+
+def test_wsd_is_constant_until_its_linear_decay() -> None:
+    rates = [
+        learning_rate(step, peak=1.0, steps=10, warmup_steps=2, shape="wsd", decay_ratio=0.3)
+        for step in range(1, 11)
+    ]
+    assert rates == [0.5, 1, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25]

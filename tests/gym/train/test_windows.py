@@ -88,7 +88,7 @@ def autograd(policy: TorchPolicy, objective: Objective, parts: Sequence[Batch]) 
     width = max(part.ids_BT.shape[1] for part in parts)
     for part, key in zip(parts, KEYS, strict=True):
         moved = to_device(part, policy.device)
-        with policy._learning(key):
+        with policy._learning(key, moved):
             scored = policy.module.scored(moved)
         found = chunk_statistics(scored, objective.needs, scored.hidden_ND, slice(None))
         for stat, values in found.items():

@@ -32,6 +32,8 @@ def disagreements(config: "TrainConfig") -> list[tuple[str, str]]:
         faults.append(("eval_steps", "has no effect without held-out rows: val_size is 0"))
     if config.dataset == (ROWS_IN_MEMORY,) and config.dataset_dir is not None:
         faults.append(("dataset_dir", "has no effect on rows: expected names of files in dataset"))
+    if config.decay_ratio is not None and config.lr_scheduler_type != "wsd":
+        faults.append(("decay_ratio", "has no effect without lr_scheduler_type wsd"))
     faults += _faults_of_mix(config)
     warmup, steps = config.warmup_steps, config.max_steps
     if warmup is not None and steps is not None and warmup >= steps:

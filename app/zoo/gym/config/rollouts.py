@@ -158,6 +158,9 @@ class RolloutConfig(TrainConfig, frozen=True):
         if longest is not None and longest >= self.cutoff_len:
             text = f"expected less than cutoff_len {self.cutoff_len}, got {longest}"
             faults.append(("max_completion_length", text))
+        if self.neftune_noise_alpha:
+            text = "has no place where answers are sampled: a step would compare log-probabilities"
+            faults.append(("neftune_noise_alpha", f"{text} with noise and without"))
         return faults
 
 

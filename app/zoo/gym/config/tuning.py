@@ -24,6 +24,7 @@ READ_BY = {
     "use_rslora": LORA,
     "pissa_init": LORA,
     "pissa_iter": LORA,
+    "loraplus_lr_ratio": LORA,
 }
 """The values of `finetuning_type` that read a setting."""
 

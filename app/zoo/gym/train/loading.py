@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         QuantizationSpec,
         Workload,
     )
-    from zoo.backends.spec import Train
+    from zoo.backends.spec import OptimizerSpec, Train
 
 
 def load_policy(
@@ -59,7 +59,7 @@ def choose_precision(engine: "Backend", folder: Path, plan: Plan, work: "Workloa
 
 def load_spec(config: TrainConfig) -> "LoadSpec":
     """Returns the part of `config` that matters for loading; a method may change it."""
-    from zoo.backends.base import LoadSpec, OptimizerSpec
+    from zoo.backends.base import LoadSpec
 
     start = config.adapter_name_or_path
     return LoadSpec(
@@ -71,8 +71,21 @@ def load_spec(config: TrainConfig) -> "LoadSpec":
         packing="required" if config.packing else "off",
         stream_layers=config.stream_layers,
         router_loss=config.moe_aux_loss_coef,
-        optimizer=OptimizerSpec(weight_decay=config.weight_decay, name=config.optim),
+        optimizer=optimizer_spec(config),
+        neftune_noise_alpha=config.neftune_noise_alpha or 0.0,
         seed=config.seed,
+    )
+
+
+def optimizer_spec(config: TrainConfig) -> "OptimizerSpec":
+    """Returns the optimizer that `config` describes."""
+    from zoo.backends.base import OptimizerSpec, ParameterGroup
+
+    ratio = config.loraplus_lr_ratio
+    return OptimizerSpec(
+        weight_decay=config.weight_decay,
+        groups=(ParameterGroup("lora_B.weight", lr_scale=ratio),) if ratio else (),
+        name=config.optim,
     )
 
 

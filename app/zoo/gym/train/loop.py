@@ -179,6 +179,7 @@ def step_rate(plan: Plan, step: int) -> float:
         steps=plan.steps,
         warmup_steps=config.warmup_steps,
         shape=config.lr_scheduler_type,
+        decay_ratio=config.decay_ratio or 0.0,
     )
 
 

@@ -81,6 +81,7 @@ class TorchBackend(Backend):
             router=router,
             packing=spec.packing != "off",
             reward_writer=RewardModelWriter(padding_token(folder)) if spec.reward_model else None,
+            noise_alpha=spec.neftune_noise_alpha,
         )
         if peft_model is not None:
             source = "lora_target" if spec.adapter is None else str(spec.adapter)

@@ -6,6 +6,7 @@ Legend: B rows, T positions, N scored tokens, D hidden size.
 import gc
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from zoo.backends.torch.adapters.names import is_added
 from zoo.backends.torch.generation.generate import generate
 from zoo.backends.torch.load import load_model
 from zoo.backends.torch.loss import DeviceBatch, LossModule, Teacher, differentiate, to_device
+from zoo.backends.torch.noise import noisy_embeddings
 from zoo.backends.torch.optimizers.blocks import head_dim
 from zoo.backends.torch.optimizers.named import NamedOptimizer
 from zoo.backends.torch.packing import decide
@@ -60,6 +62,7 @@ class TorchPolicy(Policy):
         router: the router loss that is added to every objective.
         packing: compute rows of different lengths without padding, if the model allows it.
         reward_writer: of a policy that becomes a reward model, how it is written.
+        noise_alpha: the strength of noise on the embeddings in training.
     """
 
     def __init__(
@@ -74,7 +77,9 @@ class TorchPolicy(Policy):
         router: RouterLoss | None = None,
         packing: bool = False,
         reward_writer: RewardModelWriter | None = None,
+        noise_alpha: float = 0.0,
     ) -> None:
+        self._noise_alpha = noise_alpha
         self._base, self._reward_writer = base, reward_writer
         self._frozen: TorchPolicy | None = None
         module = LossModule(model, value_head, autocast=autocast, router=router, packing=packing)
@@ -121,7 +126,7 @@ class TorchPolicy(Policy):
         """Returns each statistic as float32 `[B, T]`, zero where nothing is learned."""
         moved = self._moved(batch, learning=key is not None)
         frozen = self._teacher(teacher, batch, moved)
-        with self._inference() if key is None else self._learning(key):
+        with self._inference() if key is None else self._learning(key, moved):
             scored = self.module.scored(moved, frozen)
             stats = statistics.score(scored, needs)
             return {stat: moved.scatter(value).cpu().numpy() for stat, value in stats.items()}
@@ -132,7 +137,7 @@ class TorchPolicy(Policy):
         """Adds the gradient of `objective` on `batch` and returns `loss` and metrics."""
         moved = self._moved(batch, learning=True)
         frozen = self._teacher(teacher, batch, moved)
-        with self._learning(key):
+        with self._learning(key, moved):
             loss, metrics = self._wrapped(objective, moved, frozen)
             # A distributed wrapper averages, but the objective already divides by the whole window.
             (loss * self._processes).backward()
@@ -161,7 +166,9 @@ class TorchPolicy(Policy):
             return Teacher(self.module.learned_hidden(batch), self.module.head())
 
     def _moved(self, batch: Batch, *, learning: bool) -> DeviceBatch:
-        packed = decide.packed(self.module, batch, learning=learning)
+        # rows would share the noise on the tokens that they begin with
+        alone = replace(batch, prefix=None) if learning and self._noise_alpha else batch
+        packed = decide.packed(self.module, alone, learning=learning)
         return to_device(batch, self.device, packed)
 
     def _teacher(self, teacher: Scorer | None, batch: Batch, moved: DeviceBatch) -> Teacher | None:
@@ -178,12 +185,13 @@ class TorchPolicy(Policy):
         return teacher.hidden_and_head(own)
 
     @contextmanager
-    def _learning(self, key: int) -> Generator[None]:
-        """Enables dropout seeded by `key`, with gradients, as its kernel may depend on them."""
+    def _learning(self, key: int, batch: DeviceBatch) -> Generator[None]:
+        """Enables dropout and noise seeded by `key`, with gradients: kernels depend on them."""
         torch.manual_seed(key)
         self._wrapped.train()
         try:
-            yield
+            with noisy_embeddings(self.module, batch, self._noise_alpha, key):
+                yield
         finally:
             self._wrapped.eval()
 

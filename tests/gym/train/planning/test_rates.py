@@ -4,6 +4,7 @@ import pytest
 
 from zoo.gym.config import TrainConfig
 from zoo.gym.config.keys.optimizer import OPTIMIZERS
+from zoo.gym.train.planning.plan import Facts, make_plan
 from zoo.gym.train.planning.rates import chosen_rate
 
 PARAMETERS = 596_049_920
@@ -25,3 +26,18 @@ def test_an_optimizer_has_adamws_rate_unless_its_steps_have_another_size(name: s
 def test_a_methods_share_is_taken_too() -> None:
     assert rate(optim="sgd", stage="dpo")[0] == 0.05
     assert rate(optim="lion", stage="dpo")[0] == 7.1e-06
+
+
+def test_the_rate_of_both_factors_is_that_of_lora_on_geometric_average() -> None:
+    # 2.1e-4 / sqrt(16), and 16 times that
+    found, reason = rate(loraplus_lr_ratio=16)
+    assert found == 5.3e-05
+    assert "loraplus_lr_ratio" in reason
+
+
+def test_wsd_falls_in_the_last_tenth_unless_another_share_is_given() -> None:
+    facts = Facts(PARAMETERS, 900, 27_000, 40, 100, 3_000)
+    given = {"model_name_or_path": "m", "dataset": "d.jsonl", "lr_scheduler_type": "wsd"}
+    for more, share in (({}, 0.1), ({"decay_ratio": 0.25}, 0.25)):
+        plan = make_plan(TrainConfig.model_validate(given | more), facts)
+        assert plan.config.decay_ratio == share

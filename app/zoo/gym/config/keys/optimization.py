@@ -1,11 +1,21 @@
 """Batches, steps and the learning rate."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from zoo.gym.config.settings import Settings
 from zoo.gym.config.values import Number, Whole, chosen
+
+Schedule = Literal["cosine", "linear", "constant", "wsd"]
+
+OTHER_SCHEDULES = {"constant_with_warmup": "constant", "warmup_stable_decay": "wsd"}
+"""Names in transformers of the same schedules."""
+
+
+def schedule_name(value: object) -> object:
+    """Returns our name of a schedule that is given by another trainer's."""
+    return OTHER_SCHEDULES.get(value, value) if isinstance(value, str) else value
 
 
 class OptimizationKeys(Settings, frozen=True):
@@ -36,8 +46,14 @@ class OptimizationKeys(Settings, frozen=True):
         le=100_000_000,
         description="number of optimizer steps; overrides num_train_epochs",
     )
-    lr_scheduler_type: Literal["cosine", "linear", "constant"] | None = chosen(
-        description="how the learning rate falls after the warm-up",
+    lr_scheduler_type: Annotated[Schedule, BeforeValidator(schedule_name)] | None = chosen(
+        description="how the learning rate falls after the warm-up; wsd is constant until a linear"
+        " decay at the end",
+    )
+    decay_ratio: Number | None = chosen(
+        gt=0,
+        lt=1,
+        description="the share of all steps over which the rate of wsd falls, rounded up",
     )
     warmup_steps: Whole | None = chosen(
         ge=0,
@@ -64,4 +80,11 @@ class OptimizationKeys(Settings, frozen=True):
         default=0.0,
         ge=0,
         description="the weight of the router loss of a mixture of experts, per batch; 0: none",
+    )
+    neftune_noise_alpha: Number | None = Field(
+        default=None,
+        ge=0,
+        le=1e6,
+        description="the strength of random noise on the embeddings in training (NEFTune); none"
+        " and 0: no noise",
     )

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import BeforeValidator, Field
 
 from zoo.gym.config.settings import Settings
+from zoo.gym.config.values import Number
 
 Optimizer = Literal["adamw", "muon", "adam_mini", "lion", "adafactor", "sgd"]
 """The names of `zoo.backends.spec.OPTIMIZERS`."""
@@ -31,4 +32,11 @@ class OptimizerKeys(Settings, frozen=True):
         default="adamw",
         description="the optimizer; muon, adam_mini and lion keep half as much as adamw, adafactor"
         " little, sgd nothing",
+    )
+    loraplus_lr_ratio: Number | None = Field(
+        default=None,
+        gt=1,
+        le=1e6,
+        description="how many times the learning rate of the adapter's second factors, lora_B, is"
+        " that of the first (LoRA+); none: the same",
     )

@@ -194,7 +194,9 @@ def _warmup(ratio: float | None, steps: int) -> tuple[int, str]:
 def _optimizer(chooser: _Chooser, facts: Facts, steps: int) -> None:
     lora = chooser.config.trains_adapter
     chooser.pick("learning_rate", *chosen_rate(chooser.config, facts.parameters))
-    chooser.pick("lr_scheduler_type", "cosine", "decays smoothly towards zero")
+    schedule = chooser.pick("lr_scheduler_type", "cosine", "decays smoothly towards zero")
+    if schedule == "wsd":
+        chooser.pick("decay_ratio", 0.1, "the last tenth of the steps")
     chooser.pick("warmup_steps", *_warmup(chooser.config.warmup_ratio, steps))
     if lora and chooser.config.adapter_name_or_path is None:
         chooser.pick("lora_alpha", 2.0 * chooser.config.lora_rank, "twice lora_rank")

@@ -4,6 +4,8 @@ The rules fit what was measured on zen-pico (0.8 M parameters, 2e-3 for LoRA and
 the usual values at 0.6 B and 4 B parameters.
 """
 
+import math
+
 from zoo.gym.config import TrainConfig
 
 SGD_RATE = 0.5
@@ -25,13 +27,16 @@ def chosen_rate(config: TrainConfig, parameters: int) -> tuple[float, str]:
         parameters: those of the base model.
     """
     share, kind = config.rate_share, config.finetuning_type
-    if config.optim == "sgd":
-        rate = float(f"{share * SGD_RATE:.1e}")
-        return rate, f"sgd with gradients of norm {config.max_grad_norm:g} at most, any size"
     reason = f"{kind} on {parameters / 1e6:,.1f} M parameters"
     if config.optim in SHARES:
         part, why = SHARES[config.optim]
         share, reason = share * part, f"{reason}; {why}"
+    if (ratio := config.loraplus_lr_ratio) is not None:
+        share /= math.sqrt(ratio)
+        reason = f"{reason}; divided by the root of loraplus_lr_ratio, which lora_B has"
+    if config.optim == "sgd":
+        clipped = f"sgd with gradients of norm {config.max_grad_norm:g} at most, any size"
+        return float(f"{share * SGD_RATE:.1e}"), clipped
     return default_learning_rate(parameters, lora=config.trains_adapter, share=share), reason
 
 
