@@ -7,6 +7,7 @@ import pytest
 from tests.gym.rewards.conftest import sample
 from zoo.gym.rewards.answers.expressions import readings, stated
 from zoo.gym.rewards.answers.final import accepted_answers, final_answer
+from zoo.gym.rewards.answers.last_number import last_number, only_number
 from zoo.gym.rewards.answers.numbers import find_numbers
 from zoo.gym.rewards.code.unit_tests import code_of
 from zoo.gym.rewards.form.form import fault_of_form
@@ -52,6 +53,11 @@ def test_the_most_explicit_answer_counts(response: str, answer: str) -> None:
         "</think>",
         "<think>",
         "1,111",
+        "1 000 ",
+        "minus ",
+        "\u221a(",
+        "m^",
+        "<a ",
         r"\frac{",
         "```\n",
     ],
@@ -62,6 +68,8 @@ def test_a_response_that_repeats_itself_takes_no_long_time(piece: str, between: 
     since = time.process_time()
     text = final_answer(response)
     find_numbers(text)
+    last_number(text)
+    only_number(text)
     readings(text[-20_000:])
     stated(text[-20_000:])
     fault_of_form(response, "think-answer")

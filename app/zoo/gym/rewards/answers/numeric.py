@@ -5,18 +5,25 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from zoo.gym.config.reward import NumericSettings
-from zoo.gym.rewards.answers.final import accepted_answers, final_answer
-from zoo.gym.rewards.answers.numbers import Number, find_numbers, parse_number
+from zoo.gym.rewards.answers.final import (
+    accepted_answers,
+    answer_in_words,
+    marked_answer,
+    without_reasoning,
+)
+from zoo.gym.rewards.answers.last_number import last_number, only_number
+from zoo.gym.rewards.answers.numbers import Number, parse_number
 from zoo.gym.rewards.description import excerpt
 from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
 
 
 @dataclass(frozen=True)
 class Numeric(Reward):
-    """1 if the last number of the final answer is the row's number, else 0.
+    r"""1 if the last number of the final answer is the row's number, else 0.
 
     A number with a percent sign counts both as the fraction and as the number before the sign:
-    `50%` equals 0.5 and 50.
+    `50%` equals 0.5 and 50. A number that is part of other mathematics, such as `\sqrt{2}`, is not
+    read, and neither is an answer in a box or tags that states several.
     """
 
     settings: NumericSettings = field(default_factory=NumericSettings)
@@ -48,9 +55,11 @@ class Numeric(Reward):
         lack = self.missing(sample.task)
         if lack is not None:
             return no_reward(lack if lack.startswith("the") else f"the row has {lack}")
-        text = final_answer(sample.response)
+        text = without_reasoning(sample.response)
+        marked = marked_answer(text)
+        text = marked or answer_in_words(text) or text
         accepted = accepted_answers(sample.task.answer)
-        got = parse_number(text) or next(reversed(find_numbers(text)), None)
+        got = only_number(text) if marked else last_number(text)
         if got is None:
             return Score(0.0, f'expected {accepted[0]}, got no number in "{excerpt(text)}"')
         wanted = [parse_number(one) for one in accepted]
