@@ -6,6 +6,8 @@ it is part of a pair. Left out: the meaning of words, so that `two thirds` is no
 
 import re
 
+from zoo.gym.rewards.answers.notation import plain
+
 _NAMED = r"\\(?:begin|end|text\w*|mathrm|mathbf|mbox|operatorname\*?)\s*\{[^{}]*\}"
 _LETTERS = re.compile(rf"{_NAMED}|\\[A-Za-z]+|[A-Za-z]+(?:['\u2019-][A-Za-z]+)*")
 _DELIMITED = re.compile(r"\$[^$]+\$|\\\(|\\\[|\\boxed\b")
@@ -14,6 +16,9 @@ _WORD_PARTS = re.compile("['\u2019-]")
 _CANDIDATE = re.compile(r"\d|\\[A-Za-z]|\w\s*[-+*/^=]\s*\w")
 _BREAK = re.compile(r"\n|[;?!]|[.:](?=\s|$)")
 _CHOICE = re.compile(r"\b(?:or|and)\b")
+_ASSIGNMENTS = re.compile(r"\s*[A-Za-z]\s*=[^=,]*(?:,\s*[A-Za-z]\s*=[^=,]*)+")
+"""Several variables with their values: `x=5, y=6` is a pair."""
+
 _APPROXIMATELY = re.compile(r"\\approx\b|≈|\\simeq\b")
 _TEXT = re.compile(r"\\(?:text\w*|mathrm|mbox)\s*\{([^{}]*)\}")
 _BEFORE_TERM = re.compile(r"\s+[\w\\]")
@@ -35,17 +40,15 @@ SHORT_WORDS = frozenset(_SHORT_WORDS.split())
 """Words and units of two letters, which are no products."""
 
 
-_ROOT = re.compile(r"(?<![\\A-Za-z])sqrt\(([^()]*)\)")
 _FUNCTION = re.compile(rf"(?<![\\A-Za-z])({'|'.join(sorted(FUNCTIONS, reverse=True))})(?![A-Za-z])")
-_SIGNS = {
-    "**": "^",
-    "\u2212": "-",
-    "\u00d7": "\\times ",
-    "\u00b7": "\\cdot ",
-    "\u03c0": "\\pi ",
-    "\u00b2": "^2",
-    "\u00b3": "^3",
-}
+_SIGNED_POWER = re.compile(r"\^\s*([-+](?:\d+(?:\.\d+)?|[A-Za-z]))")
+_LONG_POWER = re.compile(r"\^\s*(\d{2,})")
+_SCIENTIFIC = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)[eE]([-+]?\d{1,4})(?![\w.]\d|\w)")
+_MIXED = re.compile(
+    r"(?<![\w.,^/}])(\d+)\s?(?:\\[dt]?frac\{(\d+)\}\{(\d+)\}| (\d+)/(\d+))(?![\d/^])"
+)
+_DEGREES = re.compile(r"\^\s*\{?\s*\\circ\s*\}?")
+_GROUP_END = re.compile(r"\\(?:left|right|!|,)|\s")
 
 
 def is_delimited(text: str) -> bool:
@@ -172,7 +175,8 @@ def _depth(text: str) -> int:
 
 
 def _sides(expression: str) -> tuple[str, ...]:
-    if "=" in expression and not re.search(r"[(\[{]", expression):
+    whole = "=" not in expression or re.search(r"[(\[{]", expression)
+    if not whole and not _ASSIGNMENTS.fullmatch(expression):
         expression = expression.rpartition(", ")[2]  # of several equations the last one
     found: list[str] = []
     for side in _APPROXIMATELY.split(expression):
@@ -183,9 +187,64 @@ def _sides(expression: str) -> tuple[str, ...]:
 
 
 def _latex(expression: str) -> str:
-    """Returns an expression as LaTeX: functions, powers, percent signs and signs of Unicode."""
-    for sign, tex in _SIGNS.items():
-        expression = expression.replace(sign, tex)
-    expression = _ROOT.sub(r"\\sqrt{\1}", expression)
-    expression = _FUNCTION.sub(lambda found: f"\\{found[1]} ", expression)
+    """Returns an expression as LaTeX: functions and percent signs."""
+    expression = _FUNCTION.sub(lambda found: f"\\{found[1]} ", expression.replace("**", "^"))
     return re.sub(r"(?<!\\)%", r"\%", expression)
+
+
+def mathematics(text: str) -> str:
+    r"""Returns a text with its mathematics in the form that a parser of LaTeX reads whole.
+
+    The signs are those of `plain`; signed and long exponents get braces, `1.5e-3` is a power of
+    ten, and `1 1/2` one fraction. The parser reads `10^-1` as 10 and `\sqrt13` as 3.
+
+    Example:
+        >>> mathematics("10⁻⁴"), mathematics("10^-1"), mathematics("1.5e-3"), mathematics("1 1/2")
+        ('10^{-4}', '10^{-1}', '1.5\\times 10^{-3}', '\\frac{3}{2}')
+    """
+    text = _DEGREES.sub(" ", plain(text))
+    text = _SCIENTIFIC.sub(r"\1\\times 10^{\2}", text)
+    text = _LONG_POWER.sub(r"^{\1}", _SIGNED_POWER.sub(r"^{\1}", text))
+    return _MIXED.sub(_improper, text)
+
+
+def _improper(found: "re.Match[str]") -> str:
+    """Returns a mixed number as one fraction."""
+    whole, top, bottom = int(found[1]), int(found[2] or found[4]), int(found[3] or found[5])
+    mixed = 0 < top < bottom
+    return f"\\frac{{{whole * bottom + top}}}{{{bottom}}}" if mixed else found[0]
+
+
+def same_notation(wanted: str, got: str) -> bool:
+    r"""Returns whether two expressions of equal value also mean the same by how they are written.
+
+    Upper and lower case are different letters, a set is no pair, and a ratio is no fraction unless
+    the wanted answer is a ratio; math-verify takes them for equal.
+
+    Example:
+        >>> [same_notation(*two) for two in (("(1,2)", "{1,2}"), ("2A", "2a"), ("3/4", "3:4"))]
+        [False, False, False]
+    """
+    brackets = {_bracket(wanted), _bracket(got)} - {""}
+    is_ratio = ":" in got and ":" not in wanted
+    return len(brackets) < 2 and not is_ratio and not _differ_in_case(wanted, got)
+
+
+def _bracket(expression: str) -> str:
+    """Returns the kind of brackets around several entries, `(` or `{`; empty for none."""
+    bare = _GROUP_END.sub("", expression).strip("$").replace("\\{", "{").replace("\\}", "}")
+    around = bare[:1] + bare[-1:]
+    if "," not in bare:
+        return ""
+    return "{" if around == "{}" else "(" if around in {"()", "[]", "(]", "[)"} else ""
+
+
+def _differ_in_case(one: str, other: str) -> bool:
+    """Returns whether one expression has a letter that the other only has in the other case."""
+    first, second = _variables(one), _variables(other)
+    return any(letter.swapcase() in second for letter in first - second)
+
+
+def _variables(expression: str) -> set[str]:
+    bare = re.sub(rf"{_NAMED}|\\[A-Za-z]+", " ", expression)
+    return {letter for letter in bare if letter.isalpha()}

@@ -8,8 +8,10 @@ from typing import Any
 
 from zoo.gym.rewards.answers.expressions import (
     is_delimited,
+    mathematics,
     only_expression,
     readings,
+    same_notation,
     same_text,
     stated,
 )
@@ -17,6 +19,8 @@ from zoo.gym.rewards.processes.serve import serve
 
 MEMORY_BYTES = 4_000_000_000
 """Address space of a process: some powers take all memory within the time limit."""
+
+_PARTS = ("answer", "statement", "text")
 
 
 def prepare() -> Callable[[dict[str, Any]], Mapping[str, object]]:
@@ -53,20 +57,24 @@ def prepare() -> Callable[[dict[str, Any]], Mapping[str, object]]:
         found = [latex(one) for one in stated(request["statement"] or "")]
         return found or read(request["text"])
 
+    def is_equal(wanted: list[Any], reading: list[Any]) -> bool:
+        """Compares values, and what math-verify ignores in how they are written."""
+        as_text = [str(parsed[-1]) for parsed in (wanted, reading)]
+        return same_notation(*as_text) and bool(
+            math_verify.verify(wanted, reading, timeout_seconds=0)
+        )
+
     def compare(request: dict[str, Any]) -> Mapping[str, object]:
         """Returns whether any reading of the response equals an accepted answer."""
-        golds = [gold(answer) for answer in request["accepted"]]
+        golds = [gold(mathematics(answer)) for answer in request["accepted"]]
         if not all(golds):
             return {"problem": "the row's answer is no mathematics"}
         final = request["answer"] or request["statement"] or request["text"]
         if any(same_text(final, answer) for answer in request["accepted"]):
             return {"equal": True, "got": final[:200]}
-        found = [reading for reading in read_response(request) if reading]
-        equal = any(
-            math_verify.verify(wanted, reading, timeout_seconds=0)
-            for wanted in golds
-            for reading in found
-        )
+        parts = {key: request[key] and mathematics(request[key]) for key in _PARTS}
+        found = [reading for reading in read_response(parts) if reading]
+        equal = any(is_equal(wanted, reading) for wanted in golds for reading in found)
         got = next((str(reading[-1]) for reading in found), "no mathematics")
         return {"equal": equal, "got": got[:200]}
 
