@@ -21,6 +21,7 @@ from zoo.gym.rewards.form.form import fault_of_form
         ("<think>7?</think>\n\n5", "5"),
         ("7?</think>5", "5"),
         ("<think>it is 5", ""),
+        ("<think>hm</think> 4? <think>it is 5", ""),
         ("a <answer>4</answer> then <answer> 5 </answer>", "5"),
         (r"thus \boxed{\frac{1}{2}} holds", r"\frac{1}{2}"),
         (r"\boxed{1} or rather \boxed{2", "1"),

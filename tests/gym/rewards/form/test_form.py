@@ -33,6 +33,14 @@ from zoo.gym.rewards.form.length import Length
         ("boxed", r"it is \boxed{\frac{1}{2}}", True),
         ("boxed", r"it is \boxed{5", False),
         ("boxed", "#### 5", False),
+        ("boxed", r"<think>\boxed{5}", False),
+        ("boxed", r"<think>\boxed{5}</think> so it is 5", False),
+        ("boxed", r"<think>hm</think> \boxed{5}", True),
+        ("boxed", r"<think>hm</think> 4 <think>\boxed{5}", False),
+        ("boxed", "\\boxed{\n#### 5", False),
+        ("boxed", r"\boxed{ } <answer>5</answer>", False),
+        ("answer", "<think><answer>5</answer>", False),
+        ("answer", "<think>hm</think><answer>5</answer>", True),
     ],
 )
 def test_a_form_is_recognised(form: str, response: str, right: bool) -> None:

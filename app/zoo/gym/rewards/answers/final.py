@@ -21,9 +21,8 @@ def without_reasoning(response: str) -> str:
     The prompt of some models opens the think block, so a response may only close it.
     """
     _, closed, rest = response.rpartition("</think>")
-    if closed:
-        return rest.strip()
-    return "" if "<think>" in response else response.strip()
+    text = rest if closed else response
+    return "" if "<think>" in text else text.strip()
 
 
 def final_answer(response: str) -> str:
@@ -35,7 +34,7 @@ def final_answer(response: str) -> str:
 def marked_answer(text: str) -> str | None:
     r"""Returns the last answer in `<answer>`, `\boxed{}` or after `####`; None if there is none."""
     tagged = _last_tagged(text)
-    boxed = _last_boxed(text if tagged is None else tagged)
+    boxed = boxed_answer(text if tagged is None else tagged)
     if boxed is not None:
         return boxed
     if tagged is not None:
@@ -85,8 +84,8 @@ def _last_tagged(text: str) -> str | None:
     return found
 
 
-def _last_boxed(text: str) -> str | None:
-    """Returns the content of the complete box that starts last; its braces may be nested."""
+def boxed_answer(text: str) -> str | None:
+    r"""Returns the content of the complete `\boxed{}` that starts last; braces may be nested."""
     found, last = None, -1
     opened: list[int | None] = []  # for each open brace the start of its box, None for another
     for brace in _BRACE.finditer(text):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from zoo.gym.config.reward import FormatSettings
-from zoo.gym.rewards.answers.final import marked_answer
+from zoo.gym.rewards.answers.final import boxed_answer, without_reasoning
 from zoo.gym.rewards.reward import Reward, Sample, Score
 
 
@@ -39,9 +39,9 @@ class Form(Reward):
 def fault_of_form(response: str, form: str) -> str | None:
     """Returns what a response lacks for a form, or None."""
     if form == "boxed":
-        boxed = "\\boxed{" in response and marked_answer(response)
-        return None if boxed else "expected an answer in \\boxed{}"
-    rest = response
+        boxed = boxed_answer(without_reasoning(response))
+        return None if boxed else "expected an answer in \\boxed{} after the reasoning"
+    rest = without_reasoning(response) if form == "answer" else response
     if form.startswith("think"):
         before, closed, rest = response.partition("</think>")
         opened = before.lstrip().removeprefix("<think>")
