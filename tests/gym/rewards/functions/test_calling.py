@@ -34,6 +34,22 @@ def third_is_an_optional_answer(query: str, response: str, answer: object = None
     return (query, response, answer)
 
 
+def third_is_named_label(query: str, response: str, label: object = None) -> Any:
+    return (query, response, label)
+
+
+def third_is_named_correct_answer(query: str, response: str, Correct_Answer: str = "") -> Any:
+    return (query, response, Correct_Answer)
+
+
+def any_keywords(query: str, response: str, **fields: object) -> Any:
+    return (query, response, fields["answer"], fields["metadata"])
+
+
+def settings_by_keyword(query: str, response: str, *, mode: str = "a") -> Any:
+    return (query, response, mode)
+
+
 def by_name(query: str, response: str, *, metadata: dict[str, Any], answer: object) -> Any:
     return (query, response, metadata, answer)
 
@@ -66,6 +82,10 @@ class Callable2:
         (third, ("q", "r", 5)),
         (third_has_another_default, ("q", "r", 2.0)),
         (third_is_an_optional_answer, ("q", "r", 5)),
+        (third_is_named_label, ("q", "r", 5)),
+        (third_is_named_correct_answer, ("q", "r", 5)),
+        (any_keywords, ("q", "r", 5, {"level": 2})),
+        (settings_by_keyword, ("q", "r", "a")),
         (by_name, ("q", "r", {"level": 2}, 5)),
         (with_messages, ("q", "r", FIELDS["messages"])),
         (any_number, ("q", "r", 5)),
@@ -120,6 +140,22 @@ def query_third(prompt: str, response: str, query: str) -> float:
     return 0.0
 
 
+def third_of_unknown_name(query: str, response: str, gld: object = None) -> float:
+    return 0.0
+
+
+def third_of_unknown_name_and_text(query: str, response: str, key: str = "") -> float:
+    return 0.0
+
+
+def answer_by_keyword_alone(query: str, response: str, *, solution: object = None) -> float:
+    return 0.0
+
+
+def answer_after_a_setting(query: str, response: str, scale: float = 1.0, gold: str = "") -> float:
+    return 0.0
+
+
 async def later(query: str, response: str) -> float:
     return 0.0
 
@@ -137,6 +173,10 @@ async def later(query: str, response: str) -> float:
         (answer_second, "got f(query, answer, response), whose second parameter is 'answer'"),
         (messages_first, "whose first parameter is 'messages'"),
         (query_third, "whose third parameter is 'query'"),
+        (third_of_unknown_name, "got a third parameter 'gld' with the default None"),
+        (third_of_unknown_name_and_text, "got a third parameter 'key' with the default ''"),
+        (answer_by_keyword_alone, "got 'solution', which would keep its default"),
+        (answer_after_a_setting, "got 'gold', which would keep its default"),
         (later, "got an async function"),
     ],
 )

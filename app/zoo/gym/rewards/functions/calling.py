@@ -1,9 +1,10 @@
 """How a reward function is called, and which of its results count as a reward.
 
 A function takes the query and the response, and the row's answer if it has a third parameter;
-parameters named `answer`, `messages` and `metadata` get the row's. A function whose first
-parameters have the names of other fields, such as f(response, answer), is refused. It returns a
-number, or a mapping with `reward` and `reasoning`.
+parameters named `answer`, `messages` and `metadata` get the row's, and so does `**kwargs`. A
+function is refused whose first parameters have the names of other fields, such as
+f(response, answer), or with a parameter that looks like the answer but would keep its default. It
+returns a number, or a mapping with `reward` and `reasoning`.
 """
 
 import inspect
@@ -15,6 +16,15 @@ ANSWER_NAMES = frozenset(
     ("answer", "answers", "solution", "ground_truth", "target", "reference", "expected", "gold")
 )
 """Names of a third parameter that gets the answer although it has a default."""
+
+OTHER_ANSWER_NAMES = frozenset(
+    (
+        *("label", "labels", "solutions", "references", "ref", "refs", "truth", "gt"),
+        *("gold_answer", "correct_answer", "expected_answer", "reference_answer", "true_answer"),
+        *("target_answer", "correct", "answer_key", "ground_truths", "targets"),
+    )
+)
+"""Further names of a parameter that is meant for the answer."""
 
 QUERY_NAMES = frozenset(("query", "prompt", "question", "instruction"))
 """Names of a parameter that is meant for the query."""
@@ -68,7 +78,7 @@ def _check_names(positional: "list[inspect.Parameter]") -> None:
     Raises:
         ValueError: a parameter has the name of a field that it would not get.
     """
-    kinds = (QUERY_NAMES, RESPONSE_NAMES, ANSWER_NAMES)
+    kinds = (QUERY_NAMES, RESPONSE_NAMES, ANSWER_NAMES | OTHER_ANSWER_NAMES)
     for place, parameter in enumerate(positional):
         name = parameter.name.lower()
         others = kinds[:place] + kinds[place + 1 :] if place < 2 else kinds[:2]
@@ -80,16 +90,29 @@ def _check_names(positional: "list[inspect.Parameter]") -> None:
 
 
 def _takes_answer(third: inspect.Parameter) -> bool:
-    if third.name in {"messages", "metadata"}:
+    """Returns whether the third parameter gets the answer.
+
+    Raises:
+        ValueError: its name does not say so and its default, text or None, could be for an answer.
+    """
+    name = third.name.lower()
+    if name in {"messages", "metadata"}:
         return False
-    return third.default is inspect.Parameter.empty or third.name in ANSWER_NAMES
+    if third.default is inspect.Parameter.empty or name in ANSWER_NAMES | OTHER_ANSWER_NAMES:
+        return True
+    if third.default is None or isinstance(third.default, str):
+        raise ValueError(
+            f"{_FORM}, got a third parameter {third.name!r} with the default {third.default!r}, "
+            "which may be meant for the answer: name it 'answer', or put it after '*'"
+        )
+    return False
 
 
 def _named(parameters: "list[inspect.Parameter]", taken: set[str]) -> list[str]:
     """Returns the fields that are passed by name.
 
     Raises:
-        ValueError: a required parameter is none of them.
+        ValueError: a required parameter, or one that is named after the answer, is none of them.
     """
     fixed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     rest = [one for one in parameters if one.kind not in fixed and one.name not in taken]
@@ -97,6 +120,11 @@ def _named(parameters: "list[inspect.Parameter]", taken: set[str]) -> list[str]:
         if one.default is inspect.Parameter.empty and one.name not in _EXTRAS:
             names = ", ".join(_EXTRAS)
             raise ValueError(f"{_FORM}, and parameters {names}, got a parameter {one.name!r}")
+        if one.name not in _EXTRAS and one.name.lower() in ANSWER_NAMES | OTHER_ANSWER_NAMES:
+            raise ValueError(f"{_FORM}, got {one.name!r}, which would keep its default")
+    kinds = {one.kind for one in parameters}
+    if inspect.Parameter.VAR_KEYWORD in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        return [name for name in _EXTRAS if name not in taken]
     return [one.name for one in rest if one.name in _EXTRAS]
 
 
