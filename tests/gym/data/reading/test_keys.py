@@ -150,6 +150,42 @@ def test_an_answer_to_forget_is_not_learned(read: Read) -> None:
     assert not data.notes
 
 
+@pytest.mark.parametrize("row", OTHER_FORMATS)
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("forget", 1, "'forget' is 1: expected one answer to learn"),
+        ("forget", 1.0, "'forget' is 1.0: expected one answer to learn"),
+        ("forget", True, "'forget' is true: expected one answer to learn"),
+        ("kto_tag", 0, "'kto_tag' is 0: expected one answer to learn"),
+        ("kto_tag", False, "'kto_tag' is false: expected one answer to learn"),
+        ("forget", "yes", "'forget': expected true or false, or 1 or 0, got 'yes'"),
+        ("forget", 2, "'forget': expected true or false, or 1 or 0, got 2"),
+        ("kto_tag", [], "'kto_tag': expected true or false, or 1 or 0, got a list"),
+    ],
+)
+def test_an_answer_to_forget_is_never_learned(row: Any, key: str, value: Any, reason: str) -> None:
+    assert reason in refusal({**row, key: value})
+
+
+@pytest.mark.parametrize("keys", [{"forget": 0}, {"kto_tag": 1}, {"forget": None}])
+def test_an_answer_to_retain_is_learned_without_a_note(read: Read, keys: Any) -> None:
+    data = read({**PAIR, **keys})
+    assert (len(data.records), data.problems, data.notes) == (1, (), ())
+
+
+@pytest.mark.parametrize("key", ["label", "kto_tag", "forget"])
+@pytest.mark.parametrize("value", [0, 1, 0.0, True, False])
+def test_a_rating_that_is_read_is_not_reported_as_unread(
+    tmp_path: Path, key: str, value: object
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({**PAIR, key: value}), encoding="utf-8")
+    data = read_dataset([path], kinds={"rated"})
+    assert [record.good for record in data.records] == [bool(value) is (key != "forget")]
+    assert not data.notes
+
+
 def test_rows_that_are_all_labelled_good_are_learned(read: Read) -> None:
     assert len(read({**PAIR, "label": True}, PAIR).records) == 2
 

@@ -252,7 +252,8 @@ def _known_row(value: object, source: str, kinds: Set[Kind]) -> _Row:
             return _Row(source, prompts.NAME, (record,))
         if "rated" in kinds and isinstance(value, dict):
             name, rated = parse_rated(cast("dict[str, object]", value), source)
-            return _Row(source, name, (rated,), unread_keys(value, READS[name]))
+            unread = unread_keys(value, READS[name], is_rated=True)
+            return _Row(source, name, (rated,), unread)
         name, records = parse_row(value, source)
         if any(record.kind not in kinds for record in records):
             raise InputError(_other(name, kinds))

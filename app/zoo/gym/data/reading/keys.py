@@ -26,8 +26,11 @@ SYSTEM_KEYS = ("system", "system_prompt")
 FORGET = "forget"
 """A row's key for whether its answer is to be forgotten: such an answer is a bad one."""
 
-LABELS = ("label", "kto_tag", FORGET)
-"""A row's keys for whether its answer is a good one, `label` as in TRL."""
+CLASS = "label"
+"""A row's key for whether its answer is a good one, as in TRL, or for the class of a text."""
+
+LABELS = (CLASS, "kto_tag", FORGET)
+"""A row's keys for whether its answer is a good one."""
 
 MARGIN = "margin"
 """The key of the margin of a pair, which only some methods read."""
@@ -78,9 +81,18 @@ def preference_keys(row: Fields) -> str:
 
 
 def ratings_of(row: Fields) -> dict[str, bool]:
-    """Returns whether the answer of a row is a good one, by each key that rates it."""
-    given = {key: row[key] for key in LABELS if isinstance(row.get(key), bool)}
-    return {key: value is (key != FORGET) for key, value in given.items()}
+    """Returns whether the answer of a row is a good one, by each key that rates it.
+
+    1 and 0 rate too, but not under `label`, which is also the class of a text.
+    """
+    given = {key: row[key] for key in LABELS if is_rating(key, row.get(key))}
+    return {key: bool(value) is (key != FORGET) for key, value in given.items()}
+
+
+def is_rating(key: str, value: object) -> bool:
+    """Returns whether the value of a key of `LABELS` rates an answer in any method."""
+    is_number = isinstance(value, int | float) and value in (0, 1)
+    return isinstance(value, bool) or (key != CLASS and is_number)
 
 
 def refuse_unlearnable(row: Fields, *, is_text: bool) -> None:
@@ -91,14 +103,19 @@ def refuse_unlearnable(row: Fields, *, is_text: bool) -> None:
         is_text: the row has no answer that a label could refer to.
 
     Raises:
-        InputError: it contains chosen and rejected answers, is labelled as a bad answer, or has a
-            weight other than 1.
+        InputError: it contains chosen and rejected answers, is labelled as a bad answer or with
+            what is no rating, or has a weight other than 1.
     """
     if keys := preference_keys(row):
         raise InputError(f"preference data, with {keys}: {NEEDS_PREFERENCE}")
-    bad = [key for key, good in ratings_of(row).items() if not good and not is_text]
+    for key in LABELS:
+        value = row.get(key)
+        if key != CLASS and value is not None and not is_rating(key, value):
+            raise InputError(f"{key!r}: expected true or false, or 1 or 0, got {_given(value)}")
+    ratings = ratings_of(row).items()
+    bad = [key for key, good in ratings if not good and not (is_text and key == CLASS)]
     if bad:
-        value = "true" if row[bad[0]] else "false"
+        value = str(row[bad[0]]).lower()
         raise InputError(f"{bad[0]!r} is {value}: {NEEDS_PREFERENCE}")
     for key in _ROW_WEIGHTS:
         weight = row.get(key)
@@ -137,19 +154,26 @@ def with_system(row: Fields, turns: tuple[Message, ...]) -> tuple[Message, ...]:
     return (*(Message("system", text) for text in given), *turns)
 
 
-def unread_keys(value: object, reads: frozenset[str]) -> frozenset[str]:
+def _given(value: object) -> str:
+    if isinstance(value, str):
+        return shown(value)
+    return str(value) if isinstance(value, int | float) else type_name(value)
+
+
+def unread_keys(value: object, reads: frozenset[str], *, is_rated: bool = False) -> frozenset[str]:
     """Returns the keys of a row that are set but not read, except metadata.
 
     Args:
         value: the decoded row.
         reads: the keys that its format reads.
+        is_rated: the row is a rated answer, so that 0 and 1 under `label` are read.
     """
     if not isinstance(value, dict):
         return frozenset()
     row = cast("Fields", value)
     known = {*reads, *_ROW_WEIGHTS, *(key for key in FLAG_KEYS if isinstance(row.get(key), bool))}
-    # without true or false it is the class of a text, not a rating of an answer
-    known = {key for key in known if key not in LABELS or isinstance(row.get(key), bool)}
+    # without true or false a label is the class of a text, not a rating of an answer
+    known = {key for key in known if is_rated or key not in LABELS or is_rating(key, row.get(key))}
     return frozenset((*_unread(row, known), *_unread_parts(row, reads)))
 
 
