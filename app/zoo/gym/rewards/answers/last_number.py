@@ -113,12 +113,14 @@ def _standing_alone(text: str) -> Number | None:
 
 
 def _is_subtracted(match: "re.Match[str]", before: str) -> bool:
-    """Returns whether a sign may be an operator or a dash between words."""
+    """Returns whether a sign may be an operator, a bullet, or a dash between words."""
     if not match["sign"]:
         return False
     spaced = match[0].lstrip()[1:2] == " "
     left = before.rstrip(" ")
-    return bool(re.search(rf"{_OPERAND}\Z", left)) or (spaced and bool(re.search(r"\w\Z", left)))
+    return bool(re.search(rf"{_OPERAND}\Z", left)) or (
+        spaced and bool(re.search(r"\w\Z|\A\Z", left))
+    )
 
 
 def _is_part(before: str, after: str) -> bool:
