@@ -155,7 +155,8 @@ def test_a_step_too_small_to_move_a_float_is_seen_as_no_change(tiny: Path) -> No
 def test_what_rows_of_a_prompt_cannot_share_is_reported_where_rows_belong_together(
     tiny: Path, tmp_path: Path
 ) -> None:
-    def noted(self: Any, *, sampling: bool) -> tuple[str, ...]:
+    def noted(self: Any, *, sampling: bool, prefix: bool) -> tuple[str, ...]:
+        assert prefix
         return (f"sampling {sampling}",)
 
     messages = list[list[str]]()

@@ -24,3 +24,12 @@ def checkpoint_activations(model: nn.Module) -> None:
     named: Any = model
     enable = getattr(named, "activation_checkpointing_enable", None)
     (enable or named.gradient_checkpointing_enable)({"use_reentrant": False})
+
+
+def whole_number(config: Any, name: str) -> int | None:  # noqa: ANN401 - any of transformers' configs
+    """Returns a number of a model's config; None if it has none, or another one for each layer."""
+    try:
+        found = getattr(config, name, None)
+    except RuntimeError:  # transformers refuses to read what differs between layers
+        return None
+    return found if type(found) is int else None

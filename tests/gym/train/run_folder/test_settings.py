@@ -50,8 +50,8 @@ def test_every_edited_setting_is_refused_by_name(files: tuple[Path, Path]) -> No
     lines = caught.value.message.splitlines()
     ends = [line.partition("config.yaml: ")[2] for line in lines]
     assert ends == [
-        "learning_rate was edited since the run began: expected 0.25, got 0.5",
         "lora_rank was edited since the run began: expected 16, got 4",
+        "learning_rate was edited since the run began: expected 0.25, got 0.5",
     ]
     assert "start a new run" in str(caught.value.hint)
 

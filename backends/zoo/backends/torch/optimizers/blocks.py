@@ -6,6 +6,8 @@ from typing import Any
 
 from torch import nn
 
+from zoo.backends.torch.compat import whole_number
+
 BLOCK = re.compile(r"(.*?\.\d+)\.")
 """The name of a parameter in a block: the first part that is a number ends the block's name."""
 
@@ -34,8 +36,8 @@ def head_dim(model: nn.Module) -> int | None:
     whole: Any = model.config
     config = getattr(whole, "text_config", None) or whole
     width, hidden, heads = (
-        getattr(config, name, None) for name in ("head_dim", "hidden_size", "num_attention_heads")
+        whole_number(config, name) for name in ("head_dim", "hidden_size", "num_attention_heads")
     )
-    if type(width) is int:
+    if width is not None:
         return width
-    return hidden // heads if type(hidden) is int and type(heads) is int and heads else None
+    return hidden // heads if hidden and heads else None

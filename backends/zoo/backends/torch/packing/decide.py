@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.backends.base import Batch, SharedPrefix
+from zoo.backends.torch.compat import whole_number
 from zoo.backends.torch.generation.probes import picks_keys, row_refusal
 from zoo.backends.torch.loss import LossModule, to_device
 from zoo.backends.torch.packing import attention
@@ -148,11 +149,11 @@ def _attention_width(module: LossModule) -> int:
     config: Any = getattr(module.model.config, "text_config", None) or module.model.config
     hidden = module.model.get_input_embeddings().weight.shape[1]  # type: ignore[operator]
     heads, layers, width = (
-        getattr(config, name, None)
+        whole_number(config, name)
         for name in ("num_attention_heads", "num_hidden_layers", "head_dim")
     )
-    a_layer = heads * width if type(heads) is int and type(width) is int else int(hidden)
-    return a_layer * (layers if type(layers) is int else 1)
+    a_layer = heads * width if heads and width else int(hidden)
+    return a_layer * (layers or 1)
 
 
 def window(module: LossModule) -> int | None:
