@@ -17,7 +17,7 @@ from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
 from zoo.gym.rewards.answers.final import accepted_answers
 from zoo.gym.rewards.answers.numeric import has_number
-from zoo.gym.rewards.code.unit_tests import row_tests
+from zoo.gym.rewards.code.row_tests import has_tests
 from zoo.gym.rewards.environments.environment import of_task
 from zoo.gym.rewards.reward import Task
 
@@ -61,7 +61,7 @@ def choose(tasks: Sequence[Task]) -> Choice:
 def _by_fields(tasks: Sequence[Task]) -> Choice | None:
     """Returns the reward for rows that have more than an answer; None if they do not."""
     rows = counted(len(tasks), "row")
-    if all(row_tests(task) for task in tasks):
+    if all(has_tests(task) for task in tasks):
         return Choice(TestsSettings(), f"{rows} {'has' if len(tasks) == 1 else 'have'} unit tests")
     if all(of_task(task) for task in tasks):
         return Choice(EnvironmentSettings(), f"environments of reasoning-gym made {rows}")

@@ -10,8 +10,9 @@ from zoo.gym.config.reward import TestsSettings as Options
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rewards import Reward, Sample, Task, load
 from zoo.gym.rewards.code import unit_tests
+from zoo.gym.rewards.code.row_tests import row_tests
 from zoo.gym.rewards.code.sandbox import Outcome
-from zoo.gym.rewards.code.unit_tests import UnitTests, code_of, row_tests
+from zoo.gym.rewards.code.unit_tests import UnitTests, code_of
 
 TWO = {"test_list": ["assert f(1) == 2", "assert f(2) == 3"]}
 

@@ -1,17 +1,13 @@
-"""Runs a row's unit tests on the code of a response.
-
-Tests are rows of MBPP (`test_list` of statements, `test_setup_code`, `test_imports`), of HumanEval
-(`test` that defines `check`, and `entry_point`), or plain `tests`.
-"""
+"""Runs a row's unit tests on the code of a response."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 from zoo.gym.config.reward import TestsSettings
 from zoo.gym.errors import NotAvailableError
 from zoo.gym.rewards.answers.final import without_reasoning
+from zoo.gym.rewards.code.row_tests import problem_of, row_tests
 from zoo.gym.rewards.code.sandbox import Limits, Outcome, Program, run_all, run_program
 from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
 
@@ -54,8 +50,8 @@ class UnitTests(Reward):
         return "1 if the code of the response passes all unit tests of the row, else 0"
 
     def missing(self, task: Task) -> str | None:
-        """Returns `no tests` for a row without them."""
-        return None if row_tests(task) else "no tests"
+        """Returns `no tests` for a row without them, or why they cannot be run."""
+        return problem_of(task)
 
     def score(self, samples: Sequence[Sample]) -> list[Score]:
         """Returns the share of passed tests, or whether all pass, for each sample."""
@@ -68,7 +64,7 @@ class UnitTests(Reward):
 
     def _score(self, outcome: Outcome, tests: Sequence[str]) -> Score:
         if not tests or outcome.refused:
-            return no_reward(outcome.refused or "the row has no tests")
+            return no_reward(outcome.refused or "the row has no tests that can be run")
         if outcome.problem:
             return Score(0.0, outcome.problem)
         passed = sum(failure is None for failure in outcome.failures)
@@ -81,24 +77,6 @@ class UnitTests(Reward):
     def _limits(self) -> Limits:
         chosen = self.settings
         return Limits(chosen.timeout_s, chosen.memory_mb * 1_000_000, chosen.unconfined)
-
-
-def row_tests(task: Task) -> tuple[str, ...]:
-    """Returns the tests of a row as pieces of source; the first contains what they need."""
-    fields = task.metadata
-    tests = _sources(fields.get("test_list", fields.get("tests", fields.get("test"))))
-    if not tests:
-        return ()
-    entry = fields.get("entry_point")
-    if isinstance(entry, str) and entry:
-        tests = ("\n".join((*tests, f"check({entry})")),)
-    needs = (*_sources(fields.get("test_imports")), *_sources(fields.get("test_setup_code")))
-    return ("\n".join((*needs, tests[0])), *tests[1:])
-
-
-def _sources(value: object) -> tuple[str, ...]:
-    given = cast("list[object]", value) if isinstance(value, list | tuple) else [value]
-    return tuple(source for source in given if isinstance(source, str) and source.strip())
 
 
 def code_of(sample: Sample) -> str:
