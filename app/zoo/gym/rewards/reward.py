@@ -114,7 +114,8 @@ class Reward(ABC):
         """Returns the score of each sample, in the same order.
 
         Raises:
-            InterruptedRunError: a function of the user does not return; the run can be resumed.
+            InterruptedRunError: a function of the user does not return, or its files have changed;
+                the run can be resumed.
         """
 
     def close(self) -> None:  # noqa: B027 - most own nothing

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from tests.gym.rewards.conftest import sample, task
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.rewards import Reward, load
 
 FILE = """
@@ -41,6 +41,12 @@ def odd(query, response):
         return None
     return float(response)
 
+def late(query, response):
+    if response == "exit":
+        os._exit(7)
+    from later import VALUE
+    return VALUE
+
 def who(query, response):
     return os.getpid()
 """
@@ -51,6 +57,7 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "my_rewards.py"
     path.write_text(FILE)
     (tmp_path / "helper.py").write_text("LENGTH = 3\n")
+    (tmp_path / "later.py").write_text("VALUE = 1\n")
     return path
 
 
@@ -115,6 +122,34 @@ def test_closing_ends_the_process(file: Path) -> None:
         pid = int(values(reward, "")[0])
         assert psutil.pid_exists(pid)
     assert not psutil.pid_exists(pid)
+
+
+@pytest.mark.parametrize("name", ["my_rewards.py", "helper.py"])
+@pytest.mark.parametrize("content", ["LENGTH = 30\n" + FILE.partition("LENGTH")[2], "def f(:"])
+def test_a_file_that_changes_before_a_restart_stops_the_run(
+    odd: Reward, file: Path, name: str, content: str
+) -> None:
+    assert values(odd, "1") == [1.0]
+    (file.parent / name).write_text(content)
+    assert values(odd, "2") == [2.0]  # by the function as it was read
+    with pytest.raises(InterruptedRunError, match=r"my_rewards\.py:odd': .*(changed|raised)"):
+        odd.score([sample("exit"), sample("3")])
+
+
+def test_a_file_that_is_imported_late_may_not_change_either(file: Path) -> None:
+    with load(f"{file}:late", []) as reward:
+        assert values(reward, "a") == [1.0]
+        (file.parent / "later.py").write_text("VALUE = -50\n")
+        with pytest.raises(InterruptedRunError, match=r"later\.py' has changed"):
+            reward.score([sample("exit"), sample("b")])
+
+
+def test_a_restart_with_the_same_files_goes_on(odd: Reward, file: Path) -> None:
+    file.write_text("changed")
+    file.write_text(FILE)
+    scores = odd.score([sample("exit"), sample("3")])
+    assert scores[0].failed
+    assert scores[1].value == 3.0
 
 
 @pytest.mark.parametrize(

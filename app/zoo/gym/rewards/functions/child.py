@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from zoo.gym.rewards.functions.calling import call, caller
+from zoo.gym.rewards.functions.sources import Sources
 from zoo.gym.rewards.processes.serve import serve
 
 
@@ -52,7 +53,7 @@ def _import(place: str) -> ModuleType:
 def main() -> None:
     """Serves the function that the arguments name."""
     place, name, timeout_s = sys.argv[1:]
-    serve(lambda: prepare(place, name), float(timeout_s))
+    serve(lambda: prepare(place, name), float(timeout_s), Sources(place).new)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 
 from zoo.gym.config.reward import FunctionSettings
 from zoo.gym.data.rendering.template import openai_turn
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.rewards.processes.workers import Workers
 from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
 
@@ -17,7 +17,8 @@ class FileFunction(Reward):
     """Calls `f(query, response)` or `f(query, response, answer)` for each sample.
 
     A call that raises, returns no number or takes too long gives no reward. What the function
-    prints goes to stderr.
+    prints goes to stderr. Its files may not change while it is used: a process that is started
+    after a failed call would score by other rules than the first.
 
     Raises:
         InputError: the file cannot be imported, has no such function, or it takes other parameters.
@@ -49,10 +50,20 @@ class FileFunction(Reward):
         return f"the result of {self._settings.function}"
 
     def score(self, samples: Sequence[Sample]) -> list[Score]:
-        """Returns the result of each call."""
+        """Returns the result of each call.
+
+        Raises:
+            InputError: a row has a value that JSON lacks.
+            InterruptedRunError: its process cannot be started again, or its files have changed.
+        """
         for sample in samples:
             _require_json(sample.task)
         replies = self._workers.ask([fields_of(sample) for sample in samples])
+        if lost := next((reply for reply in replies if reply.get("unstarted")), None):
+            raise InterruptedRunError(
+                f"reward: '{self._settings.function}': {lost['failed']}",
+                hint="put the old files back and resume the run, or start a new one",
+            )
         return [score_of(reply) for reply in replies]
 
     def close(self) -> None:

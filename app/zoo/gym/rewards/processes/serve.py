@@ -21,7 +21,9 @@ _PARENT_POLL_S = 1.0
 
 
 def serve(
-    prepare: Callable[[], Callable[[dict[str, Any]], Mapping[str, object]]], timeout_s: float
+    prepare: Callable[[], Callable[[dict[str, Any]], Mapping[str, object]]],
+    timeout_s: float,
+    sources: Callable[[], Mapping[str, str]] = dict[str, str],
 ) -> None:
     """Calls `prepare` once, and the function that it returns for each request.
 
@@ -29,6 +31,7 @@ def serve(
         prepare: returns the function; a `ValueError` refuses to start, with its message.
         timeout_s: the parent's time limit of a request. A process that still computes long after
             it, because its parent is gone, is ended by the system.
+        sources: returns the digests of the files that were imported since its last call.
     """
     most_cpu_s = CPU_LIMITS * timeout_s * (os.cpu_count() or 1)
     requests, replies = _claim_pipes()
@@ -39,11 +42,12 @@ def serve(
     except ValueError as error:
         _send(replies, {"refused": str(error)})
         return
-    _send(replies, {})
+    _send(replies, {"sources": sources()})
     while head := requests.read(4):
         request = json.loads(requests.read(struct.unpack(">I", head)[0]))
         _limit_cpu(most_cpu_s)
-        _send(replies, answer(request))
+        reply = answer(request)
+        _send(replies, {**reply, "sources": sources()})
         _limit_cpu(0)
 
 

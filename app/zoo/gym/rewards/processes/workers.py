@@ -2,7 +2,7 @@
 
 A request and its reply are JSON objects, each preceded by its length in 4 bytes. A process that
 does not answer in time is killed with everything that it started, and the next request gets a new
-one. `serve.py` is the other side.
+one, which has to run the same files as the first. `serve.py` is the other side.
 """
 
 import atexit
@@ -37,7 +37,8 @@ class Workers:
 
     def __init__(self, argv: Sequence[str], *, timeout_s: float, count: int = 1) -> None:
         self._argv, self._timeout_s = tuple(argv), timeout_s
-        self._processes = [_Worker(self._argv) for _ in range(count)]
+        digests: dict[str, str] = {}
+        self._processes = [_Worker(self._argv, digests) for _ in range(count)]
         _open.add(self)
 
     def start(self) -> _Reply:
@@ -47,7 +48,8 @@ class Workers:
     def ask(self, requests: Sequence[Mapping[str, Any]]) -> list[_Reply]:
         """Returns the reply to each request, in order; `{"failed": reason}` without a reply.
 
-        A process that could not be started adds `"unstarted": True`: no request is to blame.
+        A process that could not be started, or runs changed files, adds `"unstarted": True`: no
+        request is to blame.
         """
         replies: list[_Reply] = [{} for _ in requests]
         left: SimpleQueue[int] = SimpleQueue()
@@ -76,10 +78,15 @@ class Workers:
 
 
 class _Worker:
-    """One process and its pipes."""
+    """One process and its pipes.
 
-    def __init__(self, argv: Sequence[str]) -> None:
-        self._argv = argv
+    Args:
+        argv: the program and its arguments.
+        digests: those of the files that any process has imported so far.
+    """
+
+    def __init__(self, argv: Sequence[str], digests: dict[str, str]) -> None:
+        self._argv, self._digests = argv, digests
         self._process: subprocess.Popen[bytes] | None = None
         self._replies: SimpleQueue[_Reply | None] = SimpleQueue()
         self._owner, self._lock = 0, Lock()
@@ -126,7 +133,12 @@ class _Worker:
             reply = self._replies.get(timeout=timeout_s)
         except Empty:
             return {"failed": f"no result within {timeout_s:g} s"}
-        return reply if reply is not None else {"failed": f"the process ended{self._how()}"}
+        if reply is None:
+            return {"failed": f"the process ended{self._how()}"}
+        for file, digest in reply.pop("sources", {}).items():
+            if self._digests.setdefault(file, digest) != digest:
+                return {"failed": f"'{file}' has changed since it was read", "unstarted": True}
+        return reply
 
     def _how(self) -> str:
         """Returns how the process ended, for a message."""
