@@ -51,11 +51,11 @@ def test_a_teacher_may_read_another_prompt(engine: str, tied: Path) -> None:
 
 
 def test_an_error_in_the_reference_leaves_a_frozen_adapter_frozen(
-    engine: str, tied: Path, tmp_path: Path
+    tied: Path, tmp_path: Path
 ) -> None:
     """peft switches the gradients of every adapter on when its block ends."""
-    load_backend(engine).load(tied, LoadSpec(train=LORA)).save_result(tmp_path, base="tied")
-    policy = as_reference(load_backend(engine).load(tied, LoadSpec(adapter=tmp_path)))
+    load_backend("cpu").load(tied, LoadSpec(train=LORA)).save_result(tmp_path, base="tied")
+    policy = as_reference(load_backend("cpu").load(tied, LoadSpec(adapter=tmp_path)))
     with policy.reference() as base, pytest.raises(ValueError, match="no empty prompt"):
         base.generate([[]], Sampling(max_new_tokens=1), keys=[1])
     assert not any(p.requires_grad for p in policy.module.parameters())

@@ -14,6 +14,7 @@ DISTRIBUTION = "zoo-gym"
 PURPOSES: dict[str, str] = {
     "environments": "makes and scores tasks of reasoning-gym, for rewards",
     "eval": "compares answers as mathematics, for rewards",
+    "mlx": "trains on Apple GPUs through MLX; elsewhere for tests, on the CPU",
     "parquet": "reads data in parquet files",
     "qlora": "trains an adapter on a base in 4 or 8 bits",
 }
