@@ -9,7 +9,7 @@ from zoo.gym.rewards.answers.expressions import readings, stated
 from zoo.gym.rewards.answers.final import accepted_answers, final_answer
 from zoo.gym.rewards.answers.last_number import last_number, only_number
 from zoo.gym.rewards.answers.numbers import find_numbers
-from zoo.gym.rewards.code.unit_tests import code_of
+from zoo.gym.rewards.code.solution import solution_of
 from zoo.gym.rewards.form.form import fault_of_form
 
 
@@ -74,7 +74,7 @@ def test_a_response_that_repeats_itself_takes_no_long_time(piece: str, between: 
     readings(text[-20_000:])
     stated(text[-20_000:])
     fault_of_form(response, "think-answer")
-    code_of(sample(response))
+    solution_of(sample(response))
     assert time.process_time() - since < 5
 
 

@@ -12,7 +12,7 @@ from zoo.gym.rewards import Reward, Sample, Task, load
 from zoo.gym.rewards.code import unit_tests
 from zoo.gym.rewards.code.row_tests import row_tests
 from zoo.gym.rewards.code.sandbox import Outcome
-from zoo.gym.rewards.code.unit_tests import UnitTests, code_of
+from zoo.gym.rewards.code.unit_tests import UnitTests
 
 TWO = {"test_list": ["assert f(1) == 2", "assert f(2) == 3"]}
 
@@ -80,21 +80,6 @@ def test_a_continued_function_comes_with_its_prompt(
     reward: Reward, response: str, expected: float
 ) -> None:
     assert value(reward, response, **HUMAN) == expected
-
-
-@pytest.mark.parametrize(
-    ("response", "code"),
-    [
-        ("x = 1", "x = 1"),
-        ("Look:\n```python\ndef f(): pass\n```\nUse it:\n```\nf()\n```\n", "def f(): pass\n"),
-        ("```py\na = 1\n```\n```\nb = 1\n```", "b = 1\n"),
-        ("<think>```\nwrong\n```</think>\n```\nright\n```", "right\n"),
-        ("Sure:\n```python\ndef f():\n    return", "def f():\n    return"),
-        ("```python\r\nx = 1\r\n```", "x = 1\r\n"),
-    ],
-)
-def test_the_code_of_a_response_is_its_last_definition(response: str, code: str) -> None:
-    assert code_of(sample(response)) == code
 
 
 def test_a_row_without_tests_is_refused_before_any_response(reward: Reward) -> None:

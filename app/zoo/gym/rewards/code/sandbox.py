@@ -53,10 +53,17 @@ class Limits:
 
 @dataclass(frozen=True)
 class Program:
-    """Code and the tests that run after it, each a piece of Python source."""
+    """Code and the tests that run after it, each a piece of Python source.
+
+    Attributes:
+        code: the code.
+        tests: the tests.
+        others: sources that may define what the code uses and does not define.
+    """
 
     code: str
     tests: tuple[str, ...]
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,6 +125,7 @@ def _request(program: Program, limits: Limits, folder: Path, key: str) -> dict[s
     return {
         "code": program.code,
         "tests": program.tests,
+        "others": program.others,
         "folder": str(folder),
         "readable": [*sorted(python), *_SYSTEM],
         "packages": site.getsitepackages(),

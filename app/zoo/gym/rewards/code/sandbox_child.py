@@ -8,6 +8,8 @@ import importlib
 import json
 import os
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +26,49 @@ _MESSAGE_CHARACTERS = 300
 def run(request: dict[str, Any]) -> dict[str, Any]:
     """Runs the code and the tests; returns the message of each failed part."""
     space: dict[str, Any] = {"__name__": "solution"}
+    if request["others"]:
+        _define_missing(request["code"], request["others"], space)
     failed = _attempt(request["code"], "the code", space)
     if failed is not None:
         return {"code": failed, "tests": [failed for _ in request["tests"]]}
     return {"code": None, "tests": [_attempt(test, "test", space) for test in request["tests"]]}
+
+
+def _define_missing(code: str, others: Sequence[str], space: dict[str, Any]) -> None:
+    """Executes those definitions of other sources that the code uses and lacks."""
+    import ast
+    import builtins
+
+    def parse(source: str) -> list[ast.stmt]:
+        try:
+            return ast.parse(source).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return []
+
+    def defined(one: ast.AST) -> set[str]:
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return {one.name}
+        if isinstance(one, ast.Import | ast.ImportFrom):
+            return {alias.asname or alias.name.partition(".")[0] for alias in one.names}
+        targets = one.targets if isinstance(one, ast.Assign) else [getattr(one, "target", one)]
+        nodes = [node for target in targets for node in ast.walk(target)]
+        return {node.id for node in nodes if isinstance(node, ast.Name)}
+
+    functions, imports = (ast.FunctionDef, ast.AsyncFunctionDef), (ast.Import, ast.ImportFrom)
+    kinds = (*functions, ast.ClassDef, *imports, ast.Assign, ast.AnnAssign)
+    offered = [one for other in others for one in parse(other) if isinstance(one, kinds)]
+    makers = {name: one for one in offered for name in defined(one)}
+    pending, chosen = parse(code), set[ast.stmt]()
+    own = {name for one in pending for name in defined(one)} | set(dir(builtins))
+    while pending:
+        used = {node.id for node in ast.walk(pending.pop()) if isinstance(node, ast.Name)}
+        new = {makers[name] for name in used - own if name in makers} - chosen
+        chosen |= new
+        pending += new
+    for one in offered:
+        if one in chosen or "*" in defined(one):
+            with suppress(BaseException):  # the code then fails for want of it
+                exec(compile(ast.Module([one], []), "<another block>", "exec"), space)  # noqa: S102
 
 
 def _attempt(source: str, name: str, space: dict[str, Any]) -> str | None:

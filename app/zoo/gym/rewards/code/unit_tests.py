@@ -1,19 +1,14 @@
 """Runs a row's unit tests on the code of a response."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from zoo.gym.config.reward import TestsSettings
 from zoo.gym.errors import NotAvailableError
-from zoo.gym.rewards.answers.final import without_reasoning
 from zoo.gym.rewards.code.row_tests import problem_of, row_tests
 from zoo.gym.rewards.code.sandbox import Limits, Outcome, Program, run_all, run_program
+from zoo.gym.rewards.code.solution import solution_of
 from zoo.gym.rewards.reward import Reward, Sample, Score, Task, no_reward
-
-_FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
-_OPEN_FENCE = re.compile(r"^[ \t]*```[^\n`]*\n", re.MULTILINE)
-_DEFINES = re.compile(r"^[ \t]*(?:async def|def|class)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -56,8 +51,9 @@ class UnitTests(Reward):
     def score(self, samples: Sequence[Sample]) -> list[Score]:
         """Returns the share of passed tests, or whether all pass, for each sample."""
         tests = [row_tests(sample.task) for sample in samples]
+        codes = map(solution_of, samples)
         programs = [
-            Program(code_of(sample), test) for sample, test in zip(samples, tests, strict=True)
+            Program(code, test, others) for (code, others), test in zip(codes, tests, strict=True)
         ]
         outcomes = run_all(programs, self._limits)
         return [self._score(outcome, test) for outcome, test in zip(outcomes, tests, strict=True)]
@@ -77,37 +73,3 @@ class UnitTests(Reward):
     def _limits(self) -> Limits:
         chosen = self.settings
         return Limits(chosen.timeout_s, chosen.memory_mb * 1_000_000, chosen.unconfined)
-
-
-def code_of(sample: Sample) -> str:
-    """Returns the code of a response: its last fenced block with a definition, else all of it.
-
-    A function that only continues the prompt, as in HumanEval, comes with the prompt.
-    """
-    text = without_reasoning(sample.response)
-    blocks = [str(block) for block in _FENCE.findall(text)]
-    defining = [block for block in blocks if _DEFINES.search(block)]
-    if blocks:
-        code = (defining or blocks)[-1]
-    elif fence := _OPEN_FENCE.search(text):  # the response was cut off
-        code = text[fence.end() :]
-    else:
-        code = _unstripped(sample.response, text)
-    return _with_prompt(code, sample.task.metadata, sample.task.query)
-
-
-def _unstripped(response: str, text: str) -> str:
-    """Returns the text with the indentation of its first line."""
-    start = response.rfind(text)
-    line = response.rfind("\n", 0, start) + 1 if start >= 0 else 0
-    indent = response[line:start]
-    return indent + text if indent.isspace() else text
-
-
-def _with_prompt(code: str, fields: Mapping[str, object], query: str) -> str:
-    entry = fields.get("entry_point")
-    if not isinstance(entry, str) or not entry:
-        return code
-    defined = re.search(rf"^\s*(?:async )?def {re.escape(entry)}\b", code, re.MULTILINE)
-    prompt = fields.get("prompt")
-    return code if defined else (prompt if isinstance(prompt, str) else query) + code
