@@ -266,6 +266,7 @@ def test_without_the_library_the_extra_is_named(
     assert caught.value.hint == 'pip install "zoo-gym[qlora]"'
 
 
+@pytest.mark.slow
 def test_importing_the_library_reaches_for_no_network(tmp_path: Path) -> None:
     """On processors with bf16 units its import downloads with `kernels`; the compiler is slow."""
     (tmp_path / "kernels.py").write_text("raise SystemExit('kernels was imported')\n")

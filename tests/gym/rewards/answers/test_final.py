@@ -64,6 +64,7 @@ def test_the_most_explicit_answer_counts(response: str, answer: str) -> None:
     ],
 )
 @pytest.mark.parametrize("between", ["", " " * 2000])
+@pytest.mark.slow
 def test_a_response_that_repeats_itself_takes_no_long_time(piece: str, between: str) -> None:
     response = (piece + between) * (200_000 // len(piece + between))
     since = time.process_time()
