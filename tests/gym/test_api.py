@@ -174,6 +174,7 @@ def test_a_run_that_ended_can_be_removed_while_the_process_lives(rows: Path) -> 
 
 
 @pytest.mark.parametrize("method", ["lora", "full"])
+@pytest.mark.slow
 def test_plain_libraries_load_the_result_and_find_the_same_loss(rows: Path, method: str) -> None:
     import torch
     from peft import PeftModel

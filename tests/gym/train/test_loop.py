@@ -33,6 +33,7 @@ def test_a_run_lowers_the_held_out_loss(tiny: Path, tmp_path: Path) -> None:
     assert [event["step"] for event in recorder.of("step")] == list(range(1, 21))
 
 
+@pytest.mark.slow
 def test_a_stopped_run_resumes_to_the_same_weights(tiny: Path, tmp_path: Path) -> None:
     whole = make_job(tiny, tmp_path / "whole", Recorder())
     fit(whole)

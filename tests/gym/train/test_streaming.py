@@ -23,6 +23,7 @@ def config(rows: Path, **settings: object) -> TrainConfig:
     return TrainConfig(model_name_or_path="zen-pico", dataset=(str(rows),), **given)
 
 
+@pytest.mark.slow
 def test_a_run_with_streamed_layers_learns_the_same_weights(rows: Path) -> None:
     results = [
         run_training(config(rows, stream_layers=streams, gradient_checkpointing=True))

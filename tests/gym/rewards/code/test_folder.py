@@ -50,6 +50,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
     ],
 )
+@pytest.mark.slow
 def test_what_is_written_is_limited_and_removed(scratch: Path, code: str, why: str) -> None:
     outcome = run_program(Program(code, ("pass",)), LIMITS)
     assert (outcome.failures, outcome.problem) == ((), why)

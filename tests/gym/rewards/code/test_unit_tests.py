@@ -105,6 +105,7 @@ def test_a_system_that_cannot_confine_code_needs_the_option(
     assert "unconfined: true" in str(caught.value.hint)
 
 
+@pytest.mark.slow
 def test_solutions_of_mbpp_pass_and_broken_ones_do_not(
     reward: Reward, real_tasks: Callable[..., list[Task]]
 ) -> None:

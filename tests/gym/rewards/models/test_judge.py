@@ -129,6 +129,7 @@ def test_a_judge_that_is_not_here_is_refused() -> None:
         load({"kind": "judge", "model": "org/never-published"}, [])
 
 
+@pytest.mark.slow
 def test_a_real_model_gives_a_verdict_or_none() -> None:
     with Judge(JudgeSettings(model="zen-pico", prompt="$response", max_new_tokens=4)) as reward:
         score = reward.score([sample("12+34=")])[0]

@@ -136,6 +136,7 @@ def test_a_run_that_is_resumed_with_another_teacher_is_refused(
         check_same_base(env, other, "teacher_model")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_resumed_gets_the_weights_of_one_that_was_not(
     rows: Path, teacher: Path
 ) -> None:

@@ -64,6 +64,7 @@ def test_each_reward_of_a_sum_is_reported(sums: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"num_iterations": 3, "beta": 0.1, "epsilon_high": 0.3}])
+@pytest.mark.slow
 def test_a_stopped_run_resumes_to_the_same_bytes(sums: Path, given: dict[str, Any]) -> None:
     whole = start(sums, **given)
     run = stopped(sums, 2, **given)
@@ -72,6 +73,7 @@ def test_a_stopped_run_resumes_to_the_same_bytes(sums: Path, given: dict[str, An
     assert samples(run) == samples(whole)
 
 
+@pytest.mark.slow
 def test_several_steps_on_the_same_answers_sample_once(sums: Path) -> None:
     run = start(sums, num_iterations=2)
     assert sorted({one["step"] for one in samples(run)}) == [1, 3]
@@ -132,6 +134,7 @@ def test_a_run_stopped_at_its_highest_reward_says_that_the_answers_are_good(
     assert str(caught.value.hint).startswith("the answers are all as good as the reward can tell")
 
 
+@pytest.mark.slow
 def test_equal_rewards_of_all_answers_stop_ppo(sums: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script(monkeypatch, lambda _: 0.0)
     with pytest.raises(GuardError, match=r"66 groups in a row have equal rewards: .* got 0 for"):
@@ -173,6 +176,7 @@ def test_each_method_resumes_to_the_same_bytes(sums: Path, own: dict[str, Any]) 
     assert digest(run) == digest(start(sums, **given))
 
 
+@pytest.mark.slow
 def test_ppo_learns_values_and_leaves_their_head_out_of_the_result(sums: Path) -> None:
     run = start(sums, stage="ppo", num_iterations=8, max_steps=8, learning_rate=1e-3)
     losses = [event["metrics"]["value_loss"] for event in events(run, "step")]

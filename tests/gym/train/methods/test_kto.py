@@ -62,6 +62,7 @@ def test_good_answers_gain_on_bad_ones(whole: RunResult) -> None:
     assert (plan["rows"], plan["held_out_rows"]) == (36, 12)
 
 
+@pytest.mark.slow
 def test_pairs_are_learned_as_two_rated_answers_each(tmp_path: Path) -> None:
     run = run_training(settings(write_pairs(tmp_path), "kto", learning_rate=1e-3))
     (plan,) = events(run, "plan")

@@ -27,6 +27,7 @@ def trained(rows: Path, **more: Any) -> Any:
     return run_training(TrainConfig.model_validate({**given, **fixed, **more}))
 
 
+@pytest.mark.slow
 def test_dft_weighs_steps_and_not_evaluations(rows: Path) -> None:
     plain, dft = trained(rows), trained(rows, use_dft_loss=True)
     first, before = events(dft, "step")[0], events(plain, "step")[0]

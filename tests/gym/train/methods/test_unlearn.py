@@ -45,6 +45,7 @@ def trained(data: Path, **more: Any) -> RunResult:
 
 # the answers are unlikely from the start: with its usual beta SimNPO would leave them alone
 @pytest.mark.parametrize(("loss", "beta"), [("npo", 0.1), ("simnpo", 0.1)])
+@pytest.mark.slow
 def test_answers_to_forget_become_unlikely_and_others_do_not(
     loss: str, beta: float, tmp_path: Path
 ) -> None:
