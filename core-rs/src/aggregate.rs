@@ -18,6 +18,7 @@ mod strips;
 mod sums;
 mod trimmed;
 pub mod votes;
+pub mod weighted;
 
 pub use refusal::Refusal;
 
@@ -61,7 +62,7 @@ impl<'a> Packed<'a> {
 }
 
 /// Checks that there are rows and columns, and that all rows are of one length.
-fn check_rows(
+pub(crate) fn check_rows(
     lengths: impl ExactSizeIterator<Item = usize>,
     expected: usize,
     unit: &'static str,

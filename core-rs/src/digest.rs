@@ -38,6 +38,14 @@ pub fn file_digest(file: &OpenFile, zero_at: u64, zero_len: u64) -> Result<Strin
     Ok(hasher.finalize().to_hex().to_string())
 }
 
+/// Digest of bytes in memory, written as 64 hexadecimal digits.
+#[must_use]
+pub fn bytes_digest(bytes: &[u8]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    threads::hash(&mut hasher, bytes);
+    hasher.finalize().to_hex().to_string()
+}
+
 /// Adds a range of a file to a hash, with the bytes in `zeros` read as ASCII `0`.
 pub(crate) fn update(
     hasher: &mut blake3::Hasher,

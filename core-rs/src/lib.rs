@@ -15,11 +15,15 @@ pub mod digest;
 pub mod error;
 pub mod files;
 pub mod gguf;
+#[cfg(feature = "kernels")]
+pub mod gram;
 pub mod identity;
 #[cfg(feature = "kernels")]
 pub mod isa;
 #[cfg(feature = "kernels")]
 pub mod limits;
+#[cfg(feature = "kernels")]
+pub mod noise;
 #[cfg(feature = "kernels")]
 mod prefetch;
 #[cfg(feature = "kernels")]

@@ -9,9 +9,11 @@ mod aggregate;
 mod buffers;
 mod codes;
 mod errors;
+mod gram;
 mod identity;
 mod limits;
 mod machine;
+mod noise;
 mod product;
 mod readers;
 mod signs;
@@ -25,17 +27,23 @@ mod _core {
 
     #[pymodule_export]
     use super::aggregate::{
-        add_hamming, count_votes, majority, popcount_registers, sign_mean, sign_trimmed_mean,
-        trimmed_mean,
+        add_hamming, count_votes, majority, near_median, popcount_registers, sign_mean,
+        sign_trimmed_mean, trimmed_mean, weighted_mean,
     };
     #[pymodule_export]
     use super::codes::{add_product, apply_groups, pack_codes2, pack_groups, unpack_codes2};
     #[pymodule_export]
-    use super::identity::PyIdentityHasher;
+    use super::gram::{
+        add_float_gram, add_lowrank_gram, add_sign_gram, krum_order, mix_gram, nearest, whole_gram,
+    };
+    #[pymodule_export]
+    use super::identity::{PyIdentityHasher, digest};
     #[pymodule_export]
     use super::limits::{limit_in_place, limit_read};
     #[pymodule_export]
     use super::machine::available_isas;
+    #[pymodule_export]
+    use super::noise::discrete_gaussian;
     #[pymodule_export]
     use super::product::{dense_product, product_registers, sign_product};
     #[pymodule_export]

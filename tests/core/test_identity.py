@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
-from zoo.core import IdentityHasher, base_identity, file_digest
+from zoo.core import IdentityHasher, base_identity, digest, file_digest
 from zoo.core.errors import InputError
 
 Tensors = dict[str, NDArray[np.float32]]
@@ -134,3 +134,18 @@ def test_a_tensor_out_of_order_is_refused() -> None:
     hasher.add("b", "U8", (1,), np.zeros(1, np.uint8))
     with pytest.raises(InputError, match="tensor 'a' is out of order: expected a name after"):
         hasher.add("a", "U8", (1,), np.zeros(1, np.uint8))
+
+
+@given(st.binary(max_size=5000))
+def test_bytes_have_the_digest_of_a_file_with_them(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("digest") / "file"
+    path.write_bytes(content)
+    assert digest(content) == file_digest(path, zero_at=0, zero_len=0)
+    assert digest(np.frombuffer(content, np.uint8)) == digest(content)
+
+
+def test_other_numbers_than_bytes_have_no_digest() -> None:
+    with pytest.raises(TypeError, match="data"):
+        digest(np.ones(3, np.float32))

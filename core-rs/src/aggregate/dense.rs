@@ -1,8 +1,13 @@
-//! Trimmed mean and median of plain contributions, float32, float16 or bfloat16.
+//! Trimmed mean, median and mean around the median of plain contributions, float32, float16 or bfloat16.
 //!
 //! For each column: the values as float32 in ascending order, the `trim` lowest and highest dropped;
 //! the rest added in ascending order in float64, starting from 0, divided by their number and rounded
 //! to float32. (Zeros of either sign are equal, and a sum that starts from 0 does not distinguish them.)
+//!
+//! The mean around the median (Bulyan's last step, arXiv:1802.07927): the median m is the middle value, or
+//! half the sum of the two in the middle, in float64; of the values in ascending order those `keep`
+//! neighbours are kept of which the last is no farther from m than the one before the first, the lowest such;
+//! they are added as above.
 //!
 //! The rows are sorted against each other by a network of comparators, 16 columns at a time: no branch
 //! depends on a value. O(n log^2 n d).
@@ -56,6 +61,58 @@ pub fn trimmed_mean(
     let cols = lengths.clone().next().unwrap_or(0);
     check_rows(lengths, cols, "values")?;
     check_trim(rows.len(), trim)?;
+    for_lines(rows, cols, means, |lines, line| {
+        dispatch!(isa, trimmed(rows.len(), trim, lines, line));
+    })
+}
+
+/// Writes the mean of the `keep` values around the median for each column.
+///
+/// # Errors
+/// [`Refusal`] as [`trimmed_mean`], and for no value kept or more than there are.
+pub fn near_median(
+    isa: Isa,
+    rows: &[Weights<'_>],
+    keep: usize,
+    means: &mut [f32],
+) -> Result<(), CoreError> {
+    let lengths = rows.iter().map(Weights::len);
+    let cols = lengths.clone().next().unwrap_or(0);
+    check_rows(lengths, cols, "values")?;
+    if keep == 0 || keep > rows.len() {
+        let rows = rows.len();
+        return Err(Refusal::Keep { rows, keep }.into());
+    }
+    for_lines(rows, cols, means, |lines, line| {
+        dispatch!(isa, sort(lines));
+        for (column, mean) in line.0.iter_mut().enumerate() {
+            *mean = around_median(&lines[..rows.len()], column, keep);
+        }
+    })
+}
+
+/// The mean of the sorted values around the median.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // rounded, as defined
+fn around_median(lines: &[Line], column: usize, keep: usize) -> f32 {
+    let value = |row: usize| f64::from(lines[row].0[column]);
+    let (low, high) = ((lines.len() - 1) / 2, lines.len() / 2);
+    let median = f64::midpoint(value(low), value(high));
+    let mut first = 0;
+    while first + keep < lines.len() && value(first + keep) - median < median - value(first) {
+        first += 1;
+    }
+    let sum = (first..first + keep).fold(0.0, |sum, row| sum + value(row));
+    (sum / keep as f64) as f32
+}
+
+/// Calls `work` with each [`WIDTH`] columns of all rows, filled up to whole blocks of rows, and the line of
+/// their results.
+fn for_lines(
+    rows: &[Weights<'_>],
+    cols: usize,
+    means: &mut [f32],
+    work: impl Fn(&mut [Line], &mut Line) + Sync + Send,
+) -> Result<(), CoreError> {
     check_length("means", cols, means.len())?;
     let padded = rows.len().next_multiple_of(network::BLOCK_ROWS);
     let finite = AtomicBool::new(true);
@@ -65,7 +122,7 @@ pub fn trimmed_mean(
         finite.fetch_and(read(rows, block * READ, means.len(), room), Relaxed);
         for (lines, means) in room.chunks_mut(padded).zip(means.chunks_mut(WIDTH)) {
             let mut line = ABOVE;
-            dispatch!(isa, trimmed(rows.len(), trim, lines, &mut line));
+            work(lines, &mut line);
             means.copy_from_slice(&line.0[..means.len()]);
         }
     })?;
@@ -107,7 +164,7 @@ fn read(rows: &[Weights<'_>], start: usize, width: usize, room: &mut [Line]) -> 
 }
 
 /// The invalid value.
-fn refusal(rows: &[Weights<'_>], cols: usize) -> CoreError {
+pub(super) fn refusal(rows: &[Weights<'_>], cols: usize) -> CoreError {
     let mut scratch = [0.0; BLOCK];
     for (row, weights) in rows.iter().enumerate() {
         for start in (0..cols).step_by(BLOCK) {

@@ -51,6 +51,22 @@ pub enum Refusal {
         value: f32,
     },
 
+    /// A contribution whose products would leave the range of exact sums.
+    #[error("contributor {row} is too large: expected a squared norm below 2^40, got more")]
+    TooLarge {
+        /// The contributor.
+        row: usize,
+    },
+
+    /// A mean of no values, or of more than there are.
+    #[error("wrong number of values to keep: expected 1 to {rows}, got {keep}")]
+    Keep {
+        /// The number of contributors.
+        rows: usize,
+        /// The requested number.
+        keep: usize,
+    },
+
     /// Weights that are all 0.
     #[error("weights add up to nothing: expected at least one above 0, got {rows} zeros")]
     NoWeight {

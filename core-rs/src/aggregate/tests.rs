@@ -1,6 +1,6 @@
 //! Every instruction set of the machine against the plain definitions; under qemu for NEON.
 
-use super::{Packed, dense, hamming, signed, votes};
+use super::{Packed, dense, hamming, signed, votes, weighted};
 use crate::{isa::Isa, weights::Weights};
 
 mod many;
@@ -124,6 +124,49 @@ fn trimmed_means_equal_a_sort() {
                 assert_eq!(values[column] + 0.0, expected + 0.0, "{isa}");
                 assert_eq!(signs[column] + 0.0, expected + 0.0, "{isa}");
             }
+        }
+    }
+}
+
+#[test]
+fn the_mean_around_the_median_by_hand() {
+    // 1 2 4 8 16: median 4, two nearest 2 and 4; of 1 2 4 8 the median is 3: 2 and 4, three: 1 2 4
+    for isa in Isa::available() {
+        for (values, keep, expected) in [
+            (vec![16.0, 1.0, 4.0, 2.0, 8.0], 2, 3.0),
+            (vec![8.0, 4.0, 2.0, 1.0], 2, 3.0),
+            (vec![8.0, 4.0, 2.0, 1.0], 3, 7.0 / 3.0),
+        ] {
+            let rows: Vec<Vec<f32>> = values.iter().map(|value| vec![*value; 300]).collect();
+            let rows: Vec<Weights<'_>> = rows.iter().map(|row| Weights::F32(row)).collect();
+            let mut means = vec![0.0; 300];
+            dense::near_median(isa, &rows, keep, &mut means).unwrap();
+            assert_eq!(means, vec![expected; 300], "{isa}");
+        }
+    }
+}
+
+#[test]
+fn weighted_means_of_floats_are_added_in_order() {
+    let values: Vec<Vec<f32>> = (0..5)
+        .map(|row| {
+            (0..5000)
+                .map(|column| (row * 7 + column) as f32 / 3.0)
+                .collect()
+        })
+        .collect();
+    let rows: Vec<Weights<'_>> = values.iter().map(|row| Weights::F32(row)).collect();
+    let weights = [1.0, 0.0, 3.0, 0.1, 7.0f32];
+    let total: f64 = weights.iter().copied().map(f64::from).sum();
+    for isa in Isa::available() {
+        let mut means = vec![0.0; 5000];
+        weighted::mean(isa, &rows, &weights, &mut means).unwrap();
+        for (column, mean) in means.iter().enumerate() {
+            let terms = values
+                .iter()
+                .zip(weights)
+                .map(|(row, weight)| f64::from(row[column]) * f64::from(weight));
+            assert_eq!(*mean, (terms.sum::<f64>() / total) as f32, "{isa}");
         }
     }
 }

@@ -42,13 +42,20 @@ enum Group {
 type Masks = [[Strip; 16]; 2];
 
 /// Groups of rows whose numbers are added where the masks' bits are 1.
-#[derive(Default)]
 pub(super) struct List {
     groups: Vec<usize>,
     masks: Vec<Strip>,
 }
 
 impl List {
+    /// Room for so many rows: growing it would cost as much as the addition.
+    fn with_capacity(rows: usize) -> Self {
+        Self {
+            groups: Vec::with_capacity(rows / GROUP),
+            masks: Vec::with_capacity(rows),
+        }
+    }
+
     fn push(&mut self, groups: Range<usize>, masks: &[Strip; 16]) {
         self.masks.extend_from_slice(&masks[..GROUP * groups.len()]);
         self.groups.extend(groups);
@@ -76,7 +83,8 @@ pub(super) struct Kept<'a> {
 impl<'a> Kept<'a> {
     /// No terms yet of contributors with these scales.
     pub(super) fn new(multiples: &'a [i64]) -> Self {
-        let (twice, once) = (List::default(), List::default());
+        let rows = multiples.len().next_multiple_of(16);
+        let (twice, once) = (List::with_capacity(rows), List::with_capacity(2 * rows));
         Self {
             multiples,
             twice,

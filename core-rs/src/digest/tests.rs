@@ -64,3 +64,10 @@ fn a_file_of_several_pieces_is_digested_with_its_hole_across_two() {
     assert_eq!(found, plain(&bytes));
     assert_eq!(digest(&bytes, 0, 0).unwrap(), found);
 }
+
+#[test]
+fn bytes_have_the_digest_of_a_file_with_them() {
+    for bytes in [&b""[..], b"12345", &[7; 5000]] {
+        assert_eq!(bytes_digest(bytes), plain(bytes));
+    }
+}

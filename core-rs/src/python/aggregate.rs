@@ -8,12 +8,12 @@ use super::{
     threads::run_on,
 };
 use crate::{
-    aggregate::{Packed, dense, hamming, signed, votes},
+    aggregate::{Packed, dense, hamming, signed, votes, weighted},
     error::CoreError,
 };
 
 /// How to run: instruction set and number of threads.
-type How = (Option<String>, Option<usize>);
+pub(super) type How = (Option<String>, Option<usize>);
 
 /// Borrows the rows, and calls `work` with them.
 fn with_rows<T: Send>(
@@ -140,6 +140,48 @@ pub(super) fn trimmed_mean(
         .map(Held::weights)
         .collect::<PyResult<Vec<_>>>()?;
     run_on(py, how.1, || dense::trimmed_mean(isa, &rows, trim, means))
+}
+
+/// Writes the mean of the values around the median of rows of floats.
+#[pyfunction]
+pub(super) fn near_median(
+    py: Python<'_>,
+    rows: Vec<Bound<'_, PyAny>>,
+    dtype: &str,
+    keep: usize,
+    mut means: PyBuffer<f32>,
+    how: How,
+) -> PyResult<()> {
+    let isa = chosen(how.0.as_deref())?;
+    let held = rows.iter().map(|row| Held::new(row, dtype));
+    let held = held.collect::<PyResult<Vec<_>>>()?;
+    let used: Vec<_> = held.iter().map(Held::addresses).collect();
+    let means = borrow_mut(&mut means, &used)?;
+    let rows = held.iter().map(Held::weights);
+    let rows = rows.collect::<PyResult<Vec<_>>>()?;
+    run_on(py, how.1, || dense::near_median(isa, &rows, keep, means))
+}
+
+/// Writes the weighted mean of rows of floats.
+#[pyfunction]
+pub(super) fn weighted_mean(
+    py: Python<'_>,
+    rows: Vec<Bound<'_, PyAny>>,
+    dtype: &str,
+    weights: PyBuffer<f32>,
+    mut means: PyBuffer<f32>,
+    how: How,
+) -> PyResult<()> {
+    let isa = chosen(how.0.as_deref())?;
+    let held = rows.iter().map(|row| Held::new(row, dtype));
+    let held = held.collect::<PyResult<Vec<_>>>()?;
+    let mut used: Vec<_> = held.iter().map(Held::addresses).collect();
+    used.push(addresses(&weights));
+    let means = borrow_mut(&mut means, &used)?;
+    let weights = borrow(&weights)?.to_vec();
+    let rows = held.iter().map(Held::weights);
+    let rows = rows.collect::<PyResult<Vec<_>>>()?;
+    run_on(py, how.1, || weighted::mean(isa, &rows, &weights, means))
 }
 
 /// Compares pairs of bits on registers alone, `steps` times the kernel's step; returns how many.

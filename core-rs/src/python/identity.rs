@@ -3,7 +3,14 @@
 use pyo3::{buffer::PyBuffer, prelude::*};
 
 use super::{buffers::borrow, threads::run_on};
-use crate::identity::IdentityHasher;
+use crate::{digest::bytes_digest, identity::IdentityHasher};
+
+/// BLAKE3 of bytes in memory, as 64 hexadecimal digits.
+#[pyfunction]
+pub(super) fn digest(py: Python<'_>, data: PyBuffer<u8>) -> PyResult<String> {
+    let bytes = borrow(&data)?;
+    run_on(py, None, || Ok(bytes_digest(bytes)))
+}
 
 /// `base_identity` over tensors that are given one by one.
 #[pyclass(name = "IdentityHasher", module = "zoo.core._core")]

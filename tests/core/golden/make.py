@@ -48,7 +48,18 @@ def aggregators() -> dict[str, Make]:
         "sign_median": lambda how: core.sign_median(rows, COLUMNS, scales, **how),
         "trimmed_mean": lambda how: core.trimmed_mean(floats, 4, **how),
         "median": lambda how: core.median(floats, **how),
+        "near_median": lambda how: core.near_median(floats, 9, **how),
+        "weighted_mean": lambda how: core.weighted_mean(floats, weights, **how),
+        "float_gram": lambda how: core.float_gram(floats, **how),
+        "mix_gram": lambda how: mixed(floats, how),
+        "krum_order": lambda how: core.krum_order(mixed(floats, how), 6, threads=how["threads"]),
     }
+
+
+def mixed(floats: list[NDArray[np.float32]], how: dict[str, Any]) -> NDArray[np.int64]:
+    """Returns the Gram matrix of rows that are mixed with their 14 nearest."""
+    gram = core.whole_gram(core.float_gram(floats, **how))
+    return core.mix_gram(gram, core.nearest(gram, 15, threads=how["threads"]), **how)
 
 
 def main() -> None:

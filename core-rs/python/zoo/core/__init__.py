@@ -12,13 +12,16 @@ from zoo.core._core import __version__
 if TYPE_CHECKING:
     from zoo.core.aggregate import (
         count_votes,
+        discrete_gaussian,
         hamming,
         majority,
         median,
+        near_median,
         sign_mean,
         sign_median,
         sign_trimmed_mean,
         trimmed_mean,
+        weighted_mean,
     )
     from zoo.core.arrays import DType
     from zoo.core.codes import (
@@ -33,13 +36,23 @@ if TYPE_CHECKING:
     from zoo.core.delta import DeltaFile, read_delta
     from zoo.core.files import OpenFile
     from zoo.core.gguf import GgufHeader, GgufTensor, GgufValue, read_gguf_header
-    from zoo.core.identity import IdentityHasher, base_identity, file_digest
-    from zoo.core.isa import Isa, available_isas
+    from zoo.core.gram import (
+        bulyan_order,
+        exact_products,
+        float_gram,
+        krum_order,
+        lowrank_gram,
+        mix_gram,
+        nearest,
+        sign_gram,
+        whole_gram,
+    )
+    from zoo.core.identity import IdentityHasher, base_identity, digest, file_digest
+    from zoo.core.isa import Isa, available_isas, use_threads
     from zoo.core.product import dense_product, sign_product
     from zoo.core.safetensors import Header, TensorInfo, read_header
     from zoo.core.selftest import Verdict, self_test
     from zoo.core.signs import apply_signs, pack_signs, unpack_signs
-    from zoo.core.threads import use_threads
 
 __all__ = [
     "DType",
@@ -60,12 +73,22 @@ __all__ = [
     "apply_signs",
     "available_isas",
     "base_identity",
+    "bulyan_order",
     "count_votes",
     "dense_product",
+    "digest",
+    "discrete_gaussian",
+    "exact_products",
     "file_digest",
+    "float_gram",
     "hamming",
+    "krum_order",
+    "lowrank_gram",
     "majority",
     "median",
+    "mix_gram",
+    "near_median",
+    "nearest",
     "pack_codes2",
     "pack_groups",
     "pack_signs",
@@ -73,6 +96,7 @@ __all__ = [
     "read_gguf_header",
     "read_header",
     "self_test",
+    "sign_gram",
     "sign_mean",
     "sign_median",
     "sign_product",
@@ -82,6 +106,8 @@ __all__ = [
     "unpack_groups",
     "unpack_signs",
     "use_threads",
+    "weighted_mean",
+    "whole_gram",
 ]
 
 _HOMES = {
@@ -102,12 +128,22 @@ _HOMES = {
     "apply_signs": "signs",
     "available_isas": "isa",
     "base_identity": "identity",
+    "bulyan_order": "gram",
     "count_votes": "aggregate",
     "dense_product": "product",
+    "digest": "identity",
+    "discrete_gaussian": "aggregate",
+    "exact_products": "gram",
     "file_digest": "identity",
+    "float_gram": "gram",
     "hamming": "aggregate",
+    "krum_order": "gram",
+    "lowrank_gram": "gram",
     "majority": "aggregate",
     "median": "aggregate",
+    "mix_gram": "gram",
+    "near_median": "aggregate",
+    "nearest": "gram",
     "pack_codes2": "codes",
     "pack_groups": "codes",
     "pack_signs": "signs",
@@ -115,6 +151,7 @@ _HOMES = {
     "read_gguf_header": "gguf",
     "read_header": "safetensors",
     "self_test": "selftest",
+    "sign_gram": "gram",
     "sign_mean": "aggregate",
     "sign_median": "aggregate",
     "sign_product": "product",
@@ -123,7 +160,9 @@ _HOMES = {
     "unpack_codes2": "codes",
     "unpack_groups": "codes",
     "unpack_signs": "signs",
-    "use_threads": "threads",
+    "use_threads": "isa",
+    "weighted_mean": "aggregate",
+    "whole_gram": "gram",
 }
 
 

@@ -9,18 +9,27 @@ __all__ = [
     "IdentityHasher",
     "OpenFile",
     "__version__",
+    "add_float_gram",
     "add_hamming",
+    "add_lowrank_gram",
     "add_product",
+    "add_sign_gram",
     "apply_groups",
     "apply_signs",
     "available_isas",
     "base_identity",
     "count_votes",
     "dense_product",
+    "digest",
+    "discrete_gaussian",
     "file_digest",
+    "krum_order",
     "limit_in_place",
     "limit_read",
     "majority",
+    "mix_gram",
+    "near_median",
+    "nearest",
     "pack_codes2",
     "pack_groups",
     "pack_signs",
@@ -36,6 +45,8 @@ __all__ = [
     "unpack_codes2",
     "unpack_signs",
     "use_threads",
+    "weighted_mean",
+    "whole_gram",
 ]
 
 __version__: str
@@ -127,6 +138,7 @@ def read_gguf_header(
     file: str | PathLike[str] | OpenFile,
 ) -> tuple[int, int, list[tuple[str, Any]], list[tuple[str, str, list[int], int, int]]]: ...
 def base_identity(files: Sequence[str | PathLike[str]], names: Sequence[str]) -> str: ...
+def digest(data: bytes | NDArray[np.uint8]) -> str: ...
 def file_digest(file: str | PathLike[str] | OpenFile, zero_at: int, zero_len: int) -> str: ...
 
 @final
@@ -141,6 +153,9 @@ class IdentityHasher:
     def add(self, name: str, dtype: str, shape: Sequence[int], data: NDArray[np.uint8]) -> None: ...
     def finish(self) -> str: ...
 
+def discrete_gaussian(
+    values: NDArray[np.int64], sigma: int, key: bytes, threads: int | None
+) -> None: ...
 def sign_product(
     x: NDArray[np.float32],
     bits: NDArray[np.uint8],
@@ -202,6 +217,61 @@ def trimmed_mean(
     trim: int,
     means: NDArray[np.float32],
     how: tuple[str | None, int | None],
+) -> None: ...
+def near_median(
+    rows: Sequence[NDArray[Any]],
+    dtype: str,
+    keep: int,
+    means: NDArray[np.float32],
+    how: tuple[str | None, int | None],
+) -> None: ...
+def weighted_mean(
+    rows: Sequence[NDArray[Any]],
+    dtype: str,
+    weights: NDArray[np.float32],
+    means: NDArray[np.float32],
+    how: tuple[str | None, int | None],
+) -> None: ...
+def add_float_gram(
+    rows: Sequence[NDArray[Any]],
+    dtype: str,
+    total: NDArray[np.uint64],
+    how: tuple[str | None, int | None],
+) -> None: ...
+def add_sign_gram(
+    hamming: NDArray[np.uint64],
+    cols: int,
+    scales: NDArray[np.float32],
+    total: NDArray[np.uint64],
+) -> None: ...
+def add_lowrank_gram(
+    a: Sequence[NDArray[np.float32]],
+    b: Sequence[NDArray[np.float32]],
+    sides: tuple[int, int],
+    total: NDArray[np.uint64],
+    threads: int | None,
+) -> None: ...
+def whole_gram(exact: NDArray[np.uint64], count: int, whole: NDArray[np.int64]) -> int: ...
+def nearest(
+    gram: NDArray[np.int64],
+    sizes: tuple[int, int],
+    chosen: NDArray[np.uint8],
+    threads: int | None,
+) -> None: ...
+def mix_gram(
+    gram: NDArray[np.int64],
+    chosen: NDArray[np.uint8],
+    count: int,
+    mixed: NDArray[np.int64],
+    how: tuple[str | None, int | None],
+) -> None: ...
+def krum_order(
+    gram: NDArray[np.int64],
+    sizes: tuple[int, int],
+    order: NDArray[np.uint64],
+    threads: int | None,
+    *,
+    one_by_one: bool,
 ) -> None: ...
 def popcount_registers(steps: int, isa: str | None) -> int: ...
 def use_threads(count: int) -> None: ...

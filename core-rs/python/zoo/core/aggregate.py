@@ -8,11 +8,13 @@ functions return the shard's own columns. Every instruction set, number of threa
 shards and order of contributors gives the same bytes. `core-rs/src/aggregate` defines the
 computation exactly.
 
-This module does not decide which contributors to trust.
+`discrete_gaussian` is the noise of a private sum. This module does not decide which contributors to
+trust.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from zoo.core.isa import Isa
 
     Packed: TypeAlias = NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
+
+MOST_SIGMA = 1 << 20
+KEY_BYTES = 32
 
 
 def hamming(
@@ -225,6 +230,75 @@ def trimmed_mean(
     return means
 
 
+def near_median(
+    rows: NDArray[Any] | Sequence[NDArray[Any]],
+    keep: int,
+    *,
+    dtype: DType = "f32",
+    isa: Isa | None = None,
+    threads: int | None = None,
+) -> NDArray[np.float32]:
+    """Returns the mean of the values around the median of plain contributions, [cols].
+
+    Bulyan's last step (arXiv:1802.07927). Of equally near values the lower ones are kept.
+
+    Args:
+        rows: n rows of equal length.
+        keep: values kept in each column, 1 to n.
+        dtype: their type; bf16 is passed as uint16.
+        isa: instruction set; the fastest if None.
+        threads: number of threads; all if None.
+
+    Raises:
+        InputError: as `trimmed_mean`, and for another number of values to keep.
+        TypeError: an array that does not match its dtype.
+        ValueError: as `trimmed_mean`.
+    """
+    import numpy as np
+
+    if keep < 0:
+        raise InputError(f"keep is negative: expected at least 1, got {keep}")
+    lent = [lend(f"rows[{i}]", row[None], dtype)[0] for i, row in enumerate(rows)]
+    means = np.empty(lent[0].size if lent else 0, np.float32)
+    _core.near_median(lent, dtype, keep, means, (isa, threads))
+    return means
+
+
+def weighted_mean(
+    rows: NDArray[Any] | Sequence[NDArray[Any]],
+    weights: NDArray[np.float32],
+    *,
+    dtype: DType = "f32",
+    isa: Isa | None = None,
+    threads: int | None = None,
+) -> NDArray[np.float32]:
+    """Returns the weighted mean of plain contributions, [cols].
+
+    Exact products are added in float64 in the order of the rows, which must therefore be fixed.
+
+    Args:
+        rows: n rows of equal length.
+        weights: [n], finite, at least 0, not all 0.
+        dtype: the rows' type; bf16 is passed as uint16.
+        isa: instruction set; the fastest if None.
+        threads: number of threads; all if None.
+
+    Raises:
+        InputError: as `trimmed_mean`, and for an invalid weight (identified); a value that is not
+            finite in a row of weight 0 is not seen.
+        TypeError: an array that does not match its dtype.
+        ValueError: as `trimmed_mean`.
+    """
+    import numpy as np
+
+    check_array("weights", weights, "float32", ndim=1)
+    lent = [lend(f"rows[{i}]", row[None], dtype)[0] for i, row in enumerate(rows)]
+    check_shape("weights", weights, (len(lent),))
+    means = np.empty(lent[0].size if lent else 0, np.float32)
+    _core.weighted_mean(lent, dtype, weights, means, (isa, threads))
+    return means
+
+
 def median(
     rows: NDArray[Any] | Sequence[NDArray[Any]],
     *,
@@ -256,3 +330,33 @@ def _check_numbers(rows: list[NDArray[np.uint8]], **numbers: NDArray[np.float32]
 def _check_trim(trim: int) -> None:
     if trim < 0:
         raise InputError(f"trim is negative: expected at least 0, got {trim}")
+
+
+def discrete_gaussian(
+    count: int, sigma: int, *, key: bytes | None = None, threads: int | None = None
+) -> NDArray[np.int64]:
+    """Returns independent integers with `P(x) ~ exp(-x^2 / (2 sigma^2))`, [count].
+
+    Source: arXiv:2004.00010, algorithms 1 to 3; random bits are those of ChaCha20.
+
+    Args:
+        count: how many.
+        sigma: 1 to 2^20.
+        key: 32 bytes that nobody else may know, for tests; the system's randomness if None.
+        threads: number of threads; all if None.
+
+    Raises:
+        InputError: a sigma outside its range.
+        ValueError: a key of another length, no threads.
+    """
+    import numpy as np
+
+    if not 1 <= sigma <= MOST_SIGMA:
+        raise InputError(f"sigma: expected 1 to {MOST_SIGMA}, got {sigma}")
+    key = secrets.token_bytes(KEY_BYTES) if key is None else key
+    if len(key) != KEY_BYTES:
+        raise ValueError(f"key: expected {KEY_BYTES} bytes, got {len(key)}")
+    values = np.zeros(count, np.int64)
+    if count:
+        _core.discrete_gaussian(values, sigma, key, threads)
+    return values

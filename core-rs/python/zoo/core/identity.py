@@ -53,6 +53,18 @@ def file_digest(file: str | PathLike[str] | OpenFile, *, zero_at: int, zero_len:
     return _core.file_digest(lent(file), zero_at, zero_len)
 
 
+def digest(data: bytes | NDArray[np.uint8]) -> str:
+    """Returns 64 hexadecimal digits: BLAKE3 of bytes in memory.
+
+    Raises:
+        TypeError: an array that is not of bytes.
+        ValueError: memory that cannot be borrowed.
+    """
+    if not isinstance(data, bytes):
+        check_array("data", data, "uint8", ndim=1)
+    return _core.digest(data)
+
+
 class IdentityHasher:
     """Computes `base_identity` incrementally, tensor by tensor.
 

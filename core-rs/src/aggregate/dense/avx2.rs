@@ -14,6 +14,12 @@ pub(super) fn trimmed(rows: usize, trim: usize, lines: &mut [Line], means: &mut 
     unsafe { network::trimmed::<__m256>(rows, trim, lines, means) };
 }
 
+#[target_feature(enable = "avx2")]
+pub(super) fn sort(lines: &mut [Line]) {
+    // SAFETY: this function has the instructions.
+    unsafe { network::sort_all::<__m256>(lines) };
+}
+
 // SAFETY, for all blocks below: only the entry point above uses this, which enables the instructions;
 // loads and stores stay within a part of a line, which has their size.
 unsafe impl Register for __m256 {

@@ -14,6 +14,12 @@ pub(super) fn trimmed(rows: usize, trim: usize, lines: &mut [Line], means: &mut 
     unsafe { network::trimmed::<float32x4_t>(rows, trim, lines, means) };
 }
 
+#[target_feature(enable = "neon")]
+pub(super) fn sort(lines: &mut [Line]) {
+    // SAFETY: this function has the instructions.
+    unsafe { network::sort_all::<float32x4_t>(lines) };
+}
+
 // SAFETY, for all blocks below: only the entry point above uses this, which enables the instructions;
 // loads and stores stay within a part of a line, which has their size.
 unsafe impl Register for float32x4_t {

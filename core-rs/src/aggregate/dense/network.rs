@@ -56,9 +56,8 @@ pub(super) unsafe fn trimmed<R: Register>(
     lines: &mut [Line],
     means: &mut Line,
 ) {
-    for part in 0..WIDTH / R::COLUMNS {
-        sort::<R>(lines, part);
-    }
+    // SAFETY: the caller has the register's instructions.
+    unsafe { sort_all::<R>(lines) };
     let kept = &lines[trim..rows - trim];
     let mut sums = [0.0f64; WIDTH];
     for line in kept {
@@ -69,6 +68,17 @@ pub(super) unsafe fn trimmed<R: Register>(
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // rounded, as defined
     for (mean, sum) in means.0.iter_mut().zip(sums) {
         *mean = (sum / kept.len() as f64) as f32;
+    }
+}
+
+/// Sorts the lines of every column; they are filled up to whole blocks with infinities.
+///
+/// # Safety
+/// As for [`trimmed`].
+#[inline(always)]
+pub(super) unsafe fn sort_all<R: Register>(lines: &mut [Line]) {
+    for part in 0..WIDTH / R::COLUMNS {
+        sort::<R>(lines, part);
     }
 }
 

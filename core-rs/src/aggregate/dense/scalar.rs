@@ -11,6 +11,11 @@ pub(super) fn trimmed(rows: usize, trim: usize, lines: &mut [Line], means: &mut 
     unsafe { network::trimmed::<[f32; 4]>(rows, trim, lines, means) };
 }
 
+pub(super) fn sort(lines: &mut [Line]) {
+    // SAFETY: every processor has what this takes.
+    unsafe { network::sort_all::<[f32; 4]>(lines) };
+}
+
 // SAFETY: plain arrays, which every processor has.
 unsafe impl Register for [f32; 4] {
     const COLUMNS: usize = 4;

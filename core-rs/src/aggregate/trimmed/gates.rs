@@ -35,9 +35,22 @@ impl<L: Lanes> Gate<L> {
         }
     }
 
-    /// Lets 16 rows pass of which `count` have a bit that is 1; returns where it opens with one of them.
+    /// Where it opens with one of 16 rows of which `count` have a bit that is 1.
     #[inline(always)]
-    fn pass(&mut self, count: &[L; 5]) -> L {
+    fn opens(&self, count: &[L; 5]) -> L {
+        let mut carry = L::splat(false);
+        for (digit, count) in self.digits.iter().zip(count) {
+            (_, carry) = carry.add(*digit, *count);
+        }
+        for digit in &self.digits[5..self.top] {
+            carry = carry.and(*digit);
+        }
+        carry
+    }
+
+    /// Lets 16 rows pass of which `count` have a bit that is 1.
+    #[inline(always)]
+    fn pass(&mut self, count: &[L; 5]) {
         let mut carry = L::splat(false);
         for (digit, count) in self.digits.iter_mut().zip(count) {
             (*digit, carry) = carry.add(*digit, *count);
@@ -48,7 +61,6 @@ impl<L: Lanes> Gate<L> {
             carry = both;
         }
         self.open = self.open.or(carry);
-        carry
     }
 
     /// Where it is open before each of 16 rows; it must not have let them pass yet.
@@ -97,16 +109,19 @@ impl<L: Lanes> Sign<L> {
     #[inline(always)]
     fn pass(&mut self, bits: &mut [L; 16]) -> (L, L) {
         let count = count16(bits);
-        let old = *self;
-        let opens = self.from.pass(&count).or(self.to.pass(&count));
+        let opens = self.from.opens(&count).or(self.to.opens(&count));
         if opens.is_zero() {
+            self.from.pass(&count);
+            self.to.pass(&count);
             let open = self.from.open.and_not(self.to.open);
             for bit in bits.iter_mut() {
                 *bit = bit.and(open);
             }
             return (open, open.not());
         }
-        let (from, to) = (old.from.before_each(bits), old.to.before_each(bits));
+        let (from, to) = (self.from.before_each(bits), self.to.before_each(bits));
+        self.from.pass(&count);
+        self.to.pass(&count);
         for (bit, (from, to)) in bits.iter_mut().zip(from.iter().zip(&to)) {
             *bit = bit.and(from.and_not(*to));
         }
@@ -120,7 +135,8 @@ impl<L: Lanes> Sign<L> {
 /// That of [`Lanes`]: only from a function with the register's instructions.
 #[inline(always)]
 pub(super) unsafe fn pass<L: Lanes>(rule: Trim, strip: &[Strip], kept: &mut Kept<'_>) {
-    let mut signs = [[Sign::<L>::new(rule); 2]; 8];
+    // As many as a strip has registers: a gate has so many digits that unused ones would cost more.
+    let mut signs = vec![[Sign::<L>::new(rule); 2]; STRIP / L::BYTES];
     let mut masks: Masks = [[Strip::ZERO; 16]; 2];
     for (rows, first) in strip.as_chunks::<16>().0.iter().zip((0..).step_by(16)) {
         let present = rule.rows - first;
