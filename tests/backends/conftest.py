@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from zoo.backends import ENGINES
-from zoo.backends.detect import probe
+from zoo.backends.machine.detect import probe
 
 
 def write_tiny(folder: Path, *, tied: bool, seed: int = 0, **settings: object) -> Path:
@@ -55,7 +55,7 @@ def teacher_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def stored_bf16(tied: Path, tmp_path: Path) -> Path:
     """The tiny model rounded to bf16, as every model of the hub is stored."""
-    from zoo.backends.torch.load import load_model
+    from zoo.backends.torch.files.load import load_model
 
     model: Any = load_model(tied, dtype="bf16")
     model.save_pretrained(tmp_path / "bf16")

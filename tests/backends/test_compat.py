@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from zoo.backends.torch import precision
 from zoo.backends.torch.compat import checkpoint_activations, reads_slices
+from zoo.backends.torch.numbers import precision
 
 
 class Older(nn.Module):

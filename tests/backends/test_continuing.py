@@ -16,7 +16,7 @@ from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, Stat
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.quiet import quiet
-from zoo.core.errors import InputError
+from zoo.core.errors import GymWarning, InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:no delta can be made:zoo.core.errors.GymWarning")
 
@@ -107,6 +107,12 @@ def test_an_adapter_that_changes_its_base_is_refused(tied: Path, first: Path) ->
     file.write_text(json.dumps(json.loads(file.read_text()) | {"init_lora_weights": "olora"}))
     with pytest.raises(InputError, match="expected an adapter that leaves its base as it was"):
         loaded(tied, LoadSpec(train="adapter", adapter=first))
+
+
+def test_that_no_delta_can_be_made_is_said_again(tied: Path, tmp_path: Path) -> None:
+    loaded(tied, LoadSpec(train=DORA, dtype="f32")).save_result(tmp_path, base=str(tied))
+    with pytest.warns(GymWarning, match="no delta can be made .* DoRA's magnitudes"):
+        loaded(tied, LoadSpec(train="adapter", adapter=tmp_path))
 
 
 def test_a_new_adapter_beside_another_is_refused(tied: Path) -> None:

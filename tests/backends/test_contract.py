@@ -259,7 +259,7 @@ def test_a_policy_that_mixes_types_samples_in_them_too(
 
 
 def test_an_adapter_beside_training_is_refused(engine: str, tied: Path) -> None:
-    with pytest.raises(InputError, match="adapter: expected none for training"):
+    with pytest.raises(InputError, match="expected none for training"):
         load_backend(engine).load(tied, LoadSpec(train=LORA, adapter=Path("some")))
 
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from zoo.backends import detect
-from zoo.backends.detect import Detection
+from zoo.backends.machine import detect
+from zoo.backends.machine.detect import Detection
 from zoo.core.errors import NotAvailableError
 
 

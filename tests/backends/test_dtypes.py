@@ -7,9 +7,9 @@ import pytest
 
 from zoo.backends.memory import MemoryNeed, estimate_memory
 from zoo.backends.precision import Precision, Workload
-from zoo.backends.torch import dtypes
-from zoo.backends.torch.dtypes import WIDENED, choose_precision, widening
-from zoo.backends.torch.products import ProductSpeeds
+from zoo.backends.torch.numbers import dtypes
+from zoo.backends.torch.numbers.dtypes import WIDENED, choose_precision, widening
+from zoo.backends.torch.numbers.products import ProductSpeeds
 from zoo.models.registry import Geometry
 
 SHAPE = Geometry(hidden=4, layers=2, heads=2, kv_heads=1, head_dim=3, ffn=5, vocab=10, tied=True)

@@ -10,7 +10,7 @@ from tests.backends.families import write_family
 from zoo.backends import load_backend
 from zoo.backends.base import Batch, LoadSpec, LoraSpec, Sampling, Stat
 from zoo.backends.torch.adapters.add import add_adapter
-from zoo.backends.torch.load import load_model
+from zoo.backends.torch.files.load import load_model
 from zoo.backends.torch.loss import LossModule
 from zoo.core.errors import GymWarning, InputError
 from zoo.models.folder import IN_BY_OUT

@@ -14,8 +14,8 @@ from tests.backends.objectives_for_tests import SFT
 from tests.backends.reference import example_batch, relative_error
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec
-from zoo.backends.torch.liger import replace_kernels, use_liger
-from zoo.backends.torch.load import load_model
+from zoo.backends.torch.files.load import load_model
+from zoo.backends.torch.layers.liger import replace_kernels, use_liger
 from zoo.core.errors import InputError, NotAvailableError
 
 

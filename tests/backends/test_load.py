@@ -15,8 +15,8 @@ from tests.backends.families import write_family
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec
 from zoo.backends.model_folder import read_config
-from zoo.backends.torch.load import load_model
-from zoo.backends.torch.tied_head import repeats_head
+from zoo.backends.torch.files.load import load_model
+from zoo.backends.torch.files.tied_head import repeats_head
 from zoo.core.errors import GymWarning, InputError, NotAvailableError
 from zoo.models import checkpoint_files
 

@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
 from tests.backends import reference
 from tests.backends.policies import as_reference, step
+from tests.backends.test_quantized_files import written
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, QuantizationSpec, Stat
 from zoo.backends.spec import Train
@@ -121,6 +122,27 @@ def test_the_result_brings_its_base_and_refuses_another(tied: Path, tmp_path: Pa
         np.testing.assert_array_equal(
             scores(loaded(tied, train, named, adapter=tmp_path)), scores(again)
         )
+
+
+def test_files_in_the_codes_that_it_names_are_its_base(tied: Path, tmp_path: Path) -> None:
+    first = tmp_path / "first"
+    loaded(tied).save_result(first, base=str(tied))
+    expected = loaded(tied, None, NF4, adapter=first)
+    found = loaded(written(tmp_path / "4", tied, 4), None, None, adapter=first)
+    np.testing.assert_allclose(scores(found), scores(expected), atol=1e-4)
+    with pytest.raises(InputError, match="got files in other codes"):
+        loaded(written(tmp_path / "8", tied, 8), None, None, adapter=first)
+
+
+def test_what_needs_plain_weights_is_refused_by_name(tied: Path, tmp_path: Path) -> None:
+    loaded(tied).save_result(tmp_path, base=str(tied))
+    for name, more in {
+        "stream_layers": {"stream_layers": True},
+        "sharding full": {"sharded": True},
+        "stage rm": {"reward_model": True, "value_head": True},
+    }.items():
+        with pytest.raises(InputError, match=f"got {name}, which needs plain weights"):
+            loaded(tied, "adapter", None, adapter=tmp_path, **more)
 
 
 def test_a_start_without_a_loss_is_refused(tied: Path, untied: Path) -> None:

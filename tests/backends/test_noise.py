@@ -13,8 +13,8 @@ from tests.backends.objectives_for_tests import SFT, SORTED
 from tests.backends.policies import LORA, as_reference
 from zoo.backends import load_backend
 from zoo.backends.base import Batch, LoadSpec, SharedPrefix, Stat
+from zoo.backends.torch.layers.noise import noisy_embeddings
 from zoo.backends.torch.loss import to_device
-from zoo.backends.torch.noise import noisy_embeddings
 from zoo.backends.torch.packing.lines import line_up
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.gym.train.accumulate import accumulate_window

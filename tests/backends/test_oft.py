@@ -149,7 +149,7 @@ def test_layers_of_gpt2_are_refused(tmp_path: Path) -> None:
 @pytest.mark.mlx
 def test_mlx_refuses_rotations_by_name() -> None:
     pytest.importorskip("mlx.core")
-    from zoo.backends.mlx.backend import refuse_unknown
+    from zoo.backends.mlx.settings import refuse_settings
 
     with pytest.raises(InputError, match="expected lora, dora or full on MLX, got 'oft'"):
-        refuse_unknown(LoadSpec(train=OFT))
+        refuse_settings(LoadSpec(train=OFT))

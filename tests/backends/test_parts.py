@@ -11,7 +11,7 @@ from safetensors import safe_open
 from tests.breadth import families
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec
-from zoo.backends.torch.names import parameter_names
+from zoo.backends.torch.files.names import parameter_names
 from zoo.core.errors import InputError
 
 Build = Callable[[str], Path]

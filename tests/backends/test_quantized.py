@@ -19,8 +19,9 @@ from tests.backends.conftest import write_tiny
 from tests.backends.families import write_family
 from tests.backends.objectives_for_tests import SFT
 from tests.backends.reference import example_batch
-from zoo.backends import load_backend, quantization
+from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, QuantizationSpec, Sampling, Stat
+from zoo.backends.libraries import quantization
 from zoo.backends.memory import MemoryNeed, base_bytes
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.quantized.base import quantized_layers, stored_bytes

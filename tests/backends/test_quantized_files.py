@@ -9,16 +9,17 @@ import pytest
 import torch
 
 from tests.backends.objectives_for_tests import SFT
-from tests.backends.policies import FREEZE, LORA
+from tests.backends.policies import DORA, FREEZE, LORA
 from tests.backends.reference import example_batch
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, QuantizationSpec
-from zoo.backends.quantization import stored_quantization
+from zoo.backends.torch.numbers.dtypes import weight_type
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.quantized.base import quantized_layers
 from zoo.backends.torch.quantized.library import import_bitsandbytes
 from zoo.core.errors import InputError
-from zoo.models.folder import read_config
+from zoo.models.folder import count_parameters, read_config
+from zoo.models.stored_weights import Codes, stored_codes, stored_weights
 
 if import_bitsandbytes() is None:
     pytest.skip("needs the extra qlora", allow_module_level=True)
@@ -82,8 +83,9 @@ def test_they_are_trained_as_one_that_is_quantised_on_loading(
         ({"train": FREEZE}, "cannot be trained in place"),
         ({"value_head": True, "reward_model": True}, "cannot be turned into a reward model"),
         ({"stream_layers": True}, "cannot be left in its files"),
+        ({"sharded": True}, "cannot be divided among processes"),
     ],
-    ids=["full", "freeze", "rm", "stream"],
+    ids=["full", "freeze", "rm", "stream", "shard"],
 )
 def test_what_would_change_or_stream_codes_is_refused(
     codes: tuple[Path, int], wanted: dict[str, Any], message: str
@@ -93,9 +95,42 @@ def test_what_would_change_or_stream_codes_is_refused(
         loaded(codes[0], **wanted)
 
 
-def test_its_config_says_how_many_bits_a_weight_has(codes: tuple[Path, int], tied: Path) -> None:
+@pytest.mark.filterwarnings("ignore:no delta can be made:zoo.core.errors.GymWarning")
+def test_dora_reads_no_codes_of_8_bits_new_or_from_a_folder(tied: Path, tmp_path: Path) -> None:
+    """peft would take the norm of the codes themselves."""
+    first, folder = tmp_path / "first", written(tmp_path / "codes", tied, 8)
+    loaded(tied, train=DORA).save_result(first, base=str(tied))
+    refused: list[tuple[Path, dict[str, Any]]] = [
+        (folder, {"train": DORA}),
+        (folder, {"train": None, "adapter": first}),
+        (tied, {"train": None, "adapter": first, "quantization": QuantizationSpec(8)}),
+        (tied, {"train": "adapter", "adapter": first, "quantization": QuantizationSpec(8)}),
+    ]
+    for base, settings in refused:
+        with pytest.raises(InputError, match="DoRA and PiSSA read weights"):
+            loaded(base, **settings)
+
+
+def test_its_codes_count_as_the_weights_that_they_stand_for(
+    codes: tuple[Path, int], tied: Path
+) -> None:
     folder, bits = codes
-    found = stored_quantization(read_config(folder))
-    assert found is not None
-    assert found.bits_a_weight == {4: 4 + (8 + 32 / 256) / 64, 8: 8}[bits]
-    assert stored_quantization(read_config(tied)) is None
+    config, plain = read_config(folder), read_config(tied)
+    shapes = {name: one.shape for name, one in stored_weights(folder, config).items()}
+    assert shapes == {name: one.shape for name, one in stored_weights(tied, plain).items()}
+    assert count_parameters(folder) == count_parameters(tied)
+    found = stored_codes(folder, config)
+    assert found.weights == sum(layer.in_features * layer.out_features for layer in linear(tied))
+    tables = found.stored_bytes - found.weights * bits // 8
+    assert 0 < tables < 14 * 1_500  # scales, two tables of codes and a record, for each layer
+    assert stored_codes(tied, plain) == Codes(0, 0)
+
+
+def test_codes_are_not_the_type_of_the_weights(codes: tuple[Path, int], tied: Path) -> None:
+    assert weight_type(codes[0]) == weight_type(tied)
+
+
+def linear(folder: Path) -> list[torch.nn.Linear]:
+    """The linear layers of a model's blocks."""
+    modules = loaded(folder, train=None).module.model.named_modules()
+    return [one for name, one in modules if isinstance(one, torch.nn.Linear) and "." in name]

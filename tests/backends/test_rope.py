@@ -1,6 +1,7 @@
 """Scaled rotary positions: their effect, the result that keeps them, and models without them."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from tests.backends.reference import example_batch
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec
 from zoo.backends.rope import ROPE_KINDS, RopeSpec
-from zoo.core.errors import InputError
+from zoo.core.errors import GymWarning, InputError
 from zoo.models.folder import model_positions, rope_scaling
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*no delta can be made of the result")
 
 TEXT = [3, 141, 59, 26, 5, 35, 89, 79, 32, 38] * 20
 """200 tokens, for a model that reads 64."""
@@ -79,6 +82,14 @@ def test_the_result_of_a_training_is_read_with_the_same_positions(
     np.testing.assert_allclose(plain_logits(tmp_path / "result"), trained, atol=1e-4)
     policy.reopen(tmp_path / "result")
     np.testing.assert_allclose(policy.logits(TEXT), trained, atol=1e-4)
+
+
+def test_a_result_of_which_no_delta_can_be_made_is_announced(short: Path) -> None:
+    with pytest.warns(GymWarning, match="rope_scaling: no delta can be made of the result"):
+        load_backend("cpu").load(short, spec("yarn"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GymWarning)
+        load_backend("cpu").load(short, LoadSpec(dtype="f32", rope=RopeSpec("yarn", 200)))
 
 
 def test_the_reference_reads_with_the_same_positions(short: Path) -> None:

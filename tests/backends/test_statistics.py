@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from zoo.backends.base import Stat
-from zoo.backends.torch import statistics
-from zoo.backends.torch.head import CHUNK_TOKENS, Head
-from zoo.backends.torch.statistics import Scored, Stats
+from zoo.backends.torch.vocabulary import statistics
+from zoo.backends.torch.vocabulary.head import CHUNK_TOKENS, Head
+from zoo.backends.torch.vocabulary.statistics import Scored, Stats
 
 TOKENS = CHUNK_TOKENS + 37  # two chunks, the second one short
 HIDDEN, WORDS = 16, 97

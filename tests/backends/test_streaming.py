@@ -1,5 +1,6 @@
 """A base that stays in its files computes the same, and gives its memory back."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -122,7 +123,7 @@ def test_weights_that_an_adapter_read_at_its_start_are_released(
 def write_deep(folder: Path, layers: int) -> Path:
     """Writes a Qwen3 in bf16 with layers of more than a page each."""
     from tests.backends.conftest import write_tiny
-    from zoo.backends.torch.load import load_model
+    from zoo.backends.torch.files.load import load_model
 
     plain = write_tiny(folder / "f32", tied=True, num_hidden_layers=layers)
     model: Any = load_model(plain, dtype="bf16")
@@ -136,6 +137,22 @@ def test_the_memory_of_the_files_cannot_be_written_to(stored_bf16: Path) -> None
     [part, *_] = files.ranges(files.tensors.values())
     with pytest.raises(TypeError, match=r"read-?only"):
         part.file[0] = 1
+
+
+@pytest.mark.parametrize("stored", ["bf16", "f16", "f32"])
+def test_the_type_of_a_small_base_is_that_of_its_files(
+    stored_bf16: Path, tmp_path: Path, stored: str
+) -> None:
+    """In memory a small base is widened to float32, which would not be in its files."""
+    from safetensors.torch import load_file, save_file
+
+    types = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+    folder = Path(shutil.copytree(stored_bf16, tmp_path / "m"))
+    tensors = load_file(folder / "model.safetensors")
+    as_stored = {name: tensor.to(types[stored]) for name, tensor in tensors.items()}
+    save_file(as_stored, folder / "model.safetensors", metadata={"format": "pt"})
+    policy = load_backend("cpu").load(folder, replace(LORA, dtype="auto", stream_layers=True))
+    assert policy.logits([1, 2, 3]).shape[0] == 3
 
 
 @pytest.mark.parametrize(

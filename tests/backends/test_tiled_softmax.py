@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from zoo.backends.torch import tiled_softmax as module
-from zoo.backends.torch.tiled_softmax import normalise, weighted_gradients
+from zoo.backends.torch.vocabulary import tiled_softmax as module
+from zoo.backends.torch.vocabulary.tiled_softmax import normalise, weighted_gradients
 
 TOKENS, WORDS, HIDDEN = 7, 53, 5
 

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from zoo.backends import load_backend
 from zoo.backends.base import Batch, LoadSpec, LoraSpec, Policy, Sampling, Stat
-from zoo.backends.torch import dtypes, widened
-from zoo.backends.torch.dtypes import WIDENED, choose_precision
-from zoo.backends.torch.load import load_model
-from zoo.backends.torch.products import ProductSpeeds, measure_products
-from zoo.backends.torch.widened import WidenedLinear, blocks, widen, widened_product
+from zoo.backends.torch.files.load import load_model
+from zoo.backends.torch.numbers import dtypes, widened
+from zoo.backends.torch.numbers.dtypes import WIDENED, choose_precision
+from zoo.backends.torch.numbers.products import ProductSpeeds, measure_products
+from zoo.backends.torch.numbers.widened import WidenedLinear, blocks, widen, widened_product
 from zoo.core.errors import GymWarning
 from zoo.gym.objectives.constants import WINDOW_TOKENS
 from zoo.gym.objectives.sft import SupervisedLoss

@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from zoo.backends.base import Backend, Recall
+    from zoo.backends.base import Backend, LoadSpec, Recall
+    from zoo.core.errors import InputError
 
-__all__ = ["load_backend"]
+__all__ = ["load_backend", "refused_settings"]
 
 ENGINES = {
     "cuda": "zoo.backends.torch.backend:TorchBackend",
@@ -28,10 +29,44 @@ def load_backend(name: str | None = None, recall: "Recall | None" = None) -> "Ba
         NotAvailableError: the machine lacks the device, or the engine lacks a method.
     """
     from zoo.backends.base import measure_now
-    from zoo.backends.detect import detect, require
+    from zoo.backends.machine.detect import detect, require
 
     chosen = detect().name if name is None else require(name)
     return engine_class(chosen)(chosen, recall or measure_now)
+
+
+def refused_settings(
+    device: str | None, spec: "LoadSpec", processes: int = 1
+) -> "list[InputError]":
+    """Returns an error for each setting that the engine of a device does not follow.
+
+    No engine is imported; torch is, if the device matters and none is given.
+
+    Args:
+        device: the name of the device; None is the one that `detect` selects.
+        spec: how a model is loaded.
+        processes: those of the run.
+    """
+    from zoo.backends.machine.detect import is_mlx, torch_device
+    from zoo.backends.mlx import settings as of_mlx
+    from zoo.backends.ranks import PARALLEL, one_process_only
+    from zoo.backends.torch import settings as of_torch
+    from zoo.core.errors import InputError
+
+    if is_mlx(device):
+        name = "mlx"
+        said = [(text, of_mlx.OTHER_ENGINE) for text in of_mlx.refused_settings(spec)]
+    else:
+        # mps follows the fewest: only if something is refused there, the device matters
+        name = device or "mps"
+        said = of_torch.refused_settings(name, spec)
+        if device is None and (said or processes > 1):
+            name = torch_device()
+            said = of_torch.refused_settings(name, spec)
+    found = [InputError(text, hint=hint) for text, hint in said]
+    if processes > 1 and name not in PARALLEL:
+        found.append(one_process_only(name, processes))
+    return found
 
 
 def engine_class(name: str) -> "type[Backend]":

@@ -9,12 +9,12 @@ refuses an engine that lacks a method, with the name of the method.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from math import inf
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from zoo.backends.batch import Batch, SharedPrefix, StepInfo
+from zoo.backends.machine.recall import Recall, measure_now
 from zoo.backends.memory import MemoryEstimate, MemoryInfo, MemoryNeed, estimate_memory
 from zoo.backends.objective import Array, ArrayNamespace, LossAndMetrics, Objective, Stat
 from zoo.backends.optimizer_spec import (
@@ -25,14 +25,9 @@ from zoo.backends.optimizer_spec import (
 )
 from zoo.backends.precision import Precision, Workload
 from zoo.backends.ranks import ALONE, Place, Ranks, one_process_only
-from zoo.backends.recall import Recall, measure_now
-from zoo.backends.sampling import Rollout, Sampling
-from zoo.backends.spec import (
-    FreezeSpec,
-    LoadSpec,
-    LoraSpec,
-    QuantizationSpec,
-)
+from zoo.backends.sampling import Prefix, Rollout, Sampling
+from zoo.backends.spec import FreezeSpec, LoadSpec, LoraSpec, QuantizationSpec
+from zoo.core.errors import GymError, InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,6 +52,7 @@ __all__ = [
     "ParameterGroup",
     "Policy",
     "Precision",
+    "Prefix",
     "ProjectionSpec",
     "QuantizationSpec",
     "Recall",
@@ -72,73 +68,14 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class SharedPrefix:
-    """Which rows of a batch begin with the same tokens, so that an engine may compute them once.
-
-    Attributes:
-        prompt_B: the prompt of each row, an index of `lengths_R`.
-        lengths_R: the number of tokens that all rows of a prompt begin with.
-    """
-
-    prompt_B: "NDArray[np.int64]"
-    lengths_R: "NDArray[np.int64]"
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Rows of token ids with the positions to learn, as arrays on the host.
-
-    Attributes:
-        ids_BT: token ids, padded on the right with any valid id.
-        lengths_B: the number of real tokens in each row.
-        loss_mask_BT: True where a token is learned. Position 0 is never learned.
-        extras: further arrays for the objective: `ref_logprobs`, `advantages`, ...
-        constants: constants of the window that an objective divides by: `window_tokens`, ...
-        teacher: the rows with the teacher's prompts, if they differ; each row has the same learned
-            tokens. None is this batch itself.
-        temperature: the statistics are those of the logits divided by this: a policy that samples
-            at a temperature learns the distribution that it samples from.
-        prefix: the tokens that rows have in common. It changes the time only: engines that cannot
-            share them compute each row in full.
-    """
-
-    ids_BT: "NDArray[np.int64]"
-    lengths_B: "NDArray[np.int64]"
-    loss_mask_BT: "NDArray[np.bool_]"
-    extras: "Mapping[str, NDArray[Any]]" = field(default_factory=dict[str, Any])
-    constants: Mapping[str, float] = field(default_factory=dict[str, float])
-    teacher: "Batch | None" = None
-    temperature: float = 1.0
-    prefix: SharedPrefix | None = None
-
-    def __post_init__(self) -> None:
-        """Checks the temperature.
-
-        Raises:
-            ValueError: it is not a number above 0.
-        """
-        if not 0 < self.temperature < inf:
-            raise ValueError(f"temperature: expected more than 0, got {self.temperature:g}")
-
-
-@dataclass(frozen=True)
-class StepInfo:
-    """The result of one optimizer step.
-
-    Attributes:
-        grad_norm: the norm of the gradient before clipping.
-        skipped: True if the gradient was not finite, so nothing was changed.
-        changed: True if at least one trained value has changed, in this step or an earlier one.
-    """
-
-    grad_norm: float
-    skipped: bool
-    changed: bool
-
-
 class Scorer(ABC):
-    """A model that scores tokens: a policy, a reference, or another model as a teacher."""
+    """A model that scores tokens: a policy, a reference, or another model as a teacher.
+
+    Attributes:
+        divided: whether each process has a share of its weights; every pass is then collective.
+    """
+
+    divided: bool = False
 
     @abstractmethod
     def score(
@@ -224,13 +161,37 @@ class Policy(Scorer):
 
     @abstractmethod
     def generate(
-        self, prompts: Sequence[Sequence[int]], sampling: Sampling, *, keys: Sequence[int]
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        *,
+        keys: Sequence[int],
+        prefix: Prefix | None = None,
     ) -> list[Rollout]:
         """Continues each prompt; row i samples from a random stream seeded only by `keys[i]`.
 
         So an answer does not depend on the other prompts, except for the rounding of sums. Equal
         prompts are read once if the model can share them; see `notes`.
+
+        Args:
+            prompts: token ids, at least one each.
+            sampling: how tokens are drawn, and where answers end.
+            keys: the seed of each row.
+            prefix: what `read_prefix` returned for the tokens that all prompts begin with; they
+                are not read again. Each prompt has at least one more.
+
+        Raises:
+            ValueError: a prompt begins otherwise, or the weights have changed since then.
         """
+
+    def read_prefix(self, ids: Sequence[int]) -> Prefix | None:
+        """Reads tokens that many prompts begin with, for `generate`.
+
+        Returns:
+            None if the model cannot share them: prompts are then read in full.
+        """
+        del ids
+        return None
 
     def notes(self, *, sampling: bool = True, prefix: bool = True) -> tuple[str, ...]:
         """Returns sentences about computation that this model cannot save.
@@ -265,13 +226,25 @@ class Policy(Scorer):
     def load_trained(self, values: "Mapping[str, NDArray[np.float32]]") -> None:
         """Restores values from `trained`; refuses other names or shapes."""
 
+    def collected(self, *, optimizer: bool) -> AbstractContextManager[None]:
+        """Gathers what the first process saves inside the block. Collective.
+
+        Args:
+            optimizer: the optimizer's state, too.
+        """
+        del optimizer
+        return nullcontext()
+
+    def reassemble(self) -> None:
+        """Makes a divided policy whole, in the first process alone. Collective."""
+
     @abstractmethod
     def save_checkpoint(self, folder: Path) -> None:
-        """Writes trained parameters and optimizer state as safetensors. Collective."""
+        """Writes trained parameters and optimizer state as safetensors, inside `collected`."""
 
     @abstractmethod
     def load_checkpoint(self, folder: Path) -> None:
-        """Restores what `save_checkpoint` wrote, bit for bit. Collective."""
+        """Restores what `save_checkpoint` wrote, bit for bit."""
 
     @abstractmethod
     def save_result(self, folder: Path, *, base: str) -> None:
@@ -352,7 +325,16 @@ class Backend(ABC):
             InputError: this engine trains with one process.
             NotAvailableError: this process has no device of its own.
         """
-        raise one_process_only(self.name, place)
+        raise one_process_only(self.name, place.size)
+
+    def divide(self, policy: Policy, ranks: Ranks) -> Policy:
+        """Returns a policy, loaded with `LoadSpec.sharded`, of which each process has a share.
+
+        Raises:
+            InputError: this engine or model cannot be divided.
+        """
+        del policy, ranks
+        raise InputError(f"sharding: expected none on {self.name}, got full")
 
     @abstractmethod
     def free_bytes(self) -> int:
@@ -366,6 +348,7 @@ class Backend(ABC):
         *,
         full: bool = False,
         work: Workload | None = None,
+        streams: bool = False,
     ) -> Precision:
         """Chooses the number format in which the weights of a model are stored and multiplied.
 
@@ -374,6 +357,7 @@ class Backend(ABC):
             dtype: see `LoadSpec.dtype`; any value but `auto` is used as given.
             full: True if all weights are trained.
             work: the computation, if it is known; the choice may depend on it.
+            streams: True if the weights stay in their files: only their own type can be chosen.
         """
 
     @abstractmethod
@@ -390,10 +374,9 @@ class Backend(ABC):
             InputError: the model cannot be built.
         """
 
-    def refusal(self, folder: Path, spec: LoadSpec = INFERENCE) -> str | None:
-        """Returns why this engine cannot load a folder, by its config alone, or None."""
-        del folder, spec
-        return None
+    @abstractmethod
+    def faults(self, folder: Path, spec: LoadSpec = INFERENCE) -> list[GymError]:
+        """Returns why this engine cannot load a folder; no weights are read."""
 
     def estimate_memory(self, need: MemoryNeed) -> MemoryEstimate:
         """Returns the expected peak memory of a training run."""

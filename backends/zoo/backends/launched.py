@@ -18,13 +18,13 @@ once, because its connections close."""
 _KEY = "zoo-gym/run"
 
 
-_WHOLE = "expected each process to have the whole model, as with --multi_gpu"
+_DIVIDED = "expected --multi_gpu, and sharding=full to divide the model by torch's FSDP2"
 
 REFUSED = {
-    "ACCELERATE_USE_DEEPSPEED": f"DeepSpeed is not supported: {_WHOLE}",
-    "ACCELERATE_USE_FSDP": f"FSDP is not supported yet: {_WHOLE}",
-    "ACCELERATE_USE_MEGATRON_LM": f"Megatron-LM is not supported: {_WHOLE}",
-    "ACCELERATE_USE_PARALLELISM_CONFIG": f"dividing a model is not supported yet: {_WHOLE}",
+    "ACCELERATE_USE_DEEPSPEED": f"DeepSpeed is not supported: {_DIVIDED}",
+    "ACCELERATE_USE_FSDP": f"its options would have no effect: {_DIVIDED}",
+    "ACCELERATE_USE_MEGATRON_LM": f"Megatron-LM is not supported: {_DIVIDED}",
+    "ACCELERATE_USE_PARALLELISM_CONFIG": f"its options would have no effect: {_DIVIDED}",
     "ACCELERATE_MIXED_PRECISION": "expected --mixed_precision no: dtype=bf16 is the setting",
     "ACCELERATE_DYNAMO_BACKEND": "expected --dynamo_backend no: nothing is compiled",
 }

@@ -27,7 +27,7 @@ RESERVE_BYTES = 800_000_000
 """The interpreter and the libraries, without weights."""
 
 TILE_BYTES = 4 * 512 * 4096
-"""One tile of logits; see `zoo.backends.torch.tiled_softmax`."""
+"""One tile of logits; see `zoo.backends.torch.vocabulary.tiled_softmax`."""
 
 CHUNK_TOKENS, CHUNK_ARRAYS = 256, 5
 """The tokens of a chunk, and the float32 arrays of all tokens of the vocabulary that its divergence
@@ -48,6 +48,20 @@ square and third power, and the result; as many again while that pass is at the 
 
 EVALUATION_WIDTHS_A_TOKEN = 3
 """The same in a forward pass without gradients."""
+
+SCORE_ARRAYS = 2.5
+"""Float32 values for each pair of tokens of a row and head while a block multiplies whole matrices
+of attention, and one more that it keeps until its backward pass: 3.5 measured with recomputed
+activations, 5.5 in three blocks without, 2.3 without gradients."""
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """A layer with an adapter of low rank."""
+
+    outputs: int
+    inputs: int
+    rank: int
 
 
 SAMPLING_BYTES = 1 << 30
@@ -89,11 +103,17 @@ class MemoryNeed:
         named: the matrices that are projected by name (GaLore, APOLLO); None: all of blocks.
         dropout: inputs of the adapter are dropped.
         dora: the adapter has a magnitude for each output of a layer.
+        adapted: the layers with a LoRA adapter; None: all linear layers of blocks, of `rank`.
+        in_place: the trained weights of the base; None: all of `blocks`.
         tokens: the tokens of a micro-batch, padding included.
+        pairs: the pairs of tokens of its rows, if attention is computed by whole matrices; else 0.
+        evaluation_pairs: the same of a batch of held-out rows.
         evaluation_tokens: the tokens of a batch of held-out rows; 0 without held-out rows.
         checkpointing: activations are recomputed in the backward pass.
         weight_bytes: the bytes of a base weight: 2 or 4.
-        linear_bits: the bits of a weight in the linear layers of a quantised base; 0 for another.
+        linear_bits: the bits of a weight that is in codes, with its share of scales; 0 without.
+        coded: the weights of the base that are in codes in its files; 0 if its linear layers are
+            quantised on loading, or nothing is.
         streams: of the blocks of the base, two are in memory at a time.
         hidden_bytes: the bytes of a value between two blocks: 2 or 4.
         reads_vocabulary: the objective reads more than the log-probabilities of the tokens.
@@ -102,6 +122,7 @@ class MemoryNeed:
         sampled_tokens: the length of the longest of them with its prompt.
         optimizer: the optimizer of the trained weights.
         sampling_bytes: the memory of answers that are sampled in one batch.
+        sharing: how many processes divide what is trained, its gradients and the optimizer's state.
     """
 
     geometry: "Geometry"
@@ -120,6 +141,10 @@ class MemoryNeed:
     oft: tuple[int, int] | None = None
     whole: tuple[Matrix, ...] = ()
     named: tuple[Matrix, ...] | None = None
+    adapted: tuple[Adapted, ...] | None = None
+    in_place: tuple[Matrix, ...] | None = None
+    pairs: int = 0
+    evaluation_pairs: int = 0
     dropout: bool = False
     blocks: int | None = None
     ends: bool = False
@@ -127,7 +152,9 @@ class MemoryNeed:
     sampled_tokens: int = 0
     optimizer: OptimizerSpec = ADAMW
     linear_bits: float = 0.0
+    coded: int = 0
     sampling_bytes: int = SAMPLING_BYTES
+    sharing: int = 1
 
 
 @dataclass(frozen=True)
@@ -158,7 +185,10 @@ class MemoryEstimate:
 
 
 def estimate_memory(need: MemoryNeed) -> MemoryEstimate:
-    """Returns the expected peak: the largest of those of passes, steps, evaluations, sampling."""
+    """Returns the expected peak: the largest of those of passes, steps, evaluations, sampling.
+
+    The base counts as whole also if processes divide it: each reads it whole, and one writes it.
+    """
     shape = need.geometry
     learning = trained_weights(need)
     trained, optimizer = learning.size, state_bytes(learning, need.optimizer)
@@ -168,10 +198,12 @@ def estimate_memory(need: MemoryNeed) -> MemoryEstimate:
     statistics = statistics_bytes(need)
     width = block_width(shape)
     evaluation = need.evaluation_tokens * EVALUATION_WIDTHS_A_TOKEN * width * 4
+    evaluation += score_bytes(shape, need.evaluation_pairs, kept_blocks=0)
     generation = generation_bytes(need)
-    gradients = gradient_bytes(learning, need.optimizer)
+    gradients = gradient_bytes(learning, need.optimizer) // need.sharing
+    optimizer //= need.sharing
     kept = weights + adapter + gradients + optimizer + RESERVE_BYTES
-    step = step_bytes(learning, need.optimizer)
+    step = step_bytes(learning, need.optimizer) // need.sharing
     return MemoryEstimate(
         weights=weights,
         adapter=adapter,
@@ -198,9 +230,10 @@ def base_bytes(need: MemoryNeed) -> int:
     every = shape.parameters() * need.weight_bytes
     if not need.linear_bits:
         return every
-    linear = shape.linear_parameters()
+    coded = need.coded or shape.linear_parameters()
     widened = shape.hidden * max(shape.ffn, shape.heads * shape.head_dim) * need.hidden_bytes
-    return every - linear * need.weight_bytes + round(linear * need.linear_bits / 8) + widened
+    plain = max(0, every - coded * need.weight_bytes)
+    return plain + round(coded * need.linear_bits / 8) + widened
 
 
 def generation_bytes(need: MemoryNeed) -> int:
@@ -229,6 +262,12 @@ def trained_weights(need: MemoryNeed) -> Trained:
 def _adapter(need: MemoryNeed) -> Trained:
     """Returns the weights of an adapter, and of the modules that are trained whole beside it."""
     shape = need.geometry
+    if need.adapted is not None:
+        factors = [Matrix(one.rank, one.inputs, 1) for one in need.adapted]
+        factors += [Matrix(one.outputs, one.rank, 1) for one in need.adapted]
+        magnitudes = need.dora * sum(one.outputs for one in need.adapted)
+        tensors = need.dora * len(need.adapted)
+        return Trained([*factors, *need.whole], magnitudes, tensors, blocks=shape.layers)
     if need.oft is not None:
         found = rotations(shape, *need.oft)
     else:
@@ -242,6 +281,8 @@ def _adapter(need: MemoryNeed) -> Trained:
 def _in_place(need: MemoryNeed) -> Trained:
     """Returns the weights of the base that are trained."""
     shape = need.geometry
+    if need.in_place is not None:
+        return Trained(need.in_place, blocks=max(abs(need.blocks or 0), 1))
     found = trained_parameters(shape, None)
     if need.blocks is None:
         return found
@@ -314,13 +355,22 @@ def activation_bytes(need: MemoryNeed) -> int:
     kept = reached * need.tokens * shape.hidden * need.hidden_bytes
     widths = WIDTHS_A_TOKEN + need.dora * DORA_WIDTHS_A_TOKEN
     inside = need.tokens * widths * block_width(shape) * 4
-    if need.dropout:
+    if need.dropout and need.adapted is not None:
+        dropped = sum(one.inputs for one in need.adapted) // shape.layers
+        inside += need.tokens * DROPOUT_BYTES_AN_INPUT * dropped
+    elif need.dropout:
         inside += need.tokens * DROPOUT_BYTES_AN_INPUT * inputs(shape)
     rotating = rotation_bytes(need)
     norm = dora_bytes(shape) if need.dora else 0
     widest = max(rotating, default=0)
     every = inside + sum(rotating)
-    return kept + norm + widest + every * (1 if need.checkpointing else reached)
+    blocks = 1 if need.checkpointing else reached
+    return kept + norm + widest + every * blocks + score_bytes(shape, need.pairs, blocks)
+
+
+def score_bytes(shape: "Geometry", pairs: int, kept_blocks: int) -> int:
+    """Returns the memory of attention scores by whole matrices, which grows with a row's square."""
+    return round(4 * shape.heads * pairs * (kept_blocks + SCORE_ARRAYS))
 
 
 def statistics_bytes(need: MemoryNeed) -> int:

@@ -5,11 +5,14 @@ A value that no engine could follow is refused when the object is made.
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from zoo.backends.requirements import are_names, require, require_rate
 
-OPTIMIZERS = (
+ELEMENTWISE = ("adamw", "lion", "sgd")
+"""The optimizers that change each value by itself, and so can step shares of a matrix."""
+
+Optimizer = Literal[
     "adamw",
     "muon",
     "adam_mini",
@@ -23,8 +26,10 @@ OPTIMIZERS = (
     "adamw_8bit",
     "paged_adamw_8bit",
     "paged_adamw_32bit",
-)
+]
 """The names of optimizers; an engine refuses those that it lacks."""
+
+OPTIMIZERS: tuple[str, ...] = get_args(Optimizer)
 
 APOLLO = ("apollo", "apollo_mini")
 """The two forms of APOLLO: one scale for each channel, or one for a matrix, of rank 1."""

@@ -140,9 +140,13 @@ ALONE: Ranks = _Alone(0, 1)
 """A run of one process."""
 
 
-def one_process_only(device: str, place: Place) -> InputError:
-    """Returns the error for a device on which a run has one process."""
+PARALLEL = ("cuda", "cpu")
+"""The devices on which a run may have several processes."""
+
+
+def one_process_only(device: str, size: int) -> InputError:
+    """Returns the error for a device on which a run has one process, not `size`."""
     return InputError(
-        f"num_processes: expected 1 on {device}, got {place.size}",
+        f"num_processes: expected 1 on {device}, got {size}",
         hint="several processes train with backend=cuda or backend=cpu",
     )

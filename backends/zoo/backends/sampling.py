@@ -62,3 +62,16 @@ class Rollout:
     ids: list[int]
     logprobs: list[float]
     finish: str
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """Tokens that prompts begin with, as a policy has read them; valid while its weights stay.
+
+    Attributes:
+        ids: the tokens.
+        kept_bytes: the memory of what is kept of them, once for all rows.
+    """
+
+    ids: tuple[int, ...]
+    kept_bytes: int

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from zoo.backends.optimizer_spec import OptimizerSpec
+from zoo.backends.optimizer_spec import ELEMENTWISE, OptimizerSpec
 from zoo.backends.requirements import are_names as _are_names
 from zoo.backends.requirements import require as _require
 from zoo.backends.requirements import require_rate as _require_rate
@@ -152,7 +152,12 @@ class QuantizationSpec:
 
     @property
     def bits_a_weight(self) -> float:
-        """The bits of a weight with its share of the scales of its block."""
+        """The bits of a weight with its share of the scales of its block.
+
+        MLX has a scale and an offset in 16 bits for each group of 64 weights.
+        """
+        if self.method == "mlx":
+            return self.bits + 2 * 16 / 64
         if self.bits == 8:  # one float32 scale for each row
             return 8.0
         scale = 8 + 32 / 256 if self.double else 32
@@ -201,6 +206,7 @@ class LoadSpec:
         neftune_noise_alpha: the strength of uniform noise on the embeddings in training
             (arXiv:2310.05914); 0 adds none. Scores and samples have none.
         seed: the seed of the adapter's initialisation.
+        sharded: the policy will be divided among processes: it stays in the memory of the host.
 
     Raises:
         ValueError: `train`, `dtype`, `attention` or `packing` is none of these; `router_loss` is
@@ -227,6 +233,7 @@ class LoadSpec:
     optimizer: OptimizerSpec = ADAMW
     neftune_noise_alpha: float = 0.0
     seed: int = 0
+    sharded: bool = False
 
     def __post_init__(self) -> None:
         kind = isinstance(self.train, LoraSpec | OftSpec | FreezeSpec)
@@ -256,6 +263,11 @@ class LoadSpec:
         _require(name, self.gradient_checkpointing, "True to offload", valid=recomputes)
         kept = not (self.stream_layers and (whole or self.quantization))
         _require("stream_layers", self.stream_layers, "False if the base changes", valid=kept)
+        divisible = not (self.quantization or self.stream_layers or self.liger)
+        divisible = divisible and not self.offload_activations
+        divisible = divisible and self.optimizer.name in ELEMENTWISE
+        expected = "False with this base, kernel or optimizer"
+        _require("sharded", self.sharded, expected, valid=divisible or not self.sharded)
         scores = self.value_head or not self.reward_model
         _require("value_head", self.value_head, "True for a reward model", valid=scores)
 

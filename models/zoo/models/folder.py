@@ -1,15 +1,14 @@
 """Reads what a model folder says about itself, without loading the model."""
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from zoo.core import read_header
 from zoo.core.errors import InputError
-from zoo.models.checkpoint_files import INDEX_FILE, LFS_START, SINGLE_FILE, checkpoint_files
+from zoo.models.checkpoint_files import INDEX_FILE, LFS_START, SINGLE_FILE
 from zoo.models.registry import Geometry
+from zoo.models.stored_weights import stored_weights
 from zoo.models.tied_head import HEAD
 
 TOKENIZER_FILES = (
@@ -45,14 +44,15 @@ def stores_in_by_out(config: Mapping[str, Any]) -> bool:
 def count_parameters(folder: Path) -> int:
     """Returns the number of weights, counting tied ones once even if the files repeat the head.
 
+    Codes of mlx-lm or bitsandbytes count as the weights that they stand for.
+
     Raises:
         InputError: the folder contains no readable safetensors model.
     """
-    headers = [read_header(file) for file in checkpoint_files(folder)]
-    tensors = {name: info for header in headers for name, info in header.tensors.items()}
+    found = stored_weights(folder, read_config(folder))
     if _config(folder).get("tie_word_embeddings"):
-        tensors.pop(HEAD, None)
-    return sum(math.prod(info.shape) for info in tensors.values())
+        found.pop(HEAD, None)
+    return sum(one.count for one in found.values())
 
 
 def holds_model(folder: Path) -> bool:

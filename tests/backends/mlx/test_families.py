@@ -8,7 +8,7 @@ import pytest
 
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec
-from zoo.backends.mlx.families import FAMILIES, ROTARY
+from zoo.backends.mlx.files.families import FAMILIES, ROTARY
 from zoo.core.errors import InputError
 
 SHAPE: dict[str, Any] = {

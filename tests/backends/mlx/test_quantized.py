@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,15 @@ from safetensors.numpy import load_file, save_file
 from tests.backends import reference
 from tests.backends.objectives_for_tests import SFT
 from tests.backends.policies import DORA, LORA, moved, step
+from tests.gym.train.planning.needs import LORA as NEED
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, QuantizationSpec, Sampling, Stat
+from zoo.backends.memory import estimate_memory
 from zoo.backends.mlx.policy import MlxPolicy
 from zoo.backends.spec import BITS
 from zoo.core.errors import InputError
+from zoo.models.folder import count_parameters
+from zoo.models.stored_weights import stored_codes
 
 IDS = [5, 6, 7, 100, 3]
 FOUR = QuantizationSpec()
@@ -61,7 +66,9 @@ def digest(folder: Path) -> str:
 
 
 @pytest.mark.filterwarnings("ignore:no delta can be made:zoo.core.errors.GymWarning")
-@pytest.mark.parametrize(("bits", "train"), [*((bits, LORA) for bits in BITS), (4, DORA)], ids=str)
+@pytest.mark.parametrize(
+    ("bits", "train"), [*((bits, LORA) for bits in BITS), (4, DORA), (8, DORA)], ids=str
+)
 def test_a_base_computes_with_the_weights_that_its_codes_stand_for(
     tied: Path, bits: int, train: LoraSpec
 ) -> None:
@@ -217,6 +224,17 @@ def test_a_damaged_or_other_quantisation_is_refused(
     edit(folder)
     with pytest.raises(InputError, match=said):
         loaded(folder, None)
+
+
+def test_scales_are_added_to_codes_that_are_made_alone(tied: Path, tmp_path: Path) -> None:
+    folder, engine = by_mlx_lm(tied, tmp_path / "coded"), load_backend("mlx")
+    codes = stored_codes(folder, json.loads((folder / "config.json").read_text()))
+    assert count_parameters(folder) == count_parameters(tied)
+    assert codes.bits_a_weight == FOUR.bits + 2 * 32 / 64  # the model is in float32
+    made = replace(NEED, linear_bits=4.1)
+    stored = replace(made, coded=codes.weights, linear_bits=codes.bits_a_weight)
+    assert engine.estimate_memory(stored) == estimate_memory(stored)
+    assert engine.estimate_memory(made) == estimate_memory(replace(made, linear_bits=4.5))
 
 
 def test_what_this_engine_or_torch_cannot_do_is_refused(tied: Path, tmp_path: Path) -> None:

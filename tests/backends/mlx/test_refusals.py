@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 from tests.backends.policies import FREEZE, LORA, OFT
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, OptimizerSpec, QuantizationSpec
-from zoo.backends.mlx.backend import FOLLOWED
+from zoo.backends.mlx.settings import FOLLOWED
 from zoo.backends.rope import RopeSpec
 from zoo.core.errors import GymWarning, InputError
 

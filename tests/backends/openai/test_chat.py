@@ -219,6 +219,28 @@ def test_a_refused_parameter_is_left_out_and_reported_once() -> None:
     ]
 
 
+def test_what_llama_cpp_cannot_do_is_left_out_and_said() -> None:
+    def respond(body: dict[str, Any], _: int) -> "str | Odd":
+        if "response_format" in body:
+            said = 'Either "json_schema" or "grammar" can be specified, but not both'
+            return Odd(400, error(said))
+        return str(body["cache_prompt"])
+
+    with chat_server(respond) as server:
+        ask = Chat(server, stream=False, stall_s=5, key="")
+        with ask.model:
+            answers = [ask(Sampling(), schema={"type": "x"}).text for _ in range(2)]
+    assert (answers, len(server.requests)) == (["True", "True"], 3)
+    assert [line.partition(": ")[2] for line in ask.told] == [
+        "response_format is not accepted: it is left out from now on, without effect"
+    ]
+
+
+def test_only_servers_of_this_machine_are_told_to_keep_a_prompt() -> None:
+    far = ChatModel(Endpoint("far", "https://far.example/v1", "m"))
+    assert "cache_prompt" not in far._body([], Sampling(), None, None)
+
+
 def test_a_limit_of_answers_is_never_left_out() -> None:
     def respond(body: dict[str, Any], _: int) -> Odd:
         name = next(name for name in body if name.startswith("max_"))

@@ -68,7 +68,7 @@ def test_a_cpu_is_refused_by_name_with_what_would_step_there(name: str) -> None:
 def test_an_installation_without_the_library_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("zoo.backends.quantization.find_spec", lambda _: None)
+    monkeypatch.setattr("zoo.backends.libraries.quantization.find_spec", lambda _: None)
     monkeypatch.setattr(table, "check_device", lambda *_: None)
     with pytest.raises(NotAvailableError, match=r"AdamW in 8 bits .* bitsandbytes") as caught:
         make("adamw_8bit")

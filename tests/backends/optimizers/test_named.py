@@ -13,13 +13,12 @@ from zoo.backends.optimizer_spec import IN_LIBRARY, OPTIMIZERS
 from zoo.backends.torch.optimizers.named import NamedOptimizer
 from zoo.backends.torch.optimizers.table import MAKERS
 from zoo.core.errors import GuardError, InputError
-from zoo.gym.config.keys.optimizer import OPTIMIZERS as KEYS
 
 RUNS_HERE = [name for name in OPTIMIZERS if name not in IN_LIBRARY]
 
 
 def test_every_optimizer_is_in_every_table() -> None:
-    assert set(MAKERS) == set(OPTIMIZERS) == set(KEYS) == set(STATES) >= set(COPIES)
+    assert set(MAKERS) == set(OPTIMIZERS) == set(STATES) >= set(COPIES)
 
 
 @pytest.mark.parametrize("name", RUNS_HERE)

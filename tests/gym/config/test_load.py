@@ -245,7 +245,6 @@ TOGETHER = [
         ["finetuning_type=freeze", "freeze_trainable_modules=all,mlp"],
         "freeze_trainable_modules=all",
     ),
-    (["adapter_name_or_path=a", "lora_rank=4"], "lora_rank=4: has no effect with adapter_name_or"),
     (["adapter_name_or_path=a", "pissa_init=true"], "pissa_init=true: has no effect with adapter"),
     (["adapter_name_or_path=a", "finetuning_type=dora"], "adapter_name_or_path=a: has no effect"),
     (["finetuning_type=oft", "lora_rank=4"], "lora_rank=4: has no effect with finetuning_type oft"),
@@ -268,7 +267,7 @@ TOGETHER = [
     ),
     (
         ["adapter_name_or_path=a", "create_new_adapter=true"],
-        "create_new_adapter=true: cannot be with adapter_name_or_path",
+        "create_new_adapter=true: cannot be with adapter_name_or_path: the result would be for",
     ),
     (["finetuning_type=full", "create_new_adapter=true"], "create_new_adapter=true: has no effect"),
     (["loftq_init=true"], "loftq_init=true: expected false without quantization_bit 4"),
@@ -369,3 +368,19 @@ def test_the_hint_of_a_wrong_reward_reaches_the_user(reward: object, hint: str) 
             make()
         assert caught.value.hint is not None
         assert caught.value.hint.startswith(hint)
+
+
+ELSEWHERE = {
+    "pissa": "pissa_init true",
+    "loftq": "loftq_init true and quantization_bit 4",
+    "rslora": "use_rslora true",
+    "loraplus": "loraplus_lr_ratio",
+    "vera": "expected lora",
+    "lorra": "qlora is 'lora' with quantization_bit 4",
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_an_adapter_by_its_own_name_is_refused_with_the_key_that_gives_it(name: str) -> None:
+    with pytest.raises(InputError, match=f"^finetuning_type={name}: .*{ELSEWHERE[name]}"):
+        load_config([], [*NEEDED, f"finetuning_type={name}"], {})

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from zoo.backends.base import BlockSpec, ProjectionSpec
-from zoo.backends.optimizer_spec import IN_LIBRARY
+from zoo.backends.optimizer_spec import IN_LIBRARY, OPTIMIZERS
 from zoo.core.errors import NotAvailableError
 from zoo.gym import InputError, TrainConfig
 from zoo.gym.config import load_config
-from zoo.gym.config.keys.optimizer import ONLY_IN_PLACE, OPTIMIZERS, READ_BY_OPTIMIZERS
+from zoo.gym.config.keys.optimizer import ONLY_IN_PLACE, READ_BY_OPTIMIZERS
 from zoo.gym.train.loading import load_spec
 from zoo.gym.train.run_folder.pinned import check_packages
 
@@ -105,6 +105,13 @@ def test_an_optimizer_for_all_weights_is_refused_with_an_adapter(name: str) -> N
         loaded(f"optim={name}")
 
 
+def test_an_optimizer_for_all_weights_refuses_what_is_for_adapters_at_once() -> None:
+    with pytest.raises(InputError) as caught:
+        loaded("optim=badam", "quantization_bit=4", "lora_rank=8", "lora_alpha=16")
+    keys = [line.partition("=")[0] for line in caught.value.message.splitlines()]
+    assert keys == ["optim", "quantization_bit", "lora_rank", "lora_alpha"]
+
+
 @pytest.mark.parametrize(
     ("item", "message"),
     [
@@ -112,6 +119,8 @@ def test_an_optimizer_for_all_weights_is_refused_with_an_adapter(name: str) -> N
         ("badam_update_ratio=0.1", "mode ratio is not supported: expected badam_mode layer"),
         ("galore_layerwise=true", "steps in the backward pass are not supported"),
         ("finetuning_type=galore", "expected finetuning_type full with use_galore"),
+        ("finetuning_type=badam", "expected finetuning_type full with use_badam"),
+        ("finetuning_type=apollo", "expected finetuning_type full with use_apollo"),
     ],
 )
 def test_forms_that_are_not_here_are_refused_by_name(item: str, message: str) -> None:
@@ -224,7 +233,7 @@ def test_no_noise_is_accepted_everywhere() -> None:
 def test_a_missing_library_is_said_before_there_is_a_run(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zoo.backends.quantization.find_spec", lambda _: None)
+    monkeypatch.setattr("zoo.backends.libraries.quantization.find_spec", lambda _: None)
     check_packages(loaded())
     with pytest.raises(NotAvailableError, match=f"optim: {name} needs the package bitsandbytes"):
         check_packages(loaded(f"optim={name}"))

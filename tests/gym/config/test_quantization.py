@@ -1,13 +1,15 @@
 """Each published way to ask for a quantised base gives the same settings, or is refused."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from zoo.backends.base import QuantizationSpec
-from zoo.gym.config import TrainConfig, load_config
+from zoo.gym.config import TrainConfig, dump_config, load_config
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.train.loading import load_spec
+from zoo.gym.train.planning.faults import check_engine
 from zoo.gym.train.run_folder.pinned import check_packages
 
 GIVEN = ["model=zen-pico", "dataset=d.jsonl"]
@@ -102,11 +104,27 @@ def test_what_would_have_no_effect_is_refused(items: list[str], message: str) ->
     assert message in caught.value.message
 
 
+@pytest.mark.parametrize("items", [["quantization_bit=4", "backend=mlx"], ["quantization_bit=8"]])
+def test_double_quantization_is_refused_where_codes_have_none(
+    items: list[str], tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="double_quantization: has no effect with"):
+        check_engine(settings(*items, "double_quantization=true"))
+    (tmp_path / "config.yaml").write_text(dump_config(settings(*items)))
+    check_engine(load_config([tmp_path / "config.yaml"], [], {}).config)
+
+
+def test_dora_at_8_bits_is_refused_with_bitsandbytes_alone() -> None:
+    assert settings("quantization_bit=8", "use_dora=true", "backend=mlx").dora
+    with pytest.raises(InputError, match="reads the weights of the base"):
+        settings("quantization_bit=8", "use_dora=true", "backend=cpu")
+
+
 def test_without_the_library_no_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> Any:
         del name
 
-    monkeypatch.setattr("zoo.backends.quantization.find_spec", absent)
+    monkeypatch.setattr("zoo.backends.libraries.quantization.find_spec", absent)
     check_packages(settings())
     with pytest.raises(NotAvailableError, match="needs the package bitsandbytes"):
         check_packages(NF4)
@@ -116,11 +134,11 @@ def test_mlx_needs_no_bitsandbytes(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> Any:
         del name
 
-    monkeypatch.setattr("zoo.backends.quantization.find_spec", absent)
+    monkeypatch.setattr("zoo.backends.libraries.quantization.find_spec", absent)
     check_packages(settings("quantization_bit=4", "backend=mlx"))
-    monkeypatch.setattr("zoo.backends.detect.sys.platform", "darwin")
-    monkeypatch.setattr("zoo.backends.detect._probe_mlx", lambda: (True, ""))
-    monkeypatch.setattr("zoo.backends.detect.has_apple_gpu", lambda: True)
+    monkeypatch.setattr("zoo.backends.machine.detect.sys.platform", "darwin")
+    monkeypatch.setattr("zoo.backends.machine.detect._probe_mlx", lambda: (True, ""))
+    monkeypatch.setattr("zoo.backends.machine.detect.has_apple_gpu", lambda: True)
     check_packages(NF4)
     with pytest.raises(NotAvailableError, match="needs the package bitsandbytes"):
         check_packages(settings("quantization_bit=4", "backend=cpu"))

@@ -50,6 +50,6 @@ def test_missing_kernels_are_named_before_the_run(monkeypatch: pytest.MonkeyPatc
     def found(name: str, *more: Any) -> Any:
         return None if name == "liger_kernel" else find(name, *more)
 
-    monkeypatch.setattr("zoo.backends.liger.find_spec", found)
+    monkeypatch.setattr("zoo.backends.libraries.liger.find_spec", found)
     with pytest.raises(NotAvailableError, match="needs the package liger-kernel"):
         check_packages(settings("enable_liger_kernel=true"))

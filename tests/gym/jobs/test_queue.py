@@ -10,9 +10,9 @@ import pytest
 
 from tests.gym.jobs.conftest import CONFIG
 from zoo.gym.errors import GymError, NotAvailableError
+from zoo.gym.files.lock import locked
 from zoo.gym.jobs import actions, follow, launch, queue, read_status, resume, tail_events, worker
 from zoo.gym.jobs.identity import read_identity
-from zoo.gym.jobs.lock import locked
 from zoo.gym.jobs.queue import place_in_line, runs_ahead, turn_on_device
 from zoo.gym.jobs.run import Run, create_run
 from zoo.gym.paths import folders

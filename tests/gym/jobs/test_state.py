@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoo.gym.files.lock import locked
 from zoo.gym.jobs.events import tail_events
 from zoo.gym.jobs.identity import read_identity, write_identity
-from zoo.gym.jobs.lock import locked
 from zoo.gym.jobs.run import Run
 from zoo.gym.jobs.state import Status, fold, read_status, reconcile, state_name
 from zoo.gym.processes import Identity, is_alive, this_process

@@ -37,9 +37,10 @@ SOONER = ("galore", "badam", "dora")
 OPEN = [
     pytest.param(kind, marks=pytest.mark.slow if kind in SOONER else pytest.mark.nightly)
     for kind in kinds()
-    if kind != "loftq"
 ]
-"""The kinds whose results are for the plain base."""
+
+FOR_CODES = ("loftq",)
+"""The kinds whose results are for a quantised base, not for the plain one."""
 
 IDS = [1, 5, 9, 40, 7]
 
@@ -67,9 +68,9 @@ def test_a_killed_run_resumes_to_the_bytes_of_a_plain_one_and_opens_elsewhere(
     found = killed.outcome()
     assert (found.listed, found.killed_at, found.torn) == ("interrupted", 7, [])
     assert (found.state, found.weights) == ("done", whole.weights())
-    np.testing.assert_allclose(
-        plain_logits(killed.run.result), our_logits(killed.run.result), atol=1e-5
-    )
+    if kind not in FOR_CODES:
+        plain, ours = plain_logits(killed.run.result), our_logits(killed.run.result)
+        np.testing.assert_allclose(plain, ours, atol=1e-5)
 
 
 def plain_logits(result: Path) -> Any:

@@ -10,9 +10,9 @@ import psutil
 import pytest
 
 from zoo.gym.errors import GymError, InterruptedRunError, StorageError
+from zoo.gym.files.lock import locked
 from zoo.gym.jobs import actions, follow, launch, read_status, resume, tail_events, worker
 from zoo.gym.jobs.identity import read_identity
-from zoo.gym.jobs.lock import locked
 from zoo.gym.jobs.run import Run, create_run
 from zoo.gym.jobs.state import reconcile
 from zoo.gym.processes import is_alive

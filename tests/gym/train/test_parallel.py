@@ -52,6 +52,36 @@ def test_two_processes_train_as_one(tiny: Path, tmp_path: Path) -> None:
     assert relative_error(*weights) < 1e-5
 
 
+def test_the_processes_of_a_divided_model_make_as_many_passes(tiny: Path, tmp_path: Path) -> None:
+    # three micro-batches a step: the second process has one, and one that weighs nothing
+    settings: dict[str, Any] = {"gradient_accumulation_steps": 3}
+    fit(make_job(tiny, tmp_path / "one", one := Recorder(), max_steps=4, **settings))
+    job_of, recorders = make_jobs(tiny, tmp_path / "two", **settings)
+    passes: list[list[str]] = [[], []]
+
+    def counted(policy: Any, name: str, seen: list[str]) -> None:
+        method = getattr(policy, name)
+
+        def call(*args: Any, **named: Any) -> Any:
+            seen.append(name)
+            return method(*args, **named)
+
+        setattr(policy, name, call)
+
+    def work(ranks: ThreadRanks) -> None:
+        policy: Any = job_of(ranks).method.policy
+        policy.divided = True
+        for name in ("accumulate", "score"):
+            counted(policy, name, passes[ranks.rank])
+        fit(job_of(ranks))
+
+    in_threads(2, work)
+    assert passes[0] == passes[1]
+    assert passes[0].count("accumulate") == 4 * 2
+    for recorder in recorders:
+        np.testing.assert_allclose(numbers(recorder, "step"), numbers(one, "step"), rtol=1e-6)
+
+
 def newest(checkpoints: Path) -> Path:
     return checkpoints / folder_name(newest_step(checkpoints)) / FILE
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from safetensors import SafetensorError
+from safetensors.numpy import save_file
 
 from zoo.gym.errors import InputError, StorageError
 from zoo.gym.train.progress import (
@@ -52,6 +53,7 @@ class OneWeight:
 
     def save_checkpoint(self, folder: Path) -> None:
         (folder / "weight").write_text(str(self.weight))
+        save_file(dict(self.trained()), folder / BEST_FILE)
 
     def load_checkpoint(self, folder: Path) -> None:
         self.weight = float((folder / "weight").read_text())
@@ -88,7 +90,7 @@ class Course:
     def best(self, step: int, loss: float) -> None:
         self.at(step)
         self.progress.best_step, self.progress.best_score = step, loss
-        save_best(self.policy, self.progress, self.checkpoints)
+        save_best(dict(self.policy.trained()), self.progress, self.checkpoints)
 
     def save(self, step: int) -> Path:
         self.at(step)

@@ -10,9 +10,9 @@ import pytest
 from tests.gym.tui.fakes import rows_file
 from zoo.gym.config import TrainConfig, dump_config
 from zoo.gym.errors import GymError, InputError, InterruptedRunError
+from zoo.gym.files.lock import locked
 from zoo.gym.jobs import Run, create_run, tail_events
 from zoo.gym.jobs.actions import finish, park, resume
-from zoo.gym.jobs.lock import locked
 from zoo.gym.train.run_folder.env import stored_device
 from zoo.gym.train.run_folder.settings import (
     change_settings,

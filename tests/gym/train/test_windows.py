@@ -14,7 +14,7 @@ from zoo.backends.base import Batch, LoadSpec, LoraSpec, Objective
 from zoo.backends.torch.loss import to_device
 from zoo.backends.torch.namespace import TorchNamespace
 from zoo.backends.torch.policy import TorchPolicy
-from zoo.backends.torch.statistics import chunk_statistics
+from zoo.backends.torch.vocabulary.statistics import chunk_statistics
 from zoo.gym.data import Example, Unit
 from zoo.gym.objectives.constants import REF_LOGPROBS
 from zoo.gym.objectives.cpo import CpoLoss

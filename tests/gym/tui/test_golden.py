@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from tests.gym.tui import fakes
 from tests.gym.tui.conftest import shows
-from tests.gym.tui.test_start import FOUND
+from tests.gym.tui.test_start import FOUND, PLANNED
 from zoo.gym.tui.app import GymApp
 from zoo.gym.tui.screens import home, start
 
@@ -48,7 +48,7 @@ async def done_run(app: GymApp, pilot: Pilot[None]) -> None:
 
 async def new_training(app: GymApp, pilot: Pilot[None]) -> None:
     app.action_start("/data/chats.jsonl")
-    await shows(pilot, "200 examples", "my.jsonl:57: no answer")
+    await shows(pilot, "200 examples", "my.jsonl:57: no answer", "90 steps of 16 rows")
     app.screen.query_one("#start").focus()
 
 
@@ -66,7 +66,7 @@ def _the_same_day(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fixes all that depends on the machine and the hour."""
 
     async def found(words: list[str], *, finish: bool = False) -> dict[str, object]:
-        return FOUND
+        return PLANNED if "--print-config" in words else FOUND
 
     monkeypatch.setattr(home, "machine_line", lambda: "A machine, 4 cores, 8 GB of memory free")
     monkeypatch.setattr(time, "strftime", lambda *_: "21 Nov 14:49")

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -31,12 +32,27 @@ FOUND = {
 }
 
 
+PLANNED: dict[str, Any] = {
+    "config": {
+        "max_steps": 90,
+        "per_device_train_batch_size": 4,
+        "gradient_accumulation_steps": 2,
+        "num_processes": 2,
+        "learning_rate": 2e-3,
+    },
+    "memory": {"total": 870_000_000},
+    "free_bytes": 6_100_000_000,
+}
+
+
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """What the screen asks of commands, which answer at once."""
     calls: list[list[str]] = []
 
     async def answer(words: list[str], *, finish: bool = False) -> dict[str, object]:
+        if "--print-config" in words:
+            return PLANNED
         calls.append(words)
         if words[0] == "data" and "absent" in words[2]:
             raise NotAvailableError(f"{words[2]}: no such file", hint="look at its name")
@@ -208,6 +224,53 @@ def test_a_refused_start_leaves_the_form_as_it_was(
         assert run_folders() == []
 
     drive(visit)
+
+
+def test_what_a_run_would_do_is_shown_before_it_starts(
+    drive: Drive, asked: list[list[str]], tmp_path: Path
+) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        app.action_start(str(fakes.rows_file(tmp_path)))
+        await shows(pilot, "90 steps of 16 rows; rate 0.002; needs about 870.0 MB, 6.1")
+
+    drive(visit)
+
+
+def test_what_the_engine_refuses_is_shown_below_the_settings_and_starts_nothing(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[list[str]] = []
+
+    async def answer(words: list[str], *, finish: bool = False) -> dict[str, object]:
+        asked.append(words)
+        if "--print-config" in words and "optim=adamw_8bit" in words:
+            raise NotAvailableError("optim: adamw_8bit steps on a CUDA device", hint="optim=lion")
+        return PLANNED if words[0] == "train" else FOUND
+
+    monkeypatch.setattr(start, "ask_command", answer)
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        app.action_start(str(fakes.rows_file(tmp_path)))
+        await shows(pilot, "90 steps")
+        app.screen.query_one("#settings", Input).value = "optim=adamw_8bit"
+        await pilot.press("ctrl+s")
+        await shows(pilot, "adamw_8bit steps on a CUDA device", "optim=lion")
+        assert app.screen.query_one("#settings-problem").display
+        assert not any("--detach" in words for words in asked)
+
+    drive(visit)
+
+
+def test_settings_are_listed_by_a_part_of_their_name(drive: Drive, asked: list[list[str]]) -> None:
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.press("n")
+        await pilot.click("#settings")
+        await pilot.press(*"lora_rank=8 quanti")
+        await shows(pilot, "quantization_bit (2 | 3 | 4 | 6 | 8): the bits", "more: ")
+        await pilot.press("space")
+        await until(pilot, lambda: "quantization_bit" not in screen_text(app))
+
+    drive(visit, size=(80, 24))
 
 
 def test_a_model_in_the_cache_can_be_chosen_by_keys(

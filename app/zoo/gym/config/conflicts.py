@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from zoo.backends.optimizer_spec import ELEMENTWISE
 from zoo.gym.config.keys.optimizer import ONLY_IN_PLACE, READ_BY_OPTIMIZERS
-from zoo.gym.config.tuning import faults_of_tuning
+from zoo.gym.config.tuning import IN_PLACE, READ_BY, faults_of_tuning
+from zoo.gym.errors import InputError
 
 if TYPE_CHECKING:
     from zoo.gym.config.train import TrainConfig
@@ -29,6 +31,7 @@ def disagreements(config: "TrainConfig") -> list[tuple[str, str]]:
     faults += _faults_of_streaming(config)
     faults += _faults_of_rope(config)
     faults += _faults_of_offloading(config)
+    faults += _faults_of_sharding(config)
     if config.val_size >= 1 and config.val_size != int(config.val_size):
         text = f"expected a share below 1 or a whole number of rows, got {config.val_size:g}"
         faults.append(("val_size", text))
@@ -71,6 +74,8 @@ def _faults_of_optimizer(config: "TrainConfig") -> list[tuple[str, str]]:
     if name in ONLY_IN_PLACE and config.trains_adapter:
         text = f"{name} trains weights of the base: expected finetuning_type full or freeze"
         faults.append(("optim", f"{text}, got {config.finetuning_type}"))
+        text = f"cannot be with optim {name}, which trains weights of the base"
+        faults += [(key, text) for key in _for_adapters_alone(config)]
     if name == "badam" and config.freeze_extra_modules is not None:
         text = "has no effect with optim badam, which trains layers alone: expected another optim"
         faults.append(("freeze_extra_modules", text))
@@ -78,6 +83,15 @@ def _faults_of_optimizer(config: "TrainConfig") -> list[tuple[str, str]]:
         text = "has no effect with badam_switch_mode fixed, which trains a single layer"
         faults.append(("badam_switch_interval", text))
     return faults
+
+
+def _for_adapters_alone(config: "TrainConfig") -> list[str]:
+    """Returns the given settings that only an adapter reads."""
+    of_base = {"quantization_bit": config.quantization_bit, "stream_layers": config.stream_layers}
+    of_adapter = (key for key, kinds in READ_BY.items() if not set(kinds) & set(IN_PLACE))
+    return [key for key, given in of_base.items() if given] + [
+        key for key in of_adapter if key in config.changed and getattr(config, key) is not False
+    ]
 
 
 def _faults_of_quantization(config: "TrainConfig") -> list[tuple[str, str]]:
@@ -101,14 +115,25 @@ def _faults_of_quantization(config: "TrainConfig") -> list[tuple[str, str]]:
     elif config.quantization_bit == 8:
         text = "has no effect with quantization_bit 8: expected quantization_bit 4"
         faults += [(key, text) for key in QUANTIZATION[1:] if key in config.changed]
-        reads = {
-            "finetuning_type": config.finetuning_type == "dora",
-            "use_dora": config.use_dora,
-            "pissa_init": config.pissa_init,
-        }
-        text = "reads the weights of the base: expected quantization_bit 4, got 8"
-        faults += [(key, text) for key, given in reads.items() if given]
+        faults += _readers_of_codes(config)
     return faults
+
+
+def _readers_of_codes(config: "TrainConfig") -> list[tuple[str, str]]:
+    """Returns the adapters that bitsandbytes' codes of 8 bits cannot have; MLX widens its own."""
+    from zoo.backends.machine.detect import is_mlx
+
+    if config.quantization_method is None and is_mlx(
+        None if config.backend == "auto" else config.backend
+    ):
+        return []
+    reads = {
+        "finetuning_type": config.finetuning_type == "dora",
+        "use_dora": config.use_dora,
+        "pissa_init": config.pissa_init,
+    }
+    text = "reads the weights of the base: expected quantization_bit 4, got 8"
+    return [(key, text) for key, given in reads.items() if given]
 
 
 def _faults_of_streaming(config: "TrainConfig") -> list[tuple[str, str]]:
@@ -134,6 +159,36 @@ def _faults_of_offloading(config: "TrainConfig") -> list[tuple[str, str]]:
         text = "expected true with activation_offloading: it moves what activations are computed of"
         return [("gradient_checkpointing", text)]
     return []
+
+
+def _faults_of_sharding(config: "TrainConfig") -> list[tuple[str, str]]:
+    """Returns the settings that a model divided among processes cannot have."""
+    if config.sharding == "none":
+        return []
+    faults: list[tuple[str, str]] = []
+    if config.optim not in ELEMENTWISE:
+        text = f"needs whole matrices: expected {', '.join(ELEMENTWISE)} with sharding full"
+        faults.append(("optim", f"{config.optim} {text}"))
+    if config.quantization_bit is not None:
+        text = "cannot be with sharding full: the scales of its codes would not be divided"
+        faults.append(("quantization_bit", text))
+    for key in ("stream_layers", "enable_liger_kernel", "activation_offloading"):
+        if getattr(config, key):
+            faults.append((key, "cannot be with sharding full, which it was not tried with"))
+    return faults
+
+
+def require_processes(config: "TrainConfig") -> None:
+    """Checks that there are processes to divide a model among.
+
+    Raises:
+        InputError: there is one.
+    """
+    if config.sharding != "none" and config.num_processes == 1:
+        raise InputError(
+            f"sharding: expected none with one process, got {config.sharding}",
+            hint="num_processes=2, or torchrun --nproc-per-node 2 -m zoo.gym train ...",
+        )
 
 
 def _faults_of_rope(config: "TrainConfig") -> list[tuple[str, str]]:

@@ -91,18 +91,19 @@ SWITCHES = frozenset(
 )
 """Published keys that are flags without a value."""
 
-WHOLE_MODELS = "expected num_processes, with which each process has the whole model"
+DIVIDED = "expected sharding full with num_processes, which divides the model by torch's FSDP2"
 
 MISSING = {
     "apollo_layerwise": "steps in the backward pass are not supported: use badam",
     "badam_mask_mode": "badam's mode ratio is not supported: expected badam_mode layer",
     "badam_update_ratio": "badam's mode ratio is not supported: expected badam_mode layer",
     "galore_layerwise": "steps in the backward pass are not supported: use badam",
-    "deepspeed": f"DeepSpeed is not supported: {WHOLE_MODELS}",
-    "distributed": f"a model divided among processes is not supported yet: {WHOLE_MODELS}",
+    "deepspeed": f"DeepSpeed is not supported: {DIVIDED}",
+    "distributed": f"no such setting: {DIVIDED}",
     "eval_dataset": "a separate evaluation file is not supported yet: expected val_size",
     "fp16": "float16 training is not supported: expected dtype bf16 or f32",
-    "fsdp": f"a model divided among processes is not supported yet: {WHOLE_MODELS}",
+    "fsdp": f"no such setting: {DIVIDED}",
+    "fsdp_config": f"no such setting: {DIVIDED}",
     "kto_ftx": "learning the good answers besides is not supported yet",
     "mask_history": "learning only the last answer is not supported yet",
     "pref_bco_weight": "expected it in pref_loss: sigmoid,bco_pair, with pref_loss_weights",
@@ -136,6 +137,23 @@ MISSING_VALUES = (
         ("loss_type", "dft"): "expected use_dft_loss true with stage sft",
         ("finetuning_type", "galore"): "GaLore is an optimizer here: expected finetuning_type full"
         " with use_galore",
+        ("finetuning_type", "badam"): "BAdam is an optimizer here: expected finetuning_type full"
+        " with use_badam",
+        ("finetuning_type", "apollo"): "APOLLO is an optimizer here: expected finetuning_type full"
+        " with use_apollo",
+        ("finetuning_type", "pissa"): "PiSSA is a start of LoRA: expected finetuning_type lora with"
+        " pissa_init true",
+        ("finetuning_type", "loftq"): "LoftQ is a start of LoRA: expected finetuning_type lora with"
+        " loftq_init true and quantization_bit 4",
+        ("finetuning_type", "rslora"): "rsLoRA is a scale of LoRA: expected finetuning_type lora"
+        " with use_rslora true",
+        ("finetuning_type", "loraplus"): "LoRA+ is a rate of LoRA: expected finetuning_type lora"
+        " with loraplus_lr_ratio",
+        (
+            "finetuning_type",
+            "vera",
+        ): "VeRA is not supported: its result is exact elsewhere only with"
+        " its projections in the file, which make it larger than a LoRA: expected lora",
         ("badam_mode", "ratio"): "masks of single weights are not supported: expected layer",
         ("flash_attn", "fa2"): "expected sdpa, which runs FlashAttention 2 where there is CUDA",
         ("flash_attn", "fa3"): "expected sdpa, which runs FlashAttention 2 where there is CUDA",

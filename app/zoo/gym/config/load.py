@@ -15,7 +15,16 @@ from zoo.gym.config.conflicts import PAIRS, ROWS_IN_MEMORY
 from zoo.gym.config.keys.optimizer import optimizer_name
 from zoo.gym.config.keys.quantization import meaning
 from zoo.gym.config.rollouts import LIVE_REWARD, has_function
-from zoo.gym.config.stages import DEFAULT, METHODS, all_fields, config_class, stages_with
+from zoo.gym.config.stages import (
+    DEFAULT,
+    METHODS,
+    OF_COMMANDS,
+    all_fields,
+    config_class,
+    fields_of,
+    place_of,
+    stages_with,
+)
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.config.values import are_rows, listed
 from zoo.gym.config.yaml_file import parse_value, read_entries
@@ -141,7 +150,11 @@ def _load(layers: Sequence[list[Given]]) -> Loaded:
 
 def dump_config(config: TrainConfig) -> str:
     """Returns the YAML that `load_config` reads back as an equal config."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    found = config.model_dump(mode="json")
+    coded, method = config.quantization_bit, config.quantization_method
+    if coded == 8 or (coded is not None and method != "bnb"):  # refused if it is given
+        del found["double_quantization"]
+    return yaml.safe_dump(found, sort_keys=False, allow_unicode=True)
 
 
 def extend_config(config: TrainConfig, values: Mapping[str, object]) -> TrainConfig:
@@ -179,7 +192,7 @@ def _sort_out(
     known: list[Given] = []
     for given in layer:
         key = ours(given.key)
-        is_ours = key in all_fields()
+        is_ours = key in fields_of((*METHODS, *OF_COMMANDS))
         text = _refused_value(key, given.value)
         if not is_ours:
             text = text or foreign.refusal(key, given.value)
@@ -302,7 +315,7 @@ def _check(
     """Returns the config, or None after adding what was found to the faults and the hints."""
     values = {key: given.value for key, given in merged.items()}
     stage = values.get("stage", DEFAULT)
-    if not isinstance(stage, str) or stage not in METHODS:
+    if not isinstance(stage, str) or place_of(stage) is None:
         faults[merged["stage"].label] = f"expected {', '.join(METHODS)}, got {report.shown(stage)}"
         stage = values["stage"] = DEFAULT
     model = config_class(stage)

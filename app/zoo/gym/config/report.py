@@ -29,6 +29,9 @@ COMMON_NAMES = {
 }
 """Names of our keys in other programs; only used in suggestions, never accepted."""
 
+ALSO = {"finetuning_type": " (qlora is 'lora' with quantization_bit 4)"}
+"""What is said of a setting's values besides their list."""
+
 NOT_GIVEN = "not given"
 """The message for a required setting that is missing."""
 
@@ -145,6 +148,7 @@ def _expected(kind: str, context: Mapping[str, object], key: str, model: "type[B
     if kind == "not_a_number" and "int" in str(model.model_fields[key].annotation):
         return "a whole number"
     if kind == "literal_error":
-        return ", ".join(METHODS) if key == "stage" else str(context["expected"])
+        more = ALSO.get(key, "")
+        return ", ".join(METHODS) if key == "stage" else f"{context['expected']}{more}"
     stem = kind if kind in _EXPECTED else kind.partition("_")[0]
     return _EXPECTED.get(stem, "another value")

@@ -4,7 +4,7 @@ A method is listed by its import path and imported on demand, so that settings d
 training.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from inspect import signature
@@ -38,6 +38,14 @@ METHODS = {
 }
 """Stage -> "module:class" of its `zoo.gym.train.method.Method`."""
 
+OF_COMMANDS = {"lessons": "zoo.gym.train.methods.lessons:Lessons"}
+"""Methods that a command of its own starts, here `experience distill`: in no list of stages."""
+
+
+def place_of(stage: object) -> str | None:
+    """Returns where the method of a stage is; None for an unknown stage."""
+    return METHODS.get(stage, OF_COMMANDS.get(stage)) if isinstance(stage, str) else None
+
 
 def load_method(stage: str) -> Any:  # noqa: ANN401 - its type belongs to the training
     """Returns the method class of a stage in the table, after checking that it is one.
@@ -45,7 +53,7 @@ def load_method(stage: str) -> Any:  # noqa: ANN401 - its type belongs to the tr
     Raises:
         NotAvailableError: it cannot be imported, or is not a complete method; the message says why.
     """
-    return _loaded(stage, METHODS[stage])
+    return _loaded(stage, place_of(stage) or METHODS[stage])
 
 
 @cache
@@ -112,15 +120,20 @@ def _rows_of(stage: str) -> set[str]:
 
 def config_class(stage: object) -> "type[TrainConfig]":
     """Returns the settings class of a stage; that of the default for an unknown stage."""
-    known = stage if isinstance(stage, str) and stage in METHODS else DEFAULT
+    known = stage if isinstance(stage, str) and place_of(stage) else DEFAULT
     model: type[TrainConfig] = load_method(known).config
     return model
 
 
 def all_fields() -> "dict[str, FieldInfo]":
     """Returns the settings of all methods: the common ones first, then those of single methods."""
+    return fields_of(tuple(METHODS))
+
+
+def fields_of(stages: Sequence[str]) -> "dict[str, FieldInfo]":
+    """Returns the settings of some methods: the common ones first."""
     found: dict[str, FieldInfo] = {}
-    for stage in METHODS:
+    for stage in stages:
         for key, field in config_class(stage).model_fields.items():
             found.setdefault(key, field)
     return found
@@ -128,4 +141,5 @@ def all_fields() -> "dict[str, FieldInfo]":
 
 def stages_with(key: str) -> list[str]:
     """Returns the stages whose methods have the setting `key`."""
-    return [stage for stage in METHODS if key in config_class(stage).model_fields]
+    found = [stage for stage in METHODS if key in config_class(stage).model_fields]
+    return found or [one for one in OF_COMMANDS if key in config_class(one).model_fields]

@@ -39,7 +39,13 @@ READ_BY = {
 """The values of `finetuning_type` that read a setting."""
 
 
-MERGE = "zoo-gym delta create and zoo-gym delta apply"
+OF_ADAPTER = frozenset(
+    {"lora_rank", "lora_alpha", "lora_dropout", "lora_target"}
+    | {"use_rslora", "use_dora", "loftq_init"}
+)
+"""Settings that an adapter which is trained further has of its own."""
+
+MERGE = "zoo-gym delta create ADAPTER, then zoo-gym delta apply"
 """How a base gets an adapter merged."""
 
 NAMES = (
@@ -98,17 +104,21 @@ def _faults_of_whole(config: "TrainConfig", whole: str) -> list[tuple[str, str]]
 
 
 def _faults_of_continuing(config: "TrainConfig") -> list[tuple[str, str]]:
-    """Returns the settings of new adapters that were given for an existing one."""
+    """Returns the settings of new adapters that were given for an existing one.
+
+    Those that it has of its own are compared when its config is read, before there is a run.
+    """
     rates = ("loraplus_lr_ratio",)  # of its training, not of the adapter
     text = "has no effect with adapter_name_or_path, whose own settings are used"
-    merged = "the result would be for a base that has that one merged: expected such a base, by"
-    apart = f"cannot be with adapter_name_or_path: {merged} {MERGE}"
+    merged = "the result would be for a base with that adapter merged, which is in no file"
+    apart = f"cannot be with adapter_name_or_path: {merged}: make that base first, by {MERGE}"
     return [("create_new_adapter", apart)] * config.create_new_adapter + [
         (key, text)
         for key, kinds in READ_BY.items()
         if "dora" in kinds
         and key != "create_new_adapter"
         and key not in rates
+        and key not in OF_ADAPTER
         and key in config.changed
         and getattr(config, key) is not False
     ]

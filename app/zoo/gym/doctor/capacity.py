@@ -1,59 +1,116 @@
-"""Estimates which trainings fit in the free memory, with `zoo.backends.memory`."""
+"""Estimates which trainings fit in the free memory, with the formula that runs use."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from zoo.backends.memory import MemoryNeed, estimate_memory
+from zoo.gym.config.stages import load_method
+from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import DoesNotFitError
+from zoo.gym.train.loading import quantization_spec
 from zoo.gym.train.planning.memory import check_fit
-from zoo.models import PICO, Geometry, registry
+from zoo.models import PICO, registry
+
+if TYPE_CHECKING:
+    from zoo.models import Geometry
 
 TOKENS = 2048
-RANK = 16
+RANK: int = TrainConfig.model_fields["lora_rank"].default
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to train.
+
+    Attributes:
+        name: for people.
+        settings: those of `zoo-gym train` that choose it.
+        devices: the devices that have it; empty for all.
+    """
+
+    name: str
+    settings: Mapping[str, object] = field(default_factory=dict[str, object])
+    devices: tuple[str, ...] = ()
+
+
+def _full(optim: str) -> dict[str, object]:
+    return {"finetuning_type": "full", "optim": optim}
+
+
+WAYS = {
+    "lora": Way("LoRA"),
+    "qlora": Way("LoRA, 4-bit base", {"quantization_bit": 4}),
+    "streamed": Way("LoRA, base on disk", {"stream_layers": True}, ("cpu",)),
+    "freeze": Way("two layers", {"finetuning_type": "freeze"}, ("cpu", "cuda", "mps")),
+    "badam": Way("all, by BAdam", _full("badam"), ("cpu", "cuda", "mps")),
+    "galore": Way("all, by GaLore", _full("galore"), ("cpu", "cuda", "mps")),
+    "adamw_8bit": Way("all, 8-bit AdamW", _full("adamw_8bit"), ("cuda",)),
+    "full": Way("all weights", {"finetuning_type": "full"}),
+}
+"""The ways that are estimated, by their name in JSON."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A training with `TOKENS` tokens per micro-batch: the memory it needs, and whether it fits."""
+    """A training with `TOKENS` tokens per micro-batch: the memory it needs, and whether it fits.
+
+    Attributes:
+        model: the model's name.
+        method: a name in `WAYS`.
+        settings: the settings that choose it.
+        needs_bytes: the expected peak.
+        fits: whether a run would start.
+    """
 
     model: str
     method: str
+    settings: Mapping[str, object]
     needs_bytes: int
     fits: bool
 
 
 def jobs(device: str, free_bytes: int) -> tuple[Job, ...]:
-    """Returns one job for each model of the family with LoRA, and one with full weights.
+    """Returns a job for each model of the family and each way that the device has.
 
     Args:
-        device: `cuda`, `mps` or `cpu`.
+        device: `cuda`, `mlx`, `mps` or `cpu`.
         free_bytes: free memory of that device.
     """
-    needs = [
-        (entry.alias, method, _need(entry.geometry, full=method == "full"))
+    return tuple(
+        _job(entry.alias, method, need_for(entry.geometry, way.settings), device, free_bytes)
         for entry in registry()
         if entry.alias != PICO
-        for method in ("lora", "full")
-    ]
-    return tuple(_job(name, method, need, device, free_bytes) for name, method, need in needs)
+        for method, way in WAYS.items()
+        if not way.devices or device in way.devices
+    )
 
 
-def _need(geometry: Geometry, *, full: bool) -> MemoryNeed:
+def need_for(geometry: "Geometry", settings: Mapping[str, object]) -> MemoryNeed:
+    """Returns the need of a training with these settings on `TOKENS` tokens at a time."""
+    needed: dict[str, object] = {"model_name_or_path": PICO, "dataset": "rows"}
+    config = TrainConfig.model_validate({**needed, **settings})
+    full, quantized = not config.trains_adapter, quantization_spec(config)
     return MemoryNeed(
         geometry=geometry,
         full=full,
-        rank=RANK,
+        rank=config.lora_rank,
+        blocks=config.freeze_trainable_layers if config.finetuning_type == "freeze" else None,
         tokens=TOKENS,
         evaluation_tokens=TOKENS,
         checkpointing=True,
         weight_bytes=4 if full else 2,
         hidden_bytes=4,
+        streams=config.stream_layers,
+        optimizer=load_method(config.stage).load_spec(config).optimizer,
+        linear_bits=0.0 if quantized is None else quantized.bits_a_weight,
     )
 
 
 def _job(name: str, method: str, need: MemoryNeed, device: str, free_bytes: int) -> Job:
-    fit = estimate_memory(need)
+    fit, settings = estimate_memory(need), WAYS[method].settings
     try:
         check_fit(fit, device, free_bytes)
     except DoesNotFitError:
-        return Job(name, method, fit.total, fits=False)
-    return Job(name, method, fit.total, fits=True)
+        return Job(name, method, settings, fit.total, fits=False)
+    return Job(name, method, settings, fit.total, fits=True)

@@ -16,6 +16,7 @@ PURPOSES: dict[str, str] = {
     "eval": "compares answers as mathematics, for rewards",
     "mlx": "trains on Apple GPUs through MLX; elsewhere for tests, on the CPU",
     "parquet": "reads data in parquet files",
+    "rounds": "has the handwritten digits that `round attack` tries rules on",
     "qlora": "trains an adapter on a base in 4 or 8 bits",
 }
 """What each extra adds, in words; an extra comes with the code that imports it."""

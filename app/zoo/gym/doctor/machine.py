@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoo.backends.threads import available_cores
+from zoo.backends.machine.threads import available_cores
 
 CPUINFO = Path("/proc/cpuinfo")
 

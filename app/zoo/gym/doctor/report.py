@@ -3,9 +3,10 @@
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
-from zoo.gym.doctor.capacity import RANK, TOKENS, Job
+from zoo.gym.doctor.capacity import RANK, TOKENS, WAYS, Job
 from zoo.gym.doctor.examine import Check, Report, short
 from zoo.gym.doctor.extras import Missing
 from zoo.gym.doctor.models import Model
@@ -40,9 +41,13 @@ def _lines(report: Report, versions: Mapping[str, str]) -> Iterator[str]:
     for device in report.devices:
         used = "used: " if device["used"] else "not used: "
         yield from row(device["name"], used + device["reason"])
-    yield f"What fits now (estimates, {TOKENS:,} tokens per micro-batch, LoRA of rank {RANK})"
-    for job in report.jobs:
-        yield from row(job.model, _job(job))
+    yield f"What fits now (estimates, {TOKENS:,} tokens at a time, LoRA of rank {RANK})"
+    for before, job in pairwise((None, *report.jobs)):
+        assert job is not None
+        is_next = before is not None and before.model == job.model
+        first, *others = _job(job)
+        yield from row("" if is_next else job.model, first)
+        yield from (command(line) for line in others)
     yield "Self-test on zen-pico"
     for check in report.checks:
         yield from row(check.name, _check(check))
@@ -90,9 +95,17 @@ def _machine(report: Report) -> Iterator[str]:
         yield from row("products", report.products)
 
 
-def _job(job: Job) -> str:
-    method = "LoRA" if job.method == "lora" else "full weights"
-    return f"{method:<13} needs {short(job.needs_bytes):>8}: {'fits' if job.fits else 'too large'}"
+def _job(job: Job) -> list[str]:
+    """Returns the estimate of a training with its first setting, and a line for each other."""
+    words = [_word(key, value) for key, value in job.settings.items()] or [""]
+    verdict = "fits" if job.fits else "too large"
+    found = f"{WAYS[job.method].name:<18} {short(job.needs_bytes):>8} {verdict:<9}  "
+    return [found + words[0], *(" " * len(found) + word for word in words[1:])]
+
+
+def _word(key: str, value: object) -> str:
+    """Returns a setting as it is given to `zoo-gym train`."""
+    return f"{key}={'true' if value is True else value}"
 
 
 def _check(check: Check) -> str:

@@ -67,7 +67,7 @@ def main() -> int:
 
 def report_devices(emit: Emit) -> None:
     """Reports every device, why it is used or not, and the free memory of the used one."""
-    from zoo.backends.detect import built_for_cuda, detect
+    from zoo.backends.machine.detect import built_for_cuda, detect
     from zoo.gym.engine import open_engine
 
     found, engine = detect(), open_engine()
@@ -225,7 +225,7 @@ def round_trip(
 def engines(used: str, batch: "Batch", log: Log) -> None:
     """Loads, scores, trains and generates on each other device that works, by name too."""
     from zoo.backends import ENGINES, load_backend
-    from zoo.backends.detect import probe
+    from zoo.backends.machine.detect import probe
 
     names = [name for name in ENGINES if name != used and probe(name)[0]]
     for name in names:

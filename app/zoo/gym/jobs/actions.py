@@ -13,7 +13,7 @@ from zoo.gym.errors import GymError, InputError
 from zoo.gym.jobs.control import Request
 from zoo.gym.jobs.identity import read_identity
 from zoo.gym.jobs.launch import FIRST_EVENT_S, launch
-from zoo.gym.jobs.run import Run, is_experience
+from zoo.gym.jobs.run import Run, is_distillation, is_experience
 from zoo.gym.jobs.state import State, Status, reconcile
 from zoo.gym.processes import is_alive, is_halted
 from zoo.gym.train.run_folder.ended import keeps_only_model
@@ -198,6 +198,10 @@ def _restart(
         raise InputError(f"run '{run.id}' is done: expected a paused, stopped or failed run")
     if is_experience(run):
         return _restart_experience(run, status, changes, wait_s=wait_s)
+    if is_distillation(run):
+        from zoo.gym.experience.distilling.session import ENTRY
+
+        entry = ENTRY
     if not changes:
         _apply_changes(run, ())  # reports an edit itself, not an error that follows from it
     step = _step_found(run, status, changes, finish=finish)

@@ -16,9 +16,9 @@ from typing import Any
 
 from zoo.gym.errors import GymError, InputError
 from zoo.gym.files import private, read_json_object
+from zoo.gym.files.lock import locked
 from zoo.gym.jobs.events import log_end, tail_events
 from zoo.gym.jobs.identity import read_identity, write_identity
-from zoo.gym.jobs.lock import locked
 from zoo.gym.jobs.power.keep_awake import keep_awake
 from zoo.gym.jobs.run import Run
 from zoo.gym.jobs.state import Status, read_status

@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from zoo.gym.errors import GymError, InterruptedRunError, NotAvailableError
+from zoo.gym.files.lock import locked
 from zoo.gym.jobs.control import wait_while_paused
-from zoo.gym.jobs.lock import locked
 from zoo.gym.jobs.run import Run
 from zoo.gym.paths import ensure_folder, folders
 
@@ -38,7 +38,7 @@ def turn_on_device(run: Run, device: str, *, wait: bool = True) -> Generator[Non
 
     Args:
         run: the run that needs the device.
-        device: its key, from `zoo.backends.detect.device_key`.
+        device: its key, from `zoo.backends.machine.detect.device_key`.
         wait: False raises if the device is in use.
 
     Raises:

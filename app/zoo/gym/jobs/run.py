@@ -182,6 +182,11 @@ def is_experience(run: Run) -> bool:
     return (read_json_object(run.env_file) or {}).get("kind") == "experience"
 
 
+def is_distillation(run: Run) -> bool:
+    """Returns whether a run turns lessons into weights, and measures them after its training."""
+    return "distillation" in (read_json_object(run.env_file) or {})
+
+
 def _was_begun(folder: Path) -> bool:
     """Returns whether a folder is a complete run; a killed creation leaves fewer files."""
     try:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from zoo.gym.errors import EXIT_CODES, InterruptedRunError, StorageError
+from zoo.gym.files.lock import locked
 from zoo.gym.jobs.events import Event, tail_events
 from zoo.gym.jobs.identity import read_identity
-from zoo.gym.jobs.lock import locked
 from zoo.gym.jobs.run import Run
 from zoo.gym.processes import is_alive, is_halted
 from zoo.gym.train.run_folder.ended import makes_result, read_ended

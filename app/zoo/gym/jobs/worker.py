@@ -16,10 +16,10 @@ from types import FrameType
 from typing import TypeAlias, cast
 
 from zoo.gym.errors import GymError, exit_code
+from zoo.gym.files.lock import locked
 from zoo.gym.jobs.control import Control, wait_while_paused
 from zoo.gym.jobs.crew.failure import as_gym_error, log_failure
 from zoo.gym.jobs.identity import write_identity
-from zoo.gym.jobs.lock import locked
 from zoo.gym.jobs.queue import turn_on_device
 from zoo.gym.jobs.run import Run
 from zoo.gym.processes import this_process

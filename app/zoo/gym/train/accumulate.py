@@ -9,6 +9,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from zoo.gym.errors import GuardError
+from zoo.gym.train.parallel.pace import keep_pace, scored
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,6 +53,7 @@ def accumulate_window(
         found = policy.accumulate(objective, batches[place], key=keys[place], teacher=teacher)
         for name, value in found.items():
             total[name] = total.get(name, 0.0) + value
+    keep_pace(policy, len(batches), objective.needs, teacher)
     return policy.ranks.total(total)
 
 
@@ -159,10 +161,12 @@ def _differentiated(
     keys: Sequence[int | None],
     teacher: "Scorer | None",
 ) -> "tuple[dict[str, float], dict[Stat, NDArray[Any]]]":
-    own = {
-        place: policy.score(batches[place], objective.needs, key=keys[place], teacher=teacher)
-        for place in policy.ranks.mine(len(batches))
-    }
+    needs = objective.needs
+
+    def score(place: int) -> "dict[Stat, NDArray[Any]]":
+        return policy.score(batches[place], needs, key=keys[place], teacher=teacher)
+
+    own = scored(policy, policy.ranks, len(batches), score, needs, teacher=teacher, key=keys[0])
     scores = policy.ranks.join(own)
     stats = {stat: _stack([score[stat] for score in scores]) for stat in objective.needs}
     return policy.differentiate(objective, stats, _joined(batches))
@@ -186,6 +190,7 @@ def _replayed(
         own = policy.accumulate(linear, with_slopes, key=keys[place], teacher=teacher)
         for name in own.keys() - {"loss"}:  # what the engine adds: the router loss
             added[name] = added.get(name, 0.0) + own[name]
+    keep_pace(policy, len(batches), linear.needs, teacher)
     for name, value in policy.ranks.total(added).items():
         found[name] = found.get(name, 0.0) + value
     return found

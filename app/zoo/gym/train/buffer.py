@@ -20,6 +20,7 @@ from zoo.gym.objectives.constants import (
 from zoo.gym.objectives.grpo import ADVANTAGES, SELECTED
 from zoo.gym.objectives.ppo import RETURNS, TOKEN_ADVANTAGES
 from zoo.gym.train.method import Window
+from zoo.gym.train.parallel.pace import scored
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,12 +87,12 @@ class Buffer:
             ranks: the processes that share the work.
         """
         parts = list(micro_batches(self._cut(), max_batch_tokens=max_tokens))
-        own = {
-            place: scorer.score(
-                collate(parts[place], temperature=self.temperature), frozenset({stat})
-            )
-            for place in ranks.mine(len(parts))
-        }
+        needs = frozenset({stat})
+
+        def score(place: int) -> "dict[Stat, NDArray[Any]]":
+            return scorer.score(collate(parts[place], temperature=self.temperature), needs)
+
+        own = scored(scorer, ranks, len(parts), score, needs)
         found: dict[int, NDArray[Any]] = {}
         for part, scores in zip(parts, ranks.join(own), strict=True):
             for row, row_values in zip(rows_of(part), scores[stat], strict=True):

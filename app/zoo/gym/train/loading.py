@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from zoo.gym.config.keys.optimizer import APOLLO
+from zoo.backends.optimizer_spec import APOLLO
 from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import GymWarning
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Workload,
     )
     from zoo.backends.optimizer_spec import OptimizerSpec
+    from zoo.backends.ranks import Ranks
     from zoo.backends.rope import RopeSpec
     from zoo.backends.spec import OftSpec, Train
 
@@ -40,7 +41,13 @@ ATTENTION: "Mapping[str, Literal['auto', 'sdpa', 'eager']]" = {
 
 
 def load_policy(
-    config: TrainConfig, folder: Path, engine: "Backend", *, threads: int, must_pack: bool = True
+    config: TrainConfig,
+    folder: Path,
+    engine: "Backend",
+    *,
+    threads: int,
+    must_pack: bool = True,
+    ranks: "Ranks | None" = None,
 ) -> "Policy":
     """Loads the base as a policy that is trained as `config` specifies.
 
@@ -50,23 +57,29 @@ def load_policy(
         engine: the engine.
         threads: the threads that it uses.
         must_pack: a model that cannot be packed is an error, not a reason to pad.
+        ranks: the processes that train it, if there are several.
     """
-    from zoo.backends.threads import use_threads
+    from zoo.backends.machine.threads import use_threads
 
     use_threads(threads)
     spec = load_method(config.stage).load_spec(config)
     if spec.packing == "required" and not must_pack:
         spec = replace(spec, packing="preferred")
-    return engine.load(folder, spec)
+    policy = engine.load(folder, spec)
+    if ranks is None:
+        return policy
+    if spec.sharded:
+        return engine.divide(policy, ranks)
+    policy.ranks = ranks
+    return policy
 
 
 def choose_precision(engine: "Backend", folder: Path, plan: Plan, work: "Workload") -> "Precision":
     """Returns the number format of the weights: the one given, or the engine's choice."""
     config = plan.config
     full = not config.trains_adapter
-    # float32 copies of 16-bit weights would not be in the files
-    known = None if config.stream_layers else work
-    return engine.choose_precision(folder, config.dtype, full=full, work=known)
+    streams = config.stream_layers
+    return engine.choose_precision(folder, config.dtype, full=full, work=work, streams=streams)
 
 
 def load_spec(config: TrainConfig) -> "LoadSpec":
@@ -90,6 +103,7 @@ def load_spec(config: TrainConfig) -> "LoadSpec":
         optimizer=optimizer_spec(config),
         neftune_noise_alpha=config.neftune_noise_alpha or 0.0,
         seed=config.seed,
+        sharded=config.sharding == "full",
     )
 
 

@@ -147,11 +147,12 @@ def write_checkpoint(job: Job, progress: Progress) -> None:
     """Writes a checkpoint, after checking that all processes have the same weights."""
     method, config = job.method, job.plan.config
     check_same_weights(method.policy, f"step {progress.step}")
-    if method.policy.ranks.is_first:
-        only, keep = config.save_only_model, config.save_total_limit
-        folder = save(method, progress, job.checkpoints, only_model=only, keep=keep)
-        job.emit("checkpoint", step=progress.step, folder=folder.name)
-    method.policy.ranks.meet()
+    only, keep = config.save_only_model, config.save_total_limit
+    with method.policy.collected(optimizer=not only):
+        if method.policy.ranks.is_first:
+            folder = save(method, progress, job.checkpoints, only_model=only, keep=keep)
+            job.emit("checkpoint", step=progress.step, folder=folder.name)
+        method.policy.ranks.meet()
 
 
 def prepare(job: Job) -> None:
@@ -225,8 +226,9 @@ def evaluate(job: Job, progress: Progress) -> None:
         progress.base_score, progress.base_tied = score, method.is_tied(found)
     if best:
         progress.best_step, progress.best_score = progress.step, score
-        if method.policy.ranks.is_first:
-            save_best(method.policy, progress, job.checkpoints)
+        with method.policy.collected(optimizer=False):
+            if method.policy.ranks.is_first:
+                save_best(dict(method.policy.trained()), progress, job.checkpoints)
     progress.evaluation_s += watch.lap()[0]
     job.emit(
         "eval",
@@ -241,7 +243,7 @@ def evaluate(job: Job, progress: Progress) -> None:
 def take_best(job: Job, progress: Progress) -> None:
     """Loads the weights of the best step, or evaluates the last step if none were saved."""
     policy = job.method.policy
-    warning = secure_best(policy, progress, job.checkpoints)
+    warning = secure_best(progress, job.checkpoints)
     if warning is not None:
         job.emit("warn", message=warning)
     if progress.best_step == 0 and job.method.held_out:

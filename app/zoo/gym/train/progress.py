@@ -4,7 +4,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,6 +16,9 @@ from zoo.gym.train.run_folder.checkpoint import checkpoint_to_resume, folder_nam
 from zoo.gym.train.run_folder.manifest import manifest_fault
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from zoo.backends.base import Policy
     from zoo.gym.train.method import Method
 
@@ -102,7 +105,7 @@ def save(
     def write(folder: Path) -> None:
         with safetensors_errors(folder):
             if only_model:
-                _save_trained(method.policy, folder / MODEL_FILE)
+                _save_values(dict(method.policy.trained()), folder / MODEL_FILE)
             else:
                 method.policy.save_checkpoint(folder)
                 own = folder / METHOD_FOLDER
@@ -161,8 +164,8 @@ def restore(
     progress = Progress(**_read_state(found.folder))
     _check_choice(method, progress, checkpoints.parent.name)
     check_resumable(found.folder, found.step, steps)
-    warning = secure_best(method.policy, progress, checkpoints)
-    _load(method.policy, found.folder)  # last, because `secure_best` may load another one
+    warning = secure_best(progress, checkpoints)
+    _load(method.policy, found.folder)
     if not (found.folder / MODEL_FILE).is_file():
         own = found.folder / METHOD_FOLDER
         method.load(own if own.is_dir() else found.folder)  # in earlier versions it had no folder
@@ -212,7 +215,9 @@ def check_resumable(checkpoint: Path, step: int, steps: int | None) -> None:
         )
 
 
-def save_best(policy: "Policy", progress: Progress, checkpoints: Path) -> None:
+def save_best(
+    values: "Mapping[str, NDArray[np.float32]]", progress: Progress, checkpoints: Path
+) -> None:
     """Saves the trained values of the best step, keeping those that a resume may need.
 
     Raises:
@@ -221,18 +226,18 @@ def save_best(policy: "Policy", progress: Progress, checkpoints: Path) -> None:
 
     def write(folder: Path) -> None:
         with safetensors_errors(folder):
-            _save_trained(policy, folder / BEST_FILE)
+            _save_values(values, folder / BEST_FILE)
         _write_state(folder, progress)
 
     kept, step = checkpoints / BEST_FOLDER, progress.best_step
     write_checkpoint(kept, step, write, keep=1, also=_recorded_bests(checkpoints))
 
 
-def secure_best(policy: "Policy", progress: Progress, checkpoints: Path) -> str | None:
+def secure_best(progress: Progress, checkpoints: Path) -> str | None:
     """Makes sure that `load_best` can read the best step as it was saved.
 
-    A damaged one is rewritten from the checkpoint of the same step, which is loaded into `policy`.
-    If there is none, the best step in `progress` is reset, and the next evaluation sets it.
+    A damaged one is rewritten from the checkpoint of the same step. If there is none, the best step
+    in `progress` is reset, and the next evaluation sets it.
 
     Returns:
         A warning that says what was damaged, or None.
@@ -246,8 +251,7 @@ def secure_best(policy: "Policy", progress: Progress, checkpoints: Path) -> str 
         return None
     warning = f"the best step, {step}, is damaged: expected its weights as saved, got {fault}"
     if _best_fault(copy, progress) is None:
-        _load(policy, copy)
-        save_best(policy, progress, checkpoints)
+        save_best(_values_in(copy), progress, checkpoints)
         return f"{warning}; they were rewritten from the checkpoint of that step"
     progress.best_step, progress.best_score = 0, None
     return f"{warning}; they are lost, and only later evaluations are compared"
@@ -269,10 +273,18 @@ def load_best(policy: "Policy", step: int, checkpoints: Path) -> None:
         policy.load_trained(load_file(best_folder(checkpoints, step) / BEST_FILE))
 
 
-def _save_trained(policy: "Policy", file: Path) -> None:
+def _save_values(values: "Mapping[str, NDArray[np.float32]]", file: Path) -> None:
     from safetensors.numpy import save_file
 
-    save_file(dict(policy.trained()), file)
+    save_file(dict(values), file)
+
+
+def _values_in(checkpoint: Path) -> "Mapping[str, NDArray[np.float32]]":
+    """Returns the trained values of a checkpoint, with or without the optimizer's state."""
+    from safetensors.numpy import load_file
+
+    only_model = checkpoint / MODEL_FILE
+    return load_file(only_model if only_model.is_file() else checkpoint / BEST_FILE)
 
 
 def _load(policy: "Policy", checkpoint: Path) -> None:

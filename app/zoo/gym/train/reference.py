@@ -19,6 +19,7 @@ from zoo.gym.data.units import Example, Unit, rows_of
 from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.files import new_file, read_json_object
 from zoo.gym.objectives.constants import REF_LOGPROBS
+from zoo.gym.train.parallel.pace import scored
 from zoo.gym.train.planning.plan import batch_tokens
 from zoo.gym.train.run_folder.base import stored_weights_digest
 
@@ -93,10 +94,14 @@ def score_rows(policy: "Policy", units: Sequence[Unit]) -> "list[NDArray[np.floa
     scores: dict[int, NDArray[np.float32]] = {}
     limit = batch_tokens(policy.parameter_count())
     parts = list(micro_batches(units, max_batch_tokens=limit))
-    own = {
-        place: policy.score(collate(parts[place]), frozenset({Stat.LOGPROBS}))
-        for place in policy.ranks.mine(len(parts))
-    }
+    needs = frozenset({Stat.LOGPROBS})
+    own = scored(
+        policy,
+        policy.ranks,
+        len(parts),
+        lambda place: policy.score(collate(parts[place]), needs),
+        needs,
+    )
     for part, found in zip(parts, policy.ranks.join(own), strict=True):
         for row, values in zip(rows_of(part), found[Stat.LOGPROBS], strict=True):
             if not np.isfinite(values).all():

@@ -102,7 +102,7 @@ class Sampler:
                 self.sampling,
                 keys=[key(n, g) for n, g in rows],
             )
-            if rows
+            if rows or self.policy.divided
             else []
         )
         own = {

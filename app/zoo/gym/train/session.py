@@ -1,8 +1,8 @@
 """A run from start to end: model, rows, plan, loop, result."""
 
 import datetime as dt
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,12 +27,12 @@ from zoo.gym.train.planning.footprints import (
     peak_bytes,
     remember_peak,
 )
-from zoo.gym.train.planning.memory import check_fit
+from zoo.gym.train.planning.memory import check_fit, check_fit_everywhere
 from zoo.gym.train.planning.plan import (
     Facts,
     Plan,
+    for_engine,
     make_plan,
-    with_padding,
     with_precision,
     workload,
 )
@@ -74,7 +74,7 @@ def run_session(
         config: the given settings; open ones are chosen, reported and stored.
         run: the run folder and its events.
         leaving: see `Job.leaving`.
-        turn: reserves the device with this key while the model is on it; by default nothing.
+        turn: reserves the device with this key while a model is on it; by default nothing.
         crew: starts the other processes of the run, if it has several.
         own_process: True if the process does nothing else, so that its peak memory is the run's.
 
@@ -85,7 +85,6 @@ def run_session(
     Raises:
         GymError: the run cannot start, learns nothing, diverges, or was stopped or parked.
     """
-    from zoo.backends.detect import device_key
     from zoo.models import resolve
 
     if config.date is None:
@@ -109,7 +108,7 @@ def run_session(
     engine = open_engine(device)
     need = need_of(plan, base.folder, rows)
     precision = choose_precision(engine, base.folder, plan, workload(plan, facts, need))
-    plan = with_padding(with_precision(plan, precision), engine)
+    plan = for_engine(with_precision(plan, precision), engine)
     need = precision.applied_to(need) if need is not None else None
     peak_is_ours = own_process and not run.checkpoints.exists()
     conditions = circumstances(plan.config, base, device, threads, facts.tokens)
@@ -117,18 +116,19 @@ def run_session(
     if crew.is_first:
         emit_plan(run, plan, rows, base, device, estimate)
     warn(run, precision.warning)
-    with turn(device_key(device)):
+    with reserved(turn, device, plan):
         if estimate is not None and crew.is_first:
             warn(run, check_fit(estimate, device, engine.free_bytes(), sharing(plan, device)))
         with ExitStack() as together:
             ranks = together.enter_context(connected(engine, crew, plan.config.num_processes))
             check_same_settings(ranks, settings_of(plan, precision.dtype))
+            check_fit_everywhere(estimate, device, ranks, engine)
             with warnings_as_events(run.events.emit):
-                load = partial(load_policy, plan.config, base.folder, engine)
+                load = partial(load_policy, plan.config, base.folder, engine, ranks=ranks)
                 policy = load(threads=threads, must_pack=must)
-            policy.ranks = ranks
             held_out = spread(rows.held_out, plan.evaluation_rows)
             method = load_method(config.stage)(policy, plan, rows.train, held_out, folder)
+            crew.ending.append(method.close)
             with closing(method):
                 job = Job(method, run.events.emit, leaving, run.checkpoints)
                 found = _train(run, job, base, together)
@@ -136,6 +136,20 @@ def run_session(
     if need is not None and peak_is_ours and crew.is_first:
         remember_peak(footprints(), footprint_key(need, conditions), peak_bytes(policy))
     return found
+
+
+@contextmanager
+def reserved(
+    turn: Callable[[str], AbstractContextManager[object]], device: str, plan: Plan
+) -> Generator[None]:
+    """Reserves the devices of all processes of this machine for the duration of a `with` block."""
+    from zoo.backends.launched import on_this_machine
+    from zoo.backends.machine.detect import device_keys
+
+    with ExitStack() as turns:
+        for key in device_keys(device, on_this_machine(plan.config.num_processes)):
+            turns.enter_context(turn(key))
+        yield
 
 
 def _train(run: Workspace, job: Job, base: "Resolved", together: ExitStack) -> Mapping[str, object]:
@@ -153,6 +167,7 @@ def _train(run: Workspace, job: Job, base: "Resolved", together: ExitStack) -> M
     peaks = {"host": float(own.peak_host_bytes), "device": float(own.peak_device_bytes)}
     all_peaks = policy.ranks.total(peaks)
     others = MemoryInfo(*(int(all_peaks[name] - peaks[name]) for name in ("host", "device")))
+    policy.reassemble()
     together.close()
     is_first, policy.ranks = policy.ranks.is_first, NO_OTHERS
     return finish(run, job, progress, base, others) if is_first else {}

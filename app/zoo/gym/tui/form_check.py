@@ -59,7 +59,8 @@ def field_of(error: GymError, path: str, settings: Sequence[str]) -> Field:
         settings: the words of the settings field.
     """
     message = error.message
-    if any(message.startswith(f"{word}:") for word in settings):
+    begins = (f"{name}:" for word in settings for name in (word, word.partition("=")[0]))
+    if message.startswith(tuple(begins)):
         return "settings"
     if message.startswith((path, Path(path).name)):
         return "path"

@@ -2,7 +2,7 @@
 
 from zoo.gym.humanize import counted, duration, figure
 from zoo.gym.jobs import Ended, Run, State, state_name
-from zoo.gym.train.result.next_steps import scores_answers, training_with
+from zoo.gym.train.result.next_steps import can_be_delta, scores_answers, training_with
 from zoo.gym.tui.history import History
 from zoo.gym.tui.widgets.meters import Meter
 
@@ -100,10 +100,9 @@ def what_next(history: History, run: Run, ended: Ended | None = None) -> str:
         case "done" if scores_answers(run.result):
             return f"Learn from its scores: {training_with(run.result)}"
         case "done":
-            return (
-                f"Chat with it:      zoo-gym chat --run {run.id}\n"
-                f"Make a small file: zoo-gym delta create {run.id}"
-            )
+            small = f"\nMake a small file: zoo-gym delta create {run.id}"
+            chat = f"Chat with it:      zoo-gym chat --run {run.id}"
+            return chat + (small if can_be_delta(run.result) else "")
         case "failed":
             hint = f"{history.status.hint}. " if history.status.hint else ""
             keys = ["l shows the log", "y copies the message", *_keys(ended, "space retries")]

@@ -9,10 +9,12 @@ from typing import Any
 import mlx.core as mx
 from mlx import nn
 
+from zoo.backends.adapter_rank import warn_of_rank
+from zoo.backends.mlx.files.load import Loaded
+from zoo.backends.mlx.files.quantized import linear_shape
 from zoo.backends.mlx.language import Slot
-from zoo.backends.mlx.load import Loaded
-from zoo.backends.mlx.lora import LoraLinear, is_linear
-from zoo.backends.mlx.state import PassState
+from zoo.backends.mlx.layers.lora import LoraLinear, is_linear
+from zoo.backends.mlx.layers.state import PassState
 from zoo.backends.mlx.trained import to_host
 from zoo.backends.spec import LoraSpec
 from zoo.core import read_header
@@ -91,6 +93,7 @@ def add_lora(loaded: Loaded, spec: LoraSpec, state: PassState, *, seed: int) -> 
     if spec.dora:
         warnings.warn(NO_DELTA, GymWarning, stacklevel=3)
         _refuse_head("lora_target", chosen)
+    warn_of_rank(spec.rank, {name: linear_shape(layers[name]) for name in chosen})
     for place, name in enumerate(chosen):
         adapted = LoraLinear(layers[name], spec, state, place=place, seed=seed)
         slots |= _replace(loaded.model, name, adapted)

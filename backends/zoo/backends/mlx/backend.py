@@ -1,6 +1,6 @@
 """Loads a model folder as a policy on MLX."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import mlx.core as mx
@@ -9,73 +9,29 @@ from zoo.backends import load_backend
 from zoo.backends.base import (
     INFERENCE,
     Backend,
-    FreezeSpec,
     LoadSpec,
     LoraSpec,
-    OptimizerSpec,
     RewardModel,
 )
-from zoo.backends.detect import torch_device
+from zoo.backends.machine.detect import torch_device
 from zoo.backends.memory import MemoryEstimate, MemoryNeed, estimate_memory
 from zoo.backends.mlx import adapter, memory, result
 from zoo.backends.mlx.checkpointing import checkpoint_activations
+from zoo.backends.mlx.files.load import empty_model, load_model, parameters_of
+from zoo.backends.mlx.files.quantized import GROUPS, check_quantization
 from zoo.backends.mlx.language import Language, Slot
-from zoo.backends.mlx.load import empty_model, load_model, parameters_of
+from zoo.backends.mlx.layers.state import PassState
 from zoo.backends.mlx.policy import MlxPolicy
 from zoo.backends.mlx.probe import check_model
-from zoo.backends.mlx.quantized import GROUPS, check_quantization
-from zoo.backends.mlx.state import PassState
+from zoo.backends.mlx.settings import refuse_settings
 from zoo.backends.model_folder import warn_of_unused_adapter
 from zoo.backends.precision import Precision, Workload
-from zoo.backends.spec import OftSpec
 from zoo.core import read_header
-from zoo.core.errors import InputError
+from zoo.core.errors import GymError, InputError
 from zoo.models import checkpoint_files
 from zoo.models.adapters import CONFIG_FILE, read_adapter_config
-from zoo.models.folder import SMALL_PARAMETERS, count_parameters
-
-FOLLOWED: dict[type, frozenset[str]] = {
-    LoadSpec: frozenset(
-        [
-            "adapter",
-            "dtype",
-            "gradient_checkpointing",
-            "optimizer",
-            "quantization",
-            "seed",
-            "train",
-            "value_head",
-        ]
-    ),
-    LoraSpec: frozenset(["rank", "alpha", "dora", "dropout", "targets", "rslora"]),
-    OptimizerSpec: frozenset(["weight_decay", "groups"]),
-}
-"""The settings that this engine follows; any other one must have its default."""
-
-KEYS = {
-    "attention": "flash_attn",
-    "liger": "enable_liger_kernel",
-    "name": "optim",
-    "offload_activations": "activation_offloading",
-    "reward_model": "stage",
-    "rope": "rope_scaling",
-    "router_loss": "moe_aux_loss_coef",
-    "whole": "additional_target",
-}
-"""The names that users know settings by, where they differ."""
-
-
-VALUES = {
-    "attention": "disabled",
-    "loftq_init": "true",
-    "packing": "true",
-    "pissa_init": "true",
-    "reward_model": "rm",
-    "rope": "a kind of scaling",
-}
-"""What users give where the engine gets something else."""
-
-OTHER_ENGINE = "use another engine: backend=mps or backend=cpu"
+from zoo.models.folder import SMALL_PARAMETERS, count_parameters, read_object
+from zoo.models.stored_weights import stored_weights
 
 
 class MlxBackend(Backend):
@@ -87,11 +43,6 @@ class MlxBackend(Backend):
     def load(self, folder: Path, spec: LoadSpec = INFERENCE) -> MlxPolicy:
         """Loads a model folder as a policy; see `zoo.backends.base.Backend.load`."""
         train = spec.train
-        if train is not None and spec.adapter is not None:
-            raise InputError(
-                f"adapter: expected none for training, got {spec.adapter}: training "
-                "on top of an adapter is not supported yet"
-            )
         _check(folder, spec)
         memory.wire()
         if not memory.has_gpu():
@@ -122,13 +73,13 @@ class MlxBackend(Backend):
             packing=spec.packing == "preferred",
         )
 
-    def refusal(self, folder: Path, spec: LoadSpec = INFERENCE) -> str | None:
+    def faults(self, folder: Path, spec: LoadSpec = INFERENCE) -> list[GymError]:
         """Returns why this engine cannot load a folder: an architecture, adapter or setting."""
         try:
             _check(folder, spec)
         except InputError as error:
-            return error.message
-        return None
+            return [error]
+        return []
 
     def load_reward_model(self, folder: Path) -> RewardModel:
         """Loads a reward model with torch, on the GPU that MLX uses or on the CPU.
@@ -148,13 +99,14 @@ class MlxBackend(Backend):
         *,
         full: bool = False,
         work: Workload | None = None,
+        streams: bool = False,
     ) -> Precision:
         """Chooses by the stored type and the size; trained weights are float32.
 
         Raises:
             InputError: the format is one of torch alone.
         """
-        del work
+        del work, streams
         if full:
             return Precision("f32", "trained weights are float32", 4, 4)
         if dtype not in {"auto", "f32", "bf16"}:
@@ -163,18 +115,19 @@ class MlxBackend(Backend):
             )
         if dtype != "auto":
             return _precision(dtype, "as given")
-        tensors = [
-            info for f in checkpoint_files(folder) for info in read_header(f).tensors.values()
-        ]
-        if any(info.dtype in {"F32", "F64"} for info in tensors):
+        found = stored_weights(folder, read_object(folder / "config.json")).values()
+        if any(one.dtype in {"F32", "F64"} for one in found):
             return _precision("f32", "as stored")
         if count_parameters(folder) < SMALL_PARAMETERS:
             return _precision("f32", "a small model: 16 bits would save little")
         return _precision("bf16", "16 bits save memory")
 
     def estimate_memory(self, need: MemoryNeed) -> MemoryEstimate:
-        """Returns the expected peak; a group of 64 codes has a scale and an offset of its own."""
-        if need.linear_bits:
+        """Returns the expected peak; a group of 64 codes has a scale and an offset of its own.
+
+        Of codes in the files the scales are counted already.
+        """
+        if need.linear_bits and not need.coded:
             scales = 2 * 8 * need.weight_bytes / GROUPS[0]
             need = replace(need, linear_bits=int(need.linear_bits) + scales)
         return estimate_memory(need)
@@ -198,7 +151,7 @@ def _check(folder: Path, spec: LoadSpec) -> None:
     Raises:
         InputError: the architecture, the adapter, the quantisation or a setting is not of it.
     """
-    refuse_unknown(spec)
+    refuse_settings(spec)
     config = empty_model(folder).config
     check_quantization(folder, config, spec.quantization, full=spec.full)
     if spec.adapter is not None and (spec.adapter / CONFIG_FILE).is_file():
@@ -209,28 +162,3 @@ def _check(folder: Path, spec: LoadSpec) -> None:
 def _precision(dtype: str, reason: str) -> Precision:
     size = 4 if dtype == "f32" else 2
     return Precision(dtype, reason, size, size)
-
-
-def refuse_unknown(spec: LoadSpec) -> None:
-    """Refuses every setting that this engine does not follow.
-
-    Raises:
-        InputError: one has another value than its default.
-    """
-    if isinstance(spec.train, FreezeSpec | OftSpec):
-        kind = "freeze" if isinstance(spec.train, FreezeSpec) else "oft"
-        raise InputError(
-            f"finetuning_type: expected lora, dora or full on MLX, got {kind!r}", hint=OTHER_ENGINE
-        )
-    parts: list[LoadSpec | LoraSpec | OptimizerSpec] = [spec, spec.optimizer]
-    if isinstance(spec.train, LoraSpec):
-        parts.append(spec.train)
-    for part in parts:
-        for field in fields(part):
-            value = getattr(part, field.name)
-            given = value not in {field.default, "preferred"}  # packing, if the engine can
-            if given and field.name not in FOLLOWED[type(part)]:
-                name = f"{value}_init" if field.name == "init" else field.name
-                name, got = KEYS.get(name, name), VALUES.get(name, str(value))
-                got = ",".join(value) if isinstance(value, tuple) else got
-                raise InputError(f"{name}: not available on MLX: got {got}", hint=OTHER_ENGINE)

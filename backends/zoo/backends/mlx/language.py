@@ -10,9 +10,9 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from zoo.backends.mlx.head import Head, find_head
-from zoo.backends.mlx.load import Loaded
-from zoo.backends.mlx.state import PassState
+from zoo.backends.mlx.files.load import Loaded
+from zoo.backends.mlx.layers.state import PassState
+from zoo.backends.mlx.vocabulary.head import Head, find_head
 
 
 @dataclass(frozen=True)

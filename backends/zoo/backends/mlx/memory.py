@@ -5,7 +5,7 @@ from typing import Any
 import mlx.core as mx
 
 from zoo.backends.base import MemoryInfo
-from zoo.backends.host_memory import peak_host_bytes
+from zoo.backends.machine.host_memory import peak_host_bytes
 
 
 def has_gpu() -> bool:

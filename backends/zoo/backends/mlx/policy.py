@@ -18,21 +18,23 @@ from zoo.backends.base import (
     Objective,
     OptimizerSpec,
     Policy,
+    Prefix,
     Rollout,
     Sampling,
     Scorer,
     Stat,
     StepInfo,
 )
-from zoo.backends.mlx import adapter, memory, result, statistics, trained
+from zoo.backends.mlx import adapter, memory, result, trained
+from zoo.backends.mlx.files.load import load_model
 from zoo.backends.mlx.generation.generate import generate
-from zoo.backends.mlx.head import CHUNK_TOKENS
 from zoo.backends.mlx.language import Language
-from zoo.backends.mlx.load import load_model
+from zoo.backends.mlx.layers.state import PassState
 from zoo.backends.mlx.loss import DeviceBatch, differentiate, moved, to_device
 from zoo.backends.mlx.optimizer import NamedAdamW
-from zoo.backends.mlx.state import PassState
-from zoo.backends.mlx.statistics import Scored, Stats, Teacher
+from zoo.backends.mlx.vocabulary import statistics
+from zoo.backends.mlx.vocabulary.head import CHUNK_TOKENS
+from zoo.backends.mlx.vocabulary.statistics import Scored, Stats, Teacher
 from zoo.backends.spec import LoraSpec
 from zoo.core.errors import InputError
 
@@ -225,9 +227,16 @@ class MlxPolicy(Policy):
         )
 
     def generate(
-        self, prompts: Sequence[Sequence[int]], sampling: Sampling, *, keys: Sequence[int]
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        *,
+        keys: Sequence[int],
+        prefix: Prefix | None = None,
     ) -> list[Rollout]:
         """Continues each prompt; row i samples from a random stream seeded only by `keys[i]`."""
+        if prefix is not None:  # `read_prefix` returns none
+            raise ValueError("prefix: expected none on MLX, got one")
         return generate(self.language, prompts, sampling, keys)
 
     def notes(self, *, sampling: bool = True, prefix: bool = True) -> tuple[str, ...]:

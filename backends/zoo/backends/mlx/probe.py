@@ -2,9 +2,9 @@
 
 import mlx.core as mx
 
-from zoo.backends.mlx.head import find_head
-from zoo.backends.mlx.load import Loaded
-from zoo.backends.mlx.state import PassState
+from zoo.backends.mlx.files.load import Loaded
+from zoo.backends.mlx.layers.state import PassState
+from zoo.backends.mlx.vocabulary.head import find_head
 from zoo.core.errors import InputError
 
 PROBE_TOKENS = 8

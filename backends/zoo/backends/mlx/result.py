@@ -7,8 +7,9 @@ from typing import Any
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
+from zoo.backends.mlx.files.quantized import linear_shape
 from zoo.backends.mlx.language import Language, Slot
-from zoo.backends.mlx.lora import LoraLinear, is_linear, linear_shape
+from zoo.backends.mlx.layers.lora import LoraLinear, is_linear
 from zoo.backends.mlx.trained import to_host
 
 VALUE_HEAD = "value_head.weight"

@@ -207,6 +207,8 @@ class ChatModel:
         if schema is not None:
             form = {"name": "answer", "schema": dict(schema), "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": form}
+        if is_loopback(urlsplit(self.endpoint.url).hostname or ""):
+            body["cache_prompt"] = True  # llama.cpp: a prefix is read once; others ignore it
         if self.endpoint.stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         for name in self.dropped & body.keys():

@@ -16,6 +16,17 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 _NO_CREDIT = re.compile(r'"(?:code|type)"\s*:\s*"insufficient_')
+_REJECTED = re.compile(
+    r"un(?:supported|known|recogni[sz]ed|expected)|does not support|cannot find field|"
+    r"extra[_ ](?:inputs|fields|forbidden)|not a valid|"
+    r"invalid[_ ](?:parameter|field|argument|name)|"
+    r"failed to parse grammar|specified, but not both|"
+    r"\bnot (?:\w+ )?(?:supported|allowed|permitted|accepted|recogni[sz]ed)",
+    re.IGNORECASE,
+)
+_ALSO_CALLED = {"response_format": ("json_schema", "grammar")}
+"""What servers call a parameter in their errors; llama.cpp makes a grammar of a schema."""
+_END = re.compile(r"(?<=[.;!\n])\s+")
 _NUMBER = r"\d{1,15}(?:\.\d{1,9})?"
 _UNIT = r"(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h)"
 _PART = re.compile(rf"({_NUMBER})\s*({_UNIT})?\s*", re.IGNORECASE)
@@ -215,6 +226,47 @@ def _said(body: str, clean: Callable[[str], str]) -> str:
 
 
 def _refused(body: str, sent: frozenset[str]) -> str | None:
-    """Returns the parameter that an error is about, None if it is about none that was sent."""
-    named = sorted(name for name in sent if re.search(rf"\b{re.escape(name)}\b", body))
-    return named[0] if named else None
+    """Returns the parameter that a server does not know or support; None for any other fault.
+
+    A value that is wrong, as one out of range, is the caller's: it is not left out.
+    """
+    param, sentences = _sentences(body)
+    if param is not None:
+        rejected = any(_REJECTED.search(one) for one in sentences)
+        return param if param in sent and rejected else None
+    for sentence in sentences:
+        word = _REJECTED.search(sentence)
+        places = {
+            match.start(): name
+            for name in sent
+            for called in (name, *_ALSO_CALLED.get(name, ()))
+            for match in re.finditer(rf"\b{re.escape(called)}\b", sentence)
+        }
+        if word and places:
+            return places[min(places, key=lambda place: (abs(place - word.start()), place))]
+    return None
+
+
+def _sentences(body: str) -> tuple[str | None, list[str]]:
+    """Returns the parameter that an error has in its own field, and its sentences.
+
+    The other fields may repeat the request, with every parameter.
+    """
+    try:
+        found: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return None, _END.split(body)
+    if not isinstance(found, dict):
+        return None, []
+    inner = cast("dict[str, object]", found).get("error", cast("object", found))
+    if isinstance(inner, str):
+        return None, _END.split(inner)
+    error = cast("dict[str, object]", inner) if isinstance(inner, dict) else {}
+    texts = [one for key in ("code", "message", "detail") if isinstance(one := error.get(key), str)]
+    if isinstance(details := error.get("detail"), list):  # a list of faults, each with its place
+        texts += [json.dumps(one) for one in cast("list[object]", details)]
+    param = error.get("param")
+    return (
+        param if isinstance(param, str) else None,
+        [sentence for text in texts for sentence in _END.split(text)],
+    )

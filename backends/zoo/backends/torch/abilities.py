@@ -15,6 +15,7 @@ class Abilities:
         prefix: why rows cannot share the tokens they begin with.
         noise: why they cannot do so in training.
         line: why rows cannot be computed one after the other, without padding.
+        kept: why rows cannot be sampled after a prefix that is kept once for all.
     """
 
     padding: bool | None = None
@@ -24,3 +25,4 @@ class Abilities:
     prefix: str | None = None
     noise: str | None = None
     line: str | None = None
+    kept: str | None = None

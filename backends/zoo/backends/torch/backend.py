@@ -3,13 +3,14 @@
 import warnings
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from zoo.backends.base import INFERENCE, Backend, FreezeSpec, LoadSpec
+from zoo.backends.base import INFERENCE, Backend, FreezeSpec, LoadSpec, Policy
 from zoo.backends.memory import MemoryEstimate, MemoryNeed, gpu_sampling_bytes
 from zoo.backends.model_folder import tensor_names, warn_of_unused_adapter
 from zoo.backends.precision import Precision, Workload
@@ -21,17 +22,21 @@ from zoo.backends.torch.adapters.continuing import continue_adapter
 from zoo.backends.torch.adapters.folder import load_adapter
 from zoo.backends.torch.adapters.loftq import on_named_base, start_from_loss
 from zoo.backends.torch.adapters.names import is_added
+from zoo.backends.torch.checks import check_settings, faults
 from zoo.backends.torch.compat import checkpoint_activations
-from zoo.backends.torch.dtypes import choose_precision
-from zoo.backends.torch.freezing import freeze_all_but
-from zoo.backends.torch.liger import use_liger
-from zoo.backends.torch.load import load_model
-from zoo.backends.torch.names import parameter_names
+from zoo.backends.torch.files.load import load_model
+from zoo.backends.torch.files.names import parameter_names
+from zoo.backends.torch.layers.freezing import freeze_all_but
+from zoo.backends.torch.layers.liger import use_liger
+from zoo.backends.torch.layers.rope import warn_of_no_delta_of_positions
+from zoo.backends.torch.layers.router import check_router, find_router_loss
+from zoo.backends.torch.numbers.dtypes import choose_precision
+from zoo.backends.torch.numbers.products import ProductSpeeds, measure_products, processor_key
 from zoo.backends.torch.packing.decide import require_packing
-from zoo.backends.torch.parallel.group import connect
+from zoo.backends.torch.parallel.divided_policy import DividedPolicy
+from zoo.backends.torch.parallel.group import Group, connect
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.probe import check_adapter, check_gradient, check_model
-from zoo.backends.torch.products import ProductSpeeds, measure_products, processor_key
 from zoo.backends.torch.quantized.already import check_unchanged
 from zoo.backends.torch.reward_model import (
     RewardModelWriter,
@@ -41,8 +46,7 @@ from zoo.backends.torch.reward_model import (
     load_reward_model,
     padding_token,
 )
-from zoo.backends.torch.router import check_router, find_router_loss
-from zoo.core.errors import GuardError, GymWarning, InputError
+from zoo.core.errors import GuardError, GymError, GymWarning, InputError
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -61,21 +65,25 @@ class TorchBackend(Backend):
                 f"adapter: expected none for training {train}, got {spec.adapter}",
                 hint="train='adapter' trains it further",
             )
-        spec = on_named_base(spec)
+        spec = on_named_base(folder, spec)
         warn_of_unused_adapter(folder, spec.adapter)
         check_unchanged(folder, spec)
-        _refuse_without_cuda(self.name, spec)
-        dtype = self.choose_precision(folder, spec.dtype, full=spec.in_place).dtype
+        check_settings(self.name, spec)
+        dtype = self.choose_precision(
+            folder, spec.dtype, full=spec.in_place, streams=spec.stream_layers
+        ).dtype
         model: Any = load_model(
             folder,
             dtype=dtype,
             attention=spec.attention,
             quantization=spec.quantization,
             device=self.name,
-            streams=_checked_streaming(self.name, spec),
+            streams=spec.stream_layers,
             rope=spec.rope,
-        ).to(self.name)
+        ).to("cpu" if spec.sharded else self.name)
         check_model(folder, model)
+        if spec.rope is not None and train is not None:
+            warn_of_no_delta_of_positions(folder, spec.rope)
         if spec.liger:
             use_liger(folder, model)
         router = find_router_loss(model, spec.router_loss)
@@ -107,7 +115,20 @@ class TorchBackend(Backend):
             _warn_of_own_loss(folder, model)
         if train not in (None, "full"):
             check_gradient(policy.module)
+        policy.spec, policy.folder = spec, folder
         return _with_packing(policy, spec)
+
+    def divide(self, policy: Policy, ranks: Ranks) -> Policy:
+        """Divides a policy among processes; see `zoo.backends.base.Backend.divide`."""
+        assert isinstance(policy, TorchPolicy)
+        assert isinstance(ranks, Group)
+        whole = replace(policy.spec, sharded=False)
+        reload = partial(self.load, policy.folder, whole)
+        return DividedPolicy(policy, policy.spec.optimizer, ranks, self.name, reload)
+
+    def faults(self, folder: Path, spec: LoadSpec = INFERENCE) -> list[GymError]:
+        """Returns why this engine cannot load a folder; see `checks.faults`."""
+        return list(faults(folder, self.name, spec))
 
     def load_reward_model(self, folder: Path) -> TorchRewardModel:
         """Loads a reward model; see `zoo.backends.base.Backend.load_reward_model`."""
@@ -139,6 +160,7 @@ class TorchBackend(Backend):
         *,
         full: bool = False,
         work: Workload | None = None,
+        streams: bool = False,
     ) -> Precision:
         """Chooses by the stored type, the device, and the measured speeds of the processor."""
         return choose_precision(
@@ -147,6 +169,7 @@ class TorchBackend(Backend):
             self._speeds,
             dtype=dtype,
             full=full,
+            streams=streams,
             work=work,
             free_bytes=self.free_bytes() if work is not None and self.name == "cpu" else 0,
         )
@@ -176,13 +199,12 @@ def _prepare(folder: Path, model: nn.Module, spec: LoadSpec) -> "PeftModel | Non
         freeze_all_but(model, spec.train)
     if spec.train == "adapter":
         assert spec.adapter is not None
-        continued = continue_adapter(model, spec.adapter)
+        continued = continue_adapter(model, spec.adapter, _stored_names(folder))
         if spec.reward_model:
             check_scoring_adapter(model)
         return continued
     if isinstance(spec.train, NewAdapter):
-        stored = tensor_names(folder) | set(parameter_names(folder).values())
-        adapted = add_adapter(model, spec.train, seed=spec.seed, stored=stored)
+        adapted = add_adapter(model, spec.train, seed=spec.seed, stored=_stored_names(folder))
         if isinstance(spec.train, LoraSpec) and spec.train.init == "loftq":
             assert spec.quantization is not None
             start_from_loss(adapted, spec.train, folder, spec.quantization)
@@ -190,6 +212,11 @@ def _prepare(folder: Path, model: nn.Module, spec: LoadSpec) -> "PeftModel | Non
             check_scoring_adapter(model)
         return adapted
     return load_adapter(model, spec.adapter) if spec.adapter is not None else None
+
+
+def _stored_names(folder: Path) -> set[str]:
+    """Returns the names of the tensors in a model's files, also as parameters of the model."""
+    return tensor_names(folder) | set(parameter_names(folder).values())
 
 
 def mixes(device: str) -> bool:
@@ -232,35 +259,8 @@ def _untrained(spec: LoadSpec) -> LoadSpec:
         packing=spec.packing,
         rope=spec.rope,
         liger=spec.liger,
+        sharded=spec.sharded,
     )
-
-
-def _refuse_without_cuda(device: str, spec: LoadSpec) -> None:
-    """Refuses settings that have an effect on CUDA alone.
-
-    Raises:
-        InputError: one is given for another device.
-    """
-    given = {"enable_liger_kernel": spec.liger, "activation_offloading": spec.offload_activations}
-    for key, on in given.items():
-        if on and device != "cuda":
-            raise InputError(
-                f"{key}: expected the device cuda, got {device}", hint=f"leave {key} out"
-            )
-
-
-def _checked_streaming(device: str, spec: LoadSpec) -> bool:
-    """Returns whether to stream the layers.
-
-    Raises:
-        InputError: the device has a memory of its own.
-    """
-    if spec.stream_layers and device != "cpu":
-        raise InputError(
-            f"stream_layers: expected the device cpu, got {device}",
-            hint="a model that fits in memory needs no streaming",
-        )
-    return spec.stream_layers
 
 
 def _with_packing(policy: TorchPolicy, spec: LoadSpec) -> TorchPolicy:

@@ -17,16 +17,17 @@ import torch
 from torch import Tensor, nn
 
 from zoo.backends.base import Batch, Objective, Stat
-from zoo.backends.torch import statistics
 from zoo.backends.torch.abilities import Abilities
-from zoo.backends.torch.head import Head, find_head
+from zoo.backends.torch.layers.router import RouterLoss, hidden_and_router_loss
 from zoo.backends.torch.namespace import TorchNamespace
+from zoo.backends.torch.numbers.widened import WidenedLinear, widened_product
 from zoo.backends.torch.packing.groups import Packed
 from zoo.backends.torch.packing.lines import Line
 from zoo.backends.torch.probe import find_backbone
-from zoo.backends.torch.router import RouterLoss, hidden_and_router_loss
-from zoo.backends.torch.statistics import Scored, Stats
-from zoo.backends.torch.widened import WidenedLinear, widened_product
+from zoo.backends.torch.vocabulary import statistics
+from zoo.backends.torch.vocabulary.head import Head, find_head
+from zoo.backends.torch.vocabulary.statistics import Scored, Stats
+from zoo.core.errors import InputError
 
 STATES = ("past_key_values", "cache_params")
 """Names of the state that models keep between tokens; not RWKV's `state`, which mixes rows."""
@@ -245,6 +246,17 @@ class Teacher:
 
     hidden_ND: Tensor
     head: Head
+
+
+def require_same_width(teacher: LossModule, policy: LossModule) -> None:
+    """Checks that two models have logits for as many tokens.
+
+    Raises:
+        InputError: they have not.
+    """
+    got, expected = (module.head().weight_VD.shape[0] for module in (teacher, policy))
+    if got != expected:
+        raise InputError(f"teacher: expected logits of {expected:,} tokens, got {got:,}")
 
 
 class _GradientInForward(torch.autograd.Function):

@@ -3,7 +3,7 @@
 import torch
 
 from zoo.backends.base import MemoryInfo
-from zoo.backends.host_memory import peak_host_bytes
+from zoo.backends.machine.host_memory import peak_host_bytes
 
 
 def peak() -> MemoryInfo:

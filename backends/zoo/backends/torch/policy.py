@@ -5,16 +5,18 @@ Legend: B rows, T positions, N scored tokens, D hidden size.
 
 import gc
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import nn
 
 from zoo.backends.base import (
     Batch,
+    LoadSpec,
     MemoryInfo,
     Objective,
     OptimizerSpec,
@@ -25,15 +27,25 @@ from zoo.backends.base import (
     Stat,
     StepInfo,
 )
-from zoo.backends.torch import memory, statistics, trained
+from zoo.backends.torch import memory, trained
 from zoo.backends.torch.adapters import folder as adapter_folder
 from zoo.backends.torch.adapters import start
 from zoo.backends.torch.adapters.names import is_added
+from zoo.backends.torch.adapters.reference import ReferencePolicy
 from zoo.backends.torch.adapters.whole import without_adapter
+from zoo.backends.torch.files.load import load_model
 from zoo.backends.torch.generation.generate import generate
-from zoo.backends.torch.load import load_model
-from zoo.backends.torch.loss import DeviceBatch, LossModule, Teacher, differentiate, to_device
-from zoo.backends.torch.noise import noisy_embeddings
+from zoo.backends.torch.generation.prefix import read_prefix
+from zoo.backends.torch.layers.noise import noisy_embeddings
+from zoo.backends.torch.layers.router import RouterLoss
+from zoo.backends.torch.loss import (
+    DeviceBatch,
+    LossModule,
+    Teacher,
+    differentiate,
+    require_same_width,
+    to_device,
+)
 from zoo.backends.torch.optimizers.blocks import head_dim
 from zoo.backends.torch.optimizers.named import NamedOptimizer
 from zoo.backends.torch.packing import decide
@@ -43,13 +55,17 @@ from zoo.backends.torch.probe import find_backbone
 from zoo.backends.torch.quantized.base import count_weights
 from zoo.backends.torch.quiet import quiet
 from zoo.backends.torch.reward_model import RewardModelWriter, open_reward_model
-from zoo.backends.torch.router import RouterLoss
+from zoo.backends.torch.vocabulary import statistics
 from zoo.core.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from peft import PeftModel
+
+    from zoo.backends.sampling import Prefix
+
+T = TypeVar("T")
 
 
 class TorchPolicy(Policy):
@@ -67,7 +83,14 @@ class TorchPolicy(Policy):
         packing: compute rows of different lengths without padding, if the model allows it.
         reward_writer: of a policy that becomes a reward model, how it is written.
         noise_alpha: the strength of noise on the embeddings in training.
+
+    Attributes:
+        folder: the folder that it was loaded from.
+        spec: the settings that it was loaded with.
     """
+
+    folder: Path
+    spec: LoadSpec
 
     def __init__(
         self,
@@ -133,8 +156,7 @@ class TorchPolicy(Policy):
         moved = self._moved(batch, learning=key is not None)
         frozen = self._teacher(teacher, batch, moved)
         with self._inference() if key is None else self._learning(key, moved):
-            scored = self.module.scored(moved, frozen)
-            stats = statistics.score(scored, needs)
+            stats = self._passed(lambda: statistics.score(self.module.scored(moved, frozen), needs))
             return {stat: moved.scatter(value).cpu().numpy() for stat, value in stats.items()}
 
     def accumulate(
@@ -144,7 +166,8 @@ class TorchPolicy(Policy):
         moved = self._moved(batch, learning=True)
         frozen = self._teacher(teacher, batch, moved)
         with self._learning(key, moved):
-            loss, metrics = self.module(objective, moved, frozen)
+            work = partial(self.module, objective, moved, frozen)
+            loss, metrics = self._passed(work, learns=True)
             loss.backward()
         return {name: float(value) for name, value in metrics.items()}
 
@@ -170,7 +193,19 @@ class TorchPolicy(Policy):
     def hidden_and_head(self, batch: DeviceBatch) -> Teacher:
         """Returns this policy's hidden states at the learned tokens, for use as a teacher."""
         with self._inference():
-            return Teacher(self.module.learned_hidden(batch), self.module.head())
+            return self._passed(
+                lambda: Teacher(self.module.learned_hidden(batch), self.module.head())
+            )
+
+    def _passed(self, work: Callable[[], T], *, learns: bool = False) -> T:
+        """Returns what a pass returns; a divided model gathers its weights for it.
+
+        Args:
+            work: the pass.
+            learns: whether its gradient is computed afterwards.
+        """
+        del learns
+        return work()
 
     def _moved(self, batch: Batch, *, learning: bool) -> DeviceBatch:
         # rows would share the noise on the tokens that they begin with
@@ -183,7 +218,7 @@ class TorchPolicy(Policy):
             return None
         if not isinstance(teacher, TorchPolicy | ReferencePolicy):
             raise TypeError("teacher: expected a policy of the same backend")
-        _require_same_width(teacher.module, self.module)
+        require_same_width(teacher.module, self.module)
         if batch.teacher is None and teacher.module is self.module:
             return teacher.hidden_and_head(moved)
         # another model may not compute rows in fewer tokens as this one does
@@ -246,11 +281,20 @@ class TorchPolicy(Policy):
             return self.module.head().logits(hidden_BTD[0]).cpu().numpy()
 
     def generate(
-        self, prompts: Sequence[Sequence[int]], sampling: Sampling, *, keys: Sequence[int]
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        *,
+        keys: Sequence[int],
+        prefix: "Prefix | None" = None,
     ) -> list[Rollout]:
         """Continues each prompt; row i samples from a random stream seeded only by `keys[i]`."""
         self.module.eval()
-        return generate(self.module, prompts, sampling, keys)
+        return generate(self.module, prompts, sampling, keys, prefix)
+
+    def read_prefix(self, ids: Sequence[int]) -> "Prefix | None":
+        """Reads tokens that many prompts begin with; None if the model cannot share them."""
+        return read_prefix(self.module, ids)
 
     def notes(self, *, sampling: bool = True, prefix: bool = True) -> tuple[str, ...]:
         """Returns why rows do not share prompts, or are padded, tested on a few tokens."""
@@ -333,59 +377,3 @@ class TorchPolicy(Policy):
     def memory(self) -> MemoryInfo:
         """Returns the peak memory of the process."""
         return memory.peak()
-
-
-def _require_same_width(teacher: LossModule, policy: LossModule) -> None:
-    """Checks that two models have logits for as many tokens.
-
-    Raises:
-        InputError: they have not.
-    """
-    got, expected = (module.head().weight_VD.shape[0] for module in (teacher, policy))
-    if got != expected:
-        raise InputError(f"teacher: expected logits of {expected:,} tokens, got {got:,}")
-
-
-class ReferencePolicy(Scorer):
-    """A policy with its adapter disabled, for scoring and as a teacher."""
-
-    def __init__(self, policy: TorchPolicy) -> None:
-        self._policy = policy
-
-    @property
-    def module(self) -> LossModule:
-        """The module of the policy."""
-        return self._policy.module
-
-    def _off(self) -> AbstractContextManager[None]:
-        assert self._policy.peft_model is not None
-        return start.as_before_training(self._policy.peft_model)
-
-    def score(
-        self,
-        batch: Batch,
-        needs: frozenset[Stat],
-        *,
-        teacher: Scorer | None = None,
-        key: int | None = None,
-    ) -> "dict[Stat, NDArray[np.float32]]":
-        """Returns each statistic of the base model; see `Policy.score`."""
-        with self._off():
-            return self._policy.score(batch, needs, teacher=teacher, key=key)
-
-    def generate(
-        self, prompts: Sequence[Sequence[int]], sampling: Sampling, *, keys: Sequence[int]
-    ) -> list[Rollout]:
-        """Continues each prompt with the base model; see `Policy.generate`."""
-        with self._off():
-            return self._policy.generate(prompts, sampling, keys=keys)
-
-    def logits(self, ids: Sequence[int]) -> "NDArray[np.float32]":
-        """Returns the base model's logits; see `Policy.logits`."""
-        with self._off():
-            return self._policy.logits(ids)
-
-    def hidden_and_head(self, batch: DeviceBatch) -> Teacher:
-        """Returns the base model's hidden states at the learned tokens."""
-        with self._off():
-            return self._policy.hidden_and_head(batch)

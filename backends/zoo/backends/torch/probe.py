@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from zoo.backends.torch.head import find_head
+from zoo.backends.torch.vocabulary.head import find_head
 from zoo.core.errors import InputError
 from zoo.models.refusals import refusals
 

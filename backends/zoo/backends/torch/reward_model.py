@@ -16,7 +16,7 @@ from zoo.backends.base import RewardModel
 from zoo.backends.model_folder import read_config_of
 from zoo.backends.torch.adapters.dora import merged_weight
 from zoo.backends.torch.adapters.names import is_added
-from zoo.backends.torch.load import NOWHERE, check_weights
+from zoo.backends.torch.files.load import NOWHERE, check_weights
 from zoo.backends.torch.quiet import quiet
 from zoo.core.errors import InputError
 from zoo.models import checkpoint_files

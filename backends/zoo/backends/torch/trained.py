@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.backends.torch.adapters.names import canonical
+from zoo.backends.torch.parallel.shares import put, whole
 from zoo.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ def trained_parameters(module: "LossModule") -> dict[str, nn.Parameter]:
 def copies(
     parameters: Mapping[str, nn.Parameter],
 ) -> "Iterator[tuple[str, NDArray[np.float32]]]":
-    """Yields each value as a float32 copy on the host."""
+    """Yields each value as a float32 copy on the host. Collective if they are divided."""
     for name, parameter in parameters.items():
-        yield name, parameter.detach().float().cpu().numpy().copy()
+        yield name, whole(parameter).float().cpu().numpy().copy()
 
 
 def gradients(
@@ -45,10 +46,10 @@ def gradients(
     """Yields each accumulated gradient as a float32 copy on the host, zeros if there is none."""
     for name, parameter in parameters.items():
         gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-        yield name, gradient.float().cpu().numpy().copy()
+        yield name, whole(gradient).float().cpu().numpy().copy()
 
 
-def save(parameters: Mapping[str, nn.Parameter], folder: Path, name: str = FILE) -> None:
+def save(parameters: Mapping[str, Tensor], folder: Path, name: str = FILE) -> None:
     """Writes the values as safetensors."""
     from safetensors.torch import save_file
 
@@ -81,5 +82,4 @@ def assign(
         expected, got = tuple(parameter.shape), tuple(tensors[name].shape)
         if expected != got:
             raise InputError(f"{source}: {name}: shape mismatch: expected {expected}, got {got}")
-        with torch.no_grad():
-            parameter.copy_(tensors[name])
+        put(parameter, tensors[name])

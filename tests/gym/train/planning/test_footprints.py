@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from tests.gym.rewards.models.folders import write_reward_model
 from tests.gym.train.planning.needs import LORA
-from zoo.backends.memory import MemoryNeed
+from zoo.backends.memory import Adapted, MemoryNeed, estimate_memory
+from zoo.backends.optimizer_memory import Matrix
 from zoo.gym.config import TrainConfig
 from zoo.gym.config.stages import load_method
+from zoo.gym.doctor.capacity import WAYS, need_for
 from zoo.gym.train.planning.footprints import (
     circumstances,
     footprint_key,
@@ -80,13 +84,27 @@ def test_codes_are_counted_where_they_are_made_and_where_they_are_stored(tmp_pat
     assert need(tmp_path, stage="grpo").linear_bits == 0
     assert need(tmp_path, stage="grpo", quantization_bit=4).linear_bits == four
     assert need(tmp_path, stage="grpo", quantization_bit=8).linear_bits == 8
-    base = Path(shutil.copytree(pico_folder(), tmp_path / "base"))
-    told = {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": True}
-    config = json.loads((base / "config.json").read_text()) | {"quantization_config": told}
-    (base / "config.json").write_text(json.dumps(config))
+    folder = in_codes(tmp_path / "base", "layers.0.mlp.up_proj")
     data = tmp_path / "sums.jsonl"
-    given = TrainConfig(model_name_or_path=base, dataset=data, stage="grpo", date="2026-01-01")
-    assert need_on(base, given).linear_bits == four
+    given = TrainConfig(model_name_or_path=folder, dataset=data, stage="grpo", date="2026-01-01")
+    found = need_on(folder, given)
+    assert (found.coded, found.linear_bits) == (384 * 128, 4 + 2 * 16 / 64)
+
+
+def in_codes(folder: Path, layer: str) -> Path:
+    """zen-pico with a layer in 4 bits as mlx-lm writes it."""
+    shutil.copytree(pico_folder(), folder)
+    tensors = load_file(folder / "model.safetensors")
+    name = next(name for name in tensors if name.endswith(f"{layer}.weight"))
+    stem, (rows, columns) = name.removesuffix(".weight"), tensors[name].shape
+    scales = torch.ones(rows, columns // 64, dtype=torch.bfloat16)
+    tensors[name] = torch.zeros(rows, columns * 4 // 32, dtype=torch.uint32)
+    tensors |= {f"{stem}.scales": scales, f"{stem}.biases": scales.clone()}
+    save_file(tensors, folder / "model.safetensors")
+    config = json.loads((folder / "config.json").read_text())
+    told = config | {"quantization": {"group_size": 64, "bits": 4}}
+    (folder / "config.json").write_text(json.dumps(told))
+    return folder
 
 
 def test_an_objective_of_the_vocabulary_needs_memory_for_it(tmp_path: Path) -> None:
@@ -123,9 +141,54 @@ def test_what_is_trained_by_name_and_dropped_needs_memory(tmp_path: Path) -> Non
     assert len(named) == 4
 
 
+def test_named_layers_and_stored_factors_are_counted_as_they_are(tmp_path: Path) -> None:
+    assert need(tmp_path, stage="grpo").adapted is None
+    some = need(tmp_path, stage="grpo", lora_target="q_proj,k_proj", lora_rank=8).adapted
+    assert some is not None
+    assert {(one.outputs, one.inputs, one.rank) for one in some} == {(128, 128, 8), (64, 128, 8)}
+    assert len(some) == 2 * 4
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    factors = {
+        "base_model.model.model.layers.0.mlp.up_proj.lora_A.weight": torch.zeros(2, 128),
+        "base_model.model.model.layers.0.mlp.up_proj.lora_B.weight": torch.zeros(384, 2),
+    }
+    save_file(factors, adapter / "adapter_model.safetensors")
+    told: dict[str, Any] = {"peft_type": "LORA", "r": 64, "target_modules": ["up_proj"]}
+    told |= {"rank_pattern": {"up_proj": 2}}
+    (adapter / "adapter_config.json").write_text(json.dumps(told))
+    kept = need(tmp_path, stage="grpo", adapter_name_or_path=str(adapter)).adapted
+    assert kept == (Adapted(384, 128, 2),)
+
+
+def test_named_modules_of_trained_layers_are_counted_alone(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"finetuning_type": "freeze", "freeze_trainable_layers": 1}
+    assert need(tmp_path, stage="grpo", **given).in_place is None
+    found = need(tmp_path, stage="grpo", freeze_trainable_modules="down_proj", **given).in_place
+    assert found == (Matrix(128, 384, 1),)
+
+
+def test_whole_matrices_of_attention_need_the_square_of_a_row(tmp_path: Path) -> None:
+    assert need(tmp_path, stage="grpo").pairs == 0
+    found = need(tmp_path, stage="grpo", flash_attn="disabled")
+    assert found.pairs > found.tokens > 0
+
+
 def test_a_damaged_table_of_peaks_knows_nothing_and_is_replaced(tmp_path: Path) -> None:
     file = tmp_path / "footprints.json"
     file.write_text("[not json")
     assert known_peak(file, "a") is None
     remember_peak(file, "a", 5)
     assert known_peak(file, "a") == 5
+
+
+@pytest.mark.parametrize("method", WAYS)
+def test_the_doctor_estimates_what_a_run_does(method: str, tmp_path: Path) -> None:
+    rows, settings = tmp_path / "rows.txt", WAYS[method].settings
+    rows.write_text("one\n\ntwo\n\nthree\n")
+    given: dict[str, Any] = {**GIVEN, **settings, "dataset": rows, "date": "2026-01-01"}
+    run = need_on(pico_folder(), TrainConfig(gradient_checkpointing=True, **given))
+    of_run: dict[str, Any] = {"tokens": run.tokens, "evaluation_tokens": run.evaluation_tokens}
+    doctors = replace(need_for(run.geometry, settings), **of_run)
+    size = 4 if run.full else 2  # the number format is chosen after the need is known
+    assert estimate_memory(doctors) == estimate_memory(replace(run, weight_bytes=size))

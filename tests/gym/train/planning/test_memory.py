@@ -1,20 +1,26 @@
 """The estimate of memory: shares by hand, and the refusal."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from tests.backends.thread_ranks import ThreadRanks, in_threads
 from tests.gym.train.planning.needs import LORA, SMALL
 from zoo.backends.memory import (
     RESERVE_BYTES,
     SAMPLING_BYTES,
+    Adapted,
+    base_bytes,
     estimate_memory,
     gpu_sampling_bytes,
+    trained_weights,
 )
 from zoo.backends.optimizer_memory import Matrix, rotations, trained_parameters
 from zoo.backends.optimizer_spec import OptimizerSpec, ProjectionSpec
 from zoo.gym.errors import DoesNotFitError
-from zoo.gym.train.planning.memory import check_fit
+from zoo.gym.train.planning.memory import check_fit, check_fit_everywhere
 from zoo.models.registry import registry
 
 
@@ -191,3 +197,59 @@ def test_a_measured_peak_alone_refuses_nothing() -> None:
     with pytest.raises(DoesNotFitError):
         check_fit(measured, "cpu", fit.total - 1)
     assert check_fit(replace(measured, total=5), "cpu", 5) is None
+
+
+def test_codes_in_the_files_take_what_they_take_there() -> None:
+    """Of mlx-lm also embedding and head are in codes; a mixture has more weights than its shape."""
+    plain = base_bytes(LORA)
+    made = replace(LORA, linear_bits=4.5)
+    every = SMALL.parameters()
+    coded = base_bytes(replace(made, coded=every))
+    widened = 4 * 6 * 2
+    assert coded == round(every * 4.5 / 8) + widened
+    assert coded < base_bytes(made) < plain + widened
+    assert base_bytes(replace(made, coded=10 * every)) == round(10 * every * 4.5 / 8) + widened
+
+
+def test_the_fullest_gpu_limits_all_processes() -> None:
+    fit = estimate_memory(LORA)
+    needed = fit.total - fit.reserve
+
+    def fits(ranks: ThreadRanks, spare: int) -> bool:
+        engine: Any = SimpleNamespace(free_bytes=lambda: needed + (spare if ranks.rank else 9))
+        try:
+            check_fit_everywhere(fit, "cuda", ranks, engine)
+        except DoesNotFitError:
+            return False
+        return True
+
+    assert in_threads(2, lambda ranks: fits(ranks, 0)) == [True, True]
+    assert in_threads(2, lambda ranks: fits(ranks, -1)) == [False, False]
+
+
+def test_named_layers_have_their_own_factors_and_magnitudes() -> None:
+    # a layer of 5 outputs and 4 inputs with rank 2, one of 3 and 4 with rank 1
+    need = replace(LORA, adapted=(Adapted(5, 4, 2), Adapted(3, 4, 1)))
+    assert trained_weights(need).size == 2 * (5 + 4) + (3 + 4)
+    assert trained_weights(replace(need, dora=True)).size == 25 + 5 + 3
+    dropped = replace(need, dropout=True)
+    more = estimate_memory(dropped).activations - estimate_memory(need).activations
+    assert 0 < more < 100 * 6 * 8
+    given = replace(LORA, full=True, blocks=1, in_place=(Matrix(5, 4, 1),))
+    assert estimate_memory(given).gradients == 4 * 20
+
+
+def test_whole_matrices_of_attention_grow_with_the_square_of_a_row() -> None:
+    # 2 heads, 100 x 50 pairs in float32: one array kept by the block, 2.5 while it computes
+    plain, squares = estimate_memory(LORA), estimate_memory(replace(LORA, pairs=5000))
+    assert squares.activations - plain.activations == round(4 * 2 * 5000 * 3.5)
+    held_out = estimate_memory(replace(LORA, evaluation_pairs=5000))
+    assert held_out.evaluation - plain.evaluation == 4 * 2 * 5000 * 2.5
+
+
+def test_processes_divide_gradients_and_state_but_not_the_base() -> None:
+    need = replace(LORA, full=True)
+    one, four = estimate_memory(need), estimate_memory(replace(need, sharing=4))
+    assert (four.gradients, four.optimizer) == (one.gradients // 4, one.optimizer // 4)
+    assert four.weights == one.weights
+    assert four.total < one.total

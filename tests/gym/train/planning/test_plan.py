@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from zoo.backends import load_backend
 from zoo.gym.config import TrainConfig
 from zoo.gym.data import Example, Unit, alone
-from zoo.gym.train.planning.plan import EVALUATION_SHARE, Facts, make_plan, with_padding
+from zoo.gym.train.planning.plan import EVALUATION_SHARE, Facts, for_engine, make_plan
 from zoo.gym.train.planning.rates import default_learning_rate
 
 FACTS = Facts(
@@ -177,13 +177,32 @@ def test_rows_are_packed_where_sorting_leaves_much_padding(
 def test_an_engine_that_pads_rows_is_not_chosen_to_pack_them(engine: str, packing: bool) -> None:
     settings = config(per_device_train_batch_size=2, gradient_accumulation_steps=1)
     facts = replace(FACTS, units=of_lengths(100, 40, 100, 40))
-    plan = with_padding(make_plan(settings, facts), load_backend(engine))
+    plan = for_engine(make_plan(settings, facts), load_backend(engine))
     [choice] = [choice for choice in plan.choices if choice.key == "packing"]
     assert plan.config.packing is choice.value is packing
-    given = with_padding(
+    given = for_engine(
         make_plan(settings.model_copy(update={"packing": True}), facts), load_backend(engine)
     )
     assert given.config.packing is True  # refused when the model is loaded
+
+
+CODES = [
+    ("cpu", {"quantization_bit": 4}, ("bnb", "nf4"), 2),
+    ("cpu", {"quantization_bit": 8}, ("bnb", None), 1),
+    ("cpu", {"quantization_bit": 4, "quantization_type": "fp4"}, ("bnb", "fp4"), 1),
+    ("mlx", {"quantization_bit": 4}, ("mlx", None), 1),
+    ("mlx", {"quantization_bit": 4, "double_quantization": False}, ("bnb", "nf4"), 2),
+    ("cpu", {}, (None, None), 0),
+]
+
+
+@pytest.mark.parametrize(("engine", "given", "expected", "chosen"), CODES)
+def test_the_codes_of_a_base_are_chosen_by_the_engine(
+    engine: str, given: dict[str, object], expected: tuple[str | None, str | None], chosen: int
+) -> None:
+    plan = for_engine(make_plan(config(**given), FACTS), load_backend(engine))
+    assert (plan.config.quantization_method, plan.config.quantization_type) == expected
+    assert len([one for one in plan.choices if one.key.startswith("quantization_")]) == chosen
 
 
 def test_rows_with_a_common_prompt_are_not_packed_by_default() -> None:

@@ -12,7 +12,7 @@ import zoo.backends.torch.policy as torch_policy
 from tests.gym.tui.fakes import rows_file
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec, Policy
-from zoo.backends.torch.load import load_model
+from zoo.backends.torch.files.load import load_model
 from zoo.gym.config import TrainConfig, dump_config
 from zoo.gym.errors import GuardError
 from zoo.gym.jobs import create_run

@@ -38,7 +38,7 @@ def test_a_number_chosen_once_is_used_again(env_file: Path) -> None:
 def test_a_new_run_uses_the_device_of_its_settings_and_keeps_it(
     env_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from zoo.backends import detect
+    from zoo.backends.machine import detect
 
     monkeypatch.setattr(detect, "probe", lambda name: (name != "cuda", "no CUDA device found"))
     with pytest.raises(NotAvailableError, match="'cuda' is not available: no CUDA device found"):

@@ -77,6 +77,21 @@ def test_a_change_by_name_holds_and_is_recorded(files: tuple[Path, Path]) -> Non
     assert entry["step"] == 4
 
 
+def test_a_step_keeps_its_batches_with_other_processes(files: tuple[Path, Path]) -> None:
+    began = BEGAN.model_copy(
+        update={"num_processes": 2, "gradient_accumulation_steps": 2, "sharding": "full"}
+    )
+    store_settings(*files, began)
+    change_settings(*files, ["num_processes=1", "sharding=none"], 3)
+    after = stored_settings(*files)
+    assert (after.num_processes, after.gradient_accumulation_steps) == (1, 4)
+    assert after.sharding == "none"
+    with pytest.raises(InputError, match="num_processes: expected a number that divides the 4"):
+        change_settings(*files, ["num_processes=3"], 3)
+    with pytest.raises(InputError, match="sharding: expected none with one process"):
+        change_settings(*files, ["sharding=full"], 3)
+
+
 @pytest.mark.parametrize("steps", [4, 5])
 def test_a_run_is_not_cut_within_its_warmup(files: tuple[Path, Path], steps: int) -> None:
     store_settings(*files, BEGAN.model_copy(update={"warmup_steps": 5}))

@@ -15,7 +15,8 @@ class AdapterKeys(Settings, frozen=True):
     finetuning_type: Literal["lora", "dora", "oft", "freeze", "full"] = Field(
         default="lora",
         description="lora trains a small adapter, dora one with magnitudes (as use_dora), oft"
-        " rotations of the layers' inputs, freeze some layers in place, full all weights",
+        " rotations of the layers' inputs, freeze some layers in place, full all weights; qlora is"
+        " lora with quantization_bit 4",
     )
     adapter_name_or_path: str | None = Field(
         default=None,
@@ -25,8 +26,8 @@ class AdapterKeys(Settings, frozen=True):
     )
     create_new_adapter: bool = Field(
         default=False,
-        description="train a new adapter, as without adapter_name_or_path; a base that has an"
-        " adapter merged is made first",
+        description="train a new adapter, as without adapter_name_or_path; refused beside it: a"
+        " base with that adapter merged must be made first",
     )
     lora_rank: Whole = Field(
         default=16,

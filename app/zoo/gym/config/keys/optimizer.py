@@ -1,30 +1,12 @@
 """The optimizer, the names that other trainers give it, and its own settings."""
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
+from zoo.backends.optimizer_spec import APOLLO, Optimizer
 from zoo.gym.config.settings import Settings
 from zoo.gym.config.values import Number
-
-Optimizer = Literal[
-    "adamw",
-    "muon",
-    "adam_mini",
-    "lion",
-    "adafactor",
-    "sgd",
-    "galore",
-    "apollo",
-    "apollo_mini",
-    "badam",
-    "adamw_8bit",
-    "paged_adamw_8bit",
-    "paged_adamw_32bit",
-]
-"""The names of `zoo.backends.optimizer_spec.OPTIMIZERS`."""
-
-OPTIMIZERS: tuple[str, ...] = get_args(Optimizer)
 
 OTHER_NAMES = {
     "adamw_torch": "adamw",
@@ -37,8 +19,6 @@ OTHER_NAMES = {
 }
 """Names in transformers and LLaMA-Factory of the same optimizers."""
 
-
-APOLLO = ("apollo", "apollo_mini")
 
 READ_BY_OPTIMIZERS = {
     "galore_target": ("galore",),

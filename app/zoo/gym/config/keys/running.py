@@ -29,6 +29,11 @@ class RunningKeys(Settings, frozen=True):
         description="processes that divide the rows of each step, one per GPU; a step has"
         " per_device_train_batch_size * gradient_accumulation_steps rows for each",
     )
+    sharding: Literal["none", "full"] = Field(
+        default="none",
+        description="full: divide the model, its gradients and the optimizer's state among the"
+        " processes, by torch's FSDP2; none: each process has the whole model",
+    )
     dtype: Literal["auto", "f32", "bf16", "bf16-widened"] = Field(
         default="auto",
         description="the number format of the weights; auto: the fastest on this machine",

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from zoo.gym.jobs.crew.failure import log_failure
 from zoo.gym.jobs.run import Run
 from zoo.gym.processes import this_process
 from zoo.gym.train.parallel.crew import Crew
+from zoo.gym.train.run_folder.checkpoint import WRITING
 
 if TYPE_CHECKING:
     from zoo.backends.ranks import Place
@@ -50,17 +51,21 @@ def first_of(run: Run, *, own_process: bool = False) -> Crew:
         run: the run.
         own_process: True if the process does nothing else, so that it may be ended.
     """
-    return Crew(start=partial(started, run, own_process=own_process))
+    ending: list[Callable[[], object]] = []
+    return Crew(start=partial(started, run, ending if own_process else None), ending=ending)
 
 
 @contextmanager
-def started(run: Run, size: int, *, own_process: bool = False) -> "Generator[Place]":
+def started(
+    run: Run, ending: "Sequence[Callable[[], object]] | None", size: int
+) -> "Generator[Place]":
     """Starts the other processes of a run for the duration of a `with` block.
 
     Args:
         run: the run.
+        ending: what to call before this process is ended, if another one has ended and this one
+            does not notice; None never ends it.
         size: the number of processes, this one included.
-        own_process: end this process if another one has ended and it does not notice.
 
     Raises:
         InterruptedRunError: one of them was killed.
@@ -74,8 +79,8 @@ def started(run: Run, size: int, *, own_process: bool = False) -> "Generator[Pla
     left = threading.Event()
     try:
         _await_ready(run, peers)
-        if own_process:
-            threading.Thread(target=watch, args=(run, peers, left), daemon=True).start()
+        if ending is not None:
+            threading.Thread(target=watch, args=(run, peers, left, ending), daemon=True).start()
         yield Place(0, size, 0, str(meeting))
     except LostProcessError as error:
         left.set()
@@ -131,20 +136,33 @@ def _await_ready(run: Run, peers: Peers) -> None:
         time.sleep(_POLL_S)
 
 
-def watch(run: Run, peers: Peers, left: threading.Event) -> None:
+def watch(
+    run: Run,
+    peers: Peers,
+    left: threading.Event,
+    ending: Sequence[Callable[[], object]] = (),
+) -> None:
     """Ends this process if another one fails and the exchange with it waits on, as NCCL's may.
+
+    A checkpoint that is being written is completed first.
 
     Args:
         run: the run, whose end is logged.
-        peers: the other processes.
+        peers: the other processes, which end, too.
         left: set as soon as this process no longer waits for them.
+        ending: what to call before.
     """
     while not left.wait(_WATCH_S):
         for rank, peer in enumerate(peers, 1):
             if peer.poll() and not left.wait(GRACE_S):
-                error = _ended(run, rank, peer, len(peers) + 1)
-                log_failure(run, error)
-                os._exit(exit_code(error))
+                with WRITING:
+                    error = _ended(run, rank, peer, len(peers) + 1)
+                    for end in ending:
+                        end()
+                    _end(peers, grace_s=0)
+                    _clear(run, len(peers) + 1)
+                    log_failure(run, error)
+                    os._exit(exit_code(error))
 
 
 def _why(run: Run, peers: Peers) -> GymError | None:
@@ -181,9 +199,9 @@ def _ended(run: Run, rank: int, peer: "subprocess.Popen[bytes]", size: int) -> G
     )
 
 
-def _end(peers: Peers) -> None:
+def _end(peers: Peers, grace_s: float | None = None) -> None:
     """Waits for the other processes, which lose the connection, and kills those that hang."""
-    deadline = time.monotonic() + GRACE_S
+    deadline = time.monotonic() + (GRACE_S if grace_s is None else grace_s)
     for peer in peers:
         with contextlib.suppress(subprocess.TimeoutExpired):
             peer.wait(max(0.0, deadline - time.monotonic()))

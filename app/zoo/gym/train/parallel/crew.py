@@ -6,7 +6,7 @@ the work of a step; the first process alone decides and writes the run folder.
 
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zoo.gym.errors import InputError
@@ -31,11 +31,13 @@ class Crew:
         start: starts so many processes, this one among them, for the duration of a `with` block,
             and returns the place of this one.
         size: how many there are, if a launcher started them; 0: as many as the run has.
+        ending: what to call before this process is ended from outside of the training.
     """
 
     is_first: bool = True
     start: "Callable[[int], AbstractContextManager[Place]]" = _refused
     size: int = 0
+    ending: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
 
 
 ALONE = Crew()

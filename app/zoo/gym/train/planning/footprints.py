@@ -17,10 +17,17 @@ from zoo.gym.config.train import TrainConfig
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.train.loading import quantization_spec
-from zoo.gym.train.planning.parts import adapter_of, named_matrices, whole_modules
+from zoo.gym.train.planning.parts import (
+    adapted_layers,
+    adapter_of,
+    named_matrices,
+    trained_in_place,
+    whole_modules,
+)
 from zoo.gym.train.planning.plan import Plan, batch_tokens
 from zoo.gym.train.rows import Rows
 from zoo.models.folder import count_parameters, model_geometry, read_config
+from zoo.models.stored_weights import stored_codes
 
 if TYPE_CHECKING:
     from zoo.backends.base import Backend, Policy
@@ -37,7 +44,6 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
     It assumes 16-bit weights until the number format is chosen.
     """
     from zoo.backends.memory import MemoryNeed
-    from zoo.backends.quantization import stored_quantization
     from zoo.models import resolve
 
     geometry, config = model_geometry(folder), plan.config
@@ -49,8 +55,11 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
     limit = batch_tokens(count_parameters(folder))
     others = [resolve(name, offline=True).folder for name in config.other_models.values()]
     scored = min(max(limit, held_out), held_out * plan.evaluation_rows)
+    scores = 0 if method.generates else scored
+    tokens = method.micro_batch_tokens(config, widest, count_parameters(folder))
     full, rows_per_unit = not config.trains_adapter, method.rows_per_unit(config)
-    quantized = quantization_spec(config) or stored_quantization(read_config(folder))
+    codes = stored_codes(folder, read_config(folder))
+    made = quantization_spec(config)
     adapter = adapter_of(config)
     frozen = count_parameters(folder) if full and method.keeps_reference(config) else 0
     return MemoryNeed(
@@ -63,10 +72,14 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
         oft=adapter.oft,
         whole=whole_modules(folder, adapter.whole),
         named=named_matrices(config, folder, geometry.layers),
+        adapted=adapted_layers(config, folder),
+        in_place=trained_in_place(config, folder, geometry.layers),
+        pairs=tokens * widest if config.flash_attn == "disabled" else 0,
+        evaluation_pairs=scores * held_out if config.flash_attn == "disabled" else 0,
         blocks=config.freeze_trainable_layers if config.finetuning_type == "freeze" else None,
         ends=config.freeze_extra_modules is not None,
-        tokens=method.micro_batch_tokens(config, widest, count_parameters(folder)),
-        evaluation_tokens=0 if method.generates else scored,
+        tokens=tokens,
+        evaluation_tokens=scores,
         checkpointing=bool(config.gradient_checkpointing),
         weight_bytes=2,
         streams=config.stream_layers,
@@ -78,7 +91,9 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
         else 0,
         sampled_tokens=max(widest, held_out) // rows_per_unit if method.generates else 0,
         optimizer=method.load_spec(config).optimizer,
-        linear_bits=quantized.bits_a_weight if quantized is not None else 0.0,
+        sharing=config.num_processes if config.sharding == "full" else 1,
+        linear_bits=made.bits_a_weight if made is not None else codes.bits_a_weight,
+        coded=codes.weights,
     )
 
 

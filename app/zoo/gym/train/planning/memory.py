@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from zoo.gym.errors import DoesNotFitError
 
 if TYPE_CHECKING:
+    from zoo.backends.base import Backend
     from zoo.backends.memory import MemoryEstimate
+    from zoo.backends.ranks import Ranks
 
 
 def check_fit(
@@ -40,7 +42,8 @@ def check_fit(
             f"{free_bytes / 1e9:.2f} GB that are free on {device}, "
             f"got {needed / 1e9:.2f} GB{of} ({fit.source})",
             hint=f"{'fewer num_processes, ' if of else ''}per_device_train_batch_size=1 with more "
-            "gradient_accumulation_steps, a smaller cutoff_len, or gradient_checkpointing=true",
+            "gradient_accumulation_steps, a smaller cutoff_len, or gradient_checkpointing=true; "
+            "zoo-gym doctor compares the memory of other ways to train",
         )
     if fit.source == "measured" and total > free_bytes:
         return (
@@ -48,3 +51,16 @@ def check_fit(
             f"{free_bytes / 1e9:.2f} GB are free on {device}: it may run out of memory"
         )
     return None
+
+
+def check_fit_everywhere(
+    fit: "MemoryEstimate | None", device: str, ranks: "Ranks", engine: "Backend"
+) -> None:
+    """Refuses a run that does not fit on the fullest of the processes' GPUs. Collective.
+
+    Raises:
+        DoesNotFitError: see `check_fit`.
+    """
+    if fit is not None and device == "cuda" and ranks.size > 1:
+        found = ranks.gather_bytes(str(engine.free_bytes()).encode())
+        check_fit(fit, device, min(map(int, found)))

@@ -13,13 +13,17 @@ from zoo.core import read_header
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.paths import given_path
 from zoo.gym.train.loading import freeze_spec, lora_spec, oft_spec, projection_spec
-from zoo.models.adapters import ALL_LINEAR, CONFIG_FILE, read_adapter_config
-from zoo.models.checkpoint_files import checkpoint_files
+from zoo.models.adapters import ALL_LINEAR, CONFIG_FILE, WEIGHTS_FILE, read_adapter_config
 from zoo.models.folder import read_config
+from zoo.models.stored_weights import stored_weights
 from zoo.models.tied_head import HEAD
 
 if TYPE_CHECKING:
+    from zoo.backends.memory import Adapted
     from zoo.backends.optimizer_memory import Matrix
+
+FIRST, SECOND = ".lora_A.", ".lora_B."
+"""What the names of the factors in an adapter's file have."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,54 @@ def whole_modules(folder: Path, names: Sequence[str]) -> tuple["Matrix", ...]:
     )
 
 
+def adapted_layers(config: TrainConfig, folder: Path) -> "tuple[Adapted, ...] | None":
+    """Returns the layers with a LoRA adapter, if they are named or continued; None for all.
+
+    Of a continued adapter the factors in its file count, whatever ranks and layers its config
+    gives by pattern.
+    """
+    if config.adapter_name_or_path is not None:
+        return _factors_in(given_path(config.adapter_name_or_path) / WEIGHTS_FILE)
+    if not config.trains_adapter or config.finetuning_type == "oft":
+        return None
+    spec = lora_spec(config)
+    if spec.targets == (ALL_LINEAR,):
+        return None
+    from zoo.backends.memory import Adapted
+
+    return tuple(
+        Adapted(shape[0], shape[1], spec.rank)
+        for name, shape in _shapes(folder, spec.targets).items()
+        if len(shape) == 2 and any(f".{name}".endswith(f".{each}.weight") for each in spec.targets)
+    )
+
+
+def _factors_in(file: Path) -> "tuple[Adapted, ...] | None":
+    """Returns the layers of an adapter's file; None if it has no factors of LoRA."""
+    from zoo.backends.memory import Adapted
+
+    shapes = {name: info.shape for name, info in read_header(file).tensors.items()}
+    pairs = [
+        (shapes.get(name.replace(FIRST, SECOND)), shape)
+        for name, shape in shapes.items()
+        if FIRST in name and len(shape) == 2
+    ]
+    found = [Adapted(b[0], a[1], a[0]) for b, a in pairs if b is not None and len(b) == 2]
+    return tuple(found) or None
+
+
+def trained_in_place(config: TrainConfig, folder: Path, layers: int) -> "tuple[Matrix, ...] | None":
+    """Returns the weights of the base that freeze trains by name; None if it is whole blocks."""
+    from zoo.backends.optimizer_memory import Matrix
+
+    if config.finetuning_type != "freeze" or freeze_spec(config).modules == ("all",):
+        return None
+    return tuple(
+        Matrix(shape[0] if shape else 1, math.prod(shape[1:]), 1, linear=_block(name) is not None)
+        for name, shape in _in_place(config, folder, layers).items()
+    )
+
+
 def named_matrices(config: TrainConfig, folder: Path, layers: int) -> tuple["Matrix", ...] | None:
     """Returns the trained matrices that are projected by name; None where it is all or none.
 
@@ -129,9 +181,9 @@ def _shapes(folder: Path, asked: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
     If one of the names `asked` for is that of a tied head, the table has the head's name.
     """
-    headers = [read_header(file) for file in checkpoint_files(folder)]
-    found = {name: tuple(info.shape) for header in headers for name, info in header.tensors.items()}
-    if read_config(folder).get("tie_word_embeddings"):
+    config = read_config(folder)
+    found = {name: one.shape for name, one in stored_weights(folder, config).items()}
+    if config.get("tie_word_embeddings"):
         found.pop(HEAD, None)
         table = next((name for name in found if _is_in("embed_tokens", name)), None)
         if table is not None and any(_is_in(each, HEAD) for each in asked):

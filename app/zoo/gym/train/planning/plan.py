@@ -291,7 +291,30 @@ def workload(plan: Plan, facts: Facts, need: "MemoryNeed | None") -> "Workload":
     )
 
 
-def with_padding(plan: Plan, engine: "Backend") -> Plan:
+def for_engine(plan: Plan, engine: "Backend") -> Plan:
+    """Returns the plan as an engine follows it: with its codes, and padded if it cannot pack."""
+    return _with_padding(_with_codes(plan, engine), engine)
+
+
+def _with_codes(plan: Plan, engine: "Backend") -> Plan:
+    """Returns the plan with the codes of a quantised base that were left open."""
+    config, choices = plan.config, list[Choice]()
+    if config.quantization_bit is None:
+        return plan
+    if config.quantization_method is None:
+        of_bnb = config.quantization_type is not None or not config.double_quantization
+        of_mlx = engine.name == "mlx" and not of_bnb
+        name, what = ("mlx", "MLX's own codes") if of_mlx else ("bnb", "bitsandbytes, with torch")
+        choices.append(Choice("quantization_method", name, what))
+    method = choices[0].value if choices else config.quantization_method
+    if method == "bnb" and config.quantization_bit == 4 and config.quantization_type is None:
+        reason = "fits normally distributed weights"
+        choices.append(Choice("quantization_type", "nf4", reason))
+    config = extend_config(config, {choice.key: choice.value for choice in choices})
+    return replace(plan, config=config, choices=(*plan.choices, *choices))
+
+
+def _with_padding(plan: Plan, engine: "Backend") -> Plan:
     """Returns the plan without a chosen packing that the engine does not have."""
     if not engine.pads or not any(one.key == "packing" and one.value for one in plan.choices):
         return plan

@@ -11,6 +11,7 @@ from zoo.gym.config.train import TrainConfig
 from zoo.gym.data import fingerprint
 from zoo.gym.files import write_beside
 from zoo.gym.paths import given_path
+from zoo.gym.train.result.few_bits import loading_note
 from zoo.models.adapters import WEIGHTS_FILE
 from zoo.models.folder import is_reward_model
 
@@ -50,6 +51,7 @@ def write_card(
         f"Trained with zoo-gym. Base revision: {base.revision or 'not recorded'}.\n"
         f"Data fingerprint (SHA-256): `{fingerprint([Path(name) for name in config.dataset])}`.\n"
         f"The base model's licence applies to this model, too.\n{_others(config)}\n"
+        f"{loading_note(config, base.id)}"
         f"## Settings\n\n```yaml\n{yaml.safe_dump(settings, sort_keys=True)}```\n\n"
         f"{''.join(_changed(changes))}{_early_end(config, metrics)}"
         f"## Measured\n\n```yaml\n{yaml.safe_dump(dict(metrics), sort_keys=False)}```\n"

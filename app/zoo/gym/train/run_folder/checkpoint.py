@@ -7,6 +7,7 @@ the contents.
 
 import re
 import shutil
+import threading
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,9 @@ from zoo.gym.paths import PRIVATE_FILE, PRIVATE_FOLDER, ensure_folder, storage_e
 from zoo.gym.train.run_folder.manifest import manifest_fault, write_manifest
 
 POINTER = "latest"
+
+WRITING = threading.RLock()
+"""Held while a checkpoint is written: who ends the process from another thread waits for it."""
 
 STAGES = (
     "written",
@@ -77,7 +81,18 @@ def write_checkpoint(
     """
     if step < 0 or keep < 1:
         raise ValueError(f"a checkpoint needs step >= 0 and keep >= 1, got {step} and {keep}")
-    reached = hook or _nothing
+    with WRITING:
+        return _write(checkpoints, step, write, keep, also, hook or _nothing)
+
+
+def _write(
+    checkpoints: Path,
+    step: int,
+    write: Callable[[Path], None],
+    keep: int,
+    also: Collection[int],
+    reached: Callable[[str], None],
+) -> Path:
     ensure_folder(checkpoints)
     temporary = checkpoints / f"{folder_name(step)}.tmp"
     try:

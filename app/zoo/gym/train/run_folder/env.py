@@ -48,7 +48,7 @@ def remembered_count(env_file: Path, key: str, first: Callable[[], int]) -> int:
 
 def stored_threads(env_file: Path, folder: Path) -> int:
     """Returns the run's stored thread count, or chooses and stores one."""
-    from zoo.backends.threads import choose_threads
+    from zoo.backends.machine.threads import choose_threads
 
     return max(
         1, remembered_count(env_file, "threads", lambda: choose_threads(count_parameters(folder)))
@@ -66,7 +66,7 @@ def stored_device(env_file: Path, backend: str = "auto") -> str:
         NotAvailableError: this machine lacks the device that the settings of a new run name.
         InputError: this machine lacks the run's device; `runs resume --set device=` changes it.
     """
-    from zoo.backends.detect import detect, require
+    from zoo.backends.machine.detect import detect, require
 
     def chosen() -> str:
         return detect().name if backend == "auto" else require(backend)

@@ -9,6 +9,7 @@ from zoo.gym.config.train import TrainConfig
 from zoo.gym.config.tuning import MERGE
 from zoo.gym.errors import InputError
 from zoo.gym.paths import given_path
+from zoo.gym.train.planning.continued import with_adapter
 from zoo.gym.train.run_folder.workspace import ROWS_FILE
 from zoo.models import PICO, Resolved, pico_folder, resolve
 from zoo.models.adapters import CONFIG_FILE, WEIGHTS_FILE
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
-    """Returns the settings with the date, revisions of models and absolute paths.
+    """Returns the settings with the date, revisions of models, absolute paths and its adapter.
 
     The paths in `dataset` contain `dataset_dir`, so the settings no longer have one.
 
@@ -27,11 +28,13 @@ def pinned(config: TrainConfig, model: Resolved) -> TrainConfig:
         model: the model that `model_name_or_path` was resolved to.
 
     Raises:
-        InputError: a file that `reward` names does not exist.
+        InputError: a file that `reward` names does not exist, or the adapter that is trained
+            further contradicts the settings.
         NotAvailableError: another model of the settings is not on this machine, or a package is
             not installed.
     """
     check_other_files(config)
+    config = with_adapter(config, model.folder)
     check_packages(config)
     update: dict[str, object] = {
         "model_name_or_path": _pinned_name(model),
@@ -87,10 +90,10 @@ def check_packages(config: TrainConfig) -> None:
     Raises:
         NotAvailableError: one is not.
     """
-    from zoo.backends.detect import is_mlx
-    from zoo.backends.liger import require_liger
+    from zoo.backends.libraries.liger import require_liger
+    from zoo.backends.libraries.quantization import require_bitsandbytes
+    from zoo.backends.machine.detect import is_mlx
     from zoo.backends.optimizer_spec import IN_LIBRARY
-    from zoo.backends.quantization import require_bitsandbytes
 
     if config.enable_liger_kernel:
         require_liger()
@@ -112,7 +115,7 @@ def check_other_files(config: TrainConfig) -> None:
             _check_adapter(given_path(place))
         elif not given_path(place).exists():
             raise InputError(
-                f"reward: no such file: '{place}'",
+                f"{label.partition(' ')[0]}: no such file: '{place}'",
                 hint="a relative path starts in the working folder; a function without a file is "
                 "module:function",
             )

@@ -13,15 +13,20 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from zoo.gym.config import TrainConfig, dump_config, extend_config, load_config
+from zoo.gym.config.conflicts import require_processes
 from zoo.gym.config.report import nearest, shown
 from zoo.gym.config.stages import config_class
 from zoo.gym.config.values import is_chosen
 from zoo.gym.config.yaml_file import parse_value
 from zoo.gym.errors import InputError
 from zoo.gym.files import read_json_object, write_beside
+from zoo.gym.train.planning.faults import check_engine
 from zoo.gym.train.run_folder.pinned import with_own_rows
 
-CHANGEABLE = ("max_steps", "learning_rate", "save_steps", "eval_steps", "device")
+CHANGEABLE = (
+    *("max_steps", "learning_rate", "save_steps", "eval_steps", "device"),
+    *("num_processes", "sharding"),
+)
 """The settings that a resume may change; any other change needs a new run."""
 
 FINISH_KEY = "finish_at"
@@ -119,12 +124,16 @@ def change_settings(
     _refuse_edits(config_file, others, env_file.parent.name)
     device = wanted.pop("device", None)
     _check_after_warmup(wanted.get("max_steps"), stored.warmup_steps or 0, env_file.parent.name)
-    config = extend_config(stored, wanted)
+    config = extend_config(stored, wanted | _accumulation(stored, wanted))
+    require_processes(config)
     if device is not None:
         _refuse_other_codes(config, env.get("device"), device)
     if device not in {None, env.get("device")} and config.dtype.startswith("bf16"):
         # the 16-bit format depends on the device
         config = extend_config(config, {"dtype": "auto"})
+    if device not in {None, env.get("device")}:
+        packs = config.packing if env.get("packing_given") else None
+        check_engine(config.model_copy(update={"backend": device, "packing": packs}))
     if (config.max_steps or newest_step) < newest_step:
         raise InputError(
             f"max_steps: expected at least {newest_step}, the step of the newest checkpoint, "
@@ -138,6 +147,25 @@ def change_settings(
         record_change(env_file, newest_step, {"changed": changed})
     store_settings(config_file, env_file, config)
     return changed
+
+
+def _accumulation(stored: TrainConfig, wanted: Mapping[str, Any]) -> dict[str, int]:
+    """Returns how many batches another number of processes accumulates: a step keeps its rows.
+
+    Raises:
+        InputError: they cannot be divided among so many.
+    """
+    processes = wanted.get("num_processes")
+    each = stored.gradient_accumulation_steps
+    if type(processes) is not int or processes < 1 or each is None:
+        return {}
+    batches = each * stored.num_processes
+    if batches % processes:
+        raise InputError(
+            f"num_processes: expected a number that divides the {batches} batches of a step, got "
+            f"{processes}"
+        )
+    return {"gradient_accumulation_steps": batches // processes}
 
 
 def _refuse_other_codes(config: TrainConfig, before: object, device: object) -> None:
@@ -239,7 +267,7 @@ def _wanted(items: Sequence[str]) -> dict[str, Any]:
         if value is None:
             raise InputError(f"--set {key}: expected a value, got nothing")
     if "device" in wanted:
-        from zoo.backends.detect import require
+        from zoo.backends.machine.detect import require
 
         require(str(wanted["device"]))
     return wanted

@@ -20,14 +20,12 @@ from zoo.gym.tui.form_check import FIELDS, Field, field_of, path_problem, settin
 from zoo.gym.tui.machine import available_models, missing_models
 from zoo.gym.tui.paste import absolute_path, is_file, pasted_path
 from zoo.gym.tui.screens.base import GymScreen
+from zoo.gym.tui.setting_words import matching_settings, plan_words
 from zoo.gym.tui.widgets.bar import Bar
 from zoo.gym.tui.widgets.inspection import inspection_words
 
 NO_FILE = "Drop a file on the terminal, or paste or type its path."
-DEFAULTS = (
-    "By default: LoRA of rank 16 on all linear layers; a tenth of the examples is held out; "
-    "steps, batch size and learning rate are chosen from the data."
-)
+DEFAULTS = "None needed: LoRA of rank 16. A part of a name lists more: quant, optim ..."
 PAUSE_S = 0.3
 LONG_PAUSE_S = 1.2
 """How long a user pauses before what was typed is checked."""
@@ -51,7 +49,8 @@ class StartScreen(GymScreen):
     HELP = """
 1  The file: json, jsonl or text; its format is detected.
 2  The model to start from: move with the arrow keys, select with space.
-3  Settings: none are needed. KEY=VALUE changes one, for example max_steps=100.
+3  Settings: none are needed. KEY=VALUE changes one, for example max_steps=100. A part of
+   a name lists what there is; finetuning_type=qlora, use_dora=true and optim=muon are three.
 4  Enter on the button or in the settings starts the training; so does ctrl+s anywhere.
 """
     CSS: ClassVar[str] = """
@@ -63,6 +62,8 @@ class StartScreen(GymScreen):
     StartScreen .note { margin-left: 2; height: auto; color: $text-muted; }
     StartScreen #found { color: $foreground; }
     StartScreen #command { color: $foreground; }
+    StartScreen #known { overlay: screen; width: 76; height: auto; margin-left: 2; padding: 0 1;
+        background: $panel; color: $foreground; }
     StartScreen Button { margin: 1 2 0 2; }
     StartScreen.-low Button { margin-top: 0; }
     StartScreen Button:focus { background: $primary; color: $background; text-style: bold; }
@@ -82,6 +83,7 @@ class StartScreen(GymScreen):
         self._inspected: tuple[str, ...] | None = None
         self._entered = bool(path)
         self._starting = False
+        self._checked: list[str] | None = None
 
     def compose(self) -> ComposeResult:
         """Makes the screen."""
@@ -100,9 +102,11 @@ class StartScreen(GymScreen):
             yield Static("3 Settings", classes="title")
             yield Static(DEFAULTS, classes="note", markup=False)
             yield Input(placeholder="KEY=VALUE ..., or empty", id="settings", compact=True)
+            yield Static(id="known", markup=False)
             yield Static(id="settings-problem", classes="problem", markup=False)
             yield Static("4 Start, with this command", classes="title")
             yield Static(id="command", classes="note", markup=False)
+            yield Static(id="plan", classes="note", markup=False)
             yield Static(id="start-problem", classes="problem", markup=False)
             yield Button("Start training", variant="primary", id="start", compact=True)
         yield Footer(show_command_palette=False)
@@ -111,6 +115,8 @@ class StartScreen(GymScreen):
         """Inspects the file at once if there is one."""
         for field in FIELDS:
             self._problem(field, "")
+        self._list("")
+        self._plan("")
         self._show_command()
         if self.path:
             self._inspect()
@@ -140,13 +146,23 @@ class StartScreen(GymScreen):
     @on(Input.Changed, "#settings")
     @work(exclusive=True, group="settings")
     async def settings_typed(self) -> None:
-        """Checks the settings once the user pauses."""
+        """Lists the settings that match and checks those given, once the user pauses."""
         await asyncio.sleep(PAUSE_S)
         text = self.query_one("#settings", Input).value
-        self._problem("settings", await asyncio.to_thread(settings_problem, text, typing=True))
+        problem = await asyncio.to_thread(settings_problem, text, typing=True)
+        self._list("" if problem else await asyncio.to_thread(matching_settings, text))
+        self._problem("settings", problem)
         inspected = self._inspecting or self._inspected
         if inspected is not None and inspected[2:] != tuple(self.stage):
             self._inspect()
+        elif not problem and self._inspected is not None:
+            await asyncio.sleep(LONG_PAUSE_S)
+            await self._check()
+
+    @on(Input.Blurred, "#settings")
+    def settings_left(self) -> None:
+        """Hides the list of settings."""
+        self._list("")
 
     @on(Input.Changed)
     @on(RadioSet.Changed)
@@ -170,7 +186,8 @@ class StartScreen(GymScreen):
             self.query_one("#path").focus()
         elif not self._starting:
             self._starting = True
-            self.workers.cancel_group(self, "settings")  # the command checks them all
+            for group in ("settings", "inspect"):  # the command checks it all
+                self.workers.cancel_group(self, group)
             # a worker of the app: closing the screen must not leave a run half-made
             self.app.run_worker(self._begin())
 
@@ -235,6 +252,7 @@ class StartScreen(GymScreen):
         self._inspected = path, model, *stage
         found.update(visible(inspection_words(answer, stage_given=bool(stage))))
         self._go_to_start()
+        await self._check()
 
     def _go_to_start(self) -> None:
         """Moves the focus on from a path that was entered, not from one being typed."""
@@ -242,13 +260,32 @@ class StartScreen(GymScreen):
             self.query_one("#start").focus()
         self._entered = False
 
+    async def _check(self) -> None:
+        """Shows what a run would do, or why it would be refused, before there is a run."""
+        words = self.words()
+        if words == self._checked:
+            return
+        self._plan("Checking what this machine can do with these settings ...")
+        try:
+            answer = await ask_command([*words, "--print-config", "--offline"])
+        except GymError as error:
+            self._plan("")
+            if words == self.words():
+                self._refuse(error)
+            return
+        self._checked = words
+        self._plan(plan_words(answer))
+
     async def _begin(self) -> None:
         button = self.query_one("#start", Button)
         button.label, button.disabled = "Starting ...", True
         self._problem("start", "")
         app = app_of(self)
+        words = self.words()
         try:
-            answer = await ask_command([*self.words(), "--offline", "--detach"], finish=True)
+            if words != self._checked:
+                await ask_command([*words, "--print-config", "--offline"])
+            answer = await ask_command([*words, "--offline", "--detach"], finish=True)
         except GymError as error:
             self._starting = False
             if self.is_running:
@@ -272,6 +309,17 @@ class StartScreen(GymScreen):
         self._problem(field, f"{error.message}{hint}")
         self.query_one(f"#{field}-problem").scroll_visible()
         return field
+
+    def _plan(self, text: str) -> None:
+        shown = self.query_one("#plan", Static)
+        shown.display = bool(text)
+        shown.update(visible(text))
+
+    def _list(self, known: str) -> None:
+        """Shows settings above what is below their field, so that nothing moves."""
+        shown = self.query_one("#known", Static)
+        shown.display = bool(known) and self.focused is self.query_one("#settings")
+        shown.update(visible(known))
 
     def _problem(self, field: Field, text: str) -> None:
         shown = self.query_one(f"#{field}-problem", Static)

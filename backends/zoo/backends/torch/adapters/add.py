@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from zoo.backends.adapter_rank import warn_of_rank
 from zoo.backends.spec import LoraSpec, NewAdapter, OftSpec
 from zoo.backends.torch.adapters.configs import ALL, peft_config, reads_weights, target_key
 from zoo.backends.torch.adapters.dora import set_magnitudes
@@ -44,7 +45,7 @@ def add_adapter(
         InputError: a target matches no layer, or peft cannot adapt a matching layer.
 
     Warns:
-        GymWarning: no delta can be made of such an adapter.
+        GymWarning: no delta can be made of such an adapter, or its rank is above a layer's side.
     """
     import_bitsandbytes()  # before peft does it
     from peft import get_peft_model
@@ -77,6 +78,8 @@ def add_adapter(
     if list(spec.targets) == [ALL] and not isinstance(spec, LoraSpec):
         warn_of_experts(model, key)
     warn_of_no_delta(adapted, stored)
+    if isinstance(spec, LoraSpec) and spec.init == "default":  # other starts need the rank
+        warn_of_rank(spec.rank, _sides(adapted))
     adapted.eval()  # no dropout in the checks before training
     return adapted
 
@@ -89,6 +92,18 @@ def _set_start(model: "PeftModel", spec: NewAdapter) -> None:
     set_magnitudes(model)
     if spec.init == "pissa":
         start_from_singular_values(model, spec)
+
+
+def _sides(model: "PeftModel") -> dict[str, tuple[int, int]]:
+    """Returns the outputs and inputs of each adapted layer by name."""
+    from peft.tuners.lora import LoraLayer
+
+    found: dict[str, tuple[int, int]] = {}
+    for name, module in model.get_base_model().named_modules():
+        if isinstance(module, LoraLayer):
+            layer: Any = module
+            found[name] = (int(layer.out_features), int(layer.in_features))
+    return found
 
 
 def _no_experts(model: nn.Module, config: Any) -> InputError:  # noqa: ANN401

@@ -1,5 +1,6 @@
 """Trains a LoRA adapter further: it starts from the adapter's values, which are the reference."""
 
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,6 +8,7 @@ from torch import nn
 
 from zoo.backends.torch.adapters.folder import load_adapter
 from zoo.backends.torch.adapters.names import ADAPTER
+from zoo.backends.torch.adapters.no_delta import warn_of_no_delta
 from zoo.backends.torch.adapters.start import START, freeze_start
 from zoo.backends.torch.quiet import peft_alone, quiet
 from zoo.core.errors import InputError
@@ -24,17 +26,28 @@ LEFT_OUT = {
 """Settings of adapters whose training is not continued, with what they add."""
 
 
-def continue_adapter(model: nn.Module, folder: Path) -> "PeftModel":
+def continue_adapter(
+    model: nn.Module, folder: Path, stored: Container[str] | None = None
+) -> "PeftModel":
     """Loads an adapter twice: to train it, and frozen as the start.
+
+    Args:
+        model: a model without an adapter.
+        folder: the adapter's.
+        stored: the names of the tensors in the model's files, to warn of layers without a delta.
 
     Raises:
         InputError: the adapter is no LoRA or DoRA, changes the base, or has other parts.
+
+    Warns:
+        GymWarning: no delta can be made of such an adapter.
     """
     adapted = load_adapter(model, folder)
     _require_lora(folder / CONFIG_FILE, adapted.peft_config[ADAPTER])
     with quiet(), peft_alone():
         adapted.load_adapter(str(folder), START)
     freeze_start(adapted)
+    warn_of_no_delta(adapted, stored)
     return adapted.eval()
 
 

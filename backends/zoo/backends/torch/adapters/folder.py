@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from zoo.backends.torch.adapters.names import ADAPTER
 from zoo.backends.torch.adapters.placement import linear_layers
 from zoo.backends.torch.adapters.start import START, is_subtracted, joined
+from zoo.backends.torch.quantized.int8 import check_codes
 from zoo.backends.torch.quantized.library import import_bitsandbytes
 from zoo.backends.torch.quiet import peft_alone, quiet
 from zoo.core import read_header
@@ -35,7 +36,7 @@ def load_adapter(model: nn.Module, folder: Path) -> "PeftModel":
     Raises:
         NotAvailableError: the folder contains no adapter.
         InputError: the adapter is pickled, damaged, not finite, of a kind that acts outside of
-            layers, or does not fit this model.
+            layers, or does not fit this model; it has magnitudes, and the model is in 8 bits.
     """
     import_bitsandbytes()  # before peft does it
     from peft import PeftModel
@@ -53,6 +54,8 @@ def load_adapter(model: nn.Module, folder: Path) -> "PeftModel":
     kind = settings["peft_type"]
     if kind not in PEFT_TYPE_TO_CONFIG_MAPPING:
         raise InputError(f"{config_file}: peft_type: unknown kind of adapter {kind!r}")
+    if settings.get("use_dora"):
+        check_codes(model)
     read_header(file)
     guard_patterns(settings, _names(model), str(config_file))
     _require_targets(folder, settings, model)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from zoo.backends.model_folder import read_config
 from zoo.backends.spec import LoadSpec, LoraSpec, QuantizationSpec
 from zoo.backends.torch.adapters.names import ADAPTER
 from zoo.backends.torch.adapters.no_delta import warn_of_no_delta
@@ -28,6 +29,7 @@ from zoo.backends.torch.adapters.start import (
     principal_factors,
     require_rank,
 )
+from zoo.backends.torch.quantized.already import stored_spec
 from zoo.core.errors import InputError
 from zoo.models import checkpoint_files
 from zoo.models.adapters import CONFIG_FILE, read_adapter_config
@@ -99,7 +101,7 @@ class _Originals:
     """The weights in the files of a base, by the names of the loaded model's layers."""
 
     def __init__(self, folder: Path) -> None:
-        from zoo.backends.torch.names import parameter_names
+        from zoo.backends.torch.files.names import parameter_names
         from zoo.backends.torch.quantized.stored import stored_tensors
 
         self._folder, self._faults = folder, list[str]()
@@ -118,11 +120,15 @@ class _Originals:
         return found.float()
 
 
-def on_named_base(spec: LoadSpec) -> LoadSpec:
+def on_named_base(folder: Path, spec: LoadSpec) -> LoadSpec:
     """Returns `spec` with the quantised base that its adapter names; most name none.
 
+    Args:
+        folder: of the base; its files may have the same codes already.
+        spec: how it is loaded.
+
     Raises:
-        InputError: `spec` has another one.
+        InputError: `spec` or the folder has another one, or `spec` cannot have one.
     """
     file = None if spec.adapter is None else spec.adapter / CONFIG_FILE
     if file is None or not file.is_file():
@@ -131,10 +137,20 @@ def on_named_base(spec: LoadSpec) -> LoadSpec:
     given = spec.quantization
     if wanted is None or (given is not None and replace(given, method=wanted.method) == wanted):
         return spec
-    if given is not None or spec.stream_layers:
+    stored = stored_spec(read_config(folder))
+    if given is None and stored is not None and replace(stored, method=wanted.method) == wanted:
+        return spec
+    others = {
+        "another one": given is not None,
+        "files in other codes": stored is not None,
+        "stream_layers, which needs plain weights": spec.stream_layers,
+        "stage rm, which needs plain weights": spec.reward_model,
+        "sharding full, which needs plain weights": spec.sharded,
+    }
+    if got := next((what for what, found in others.items() if found), None):
         raise InputError(
             f"{file}: {KEY}: expected the base in {wanted.bits} bits ({wanted.kind}, double: "
-            f"{str(wanted.double).lower()}) that the adapter was made for, got another one"
+            f"{str(wanted.double).lower()}) that the adapter was made for, got {got}"
         )
     return replace(spec, quantization=wanted)
 

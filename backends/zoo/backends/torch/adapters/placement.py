@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.backends.torch.adapters.names import is_added
-from zoo.backends.torch.widened import WidenedLinear
+from zoo.backends.torch.numbers.widened import WidenedLinear
 from zoo.core.errors import GymWarning, InputError
 
 MAMBA = frozenset({"falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"})

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from zoo.backends.torch.adapters.names import ADAPTER
+from zoo.backends.torch.numbers.widened import WidenedLinear
 from zoo.backends.torch.quantized.int8 import Int8Linear
-from zoo.backends.torch.widened import WidenedLinear
 from zoo.core.errors import InputError
 
 if TYPE_CHECKING:

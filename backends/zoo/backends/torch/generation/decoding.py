@@ -1,6 +1,7 @@
 """Token by token: what a model keeps of the tokens it has read, row by row.
 
-Legend: B rows, P positions so far (padded on the left), V vocabulary.
+Legend: B rows, P positions so far (padded on the left), V vocabulary, Q new tokens, T tokens of a
+row after the shared prefix.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,9 @@ import torch
 from torch import Tensor
 
 from zoo.backends.torch.generation.growing import grow_in_place
+from zoo.backends.torch.generation.prefix_attention import Layers
 from zoo.backends.torch.loss import LossModule
+from zoo.backends.torch.packing.attention import PREFIX_LAYERS
 from zoo.models.refusals import refusals
 
 
@@ -26,10 +29,14 @@ class Decoding:
     Args:
         module: the model.
         prompts: the texts so far, at least one token each; padded on the left to one length.
+        before: keys and values of a prefix that all texts begin with; `prompts` are without it.
     """
 
-    def __init__(self, module: LossModule, prompts: Sequence[Sequence[int]]) -> None:
+    def __init__(
+        self, module: LossModule, prompts: Sequence[Sequence[int]], before: Layers | None = None
+    ) -> None:
         self.module, self.keyed = module, keeps_keys(module)
+        self.before = before
         self.state: dict[str, Any] = {}
         device = next(module.parameters()).device
         width = max(map(len, prompts))
@@ -38,14 +45,17 @@ class Decoding:
         self.ids_BP = torch.tensor(ids, device=device)
         self.mask_BP = torch.tensor(mask, device=device)
 
-    def read_prompts(self) -> Tensor:
+    def read_prompts(self, *, grows: bool = True) -> Tensor:
         """Returns the logits after each prompt, float32 `[B, V]`.
+
+        Args:
+            grows: whether tokens will follow.
 
         Raises:
             InputError: the model cannot run with a cache; the message has transformers' reason.
         """
         logits_BV = self._logits(self.ids_BP)
-        for state in self.state.values():
+        for state in self.state.values() if grows else ():
             grow_in_place(state)
         return logits_BV
 
@@ -68,11 +78,22 @@ class Decoding:
             state.batch_select_indices(rows_B)
 
     def _logits(self, ids_BP: Tensor) -> Tensor:
-        inputs: dict[str, Tensor] = {}
+        inputs: dict[str, Any] = {}
         if self.keyed:
             positions_BP = (self.mask_BP.cumsum(-1) - 1).clamp(min=0)
             inputs["attention_mask"] = self.mask_BP
             inputs["position_ids"] = positions_BP[:, -ids_BP.shape[1] :]
+        if self.before is not None:
+            inputs["position_ids"] = inputs["position_ids"] + self.before[0][0].shape[2]
+            inputs["attention_mask"] = self._seen(ids_BP.shape[1])
+            inputs[PREFIX_LAYERS] = self.before
         with refusals(f"{type(self.module.model).__name__} cannot be sampled"):
             logits_BV, self.state = self.module.next_logits(ids_BP, **inputs, **self.state)
         return logits_BV
+
+    def _seen(self, new: int) -> Tensor:
+        """Returns which tokens of its row each new token sees, `[B, 1, Q, T]`."""
+        width = self.mask_BP.shape[1]
+        places_T = torch.arange(width, device=self.mask_BP.device)
+        earlier_QT = places_T[None] <= places_T[width - new :, None]
+        return (self.mask_BP.bool()[:, None] & earlier_QT)[:, None]

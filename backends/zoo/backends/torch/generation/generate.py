@@ -3,26 +3,33 @@
 Legend: B rows, P prompt positions (padded on the left), V vocabulary.
 
 Rows with equal prompts share one pass over the prompt, whose state is then repeated; a row that has
-ended leaves the batch. Each row has its own random stream, so an answer depends on its key and not
-on other rows. Models that cannot do so run each row in full; see `probes`.
+ended leaves the batch. A prefix that has been read is kept once for all rows. Each row has its own
+random stream, so an answer depends on its key and not on other rows. Models that cannot do so run
+each row in full; see `probes`.
 """
 
 from collections.abc import Iterator, Sequence
 
 import torch
 
-from zoo.backends.base import Rollout, Sampling
+from zoo.backends.base import Prefix, Rollout, Sampling
 from zoo.backends.memory import SAMPLING_BYTES as BATCH_BYTES
 from zoo.backends.memory import gpu_sampling_bytes
 from zoo.backends.torch.generation.decoding import Decoding
 from zoo.backends.torch.generation.draws import Draws
+from zoo.backends.torch.generation.prefix import check_prefix
+from zoo.backends.torch.generation.prefix_attention import Layers
 from zoo.backends.torch.generation.probes import bytes_of_row, row_refusal, takes_padding
 from zoo.backends.torch.loss import LossModule
 
 
 @torch.no_grad()
 def generate(
-    module: LossModule, prompts: Sequence[Sequence[int]], sampling: Sampling, keys: Sequence[int]
+    module: LossModule,
+    prompts: Sequence[Sequence[int]],
+    sampling: Sampling,
+    keys: Sequence[int],
+    prefix: Prefix | None = None,
 ) -> list[Rollout]:
     """Continues each prompt until a stop id or `max_new_tokens`.
 
@@ -31,15 +38,18 @@ def generate(
     every token.
 
     Raises:
-        ValueError: a prompt is empty, or the number of keys differs from that of prompts.
+        ValueError: a prompt is empty, the number of keys differs from that of prompts, or the
+            prefix is not theirs.
         InputError: the model cannot run with a cache; the message has transformers' reason.
     """
     if len(keys) != len(prompts) or not all(prompts):
         raise ValueError("generate: expected one key per prompt and no empty prompt")
+    before = None if prefix is None else check_prefix(module, prefix, prompts).layers
+    prompts = prompts if prefix is None else [one[len(prefix.ids) :] for one in prompts]
     answers: dict[int, Rollout] = {}
     for batch in _batches(module, prompts, sampling.max_new_tokens):
         draws = Draws(sampling, [keys[i] for i in batch])
-        _continue(module, [tuple(prompts[i]) for i in batch], draws)
+        _continue(module, [tuple(prompts[i]) for i in batch], draws, before)
         answers |= dict(zip(batch, draws.rollouts(), strict=True))
     return [answers[i] for i in range(len(prompts))]
 
@@ -77,11 +87,13 @@ def _groups(module: LossModule, prompts: Sequence[Sequence[int]]) -> list[list[i
     return list(by_length.values())
 
 
-def _continue(module: LossModule, prompts: list[tuple[int, ...]], draws: Draws) -> None:
+def _continue(
+    module: LossModule, prompts: list[tuple[int, ...]], draws: Draws, before: Layers | None
+) -> None:
     """Samples the answers of prompts in one batch."""
     several = len(prompts) > 1 and row_refusal(module) is None
     distinct = list(dict.fromkeys(prompts)) if several else prompts
-    text = Decoding(module, distinct)
+    text = Decoding(module, distinct, before)
     logits_BV = text.read_prompts()
     if len(distinct) < len(prompts):
         rows = [distinct.index(prompt) for prompt in prompts]

@@ -33,7 +33,7 @@ def takes_padding(module: LossModule) -> bool:
     """Returns whether padding on the left does not change the model's logits."""
     found = module.abilities
     if found.padding is None:
-        long, _ = _probe_prompts(module)
+        long, _ = probe_prompts(module)
         found.padding = keeps_keys(module) and not picks_keys(module) and _same_padded(module, long)
     return found.padding
 
@@ -61,7 +61,8 @@ def bytes_of_row(module: LossModule, tokens: int) -> int:
     return module.abilities.row_bytes + tokens * a_token + DRAW_BYTES_A_TOKEN * vocabulary
 
 
-def _probe_prompts(module: LossModule) -> tuple[list[int], list[int]]:
+def probe_prompts(module: LossModule) -> tuple[list[int], list[int]]:
+    """Returns two prompts of eight tokens."""
     embedding: Any = module.model.get_input_embeddings()  # type: ignore[operator]
     vocabulary = embedding.weight.shape[0]
     first = [i * 7919 % vocabulary for i in range(1, PADDED + 1)]
@@ -76,13 +77,13 @@ def _same_padded(module: LossModule, long: list[int]) -> bool:
     ends_B = torch.tensor([short[-1], long[-1]], device=padded.ids_BP.device)
     alone_SV = torch.cat([alone.read_prompts(), alone.read(ends_B[:1])])
     padded_SV = torch.cat([padded.read_prompts()[:1], padded.read(ends_B)[:1]])
-    return _difference(module, padded_SV, alone_SV) is None
+    return difference(module, padded_SV, alone_SV) is None
 
 
 @torch.no_grad()
 def _rows_differ(module: LossModule) -> str:
     """Compares a prompt's repeated state with that of the prompt read twice, for two steps."""
-    first, second = _probe_prompts(module)
+    first, second = probe_prompts(module)
     plain, shared = Decoding(module, [first, second, second]), Decoding(module, [first, second])
     ids_B = torch.tensor([second[0], first[1], first[2]], device=plain.ids_BP.device)
     plain_SV = [plain.read_prompts()[1:]]
@@ -102,10 +103,11 @@ def _rows_differ(module: LossModule) -> str:
         return "its state cannot be split into rows"
     except (InputError, RuntimeError, IndexError, ValueError):
         return "its state cannot be repeated"
-    return _difference(module, torch.cat(shared_SV), torch.cat(plain_SV)) or ""
+    return difference(module, torch.cat(shared_SV), torch.cat(plain_SV)) or ""
 
 
-def _difference(module: LossModule, found_SV: Tensor, expected_SV: Tensor) -> str | None:
+def difference(module: LossModule, found_SV: Tensor, expected_SV: Tensor) -> str | None:
+    """Returns how logits differ, in words; None if they do by rounding alone."""
     exact = TOLERANCE.get(next(module.parameters()).dtype, TOLERANCE_16_BITS)
     tolerance = TOLERANCE_16_BITS if module.autocast else exact
     moved = float((found_SV - expected_SV).abs().max())

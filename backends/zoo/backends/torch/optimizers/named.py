@@ -3,7 +3,7 @@
 Each step checks the gradient for finite values and clips it; state is restored bit for bit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ class NamedOptimizer:
         gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
         if not gradients:
             return StepInfo(grad_norm=0.0, skipped=False, changed=False)
-        norm = torch.nn.utils.get_total_norm(gradients)
+        norm = self.norm_of(gradients)
         if not bool(torch.isfinite(norm)):
             self.clear()
             return StepInfo(grad_norm=float(norm), skipped=True, changed=False)
@@ -74,8 +74,20 @@ class NamedOptimizer:
         self.clear()
         # The comparison costs more than the step, so it stops once a value has changed.
         if before is not None:
-            self._moved = not torch.equal(before, self._fingerprint())
+            self._moved = self.has_changed(before)
         return StepInfo(grad_norm=float(norm), skipped=False, changed=self._moved)
+
+    def norm_of(self, gradients: Sequence[Tensor]) -> Tensor:
+        """Returns the norm of the whole gradient."""
+        return torch.nn.utils.get_total_norm(gradients)
+
+    def has_changed(self, before: Tensor) -> bool:
+        """Returns whether a value is another than when `before` was taken."""
+        return not torch.equal(before, self._fingerprint())
+
+    def own_state(self, value: Tensor) -> Tensor:
+        """Returns what this process keeps of a part of a saved state."""
+        return value
 
     def clear(self) -> None:
         """Drops the gradient."""
@@ -147,7 +159,8 @@ class NamedOptimizer:
                 restore(owner, parameter, parts)
                 continue
             for part, value in parts.items():
-                owner.state[parameter][part] = _restored(value, parameter.device)
+                kept = self.own_state(value)
+                owner.state[parameter][part] = _restored(kept, parameter.device)
 
     def _owner(self, parameter: Tensor) -> Optimizer:
         """Returns the optimizer that steps a parameter."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from zoo.backends.base import ProjectionSpec
+from zoo.backends.base import OptimizerSpec, ProjectionSpec
 from zoo.backends.torch.optimizers.blocks import split_linear
 from zoo.core.errors import InputError
 
@@ -34,6 +34,16 @@ def split_projected(
     if not chosen:
         raise InputError(f"{key}: expected trained matrices in the blocks of the model, got none")
     return chosen, {name: p for name, p in parameters.items() if name not in chosen}
+
+
+def check_projected(parameters: Mapping[str, nn.Parameter], spec: OptimizerSpec) -> None:
+    """Checks that the trained matrices have those whose gradients are to be projected.
+
+    Raises:
+        InputError: a name matches none.
+    """
+    key = "galore_target" if spec.name == "galore" else "apollo_target"
+    split_projected(parameters, spec.projection.targets, key)
 
 
 def _named(

@@ -27,6 +27,10 @@ LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 """The network interface of processes on one machine."""
 
 
+EXCHANGES = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer")
+"""Words of errors of exchanges between processes, in the versions of torch that we know."""
+
+
 class TorchRanks(Ranks):
     """Processes that also add up tensors."""
 
@@ -73,8 +77,8 @@ class Group(TorchRanks):
 
 
 @contextmanager
-def lost_process(ranks: Ranks) -> Generator[None]:
-    """Converts an error of an exchange with other processes.
+def lost_process(ranks: Ranks | Place) -> Generator[None]:
+    """Converts an error of an exchange with other processes, or of connecting to them.
 
     Raises:
         LostProcessError: another process is gone.
@@ -89,6 +93,23 @@ def lost_process(ranks: Ranks) -> Generator[None]:
 
 
 @contextmanager
+def lost_in_a_pass(ranks: Ranks) -> Generator[None]:
+    """Converts an error of the exchanges inside a pass; other errors of the pass stay.
+
+    Raises:
+        LostProcessError: another process is gone.
+    """
+    try:
+        yield
+    except RuntimeError as error:  # one that memory is missing is another kind of it
+        exchange = isinstance(error, dist.DistError) or any(m in str(error) for m in EXCHANGES)
+        if isinstance(error, torch.OutOfMemoryError) or not exchange:
+            raise
+        with lost_process(ranks):
+            raise
+
+
+@contextmanager
 def connect(place: Place, device: str) -> Generator[Ranks]:
     """Connects this process with the others for the duration of a `with` block.
 
@@ -99,28 +120,35 @@ def connect(place: Place, device: str) -> Generator[Ranks]:
     Raises:
         InputError: processes on this device cannot be connected.
         NotAvailableError: this process has no GPU of its own.
+        LostProcessError: another process ended before all were connected.
     """
     _choose_gpu(place, device)
     with _loopback(place):
-        options: dict[str, Any] = {"backend": "gloo", "timeout": PATIENCE}
-        if place.meeting == FROM_ENVIRONMENT:
-            dist.init_process_group(init_method=FROM_ENVIRONMENT, **options)
-        else:
-            store = FileStore(place.meeting, place.size)
-            dist.init_process_group(store=store, rank=place.rank, world_size=place.size, **options)
+        with lost_process(place):
+            _join_others(place)
         try:
-            ranks = Group(place, device)
+            with lost_process(place):
+                ranks = Group(place, device)
             ranks.meet()  # the connections are made by the first exchange
             yield ranks
         finally:
             dist.destroy_process_group()
 
 
+def _join_others(place: Place) -> None:
+    options: dict[str, Any] = {"backend": "gloo", "timeout": PATIENCE}
+    if place.meeting == FROM_ENVIRONMENT:
+        dist.init_process_group(init_method=FROM_ENVIRONMENT, **options)
+        return
+    store = FileStore(place.meeting, place.size)
+    dist.init_process_group(store=store, rank=place.rank, world_size=place.size, **options)
+
+
 def _choose_gpu(place: Place, device: str) -> None:
     if device == "cpu":
         return
     if device != "cuda":
-        raise one_process_only(device, place)
+        raise one_process_only(device, place.size)
     # of a launcher's processes, each knows only those before it on this machine
     launched = place.meeting == FROM_ENVIRONMENT
     found, needed = torch.cuda.device_count(), place.local_rank + 1 if launched else place.size

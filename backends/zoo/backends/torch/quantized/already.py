@@ -1,12 +1,14 @@
 """Bases whose files contain quantised weights, as their config says."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from zoo.backends.model_folder import read_config
-from zoo.backends.spec import LoadSpec, QuantizationSpec
+from zoo.backends.spec import LoadSpec, LoraSpec, QuantizationSpec
 from zoo.backends.torch.quantized.library import require_library
 from zoo.core.errors import InputError
+from zoo.models.adapters import CONFIG_FILE, read_adapter_config
 
 BY_BITSANDBYTES = "bitsandbytes"
 
@@ -28,19 +30,50 @@ def quantized_by(config: Any) -> str | None:  # noqa: ANN401
     return str(getattr(method, "value", method)).lower()
 
 
+def stored_spec(config: Any) -> QuantizationSpec | None:  # noqa: ANN401
+    """Returns the codes of bitsandbytes in a model's files, None for others and plain weights."""
+    if quantized_by(config) != BY_BITSANDBYTES:
+        return None
+    found = config.quantization_config
+    settings: Mapping[str, Any] = found if isinstance(found, dict) else found.to_dict()
+    if not settings.get("load_in_4bit"):
+        return QuantizationSpec(8, method="bnb")
+    kind = settings.get("bnb_4bit_quant_type", "fp4")
+    double = bool(settings.get("bnb_4bit_use_double_quant"))
+    return QuantizationSpec(4, kind, double=double, method="bnb")
+
+
+def _reads_weights(spec: LoadSpec) -> bool:
+    """Returns whether an adapter reads the weights of the base: a new one, or one in a folder."""
+    if isinstance(spec.train, LoraSpec):
+        return spec.train.dora or spec.train.init != "default"
+    file = None if spec.adapter is None else spec.adapter / CONFIG_FILE
+    if file is None or not file.is_file():
+        return False
+    return bool(read_adapter_config(file).get("use_dora"))
+
+
 def check_unchanged(folder: Path, spec: LoadSpec) -> None:
     """Checks that codes in a base's files can stay as they are for what is wanted of it.
 
     Raises:
-        InputError: weights in codes are to be trained in place, to become a reward model, or to
-            stay in their files.
+        InputError: weights in codes are to be trained in place, to become a reward model, to
+            stay in their files or to be divided; or an adapter reads them, in 8 bits.
     """
-    if quantized_by(read_config(folder)) != BY_BITSANDBYTES:
+    config = read_config(folder)
+    if quantized_by(config) != BY_BITSANDBYTES:
         return
+    stored = stored_spec(config)
+    if stored is not None and stored.bits == 8 and _reads_weights(spec):
+        raise InputError(
+            f"{folder}: DoRA and PiSSA read weights: expected 4, 16 or 32 bits, got files in 8",
+            hint="use the original model with quantization_bit=4, or plain LoRA",
+        )
     for given, what in (
         (spec.in_place, "trained in place"),
         (spec.reward_model, "turned into a reward model"),
         (spec.stream_layers, "left in its files (stream_layers)"),
+        (spec.sharded, "divided among processes (sharding full)"),
     ):
         if given:
             raise InputError(

@@ -15,10 +15,10 @@ from torch import nn
 from zoo.backends.spec import QuantizationSpec
 from zoo.backends.torch.quantized.int8 import Int8Linear
 from zoo.backends.torch.quantized.library import require_library
+from zoo.backends.torch.settings import refused_codes
 from zoo.core.errors import InputError
 from zoo.models.refusals import refusals
 
-BITS = (4, 8)
 LEAST_SHARE = 0.5
 """The least share of the weights outside of embeddings that must be in layers to quantise."""
 
@@ -43,15 +43,7 @@ def quantization_options(
         NotAvailableError: bitsandbytes is not installed.
         InputError: the model has most of its weights outside of linear layers.
     """
-    if spec.method == "mlx":
-        raise InputError(
-            "quantization_method: expected bnb with torch, got mlx", hint="backend=mlx, on a Mac"
-        )
-    if spec.bits not in BITS:
-        raise InputError(
-            f"quantization_bit: expected one of {BITS} with torch, got {spec.bits}",
-            hint="MLX has 2, 3, 4, 6 and 8 bits: backend=mlx, on a Mac",
-        )
+    check_codes(spec)
     require_library()
     from transformers import BitsAndBytesConfig
 
@@ -65,6 +57,16 @@ def quantization_options(
         llm_int8_skip_modules=kept_layers(folder, config),
     )
     return {"quantization_config": quantized, "device_map": {"": device}}
+
+
+def check_codes(spec: QuantizationSpec) -> None:
+    """Refuses codes that torch has not.
+
+    Raises:
+        InputError: they are MLX's, or of other bits.
+    """
+    for text, hint in refused_codes(spec):
+        raise InputError(text, hint=hint)
 
 
 def kept_layers(folder: Path, config: Any) -> list[str]:  # noqa: ANN401

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from zoo.backends.torch.widened import widened_gradient, widened_product
+from zoo.backends.torch.numbers.widened import widened_gradient, widened_product
 from zoo.core.errors import InputError
 
 LARGEST = 127.0

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from zoo.backends.quantization import BITSANDBYTES, require_bitsandbytes
+from zoo.backends.libraries.quantization import BITSANDBYTES, require_bitsandbytes
 
 DOWNLOADS = "kernels"
 """The package that bitsandbytes downloads with."""

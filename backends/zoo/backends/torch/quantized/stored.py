@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.backends.torch.finite import first_not_finite
+from zoo.backends.torch.numbers.finite import first_not_finite
 from zoo.backends.torch.quantized.pages import own_pages
 from zoo.core import OpenFile, TensorInfo, read_header
 from zoo.core.errors import InputError

@@ -1,0 +1,1 @@
+"""Checks for libraries of extras, without importing them."""

@@ -1,0 +1,1 @@
+"""This machine as engines see it: devices, threads, memory, measurements."""

@@ -1,0 +1,1 @@
+"""Models read from their files: architectures, weights, codes."""

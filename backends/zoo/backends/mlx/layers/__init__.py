@@ -1,0 +1,1 @@
+"""Layers with an adapter, and what they share in a pass."""

@@ -1,0 +1,1 @@
+"""The head and the statistics of tokens, in chunks."""

@@ -1,0 +1,1 @@
+"""Models read from their files, with the names of their tensors."""

@@ -1,0 +1,1 @@
+"""Changes to the layers of a loaded model: positions, noise, kernels, routers, freezing."""

@@ -1,0 +1,1 @@
+"""Number formats: how weights are stored, widened and multiplied."""

@@ -1,0 +1,1 @@
+"""The head, the softmax over the vocabulary and the statistics of tokens."""
