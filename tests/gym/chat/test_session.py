@@ -8,10 +8,10 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
-from zoo.backends.base import Rollout, Sampling
+from zoo.backends.base import Prefix, Rollout, Sampling
 from zoo.gym.chat import ChatSession, open_chat
 from zoo.gym.chat.greedy import warn_of_settings
-from zoo.gym.data import EncodeOptions
+from zoo.gym.data import EncodeOptions, Message
 from zoo.gym.errors import GymWarning, InputError
 from zoo.models import pico_folder
 
@@ -37,19 +37,30 @@ class Characters:
 
 
 class Parrot:
-    """Answers `!` and as many letters as it may, and remembers what it was asked."""
+    """Answers `!` and as many letters as it may, and remembers what it was asked and has read."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int, list[int]]] = []
+        self.read: list[str] = []
+
+    def read_prefix(self, ids: Sequence[int]) -> Prefix:
+        self.read.append("".join(map(chr, ids)))
+        return Prefix(tuple(ids), 0)
 
     def generate(
-        self, prompts: Sequence[Sequence[int]], sampling: Sampling, *, keys: Sequence[int]
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        *,
+        keys: Sequence[int],
+        prefix: Prefix | None = None,
     ) -> list[Rollout]:
-        [prompt] = prompts
-        text = "".join(chr(token) for token in prompt)
-        self.asked.append((text, sampling.max_new_tokens, list(keys)))
+        assert prefix is None or all(tuple(one[: len(prefix.ids)]) == prefix.ids for one in prompts)
+        for prompt in prompts:
+            text = "".join(chr(token) for token in prompt)
+            self.asked.append((text, sampling.max_new_tokens, list(keys)))
         ids = [ord("!"), END][: sampling.max_new_tokens]
-        return [Rollout(ids, [0.0] * len(ids), "stop")]
+        return [Rollout(ids, [0.0] * len(ids), "stop") for _ in prompts]
 
 
 def session(positions: int | None = None) -> tuple[ChatSession, Parrot]:
@@ -82,6 +93,32 @@ def test_the_system_prompt_comes_before_every_conversation() -> None:
     chat.messages = []
     chat.answer("c")
     assert [text for text, _, _ in parrot.asked] == ["s\n\na", "s\n\na\n\n!\n\nb", "s\n\nc"]
+
+
+def test_lessons_are_read_once_and_swapped_in_mid_talk() -> None:
+    chat, parrot = session()
+    first, second = "Count twice before you answer. ok?", "Be as quick as you can, and be brief."
+    for lessons in (first, first, second, first, "short"):
+        chat.lessons = lessons
+        chat.talk("a")
+    assert parrot.read == [f"{first}\n\n", f"{second}\n\n"]
+    assert [text.partition("\n\n")[0] for text, _, _ in parrot.asked] == [
+        first,
+        first,
+        second,
+        first,
+        "short",
+    ]
+
+
+def test_chats_that_are_answered_together_share_their_lessons() -> None:
+    chat, parrot = session()
+    lessons = Message("system", "Count twice before you answer. ok?")
+    asked = [[lessons, Message("user", text)] for text in ("a", "b", "ab")]
+    for _ in range(2):
+        found = chat.replies(asked, Sampling(8), [1, 2, 3])
+        assert [one.text for one in found] == ["!"] * 3
+    assert parrot.read == [f"{lessons.content}\n\n"]
 
 
 def test_every_answer_draws_from_a_stream_of_its_own() -> None:

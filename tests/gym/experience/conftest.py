@@ -74,6 +74,7 @@ def near(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(worker, "stop_on_signals", lambda _: None)
     monkeypatch.setattr("zoo.gym.cli.experience.launch", launch)
+    monkeypatch.setattr("zoo.gym.cli.distill.launch", launch)
     monkeypatch.setattr("zoo.gym.jobs.actions.launch", launch)
     monkeypatch.setattr(sys, "stdin", StringIO())
 

@@ -52,7 +52,8 @@ def test_without_contrast_nothing_is_learned() -> None:
 
 @pytest.mark.parametrize(("mode", "most"), [("deaf", 1), ("generic", 0), ("poison", 0)])
 def test_lessons_that_do_not_help_are_not_kept(mode: str, most: int) -> None:
-    assert kept(runs(1, mode)) <= most
+    """The gate of one world of four is passed by luck, as at its level it sometimes must be."""
+    assert kept(runs(4, mode)) <= most
 
 
 def test_wrong_rules_among_right_ones_are_left_out() -> None:

@@ -168,7 +168,6 @@ A_SENTENCE = {
     "a wait of hours": (every(9, Odd(429, "", headers={"Retry-After": "9999"})), 5),
     "always 500": (every(1, Odd(500, error("boom"))), 5),
     "a redirect": (every(9, Odd(302, "", headers={"Location": "http://127.0.0.1:9/"})), 4),
-    "a full context": (every(9, Odd(400, error("maximum context length is 9 tokens"))), 2),
     "a refused request": (every(9, Odd(400, error("we do not like it"))), 2),
 }
 """What does not: a park, or a sentence; the answers stay, and a resume finishes the run."""
@@ -232,6 +231,20 @@ def test_a_server_that_refuses_is_a_sentence_and_the_answers_stay(
     assert (got, answer["digest"]) == (code, None), stderr
     log = open_run("last").folder / "worker.log"
     assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.usefixtures("near", "no_waits")
+def test_a_task_that_is_too_long_has_no_reward_and_ends_no_run(call: Call, served: Served) -> None:
+    too_long = Odd(400, error("maximum context length is 9 tokens"))
+    served.odd = lambda body, _: too_long if "item-0" in body["messages"][-1]["content"] else None
+    code, answer, stderr = train(call, served)
+    assert (code, answer["state"]) == (0, "done"), stderr
+    assert "no answer, and so no reward: " in stderr
+    journal = (open_run("last").folder / "journal.jsonl").read_text()
+    assert "longer than the model can read" in journal
+    asked = len(served.server.requests)
+    assert call("experience", "replay", "last", "--json").json["same"] is True
+    assert len(served.server.requests) == asked
 
 
 @pytest.mark.slow

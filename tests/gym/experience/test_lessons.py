@@ -42,6 +42,22 @@ def test_few_lessons_can_stand_before_the_query(call: Call, served: Served) -> N
     assert "snow" not in system
 
 
+def test_pinned_lessons_stand_beside_the_nearest(call: Call, served: Served) -> None:
+    texts = ["Add the numbers.", "Draw a map of the snow.", "Name each colour."]
+    store.save("some", Library(tuple(map(Item, texts)), evidence={"effect": 0.5}))
+    item = Item(texts[2])
+    told = call("experience", "pin", "some", item.id[:6], "--json")
+    assert (told.json["pinned"], told.json["version"]) == ([item.id], 2)
+    assert told.json["evidence"] == {"effect": 0.5}  # all are read: the prompts are the same
+    words = ("experience", "infer", "TASK family-2 item-1: numbers", "--model", served.model)
+    call(*words, "--library", "some", "--top-k", "1")
+    system = served.server.requests[-1]["messages"][0]["content"]
+    assert [text in system for text in texts] == [True, False, True]
+    assert call("experience", "pin", "some", item.id, "--off", "--json").json["pinned"] == []
+    assert call("experience", "pin", "some", "0" * 16).code == 2
+    assert call("experience", "pin", "some").code == 2
+
+
 def test_a_gate_passes_what_helps_and_nothing_else(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("own.jsonl"), 24))
     store.save("rules", Library(tuple(RULES)))
@@ -83,7 +99,7 @@ def test_a_prune_without_a_reward_keeps_every_lesson(call: Call, served: Served)
     assert "kept, because there is no reward" in told.stderr
 
 
-@pytest.mark.parametrize("form", ["markdown", "skill", "json"])
+@pytest.mark.parametrize("form", ["markdown", "skill", "json", "youtu", "ace"])
 def test_lessons_go_out_and_come_back(form: str, call: Call) -> None:
     store.save("rules", Library(tuple(RULES[:3]), "m", evidence={"effect": 0.5}))
     out = call("experience", "export", "rules", "--form", form, "--json")

@@ -64,6 +64,33 @@ def test_a_replay_gives_the_same_bytes_without_the_server(call: Call, served: Se
     assert str(broken.json["first_difference"]).startswith("gate step 0 look 0 task ")
 
 
+@pytest.mark.usefixtures("near")
+def test_tasks_without_answers_are_learned_by_majority_and_marked(
+    call: Call, served: Served
+) -> None:
+    rows = [json.dumps({"prompt": f"TASK family-{n % 12} item-{n}"}) for n in range(60)]
+    Path("bare.jsonl").write_text("\n".join(rows))
+    words = ("bare.jsonl", "--model", served.model, "--max-new-tokens", "16", "--group-size", "3")
+    assert call("experience", "train", *words, "--json").code == 2  # auto finds no answers
+    more = (*words, "--reward", "majority", "--max-epochs", "1")
+    need = call("experience", "estimate", *more, "--json").json["calls"]
+    told = call("experience", "train", *more, "--json")
+    assert told.code == 0, told.stderr
+    assert "tasks are left out: most answers to them do not agree" in told.stderr
+    assert len(served.server.requests) <= need["high"]  # type: ignore[index]
+    assert len([one for one in journal(open_run("last")) if "label" in one.get("slot", "")]) == 360
+    assert call("experience", "replay", "last", "--json").json["same"] is True
+
+
+@pytest.mark.usefixtures("near")
+def test_a_gate_refuses_the_majority_by_name(call: Call, served: Served) -> None:
+    tasks = str(write_tasks(Path("sums.jsonl"), 12))
+    store.save("some", Library((Item("Add."),)))
+    words = ("some", tasks, "--model", served.model, "--reward", "majority")
+    told = call("experience", "gate", *words)
+    assert (told.code, "expected another one than majority" in told.stderr) == (2, True)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("near")
 def test_usage_is_within_the_estimate(call: Call, served: Served) -> None:

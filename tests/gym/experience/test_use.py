@@ -28,10 +28,17 @@ def test_a_proven_library_of_the_same_model_needs_no_word() -> None:
     assert (len(library.items), notices) == (2, [])
 
 
+def test_what_was_measured_without_known_answers_is_said() -> None:
+    evidence = {"verdict": "proven", "effect": 0.2, "low": 0.1, "high": 0.3, "labels": "judge"}
+    store.save("judged", Library((Item("One."),), "m", evidence=evidence))
+    told = ["judged: these lessons were measured by judge, not by known answers"]
+    assert lessons_of("judged", "m")[1] == told
+
+
 def test_several_libraries_are_one_with_each_lesson_once() -> None:
     library, notices = lessons_of("proven, other", "m")
     assert sorted(item.text for item in library.items) == ["One.", "Three.", "Two."]
-    assert [line.partition(":")[0] for line in notices] == ["other", "other"]
+    assert [line.partition(":")[0] for line in notices] == ["other"] * 3
 
 
 @pytest.mark.parametrize("given", ["", " , ", "long,proven"])

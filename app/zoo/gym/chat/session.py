@@ -1,7 +1,7 @@
 """A conversation with a loaded model: prompts to tokens, tokens to answers.
 
 A model with a chat template answers turns; one without continues the text. Prompts are tokenized
-exactly as in training. No streaming.
+exactly as in training. A long system prompt is read once for all answers. No streaming.
 """
 
 import datetime as dt
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from zoo.gym.arguments import StrPath, model_folder, number_of, path_or_none, text_of, whole_of
+from zoo.gym.chat.prefixes import Prefixes
 from zoo.gym.config.report import shown
 from zoo.gym.config.values import MOST_SEED
 from zoo.gym.data import (
@@ -76,6 +77,11 @@ class ChatSession:
     threads: int | None = None
     lessons: str = ""
     _answers: int = 0
+    _prefixes: Prefixes = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Starts with nothing read."""
+        self._prefixes = Prefixes(self.policy, self.tokenizer, self.options)
 
     def answer(self, prompt: str) -> str:
         """Answers one prompt on its own, outside the conversation.
@@ -130,7 +136,7 @@ class ChatSession:
     def _answered(
         self, chats: Sequence[list[Message]], sampling: "Sampling", seeds: Sequence[int]
     ) -> list[Answered]:
-        from zoo.backends.threads import with_threads
+        from zoo.backends.machine.threads import with_threads
 
         if not all(messages[-1].content.strip() for messages in chats):
             raise InputError("prompt: expected some text, got none")
@@ -145,7 +151,8 @@ class ChatSession:
             )
         sampling = replace(sampling, max_new_tokens=room)
         with with_threads(self.threads):
-            rollouts = self.policy.generate(ids, sampling, keys=list(seeds))
+            read = self._prefixes.of(chats, ids)
+            rollouts = self.policy.generate(ids, sampling, keys=list(seeds), prefix=read)
         found: list[Answered] = []
         for prompt, rollout in zip(ids, rollouts, strict=True):
             kept = [token for token in rollout.ids if token not in sampling.stop_ids]
@@ -204,7 +211,7 @@ def open_chat(
             contain generation settings that are not applied.
     """
     from zoo.backends.base import LoadSpec
-    from zoo.backends.threads import callers_state_kept, choose_threads, use_threads
+    from zoo.backends.machine.threads import callers_state_kept, choose_threads, use_threads
     from zoo.gym.chat.greedy import warn_of_settings
     from zoo.gym.delta.sanity import warn_of_no_effect, warn_of_other_base
     from zoo.gym.engine import engine_for

@@ -2,7 +2,8 @@
 
 Low: no group has better and worse answers, so nothing is proposed, gated or tested. Expected: half
 of the groups do at first, and a step's edits are few. High: every group always does, every edit is
-probed, every gate needs all its looks, and each answer is as long as it may be.
+probed, every gate needs all its looks, each step makes room in a full library, and each answer is
+as long as it may be.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,10 @@ from dataclasses import asdict, dataclass
 
 from zoo.gym.experience.learning.gate import LOOKS
 from zoo.gym.experience.learning.learn import batches
+from zoo.gym.experience.learning.majority import MAJORITY
 from zoo.gym.experience.learning.prompts import MOST_EDITS, MOST_SHOWN, TEACHER
+from zoo.gym.experience.learning.propose import MOST_PER_STEP
+from zoo.gym.experience.learning.retire import most_calls
 from zoo.gym.experience.learning.signflip import LEVEL, visible_effect
 from zoo.gym.experience.learning.split import Split, task_text
 from zoo.gym.experience.library.library import MOST_TOKENS
@@ -102,6 +106,38 @@ def estimate(config: ExperienceConfig, split: Split, models: Named) -> Estimate:
     )
 
 
+def estimate_answers(
+    config: ExperienceConfig, tasks: Sequence[Task], models: Named, answers: int, lesson_tokens: int
+) -> Estimate:
+    """Returns what a command needs that compares lessons on tasks.
+
+    Args:
+        config: the model and how its answers are drawn.
+        tasks: the tasks.
+        models: who answers.
+        answers: the most answers to them.
+        lesson_tokens: the longest lessons in a prompt, in tokens of four bytes.
+    """
+    longest = max((len(task_text(task).encode()) for task in tasks), default=0)
+    most = longest + len(config.system.encode()) + lesson_tokens * _BYTES_A_TOKEN + 8 * _FRAME
+    mean = _prompt(tasks, config) + lesson_tokens / 2
+    cases = [
+        _Calls(answers, _prompt(tasks, config), 0),
+        _Calls(answers, mean, LENGTH * config.max_new_tokens),
+        _Calls(answers, most, config.max_new_tokens),
+    ]
+    tokens = [one.count * (one.prompt_tokens + one.answer_tokens) for one in cases]
+    seen = visible_effect(len(tasks), config.gate_draws, LEVEL, VARIANCE)
+    return Estimate(
+        Amount(answers, answers, answers),
+        Amount(*map(round, tokens)),
+        Amount(*(round(_usd(one, models), 6) for one in cases)),
+        sorted({one.host for one in models.on_servers if not one.is_local}),
+        len(tasks),
+        round(seen, 4),
+    )
+
+
 def _usd(calls: _Calls, models: Named) -> float:
     price = (models.teacher if calls.is_teacher else models.model).price
     if price is None:
@@ -112,7 +148,13 @@ def _usd(calls: _Calls, models: Named) -> float:
 
 def _low(config: ExperienceConfig, split: Split) -> list[_Calls]:
     rollouts = len(split.train) * config.max_epochs * config.group_size
-    return [_Calls(rollouts, 1, 0)]
+    return [_Calls(rollouts + _labels(config, split), 1, 0)]
+
+
+def _labels(config: ExperienceConfig, split: Split) -> int:
+    """Returns the answers that labels take, if there are no known answers."""
+    every = len(split.train) + len(split.gate) + len(split.test)
+    return every * config.group_size if config.reward == MAJORITY else 0
 
 
 def _expected(config: ExperienceConfig, split: Split) -> list[_Calls]:
@@ -121,11 +163,12 @@ def _expected(config: ExperienceConfig, split: Split) -> list[_Calls]:
     rollouts = len(split.train) * config.max_epochs * config.group_size
     mixed = MIXED * len(split.train) * (1 + (config.max_epochs - 1) / 2)
     probes = mixed / 2 * config.group_size
-    held = 2 * len(split.gate) * config.gate_draws * config.max_epochs / 2
+    steps = len(batches(len(split.train), config.max_epochs, config.seed))
+    held = 2 * len(split.gate) * config.gate_draws * steps / 2
     test = 2 * len(split.test) * config.test_draws
     seen = _teacher_prompt(split.train, answer, config) / _BYTES_A_TOKEN
     return [
-        _Calls(rollouts + probes + held + test, prompt, answer),
+        _Calls(rollouts + probes + held + test + _labels(config, split), prompt, answer),
         _Calls(mixed, seen, LENGTH * config.teacher_max_new_tokens / 2, is_teacher=True),
     ]
 
@@ -136,11 +179,12 @@ def _high(config: ExperienceConfig, split: Split) -> list[_Calls]:
     prompt = longest + len(config.system.encode()) + MOST_TOKENS * _BYTES_A_TOKEN + 8 * _FRAME
     groups = len(split.train) * config.max_epochs
     probes = groups * MOST_EDITS * config.group_size
-    held = 2 * len(split.gate) * config.gate_draws * config.max_epochs
     steps = len(batches(len(split.train), config.max_epochs, config.seed))
-    held = max(held, 2 * len(split.gate) * config.gate_draws * steps)
+    held = 2 * len(split.gate) * config.gate_draws * steps
     test = 2 * len(split.test) * config.test_draws
-    answers = groups * config.group_size + probes + held + test
+    room = sum(most_calls(len(split.train), MOST_PER_STEP * step) for step in range(1, steps + 1))
+    answers = groups * config.group_size + probes + held + test + room
+    answers += _labels(config, split)
     shown = min(MOST_SHOWN + 100, 4 * config.max_new_tokens + 100) * config.group_size
     read = prompt + shown * 4 + len(TEACHER) + 6000  # rejected edits, labels, a second try
     return [

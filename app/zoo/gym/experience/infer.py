@@ -5,11 +5,14 @@ from collections.abc import Callable
 from zoo.backends.openai.reply import Reply
 from zoo.backends.sampling import Sampling
 from zoo.gym.data.records import Message
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, InterruptedRunError
+from zoo.gym.experience.calls.budget import Budget, Cap, CapReachedError
+from zoo.gym.experience.calls.caller import TOO_LONG, Caller
+from zoo.gym.experience.calls.journal import Journal
+from zoo.gym.experience.calls.slot import Ask, Slot
 from zoo.gym.experience.learning.prompts import lessons_for, task_turns
 from zoo.gym.experience.library.library import Library
-from zoo.gym.experience.local import Local
-from zoo.gym.experience.models import named_models
+from zoo.gym.experience.models import Named, cap_of, named_models, open_models
 from zoo.gym.experience.settings import ExperienceConfig
 from zoo.gym.rewards.reward import Task
 
@@ -27,29 +30,74 @@ def infer(
 
     Raises:
         InputError: there is no query.
-        GymError: see `ChatModel.chat`.
+        InterruptedRunError: the call does not fit under the cap.
+        GymError: see `Caller.ask`.
     """
     if not query.strip():
         raise InputError("query: expected some text, got none")
-    for sentence in doubts(library, config.model):
+    top_k = top_k_of(config, library)
+    for sentence in doubts(library, config.model, top_k):
         tell(sentence)
     task = Task((Message("user", query),))
-    turns = task_turns(task, lessons_for(task, library, config.top_k), config.system)
+    turns = task_turns(task, lessons_for(task, library, top_k), config.system)
     how = Sampling(config.max_new_tokens, config.temperature_eval)
-    model = named_models(config).model
-    if isinstance(model, Local):
-        with model.open() as local:
-            return local.attempt(turns, how, seed=config.seed)
-    with model.open(tell=tell) as chat:
-        return chat.chat(turns, how)
+    models = named_models(config)
+    caller = Caller(Journal(), Budget(_cap(config, models)), tell=tell)
+    ask = Ask(Slot("infer", 0, 0, 0, config.seed), turns, how)
+    try:
+        with open_models(models, caller.notices.put) as (model, _):
+            [reply] = caller.ask(model, [ask])
+    except CapReachedError as error:
+        hint = "a higher --max-usd or --max-tokens, or a lower --max-new-tokens"
+        raise InterruptedRunError(error.message, hint=hint) from None
+    if reply.finish == TOO_LONG:
+        raise InputError(reply.reasoning)
+    return reply
 
 
-def doubts(library: Library, model: str) -> list[str]:
-    """Returns what a user should know before lessons are used, in sentences."""
+def _cap(config: ExperienceConfig, models: Named) -> Cap:
+    """Returns the cap on one call; without a price and a cap its length is limit enough.
+
+    Raises:
+        InputError: a cap is set that cannot be kept.
+    """
+    is_set = config.max_usd is not None or config.max_tokens is not None
+    is_set = is_set or any(one.max_usd is not None for one in models.on_servers)
+    if not is_set and any(one.price is None for one in models.on_servers):
+        return Cap()
+    return cap_of(config, models)
+
+
+def top_k_of(config: ExperienceConfig, library: Library) -> int | None:
+    """Returns how many lessons a prompt has at most: as set, else as the library was measured."""
+    measured = library.evidence.get("top_k")
+    return config.top_k or (measured if isinstance(measured, int) else None)
+
+
+def doubts(library: Library, model: str, top_k: int | None = None) -> list[str]:
+    """Returns what a user should know before lessons are used, in sentences.
+
+    Args:
+        library: the lessons.
+        model: the model that will read them.
+        top_k: how many of them a prompt has at most; None for all.
+    """
     found: list[str] = []
-    if library.items and library.evidence.get("verdict") != "proven":
+    items = library.items
+    if items and library.evidence.get("verdict") != "proven":
         found.append("these lessons are unproven: no test has shown that they help")
-    if library.items and library.model != model:
+        if foreign := sum(item.is_foreign for item in items):
+            number = f"{foreign} of {len(items)}"
+            found.append(f"{number} lessons are foreign: not learned by you or a key you trust")
+    if items and library.model != model:
         known = library.model or "an unknown model"
         found.append(f"these lessons were learned for {known}: with another they may harm")
+    if (labels := library.evidence.get("labels")) is not None:
+        found.append(f"these lessons were measured by {labels}, not by known answers")
+    measured = library.evidence.get("top_k")
+    if measured is not None and measured != top_k:
+        read = "all are" if top_k is None else f"the nearest {top_k} are"
+        found.append(
+            f"these lessons were measured with the nearest {measured} in a prompt: {read} now"
+        )
     return found

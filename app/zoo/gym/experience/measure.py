@@ -1,4 +1,4 @@
-"""Measures lessons on tasks of the user's: one library against another, or against none."""
+"""Measures lessons on tasks of the user's: one library against another, or lesson by lesson."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,16 +6,12 @@ from statistics import fmean
 
 from zoo.backends.sampling import Sampling
 from zoo.gym.errors import InputError
-from zoo.gym.experience.calls.budget import Budget
-from zoo.gym.experience.calls.caller import Caller
-from zoo.gym.experience.calls.journal import Journal
+from zoo.gym.experience.answering import answering
 from zoo.gym.experience.learning.answers import Answer, Answers, slots
 from zoo.gym.experience.learning.pairs import Pairs
 from zoo.gym.experience.learning.signflip import LEVEL, interval, sign_flip_p, tasks_needed
-from zoo.gym.experience.learning.split import Split
+from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
-from zoo.gym.experience.models import cap_of, named_models, open_models
-from zoo.gym.experience.session import load_reward
 from zoo.gym.experience.settings import ExperienceConfig
 from zoo.gym.rewards.reward import Task
 
@@ -46,6 +42,19 @@ class Measured:
     unscored: tuple[int, int] = (0, 0)
 
 
+@dataclass(frozen=True)
+class Each:
+    """What one lesson adds.
+
+    Attributes:
+        item: the lesson.
+        found: its effect; None if no pair of answers has rewards.
+    """
+
+    item: Item
+    found: Measured | None
+
+
 def measure(
     config: ExperienceConfig,
     tasks: Sequence[Task],
@@ -55,33 +64,73 @@ def measure(
 ) -> Measured:
     """Returns how much better answers are with one library than with another.
 
-    One look at all tasks, so the level is 5 %; nothing is kept between two calls.
+    One look at all tasks, so the level is 5 %.
 
     Raises:
         InputError: both libraries have the same lessons, or no task has rewards for both.
-        GymError: see `Caller.ask`.
+        GymError: see `answering`.
     """
     if before.text == after.text:
         raise InputError("library: expected other lessons than it is compared with, got the same")
-    models = named_models(config)
-    journal = Journal()
-    caller = Caller(journal, Budget(cap_of(config, models)), tell=tell)
-    with (
-        load_reward(config, Split(tuple(tasks))) as scorer,
-        open_models(models, caller.notices.put) as (model, _),
-    ):
-        answers = Answers(caller, model, scorer, config.system, config.top_k)
-        how = Sampling(config.max_new_tokens, config.temperature_eval)
-        drawn = [task for task in tasks for _ in range(config.gate_draws)]
-        arms: list[list[Answer]] = []
-        for look, library in enumerate((before, after)):
-            where = slots("gate", 0, look, range(len(tasks)), config.gate_draws)
-            arms.append(answers.draw(drawn, where, library, how))
+    what = {"gate": [before.text, after.text]}
+    with answering(config, tasks, what, tell) as answers:
+        pairs = _pairs(answers, config, tasks, [before, after], look=1)
+        if not pairs.rewards:
+            raise InputError(
+                f"tasks: expected rewards for both libraries, got none: {answers.reason}"
+            )
+        return _measured(pairs, answers.caller.journal.spent.usd)
+
+
+def measure_each(
+    config: ExperienceConfig,
+    tasks: Sequence[Task],
+    items: Sequence[Item],
+    beside: Library,
+    tell: Callable[[str], None],
+) -> list[Each]:
+    """Returns what each lesson adds to a library, by itself; the library's answers are drawn once.
+
+    Raises:
+        InputError: there is no lesson, or the library with one would be too large.
+        GymError: see `answering`.
+    """
+    if not items:
+        raise InputError("library: expected lessons, got none")
+    arms = [_arms(beside, item) for item in items]
+    what = {"each": [beside.text, *(item.text for item in items)]}
+    found: list[Each] = []
+    with answering(config, tasks, what, tell) as answers:
+        for look, (item, arm) in enumerate(zip(items, arms, strict=True), 1):
+            pairs = _pairs(answers, config, tasks, arm, look)
+            spent = answers.caller.journal.spent.usd
+            found.append(Each(item, _measured(pairs, spent) if pairs.rewards else None))
+    return found
+
+
+def _arms(beside: Library, item: Item) -> list[Library]:
+    """Returns a library without a lesson and with it."""
+    without = beside.changed([item.id], ())
+    return [without, without.changed((), [item])]
+
+
+def _pairs(
+    answers: Answers,
+    config: ExperienceConfig,
+    tasks: Sequence[Task],
+    libraries: Sequence[Library],
+    look: int,
+) -> Pairs:
+    """Returns the rewards with two libraries; equal first ones are asked for once in all looks."""
+    how = Sampling(config.max_new_tokens, config.temperature_eval)
+    drawn = [task for task in tasks for _ in range(config.gate_draws)]
+    arms: list[list[Answer]] = []
+    for number, library in zip((0, look), libraries, strict=True):
+        where = slots("gate", 0, number, range(len(tasks)), config.gate_draws)
+        arms.append(answers.draw(drawn, where, library, how))
     pairs = Pairs()
     pairs.add(tasks, arms[0], arms[1], config.gate_draws)
-    if not pairs.rewards:
-        raise InputError(f"tasks: expected rewards for both libraries, got none: {answers.reason}")
-    return _measured(pairs, journal.spent.usd)
+    return pairs
 
 
 def _measured(pairs: Pairs, spent_usd: float) -> Measured:

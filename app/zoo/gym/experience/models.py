@@ -116,7 +116,7 @@ def open_models(
             limits = (server.concurrency, server.per_minute)
             opened[server.id] = Model(server.id, client, server.price, *limits)
         if models.in_process and turn is not None:
-            from zoo.backends.detect import detect, device_key
+            from zoo.backends.machine.detect import detect, device_key
 
             stack.enter_context(turn(device_key(detect().name)))
         for local in models.in_process:

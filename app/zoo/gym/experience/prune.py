@@ -6,21 +6,18 @@ elsewhere, so prune on tasks like those that the library is for.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zoo.backends.sampling import Sampling
 from zoo.gym.errors import InputError
-from zoo.gym.experience.calls.budget import Budget
-from zoo.gym.experience.calls.caller import Caller
-from zoo.gym.experience.calls.journal import Journal
+from zoo.gym.experience.answering import answering
 from zoo.gym.experience.learning.answers import Answer, Answers, slots
 from zoo.gym.experience.learning.nearest import nearest
 from zoo.gym.experience.learning.pairs import Pairs
-from zoo.gym.experience.learning.split import Split, task_text
-from zoo.gym.experience.library.item import Item, task_hash
+from zoo.gym.experience.learning.retire import origin_text
+from zoo.gym.experience.learning.split import task_text
+from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
-from zoo.gym.experience.models import cap_of, named_models, open_models
-from zoo.gym.experience.session import load_reward
 from zoo.gym.experience.settings import ExperienceConfig
 from zoo.gym.rewards.reward import Task
 
@@ -68,6 +65,8 @@ def prune(
 ) -> Pruned:
     """Leaves each lesson out in turn and drops those without which answers are as good.
 
+    Pinned lessons stay, unmeasured.
+
     Args:
         config: the model, the reward and how answers are drawn: `gate_draws` to each task.
         tasks: tasks like those that the library is for.
@@ -77,33 +76,32 @@ def prune(
 
     Raises:
         InputError: there is no lesson.
-        GymError: see `Caller.ask`.
+        GymError: see `answering`.
     """
     if not library.items:
         raise InputError("library: expected lessons, got none")
-    models = named_models(config)
-    journal = Journal()
-    caller = Caller(journal, Budget(cap_of(config, models)), tell=tell)
     found: list[Left] = []
     rest = library
-    with (
-        load_reward(config, Split(tuple(tasks))) as scorer,
-        open_models(models, caller.notices.put) as (model, _),
-    ):
-        answers = Answers(caller, model, scorer, config.system, config.top_k)
+    with answering(config, tasks, {"prune": library.text, "near": near}, tell) as answers:
         for number, item in enumerate(library.items):
-            places = nearest(_near_to(item, tasks), list(map(task_text, tasks)), near)
+            if item.pinned:
+                continue
+            places = nearest(origin_text(item, tasks), list(map(task_text, tasks)), near)
             left = _compare(answers, config, tasks, places, number, rest, item)
             found.append(left)
             if not left.kept:
                 rest = rest.changed([item.id], ())
-    return Pruned(rest, found, round(journal.spent.usd, 6))
+        spent_usd = round(answers.caller.journal.spent.usd, 6)
+    return Pruned(_noted(rest, found), found, spent_usd)
 
 
-def _near_to(item: Item, tasks: Sequence[Task]) -> str:
-    """Returns the text that tasks should be like."""
-    own = [text for text in map(task_text, tasks) if task_hash(text) in item.sources]
-    return "\n".join(own) or item.text
+def _noted(library: Library, found: Sequence[Left]) -> Library:
+    """Returns a library whose lessons have what leaving them out showed."""
+    seen = {one.item.id: {"gain": one.effect, "tasks": one.tasks} for one in found if one.tasks}
+    items = [
+        replace(item, evidence={**item.evidence, **seen.get(item.id, {})}) for item in library.items
+    ]
+    return library.changed(seen.keys() & {item.id for item in items}, items)
 
 
 def _compare(

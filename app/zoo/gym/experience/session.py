@@ -18,11 +18,12 @@ from zoo.gym.experience.calls.caller import Caller
 from zoo.gym.experience.calls.journal import Journal
 from zoo.gym.experience.learning.gate import LOOKS
 from zoo.gym.experience.learning.learn import Learned, Lesson, batches, learn
+from zoo.gym.experience.learning.majority import COMPARES, MAJORITY
 from zoo.gym.experience.learning.signflip import LEVEL
 from zoo.gym.experience.learning.split import Split
 from zoo.gym.experience.library.file import write_library
 from zoo.gym.experience.models import cap_of, named_models, open_models
-from zoo.gym.experience.settings import ExperienceConfig
+from zoo.gym.experience.settings import LIVE, ExperienceConfig
 from zoo.gym.experience.tasks import read_split
 from zoo.gym.files import write_beside
 from zoo.gym.jobs.control import wait_while_paused
@@ -31,6 +32,7 @@ from zoo.gym.jobs.run import Run
 from zoo.gym.paths import ensure_folder
 from zoo.gym.rewards.loading import load
 from zoo.gym.rewards.reward import Reward
+from zoo.gym.rewards.spec import parse_spec
 
 JOURNAL_FILE = "journal.jsonl"
 LIBRARY_FILE = "library.json"
@@ -91,7 +93,7 @@ def learn_in(
         caller = Caller(journal, budget, leaving=leaving, tell=tell)
         _announce(run, config, split, str(cap))
         with (
-            load_reward(config, split, reward) as scorer,
+            load_reward(config, split, reward, labels=True) as scorer,
             open_models(models, caller.notices.put, turn) as (model, teacher),
         ):
             report = partial(_report, run, budget)
@@ -127,21 +129,35 @@ def change_caps(run: Run, changes: Sequence[str]) -> None:
         update_env(run.env_file, {KIND: changed.model_dump(mode="json")})
 
 
-def load_reward(config: ExperienceConfig, split: Split, given: object = None) -> Reward:
-    """Returns the reward of a run.
+def load_reward(
+    config: ExperienceConfig, split: Split, given: object = None, *, labels: bool = False
+) -> Reward:
+    """Returns the reward of a run or a command.
+
+    Args:
+        config: names it.
+        split: the tasks.
+        given: a reward function of this process; None for the one that is named.
+        labels: whether labels of a majority will be drawn.
 
     Raises:
-        InputError: it is none, or a task lacks what it needs.
+        InputError: it is none, a task lacks what it needs, or it is the majority without labels.
     """
-    if given is None and config.reward == "a function of Python":
+    if given is None and config.reward == LIVE:
         raise InputError(
             "reward: expected a function that this process has, got one of the program that "
             "started the run",
             hint="write it to a file and start a new run with reward=my.py:function",
         )
+    if given is None and config.reward == MAJORITY:
+        if labels:
+            return load(COMPARES, [])
+        raise InputError(
+            f"reward: expected another one than {MAJORITY}, which is of experience train alone",
+            hint="rows with answers, or --reward judge",
+        )
     spec = config.reward if given is None else given
-    if isinstance(spec, str) and spec[:1] in ("{", "["):
-        spec = parse_value(spec)
+    spec = _spec(spec) if isinstance(spec, str) else spec
     return load(spec, [*split.train, *split.gate, *split.test])
 
 
@@ -160,7 +176,21 @@ def lesson_of(config: ExperienceConfig) -> Lesson:
         config.domain,
         config.seed,
         config.top_k,
+        labels_of(config),
     )
+
+
+def labels_of(config: ExperienceConfig) -> str:
+    """Returns what stands for known answers, `majority`, `judge` or `model`; else nothing."""
+    if config.reward in (MAJORITY, LIVE):
+        return MAJORITY if config.reward == MAJORITY else ""
+    kinds = {part.kind for part in parse_spec(_spec(config.reward))}
+    return next((kind for kind in ("judge", "model") if kind in kinds), "")
+
+
+def _spec(text: str) -> object:
+    """Returns the value of `reward` as it was written: a name, or YAML of several."""
+    return parse_value(text) if text[:1] in ("{", "[") else text
 
 
 def _announce(run: Run, config: ExperienceConfig, split: Split, cap: str) -> None:

@@ -5,6 +5,9 @@ from pydantic import ConfigDict, Field
 from zoo.gym.config.settings import Settings
 from zoo.gym.config.values import MOST_SEED, Number, Whole
 
+LIVE = "a function of Python"
+"""What the settings of a run call a reward that no file can name."""
+
 
 class ExperienceConfig(Settings, frozen=True):
     """How lessons are learned; the defaults of the groups are the published ones."""
@@ -20,7 +23,9 @@ class ExperienceConfig(Settings, frozen=True):
         default="", description="the model that proposes lessons; by default the same model"
     )
     reward: str = Field(
-        default="auto", description="what scores answers: a name, or my.py:score; see rewards.md"
+        default="auto",
+        description="what scores answers: a name, my.py:score (rewards.md), or majority: what "
+        "most answers without lessons say",
     )
     gate: str = Field(default="", description="a file of tasks for the gate, instead of a share")
     test: str = Field(default="", description="a file of tasks for the test, instead of a share")

@@ -21,6 +21,7 @@ from zoo.gym.humanize import counted
 from zoo.gym.jobs.run import Run, create_run
 from zoo.gym.paths import given_path
 from zoo.gym.rewards.reward import Task
+from zoo.gym.signing import own_key
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def prepare(
     gate, gate_notes = _file(config.gate)
     test, test_notes = _file(config.test)
     split = split_tasks(tasks, config.seed, gate, test)
-    with load_reward(config, split, reward) as scorer:
+    with load_reward(config, split, reward, labels=True) as scorer:
         described = scorer.description
     for server in models.on_servers:
         server.key()
@@ -116,8 +117,9 @@ def make_run(prepared: Prepared) -> Run:
 
     Raises:
         StorageError: it cannot be written.
-        InputError: a task has a value that JSON cannot represent.
+        InputError: a task has a value that JSON cannot represent, or your key cannot be used.
     """
+    own_key()  # it signs the library: better refused before the first call than after the last
     settings = prepared.config.model_dump(mode="json")
     shown = {key: value for key, value in settings.items() if value not in (None, "")}
     env = {

@@ -1,6 +1,7 @@
 """The user's libraries: a folder for each name, a file for each version, and which one is used.
 
-A version is never changed or reused; a rollback uses an earlier one again.
+A version is never changed or reused; a rollback uses an earlier one again. Each is signed with the
+user's key.
 """
 
 import difflib
@@ -8,14 +9,22 @@ import os
 import re
 import uuid
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.experience.library.file import read_library, write_library
+from zoo.gym.errors import GymError, InputError, NotAvailableError
+from zoo.gym.experience.library.file import digest_start, read_library, write_library
 from zoo.gym.experience.library.library import Library
-from zoo.gym.files import read_small, storage_errors, write_beside
+from zoo.gym.experience.library.signature import (
+    as_foreign,
+    sign_library,
+    signature_file,
+    signer_of,
+)
+from zoo.gym.experience.sharing.quarantine import HeldBack, held_back
+from zoo.gym.files import open_regular, read_small, storage_errors, write_beside
 from zoo.gym.paths import ensure_folder, folders
+from zoo.gym.signing import YOU, own_key, signer_name
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
 
@@ -33,6 +42,9 @@ class Stored:
         path: its file.
         library: the lessons.
         digest: the file's digest.
+        signer: who vouches for its evidence: `you`, or the name of a trusted key; empty for a file
+            of anybody else, whose evidence is left out.
+        held: lessons of such a file that are held back, and why.
     """
 
     name: str
@@ -40,6 +52,13 @@ class Stored:
     path: Path
     library: Library
     digest: str
+    signer: str = YOU
+    held: tuple[HeldBack, ...] = ()
+
+    @property
+    def notices(self) -> list[str]:
+        """What a user should know of lessons that are held back, in sentences."""
+        return [f"in quarantine, it has {one.why}: {one.item.text}" for one in self.held]
 
 
 def names() -> list[str]:
@@ -87,7 +106,7 @@ def load(name: str, version: int | None = None) -> Stored:
 
     Raises:
         NotAvailableError: there is no such library or version.
-        InputError: its file was changed.
+        InputError: its file or its signature was changed.
     """
     known = versions(name)
     number = current(name) if version is None else version
@@ -96,20 +115,74 @@ def load(name: str, version: int | None = None) -> Stored:
         raise NotAvailableError(f"{name}: expected a version of {listed}, got {number}")
     path = _root() / name / f"{number:04d}.json"
     library, digest = read_library(path)
-    return Stored(name, number, path, library, digest)
+    signer = _signer(path, digest)
+    if signer == "":
+        raise InputError(
+            f"{signature_file(path)}: expected the signature of a key that you trust, got another",
+            hint="with a key of yours that you had before: zoo-gym keys trust NAME KEY",
+        )
+    return Stored(name, number, path, library, digest, signer or YOU)
+
+
+def load_file(path: Path) -> Stored:
+    """Returns the library in a file, without evidence unless you or a trusted key vouch for it.
+
+    Yours is a file that has the digest of a stored version, or your signature beside it.
+
+    Raises:
+        NotAvailableError: there is no file.
+        InputError: it or its signature was changed.
+    """
+    library, digest = read_library(path)
+    signer = _signer(path, digest) or (YOU if _is_stored(digest) else "")
+    kept = library if signer else as_foreign(library)
+    return Stored(path.stem, 0, path, kept, digest, signer)
+
+
+def _signer(path: Path, digest: str) -> str | None:
+    """Returns the name of who signed a library: None without a signature, empty for a stranger."""
+    key = signer_of(path, digest)
+    return None if key is None else signer_name(key)
+
+
+def _is_stored(digest: str) -> bool:
+    """Returns whether a stored version has a digest."""
+    start = digest_start(digest)
+    for name in names():
+        for number in versions(name):
+            path = _root() / name / f"{number:04d}.json"
+            with suppress(OSError, GymError), open_regular(path) as file:
+                if file.read(len(start)) == start and read_library(path)[1] == digest:
+                    return True
+    return False
 
 
 def load_given(given: str) -> Stored:
-    """Returns a library by its name, `NAME@VERSION`, or the path of a file.
+    """Returns a library by its name, `NAME@VERSION`, or the path of a file, to be used.
+
+    Lessons of a file for which nobody vouches are held back if they look like orders.
+
+    Raises:
+        NotAvailableError: there is none.
+        InputError: the version is no number, or the file was changed.
+    """
+    found = load_candidates(given)
+    held = held_back(found.library.items) if found.signer == "" else []
+    if not held:
+        return found
+    rest = found.library.changed([one.item.id for one in held], ())
+    return replace(found, library=rest, held=tuple(held))
+
+
+def load_candidates(given: str) -> Stored:
+    """Returns a library as `load_given` does, with all lessons.
 
     Raises:
         NotAvailableError: there is none.
         InputError: the version is no number, or the file was changed.
     """
     if given.endswith(".json") or "/" in given or "\\" in given:
-        path = Path(given).expanduser()
-        library, digest = read_library(path)
-        return Stored(path.stem, 0, path, library, digest)
+        return load_file(Path(given).expanduser())
     name, at, number = given.partition("@")
     if at and not (number.isascii() and number.isdecimal() and len(number) < 9):
         raise InputError(f"{given}: expected NAME@VERSION with a number")
@@ -120,10 +193,11 @@ def save(name: str, library: Library) -> Stored:
     """Stores a library as a new version, which is used from now on; the same one is not repeated.
 
     Raises:
-        InputError: the name is none.
+        InputError: the name is none, or your key cannot be used.
         StorageError: it cannot be written.
     """
     check_name(name)
+    own_key()
     folder = ensure_folder(_root() / name)
     known = _versions(folder)
     if known:
@@ -137,8 +211,10 @@ def save(name: str, library: Library) -> Stored:
         number = _take_number(own, folder)
     finally:
         own.unlink(missing_ok=True)
+    path = folder / f"{number:04d}.json"
+    sign_library(path, digest)
     use(name, number)
-    return Stored(name, number, folder / f"{number:04d}.json", library, digest)
+    return Stored(name, number, path, library, digest)
 
 
 def _take_number(own: Path, folder: Path) -> int:

@@ -44,7 +44,7 @@ def write_split(folder: Path, split: Split) -> None:
         InputError: a row has a value that JSON cannot represent.
     """
     parts = zip(_PARTS, (split.train, split.gate, split.test), strict=True)
-    lines = [_line(part, task) for part, tasks in parts for task in tasks]
+    lines = [task_line(part, task) for part, tasks in parts for task in tasks]
     write_beside(folder / TASKS_FILE, "".join(lines), sync=True)
 
 
@@ -70,7 +70,12 @@ def read_split(folder: Path) -> Split:
     return Split(*(tuple(parts[part]) for part in _PARTS))
 
 
-def _line(part: str, task: Task) -> str:
+def task_line(part: str, task: Task) -> str:
+    """Returns a task as the file has it.
+
+    Raises:
+        InputError: it has a value that JSON cannot represent.
+    """
     fields = {
         "part": part,
         "source": task.source,

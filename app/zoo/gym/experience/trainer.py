@@ -21,7 +21,7 @@ from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.library.file import read_library, write_library
 from zoo.gym.experience.library.library import Library
-from zoo.gym.experience.settings import ExperienceConfig
+from zoo.gym.experience.settings import LIVE, ExperienceConfig
 from zoo.gym.grpo import DEFAULTS, GRPOConfig
 
 if TYPE_CHECKING:
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 _USED = frozenset({"group_size", "max_epochs", "temperature_train", "temperature_eval"})
 _ALSO = frozenset({"max_new_tokens", "seed"})
 _NO_WEIGHTS = "no weights change"
-
-LIVE = "a function of Python"
-"""What the settings of a run call a reward that no file can name."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +71,16 @@ class ExperienceLibrary:
 
     @classmethod
     def load(cls, path: str | Path) -> "ExperienceLibrary":
-        """Reads a library.
+        """Reads a library; what was measured counts if you or a trusted key vouch for it.
 
         Raises:
             NotAvailableError: there is no file.
             InputError: it is no library, or was changed.
         """
-        library, _ = read_library(path_of("path", path))
+        found = store.load_given(str(path_of("path", path).absolute()))
+        library = found.library
+        for sentence in found.notices:
+            _warn(sentence)
         return cls(library, str(library.evidence.get("verdict", "unproven")))
 
 
@@ -171,7 +171,10 @@ class TrainingFreeGRPO:
 
         given = self._learned if experiences is None else experiences
         if isinstance(given, str):
-            library = store.load_given(given).library
+            named = store.load_given(given)
+            library = named.library
+            for sentence in named.notices:
+                _warn(sentence)
         elif given is None:
             library = Library()
         else:
@@ -225,7 +228,7 @@ def _work(run: "Run", config: ExperienceConfig, reward: object) -> Mapping[str, 
     """Does the work of a run in this process and returns its metrics."""
     from zoo.gym.api import ctrl_c_saves
     from zoo.gym.experience.session import learn_in
-    from zoo.gym.jobs.lock import locked
+    from zoo.gym.files.lock import locked
     from zoo.gym.jobs.worker import work
 
     done: dict[str, Any] = {}

@@ -23,7 +23,8 @@ def lessons_of(given: str, model: str) -> tuple[Library, list[str]]:
     if not names:
         raise InputError("experience: expected the name of a library, got nothing")
     found = [store.load_given(name) for name in names]
-    notices = [
+    notices = [f"{one.name}: {sentence}" for one in found for sentence in one.notices]
+    notices += [
         f"{one.name}: {sentence}" for one in found for sentence in doubts(one.library, model)
     ]
     return _together([one.library for one in found]), notices

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from zoo.backends.openai.failure import TryAgainError
+from zoo.backends.openai.failure import TooLongError, TryAgainError
 from zoo.backends.openai.reply import Reply, Usage
 from zoo.backends.sampling import Sampling
 from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError, StorageError
 from zoo.gym.experience.calls.budget import Budget, Cap, CapReachedError, bill_of, worst_case
-from zoo.gym.experience.calls.caller import Caller, Model, ReplayEndedError
+from zoo.gym.experience.calls.caller import TOO_LONG, Caller, Model, ReplayEndedError
 from zoo.gym.experience.calls.journal import Journal, Spent
 from zoo.gym.experience.calls.slot import Ask, Slot
 from zoo.gym.experience.providers.table import Price
@@ -268,6 +268,32 @@ def test_a_rate_limit_spaces_the_calls() -> None:
     assert [round(model.wait_s()) for _ in range(4)] == [0, 1, 2, 3]
 
 
+def test_a_retry_takes_its_place_in_the_rate_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(Caller, "_pause", lambda _, seconds: waits.append(round(seconds)))
+    echo = Echo([TryAgainError("busy", wait_s=0.0)])
+    Caller(Journal(), Budget(Cap())).ask(Model("m", echo, per_minute=60), [ask(0), ask(1)])
+    assert waits == [0, 0, 1, 2]  # the first, its repetition's own wait and place, the second
+
+
+def test_a_wait_of_the_only_call_sees_that_the_run_should_end() -> None:
+    echo = Echo([TryAgainError("busy", wait_s=500.0)])
+    ends = iter([None, None, "stopped"])
+    caller = Caller(Journal(), Budget(Cap()), leaving=lambda: next(ends))
+    with pytest.raises(InterruptedRunError, match="stopped between calls"):
+        caller.ask(Model("m", echo), [ask(0)])
+    assert echo.asked == 1
+
+
+def test_a_call_that_is_too_long_has_no_answer_and_is_not_made_again() -> None:
+    echo, journal = Echo([TooLongError("100 tokens too many")]), Journal()
+    found = [Caller(journal, Budget(Cap())).ask(Model("m", echo), [ask(0)]) for _ in range(2)]
+    assert [(one.text, one.finish, one.reasoning) for [one] in found] == [
+        ("", TOO_LONG, "100 tokens too many")
+    ] * 2
+    assert (echo.asked, journal.spent.usd) == (1, 0)
+
+
 class Choir:
     """Answers many chats together."""
 
@@ -285,7 +311,11 @@ class Choir:
     ) -> list[Reply]:
         self.sizes.append(len(chats))
         if len(self.sizes) == 3:
-            raise InputError("too long")
+            raise InputError("refused")
+        if len(chats) > 1 and any("long" in chat[-1]["content"] for chat in chats):
+            raise TooLongError("too long")
+        if "long" in chats[0][-1]["content"]:
+            raise TooLongError("too long")
         return [Reply(f"{c[-1]['content']} {s}") for c, s in zip(chats, seeds, strict=True)]
 
 
@@ -297,7 +327,7 @@ def test_a_model_that_answers_together_is_asked_together_and_paid_once() -> None
     assert [reply.text for reply in found] == [
         f"t{one.slot.task} {one.slot.seed}" for one in asks[:8]
     ]
-    with pytest.raises(InputError, match="too long"):
+    with pytest.raises(InputError, match="refused"):
         caller.ask(Model("m", choir, None, 4), asks)
     assert choir.sizes == [4, 4, 2]
     assert (journal.spent.calls, caller.budget.spent.calls) == (8, 8)
@@ -311,3 +341,13 @@ def test_of_chats_asked_together_those_that_fit_under_the_cap_are_answered() -> 
         caller.ask(Model("m", choir, None, 4), [ask(task, f"t{task}") for task in range(4)])
     assert choir.sizes == [1, 1]
     assert journal.spent.tokens == 2 * one.tokens
+
+
+def test_of_chats_asked_together_those_that_are_not_too_long_are_answered() -> None:
+    choir, journal = Choir(), Journal()
+    choir.sizes += [0, 0, 0]
+    caller = Caller(journal, Budget(Cap()))
+    asks = [ask(0, "a"), ask(1, "long"), ask(2, "b")]
+    found = caller.ask(Model("m", choir, None, 4), asks)
+    assert [one.finish for one in found] == ["stop", TOO_LONG, "stop"]
+    assert choir.sizes[3:] == [3, 1, 1, 1]

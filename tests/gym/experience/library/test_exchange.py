@@ -2,12 +2,21 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.experience.library.exchange import read_foreign, to_markdown, to_skill
+from zoo.gym.experience.library.exchange import (
+    FORMS,
+    read_foreign,
+    to_ace,
+    to_markdown,
+    to_skill,
+    to_youtu,
+)
 from zoo.gym.experience.library.file import write_library
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
@@ -19,14 +28,15 @@ LIBRARY = Library(
 )
 
 
-@pytest.mark.parametrize("form", [to_markdown, to_skill])
+@pytest.mark.parametrize("form", [make for make, _ in FORMS.values()])
 def test_what_is_written_is_read_with_all_that_is_known(
     form: Callable[[Library, str], str], tmp_path: Path
 ) -> None:
     path = tmp_path / "l.md"
     path.write_text(form(LIBRARY, "Sums of two"))
     assert read_foreign(path, LIBRARY) == (LIBRARY, [])
-    assert [item.better for item in read_foreign(path)[0].items] == [0, 0]
+    counts = {2, 0} if form is to_ace else {0}
+    assert {item.better for item in read_foreign(path)[0].items} == counts
 
 
 def test_a_text_changed_by_hand_loses_the_evidence(tmp_path: Path) -> None:
@@ -59,9 +69,49 @@ def test_libraries_of_other_programs_are_read(tmp_path: Path) -> None:
     assert (item.text, item.better, item.worse) == ("Check the units.", 4, 1)
 
 
-def test_our_own_file_is_read_as_it_is(tmp_path: Path) -> None:
-    write_library(tmp_path / "l.json", LIBRARY)
-    assert read_foreign(tmp_path / "l.json")[0] == LIBRARY
+def test_the_forms_of_other_programs_are_theirs() -> None:
+    [first, second] = LIBRARY.items
+    assert json.loads(to_youtu(LIBRARY, "x")) == {"G0": first.text, "G1": second.text}
+    lines = [line for line in to_ace(LIBRARY, "x").splitlines() if line.startswith("[")]
+    assert lines == [
+        f"[str-{n:05d}] helpful={item.better} harmful={item.worse} :: {item.text}"
+        for n, item in enumerate(LIBRARY.items, 1)
+    ]
+
+
+def test_the_lessons_of_an_agent_are_read_without_its_instructions(tmp_path: Path) -> None:
+    told = "Solve it.\n\nRead:\n\n[G0]. Signs: check\n them.\n\n[G1]. Units: 2. name them."
+    agent = {"type": "simple", "agent": {"name": "a", "instructions": told}}
+    path = tmp_path / "agent.yaml"
+    path.write_text("# @package _global_\n" + yaml.dump(agent, width=40))
+    found, left_out = read_foreign(path)
+    assert {item.text for item in found.items} == {"Signs: check them.", "Units: 2. name them."}
+    assert left_out == []
+
+
+@pytest.mark.parametrize("text", ["agent: [", "- a", "agent: {instructions: 5}", "agent: text"])
+def test_yaml_without_lessons_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(text)
+    with pytest.raises(InputError, match=r"a\.yaml"):
+        read_foreign(tmp_path / "a.yaml")
+
+
+def test_a_file_for_which_nobody_vouches_has_no_evidence(tmp_path: Path) -> None:
+    items = tuple(replace(item, evidence={"probe": 1.0}) for item in LIBRARY.items)
+    write_library(tmp_path / "l.json", replace(LIBRARY, items=items))
+    found, _ = read_foreign(tmp_path / "l.json")
+    assert (found.text, found.model, found.evidence) == (LIBRARY.text, "m", {})
+    assert [(item.step, item.evidence) for item in found.items] == [(0, {}), (0, {})]
+
+
+def test_lessons_that_are_known_here_keep_what_is_known_in_a_foreign_file(tmp_path: Path) -> None:
+    other = Library((replace(LIBRARY.items[0], better=9), Item("New.", step=4)), "n")
+    write_library(tmp_path / "l.json", other)
+    own = replace(LIBRARY.items[0], step=1, evidence={"probe": 1.0})
+    found, _ = read_foreign(tmp_path / "l.json", Library((own,)))
+    assert {item.text: item.step for item in found.items} == {own.text: 1, "New.": 0}
+    assert own in found.items
+    assert found.evidence == {}
 
 
 def test_what_is_no_lesson_is_left_out_with_its_line(tmp_path: Path) -> None:

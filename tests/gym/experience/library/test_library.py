@@ -27,6 +27,14 @@ def test_a_library_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read_library(tmp_path / "l.json") == (LIBRARY, digest)
 
 
+def test_a_pin_is_read_as_it_was_written_and_changes_no_other_file(tmp_path: Path) -> None:
+    pinned = replace(LIBRARY, items=(replace(A, pinned=True), B))
+    digest = write_library(tmp_path / "l.json", pinned)
+    assert read_library(tmp_path / "l.json") == (pinned, digest)
+    write_library(tmp_path / "l.json", LIBRARY)
+    assert "pinned" not in (tmp_path / "l.json").read_text()
+
+
 def test_the_order_of_learning_does_not_change_the_bytes(tmp_path: Path) -> None:
     digests = {
         write_library(tmp_path / f"{n}", Library(items, "m"))

@@ -12,7 +12,7 @@ from itertools import groupby, islice
 from queue import Empty, SimpleQueue
 from typing import Protocol, runtime_checkable
 
-from zoo.backends.openai.failure import TryAgainError
+from zoo.backends.openai.failure import TooLongError, TryAgainError
 from zoo.backends.openai.reply import Reply
 from zoo.backends.openai.retry import with_retries
 from zoo.backends.sampling import Sampling
@@ -27,6 +27,9 @@ from zoo.gym.experience.calls.budget import (
 from zoo.gym.experience.calls.journal import Journal, Spent
 from zoo.gym.experience.calls.slot import Ask
 from zoo.gym.experience.providers.table import Price
+
+TOO_LONG = "too_long"
+"""The finish of a reply that there is not: the messages are longer than the model can read."""
 
 _POLL_S = 0.1
 
@@ -163,14 +166,11 @@ class Caller:
                     self._check_leaving()
                     self._call_together(model, model.answerer, batch, sampling)
             return
-        if model.concurrency == 1 or len(calls) <= 1:
-            for key, ask in calls:
-                self._check_leaving()
-                self._call(model, key, ask)
-            self._pass_on()
+        if not calls:
             return
         left = iter(calls)
         running: set[Future[None]] = set()
+        # one call has a thread, too: this one sees requests to end while that one waits
         with ThreadPoolExecutor(min(model.concurrency, len(calls))) as pool:
             try:
                 self._run(model, pool, left, running)
@@ -204,8 +204,11 @@ class Caller:
             self._pass_on()
 
     def _call(self, model: Model, key: str, ask: Ask) -> None:
-        self._pause(model.wait_s())
-        with_retries(lambda number: self._attempt(model, key, ask, number), pause=self._pause)
+        def attempt(number: int) -> None:
+            self._pause(model.wait_s())
+            self._attempt(model, key, ask, number)
+
+        with_retries(attempt, pause=self._pause)
 
     def _call_together(
         self,
@@ -224,6 +227,7 @@ class Caller:
                 self._call_together(model, answerer, [call], sampling)
             return
         bills: list[Spent] = []
+        alone = False
         try:
             for (key, ask), most in zip(calls, worst, strict=True):
                 self.journal.sent(key, ask, model.name, 0, most)
@@ -232,12 +236,27 @@ class Caller:
             for (key, ask), reply, most in zip(calls, replies, worst, strict=True):
                 bills.append(bill_of(reply, most, model.price))
                 self.journal.got(key, str(ask.slot), reply, bills[-1])
+        except TooLongError as error:
+            if len(calls) == 1:
+                self._too_long(*calls[0], error)
+                return
+            for key, _ in calls:
+                self.journal.lost(key, error.message, Spent())
+            alone = True
         except GymError as error:
             for key, _ in calls:
                 self.journal.lost(key, error.message, Spent())
             raise
         finally:
             self.budget.settle(total(worst), total(bills))
+        for call in calls if alone else ():  # those that are not too long are answered
+            self._call_together(model, answerer, [call], sampling)
+
+    def _too_long(self, key: str, ask: Ask, error: TooLongError) -> None:
+        """Stores that a call has no answer, and never will have one."""
+        self.notices.put(f"{ask.slot}: no answer, and so no reward: {error.message}")
+        reply = Reply("", reasoning=error.message, finish=TOO_LONG)
+        self.journal.got(key, str(ask.slot), reply, Spent())
 
     def _attempt(self, model: Model, key: str, ask: Ask, number: int) -> None:
         worst = worst_case(ask, model.price)
@@ -255,6 +274,9 @@ class Caller:
             bill = worst if error.billed else Spent()
             self.journal.lost(key, error.message, bill)
             raise
+        except TooLongError as error:
+            bill = Spent()
+            self._too_long(key, ask, error)
         except StorageError:
             raise  # an answer that cannot be stored is paid for
         except GymError as error:

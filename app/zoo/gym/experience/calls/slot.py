@@ -12,7 +12,7 @@ FRAME = 256
 """Tokens that a server's template may add to the messages."""
 
 Phase: TypeAlias = Literal[
-    "rollout", "teach", "probe", "kept", "gate", "base", "test", "prune", "infer"
+    "rollout", "teach", "probe", "kept", "gate", "base", "test", "prune", "infer", "label"
 ]
 """What a call is for: an answer of a group, a lesson, an answer with an edit in place, an answer to
 a gate's task with the kept library or with the candidate, to a test's without or with the
@@ -25,7 +25,7 @@ class Slot(NamedTuple):
     Attributes:
         phase: what it is for.
         step: the step, from 0.
-        look: the look of a gate, or the edit of a probe, from 0.
+        look: the look of a gate, the edit of a probe, or what a distillation measures, from 0.
         task: the task's place in its split.
         draw: which of the answers to the same messages.
     """

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nan
 from statistics import fmean
 
+from zoo.backends.openai.reply import Reply
 from zoo.backends.sampling import Sampling
 from zoo.gym.errors import GuardError
-from zoo.gym.experience.calls.caller import Caller, Model
+from zoo.gym.experience.calls.caller import TOO_LONG, Caller, Model
 from zoo.gym.experience.calls.slot import Ask, Phase, Slot
 from zoo.gym.experience.learning.prompts import lessons_for, task_turns
 from zoo.gym.experience.library.library import Library
@@ -73,19 +75,23 @@ class Answers:
         replies = self.caller.ask(self.model, asks)
         keys = [ask.key(self.model.name) for ask in asks]
         texts = [reply.text for reply in replies]
-        scores = self._scores(keys, tasks, texts)
+        scores = self._scores(keys, tasks, replies)
         counts = [reply.usage.prompt_tokens if reply.usage else None for reply in replies]
         found = list(map(Answer, texts, scores, counts))
         self._count(found, is_group=bool(slots) and slots[0].phase == "rollout")
         return found
 
     def _scores(
-        self, keys: Sequence[str], tasks: Sequence[Task], texts: Sequence[str]
+        self, keys: Sequence[str], tasks: Sequence[Task], replies: Sequence[Reply]
     ) -> list[Score]:
         journal = self.caller.journal
+        never = {key: one for key, one in zip(keys, replies, strict=True) if one.finish == TOO_LONG}
+        unheard = {key: one for key, one in never.items() if journal.score(key) is None}
+        if unheard:
+            journal.scored({key: Score(nan, one.reasoning) for key, one in unheard.items()})
         missing = [place for place, key in enumerate(keys) if journal.score(key) is None]
         if missing and self.reward is not None:
-            made = self.reward.score([Sample(tasks[n], texts[n]) for n in missing])
+            made = self.reward.score([Sample(tasks[n], replies[n].text) for n in missing])
             journal.scored({keys[n]: score for n, score in zip(missing, made, strict=True)})
         found = [journal.score(key) for key in keys]
         if None in found:

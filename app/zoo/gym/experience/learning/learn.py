@@ -11,6 +11,7 @@ from zoo.gym.errors import GuardError
 from zoo.gym.experience.calls.caller import Caller, Model
 from zoo.gym.experience.learning.answers import Answer, Answers, slots
 from zoo.gym.experience.learning.gate import Gate, Verdict
+from zoo.gym.experience.learning.majority import MAJORITY, label_split
 from zoo.gym.experience.learning.pairs import Pairs
 from zoo.gym.experience.learning.propose import Proposer
 from zoo.gym.experience.learning.signflip import interval
@@ -38,6 +39,8 @@ class Lesson:
         domain: what the tasks are about.
         seed: the order of tasks.
         top_k: the most lessons in a prompt, those nearest to the task; None for all.
+        labels: what stands for known answers: `majority` draws labels first, another one is a
+            mark in the evidence; empty for known answers.
     """
 
     group_size: int
@@ -51,6 +54,13 @@ class Lesson:
     domain: str = ""
     seed: int = 42
     top_k: int | None = None
+    labels: str = ""
+
+    @property
+    def marks(self) -> dict[str, object]:
+        """What a library's evidence says of how it was measured, also without a test."""
+        read = {} if self.top_k is None else {"top_k": self.top_k}
+        return {**read, "labels": self.labels} if self.labels else {**read}
 
 
 @dataclass(frozen=True)
@@ -152,7 +162,10 @@ def learn(
         GymError: see `Caller.ask` and `Answers.draw`.
     """
     answers = Answers(caller, model, reward, how.system, how.top_k)
-    proposer = Proposer(answers, caller, teacher, how.group_size, how.train_how, how.teacher_how)
+    if how.labels == MAJORITY:
+        split = label_split(split, answers, how.group_size, how.train_how, caller.notices.put)
+    hows = (how.group_size, how.train_how, how.teacher_how)
+    proposer = Proposer(answers, caller, teacher, *hows, split.train)
     steps = batches(len(split.train), how.epochs, how.seed)
     gate = Gate(answers, split.gate, how.gate_draws, how.eval_how, len(steps))
     found = Learned(Library((), model.name, teacher.name, how.domain), None, "nothing kept")
@@ -194,12 +207,12 @@ def _step(
 def _tested(found: Learned, answers: Answers, split: Split, how: Lesson) -> Learned:
     """Returns the outcome with the evidence of the test, where there are tasks for one."""
     if not split.test:
-        return replace(found, verdict="unproven")
+        library = replace(found.library, evidence=how.marks)
+        return replace(found, library=library, verdict="unproven")
     tested = _test(answers, split.test, found.library, how)
     if not split.gate:
         tested = replace(tested, verdict="unproven")
-    read = {} if how.top_k is None else {"top_k": how.top_k}
-    library = replace(found.library, evidence=tested.as_evidence() | read)
+    library = replace(found.library, evidence=tested.as_evidence() | how.marks)
     return replace(found, library=library, test=tested, verdict=tested.verdict)
 
 

@@ -38,17 +38,21 @@ AGAIN = 'That could not be read. Reply with JSON alone: {"edits": [...]}'
 
 
 def lessons_for(task: Task, library: Library, top_k: int | None) -> Library:
-    """Returns the lessons that share most words with a task, in the order of the library.
+    """Returns the pinned lessons and those nearest to a task, in the order of the library.
+
+    Near are those that share most words with it (BM25).
 
     Args:
         task: the task.
         library: all lessons.
-        top_k: how many at most; None for all.
+        top_k: how many at most that are not pinned; None for all.
     """
-    if top_k is None or len(library.items) <= top_k:
+    free = [item for item in library.items if not item.pinned]
+    if top_k is None or len(free) <= top_k:
         return library
-    places = nearest(task_text(task), [item.text for item in library.items], top_k)
-    return replace(library, items=tuple(library.items[place] for place in sorted(places)))
+    places = nearest(task_text(task), [item.text for item in free], top_k)
+    near = {free[place].id for place in places}
+    return replace(library, items=tuple(i for i in library.items if i.pinned or i.id in near))
 
 
 def task_turns(task: Task, library: Library, system: str) -> Turns:

@@ -2,17 +2,19 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from zoo.backends.sampling import Sampling
 from zoo.gym.errors import InputError
-from zoo.gym.experience.calls.caller import Caller, Model
+from zoo.gym.experience.calls.caller import TOO_LONG, Caller, Model
 from zoo.gym.experience.calls.slot import Ask, Slot
 from zoo.gym.experience.learning.answers import Answer, Answers, chunked, mean_reward, slots
 from zoo.gym.experience.learning.prompts import AGAIN, MOST_EDITS, teacher_turns
+from zoo.gym.experience.learning.retire import retire
 from zoo.gym.experience.learning.split import task_text
 from zoo.gym.experience.library.edits import (
     SCHEMA,
+    Edit,
     UnreadableError,
     check_edit,
     parse_edits,
@@ -36,13 +38,15 @@ class Proposed:
         library: the kept library with the edits.
         edits: the edits that were made, in words.
         reward: the mean reward of the groups' answers.
-        counts: groups, mixed groups, edits that were probed, refused and why.
+        counts: groups, mixed groups, edits that were probed, refused and why, lessons retired.
+        made_room: whether lessons were left out to find some to retire.
     """
 
     library: Library
     edits: list[str] = field(default_factory=list[str])
     reward: float | None = None
     counts: Counter[str] = field(default_factory=Counter[str])
+    made_room: bool = False
 
 
 @dataclass
@@ -56,6 +60,7 @@ class Proposer:
         group_size: answers in a group, and in a probe.
         how: how answers are drawn.
         teacher_how: how the teacher's are.
+        tasks: all tasks that teach, also those of other steps.
         rejected: edits that did not help, in words, the latest last.
     """
 
@@ -65,6 +70,7 @@ class Proposer:
     group_size: int
     how: Sampling
     teacher_how: Sampling
+    tasks: Sequence[Task] = ()
     rejected: list[str] = field(default_factory=list[str])
 
     def propose(self, step: int, tasks: Sequence[Task], kept: Library) -> Proposed:
@@ -110,19 +116,36 @@ class Proposer:
                 continue
             try:
                 edit = check_edit(given, found.library, origin)
-                edited = None if edit is None else edit.apply(found.library)
+                edited = None if edit is None else self._applied(found, step, edit)
             except InputError as error:
                 found.counts[f"refused: {error.message.partition(':')[0]}"] += 1
                 continue
             if edit is None or edited is None:
                 found.counts["none"] += 1
             elif (probed := self._probe(step, place, number, task, edited)) > bar:
+                found.library = _probed(edited, edit, bar, probed)
                 bar = probed  # the next edit stands beside this one
-                found.library = edited
                 found.edits.append(edit.words)
             else:
                 found.counts["refused: probe"] += 1
                 self.reject([edit.words])
+
+    def _applied(self, found: Proposed, step: int, edit: Edit) -> Library:
+        """Returns the library with an edit; a full one makes room, once a step.
+
+        Raises:
+            InputError: there is no room.
+        """
+        try:
+            return edit.apply(found.library)
+        except InputError:
+            if found.made_room or not self.tasks:
+                raise
+        found.made_room = True
+        rest = retire(self.answers, found.library, self.tasks, step, self.how)
+        found.counts["retired"] += len(found.library.items) - len(rest.items)
+        found.library = rest
+        return edit.apply(found.library)
 
     def reject(self, words: Sequence[str]) -> None:
         """Remembers edits that did not help, for the teacher."""
@@ -145,6 +168,9 @@ class Proposer:
         for number in range(2):
             ask = Ask(Slot("teach", step, 0, place, number), turns, self.teacher_how, SCHEMA)
             [reply] = self.caller.ask(self.teacher, [ask])
+            if reply.finish == TOO_LONG:
+                found.counts["too long for the teacher"] += 1
+                return ()
             try:
                 return parse_edits(reply.text)
             except UnreadableError:
@@ -152,3 +178,12 @@ class Proposer:
                 turns = [*turns, said, {"role": "user", "content": AGAIN}]
         found.counts["unreadable"] += 1
         return ()
+
+
+def _probed(library: Library, edit: Edit, before: float, after: float) -> Library:
+    """Returns an edited library whose new lesson has what its probe found."""
+    if edit.added is None or library.find(edit.added.id) != edit.added:
+        return library
+    evidence = {"probe_without": round(before, 6), "probe_with": round(after, 6)}
+    item = replace(edit.added, evidence=evidence)
+    return library.changed([item.id], [item])

@@ -1,25 +1,29 @@
 """Libraries in other forms: Markdown, Agent Skills, and those of two other programs.
 
-Out: Markdown with the id of each lesson, and a folder's `SKILL.md`. In: these, `experiences.json`
-of youtu-agent (`{"G0": "Name: text"}`) and playbooks of ACE (`[str-00001] helpful=4 harmful=0 ::
-text`). A text that was changed by hand, or comes from elsewhere, has no evidence.
+In and out: Markdown with the id of each lesson, a folder's `SKILL.md`, `experiences.json` of
+youtu-agent (`{"G0": "Name: text"}`) and playbooks of ACE (`[str-00001] helpful=4 harmful=0 ::
+text`). In alone: the agents that youtu-agent writes, in YAML. A text that was changed by hand, or
+comes from elsewhere, has no evidence.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from zoo.gym.config.yaml_file import UNREADABLE
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.experience.library.file import MOST_BYTES, read_library
 from zoo.gym.experience.library.item import Item, lesson_text
 from zoo.gym.experience.library.library import HEADING, Library
+from zoo.gym.experience.library.signature import as_foreign
 from zoo.gym.files import read_small
 
 _LESSON = re.compile(r"^\s*[-*+]\s+(?:\[[^\]\n]{1,40}\]\s*)?(\S.*?)\s*(?:<!--[^>]*-->)?\s*$")
-_ACE = re.compile(r"^\s*\[[\w-]{1,40}\]\s+helpful=(\d{1,9})\s+harmful=(\d{1,9})\s*::\s*(\S.*)$")
+_ACE = re.compile(r"^\s*\[[^\]]{1,40}\]\s*helpful=(\d{1,9})\s*harmful=(\d{1,9})\s*::\s*(\S.*)$")
+_IN_AGENT = re.compile(r"\[G?\d{1,9}\]\.\s+(.*?)(?=\s*\[G?\d{1,9}\]\.\s|\s*\Z)", re.DOTALL)
 _YOUTU = re.compile(r"G\d{1,9}")
 _SKILL_NAME = re.compile(r"[^a-z0-9-]+")
 
@@ -42,12 +46,50 @@ def to_skill(library: Library, name: str) -> str:
     return f"---\nname: {plain}\ndescription: {quoted}\n---\n\n{to_markdown(library, name)}"
 
 
-def read_foreign(path: Path, known: Library | None = None) -> tuple[Library, list[str]]:
+def to_youtu(library: Library, name: str) -> str:
+    """Returns a library as `experiences.json` of youtu-agent; its numbers are places."""
+    del name
+    texts = {f"G{place}": item.text for place, item in enumerate(library.items)}
+    return json.dumps(texts, indent=4, ensure_ascii=False) + "\n"
+
+
+def to_ace(library: Library, name: str) -> str:
+    """Returns a library as a playbook of ACE, with counts of better and worse answers."""
+    del name
+    lines = [
+        f"[str-{place:05d}] helpful={item.better} harmful={item.worse} :: {item.text}"
+        for place, item in enumerate(library.items, 1)
+    ]
+    return "\n".join(["## STRATEGIES & INSIGHTS", *lines, "", "## OTHERS", ""])
+
+
+FORMS = {
+    "markdown": (to_markdown, "{}.md"),
+    "skill": (to_skill, "{}/SKILL.md"),
+    "youtu": (to_youtu, "{}.experiences.json"),
+    "ace": (to_ace, "{}.playbook.txt"),
+}
+"""What writes each form, and the default name of its file."""
+
+
+def read_unknown(path: Path) -> Library:
+    """Returns the library in a file for which nobody vouches.
+
+    Raises:
+        InputError: it is none, or was changed.
+    """
+    return as_foreign(read_library(path)[0])
+
+
+def read_foreign(
+    path: Path, known: Library | None = None, read: Callable[[Path], Library] = read_unknown
+) -> tuple[Library, list[str]]:
     """Returns the lessons in a file of any form, and why others were left out.
 
     Args:
-        path: a library, Markdown, `SKILL.md`, a playbook of ACE, or `experiences.json`.
+        path: a library, Markdown, `SKILL.md`, a playbook of ACE, `experiences.json`, or an agent.
         known: a library whose lessons keep what is known of them if their text is the same.
+        read: reads a library of ours, with the evidence that somebody vouches for.
 
     Raises:
         NotAvailableError: there is no file.
@@ -60,11 +102,12 @@ def read_foreign(path: Path, known: Library | None = None) -> tuple[Library, lis
         raise NotAvailableError(f"{path}: expected a file of lessons, got nothing") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: expected a file of lessons in UTF-8: {error}") from None
-    if text.lstrip()[:1] == "{" and (found := _from_json(path, text)) is not None:
-        return found, []
+    if text.lstrip()[:1] == "{" and _is_library(path, text):
+        return _old_kept(read(path), known), []
     items: dict[str, Item] = {}
     left_out: list[str] = []
-    for place, item in _items(text):
+    found = _in_agent(path, text) if path.suffix in (".yaml", ".yml") else _items(text)
+    for place, item in found:
         try:
             checked = replace(item, text=lesson_text(item.text))
         except InputError as error:
@@ -76,15 +119,34 @@ def read_foreign(path: Path, known: Library | None = None) -> tuple[Library, lis
     return _with_known(tuple(items.values()), known), left_out
 
 
-def _from_json(path: Path, text: str) -> Library | None:
-    """Returns a library of ours; None for another JSON file."""
+def _is_library(path: Path, text: str) -> bool:
+    """Returns whether JSON is a library of ours."""
     try:
         found: object = json.loads(text)
     except (ValueError, RecursionError):
         raise InputError(f"{path}: expected lessons, got broken JSON") from None
-    if isinstance(found, dict) and "format" in found:
-        return read_library(path)[0]
-    return None
+    return isinstance(found, dict) and "format" in found
+
+
+def _old_kept(library: Library, known: Library | None) -> Library:
+    """Returns a library whose lessons of unknown origin keep what is known of them here."""
+    old = {item.id: item for item in known.items} if known else {}
+    items = tuple(item if item.step else old.get(item.id, item) for item in library.items)
+    return replace(library, items=items)
+
+
+def _in_agent(path: Path, text: str) -> Iterator[tuple[int, Item]]:
+    """Yields the lessons in an agent of youtu-agent, which are at the end of its instructions."""
+    import yaml
+
+    try:
+        found: object = yaml.safe_load(text)
+    except (yaml.YAMLError, *UNREADABLE, RecursionError):
+        raise InputError(f"{path}: expected an agent of youtu-agent, got broken YAML") from None
+    agent = cast("dict[str, object]", found).get("agent") if isinstance(found, dict) else None
+    orders = cast("dict[str, object]", agent).get("instructions") if isinstance(agent, dict) else ""
+    texts = _IN_AGENT.findall(orders) if isinstance(orders, str) else []
+    yield from ((place, Item(str(one))) for place, one in enumerate(texts, 1))
 
 
 def _items(text: str) -> Iterator[tuple[int, Item]]:

@@ -71,6 +71,11 @@ def read_library(path: Path) -> tuple[Library, str]:
     return library, digest
 
 
+def digest_start(digest: str) -> bytes:
+    """Returns how the file of a library with a digest begins."""
+    return f"{_START}{digest}".encode()
+
+
 def _bytes(library: Library, digest: str) -> bytes:
     fields: dict[str, object] = {
         "format": FORMAT,
@@ -86,7 +91,9 @@ def _bytes(library: Library, digest: str) -> bytes:
 
 
 def _fields(item: Item) -> dict[str, object]:
+    pinned = {"pinned": True} if item.pinned else {}
     return {
+        **pinned,
         "id": item.id,
         "text": item.text,
         "parents": list(item.parents),
@@ -128,6 +135,7 @@ def _item(fields: Mapping[str, Any]) -> Item:
         step=counts[2],
         licence=_text(fields["licence"]),
         evidence=_mapping(fields["evidence"]),
+        pinned=fields.get("pinned") is True,
     )
 
 

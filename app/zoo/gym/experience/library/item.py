@@ -30,6 +30,7 @@ class Item:
         step: the step of the run that added it, from 1; 0 if it is from elsewhere.
         licence: what its author allows; empty if it is not known.
         evidence: what a measurement of it found; empty without one.
+        pinned: whether it is in every prompt, also if only the nearest lessons are.
     """
 
     text: str
@@ -41,11 +42,17 @@ class Item:
     step: int = 0
     licence: str = ""
     evidence: Mapping[str, object] = field(default_factory=dict[str, object])
+    pinned: bool = False
 
     @property
     def id(self) -> str:
         """The hash of the text: 16 hexadecimal digits."""
         return item_id(self.text)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it comes from elsewhere, and no keys that the user trusts have measured it."""
+        return self.step == 0 and "keys" not in self.evidence
 
 
 def item_id(text: str) -> str:

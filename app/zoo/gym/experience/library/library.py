@@ -22,7 +22,7 @@ class Library:
         model: the model that they are for.
         teacher: the model that wrote them.
         domain: what the tasks are about, in the user's words.
-        parent: the digest of the version before; empty for the first.
+        parent: the digest of the version that it was made from; empty for one that was learned.
         evidence: what the test of this version found; empty without one.
     """
 

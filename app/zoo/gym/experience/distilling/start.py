@@ -1,0 +1,162 @@
+"""Prepares a run that distils lessons: splits tasks, checks models, and makes the folder."""
+
+import json
+import platform
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoo.gym.config import TrainConfig, dump_config, load_config
+from zoo.gym.errors import InputError
+from zoo.gym.experience import store
+from zoo.gym.experience.calls.budget import Cap
+from zoo.gym.experience.distilling.settings import DistillationConfig
+from zoo.gym.experience.learning.split import LEAST_TASKS, Split, split_tasks
+from zoo.gym.experience.library.file import write_library
+from zoo.gym.experience.library.library import Library
+from zoo.gym.experience.models import Named, cap_of, named_models
+from zoo.gym.experience.providers.names import Hosted
+from zoo.gym.experience.session import load_reward
+from zoo.gym.experience.tasks import read_tasks, write_split
+from zoo.gym.files import write_beside
+from zoo.gym.humanize import counted
+from zoo.gym.jobs.run import Run, create_run
+from zoo.gym.paths import given_path
+from zoo.gym.rewards.reward import Task
+from zoo.gym.train.run_folder.pinned import pinned
+from zoo.gym.train.run_folder.settings import store_settings
+from zoo.models import resolve
+
+KIND = "distillation"
+"""The key of the settings of such a run in its `env.json`."""
+
+LESSONS_FILE = "lessons.json"
+"""In the run folder: the lessons, without those that are held back."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that can be made.
+
+    Attributes:
+        config: the settings.
+        library: the lessons.
+        split: the tasks.
+        training: the settings of the training, whose rows come later.
+        models: who answers, if a server does.
+        cap: what may be spent.
+        notes: what the user should know, in sentences.
+    """
+
+    config: DistillationConfig
+    library: store.Stored
+    split: Split
+    training: TrainConfig
+    models: Named
+    cap: Cap
+    notes: list[str]
+
+
+def prepare(
+    config: DistillationConfig, library: str, paths: Sequence[Path], changes: Sequence[str] = ()
+) -> Prepared:
+    """Returns the run that distils a library on tasks.
+
+    Args:
+        config: the settings.
+        library: its name, NAME@VERSION, or a file.
+        paths: files of tasks.
+        changes: settings of the training, `KEY=VALUE`.
+
+    Raises:
+        GymError: a file, model, price or setting is missing or wrong.
+    """
+    found = store.load_given(library)
+    if not found.library.items:
+        raise InputError(f"library: {library}: expected one with lessons, got none")
+    models = named_models(config.calls)
+    if config.teacher and not isinstance(models.model, Hosted):
+        raise InputError(
+            f"teacher: expected a model on a server, got {config.teacher}",
+            hint="without a teacher the model itself learns what the lessons make likely",
+        )
+    tasks, notes = read_tasks(paths)
+    test, test_notes = read_tasks([given_path(config.test)]) if config.test else ([], [])
+    split = split_tasks(tasks, config.seed, (), test)
+    with load_reward(config.calls, split):
+        pass
+    for server in models.on_servers:
+        server.key()
+    training = _training(config, found.library, split.train, changes)
+    told = [*notes, *test_notes, *found.notices, *_doubts(found, split, len(tasks))]
+    return Prepared(config, found, split, training, models, cap_of(config.calls, models), told)
+
+
+def _doubts(found: store.Stored, split: Split, count: int) -> list[str]:
+    doubts: list[str] = []
+    if found.library.evidence.get("verdict") != "proven":
+        doubts.append("these lessons are unproven: no test has shown that they help")
+    if not split.gate and not split.test:
+        doubts.append(
+            f"{counted(count, 'task')}: expected at least {LEAST_TASKS}, or a file to test with: "
+            "what is learned stays unproven"
+        )
+    return doubts
+
+
+def _training(
+    config: DistillationConfig, library: Library, tasks: Sequence[Task], changes: Sequence[str]
+) -> TrainConfig:
+    """Returns the pinned settings of the training, with files that stand for those of the run.
+
+    Raises:
+        InputError: a setting is wrong.
+    """
+    base = resolve(config.model, offline=True)
+    own: dict[str, object] = {"model_name_or_path": config.model, "seed": config.seed}
+    with tempfile.TemporaryDirectory() as folder:
+        lessons, rows = Path(folder) / LESSONS_FILE, Path(folder) / "rows.jsonl"
+        if config.teacher:
+            own |= {"stage": "sft"}
+        else:
+            write_library(lessons, library)
+            own |= {"stage": "lessons", "lessons": str(lessons)}
+            own |= {"group_size": config.group_size, "temperature": config.temperature_train}
+            own |= {"max_completion_length": config.max_new_tokens}
+        rows.write_text(rows_of(tasks), encoding="utf-8")
+        loaded = load_config([], changes, own | {"dataset": [str(rows)]})
+        return pinned(loaded.config, base)
+
+
+def rows_of(tasks: Sequence[Task]) -> str:
+    """Returns tasks as rows of prompts."""
+    turns = ([{"role": t.role, "content": t.content} for t in task.messages] for task in tasks)
+    return "".join(json.dumps({"prompt": one}) + "\n" for one in turns)
+
+
+def make_run(prepared: Prepared) -> Run:
+    """Makes the folder of a run, in state queued.
+
+    Raises:
+        StorageError: it cannot be written.
+        InputError: a task has a value that JSON cannot represent.
+    """
+    config, found = prepared.config, prepared.library
+    name = f"{found.name}@{found.version}" if found.version else str(found.path)
+    env = {
+        KIND: config.model_dump(mode="json"),
+        "library": {"name": name, "digest": found.digest},
+        "python": platform.python_version(),
+        "settings": prepared.training.model_dump(mode="json"),
+    }
+    run = create_run(dump_config(prepared.training), env)
+    write_split(run.folder, prepared.split)
+    write_library(run.folder / LESSONS_FILE, found.library)
+    places: dict[str, object] = {"dataset": (str(run.rows_file),)}
+    if not config.teacher:
+        write_beside(run.rows_file, rows_of(prepared.split.train), sync=True)
+        places["lessons"] = str(run.folder / LESSONS_FILE)
+    training = prepared.training.model_copy(update=places)
+    store_settings(run.config_file, run.env_file, training)
+    return run
