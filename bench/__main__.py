@@ -5,7 +5,8 @@ usage: python -m bench [NAME ...] [--isa avx2]
                                        --isa measures signs, product and aggregate as on a processor
                                        without wider instructions
                                        nano runs only when named: half an hour of one core, 14 GB;
-                                       nano_qlora too: ten minutes of two cores, 4 GB
+                                       nano_qlora too: ten minutes of two cores, 4 GB; lessons
+                                       too: ten minutes of one core, 6 GB; sheets too: three
 
 A result records the measured commit, whether the working tree had changes, and the load of the
 machine at the end.
@@ -37,6 +38,7 @@ BENCHES = (
     "personal",
     "preference",
     "rewards",
+    "rounds",
     "train",
     "many_rows",
     "streaming",
@@ -46,6 +48,9 @@ BENCHES = (
     "aggregate",
     "stream",
 )
+NAMED = ("nano", "nano_qlora", "lessons", "sheets")
+"""Those that run only when named."""
+
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 
@@ -123,7 +128,7 @@ def main(names: list[str]) -> int:
     known = {path.stem for path in HERE.glob("*.py")}
     if unknown := [name for name in names if name not in known]:
         print(__doc__)
-        print(f"bench: {unknown[0]}: expected one of {', '.join((*BENCHES, 'nano', 'nano_qlora'))}")
+        print(f"bench: {unknown[0]}: expected one of {', '.join((*BENCHES, *NAMED))}")
         return 2
     for name in names or BENCHES:
         cases: list[Case] = []

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from bench.measure import Case, Cost, cost
 from zoo.backends.base import Stat
-from zoo.backends.torch.head import CHUNK_TOKENS, Head
-from zoo.backends.torch.statistics import Scored, Stats, gradients, score
+from zoo.backends.torch.vocabulary.head import CHUNK_TOKENS, Head
+from zoo.backends.torch.vocabulary.statistics import Scored, Stats, gradients, score
 
 TOKENS, WORDS, HIDDEN = 2048, 151_936, 256
 

@@ -69,7 +69,7 @@ def steps(model: Path) -> Iterator[Case]:
 
 def bf16_pays() -> bool:
     """Returns whether bf16 products are fast on this processor."""
-    from zoo.backends.torch.products import measure_products
+    from zoo.backends.torch.numbers.products import measure_products
 
     return measure_products().bf16_pays
 

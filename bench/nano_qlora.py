@@ -90,7 +90,7 @@ def loaded(folder: Path, bits: int) -> dict[str, float]:
     from dataclasses import replace
 
     from zoo.backends.base import QuantizationSpec
-    from zoo.backends.torch.load import load_model
+    from zoo.backends.torch.files.load import load_model
     from zoo.backends.torch.quantized.base import stored_bytes
     from zoo.models.folder import model_geometry
 

@@ -125,7 +125,7 @@ def _texts(shared: Path, unseen: list[str]) -> Texts:
 
 def _worth(base: Path, tuned: Path, file: Path, texts: Texts) -> dict[str, Worth]:
     from zoo.backends import load_backend
-    from zoo.backends.threads import use_threads
+    from zoo.backends.machine.threads import use_threads
     from zoo.gym.delta import delta_model, load_delta, random_signs
 
     use_threads(1)

@@ -94,7 +94,12 @@ def tokens(text: str) -> int:
 def usage_of(body: Body, text: str) -> dict[str, int]:
     """Returns true counts, without a cache."""
     prompt = sum(tokens(turn["content"]) for turn in body["messages"])
-    return {"prompt_tokens": prompt, "completion_tokens": tokens(text)}
+    counts = {"prompt_tokens": prompt, "completion_tokens": tokens(text)}
+    return counts | {"total_tokens": sum(counts.values())}
+
+
+_NAMED = {"id": "chatcmpl-1", "created": 0}
+"""What clients expect besides."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -124,7 +129,8 @@ class _Handler(BaseHTTPRequestHandler):
         if odd.body is not None or not body.get("stream"):
             message = {"role": "assistant", "content": text} | odd.message
             choice = {"index": 0, "message": message, "finish_reason": odd.finish}
-            whole = {"model": body["model"], "choices": [choice], "usage": usage}
+            named = {"object": "chat.completion", **_NAMED}
+            whole = {**named, "model": body["model"], "choices": [choice], "usage": usage}
             data = (json.dumps(whole) if odd.body is None else odd.body).encode()
             kind = odd.content_type
         else:
@@ -149,10 +155,13 @@ def _events(odd: Odd, text: str, usage: Any, model: str) -> str:
     middle = len(text) // 2
     parts = [{"role": "assistant"}, {"content": text[:middle]}, {"content": text[middle:]}]
     parts += [odd.message] if odd.message else []
-    events: list[Body] = [{"choices": [{"index": 0, "delta": part}]} for part in parts]
+    events: list[Body] = [
+        {"choices": [{"index": 0, "delta": part, "finish_reason": None}]} for part in parts
+    ]
     if odd.finish is not None:
         events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": odd.finish}]})
     if usage is not None:
         events.append({"choices": [], "usage": usage})
-    lines = [f"data: {json.dumps({'model': model} | event)}\n\n" for event in events]
+    kind = {"object": "chat.completion.chunk", **_NAMED, "model": model}
+    lines = [f"data: {json.dumps(kind | event)}\n\n" for event in events]
     return "".join([": a comment\n\n", *lines, "data: [DONE]\n\n" if odd.finish else ""])

@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from zoo.backends.detect import detect, device_key
+from zoo.backends.machine.detect import detect, device_key
 from zoo.gym import TrainConfig, run_training
 from zoo.gym.config import load_config
 from zoo.gym.data import inspect_dataset, read_dataset, split_records

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from zoo.backends.detect import Detection
-from zoo.backends.torch import backend, products
-from zoo.backends.torch.products import ProductSpeeds
+from zoo.backends.machine.detect import Detection
+from zoo.backends.torch import backend
+from zoo.backends.torch.numbers import products
+from zoo.backends.torch.numbers.products import ProductSpeeds
 from zoo.gym.engine import engine_for, open_engine, recall
 from zoo.models.resolve import pico_folder
 
@@ -78,8 +79,10 @@ def test_the_speed_of_products_is_measured_again_in_another_environment(
 def test_torch_loads_what_mlx_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mlx_lm", reason="MLX is not installed")
     mac = Detection("mlx", "Apple GPU", ())
-    monkeypatch.setattr("zoo.backends.detect.detect", lambda: mac)
-    monkeypatch.setattr("zoo.backends.detect.probe", lambda name: (name in {"mlx", "cpu"}, ""))
+    monkeypatch.setattr("zoo.backends.machine.detect.detect", lambda: mac)
+    monkeypatch.setattr(
+        "zoo.backends.machine.detect.probe", lambda name: (name in {"mlx", "cpu"}, "")
+    )
     other, loha = tmp_path / "other", tmp_path / "loha"
     for folder in (other, loha):
         folder.mkdir()

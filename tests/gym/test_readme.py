@@ -27,7 +27,7 @@ def test_the_python_examples_train_answer_and_measure_a_delta(
     names: dict[str, Any] = {}
     for code in blocks("python"):
         exec(code.replace("max_steps=100", "max_steps=2"), names)
-    assert Path("mine.safetensors").is_file()
+    assert Path("my-chats.safetensors").is_file()
     assert names["report"].quality.rows == 2
     assert names["report"].held_out is True
     assert "tuned=" in capsys.readouterr().out

@@ -74,6 +74,7 @@ WITH_ANOTHER = {
     "pydantic_core": "pydantic brings it",
     "packaging": "transformers brings it",
     "rich": "textual brings it",
+    "scikit_learn": "its file of digits is read without an import",
 }
 """Declared for another's sake, or imported as part of what is declared."""
 

@@ -1,4 +1,4 @@
-"""Folders of zoo.gym stay small enough to read, and every module does something of its own."""
+"""Folders of packages stay small enough to read, and every module does something of its own."""
 
 import ast
 from collections.abc import Iterator
@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-GYM = Path(__file__).parents[2] / "app" / "zoo" / "gym"
+HOUSE = Path(__file__).parents[2]
+PACKAGES = {
+    name: HOUSE / folder / "zoo" / name
+    for name, folder in {
+        "gym": "app",
+        "backends": "backends",
+        "models": "models",
+        "core": "core-rs/python",
+    }.items()
+}
 
 MODULES = 16
 """The most modules that a folder has, `__init__.py` included."""
@@ -61,12 +70,14 @@ def _forwards(function: ast.FunctionDef, ours: set[str]) -> bool:
     return isinstance(call, ast.Call) and ast.unparse(call.func).partition(".")[0] in ours
 
 
-def test_no_folder_has_too_many_modules() -> None:
-    assert list(crowded(GYM)) == []
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_folder_has_too_many_modules(package: str) -> None:
+    assert list(crowded(PACKAGES[package])) == []
 
 
-def test_no_short_module_only_forwards() -> None:
-    modules = (path for path in GYM.rglob("*.py") if not path.name.startswith("__"))
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_short_module_only_forwards(package: str) -> None:
+    modules = (path for path in PACKAGES[package].rglob("*.py") if not path.name.startswith("__"))
     sources = {path: path.read_text(encoding="utf-8") for path in modules}
     short = {p: text for p, text in sources.items() if text.count("\n") < FORWARDING_LINES}
     assert [path.name for path, text in short.items() if only_forwards(text)] == []

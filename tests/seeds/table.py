@@ -186,7 +186,7 @@ FILES = (
     Settings(
         "B10",
         more=("dataset=alpaca_en_demo", "model_name_or_path=zen-pico"),
-        refused="distributed: a model divided among processes is not supported yet",
+        refused="distributed: no such setting: expected sharding full with num_processes",
     ),
     Settings(
         "E6",  # its Qwen/Qwen3-7B was never published

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.gym.arguments import StrPath, instance_of, model_folder, path_of, text_of
 from zoo.gym.config import Ignored, TrainConfig, dump_config, load_config
+from zoo.gym.config.conflicts import require_processes
 from zoo.gym.config.values import Rows
 from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.files import write_beside
@@ -111,10 +112,10 @@ def train_here(
     Raises:
         GymError: see `run_training`.
     """
-    from zoo.backends.threads import callers_state_kept
+    from zoo.backends.machine.threads import callers_state_kept
+    from zoo.gym.files.lock import locked
     from zoo.gym.jobs.control import wait_while_paused
     from zoo.gym.jobs.crew.start import first_of
-    from zoo.gym.jobs.lock import locked
     from zoo.gym.jobs.outputs import check_unclaimed
     from zoo.gym.jobs.queue import DeviceInUseError, turn_on_device
     from zoo.gym.jobs.remove import remove
@@ -225,12 +226,15 @@ def quality_input(
 def _checked_rows(config: TrainConfig) -> str:
     """Returns the rows that Python gave as JSON Lines, after checking that a run can start."""
     from zoo.backends.launched import launched_place
+    from zoo.gym.train.planning.faults import check_engine
 
+    check_engine(config)
     if launched_place() is not None:
         raise InputError(
             "several processes were started by a launcher: expected one, which starts the others",
             hint="TrainConfig(num_processes=2) without a launcher, or zoo-gym train with it",
         )
+    require_processes(config)
     rows = rows_text(config.rows)
     _check_data(config, rows)
     return rows

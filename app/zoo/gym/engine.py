@@ -34,10 +34,10 @@ def engine_for(folder: Path, adapter: Path | None = None) -> "Backend":
         adapter: a PEFT folder to apply to it.
     """
     from zoo.backends.base import LoadSpec
-    from zoo.backends.detect import torch_device
+    from zoo.backends.machine.detect import torch_device
 
     engine = open_engine()
-    if engine.refusal(folder, LoadSpec(adapter=adapter)) is None:
+    if not engine.faults(folder, LoadSpec(adapter=adapter)):
         return engine
     return open_engine(torch_device())
 

@@ -114,6 +114,22 @@ def test_a_run_that_waits_for_a_device_says_so(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err == "waiting for cpu\nhint: stop it\n"
 
 
+def test_a_run_that_waited_says_when_it_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(Output())
+    progress({"kind": "state", "state": "queued", "message": "waiting for cpu"})
+    for _ in range(2):
+        progress({"kind": "state", "state": "running"})
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["waiting for cpu", "the device is free: the run is now running"]
+
+
+def test_the_memory_of_python_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    memory = {"weights": 2 * 10**9, "adapter": 0, "reserve": 8 * 10**8, "total": 28 * 10**8}
+    Progress(Output())({"kind": "plan", "steps": 3, "memory": memory})
+    line = "  memory 2.80 GB: weights 2, Python and libraries 0.8"
+    assert line in capsys.readouterr().err.splitlines()
+
+
 def test_what_takes_time_before_the_first_step_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(Output())
     for event in ({"state": "queued"}, {"state": "running"}, {"state": "paused"}):

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.gym.cli.conftest import DONE
+from zoo.backends.torch.backend import TorchBackend
 from zoo.gym.cli.items import sort_items
 from zoo.gym.errors import NotAvailableError
 from zoo.gym.jobs import run_folders
@@ -64,6 +65,50 @@ def test_print_config_refuses_data_as_a_run_does(call: Call, text: str | None) -
     assert (printed.code, printed.stdout, printed.stderr) == (
         *(real.code, "", f"zoo-gym: error: {error}"),
     )
+
+
+SMALL = ["my.jsonl", "--model", "zen-pico", "--max_steps", "3", "backend=cpu", "--print-config"]
+
+
+def test_print_config_refuses_what_the_engine_refuses_all_at_once(call: Call, rows: Path) -> None:
+    found = call("train", *SMALL, "activation_offloading=true", "lora_target=q_proj,q_prj")
+    assert (found.code, found.stdout) == (2, "")
+    starts = [line.partition("got")[0] for line in found.stderr.splitlines()]
+    assert starts[:2] == [
+        "zoo-gym: error: activation_offloading: expected the device cuda, ",
+        "zoo-gym: error: lora_target: expected names that layers end with, ",
+    ]
+
+
+def test_print_config_refuses_an_optimizer_that_the_device_has_not(call: Call, rows: Path) -> None:
+    pytest.importorskip("bitsandbytes")
+    found = call("train", *SMALL, "optim=adamw_8bit")
+    assert (found.code, found.stdout) == (4, "")
+    assert "optim: adamw_8bit steps on a CUDA device: expected cuda, got cpu" in found.stderr
+
+
+def test_print_config_shows_the_memory_of_the_run(call: Call, rows: Path) -> None:
+    found = call("train", *SMALL, "--json")
+    assert found.json["memory"]["total"] > found.json["memory"]["reserve"] > 0
+    assert "Python and libraries 0.8" in found.stderr
+
+
+@pytest.mark.parametrize(("model", "named"), [("zen-nano", True), ("m", False)])
+def test_the_memory_of_a_model_that_is_not_here_is_the_doctors(
+    call: Call, rows: Path, model: str, *, named: bool
+) -> None:
+    found = call("train", "my.jsonl", "--model", model, "--print-config")
+    assert ("zoo-gym doctor lists the memory" in found.stdout) is named
+
+
+def test_print_config_says_that_a_run_does_not_fit(
+    call: Call, rows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TorchBackend, "free_bytes", lambda _: 10**8)
+    found = call("train", *SMALL)
+    assert found.code == 3
+    assert "lora_rank: 16" in found.stdout
+    assert "the run does not fit into memory: expected at most the 0.10 GB" in found.stderr
 
 
 def test_printed_settings_are_a_settings_file(call: Call, rows: Path) -> None:

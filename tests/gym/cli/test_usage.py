@@ -1,6 +1,7 @@
 """Mistakes in the words: exit code 2 or 4, one sentence, the nearest that exists, no traceback."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -145,3 +146,17 @@ def test_the_version_is_printed(call: Call) -> None:
     found = call("--version")
     assert found.code == 0
     assert found.stdout.strip().count(".") == 2
+
+
+@pytest.mark.parametrize("word", ["mine.yaml", "zen-nano-dpo.yaml", "rows.jsonl", "max_steps=3"])
+def test_a_file_without_a_command_is_answered_with_the_command(
+    word: str, call: Call, tmp_path: Path
+) -> None:
+    for name in ("mine.yaml", "rows.jsonl"):
+        (tmp_path / name).touch()
+    assert f"hint: zoo-gym train {word}\n" in call(word).stderr
+
+
+@pytest.mark.parametrize("word", ["dpo", "absent.jsonl", "trian"])
+def test_a_word_that_is_no_file_is_answered_with_the_help(word: str, call: Call) -> None:
+    assert "hint: zoo-gym --help\n" in call(word).stderr

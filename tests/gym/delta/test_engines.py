@@ -8,7 +8,7 @@ import pytest
 from tests.backends.policies import LORA, moved
 from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec
-from zoo.backends.detect import Detection
+from zoo.backends.machine.detect import Detection
 from zoo.backends.spec import Train
 from zoo.gym.delta import apply_delta, create_delta
 from zoo.models import PICO, pico_folder
@@ -21,7 +21,7 @@ ENGINES = ("mlx", "cpu")
 def use(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes a device that of this machine, which deltas read parameters with."""
     found = Detection(engine, "", ())
-    monkeypatch.setattr("zoo.backends.detect.detect", lambda: found)
+    monkeypatch.setattr("zoo.backends.machine.detect.detect", lambda: found)
 
 
 def digest(path: Path) -> str:

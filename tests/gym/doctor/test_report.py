@@ -2,7 +2,7 @@
 
 import sys
 import tomllib
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from tests.gym.doctor.conftest import ALL_WELL, Examined
 from zoo.gym.cli import doctor as command
 from zoo.gym.doctor import as_json, as_lines
+from zoo.gym.doctor.capacity import jobs
 from zoo.gym.doctor.extras import PURPOSES, lacking_packages, missing_extras, missing_torch
 from zoo.gym.doctor.machine import cpuinfo_name
 from zoo.gym.errors import EXIT_CODES, GymError
@@ -79,3 +80,21 @@ def test_the_processor_is_named_as_linux_names_it(tmp_path: Path) -> None:
     file.write_text("processor\t: 0\nmodel name\t: Fast: 9000\nmodel name\t: other\n")
     assert cpuinfo_name(file) == "Fast: 9000"
     assert cpuinfo_name(tmp_path / "none") is None
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_ways_of_a_device_are_listed_with_their_settings(
+    device: str, examined: Examined
+) -> None:
+    text = "\n".join(as_lines(replace(examined(ALL_WELL), jobs=jobs(device, 10**12)), {}))
+    assert text.count("quantization_bit=4") == 2
+    assert text.count("stream_layers=true") == (2 if device == "cpu" else 0)
+    assert text.count("optim=adamw_8bit") == (2 if device == "cuda" else 0)
+    assert text.count("  zen-nano    ") == 2  # and once among the models
+
+
+def test_ways_that_save_memory_need_less() -> None:
+    needs = {job.method: job.needs_bytes for job in jobs("cuda", 0) if job.model == "zen-eco"}
+    needs |= {job.method: job.needs_bytes for job in jobs("cpu", 0) if job.model == "zen-eco"}
+    assert needs["streamed"] < needs["qlora"] < needs["lora"] < needs["badam"]
+    assert needs["badam"] < needs["galore"] < needs["adamw_8bit"] < needs["full"]

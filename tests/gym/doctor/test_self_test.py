@@ -37,7 +37,9 @@ def test_every_check_goes_well_here() -> None:
 
 def test_each_other_engine_that_works_is_tried_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong step on it is reported with its name."""
-    monkeypatch.setattr("zoo.backends.detect.probe", lambda name: (name in {"mlx", "cpu"}, ""))
+    monkeypatch.setattr(
+        "zoo.backends.machine.detect.probe", lambda name: (name in {"mlx", "cpu"}, "")
+    )
     opened: list[str] = []
 
     def load(name: str) -> str:

@@ -15,7 +15,7 @@ from cyclopts import App, CycloptsError, Group
 
 from zoo.gym.cli import help as help_text
 from zoo.gym.cli.usage import joined_switches, usage_error
-from zoo.gym.cli.verbs import GROUPS, VERBS
+from zoo.gym.cli.verbs import GROUPS, OTHER_NAMES, VERBS
 from zoo.gym.errors import (
     EXIT_CTRL_C,
     DoesNotFitError,
@@ -61,6 +61,7 @@ def build_app() -> App:
 def run(words: Sequence[str]) -> int:
     """Runs a command and returns its exit code."""
     as_json = "--json" in words
+    words = [*(OTHER_NAMES.get(word, word) for word in words[:1]), *words[1:]]
     if len(words) == 1 and words[0] in GROUPS:
         print(help_text.group_help(words[0]))
         return 0

@@ -5,10 +5,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from zoo.gym.cli.output import Output
+from zoo.gym.cli.sources import run_config
 from zoo.gym.errors import EXIT_CODES, GymError, InterruptedRunError
 from zoo.gym.humanize import duration, figure, human_bytes
 from zoo.gym.jobs import Run, Status, read_ended, read_status, state_name
-from zoo.gym.train.result.next_steps import scores_answers, training_with
+from zoo.gym.train.result.few_bits import codes_of
+from zoo.gym.train.result.next_steps import can_be_delta, scores_answers, training_with
 
 TIED = "the margins are all 0 before training"
 """Why an accuracy before training is 0: nothing differs from the reference yet."""
@@ -125,10 +127,24 @@ def _print_result(run: Run, status: Status, out: Output) -> None:
     for key, value in measured(status.metrics or {}):
         out.say(f"  {key}: {value}")
     out.answer(f"run {run.id} is done: {status.model}")
+    if (codes := _codes(run)) is not None:
+        out.say(f"the base was in {codes}: README.md there says how peft loads it")
     out.say("next:")
     if scores_answers(run.result):
         out.say(f"  {training_with(Path(str(status.model)))}    learns from its scores")
     else:
-        out.say(f"  zoo-gym delta create {run.id}    compresses the result to a small file")
+        if can_be_delta(run.result):
+            out.say(f"  zoo-gym delta create {run.id}    compresses the result to a small file")
         out.say(f"  zoo-gym chat --run {run.id}      chats with it")
     sys.stderr.flush()
+
+
+def _codes(run: Run) -> str | None:
+    """Returns the codes of the base; None if it has none, or the settings cannot be read.
+
+    The settings of an older version may be refused today; the run is done all the same.
+    """
+    try:
+        return codes_of(run_config(run))
+    except GymError:
+        return None

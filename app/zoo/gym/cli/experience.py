@@ -37,15 +37,22 @@ def train(
         as_json: print one JSON object as stdout's last line
         **settings: how lessons are learned
     """
-    from zoo.gym.experience.providers.consent import refuse_offline, require_consent
-    from zoo.gym.experience.session import ENTRY
-    from zoo.gym.experience.start import make_run
+    from zoo.gym.experience.providers.consent import refuse_offline
 
     out = Output(as_json)
-    _resolve_local(settings, yes=yes, offline=offline)
+    resolve_local(settings, yes=yes, offline=offline)
     prepared = _prepare(tasks, settings)
     if offline:
         refuse_offline(prepared.models.on_servers)
+    return begin(out, prepared, yes=yes, detach=detach)
+
+
+def begin(out: Output, prepared: "Prepared", *, yes: bool, detach: bool = False) -> int:
+    """Shows what a run will need, asks about new hosts, starts it, and follows it to its end."""
+    from zoo.gym.experience.providers.consent import require_consent
+    from zoo.gym.experience.session import ENTRY
+    from zoo.gym.experience.start import make_run
+
     _say_prepared(out, prepared)
     leaves = f"Tasks and answers leave this machine; cap: {prepared.cap}."
     require_consent(prepared.models.on_servers, leaves, lambda text: confirmed(text, yes=yes))
@@ -99,7 +106,7 @@ def replay(run: str, /, *, as_json: Json = False) -> int:
     return 0
 
 
-def _resolve_local(settings: Mapping[str, object], *, yes: bool, offline: bool) -> None:
+def resolve_local(settings: Mapping[str, object], *, yes: bool, offline: bool) -> None:
     """Finds the models of this machine, downloading them after consent."""
     from zoo.gym.cli.sources import resolve_models
     from zoo.gym.experience.providers.names import hosted

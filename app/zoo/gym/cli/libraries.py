@@ -1,9 +1,10 @@
-"""`zoo-gym experience list, show, diff, rollback`: the libraries of lessons."""
+"""`zoo-gym experience list, show, diff, rollback, pin`: the libraries of lessons."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
-from zoo.gym.cli.options import Json
+from zoo.gym.cli.options import Json, Switch
 from zoo.gym.cli.output import Output
+from zoo.gym.errors import InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.store import Stored
 from zoo.gym.humanize import counted
@@ -39,9 +40,11 @@ def show(library: str, /, *, as_json: Json = False) -> int:
     found = store.load_given(library)
     tokens = f"{found.library.tokens} tokens"
     out.answer(f"{found.name}@{found.version}: {verdict(found)}, for {_model(found)}, {tokens}")
+    say_held_back(out, found)
     for item in found.library.items:
         counts = f"{item.better} better and {item.worse} worse answers"
-        out.answer(f"[{item.id[:6]}] {item.text}\n         step {item.step}, {counts}")
+        mark = " (pinned)" if item.pinned else ""
+        out.answer(f"[{item.id[:6]}] {item.text}{mark}\n         step {item.step}, {counts}")
     items = [asdict(item) | {"id": item.id} for item in found.library.items]
     out.result(facts(found) | {"items": items, "text": found.library.text})
     return 0
@@ -85,13 +88,53 @@ def rollback(library: str, version: int, /, *, as_json: Json = False) -> int:
     return 0
 
 
+def pin(library: str, /, *lessons: str, off: Switch = False, as_json: Json = False) -> int:
+    """Pins lessons, as a new version: with --top-k they are in every prompt beside the nearest.
+
+    Args:
+        library: its name
+        lessons: the ids of the lessons, or how they begin
+        off: take the pins away instead
+        as_json: print one JSON object as stdout's last line
+    """
+    out, before = Output(as_json), store.load(library)
+    if not lessons:
+        raise InputError("ID: expected the id of at least one lesson, got none")
+    items = {item.id: item for item in before.library.items}
+    for start in lessons:
+        item = before.library.find(start)
+        if item is None:
+            raise InputError(
+                f"ID: expected the id of one lesson of {library}, got {start!r}",
+                hint=f"zoo-gym experience show {library}",
+            )
+        items[item.id] = replace(item, pinned=not off)
+    changed = replace(before.library, items=tuple(items.values()))
+    if changed != before.library:
+        was_near = "top_k" in before.library.evidence  # what was measured had other prompts
+        evidence = {} if was_near else before.library.evidence
+        changed = replace(changed, evidence=evidence, parent=before.digest)
+    saved = store.save(library, changed)
+    count = sum(item.pinned for item in changed.items)
+    out.answer(f"{library}@{saved.version}: {count} of {counted(len(items), 'lesson')} pinned")
+    out.result(facts(saved) | {"pinned": [i.id for i in changed.items if i.pinned]})
+    return 0
+
+
 def verdict(found: Stored) -> str:
     """Returns what is known of a library's effect, in words."""
-    evidence = found.library.evidence
+    evidence, items = found.library.evidence, found.library.items
     if evidence.get("verdict") != "proven":
-        return "unproven"
+        foreign = sum(item.is_foreign for item in items)
+        return f"unproven, {foreign} of {len(items)} foreign" if foreign else "unproven"
     effect, low, high = (100 * float(str(evidence[key])) for key in ("effect", "low", "high"))
     return f"proven: {effect:+.1f} points (95 % {low:+.1f} to {high:+.1f})"
+
+
+def say_held_back(out: Output, found: Stored | None) -> None:
+    """Shows the lessons of a file that are held back."""
+    for sentence in found.notices if found else ():
+        out.say(sentence)
 
 
 def facts(found: Stored) -> dict[str, object]:
@@ -108,6 +151,7 @@ def facts(found: Stored) -> dict[str, object]:
         "teacher": library.teacher,
         "domain": library.domain,
         "evidence": dict(library.evidence),
+        "signer": found.signer,
     }
 
 

@@ -1,57 +1,96 @@
 """`zoo-gym train --print-config`: the settings, their origins, and what a run would choose."""
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import yaml
 
 from zoo.gym.cli.output import Output
+from zoo.gym.cli.progress import memory_line
 from zoo.gym.config import Loaded
 from zoo.gym.config.conflicts import PAIRS
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.config.values import is_chosen
-from zoo.gym.errors import GymError
-from zoo.models import resolve
+from zoo.gym.errors import NotAvailableError
+from zoo.gym.train.planning.faults import check_engine
+from zoo.gym.train.planning.memory import check_fit
+from zoo.models import registry, resolve
+
+if TYPE_CHECKING:
+    from zoo.gym.train.planning.preview import Preview
 
 MOST_BYTES = 32_000_000
 """With larger data, open settings stay open: reading it takes too long just to print them."""
 
 
 def print_config(loaded: Loaded, out: Output) -> int:
-    """Prints the settings with their origins; open ones with the values a run would choose."""
-    config, reasons = _with_choices(loaded.config, out)
-    origins = loaded.origins | {key: f"chosen: {reason}" for key, reason in reasons.items()}
+    """Prints the settings with their origins; open ones with the values a run would choose.
+
+    Raises:
+        GymError: a run would be refused; if only for its memory, after the settings.
+    """
+    found = _preview(loaded.config, out)
+    choices = () if found is None else found.plan.choices
+    config = _with_choices(loaded.config, found)
+    reasons = {choice.key: f"chosen: {choice.reason}" for choice in choices}
+    origins = loaded.origins | reasons
     settings = config.model_dump(mode="json")
     for line in yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).splitlines():
-        origin = _origin(line.partition(":")[0], config, origins, is_planned=bool(reasons))
+        origin = _origin(line.partition(":")[0], config, origins, is_planned=found is not None)
         out.answer(f"{line:<44}  # {origin}" if origin else line)
     for ignored in loaded.ignored:
         out.answer(f"# without effect: {ignored.key} ({ignored.origin}): {ignored.reason}")
+    memory = None if found is None else found.memory
+    if found is not None and memory is not None:
+        out.answer(f"# {memory_line(memory.as_json()).strip()}")
+        free = f"{found.free_bytes / 1e9:.2f} GB are free on {found.device}"
+        out.answer(f"# {free}" + (f", for {found.processes} processes" * (found.processes > 1)))
+        if warning := check_fit(memory, found.device, found.free_bytes, found.processes):
+            out.answer(f"# {warning}")
     ignored_keys = [asdict(ignored) for ignored in loaded.ignored]
-    out.result({"config": settings, "origins": origins, "ignored": ignored_keys})
+    result = {"config": settings, "origins": origins, "ignored": ignored_keys}
+    needed = None if memory is None else memory.as_json()
+    free_bytes = None if found is None else found.free_bytes
+    out.result(result | {"memory": needed, "free_bytes": free_bytes})
     return 0
 
 
-def _with_choices(config: TrainConfig, out: Output) -> tuple[TrainConfig, dict[str, str]]:
-    """Returns the settings with the values a run would choose, and the reasons; stays offline."""
+def _preview(config: TrainConfig, out: Output) -> "Preview | None":
+    """Returns what a run would do; None if that is not known yet. Stays offline.
+
+    Raises:
+        GymError: a run would be refused.
+    """
     from zoo.gym.train.run_folder.pinned import dataset_files
 
     try:
-        base = resolve(config.model_name_or_path, offline=True)
-        files = dataset_files(config)
-        if sum(file.stat().st_size for file in files) > MOST_BYTES:
-            return config, {}
-        from zoo.gym.train.planning.preview import preview
+        bases = [config.model_name_or_path, *config.other_models.values()]
+        base, *_ = [resolve(name, offline=True) for name in bases]
+    except NotAvailableError as error:
+        check_engine(config)
+        out.answer(f"# settings chosen at the start are not known yet: {error.message}")
+        if any(
+            config.model_name_or_path in (one.alias, one.hub_id, *one.published)
+            for one in registry()
+        ):
+            out.answer("# zoo-gym doctor lists the memory of the model without its files")
+        return None
+    if sum(file.stat().st_size for file in dataset_files(config)) > MOST_BYTES:
+        from zoo.gym.train.planning.faults import check_start
 
-        plan = preview(config, base)
-    except (GymError, OSError) as error:
-        why = error.message if isinstance(error, GymError) else f"{error.filename}: no such file"
-        out.answer(f"# settings chosen at the start are not known yet: {why}")
-        return config, {}
-    reasons = {choice.key: choice.reason for choice in plan.choices}
-    values = {
-        key: getattr(plan.config, key) for key in reasons.keys() & set(type(config).model_fields)
-    }
-    return config.model_copy(update=values), reasons
+        check_start(config, base.folder)
+        return None
+    from zoo.gym.train.planning.preview import preview
+
+    return preview(config, base)
+
+
+def _with_choices(config: TrainConfig, found: "Preview | None") -> TrainConfig:
+    """Returns the settings with the values a run would choose."""
+    if found is None:
+        return config
+    keys = {choice.key for choice in found.plan.choices} & set(type(config).model_fields)
+    return config.model_copy(update={key: getattr(found.plan.config, key) for key in keys})
 
 
 def _origin(key: str, config: TrainConfig, origins: dict[str, str], *, is_planned: bool) -> str:

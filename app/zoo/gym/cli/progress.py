@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 PLAIN_LINES = 20
 """Number of step lines of a whole run if a line cannot be overwritten."""
 
+PURPOSES = {"reserve": "Python and libraries"}
+"""Words for purposes of memory whose name says too little."""
+
 
 class Progress:
     """Prints a run's events; the instance is called once for each, in order.
@@ -26,7 +29,7 @@ class Progress:
         self.out, self.as_log = out, as_log
         self._held_out, self._held_out_step = "", 0
         self._step_event: Event = {}
-        self._is_starting = False
+        self._is_starting = self._is_waiting = False
 
     def __call__(self, event: Event) -> None:
         """Prints an event, if it contains anything new for people."""
@@ -52,6 +55,9 @@ class Progress:
             yield state_line(event)
         if self._is_starting and state == "running":
             yield "loading the libraries and reading the data"
+        if self._is_waiting and state == "running" and not self.as_log:
+            yield "the device is free: the run is now running"
+        self._is_waiting = state == "queued" and bool(event.get("message"))
         self._is_starting = state == "queued" and not event.get("message")
 
     def _step(self, event: Event) -> None:
@@ -135,7 +141,7 @@ def show_pass(out: Output) -> "Watch":
 def memory_line(memory: dict[str, Any]) -> str:
     """Returns the estimate in one line: `memory 2.68 GB: weights 1.19, adapter 0.04, ...`."""
     totals = {"total", "source", "calculated"}
-    shares = {k: _number(memory, k) for k in memory if k not in totals}
+    shares = {PURPOSES.get(k, k): _number(memory, k) for k in memory if k not in totals}
     listed = ", ".join(f"{name} {value / 1e9:.2g}" for name, value in shares.items() if value)
     measured = "measured earlier; " if memory.get("source") == "measured" else ""
     return f"  memory {(_number(memory, 'total') or 0) / 1e9:.2f} GB: {measured}{listed}"

@@ -17,7 +17,7 @@ from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress
 from zoo.gym.errors import EXIT_CODES, GymError, InputError
 from zoo.gym.humanize import human_bytes
-from zoo.gym.jobs.run import is_experience
+from zoo.gym.jobs.run import is_distillation, is_experience
 from zoo.gym.terminal import json_line
 
 _ANSWER_S = 1.0
@@ -182,6 +182,10 @@ def resume(
 
         show = partial(experience.show_event, out)
         return experience.finish(found, jobs.follow(found, show, offset=before.offset), out)
+    if is_distillation(found):
+        from zoo.gym.cli import distill
+
+        return distill.finish(found, jobs.follow(found, Progress(out), offset=before.offset), out)
     return finish(found, jobs.follow(found, Progress(out), offset=before.offset), out)
 
 

@@ -15,8 +15,10 @@ from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress
 from zoo.gym.cli.sources import resolve_models
 from zoo.gym.config import Ignored, Loaded, dump_config, load_config
+from zoo.gym.config.conflicts import require_processes
 from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.jobs import Run, check_unclaimed, create_run, follow, launch
+from zoo.gym.train.planning.faults import check_engine
 from zoo.gym.train.run_folder.pinned import (
     check_dataset_dir,
     check_other_files,
@@ -50,8 +52,8 @@ def train(
         config: a YAML file of settings, the same as an item
         yes: download without asking
         detach: return as soon as the run has started
-        print_config: print the settings, the origin of each and what would be chosen, and do
-            nothing else
+        print_config: print the settings, the origin of each, what would be chosen and the memory,
+            or all reasons why a run would be refused, and do nothing else
         as_json: print one JSON object as stdout's last line
         **settings: every key of a settings file
     """
@@ -67,11 +69,12 @@ def train(
         out.say(f"reading {', '.join(map(str, files))}")
     check_dataset(files, load_method(loaded.config.stage).reads)
     check_other_files(loaded.config)
-    check_packages(loaded.config)
     if print_config:
+        check_packages(loaded.config)
         from zoo.gym.cli.print_config import print_config as show
 
         return show(loaded, out)
+    check_engine(loaded.config)
     names = [loaded.config.model_name_or_path, *loaded.config.other_models.values()]
     models = resolve_models(names, yes=yes, offline=loaded.config.offline)
     for notice in filter(None, (model.notice for model in models)):
@@ -104,6 +107,7 @@ def _load(items: tuple[str, ...], config: tuple[str, ...], settings: dict[str, o
         flags["dataset"] = [*found.data, *given]
     loaded = load_config(files, found.overrides, flags)
     loaded = _with_processes(loaded)
+    require_processes(loaded.config)
     if loaded.config.dataset_dir is None:
         return loaded
     # a shell completes an item from the working folder, whatever dataset_dir says

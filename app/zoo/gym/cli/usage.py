@@ -1,13 +1,14 @@
 """Turns errors of the command line into our messages, with the nearest option."""
 
 import difflib
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, get_args, get_origin
 
 import cyclopts
 
 from zoo.gym.cli.verbs import children, known_words
-from zoo.gym.errors import InputError
+from zoo.gym.errors import GymError, InputError
 
 if TYPE_CHECKING:
     from cyclopts.argument import Argument
@@ -37,7 +38,24 @@ def usage_error(error: cyclopts.CycloptsError, words: Sequence[str]) -> InputErr
     """Returns the parser's error as one message with a hint."""
     command = known_words(list(words))
     hint = f"zoo-gym {command} --help".replace("  ", " ")
+    if not command and words:
+        hint = _training_with(words) or hint
     return InputError(_sentence(error, command), hint=hint)
+
+
+def _training_with(words: Sequence[str]) -> str | None:
+    """Returns the command for words without a verb if the first is a file or setting, or None."""
+    from zoo.gym.cli.items import sort_items
+
+    try:
+        items = sort_items(words[:1])
+    except (GymError, OSError, ValueError):
+        return None
+    if items.overrides and "=" not in words[0]:  # the name of a method, maybe a mistyped command
+        return None
+    if words[0].endswith(".safetensors"):
+        return shlex.join(["zoo-gym", "delta", "info", words[0]])
+    return shlex.join(["zoo-gym", "train", *words])
 
 
 def _sentence(error: cyclopts.CycloptsError, command: str) -> str:

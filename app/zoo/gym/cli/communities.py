@@ -1,0 +1,309 @@
+"""`zoo-gym round`: starts community rounds and takes part in them."""
+
+import datetime as dt
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from zoo.gym.cli.options import Json, Offline, Switch, Yes, confirmed
+from zoo.gym.cli.output import Output
+from zoo.gym.cli.sources import resolve_base, result_of, run_or_path
+from zoo.gym.errors import InputError
+from zoo.gym.humanize import human_bytes
+from zoo.gym.jobs import Run
+from zoo.gym.paths import given_path
+
+if TYPE_CHECKING:
+    from zoo.gym.rounds.life.opening import Opened
+
+Round = Annotated[str | None, Parameter(name="--round", metavar="ROUND")]
+Given = Annotated[str | None, Parameter(name="ROUND")]
+Method = Literal[
+    "byzantine_robust",
+    "mean",
+    "federated_average",
+    "trimmed_mean",
+    "median",
+    "majority",
+    "krum",
+    "multi_krum",
+    "bulyan",
+    "geometric_median",
+    "norm_clip",
+]
+
+
+def create(
+    name: str,
+    /,
+    *,
+    base: str,
+    out: str,
+    form: Literal["signs", "lowrank", "float"] = "signs",
+    method: Method = "byzantine_robust",
+    f: int | None = None,
+    min_contributors: int = 10,
+    max_contributors: int = 1000,
+    rank: int | None = None,
+    tensors: tuple[str, ...] = (),
+    commit_days: float = 7.0,
+    reveal_days: float = 2.0,
+    pool: int = 1000,
+    yes: Yes = False,
+    offline: Offline = False,
+    as_json: Json = False,
+) -> int:
+    """Starts a round in a folder, which you give to others in any way you like.
+
+    Args:
+        name: what you call it
+        base: the base model's name or folder
+        out: the folder of the round: a new one, on a network share or a USB stick, too
+        form: signs with one scale a tensor (1 bit), adapters as they are, or plain differences
+        method: the aggregation rule
+        f: how many contributors may be malicious; by default 30 %, if the rule can
+        min_contributors: fewer make the round void, after one extension
+        max_contributors: no more are taken
+        rank: the largest rank of an adapter, in form lowrank only; by default 64
+        tensors: patterns of names of what may change; by default the matrices inside the layers
+        commit_days: days until contributors have committed
+        reveal_days: days after that until they have revealed
+        pool: points that are shared out
+        yes: download without asking
+        offline: never use the network
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.rounds.life.opening import open_round
+    from zoo.gym.rounds.life.places import remember_place
+    from zoo.gym.rounds.life.terms import DAY_S, Terms, manifest_for
+    from zoo.gym.rounds.life.writing import create_round
+    from zoo.gym.rounds.rules.method import AggregationMethod
+    from zoo.gym.rounds.storage.folder import FolderStorage
+    from zoo.gym.signing import own_key
+
+    screen = Output(as_json)
+    for option, days in (("--commit-days", commit_days), ("--reveal-days", reveal_days)):
+        if not 0 < days < 10_000:
+            raise InputError(f"{option}: expected a number of days above 0, got {days}")
+    if rank is not None and form != "lowrank":
+        raise InputError(f"--rank: expected none in form {form}, got {rank}")
+    folder = given_path(out)
+    if folder.is_dir() and any(folder.iterdir()):
+        raise InputError(f"--out: expected a new or empty folder, got {folder}")
+    model = resolve_base(base, None, "--base", yes=yes, offline=offline)
+    terms = Terms(
+        name,
+        form,
+        AggregationMethod(method),
+        f,
+        min_contributors,
+        max_contributors,
+        64 if rank is None else rank,
+        tensors,
+        round(commit_days * DAY_S),
+        round(reveal_days * DAY_S),
+        pool,
+    )
+    key, now = own_key(), dt.datetime.now(dt.UTC)
+    manifest = manifest_for(model.folder, model.id, model.revision, terms, key.public, now)
+    storage = FolderStorage(folder.resolve())
+    create_round(storage, manifest, key)
+    opened = open_round(storage)
+    remember_place(opened)
+    screen.say(f"the round is in {folder}; you write its log: zoo-gym round take")
+    return _show(opened, screen)
+
+
+def show(round_: Given = None, /, *, as_json: Json = False) -> int:
+    """Shows what a round waits for, and who takes part.
+
+    Args:
+        round_: its folder, name or id; by default the only one seen here
+        as_json: print one JSON object as stdout's last line
+    """
+    return _show(opened_round(round_), Output(as_json))
+
+
+def list_rounds(*, as_json: Json = False) -> int:
+    """Lists the rounds that were seen on this machine.
+
+    Args:
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.rounds.life.places import known_places
+
+    out, places = Output(as_json), known_places()
+    for place in places:
+        out.answer(f"{place.id[:12]}  {place.name}  {place.address}")
+    if not places:
+        out.say("no round yet: zoo-gym round show FOLDER opens one, round create starts one")
+    rounds = [{"round": one.id, "name": one.name, "address": one.address} for one in places]
+    out.result({"rounds": rounds})
+    return 0
+
+
+def contribute(
+    source: str,
+    /,
+    *,
+    round_: Round = None,
+    base: str | None = None,
+    examples: int = 0,
+    send: Switch = False,
+    yes: Yes = False,
+    offline: Offline = False,
+    as_json: Json = False,
+) -> int:
+    """Codes a fine-tune for a round and commits to it; its weights stay here until the reveal.
+
+    Args:
+        source: a run's id or last, a delta, a peft folder or a full model
+        round_: the round's folder, name or id; by default the only one seen here
+        base: the base model's name or folder; by default the round's
+        examples: how many examples it was trained on; only the federated average weighs by it
+        send: commit; without it everything is prepared and nothing leaves
+        yes: commit, and download, without asking
+        offline: never use the network
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.rounds.life.contributing import prepare, send_commitment
+    from zoo.gym.signing import own_key
+
+    out, opened, key = Output(as_json), opened_round(round_), own_key()
+    if examples < 0:
+        raise InputError(f"--examples: expected 0 or more, got {examples}")
+    if examples and opened.manifest.method != "federated_average":
+        raise InputError(
+            f"--examples: expected none, got {examples}: the rule {opened.manifest.method} does "
+            "not weigh by them"
+        )
+    model = resolve_base(base, opened.manifest.base.model, "--base", yes=yes, offline=offline)
+    found = run_or_path(source)
+    folder = result_of(found) if isinstance(found, Run) else found
+    own, entry = prepare(opened, folder, model.folder, key, examples=examples)
+    out.answer(f"{own.file}: {human_bytes(own.bytes)}, coded as {opened.manifest.form}")
+    what = f"A commitment (a hash, no weights) goes to {opened.storage.address}."
+    receipt = None
+    if send or confirmed(f"{what} It cannot be taken back. Send? [y/N] ", yes=yes):
+        receipt = send_commitment(own, entry, opened.storage)
+        out.answer(f"committed; reveal it after {opened.manifest.deadlines.commit}")
+    else:
+        out.say(f"nothing was sent. {what} --send sends it")
+    out.result(_sent(opened, receipt, own.digest, own.bytes, own.file))
+    return 0
+
+
+def reveal(
+    *, round_: Round = None, send: Switch = False, yes: Yes = False, as_json: Json = False
+) -> int:
+    """Sends the weights that you committed to, once nobody can commit any more.
+
+    Args:
+        round_: the round's folder, name or id; by default the only one seen here
+        send: send them; without it nothing leaves
+        yes: send without asking
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.rounds.life.contributing import reveal as prepared
+    from zoo.gym.rounds.life.contributing import send_reveal
+    from zoo.gym.signing import load_key
+
+    out, opened = Output(as_json), opened_round(round_)
+    own, entry = prepared(opened, load_key())
+    what = f"{human_bytes(own.bytes)} of weights go to {opened.storage.address}"
+    receipt = None
+    if send or confirmed(f"{what}, where anybody with access reads them. Send? [y/N] ", yes=yes):
+        receipt = send_reveal(own, entry, opened.storage)
+        out.answer(f"revealed: {human_bytes(own.bytes)}")
+    else:
+        out.say(f"nothing was sent. {what} with --send")
+    out.result(_sent(opened, receipt, own.digest, own.bytes, own.file))
+    return 0
+
+
+def take(*, round_: Round = None, close: Switch = False, as_json: Json = False) -> int:
+    """Adds what contributors left to the log of your round, and closes phases.
+
+    Args:
+        round_: the round's folder, name or id; by default the only one seen here
+        close: close the phase now, whatever its deadline is
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.rounds.life.writing import close_phase
+    from zoo.gym.rounds.life.writing import take as take_in
+    from zoo.gym.signing import load_key
+
+    out, opened, key = Output(as_json), opened_round(round_), load_key()
+    taken = take_in(opened.storage, key)
+    out.answer(f"added to the log: {len(taken.added)}")
+    for name, reason in taken.refused:
+        out.answer(f"refused {name}: {reason}")
+    if close:
+        close_phase(opened.storage, key)
+    now = opened_round(round_)
+    out.answer(f"phase: {now.state.phase}{_why(now)}")
+    refused = [{"entry": name, "reason": reason} for name, reason in taken.refused]
+    fields = {"round": now.state.id, "phase": now.state.phase.value, "added": len(taken.added)}
+    out.result({**fields, "refused": refused})
+    return 0
+
+
+def opened_round(given: str | None) -> "Opened":
+    """Opens a round by its folder, name or id, and keeps where it is."""
+    from zoo.gym.rounds.life.opening import open_round
+    from zoo.gym.rounds.life.places import find_storage, remember_place
+
+    storage, expected = find_storage(given)
+    opened = open_round(storage, expected=expected)
+    remember_place(opened)
+    return opened
+
+
+def _show(opened: "Opened", out: Output) -> int:
+    state, manifest = opened.state, opened.manifest
+    out.answer(f"round {manifest.name} ({state.id[:12]}) about {manifest.base.model}")
+    rule = f"{manifest.method}, form {manifest.form}, {len(manifest.tensors)} tensors"
+    out.answer(f"{rule}, {manifest.quorum} to {manifest.most} contributors")
+    out.answer(f"phase: {state.phase}{_why(opened)}")
+    out.answer(f"committed: {len(state.commits)}, revealed: {len(state.reveals)}")
+    for key, reason in state.refused.items():
+        out.answer(f"refused {key.fingerprint}: {reason}")
+    if state.result:
+        out.answer(f"result: {state.result}")
+    out.result(
+        {
+            "round": state.id,
+            "phase": state.phase.value,
+            "deadline": state.deadline,
+            "committed": len(state.commits),
+            "revealed": len(state.reveals),
+            "accepted": len(state.accepted),
+            "refused": [
+                {"contributor": str(key), "reason": why} for key, why in state.refused.items()
+            ],
+            "result": state.result,
+        }
+    )
+    return 0
+
+
+def _why(opened: "Opened") -> str:
+    state = opened.state
+    if state.reason:
+        return f": {state.reason}"
+    extended = " (extended)" if state.phase in state.extended else ""
+    return f" until {state.deadline}{extended}" if state.deadline else ""
+
+
+def _sent(
+    opened: "Opened", receipt: str | None, digest: str, size: int, file: Path
+) -> dict[str, object]:
+    return {
+        "round": opened.state.id,
+        "receipt": receipt,
+        "digest": digest,
+        "bytes": size,
+        "phase": opened.state.phase.value,
+        "file": str(file),
+    }

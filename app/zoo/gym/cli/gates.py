@@ -1,0 +1,289 @@
+"""`zoo-gym experience gate, prune`: lessons measured on tasks of the user's."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from zoo.gym.cli.ending import fail
+from zoo.gym.cli.items import existing
+from zoo.gym.cli.lessons import Model
+from zoo.gym.cli.libraries import facts, say_held_back
+from zoo.gym.cli.options import Json, Switch, Yes, confirmed, output_path
+from zoo.gym.cli.output import Output
+from zoo.gym.errors import EXIT_CODES, GymError, InputError
+from zoo.gym.experience import store
+from zoo.gym.humanize import counted
+
+if TYPE_CHECKING:
+    from zoo.gym.experience.library.library import Library
+    from zoo.gym.experience.measure import Measured
+    from zoo.gym.experience.settings import ExperienceConfig
+    from zoo.gym.rewards.reward import Task
+
+
+def gate(
+    library: str,
+    /,
+    *tasks: str,
+    model: Model,
+    against: str | None = None,
+    each: Switch = False,
+    out: Annotated[str | None, Parameter(name="--out")] = None,
+    reward: str = "auto",
+    draws: int = 2,
+    top_k: int | None = None,
+    temperature: float = 0.3,
+    max_new_tokens: int = 1024,
+    max_usd: float | None = None,
+    max_tokens: int | None = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> int:
+    """Measures a library on tasks: with it against without it, or against another one.
+
+    Args:
+        library: its name, NAME@VERSION, or a file
+        tasks: files of tasks that the lessons were not learned from
+        model: the model that answers, as of experience train
+        against: compare with this library instead of none
+        each: measure each lesson by itself, beside those of --against, and sign what is found
+        out: the new file of signed measurements, with --each; by default NAME.measured.jsonl
+        reward: what scores answers
+        draws: answers to each task, with either
+        top_k: lessons in a prompt at most: those that share most words with the task
+        temperature: the temperature of answers
+        max_new_tokens: tokens of an answer at most
+        max_usd: the cap on all calls, in USD
+        max_tokens: the cap on all calls, in tokens
+        yes: send tasks to hosts that are new without asking
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.experience.library.library import Library
+
+    screen = Output(as_json)
+    config = _config(
+        {"model": model, "reward": reward, "gate_draws": draws, "temperature_eval": temperature},
+        {"max_new_tokens": max_new_tokens, "max_usd": max_usd, "max_tokens": max_tokens},
+        {"top_k": top_k},
+    )
+    if out is not None and not each:
+        raise InputError("--out: has no effect without --each")
+    given = store.load_given(library)
+    say_held_back(screen, given)
+    other = None if against is None else store.load_given(against)
+    say_held_back(screen, other)
+    before = Library() if other is None else other.library
+    if each:
+        file = _new_file(out, f"{given.name}.measured.jsonl")
+        read = _read(screen, config, tasks, (1 + len(given.library.items), before), yes=yes)
+        return _each(screen, config, read, given.library, before, file)
+    longest = max(before, given.library, key=lambda one: one.tokens)
+    read = _read(screen, config, tasks, (2, longest), yes=yes)
+    return _whole(screen, config, read, before, given.library, library)
+
+
+def _whole(
+    screen: Output,
+    config: "ExperienceConfig",
+    read: "Sequence[Task]",
+    before: "Library",
+    after: "Library",
+    name: str,
+) -> int:
+    """Measures all lessons together."""
+    from zoo.gym.experience.measure import measure
+
+    found = measure(config, read, before, after, screen.say)
+    answer = _figures(found) | {
+        "verdict": found.verdict,
+        "unscored": list(found.unscored),
+        "spent_usd": found.spent_usd,
+    }
+    if any(found.unscored):
+        screen.say("answers without a reward: {} before, {} with it".format(*found.unscored))
+    sentence = f"{name}: {found.verdict}: {_points(found)}"
+    if found.verdict != "accepted":
+        needed = f"about {found.needed:,} tasks would show it" if found.needed else None
+        return fail(screen, answer, sentence, needed, EXIT_CODES[GymError])
+    screen.answer(sentence)
+    screen.result(answer)
+    return 0
+
+
+def _each(
+    screen: Output,
+    config: "ExperienceConfig",
+    read: "Sequence[Task]",
+    library: "Library",
+    beside: "Library",
+    file: Path,
+) -> int:
+    """Measures each lesson and writes what has an interval, signed."""
+    from zoo.gym.experience.measure import measure_each
+    from zoo.gym.experience.sharing.measurement import Measurement, write_measurements
+    from zoo.gym.signing import own_key
+
+    key = own_key()
+    found = measure_each(config, read, library.items, beside, screen.say)
+    records: list[Measurement] = []
+    entries: list[dict[str, object]] = []
+    for one in found:
+        if one.found is None:
+            screen.say(f"no rewards to compare: {one.item.text}")
+            continue
+        entries.append({"id": one.item.id, "text": one.item.text, **_figures(one.found)})
+        screen.answer(f"{_points(one.found)}  {one.item.text}")
+        low, high = one.found.interval
+        if math.isfinite(low):
+            figures = (one.found.tasks, one.found.effect, low, high)
+            records.append(Measurement(one.item.text, config.model, *figures))
+    if not records:
+        raise InputError(
+            f"tasks: expected at least 6 different ones with rewards, which an interval needs, got "
+            f"{len(read)}: nothing is signed"
+        )
+    write_measurements(file, records, key)
+    screen.answer(f"{file}: {counted(len(records), 'measurement')}, signed")
+    spent = max((one.found.spent_usd for one in found if one.found), default=0.0)
+    screen.result({"file": str(file), "lessons": entries, "spent_usd": spent})
+    return 0
+
+
+def prune(
+    library: str,
+    /,
+    *tasks: str,
+    model: Model,
+    reward: str = "auto",
+    near: int = 8,
+    draws: int = 4,
+    temperature: float = 0.3,
+    max_new_tokens: int = 1024,
+    max_usd: float | None = None,
+    max_tokens: int | None = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> int:
+    """Drops the lessons without which answers are as good, and stores the rest as a new version.
+
+    Args:
+        library: its name
+        tasks: files of tasks like those that the library is for
+        model: the model that answers, as of experience train
+        reward: what scores answers
+        near: the tasks that each lesson is left out on: those nearest to it
+        draws: answers to each of them, with the lesson and without
+        temperature: the temperature of answers
+        max_new_tokens: tokens of an answer at most
+        max_usd: the cap on all calls, in USD
+        max_tokens: the cap on all calls, in tokens
+        yes: send tasks to hosts that are new without asking
+        as_json: print one JSON object as stdout's last line
+    """
+    from dataclasses import replace
+
+    from zoo.gym.experience.prune import prune as leave_out
+
+    screen = Output(as_json)
+    if near < 1:
+        raise InputError(f"--near: expected at least 1, got {near}")
+    config = _config(
+        {"model": model, "reward": reward, "gate_draws": draws, "temperature_eval": temperature},
+        {"max_new_tokens": max_new_tokens, "max_usd": max_usd, "max_tokens": max_tokens},
+    )
+    before = store.load(library)
+    arms = (2 * len(before.library.items), before.library)
+    read = _read(screen, config, tasks, arms, near, yes=yes)
+    found = leave_out(config, read, before.library, near, screen.say)
+    for left in found.lessons:
+        word = "kept" if left.kept else "dropped"
+        points = f"{100 * left.effect:+6.1f} points" if left.tasks else "not compared"
+        screen.answer(f"{word:<8} {points}  {left.item.text}")
+        if left.reason:
+            screen.say(f"  kept, because there is no reward: {left.reason}")
+    saved = before
+    if found.library != before.library:
+        saved = store.save(library, replace(found.library, parent=before.digest))
+    screen.say(f"{library}@{saved.version}: {counted(len(found.library.items), 'lesson')}")
+    lessons = [
+        {"id": left.item.id, "effect": left.effect, "tasks": left.tasks, "kept": left.kept}
+        for left in found.lessons
+    ]
+    screen.result(facts(saved) | {"left_out": lessons, "spent_usd": found.spent_usd})
+    return 0
+
+
+def _figures(found: "Measured") -> dict[str, object]:
+    low, high = found.interval
+    return {
+        "effect": found.effect,
+        "interval": [low, high] if math.isfinite(low) else None,
+        "p": found.p,
+        "tasks": found.tasks,
+    }
+
+
+def _points(found: "Measured") -> str:
+    low, high = found.interval
+    points = f"{100 * found.effect:+.1f} points, 95 % {100 * low:+.1f} to {100 * high:+.1f}"
+    return f"{points} (p {found.p:.2g}, {found.tasks} tasks)"
+
+
+def _new_file(given: str | None, default: str) -> Path:
+    path = output_path(given, default)
+    if path.exists():
+        raise InputError(f"{path}: expected a new file, got one that exists", hint="--out FILE")
+    return path
+
+
+def _config(*given: dict[str, object]) -> "ExperienceConfig":
+    from zoo.gym.experience.settings import ExperienceConfig
+
+    return ExperienceConfig.model_validate({k: v for part in given for k, v in part.items()})
+
+
+def _read(
+    screen: Output,
+    config: "ExperienceConfig",
+    tasks: tuple[str, ...],
+    arms: "tuple[int, Library]",
+    near: int | None = None,
+    *,
+    yes: bool,
+) -> "list[Task]":
+    """Returns the tasks in files, after the estimate and consent to send them.
+
+    Args:
+        screen: shows the estimate.
+        config: the settings.
+        tasks: the files.
+        arms: how often the tasks are answered, and the longest lessons in a prompt.
+        near: how many tasks of each arm are answered at most; None for all.
+        yes: whether consent is given.
+    """
+    from zoo.gym.experience.estimate import estimate_answers
+    from zoo.gym.experience.models import cap_of, named_models
+    from zoo.gym.experience.providers.consent import require_consent
+    from zoo.gym.experience.tasks import read_tasks
+
+    if not tasks:
+        raise InputError("TASKS: expected at least one file of tasks, got none")
+    read, notes = read_tasks([Path(existing(task)) for task in tasks])
+    for note in notes:
+        screen.say(note)
+    models, (times, lessons) = named_models(config), arms
+    count = len(read) if near is None else min(near, len(read))
+    answers = times * count * config.gate_draws
+    need = estimate_answers(config, read, models, answers, lessons.tokens)
+    screen.say(f"calls, at most: {answers:,}; tokens, low / expected / high: {need.tokens}")
+    cap = cap_of(config, models)
+    if need.usd.high:
+        screen.say(f"USD: {need.usd}; cap: {cap}")
+    if need.visible_effect is not None and near is None:
+        screen.say(f"gains from about {100 * need.visible_effect:.0f} points of 100 on are seen")
+    leaves = f"Tasks and lessons leave this machine; cap: {cap}."
+    require_consent(models.on_servers, leaves, lambda text: confirmed(text, yes=yes))
+    return read

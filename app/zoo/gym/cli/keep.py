@@ -1,0 +1,120 @@
+"""`zoo-gym experience keep`: lessons of others that enough trusted keys found good."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from zoo.gym.cli.ending import fail
+from zoo.gym.cli.items import existing
+from zoo.gym.cli.libraries import facts
+from zoo.gym.cli.options import Json, Switch
+from zoo.gym.cli.output import Output
+from zoo.gym.errors import EXIT_CODES, GymError, InputError
+from zoo.gym.experience import store
+from zoo.gym.humanize import counted
+from zoo.gym.signing import YOU, PublicKey, has_key, load_key, trusted_keys
+
+Release = Annotated[tuple[str, ...], Parameter(name="--release")]
+
+
+def keep(
+    library: str,
+    /,
+    *measured: str,
+    least: int = 2,
+    clear: Switch = False,
+    name: str | None = None,
+    release: Release = (),
+    as_json: Json = False,
+) -> int:
+    """Keeps the lessons that trusted keys measured and found good, as a new version.
+
+    A lesson stays if enough keys measured it, which may be yours, the median of their effects is
+    above 0, and nobody's interval is below 0 as a whole.
+
+    Args:
+        library: the candidates: a name, NAME@VERSION, or a file
+        measured: files of signed measurements, of experience gate --each
+        least: by how many keys a lesson must have been measured
+        clear: all their effects together must be above 0 at 5 %: without it, about 4 of 10
+            lessons that change nothing are kept
+        name: the library to store; by default that of the candidates
+        release: ids of lessons in quarantine that you have read and want
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.experience.sharing.keep import judge
+    from zoo.gym.experience.sharing.measurement import Measurement, read_measurements
+
+    out, given = Output(as_json), store.load_candidates(library)
+    target = given.name if name is None else name
+    store.check_name(target)
+    names = _names(least)
+    if not measured:
+        raise InputError("MEASURED: expected files of signed measurements, got none")
+    records: list[tuple[PublicKey, Measurement]] = []
+    left_out: list[str] = []
+    for file in measured:
+        found, problems = read_measurements(Path(existing(file, "a file of measurements")))
+        records += found
+        left_out += problems
+    for sentence in left_out:
+        out.say(f"left out: {sentence}")
+    strangers = len({key for key, _ in records if key not in names})
+    if strangers:
+        out.say(f"not counted: measurements of {counted(strangers, 'key')} that you do not trust")
+    refuse_unknown(release, {item.id for item in given.library.items})
+    judged = judge(given.library.items, records, names, least, release, clear=clear)
+    for one in judged:
+        word = "kept" if one.kept else "left out"
+        effect = "" if one.effect is None else f"{100 * one.effect:+.1f} points, "
+        by = ", ".join(one.signers) or "nobody"
+        out.answer(f"{word:<8} {effect}measured by {by}: {one.item.text}")
+        if one.why:
+            out.say(f"         {one.why}")
+    kept = tuple(one.item for one in judged if one.kept)
+    lessons = [
+        {
+            "id": one.item.id,
+            "kept": one.kept,
+            "effect": one.effect,
+            "low": one.low,
+            "signers": list(one.signers),
+            "why": one.why,
+        }
+        for one in judged
+    ]
+    answer: dict[str, object] = {"kept": len(kept), "judged": lessons, "left_out": left_out}
+    if not kept:
+        message = f"none of {counted(len(judged), 'lesson')} is kept"
+        return fail(out, answer, message, None, EXIT_CODES[GymError])
+    kept_library = replace(given.library, items=kept, parent=given.digest, evidence={})
+    saved = store.save(target, kept_library)
+    out.answer(f"{target}@{saved.version}: {counted(len(kept), 'lesson')} of {len(judged)}")
+    out.result(facts(saved) | answer)
+    return 0
+
+
+def refuse_unknown(release: tuple[str, ...], ids: set[str]) -> None:
+    """Refuses ids of no lesson.
+
+    Raises:
+        InputError: one is none of `ids`.
+    """
+    for one in release:
+        if one not in ids:
+            raise InputError(f"--release: expected the id of a lesson in the file, got {one!r}")
+
+
+def _names(least: int) -> dict[PublicKey, str]:
+    """Returns the keys that count with their names: the trusted ones and yours."""
+    names = {key: name for name, key in trusted_keys().items()}
+    if has_key():
+        names[load_key().public] = YOU
+    if not 1 <= least <= len(names):
+        raise InputError(
+            f"--least: expected 1 to {len(names)}, your key and those that you trust, got {least}",
+            hint="zoo-gym keys trust NAME KEY",
+        )
+    return names

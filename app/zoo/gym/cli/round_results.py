@@ -1,0 +1,116 @@
+"""`zoo-gym round aggregate, rewards, verify`: results that anybody can compute again."""
+
+from zoo.gym.cli.communities import Given, Round, opened_round
+from zoo.gym.cli.delta import BROKEN
+from zoo.gym.cli.options import Json
+from zoo.gym.cli.output import Output
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.humanize import counted, human_bytes
+
+
+def aggregate(
+    *,
+    round_: Round = None,
+    threads: int | None = None,
+    as_json: Json = False,
+) -> int:
+    """Computes the result of your round from what was revealed, and publishes it.
+
+    Args:
+        round_: the round's folder, name or id; by default the only one seen here
+        threads: how many threads; by default all, which changes no byte
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.rounds.compute.publish import publish
+    from zoo.gym.signing import load_key
+
+    out, opened = Output(as_json), opened_round(round_)
+    computed = publish(opened.storage, load_key(), threads=threads)
+    found = computed.report
+    warnings = [] if found.rule["f"] else ["the rule withstands no malicious contributor"]
+    out.answer(
+        f"result {found.result.digest[:12]}, {human_bytes(found.result.bytes)}: "
+        f"{counted(len(found.contributions), 'contribution')}, {found.rule['method']} with f = "
+        f"{found.rule['f']}"
+    )
+    for key, reason in found.refused.items():
+        out.answer(f"refused {key.fingerprint}: {reason}")
+    out.answer(f"the result is a delta: zoo-gym delta apply {computed.delta.path}")
+    for warning in warnings:
+        out.say(f"note: {warning}")
+    keys = [str(key) for key, _ in found.contributions]
+    weights = None if found.weights is None else dict(zip(keys, found.weights, strict=True))
+    out.result(
+        {
+            "result": str(computed.delta.path),
+            "digest": found.result.digest,
+            "rule": found.rule["method"],
+            "f": found.rule["f"],
+            "weights": weights,
+            "refused": [{"contributor": str(k), "reason": r} for k, r in found.refused.items()],
+            "refit": None,
+            "warnings": warnings,
+        }
+    )
+    return 0
+
+
+def rewards(round_: Given = None, /, *, as_json: Json = False) -> int:
+    """Computes a published round again and shows how its points are shared out.
+
+    By weight in the result; nothing has been measured on held-out examples.
+
+    Args:
+        round_: its folder, name or id; by default the only one seen here
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.rounds.compute.aggregate import compute
+    from zoo.gym.rounds.compute.publish import work_folder
+    from zoo.gym.rounds.compute.report import BY_WEIGHT
+
+    out, opened = Output(as_json), opened_round(round_)
+    if opened.state.result is None:
+        raise NotAvailableError(
+            f"round {opened.manifest.name}: expected a published result, got phase "
+            f"{opened.state.phase}"
+        )
+    report = compute(opened.state, opened.storage, work_folder(opened.state.id)).report
+    if report.result.digest != opened.state.result:
+        raise InputError(
+            f"round {opened.manifest.name}: expected the published result, computed another one",
+            hint="zoo-gym round verify shows what differs",
+        )
+    for key, points in sorted(report.points.items(), key=lambda item: -item[1]):
+        out.answer(f"{points:>8}  {key.fingerprint}")
+    shown = {str(key): points for key, points in sorted(report.points.items())}
+    out.result({"pool": opened.manifest.pool, "rule": BY_WEIGHT, "rewards": shown})
+    return 0
+
+
+def verify(
+    round_: Given = None,
+    /,
+    *,
+    threads: int | None = None,
+    as_json: Json = False,
+) -> int:
+    """Computes a round again from its log and files, and compares every byte.
+
+    Args:
+        round_: its folder, name or id; by default the only one seen here
+        threads: how many threads; by default all
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.rounds.compute.publish import work_folder
+    from zoo.gym.rounds.compute.verify import verify as checks_of
+
+    out, opened = Output(as_json), opened_round(round_)
+    checks = checks_of(opened, work_folder(opened.state.id), threads=threads)
+    for check in checks:
+        mark = {True: "ok", False: "FAILED", None: "not checked"}[check.ok]
+        out.answer(f"{mark:<12}{check.name}: {check.detail}")
+    passed = all(check.ok is not False for check in checks)
+    recomputed = any(check.name == "result" and check.ok for check in checks)
+    shown = [vars(one) for one in checks]
+    out.result({"checks": shown, "recomputed": recomputed, "passed": passed})
+    return 0 if passed else BROKEN

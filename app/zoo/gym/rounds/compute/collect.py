@@ -1,0 +1,149 @@
+"""Fetches the revealed contributions of a round and decides which of them count.
+
+In the order of their digests, which decides ties. A file that is missing, changed or not allowed is
+refused, and so is a copy of an earlier commitment.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zoo.gym.delta.file.reader import Delta
+from zoo.gym.delta.file.terms import term_parts
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.rounds.contribution.check import open_contribution
+from zoo.gym.rounds.forms.base import Contributions
+from zoo.gym.rounds.forms.floats import Floats
+from zoo.gym.rounds.forms.lowrank import Factors, LowRank
+from zoo.gym.rounds.forms.signs import Signs, SignTensor
+from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.protocol.objects import Reveal
+from zoo.gym.rounds.protocol.state import State
+from zoo.gym.rounds.storage.base import Storage
+from zoo.gym.rounds.storage.chunks import StoredFile, fetch
+from zoo.gym.signing import PublicKey
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Collected:
+    """The contributions whose files are what the round allows.
+
+    Attributes:
+        deltas: in the order of their digests; of equal digests the earlier commitment first.
+        keys: who contributed each.
+        refused: why the files of others do not count.
+    """
+
+    deltas: Sequence[Delta]
+    keys: Sequence[PublicKey]
+    refused: Mapping[PublicKey, str]
+
+
+def collect(state: State, storage: Storage, folder: Path) -> Collected:
+    """Fetches what was revealed; files that are in the folder already are not fetched again.
+
+    Args:
+        state: of a round whose reveals are closed.
+        storage: where the chunks are.
+        folder: of this round on this machine.
+
+    Raises:
+        StorageError: the storage cannot be read, or a file not be written.
+    """
+    position = {key: number for number, key in enumerate(state.commits)}
+    shown = sorted(state.reveals, key=lambda key: (state.reveals[key].digest, position[key]))
+    deltas: list[Delta] = []
+    keys: list[PublicKey] = []
+    refused: dict[PublicKey, str] = {}
+    for key in shown:
+        try:
+            deltas.append(_fetched(state.reveals[key], state.manifest, storage, folder))
+            keys.append(key)
+        except (InputError, NotAvailableError) as error:
+            refused[key] = _reason(error.message, folder, storage)
+    return Collected(deltas, keys, refused)
+
+
+def _reason(message: str, folder: Path, storage: Storage) -> str:
+    """Returns a message as any machine would have it."""
+    return message.replace(f"{folder}/", "").replace(f"{storage.address}: ", "")
+
+
+def _fetched(reveal: Reveal, manifest: Manifest, storage: Storage, folder: Path) -> Delta:
+    path = folder / reveal.digest
+    if not path.is_file():
+        fetch(StoredFile(reveal.digest, reveal.bytes, reveal.chunks), storage, path)
+    return open_contribution(path, manifest)
+
+
+def in_form(deltas: Sequence[Delta], manifest: Manifest) -> Contributions:
+    """Returns the contributions as the rules see them: views of the mapped files.
+
+    Raises:
+        InputError: there are none.
+    """
+    if not deltas:
+        raise InputError("contributions: expected at least 1, got 0")
+    files = [_Mapped(delta) for delta in deltas]
+    match manifest.form:
+        case "signs":
+            return Signs({tensor.name: _signs(files, tensor.name) for tensor in manifest.tensors})
+        case "lowrank":
+            return LowRank(
+                {
+                    tensor.name: Factors(
+                        [file.part(f"{tensor.name}.A.values") for file in files],
+                        [file.part(f"{tensor.name}.B.values") for file in files],
+                    )
+                    for tensor in manifest.tensors
+                }
+            )
+        case "float":
+            names = [tensor.name for tensor in manifest.tensors]
+            return Floats(
+                {name: [file.part(f"{name}.raw").reshape(-1) for file in files] for name in names}
+            )
+
+
+class _Mapped:
+    """The parts of a file as views of its pages."""
+
+    def __init__(self, delta: Delta) -> None:
+        import numpy as np
+
+        self._bytes = np.memmap(delta.path, np.uint8, "r")
+        self._delta = delta
+        self._shapes = {
+            part.name: part.shape for tensor in delta.header.tensors for part in term_parts(tensor)
+        }
+
+    def part(self, name: str) -> "NDArray[np.float32]":
+        found: NDArray[np.float32] = self._view(name, "<f4")
+        return found
+
+    def bits(self, name: str) -> "NDArray[np.uint8]":
+        found: NDArray[np.uint8] = self._view(name, "|u1").reshape(-1)
+        return found
+
+    def _view(self, name: str, kind: str) -> "NDArray[Any]":
+        info = self._delta.parts[name]
+        return self._bytes[info.start : info.stop].view(kind).reshape(self._shapes[name])
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        tensor = self._delta.tensor(name)
+        assert tensor is not None
+        return tensor.shape
+
+
+def _signs(files: Sequence[_Mapped], name: str) -> SignTensor:
+    import numpy as np
+
+    rows, columns = files[0].shape(name)
+    bits = [file.bits(f"{name}.sign") for file in files]
+    scales = np.concatenate([file.part(f"{name}.scale").reshape(-1) for file in files])
+    return SignTensor(bits, scales, (rows, columns))

@@ -1,0 +1,53 @@
+"""Finds contributions that are copies of earlier ones, by the exact Gram matrix.
+
+Signs that agree in 95 % of the columns are a copy (honest contributions of one base agreed in 70 to
+79 %): a cosine of .90. Plain values whose signs would agree so often have a cosine of .988 if they
+are normally distributed: cos(pi * .05). The earlier commitment counts.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from zoo.gym.rounds.protocol.manifest import Form
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SAME: dict[Form, Fraction] = {
+    "signs": Fraction(90, 100),
+    "lowrank": Fraction(988, 1000),
+    "float": Fraction(988, 1000),
+}
+"""The cosine from which on a contribution is a copy."""
+
+
+def copies(gram: "NDArray[np.uint64]", positions: Sequence[int], form: Form) -> dict[int, int]:
+    """Returns which contribution each copy is one of.
+
+    Args:
+        gram: exact scalar products, [n, n, 2], see `zoo.core.gram`.
+        positions: of each contribution's commitment in the log.
+        form: of the contributions.
+    """
+    from zoo.core.gram import exact_products
+
+    products = exact_products(gram)
+    least = SAME[form] ** 2
+    found: dict[int, int] = {}
+    originals: list[int] = []
+    for row in sorted(range(len(positions)), key=positions.__getitem__):
+        match = next((one for one in originals if _is_copy(products, row, one, least)), None)
+        if match is None:
+            originals.append(row)
+        else:
+            found[row] = match
+    return found
+
+
+def _is_copy(products: list[list[int]], row: int, other: int, least: Fraction) -> bool:
+    product, norms = products[row][other], products[row][row] * products[other][other]
+    if product <= 0 or not norms:
+        return False
+    return product * product * least.denominator >= least.numerator * norms

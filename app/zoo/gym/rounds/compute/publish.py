@@ -1,0 +1,81 @@
+"""Publishes the result of a round: the files first, then the entries that make them count."""
+
+from pathlib import Path
+
+from zoo.gym.errors import InputError
+from zoo.gym.paths import ensure_folder, folders
+from zoo.gym.rounds.compute.aggregate import Computed, compute, save_report
+from zoo.gym.rounds.life.writing import writer_of
+from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.protocol.state import Phase, State
+from zoo.gym.rounds.storage.base import Storage
+from zoo.gym.rounds.storage.chunks import chunk_name, store
+from zoo.gym.signing import OwnKey, Signed, sign
+
+
+def work_folder(round_: str) -> Path:
+    """Returns the folder of a round's files on this machine, which is made."""
+    folder = folders().data / "rounds" / "work" / round_
+    ensure_folder(folder)
+    return folder
+
+
+def publish(storage: Storage, key: OwnKey, *, threads: int | None = None) -> Computed:
+    """Computes the result of a round and publishes it; a published one is computed again.
+
+    Args:
+        storage: of the round.
+        key: of the log's writer.
+        threads: number of threads; all if None.
+
+    Raises:
+        InputError: the round is in another phase, too few contributions count, or the result that
+            is published differs.
+        StorageError: a file cannot be read or written; the log is unchanged.
+    """
+    with writer_of(storage, key) as append:
+        state = append.state
+        if state.phase not in {Phase.COMPUTE, Phase.PUBLISHED}:
+            raise InputError(
+                f"round {state.manifest.name}: expected phase compute, got {state.phase}",
+                hint="close the phase first: zoo-gym round take ROUND --close",
+            )
+        folder = work_folder(state.id)
+        computed = compute(state, storage, folder, threads=threads)
+        save_report(computed, folder)
+        if state.phase is Phase.COMPUTE:
+            _store(computed, storage)
+            append.add([*_refusals(computed, state, key), _result(computed, state, key)])
+        elif state.result != computed.report.result.digest:
+            raise InputError(
+                f"round {state.manifest.name}: expected the published result "
+                f"{str(state.result)[:12]}, got {computed.report.result.digest[:12]}",
+                hint="zoo-gym round verify shows what differs",
+            )
+        return computed
+
+
+def _store(computed: Computed, storage: Storage) -> None:
+    from zoo.core import digest
+
+    store(computed.delta.path, storage)
+    for content in (computed.gram, computed.report.as_bytes()):
+        storage.write(chunk_name(digest(content)), content)
+
+
+def _refusals(computed: Computed, state: State, key: OwnKey) -> list[Signed]:
+    return [
+        sign(
+            key, objects.REFUSAL, objects.body_of(state.id, key=str(refused), reason=reason[:2000])
+        )
+        for refused, reason in sorted(computed.report.refused.items())
+        if refused not in state.refused
+    ]
+
+
+def _result(computed: Computed, state: State, key: OwnKey) -> Signed:
+    from zoo.core import digest
+
+    report = digest(computed.report.as_bytes())
+    body = objects.body_of(state.id, digest=computed.report.result.digest, report=report)
+    return sign(key, objects.RESULT, body)

@@ -1,0 +1,101 @@
+"""The report of a result: all that a stranger needs to check it, as canonical JSON.
+
+It lists the contributions in the order of their digests, the weight of each, why others do not
+count, and the digest of their Gram matrix, which is stored beside it: n * n scalar products of 16
+bytes each, row by row, two's complement, little endian, in units of 2^-80.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.storage.chunks import StoredFile
+from zoo.gym.signing import PublicKey, canonical
+
+FORMAT = "zoo-gym round report 1"
+BY_WEIGHT = "weight"
+"""How points are shared out where nothing was measured on held-out examples."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a result was made of.
+
+    Attributes:
+        round: the id of the round.
+        rule: method, f and mixed, as they were used.
+        contributions: key and digest of each that is no copy, in the order of the Gram matrix.
+        refused: the reason for each key whose contribution does not count.
+        weights: of the contributions; none for rules that work column by column.
+        rest: the weight of no change.
+        points: the pool, shared out by weight; by equal parts for rules without weights.
+        gram: BLAKE3 of the Gram matrix.
+        result: the file of the result.
+    """
+
+    round: str
+    rule: Mapping[str, Any]
+    contributions: Sequence[tuple[PublicKey, str]]
+    refused: Mapping[PublicKey, str]
+    weights: Sequence[float] | None
+    rest: float
+    points: Mapping[PublicKey, int]
+    gram: str
+    result: StoredFile
+
+    def as_bytes(self) -> bytes:
+        """Returns the report as it is stored."""
+        return canonical(
+            {
+                "format": FORMAT,
+                "round": self.round,
+                "rule": dict(self.rule),
+                "contributions": [
+                    {"key": str(key), "digest": digest} for key, digest in self.contributions
+                ],
+                "refused": [
+                    {"key": str(key), "reason": self.refused[key]} for key in sorted(self.refused)
+                ],
+                "weights": None if self.weights is None else list(self.weights),
+                "rest": self.rest,
+                "rewards": {"rule": BY_WEIGHT, "points": _by_key(self.points)},
+                "gram": self.gram,
+                "result": vars(self.result),
+            }
+        )
+
+
+def _by_key(points: Mapping[PublicKey, int]) -> dict[str, int]:
+    return {str(key): points[key] for key in sorted(points)}
+
+
+def read_report(content: bytes) -> Mapping[str, Any]:
+    """Returns the fields of a report.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        found: object = json.loads(content)
+    except (ValueError, RecursionError):
+        found = None
+    fields = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    if fields.get("format") != FORMAT or canonical(fields) != content:
+        raise InputError(f"report: expected canonical JSON of format '{FORMAT}', got other bytes")
+    return fields
+
+
+def stored_file(report: Mapping[str, Any]) -> StoredFile:
+    """Returns where the result of a report is stored.
+
+    Raises:
+        InputError: it does not say.
+    """
+    fields = report.get("result")
+    expected = {"digest": str, "bytes": int, "chunks": str}
+    found = cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
+    if {name: type(value) for name, value in found.items()} != expected:
+        raise InputError("report.result: expected digest, bytes and chunks, got others")
+    return StoredFile(**found)

@@ -1,0 +1,132 @@
+"""Verifies a round: computes everything again from the log and the chunks, and compares.
+
+What is checked by opening a round (signatures, the order of entries, the head and the tree) comes
+first; the rest is a list, so that one failed check does not hide the others.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zoo.gym.errors import GymError, InputError
+from zoo.gym.rounds.compute.aggregate import Computed, compute
+from zoo.gym.rounds.compute.report import read_report, stored_file
+from zoo.gym.rounds.life.opening import Opened
+from zoo.gym.rounds.log.tree import leaf_hash, proves_inclusion
+from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.protocol.state import Phase
+from zoo.gym.rounds.storage.chunks import fetch, read_chunk
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of a round.
+
+    Attributes:
+        name: what was checked.
+        detail: what was found.
+        ok: whether it holds; None if it could not be made.
+    """
+
+    name: str
+    detail: str
+    ok: bool | None = True
+
+
+def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> list[Check]:
+    """Returns the checks of a round.
+
+    Args:
+        opened: the round, whose signatures, log and head were checked by opening it.
+        folder: of the round on this machine.
+        threads: number of threads; all if None.
+    """
+    state = opened.state
+    checks = [
+        Check("signatures", f"{len(opened.entries)} entries, each signed and in order"),
+        _included(opened),
+        Check("witnesses", f"{len(opened.witnesses)} signed the head"),
+    ]
+    if state.phase is not Phase.PUBLISHED:
+        return [*checks, Check("result", f"the round is in phase {state.phase}", ok=None)]
+    stored: dict[str, Any] = {}
+    again: list[Computed] = []
+
+    def read() -> str:
+        stored.update(_published(opened, folder))
+        return f"{stored['result']['bytes']} bytes"
+
+    def repeat() -> str:
+        again.append(compute(state, opened.storage, folder, threads=threads))
+        return f"{len(again[0].report.contributions)} contributions"
+
+    for name, act in (("published files", read), ("contributions", repeat)):
+        checks.append(_made(name, act))
+    if stored and again:
+        checks += _compared(stored, again[0], opened)
+    return checks
+
+
+def _included(opened: Opened) -> Check:
+    """Checks whether each entry is proved to be under the head."""
+    head = opened.head
+    for index, entry in enumerate(opened.entries):
+        proof = opened.log.inclusion(index)
+        if not proves_inclusion(leaf_hash(entry), index, head.size, proof, head.root):
+            return Check("log", f"entry {index} is not under the head", ok=False)
+    return Check("log", f"root {head.root.hex()}")
+
+
+def _published(opened: Opened, folder: Path) -> Mapping[str, Any]:
+    """Returns the published report, after its files were fetched and checked."""
+    signed = next(
+        entry
+        for entry in (objects.decode(content) for content in reversed(opened.entries))
+        if entry.context == objects.RESULT
+    )
+    report = read_report(read_chunk(opened.storage, str(signed.body["report"])))
+    result = stored_file(report)
+    if result.digest != signed.body["digest"] or report.get("round") != opened.state.id:
+        raise InputError("report: expected the one of this result, got another")
+    read_chunk(opened.storage, str(report["gram"]))
+    fetch(result, opened.storage, folder / "published.safetensors")
+    return report
+
+
+def _made(name: str, act: Callable[[], str]) -> Check:
+    try:
+        return Check(name, act())
+    except GymError as error:
+        return Check(name, error.message, ok=False)
+
+
+def _compared(stored: Mapping[str, Any], again: Computed, opened: Opened) -> list[Check]:
+    """Returns a check for each field of the report."""
+    from json import loads
+
+    ours: Mapping[str, Any] = loads(again.report.as_bytes())
+    shown = {
+        "rule": "rule",
+        "contributions": "order of contributions",
+        "refused": "refusals",
+        "weights": "weights",
+        "rewards": "rewards",
+        "gram": "Gram matrix",
+        "result": "result",
+    }
+    checks = [
+        Check(title, _short(ours[field], stored.get(field)), ok=stored.get(field) == ours[field])
+        for field, title in shown.items()
+    ]
+    logged = {str(key): reason for key, reason in opened.state.refused.items()}
+    told = {one["key"]: one["reason"] for one in ours["refused"]}
+    checks.append(Check("refusals in the log", f"{len(logged)} refused", ok=logged == told))
+    return checks
+
+
+def _short(ours: object, stored: object) -> str:
+    if ours == stored:
+        size = f"{len(ours)} of them" if isinstance(ours, list) else str(ours)
+        return size[:200]
+    return f"expected {str(ours)[:150]}, got {str(stored)[:150]}"

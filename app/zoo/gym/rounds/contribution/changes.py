@@ -1,0 +1,121 @@
+"""Reads what a fine-tune changes in each tensor of a round, as float32 or as factors.
+
+A source is a delta file, a LoRA adapter or full weights, and may change nothing but the tensors of
+the round.
+"""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.gym.delta.changes import adapter_names, weight_names
+from zoo.gym.delta.codecs.values import change_of
+from zoo.gym.delta.file.reader import Delta, is_delta, load_delta
+from zoo.gym.delta.reading.adapter import Adapter, is_adapter, read_adapter, read_factors
+from zoo.gym.delta.reading.identity import identity
+from zoo.gym.delta.reading.layers import named_as
+from zoo.gym.delta.reading.weights import (
+    Weights,
+    open_weights,
+    read_float32,
+    read_values,
+    same_values,
+    stored_bytes,
+)
+from zoo.gym.delta.rebuild import difference
+from zoo.gym.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Changes(ABC):
+    """What a fine-tune changes.
+
+    Attributes:
+        source: its file or folder.
+        names: the base's tensors that it changes, sorted.
+    """
+
+    source: Path
+    names: list[str]
+
+    @abstractmethod
+    def change(self, name: str) -> "NDArray[np.float32]":
+        """Returns the change of one of `names`, in the tensor's shape.
+
+        Raises:
+            InputError: a value is not finite.
+        """
+
+    def factors(self, name: str) -> "tuple[NDArray[np.float32], NDArray[np.float32]] | None":
+        """Returns A [r, in] and B [r, out] of a change that is their product, or None."""
+        return None
+
+
+class _DeltaChanges(Changes):
+    def __init__(self, delta: Delta, base: Weights) -> None:
+        self.source, self._delta, self._base = delta.path, delta, base
+        self._terms = {tensor.name: tensor for tensor in delta.header.tensors if tensor.terms}
+        self.names = sorted(self._terms)
+        listed = [tensor.name for tensor in delta.header.tensors]
+        strange = next((name for name in listed if name not in base.tensors), None)
+        if strange or identity(base, listed) != delta.header.base.identity:
+            raise InputError(f"{delta.path}: expected a delta of the base {base.source}")
+
+    def change(self, name: str) -> "NDArray[np.float32]":
+        tensor = self._terms[name]
+        needs_base = any(term.kind == "sparse" for term in tensor.terms)
+        return difference(
+            self._delta, tensor, base=read_float32(self._base, name) if needs_base else None
+        )
+
+
+class _AdapterChanges(Changes):
+    def __init__(self, adapter: Adapter, source: Path, base: Weights) -> None:
+        self.source, self._adapter = source, adapter
+        self.names = adapter_names(adapter, base)
+
+    def change(self, name: str) -> "NDArray[np.float32]":
+        A, B = self.factors(name)
+        change: NDArray[np.float32] = B.T @ A
+        return change
+
+    def factors(self, name: str) -> "tuple[NDArray[np.float32], NDArray[np.float32]]":
+        return read_factors(self._adapter, name)
+
+
+class _FullChanges(Changes):
+    def __init__(self, tuned: Weights, base: Weights) -> None:
+        self.source, self._base = tuned.source, base
+        self._tuned = named_as(tuned, base)
+        names = weight_names(base, self._tuned)
+        self.names = [name for name in names if not self._is_unchanged(name)]
+
+    def _is_unchanged(self, name: str) -> bool:
+        same_type = self._base.dtype(name) == self._tuned.dtype(name)
+        return same_type and same_values(
+            stored_bytes(self._base, name), stored_bytes(self._tuned, name)
+        )
+
+    def change(self, name: str) -> "NDArray[np.float32]":
+        return change_of(read_values(self._base, name), read_values(self._tuned, name))
+
+
+def read_changes(source: Path, base: Weights) -> Changes:
+    """Returns what a fine-tune changes in a base.
+
+    Args:
+        source: a delta file, a peft LoRA folder, or a folder or file of full weights.
+        base: the base.
+
+    Raises:
+        NotAvailableError: the source is missing.
+        InputError: it does not belong to this base, or cannot be read as a change of weights.
+    """
+    if source.is_file() and is_delta(source):
+        return _DeltaChanges(load_delta(source), base)
+    if is_adapter(source):
+        return _AdapterChanges(read_adapter(source, base), source, base)
+    return _FullChanges(open_weights(source), base)

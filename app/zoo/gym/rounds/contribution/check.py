@@ -1,0 +1,98 @@
+"""Opens a contribution and refuses whatever the round's manifest does not allow.
+
+The reader of deltas has verified digest, header, parts and that all values are finite. This adds:
+the base, exactly the tensors of the round, one term of its form each, sizes within the caps, and
+padding bits that are zero, so that a contribution has one way to be written.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.gym.delta.file.reader import Delta, load_delta, tensor_parts
+from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.contribution.layout import TOOL, has_form
+from zoo.gym.rounds.protocol.manifest import Manifest
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def open_contribution(path: Path, manifest: Manifest) -> Delta:
+    """Returns a contribution that the manifest allows.
+
+    Raises:
+        NotAvailableError: there is no such file.
+        InputError: it is not allowed; the tensor is named.
+    """
+    delta = load_delta(path)
+    try:
+        _check_header(delta, manifest)
+        for tensor in delta.header.tensors:
+            _check_values(delta, tensor, manifest)
+    except InputError as error:
+        raise InputError(f"contribution: {error.message}", hint=error.hint) from None
+    return delta
+
+
+def _check_header(delta: Delta, manifest: Manifest) -> None:
+    header = delta.header
+    if delta.file_bytes > manifest.caps.file_bytes:
+        raise InputError(
+            f"expected at most {manifest.caps.file_bytes} bytes, got {delta.file_bytes}"
+        )
+    if header.base.identity != manifest.base.identity:
+        raise InputError(f"expected a change of the round's base, got one of {header.base.id}")
+    said = (header.recipe, header.seed, header.data, header.quality, header.base.revision)
+    if said != ({}, None, None, None, None) or header.tool != TOOL:
+        raise InputError("expected a header without recipe, seed, data, quality and program")
+    expected = [(tensor.name, tensor.shape) for tensor in manifest.tensors]
+    got = [(tensor.name, tensor.shape) for tensor in header.tensors]
+    for wanted, found in zip(expected, got, strict=False):
+        if wanted != found:
+            raise InputError(
+                f"expected tensor {wanted[0]!r} {list(wanted[1])}, got {found[0]!r} "
+                f"{list(found[1])}"
+            )
+    if len(expected) != len(got):
+        raise InputError(f"expected {len(expected)} tensors, got {len(got)}")
+    for tensor in header.tensors:
+        if len(tensor.terms) != 1 or not has_form(tensor.terms[0], manifest.form):
+            raise InputError(f"tensor {tensor.name!r}: expected one term of form {manifest.form}")
+
+
+def _check_values(delta: Delta, tensor: TensorTerms, manifest: Manifest) -> None:
+    (term,) = tensor.terms
+    parts = tensor_parts(delta, tensor)
+    if isinstance(term, LowRankTerm) and term.rank > manifest.caps.rank:
+        raise InputError(
+            f"tensor {tensor.name!r}: expected a rank of at most {manifest.caps.rank}, got "
+            f"{term.rank}"
+        )
+    if "sign" in parts:
+        _check_signs(tensor, parts["sign"], parts["scale"])
+    for name, values in parts.items():
+        if name != "sign":
+            _check_size(f"tensor {tensor.name!r}: {name}", values, manifest.caps.value)
+
+
+def _check_signs(
+    tensor: TensorTerms, bits: "NDArray[np.uint8]", scale: "NDArray[np.float32]"
+) -> None:
+    import numpy as np
+
+    columns = tensor.shape[1]
+    padding = 0xFF << columns % 8 & 0xFF if columns % 8 else 0
+    if padding and (bits[:, -1] & padding).any():
+        raise InputError(f"tensor {tensor.name!r}: expected zeros as padding bits")
+    if np.signbit(scale).any():
+        raise InputError(f"tensor {tensor.name!r}: expected a scale of at least 0")
+
+
+def _check_size(where: str, values: "NDArray[np.float32]", most: float) -> None:
+    import numpy as np
+
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest > most:
+        raise InputError(f"{where}: expected values up to {most:g}, got {largest:g}")

@@ -1,0 +1,173 @@
+"""Codes a fine-tune in the form of a round and writes it as a contribution.
+
+The file is a delta, version 1, with one term for each tensor of the manifest, and neither recipe
+nor seed nor data: nothing of the contributor but the weights.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from zoo.gym.delta.codecs.dense import code_matrix, dense_term
+from zoo.gym.delta.codecs.lowrank import code_factors
+from zoo.gym.delta.codecs.options import LowRank
+from zoo.gym.delta.codecs.tensor import Encoded
+from zoo.gym.delta.codecs.values import Values
+from zoo.gym.delta.file.header import Base, DeltaHeader
+from zoo.gym.delta.file.terms import RawTerm, TensorTerms, Term
+from zoo.gym.delta.file.writer import Spool, write_delta
+from zoo.gym.delta.reading.identity import identity
+from zoo.gym.delta.reading.weights import Weights, open_weights
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.contribution.changes import Changes, read_changes
+from zoo.gym.rounds.contribution.check import open_contribution
+from zoo.gym.rounds.contribution.layout import FACTORS, SIGNS, TOOL
+from zoo.gym.rounds.protocol.manifest import Manifest, Tensor
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from zoo.gym.delta.file.reader import Delta
+
+MOST_ZEROS = 0.25
+"""Signs of zeros say nothing: with a larger share of them they would be votes for minus."""
+
+
+def write_contribution(source: Path, base: Path, manifest: Manifest, out: Path) -> "Delta":
+    """Writes what a fine-tune contributes to a round, and returns the checked file.
+
+    Args:
+        source: see `read_changes`.
+        base: the folder of the base.
+        manifest: of the round.
+        out: the file, replaced if it is there.
+
+    Raises:
+        NotAvailableError: the source or the base is missing.
+        InputError: the base is not that of the round, or the source cannot be coded as the round
+            wants it: it changes another tensor, nothing, or too little for signs.
+        StorageError: the file cannot be written.
+    """
+    weights = open_weights(base)
+    _check_base(weights, manifest)
+    changes = read_changes(source, weights)
+    _check_names(changes, manifest)
+    with Spool(out.parent) as spool:
+        terms: list[TensorTerms] = []
+        zeros = 0
+        for tensor in manifest.tensors:
+            encoded, without = _encode(changes, tensor, manifest)
+            zeros += without
+            spool.add_tensor(encoded)
+            terms.append(encoded.tensor)
+        _check_zeros(zeros, manifest, source)
+        write_delta(out, _header(tuple(terms), manifest), spool)
+    try:
+        return open_contribution(out, manifest)
+    except InputError:
+        out.unlink()  # beyond a cap
+        raise
+
+
+def _check_base(base: Weights, manifest: Manifest) -> None:
+    for tensor in manifest.tensors:
+        if tensor.name not in base.tensors or base.shape(tensor.name) != tensor.shape:
+            raise InputError(
+                f"{base.source}: expected the base {manifest.base.model} of the round, got one "
+                f"without tensor {tensor.name!r} of shape {list(tensor.shape)}"
+            )
+    if identity(base, [tensor.name for tensor in manifest.tensors]) != manifest.base.identity:
+        raise InputError(
+            f"{base.source}: expected the base {manifest.base.model} of the round, got another",
+            hint=f"its identity is {manifest.base.identity}",
+        )
+
+
+def _check_names(changes: Changes, manifest: Manifest) -> None:
+    listed = {tensor.name for tensor in manifest.tensors}
+    strange = next((name for name in changes.names if name not in listed), None)
+    if strange is not None:
+        raise InputError(
+            f"{changes.source}: expected changes of the round's tensors only, got one of "
+            f"{strange!r}",
+            hint="train with lora_target set to the layers of the round",
+        )
+    if not changes.names:
+        raise InputError(f"{changes.source}: expected a fine-tune, got no change from the base")
+
+
+def _encode(changes: Changes, tensor: Tensor, manifest: Manifest) -> tuple[Encoded, int]:
+    """Returns the coded change of a tensor, and the number of its zeros."""
+    import numpy as np
+
+    changed = tensor.name in changes.names
+    if manifest.form == "lowrank":
+        found = changes.factors(tensor.name) if changed else _no_factors(tensor)
+        if found is None:
+            raise InputError(
+                f"{changes.source}: expected factors for a round of form lowrank, got weights",
+                hint="contribute a LoRA adapter",
+            )
+        return _coded_factors(tensor, *found), 0
+    change = changes.change(tensor.name) if changed else np.zeros(tensor.shape, np.float32)
+    zeros = change.size - int(np.count_nonzero(change))
+    return (_coded_signs if manifest.form == "signs" else _coded_floats)(tensor, change), zeros
+
+
+def _coded_signs(tensor: Tensor, change: "NDArray[np.float32]") -> Encoded:
+    import numpy as np
+
+    nothing = Values(np.zeros_like(change), "f32", "base")
+    coded = code_matrix(nothing, Values(change, "f32", tensor.name), SIGNS)
+    if coded is None:
+        rows, columns = tensor.shape
+        bits = np.zeros((rows, -(-columns // 8)), np.uint8)
+        return _encoded(tensor, dense_term(SIGNS), {"sign": bits, "scale": np.zeros(1, np.float32)})
+    return _encoded(tensor, dense_term(SIGNS), coded[1])
+
+
+def _coded_floats(tensor: Tensor, change: "NDArray[np.float32]") -> Encoded:
+    return _encoded(tensor, RawTerm(), {"raw": change})
+
+
+def _coded_factors(tensor: Tensor, A: "NDArray[np.float32]", B: "NDArray[np.float32]") -> Encoded:
+    term, arrays = code_factors(tensor.name, A, B, LowRank(FACTORS))
+    return _encoded(tensor, term, arrays)
+
+
+def _no_factors(tensor: Tensor) -> "tuple[NDArray[np.float32], NDArray[np.float32]]":
+    import numpy as np
+
+    rows, columns = tensor.shape
+    return np.zeros((1, columns), np.float32), np.zeros((1, rows), np.float32)
+
+
+def _encoded(tensor: Tensor, term: Term, arrays: Mapping[str, Any]) -> Encoded:
+    return Encoded(TensorTerms(name=tensor.name, shape=tensor.shape, terms=(term,)), arrays)
+
+
+def _check_zeros(zeros: int, manifest: Manifest, source: Path) -> None:
+    size = sum(tensor.size for tensor in manifest.tensors)
+    if manifest.form == "signs" and zeros >= MOST_ZEROS * size:
+        raise InputError(
+            f"{source}: expected changes of most weights for a round of form signs, got "
+            f"{zeros / size:.0%} zeros",
+            hint="a sign says nothing of a weight that did not change; rounds of form lowrank or "
+            "float take such a fine-tune",
+        )
+
+
+def _header(terms: tuple[TensorTerms, ...], manifest: Manifest) -> DeltaHeader:
+    form: Literal["lowrank", "dense"] = "lowrank" if manifest.form == "lowrank" else "dense"
+    return DeltaHeader(
+        form=form,
+        base=Base(identity=manifest.base.identity, id=manifest.base.model, revision=None),
+        tensors=terms,
+        recipe={},
+        seed=None,
+        data=None,
+        privacy=None,
+        tool=TOOL,
+        quality=None,
+    )

@@ -1,0 +1,83 @@
+"""What every form of contributions can do; rules see nothing else of them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SHARD = 1 << 16
+"""Columns of a shard, a multiple of `zoo.core.gram.SHARD_COLUMNS`.
+
+The rows of contributions may be views of mapped files: n rows of a shard are read at once.
+"""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some columns of one tensor of a result.
+
+    Attributes:
+        tensor: its name.
+        start: the first column; a tensor's values are taken row by row.
+        values: float32, [columns].
+    """
+
+    tensor: str
+    start: int
+    values: "NDArray[np.float32]"
+
+
+class Contributions(Protocol):
+    """n contributions in one form, in the order of their digests, which decides ties."""
+
+    @property
+    def count(self) -> int:
+        """The number n of contributors."""
+        ...
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The number of columns of each tensor, in the order of their names."""
+        ...
+
+    def gram(self, *, threads: int | None = None) -> "NDArray[np.uint64]":
+        """Returns the exact scalar products, [n, n, 2], see `zoo.core.gram`.
+
+        Raises:
+            InputError: a value or scale that is not finite, or a squared norm of 2^40 or more, with
+                the tensor's name and the contributor's number.
+        """
+        ...
+
+    def mean(
+        self, weights: "NDArray[np.float32]", *, rest: float = 0, threads: int | None = None
+    ) -> Iterator[Piece]:
+        """Yields the weighted mean of the contributions.
+
+        Args:
+            weights: [n], at least 0.
+            rest: the weight of one more contribution, which changes nothing.
+            threads: number of threads; all if None.
+        """
+        ...
+
+    def columns(self, *, threads: int | None = None) -> Iterator[tuple[str, int, "Rows"]]:
+        """Yields each shard as plain rows: tensor, first column, n rows of float32."""
+        ...
+
+    def take(self, rows: list[int]) -> "Contributions":
+        """Returns the contributions of these contributors."""
+        ...
+
+
+Rows = list["NDArray[np.float32]"]
+"""One array for each contributor, [columns]."""
+
+
+def shards(columns: int, size: int = SHARD) -> Iterator[tuple[int, int]]:
+    """Yields start and end of each shard of a tensor."""
+    for start in range(0, columns, size):
+        yield start, min(columns, start + size)

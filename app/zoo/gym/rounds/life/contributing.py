@@ -1,0 +1,213 @@
+"""A contributor's part: codes a fine-tune, commits to it, and reveals it when that counts.
+
+Everything is written on this machine first, the nonce before all, so that a command that was cut
+gives the same commitment again. Nothing is sent until `send` is called.
+"""
+
+import json
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.files import read_small, storage_errors, write_beside
+from zoo.gym.paths import ensure_folder, folders
+from zoo.gym.rounds.contribution.check import open_contribution
+from zoo.gym.rounds.contribution.write import write_contribution
+from zoo.gym.rounds.life.opening import Opened
+from zoo.gym.rounds.life.writing import leave
+from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.protocol.state import Phase
+from zoo.gym.rounds.storage.base import Storage
+from zoo.gym.rounds.storage.chunks import Progress, describe, store
+from zoo.gym.signing import OwnKey, Signed, sign
+
+_FILE, _AGAIN = "contribution.safetensors", "again.safetensors"
+_NONCE, _ABOUT, _SENT = "nonce", "about.json", "sent"
+
+
+@dataclass(frozen=True)
+class Own:
+    """What this user contributes to a round.
+
+    Attributes:
+        file: the coded contribution.
+        nonce: of its commitment.
+        examples: training examples, as the user says.
+        digest: BLAKE3 of the file.
+        bytes: its size.
+    """
+
+    file: Path
+    nonce: str
+    examples: int
+    digest: str
+    bytes: int
+
+
+def prepare(
+    opened: Opened, source: Path, base: Path, key: OwnKey, *, examples: int = 0
+) -> tuple[Own, Signed]:
+    """Codes a fine-tune for a round and returns it with the signed commitment to it.
+
+    Until the commitment is sent, another source replaces the first one.
+
+    Args:
+        opened: the round.
+        source: see `contribution.changes.read_changes`.
+        base: the folder of the base.
+        key: the contributor's.
+        examples: training examples; they count in federated average alone.
+
+    Raises:
+        NotAvailableError: the source or the base is missing.
+        InputError: the round takes no commitments any more, has one of this key to another file,
+            or cannot take this source.
+        StorageError: the file cannot be written.
+    """
+    folder = _folder(opened, key)
+    committed = opened.state.commits.get(key.public)
+    if committed is None and opened.state.phase is not Phase.COMMIT:
+        raise NotAvailableError(
+            f"round {opened.manifest.name}: expected phase commit, got {opened.state.phase}: it "
+            "takes no new contributions"
+        )
+    if committed is not None or (folder / _SENT).exists():
+        own = own_contribution(opened, key)
+        _check_same(own, source, base, opened, examples)
+        return own, _commitment(opened, own, key)
+    ensure_folder(folder)
+    nonce = _nonce(folder)
+    write_contribution(source, base, opened.manifest, folder / _FILE)
+    write_beside(folder / _ABOUT, json.dumps({"examples": examples}), sync=True)
+    own = _own(folder, nonce, examples)
+    return own, _commitment(opened, own, key)
+
+
+def _check_same(own: Own, source: Path, base: Path, opened: Opened, examples: int) -> None:
+    """Refuses to contribute anything but what was committed to."""
+    again = own.file.with_name(_AGAIN)
+    write_contribution(source, base, opened.manifest, again)
+    digest = describe(again)[0].digest
+    again.unlink()
+    if (digest, examples) != (own.digest, own.examples):
+        raise InputError(
+            f"{source}: expected the contribution that you committed to, got another",
+            hint="a commitment cannot be changed; contribute this one to the next round",
+        )
+
+
+def own_contribution(opened: Opened, key: OwnKey) -> Own:
+    """Returns what was prepared for a round.
+
+    Raises:
+        NotAvailableError: nothing was prepared on this machine.
+        InputError: it is not the file of the commitment.
+    """
+    folder = _folder(opened, key)
+    with storage_errors(folder):
+        try:
+            nonce = read_small(folder / _NONCE, most_bytes=100).decode()
+            about = cast("dict[str, int]", json.loads(read_small(folder / _ABOUT)))
+        except FileNotFoundError:
+            raise NotAvailableError(
+                f"round {opened.manifest.name}: expected a contribution of yours in {folder}, got "
+                "nothing",
+                hint="it is on the machine where you ran: zoo-gym round contribute",
+            ) from None
+    own = _own(folder, nonce, about["examples"])
+    committed = opened.state.commits.get(key.public)
+    if committed not in {None, objects.commitment(own.digest, own.nonce, key.public)}:
+        raise InputError(f"{own.file}: expected the file that you committed to, got another")
+    open_contribution(own.file, opened.manifest)
+    return own
+
+
+def reveal(opened: Opened, key: OwnKey) -> tuple[Own, Signed]:
+    """Returns the contribution of this user and the signed entry that reveals it.
+
+    Raises:
+        NotAvailableError: the round takes no reveals, or nothing was prepared here.
+        InputError: the key has not committed, or to another file.
+    """
+    if opened.state.phase is not Phase.REVEAL and key.public not in opened.state.reveals:
+        raise NotAvailableError(
+            f"round {opened.manifest.name}: expected phase reveal, got {opened.state.phase}",
+            hint="contributions are revealed after the deadline for commitments",
+        )
+    if key.public not in opened.state.commits:
+        raise InputError(
+            f"round {opened.manifest.name}: expected a commitment of your key "
+            f"{key.public.fingerprint}, got none"
+        )
+    own = own_contribution(opened, key)
+    stored, _ = describe(own.file)
+    body = objects.body_of(
+        opened.state.id,
+        digest=stored.digest,
+        bytes=stored.bytes,
+        chunks=stored.chunks,
+        nonce=own.nonce,
+        examples=own.examples,
+    )
+    return own, sign(key, objects.REVEAL, body)
+
+
+def send_commitment(own: Own, entry: Signed, storage: Storage) -> str:
+    """Sends a commitment and returns its name: no weights leave the machine with it.
+
+    From then on it stands, whether or not it arrived.
+
+    Raises:
+        StorageError: it could not be sent.
+    """
+    write_beside(own.file.with_name(_SENT), str(entry.body["commitment"]), sync=True)
+    return leave(storage, entry)
+
+
+def send_reveal(own: Own, entry: Signed, storage: Storage, report: Progress | None = None) -> str:
+    """Sends the chunks that are not there yet, then the entry that reveals them.
+
+    Raises:
+        StorageError: something could not be sent; what was stays.
+    """
+    store(own.file, storage, report)
+    return leave(storage, entry)
+
+
+def known_rounds() -> Sequence[str]:
+    """Returns the ids of the rounds that this user has contributed to, sorted."""
+    with suppress(FileNotFoundError):
+        return sorted(path.name for path in _top().iterdir() if path.is_dir())
+    return ()
+
+
+def _commitment(opened: Opened, own: Own, key: OwnKey) -> Signed:
+    found = objects.commitment(own.digest, own.nonce, key.public)
+    return sign(key, objects.COMMIT, objects.body_of(opened.state.id, commitment=found))
+
+
+def _own(folder: Path, nonce: str, examples: int) -> Own:
+    stored, _ = describe(folder / _FILE)
+    return Own(folder / _FILE, nonce, examples, stored.digest, stored.bytes)
+
+
+def _nonce(folder: Path) -> str:
+    """Returns the nonce of a contribution, which is made and kept the first time."""
+    path = folder / _NONCE
+    with storage_errors(path), suppress(FileNotFoundError):
+        return read_small(path, most_bytes=100).decode()
+    nonce = secrets.token_hex(32)
+    write_beside(path, nonce, sync=True)
+    return nonce
+
+
+def _folder(opened: Opened, key: OwnKey) -> Path:
+    return _top() / opened.state.id / key.public.raw.hex()[:16]
+
+
+def _top() -> Path:
+    return folders().data / "rounds" / "own"

@@ -1,0 +1,158 @@
+"""Opens a round in its storage: reads manifest, head and log, and checks all of them.
+
+Whoever opens a round a second time also proves that the log only grew (`seen`), so that nobody can
+be shown another history.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.files import read_small, storage_errors, write_beside
+from zoo.gym.paths import ensure_folder, folders
+from zoo.gym.rounds.log.head import Head, NoteKey, Verify
+from zoo.gym.rounds.log.reader import LogReader, open_log, read_head
+from zoo.gym.rounds.log.tree import proves_consistency
+from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.protocol.manifest import Manifest, read_manifest, round_id
+from zoo.gym.rounds.protocol.state import State, state_of
+from zoo.gym.rounds.storage.base import Storage
+from zoo.gym.signing import PublicKey, Signed
+from zoo.gym.signing.ed25519 import is_signature
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A round as its storage has it, checked.
+
+    Attributes:
+        storage: where it is.
+        manifest: its terms.
+        state: after all entries of its log.
+        entries: those entries.
+        head: the head that covers them.
+        log: reads proofs.
+        witnesses: which witnesses have signed the head.
+    """
+
+    storage: Storage
+    manifest: Manifest
+    state: State
+    entries: Sequence[bytes]
+    head: Head
+    log: LogReader
+    witnesses: tuple[PublicKey, ...]
+
+
+def open_round(storage: Storage, *, expected: str | None = None, remember: bool = True) -> Opened:
+    """Returns a round.
+
+    Args:
+        storage: where it is.
+        expected: the id that it must have; any if None.
+        remember: compare its head with the last one that was seen here, and keep the new one.
+
+    Raises:
+        NotAvailableError: there is no round.
+        InputError: its manifest, head, log or an entry is not valid; or its log is not one that
+            continues the log seen before.
+        StorageError: it cannot be read.
+    """
+    signed = stored_manifest(storage)
+    found = round_id(signed)
+    if expected is not None and found != expected:
+        raise InputError(f"{storage.address}: expected round {expected[:12]}, got {found[:12]}")
+    manifest = read_manifest(signed)
+    (log_key,) = manifest.keys_of("log")
+    known = {note_key(found, log_key): log_key}
+    known |= {note_key(found, key): key for key in manifest.keys_of("witness")}
+    head, signatures = read_head(
+        storage.read, origin(found), note_key(found, log_key), _verifiers(known)
+    )
+    log = open_log(storage.read, head)
+    entries = log.entries()
+    state = state_of(entries)
+    if state.id != found:
+        raise InputError(f"{storage.address}: expected the log of round {found[:12]}, got another")
+    if remember:
+        keep_seen(head, log, found)
+    witnesses = tuple(known[key] for key in signatures if known[key] != log_key)
+    return Opened(storage, manifest, state, entries, head, log, witnesses)
+
+
+def stored_manifest(storage: Storage) -> Signed:
+    """Returns the signed manifest in a storage.
+
+    Raises:
+        NotAvailableError: there is none.
+        InputError: it was changed.
+    """
+    content = storage.read(MANIFEST)
+    if content is None:
+        raise NotAvailableError(
+            f"{storage.address}: expected a round, got no {MANIFEST}",
+            hint="zoo-gym round create makes one",
+        )
+    return objects.decode(content)
+
+
+def origin(round_: str) -> str:
+    """Returns the name of a round's log."""
+    return f"zoo-gym round {round_}"
+
+
+def note_key(round_: str, key: PublicKey) -> NoteKey:
+    """Returns the name under which a key signs heads of a round's log."""
+    return NoteKey(f"{round_[:16]}/{key.fingerprint}", key.raw)
+
+
+def keep_seen(head: Head, log: LogReader, round_: str) -> None:
+    """Compares a head with the last one that was seen here, and keeps it if it is newer.
+
+    Raises:
+        InputError: the log was rolled back, or has another history.
+        StorageError: the file cannot be written.
+    """
+    path = folders().data / "rounds" / "seen" / round_
+    last = _last_seen(path, head.origin)
+    if last is not None and last.size:
+        if head.size < last.size:
+            raise InputError(
+                f"{head.origin}: expected at least {last.size} entries, which were seen before, "
+                f"got {head.size}: the log was rolled back"
+            )
+        proof = log.consistency(last.size) if head.size > last.size else []
+        if not proves_consistency(last.size, last.root, head.size, head.root, proof):
+            raise InputError(
+                f"{head.origin}: expected a log that continues the {last.size} entries seen "
+                "before, got another history: its writer shows different logs to different people",
+                hint=f"the root seen before is {last.root.hex()}, that of now {head.root.hex()}",
+            )
+    if last is None or head.size > last.size:
+        ensure_folder(path.parent)
+        write_beside(path, f"{head.size}\n{head.root.hex()}\n", sync=True)
+
+
+def _last_seen(path: Path, name: str) -> Head | None:
+    with storage_errors(path), suppress(FileNotFoundError):
+        content = read_small(path, most_bytes=1000).decode()
+        try:
+            size, root = content.split()
+            return Head(name, int(size), bytes.fromhex(root))
+        except ValueError:
+            raise InputError(
+                f"{path}: expected a size and a root, got another file",
+                hint="remove it: the round's history is then taken as it is now",
+            ) from None
+    return None
+
+
+def _verifiers(known: dict[NoteKey, PublicKey]) -> dict[NoteKey, Verify]:
+    def verifier(key: PublicKey) -> Verify:
+        return lambda message, signature: is_signature(key.raw, message, signature)
+
+    return {note: verifier(key) for note, key in known.items()}

@@ -1,0 +1,92 @@
+"""Where the rounds that this user has seen are: by address, id or name."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.files import read_json_object, write_beside
+from zoo.gym.paths import ensure_folder, folders, given_path
+from zoo.gym.rounds.life.opening import Opened
+from zoo.gym.rounds.storage.base import Storage
+from zoo.gym.rounds.storage.folder import FolderStorage
+
+_SHORTEST = 6
+
+
+@dataclass(frozen=True)
+class Place:
+    """A round that was seen on this machine.
+
+    Attributes:
+        id: the round's.
+        name: what its maker calls it.
+        address: where it was seen last.
+    """
+
+    id: str
+    name: str
+    address: str
+
+
+def remember_place(opened: Opened) -> None:
+    """Keeps where a round is.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    path = _folder() / f"{opened.state.id}.json"
+    fields = {"name": opened.manifest.name, "address": opened.storage.address}
+    ensure_folder(path.parent)
+    write_beside(path, json.dumps(fields))
+
+
+def known_places() -> list[Place]:
+    """Returns the rounds that were seen, by name."""
+    found: list[Place] = []
+    for path in _folder().glob("*.json"):
+        fields = cast("dict[str, str]", read_json_object(path) or {})
+        if "name" in fields and "address" in fields:
+            found.append(Place(path.stem, fields["name"], fields["address"]))
+    return sorted(found, key=lambda place: (place.name, place.id))
+
+
+def find_storage(given: str | None) -> tuple[Storage, str | None]:
+    """Returns the storage of a round, and the id that it must have if one was seen before.
+
+    Args:
+        given: a folder, or a name, an id or the start of an id that was seen; the only round that
+            was seen if None.
+
+    Raises:
+        InputError: several rounds fit, or the address is of a kind that cannot be read.
+        NotAvailableError: none fits.
+    """
+    places = known_places()
+    if given is not None:
+        if "://" in given:
+            raise InputError(
+                f"round {given!r}: expected a folder, an id or a name, got an address",
+                hint="copy the round's folder here, or mount it",
+            )
+        path = given_path(given)
+        if path.is_dir():
+            return FolderStorage(path.resolve()), None
+        places = [place for place in places if _fits(place, given)]
+    if len(places) == 1:
+        return FolderStorage(Path(places[0].address)), places[0].id
+    what = "the only round seen here" if given is None else f"round {given!r}"
+    hint = "zoo-gym round list shows those seen here; a new one is given by its folder"
+    if not places:
+        raise NotAvailableError(f"{what}: expected a round, got none", hint=hint)
+    names = ", ".join(f"{place.name} ({place.id[:12]})" for place in places)
+    raise InputError(f"{what}: expected one, got {len(places)}: {names}", hint=hint)
+
+
+def _fits(place: Place, given: str) -> bool:
+    return given == place.name or (len(given) >= _SHORTEST and place.id.startswith(given))
+
+
+def _folder() -> Path:
+    return folders().data / "rounds" / "places"

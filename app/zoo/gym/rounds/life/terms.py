@@ -1,0 +1,147 @@
+"""Makes the manifest of a new round from a base and a few choices."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from zoo.gym.delta.reading.identity import identity
+from zoo.gym.delta.reading.weights import FLOATS, Weights, is_tied, open_weights, own_tensors
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.protocol.manifest import FORMAT, Form, Manifest, parse_manifest
+from zoo.gym.rounds.rules.method import AggregationMethod
+from zoo.gym.signing import PublicKey
+
+_IN_A_LAYER = re.compile(r"\.\d+\.")
+_HEADER_BYTES, _TENSOR_BYTES = 100_000, 1000
+DAY_S = 86_400
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The choices of a round's maker.
+
+    Attributes:
+        name: for people.
+        form: how contributions are coded.
+        method: the aggregation rule.
+        f: how many contributors may be malicious; 30 %, if the rule can, if None.
+        quorum: fewer contributions make it void.
+        most: the most contributors.
+        rank: the largest rank of form lowrank.
+        tensors: patterns of names; the matrices inside the layers if empty.
+        commit_s: from now to the deadline of commitments, in seconds.
+        reveal_s: from then to that of reveals.
+        pool: points to share out.
+        margin: none yet; a gate needs an evaluation set.
+    """
+
+    name: str
+    form: Form = "signs"
+    method: AggregationMethod = AggregationMethod.BYZANTINE_ROBUST
+    f: int | None = None
+    quorum: int = 10
+    most: int = 1000
+    rank: int = 64
+    tensors: tuple[str, ...] = ()
+    commit_s: int = 7 * DAY_S
+    reveal_s: int = 2 * DAY_S
+    pool: int = 1000
+
+
+def manifest_for(
+    base: Path, base_id: str, revision: str | None, terms: Terms, key: PublicKey, now: datetime
+) -> Manifest:
+    """Returns the manifest of a round about a base.
+
+    Args:
+        base: its folder.
+        base_id: its name.
+        revision: its revision.
+        terms: what the maker chose.
+        key: of the maker, who writes the log.
+        now: the time from which the deadlines are counted.
+
+    Raises:
+        NotAvailableError: the base is missing.
+        InputError: no tensor matches, or the terms contradict each other.
+    """
+    weights = open_weights(base)
+    names = _names(weights, terms)
+    shapes = {name: weights.shape(name) for name in names}
+    commit, reveal = terms.commit_s, terms.commit_s + terms.reveal_s
+    return parse_manifest(
+        {
+            "format": FORMAT,
+            "name": terms.name,
+            "kind": "delta",
+            "base": {
+                "identity": identity(weights, names),
+                "model": base_id,
+                "revision": revision or "",
+            },
+            "tensors": [{"name": name, "shape": list(shapes[name])} for name in names],
+            "form": terms.form,
+            "caps": {
+                "file_bytes": _file_bytes(shapes, terms),
+                "rank": terms.rank,
+                "value": 1.0 if terms.form == "signs" else 1000.0,
+            },
+            "method": terms.method.value,
+            "f": terms.f,
+            "quorum": terms.quorum,
+            "most": terms.most,
+            "deadlines": {
+                "commit": _time(now, commit),
+                "reveal": _time(now, reveal),
+                "extension_s": terms.commit_s,
+            },
+            "evaluation": None,
+            "refit": None,
+            "pool": terms.pool,
+            "newcomers": None,
+            "previous": None,
+            "keys": [{"role": "log", "key": str(key), "expires": _time(now, reveal + 365 * DAY_S)}],
+        }
+    )
+
+
+def _names(base: Weights, terms: Terms) -> list[str]:
+    """Returns the tensors of a round, sorted."""
+    own = sorted(own_tensors(base, tied=is_tied(base)))
+    floats = [name for name in own if base.dtype(name) in FLOATS and 0 not in base.shape(name)]
+    if terms.tensors:
+        for pattern in terms.tensors:
+            if not any(fnmatchcase(name, pattern) for name in floats):
+                raise InputError(f"--tensors {pattern}: expected names of the base, got none")
+        return [name for name in floats if any(fnmatchcase(name, one) for one in terms.tensors)]
+    found = [name for name in floats if len(base.shape(name)) == 2 and _IN_A_LAYER.search(name)]
+    if not found:
+        raise InputError(
+            f"{base.source}: expected matrices inside numbered layers, got none",
+            hint="name the tensors of the round: --tensors PATTERN",
+        )
+    return found
+
+
+def _file_bytes(shapes: dict[str, tuple[int, ...]], terms: Terms) -> int:
+    """Returns how large a contribution can be: its values, and room for the header."""
+    total = _HEADER_BYTES + _TENSOR_BYTES * len(shapes)
+    for shape in shapes.values():
+        rows, columns = shape[0], shape[-1]
+        size = 1
+        for length in shape:
+            size *= length
+        if terms.form == "signs":
+            total += size // columns * -(-columns // 8) + 4
+        elif terms.form == "float":
+            total += 4 * size
+        else:
+            total += 4 * terms.rank * (rows + columns)
+    return total
+
+
+def _time(now: datetime, after_s: int) -> str:
+    then = now.astimezone(UTC).replace(microsecond=0) + timedelta(seconds=after_s)
+    return then.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,216 @@
+"""The writer of a round's log: starts it, takes what people left, closes phases.
+
+Contributors leave signed entries in the storage's inbox, in any way that brings files there; the
+writer takes those that may follow and says why others may not. One writer at a time holds the lock
+of the round, so two programs cannot fork the log by accident.
+"""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+
+from zoo.gym.errors import InputError
+from zoo.gym.files.lock import locked
+from zoo.gym.paths import ensure_folder, folders
+from zoo.gym.rounds.life.opening import MANIFEST, Opened, note_key, open_round, origin
+from zoo.gym.rounds.log import tree
+from zoo.gym.rounds.log.head import Head
+from zoo.gym.rounds.log.reader import CHECKPOINT
+from zoo.gym.rounds.log.writer import LogWriter
+from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.protocol.manifest import CONTEXT, Manifest, manifest_body, round_id
+from zoo.gym.rounds.protocol.state import Phase, State
+from zoo.gym.rounds.storage.base import Storage
+from zoo.gym.signing import OwnKey, Signed, sign
+from zoo.gym.signing.ed25519 import sign_bytes
+
+INBOX = "inbox"
+"""The folder of entries that were left for the writer."""
+
+WAIT_S = 30.0
+"""How long a writer waits for another one of this machine."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What became of the entries in an inbox.
+
+    Attributes:
+        added: those that were added to the log.
+        refused: the names of the others, with the reason.
+    """
+
+    added: Sequence[Signed]
+    refused: Sequence[tuple[str, str]]
+
+
+def create_round(storage: Storage, manifest: Manifest, key: OwnKey) -> str:
+    """Starts a round and returns its id; the same manifest again is accepted.
+
+    Args:
+        storage: where it will be; empty, or with the same round.
+        manifest: its terms; `key` is the one of role log.
+        key: signs the manifest and the log.
+
+    Raises:
+        InputError: the key is not that of the log, or another round is there.
+        StorageError: it cannot be written.
+    """
+    if manifest.keys_of("log") != {key.public}:
+        raise InputError("manifest: expected your key as the key of role log, got another one")
+    signed = sign(key, CONTEXT, manifest_body(manifest))
+    name = round_id(signed)
+    with writing(name):
+        there = storage.read(MANIFEST)
+        if there not in {None, objects.encode(signed)}:
+            raise InputError(f"{storage.address}: expected no round, got another one")
+        storage.write(MANIFEST, objects.encode(signed))
+        if storage.read(CHECKPOINT) is None:
+            empty = Head(origin(name), 0, tree.root(0, _no_node))
+            _log_writer(storage, empty, name, key).append([objects.encode(signed)])
+    return name
+
+
+def leave(storage: Storage, entry: Signed) -> str:
+    """Leaves an entry for the writer and returns its name in the inbox.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    content = objects.encode(entry)
+    name = f"{INBOX}/{sha256(content).hexdigest()}.json"
+    storage.write(name, content)
+    return name
+
+
+def take(storage: Storage, key: OwnKey) -> Taken:
+    """Adds the entries in the inbox that may follow, commitments and reveals alike.
+
+    Raises:
+        InputError: the key is not that of the log, or the round is not valid.
+        StorageError: the log cannot be written; what was added is in it.
+    """
+    with writer_of(storage, key) as append:
+        return append.take()
+
+
+def close_phase(storage: Storage, key: OwnKey) -> State:
+    """Closes the phase of commitments or of reveals; what the log holds then counts.
+
+    With fewer than the quorum a phase is extended once; the second time the round is void.
+
+    Raises:
+        InputError: the round is in another phase, or the key is not that of the log.
+    """
+    with writer_of(storage, key) as append:
+        append.take()
+        state = append.state
+        if state.phase not in {Phase.COMMIT, Phase.REVEAL}:
+            raise InputError(f"close: expected phase commit or reveal, got {state.phase}")
+        found = len(state.commits if state.phase is Phase.COMMIT else state.reveals)
+        missed = found < state.manifest.quorum
+        if missed and state.phase in state.extended:
+            reason = f"{found} of {state.manifest.quorum} contributors in phase {state.phase}"
+            append(objects.VOID, reason=reason)
+        else:
+            append(objects.CLOSE, phase=state.phase.value, missed=missed)
+        return append.state
+
+
+class Appender:
+    """Adds entries to the log of a round; made by `writer_of`."""
+
+    def __init__(self, opened: Opened, key: OwnKey) -> None:
+        self.state = opened.state
+        self._storage, self._key = opened.storage, key
+        self._known = set(opened.entries)
+        self._log = _log_writer(opened.storage, opened.head, opened.state.id, key)
+
+    def __call__(self, context: str, **fields: object) -> None:
+        """Signs an entry with the log's key and adds it.
+
+        Raises:
+            InputError: it may not follow.
+        """
+        self.add([sign(self._key, context, objects.body_of(self.state.id, **fields))])
+
+    def add(self, entries: Sequence[Signed]) -> None:
+        """Adds signed entries, all or none.
+
+        Raises:
+            InputError: one may not follow.
+        """
+        state = self.state
+        for entry in entries:
+            state = state.after(entry)
+        contents = [objects.encode(entry) for entry in entries]
+        self._log.append(contents)
+        self._known |= set(contents)
+        self.state = state
+
+    def take(self) -> Taken:
+        """Adds what is in the inbox, in the order of the names."""
+        added: list[Signed] = []
+        refused: list[tuple[str, str]] = []
+        state = self.state
+        for name in self._storage.names(INBOX):
+            content = self._storage.read(name) or b""
+            if content in self._known:
+                continue
+            try:
+                entry = objects.decode(content)
+                state = state.after(entry)
+            except InputError as error:
+                refused.append((name, error.message))
+            else:
+                added.append(entry)
+        self.add(added)
+        return Taken(added, refused)
+
+
+@contextmanager
+def writer_of(storage: Storage, key: OwnKey) -> Generator[Appender]:
+    """Yields what adds entries to the log, while no other program of this machine can.
+
+    Raises:
+        InputError: the key is not that of the log, or another program writes.
+    """
+    name = open_round(storage, remember=False).state.id
+    with writing(name):
+        opened = open_round(storage, expected=name)
+        if opened.manifest.keys_of("log") != {key.public}:
+            raise InputError(
+                f"{storage.address}: expected the key of the log's writer, got "
+                f"{key.public.fingerprint}"
+            )
+        yield Appender(opened, key)
+
+
+@contextmanager
+def writing(name: str) -> Generator[None]:
+    """Holds the lock of a round's log on this machine.
+
+    Raises:
+        InputError: another program holds it.
+    """
+    path = folders().data / "rounds" / "locks" / name
+    ensure_folder(path.parent)
+    with locked(path, wait_s=WAIT_S) as held:
+        if not held:
+            raise InputError(
+                f"round {name[:12]}: expected to be its only writer, got another program that "
+                f"writes since {WAIT_S:.0f} s"
+            )
+        yield
+
+
+def _log_writer(storage: Storage, head: Head, name: str, key: OwnKey) -> LogWriter:
+    def sign_note(message: bytes) -> bytes:
+        return sign_bytes(key.private, message)
+
+    return LogWriter(storage, head, note_key(name, key.public), sign_note)
+
+
+def _no_node(level: int, index: int) -> bytes:
+    raise IndexError(f"an empty tree has no node ({level}, {index})")

@@ -1,0 +1,136 @@
+"""The Merkle tree of a log: hashes, inclusion proofs and consistency proofs.
+
+Source: RFC 6962, sections 2.1.1 and 2.1.2; verification follows RFC 9162, sections 2.1.3.2 and
+2.1.4.2. SHA-256 throughout. A *node* is the hash of a complete subtree: node (level, index) covers
+the leaves from `index * 2**level` on, `2**level` of them.
+"""
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+
+HASH_BYTES = 32
+
+Node = Callable[[int, int], bytes]
+"""Returns the hash of a complete subtree, given its level and index."""
+
+
+def leaf_hash(entry: bytes) -> bytes:
+    """Returns the hash of an entry."""
+    return sha256(b"\x00" + entry).digest()
+
+
+def join(left: bytes, right: bytes) -> bytes:
+    """Returns the hash of a subtree, given those of its halves."""
+    return sha256(b"\x01" + left + right).digest()
+
+
+def root(size: int, node: Node) -> bytes:
+    """Returns the root of a tree with `size` leaves; that of an empty one is SHA-256 of nothing."""
+    return _range_hash(0, size, node) if size else sha256().digest()
+
+
+def inclusion_proof(index: int, size: int, node: Node) -> list[bytes]:
+    """Returns the hashes that lead from leaf `index` to the root, nearest first.
+
+    Raises:
+        ValueError: the tree has no such leaf.
+    """
+    if not 0 <= index < size:
+        raise ValueError(f"index: expected 0 to {size - 1}, got {index}")
+    proof: list[bytes] = []
+    start, stop = 0, size
+    while stop - start > 1:
+        middle = start + _split(stop - start)
+        if index < middle:
+            proof.append(_range_hash(middle, stop, node))
+            stop = middle
+        else:
+            proof.append(_range_hash(start, middle, node))
+            start = middle
+    return proof[::-1]
+
+
+def consistency_proof(old: int, new: int, node: Node) -> list[bytes]:
+    """Returns the hashes that show the tree of `old` leaves to be a prefix of that of `new`.
+
+    Raises:
+        ValueError: the old tree is empty or larger than the new one.
+    """
+    if not 0 < old <= new:
+        raise ValueError(f"old size: expected 1 to {new}, got {old}")
+    proof: list[bytes] = []
+    start, stop = 0, new
+    while old < stop:
+        middle = start + _split(stop - start)
+        if old <= middle:
+            proof.append(_range_hash(middle, stop, node))
+            stop = middle
+        else:
+            proof.append(_range_hash(start, middle, node))
+            start = middle
+    if start:
+        proof.append(_range_hash(start, stop, node))
+    return proof[::-1]
+
+
+def proves_inclusion(
+    leaf: bytes, index: int, size: int, proof: Sequence[bytes], root_hash: bytes
+) -> bool:
+    """Says whether a proof shows that the leaf with hash `leaf` is number `index` of a tree."""
+    if not 0 <= index < size:
+        return False
+    position, last, found = index, size - 1, leaf
+    for sibling in proof:
+        if not last:
+            return False
+        if position & 1 or position == last:
+            found = join(sibling, found)
+            while position and not position & 1:
+                position, last = position >> 1, last >> 1
+        else:
+            found = join(found, sibling)
+        position, last = position >> 1, last >> 1
+    return not last and found == root_hash
+
+
+def proves_consistency(
+    old: int, old_root: bytes, new: int, new_root: bytes, proof: Sequence[bytes]
+) -> bool:
+    """Says whether a proof shows that a tree continues an older one."""
+    if old == new:
+        return not proof and old_root == new_root
+    if not 0 < old < new:
+        return False
+    path = [old_root, *proof] if old & (old - 1) == 0 else list(proof)
+    if not path:
+        return False
+    position, last = old - 1, new - 1
+    while position & 1:
+        position, last = position >> 1, last >> 1
+    old_found = new_found = path[0]
+    for sibling in path[1:]:
+        if not last:
+            return False
+        if position & 1 or position == last:
+            old_found, new_found = join(sibling, old_found), join(sibling, new_found)
+            while position and not position & 1:
+                position, last = position >> 1, last >> 1
+        else:
+            new_found = join(new_found, sibling)
+        position, last = position >> 1, last >> 1
+    return not last and old_found == old_root and new_found == new_root
+
+
+def _split(count: int) -> int:
+    """Returns the largest power of two below a count of at least 2."""
+    return 1 << ((count - 1).bit_length() - 1)
+
+
+def _range_hash(start: int, stop: int, node: Node) -> bytes:
+    """Returns the hash of the leaves from `start` to `stop`, a range that the tree splits off."""
+    count = stop - start
+    if count & (count - 1) == 0:
+        level = count.bit_length() - 1
+        return node(level, start >> level)
+    middle = start + _split(count)
+    return join(_range_hash(start, middle, node), _range_hash(middle, stop, node))

@@ -1,0 +1,127 @@
+"""Appends to a log: entries and tiles first, then the signed head that makes them count.
+
+A program killed in between leaves tiles that no head covers; the next one writes over them. One
+writer at a time: the caller holds the lock of the round.
+"""
+
+from collections.abc import Callable, Sequence
+
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.log.head import Head, NoteKey, signed_note
+from zoo.gym.rounds.log.reader import CHECKPOINT, open_log
+from zoo.gym.rounds.log.tiles import (
+    ENTRY_BYTES,
+    HEIGHT,
+    WIDTH,
+    bundle,
+    levels,
+    subtree,
+    tile_name,
+    widths,
+)
+from zoo.gym.rounds.log.tree import Node, leaf_hash, root
+from zoo.gym.rounds.storage.base import Storage
+
+Sign = Callable[[bytes], bytes]
+"""Returns the signature of a message."""
+
+Nodes = dict[tuple[int, int], bytes]
+"""Nodes by level and index."""
+
+
+class LogWriter:
+    """A log that grows.
+
+    Args:
+        storage: where it lies.
+        head: its head, of size 0 for a new log.
+        key: the name and public key of its signatures.
+        sign: signs with that key.
+
+    Raises:
+        InputError: the stored tiles do not have the head's root.
+    """
+
+    def __init__(self, storage: Storage, head: Head, key: NoteKey, sign: Sign) -> None:
+        self._storage, self._key, self._sign = storage, key, sign
+        self.head = head
+        reader = open_log(storage.read, head)
+        full = head.size // WIDTH
+        self._entries = reader.entries(full)
+        self._nodes = _right_edge(reader.node, head.size)
+
+    def append(self, entries: Sequence[bytes]) -> Head:
+        """Adds entries and returns the new head, which is durable.
+
+        Raises:
+            InputError: an entry is empty or too long; nothing was added.
+            StorageError: nothing counts as added.
+        """
+        for entry in entries:
+            if not 0 < len(entry) <= ENTRY_BYTES:
+                raise InputError(f"log entry: expected 1 to {ENTRY_BYTES} bytes, got {len(entry)}")
+        if not entries:
+            return self.head
+        size, last_bundle, nodes = self.head.size, list(self._entries), dict(self._nodes)
+        for entry in entries:
+            _add(nodes, size, leaf_hash(entry))
+            last_bundle.append(entry)
+            size += 1
+            if size % WIDTH == 0:
+                self._write_bundle(size // WIDTH - 1, last_bundle)
+                last_bundle = []
+        if last_bundle:
+            self._write_bundle(size // WIDTH, last_bundle)
+        self._write_tiles(nodes, size)
+        head = Head(self.head.origin, size, root(size, _node_in(nodes)))
+        note = signed_note(head, {self._key: self._sign(head.text().encode())})
+        self._storage.replace(CHECKPOINT, note)
+        self.head, self._entries = head, last_bundle
+        self._nodes = _right_edge(_node_in(nodes), size)
+        return head
+
+    def _write_bundle(self, index: int, entries: Sequence[bytes]) -> None:
+        name = tile_name("entries", index, len(entries))
+        self._storage.replace(f"log/{name}", bundle(entries))
+
+    def _write_tiles(self, nodes: Nodes, size: int) -> None:
+        old = self.head.size
+        for level in range(levels(size)):
+            first = (old >> (HEIGHT * level)) // WIDTH
+            for index, width in widths(size, level):
+                if index < first:
+                    continue
+                at = index * WIDTH
+                tile = [nodes[HEIGHT * level, at + one] for one in range(width)]
+                self._storage.replace(f"log/{tile_name(level, index, width)}", b"".join(tile))
+
+
+def _right_edge(node: Node, size: int) -> Nodes:
+    """Returns the nodes of the last tile of each level, unless it is full."""
+    return {
+        (HEIGHT * level, index): node(HEIGHT * level, index)
+        for level in range(levels(size))
+        for index in range((size >> (HEIGHT * level)) // WIDTH * WIDTH, size >> (HEIGHT * level))
+    }
+
+
+def _node_in(nodes: Nodes) -> Node:
+    """Returns a function that computes any node from those at the levels of tiles."""
+
+    def node(level: int, index: int) -> bytes:
+        above = level % HEIGHT
+        first = index << above
+        return subtree([nodes[level - above, first + one] for one in range(1 << above)])
+
+    return node
+
+
+def _add(nodes: Nodes, index: int, leaf: bytes) -> None:
+    """Adds a leaf, and the node above each tile that it completes."""
+    level, found = 0, leaf
+    nodes[0, index] = found
+    while (index + 1) % WIDTH == 0:
+        first = index + 1 - WIDTH
+        found = subtree([nodes[level, first + one] for one in range(WIDTH)])
+        level, index = level + HEIGHT, index // WIDTH
+        nodes[level, index] = found

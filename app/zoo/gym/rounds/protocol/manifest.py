@@ -1,0 +1,249 @@
+"""The manifest of a round: its terms, signed by its maker, the first entry of its log.
+
+A round is named by the SHA-256 of its signed manifest, so that no term can change.
+"""
+
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Annotated, Any, Literal, Self, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.rules.method import AggregationMethod, Rule, rule_for
+from zoo.gym.signing import PublicKey, Signed, canonical, parse_key
+
+CONTEXT = "round manifest"
+MOST_CONTRIBUTORS = 100_000
+MOST_TENSORS = 10_000
+MOST_PARAMETERS = 1 << 42
+
+
+def _as_tuple(value: object) -> object:
+    return tuple(cast("list[object]", value)) if isinstance(value, list) else value
+
+
+Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""A digest of 32 bytes."""
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Time = Annotated[str, Field(pattern=r"^\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ$")]
+"""A time in UTC, to the second."""
+Form = Literal["signs", "lowrank", "float"]
+Format = Literal["zoo-gym round 1"]
+FORMAT: Format = "zoo-gym round 1"
+Role = Literal["log", "gate", "witness", "reader"]
+
+
+class _Terms(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Base(_Terms):
+    """The base that contributions change."""
+
+    identity: Hex = Field(description="base identity over the tensors of the round")
+    model: Name = Field(description="its id or name, for people")
+    revision: str = Field(default="", max_length=200, description="its revision, for people")
+
+
+class Tensor(_Terms):
+    """A tensor that contributions may change."""
+
+    name: Name = Field(description="its canonical name")
+    shape: Annotated[tuple[int, ...], BeforeValidator(_as_tuple)] = Field(
+        description="[out, in] of a matrix; other shapes only in form float"
+    )
+
+    @property
+    def size(self) -> int:
+        """The number of its values."""
+        found = 1
+        for length in self.shape:
+            found *= length
+        return found
+
+
+class Caps(_Terms):
+    """The largest contribution."""
+
+    file_bytes: int = Field(ge=1, le=1 << 40, description="bytes of its file")
+    rank: int = Field(default=64, ge=1, le=4096, description="rank of form lowrank")
+    value: float = Field(default=1.0, gt=0, le=1e4, description="largest scale or value")
+
+
+class Deadlines(_Terms):
+    """When the log's writer closes a phase; what its head then holds counts."""
+
+    commit: Time = Field(description="commitments until then")
+    reveal: Time = Field(description="reveals until then")
+    extension_s: int = Field(default=86_400, ge=0, le=31_536_000, description="once, in seconds")
+
+
+class Evaluation(_Terms):
+    """Held-out examples of the gate, shown after the reveals."""
+
+    digest: Hex = Field(description="SHA-256 of the file")
+    bytes: int = Field(ge=1, description="its size")
+    margin: float = Field(default=0.0, ge=0, le=10, description="loss that may be added, nats")
+
+
+class Newcomers(_Terms):
+    """The cap on keys that have few accepted rounds."""
+
+    rounds: int = Field(default=3, ge=0, le=1000, description="fewer accepted rounds are new")
+    share: float = Field(default=0.2, gt=0, le=1, description="of seats, weight and pool")
+    nonce: Hex = Field(description="SHA-256 of the maker's nonce, revealed with the reveals")
+
+
+class RoundKey(_Terms):
+    """A key with a task in the round."""
+
+    role: Role = Field(description="log writes the log, gate signs what a model measured")
+    key: str = Field(description="ed25519: and 64 hexadecimal digits")
+    expires: Time = Field(description="after the deadline of reveals")
+
+    @property
+    def public(self) -> PublicKey:
+        """The key itself."""
+        return parse_key(self.key)
+
+
+class Manifest(_Terms):
+    """The terms of a round."""
+
+    format: Format = FORMAT
+    name: Name = Field(description="for people")
+    kind: Literal["delta", "experience"] = Field(default="delta", description="what is combined")
+    base: Base
+    tensors: Annotated[tuple[Tensor, ...], BeforeValidator(_as_tuple)] = Field(
+        min_length=1, max_length=MOST_TENSORS, description="all that a contribution has, sorted"
+    )
+    form: Form = Field(description="how contributions are coded")
+    caps: Caps
+    method: str = Field(description="the aggregation rule")
+    f: int | None = Field(default=None, ge=0, description="contributors that may be malicious")
+    quorum: int = Field(ge=1, le=MOST_CONTRIBUTORS, description="fewer reveals make it void")
+    most: int = Field(default=1000, ge=1, le=MOST_CONTRIBUTORS, description="most contributors")
+    deadlines: Deadlines
+    evaluation: Evaluation | None = Field(default=None, description="of the gate")
+    refit: Hex | None = Field(default=None, description="SHA-256 of public examples")
+    pool: int = Field(default=1000, ge=0, le=10**12, description="points to share out")
+    newcomers: Newcomers | None = Field(default=None, description="cap on new keys; none without")
+    previous: Hex | None = Field(default=None, description="digest of the last result")
+    keys: Annotated[tuple[RoundKey, ...], BeforeValidator(_as_tuple)] = Field(
+        min_length=1, max_length=100, description="who writes the log, gates, witnesses"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _check_tensors(self.tensors, self.form)
+        _check_rule(self)
+        if self.deadlines.reveal <= self.deadlines.commit:
+            raise ValueError("deadlines: expected reveal after commit")
+        writers = [key for key in self.keys if key.role == "log"]
+        if len(writers) != 1:
+            raise ValueError(f"keys: expected one of role log, got {len(writers)}")
+        for key in self.keys:
+            _check_key(key, self.deadlines)
+        _refuse_without_effect(self)
+        return self
+
+    def keys_of(self, role: Role) -> frozenset[PublicKey]:
+        """Returns the keys of a role."""
+        return frozenset(key.public for key in self.keys if key.role == role)
+
+    def rule(self, contributors: int) -> Rule:
+        """Returns the rule for a number of contributors.
+
+        Raises:
+            InputError: they are too few for it.
+        """
+        return rule_for(AggregationMethod(self.method), contributors, self.f)
+
+
+def _check_tensors(tensors: tuple[Tensor, ...], form: Form) -> None:
+    names = [tensor.name for tensor in tensors]
+    if names != sorted(set(names)):
+        raise ValueError("tensors: expected names in order, each once")
+    for tensor in tensors:
+        if not tensor.shape or min(tensor.shape) < 1 or len(tensor.shape) > 8:
+            raise ValueError(f"tensor {tensor.name}: expected positive lengths")
+        if form != "float" and len(tensor.shape) != 2:
+            raise ValueError(f"tensor {tensor.name}: expected a matrix in form {form}")
+    if sum(tensor.size for tensor in tensors) > MOST_PARAMETERS:
+        raise ValueError(f"tensors: expected at most {MOST_PARAMETERS} values")
+
+
+def _check_rule(manifest: Manifest) -> None:
+    if manifest.method not in set(AggregationMethod):
+        raise ValueError(f"method: expected one of {', '.join(AggregationMethod)}")
+    if manifest.method == AggregationMethod.WEIGHTED_MEAN:
+        raise ValueError("method: expected a rule without reputations, which no round has yet")
+    if manifest.method == AggregationMethod.MAJORITY and manifest.form != "signs":
+        raise ValueError(f"method: expected form signs for majority, got {manifest.form}")
+    if manifest.most < manifest.quorum:
+        raise ValueError(f"most: expected at least the quorum, {manifest.quorum}")
+    try:
+        manifest.rule(manifest.quorum)
+    except InputError as error:
+        raise ValueError(f"quorum: {error.message}") from None
+
+
+def _refuse_without_effect(manifest: Manifest) -> None:
+    """Refuses terms that no program acts on yet: a round that promises them would not keep them."""
+    if manifest.kind != "delta":
+        raise ValueError(f"kind: expected delta, got {manifest.kind}: lessons have no rounds yet")
+    for name in ("evaluation", "refit", "newcomers", "previous"):
+        if getattr(manifest, name) is not None:
+            raise ValueError(f"{name}: expected null, got a value: no round acts on it yet")
+
+
+def _check_key(key: RoundKey, deadlines: Deadlines) -> None:
+    if key.expires <= deadlines.reveal:
+        raise ValueError(f"keys: expected to expire after {deadlines.reveal}, got {key.expires}")
+    try:
+        key.public  # noqa: B018
+    except InputError as error:
+        raise ValueError(error.message) from None
+
+
+def manifest_body(manifest: Manifest) -> dict[str, Any]:
+    """Returns what is signed."""
+    return manifest.model_dump(mode="json")
+
+
+def read_manifest(signed: Signed) -> Manifest:
+    """Returns the manifest in a signed object.
+
+    Raises:
+        InputError: it is of another kind, has unknown or missing fields, or contradicts itself.
+    """
+    if signed.context != CONTEXT:
+        raise InputError(f"manifest: expected one of a round, got '{signed.context}'")
+    return parse_manifest(signed.body)
+
+
+def parse_manifest(body: Mapping[str, object]) -> Manifest:
+    """Returns the manifest with the given fields.
+
+    Raises:
+        InputError: as `read_manifest`.
+    """
+    if body.get("format") != FORMAT:
+        raise InputError(f"manifest: expected format '{FORMAT}', got {body.get('format')!r:.80}")
+    try:
+        found = Manifest.model_validate(dict(body))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        said = re.sub(r"^Value error, ", "", first["msg"])
+        raise InputError(f"manifest{f'.{where}' if where else ''}: {said}") from None
+    if canonical(manifest_body(found)) != canonical(dict(body)):
+        raise InputError("manifest: expected every field, got one without some of them")
+    return found
+
+
+def round_id(signed: Signed) -> str:
+    """Returns the id of the round with a manifest: its SHA-256 as 64 hexadecimal digits."""
+    return sha256(canonical(signed.as_json())).hexdigest()

@@ -1,0 +1,245 @@
+"""The state of a round: what the entries of its log add up to.
+
+`State.after` decides for each entry whether it may follow; the writer of the log asks it before it
+appends, and a reader repeats every decision. Time appears in no entry: a deadline is the entry with
+which the log's writer closes a phase.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.protocol.manifest import Manifest, Role, read_manifest, round_id
+from zoo.gym.rounds.protocol.objects import Reveal, is_hex, is_text
+from zoo.gym.signing import PublicKey, Signed, parse_key
+
+
+class Phase(StrEnum):
+    """What a round waits for."""
+
+    COMMIT = "commit"
+    REVEAL = "reveal"
+    COMPUTE = "compute"
+    PUBLISHED = "published"
+    VOID = "void"
+
+
+@dataclass(frozen=True)
+class State:
+    """A round after some of its entries.
+
+    Attributes:
+        id: the round's.
+        manifest: its terms.
+        phase: what it waits for.
+        commits: the commitments, in the order of the log.
+        reveals: what was revealed.
+        refused: reasons, by contributor whose revealed file does not count.
+        records: what models measured, in the order of the log.
+        result: the digest of the result's file.
+        extended: the phases that were extended.
+        reason: why it is void.
+    """
+
+    id: str
+    manifest: Manifest
+    phase: Phase = Phase.COMMIT
+    commits: Mapping[PublicKey, str] = field(default_factory=dict)
+    reveals: Mapping[PublicKey, Reveal] = field(default_factory=dict)
+    refused: Mapping[PublicKey, str] = field(default_factory=dict)
+    records: Sequence[Mapping[str, object]] = ()
+    result: str | None = None
+    extended: frozenset[Phase] = frozenset()
+    reason: str | None = None
+
+    def after(self, entry: Signed) -> "State":
+        """Returns the state after one more entry.
+
+        Raises:
+            InputError: it may not follow.
+        """
+        follow = _FOLLOW.get(entry.context)
+        if follow is None:
+            raise InputError(f"entry: expected none of kind '{entry.context}' here")
+        if entry.body.get("round") != self.id:
+            raise InputError(
+                f"{entry.context}: expected one of round {self.id[:12]}, got one of "
+                f"{str(entry.body.get('round'))[:12]}"
+            )
+        return follow(self, entry)
+
+    @property
+    def accepted(self) -> tuple[PublicKey, ...]:
+        """The contributors whose files count, by key."""
+        return tuple(sorted(self.reveals.keys() - self.refused.keys()))
+
+    @property
+    def deadline(self) -> str | None:
+        """When the log's writer closes the phase, in UTC; None if there is nothing to close."""
+        given = self.manifest.deadlines.model_dump().get(self.phase.value)
+        if given is None or self.phase not in self.extended:
+            return given
+        later = timedelta(seconds=self.manifest.deadlines.extension_s)
+        then = datetime.fromisoformat(given) + later
+        return then.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can follow."""
+        return self.phase in {Phase.PUBLISHED, Phase.VOID}
+
+
+def first_state(entry: Signed) -> State:
+    """Returns the state of a new round.
+
+    Raises:
+        InputError: the entry is no manifest.
+    """
+    return State(round_id(entry), read_manifest(entry))
+
+
+def state_of(entries: Sequence[bytes]) -> State:
+    """Returns the state after all entries of a log; each signature is checked.
+
+    Raises:
+        InputError: an entry is none, or may not follow; identified by its number.
+    """
+    if not entries:
+        raise InputError("log: expected a manifest as entry 0, got nothing")
+    state: State | None = None
+    for number, entry in enumerate(entries):
+        try:
+            signed = objects.decode(entry)
+            state = first_state(signed) if state is None else state.after(signed)
+        except InputError as error:
+            raise InputError(f"log entry {number}: {error.message}", hint=error.hint) from None
+    assert state is not None
+    return state
+
+
+def _commit(state: State, entry: Signed) -> State:
+    found = objects.checked(entry, {"round": is_hex, "commitment": is_hex})["commitment"]
+    _expect(state, entry, Phase.COMMIT)
+    if entry.key in state.commits:
+        raise InputError(f"commit: key {entry.key.fingerprint} has committed already")
+    if found in state.commits.values():
+        raise InputError("commit: expected a commitment of its own, got another contributor's")
+    if len(state.commits) >= state.manifest.most:
+        raise InputError(f"commit: the round takes {state.manifest.most} contributors at most")
+    return replace(state, commits={**state.commits, entry.key: str(found)})
+
+
+def _reveal(state: State, entry: Signed) -> State:
+    reveal = objects.reveal_of(entry)
+    _expect(state, entry, Phase.REVEAL)
+    committed = state.commits.get(entry.key)
+    if committed is None:
+        raise InputError(f"reveal: key {entry.key.fingerprint} has not committed")
+    if entry.key in state.reveals:
+        raise InputError(f"reveal: key {entry.key.fingerprint} has revealed already")
+    if objects.commitment(reveal.digest, reveal.nonce, entry.key) != committed:
+        raise InputError("reveal: expected the file of the commitment, got another")
+    if reveal.bytes > state.manifest.caps.file_bytes:
+        raise InputError(
+            f"reveal: expected a file of at most {state.manifest.caps.file_bytes} bytes, got "
+            f"{reveal.bytes}"
+        )
+    return replace(state, reveals={**state.reveals, entry.key: reveal})
+
+
+def _close(state: State, entry: Signed) -> State:
+    """Closes a phase: the next begins, or, with too few for it, this one goes on once."""
+    _expect_role(state, entry, "log")
+    body = objects.checked(
+        entry, {"round": is_hex, "phase": _is_phase, "missed": lambda value: type(value) is bool}
+    )
+    phase = Phase(str(body["phase"]))
+    _expect(state, entry, phase)
+    found = len(state.commits if phase is Phase.COMMIT else state.reveals)
+    missed = found < state.manifest.quorum
+    if body["missed"] is not missed:
+        raise InputError(f"close: {found} of {state.manifest.quorum} say the opposite of 'missed'")
+    if not missed:
+        after = Phase.REVEAL if phase is Phase.COMMIT else Phase.COMPUTE
+        return replace(state, phase=after)
+    if phase in state.extended:
+        raise InputError(f"close: phase {phase} was extended once already: the round is void")
+    return replace(state, extended=state.extended | {phase})
+
+
+def _refusal(state: State, entry: Signed) -> State:
+    _expect_role(state, entry, "log")
+    body = objects.checked(entry, {"round": is_hex, "key": _is_key, "reason": is_text})
+    _expect(state, entry, Phase.REVEAL, Phase.COMPUTE)
+    key = parse_key(body["key"])
+    if key not in state.reveals or key in state.refused:
+        raise InputError("refusal: expected a contributor who revealed and was not refused")
+    return replace(state, refused={**state.refused, key: str(body["reason"])})
+
+
+def _record(state: State, entry: Signed) -> State:
+    _expect_role(state, entry, "gate")
+    body = objects.checked(
+        entry, {"round": is_hex, "kind": is_text, "values": lambda value: isinstance(value, dict)}
+    )
+    _expect(state, entry, Phase.COMPUTE)
+    return replace(state, records=(*state.records, body))
+
+
+def _result(state: State, entry: Signed) -> State:
+    _expect_role(state, entry, "log")
+    body = objects.checked(entry, {"round": is_hex, "digest": is_hex, "report": is_hex})
+    _expect(state, entry, Phase.COMPUTE)
+    if len(state.accepted) < state.manifest.quorum:
+        raise InputError(
+            f"result: expected {state.manifest.quorum} contributions, got {len(state.accepted)}"
+        )
+    return replace(state, phase=Phase.PUBLISHED, result=str(body["digest"]))
+
+
+def _void(state: State, entry: Signed) -> State:
+    _expect_role(state, entry, "log")
+    body = objects.checked(entry, {"round": is_hex, "reason": is_text})
+    if state.closed:
+        raise InputError(f"void: the round is {state.phase} already")
+    return replace(state, phase=Phase.VOID, reason=str(body["reason"]))
+
+
+_FOLLOW = {
+    objects.COMMIT: _commit,
+    objects.CLOSE: _close,
+    objects.REVEAL: _reveal,
+    objects.REFUSAL: _refusal,
+    objects.RECORD: _record,
+    objects.RESULT: _result,
+    objects.VOID: _void,
+}
+
+
+def _is_phase(value: object) -> bool:
+    return value in {Phase.COMMIT.value, Phase.REVEAL.value}
+
+
+def _is_key(value: object) -> bool:
+    with suppress(InputError):
+        parse_key(value)
+        return True
+    return False
+
+
+def _expect(state: State, entry: Signed, *phases: Phase) -> None:
+    if state.phase not in phases:
+        expected = " or ".join(phases)
+        raise InputError(f"{entry.context}: expected in phase {expected}, got it in {state.phase}")
+
+
+def _expect_role(state: State, entry: Signed, role: Role) -> None:
+    if entry.key not in state.manifest.keys_of(role):
+        raise InputError(
+            f"{entry.context}: expected a signature of a key of role {role}, got one of "
+            f"{entry.key.fingerprint}"
+        )

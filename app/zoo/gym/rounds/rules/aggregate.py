@@ -1,0 +1,179 @@
+"""From contributions to one result: which rule sees what, and in which order.
+
+Rules of weights see the Gram matrix alone, and one pass over the contributions makes their mean.
+Rules of columns (trimmed mean, median, majority, Bulyan's last step) see each shard; after mixing,
+its mixed rows. What a round publishes follows from the contributions alone: in digest order, with
+the core's integers and fixed orders, the same bytes everywhere.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.forms.base import Contributions, Piece, Rows
+from zoo.gym.rounds.forms.signs import Signs
+from zoo.gym.rounds.rules.method import AggregationMethod, Rule, takes_given
+from zoo.gym.rounds.rules.outliers import LONGEST, outsized
+from zoo.gym.rounds.rules.weights import Weighing, weigh
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+BY_COLUMNS = frozenset(
+    {
+        AggregationMethod.TRIMMED_MEAN,
+        AggregationMethod.MEDIAN,
+        AggregationMethod.MAJORITY,
+        AggregationMethod.BULYAN,
+    }
+)
+"""Rules whose result is no weighted mean of the contributions."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a rule decided before any column is combined.
+
+    Attributes:
+        rule: the rule; f is less by the number of refused contributions.
+        kept: the contributors that the rule saw, in the order of their digests.
+        refused: the reason for each other one.
+        gram: exact scalar products of all, [n, n, 2]; None if the rule needs none.
+        weighing: the weights of those kept; None for rules of columns.
+        chosen: which kept contributions each mixed one is the mean of, [n, n]; None if not mixed.
+        rows: for Bulyan, the (mixed) contributions that it took.
+    """
+
+    rule: Rule
+    kept: list[int]
+    refused: dict[int, str]
+    gram: "NDArray[np.uint64] | None"
+    weighing: Weighing | None
+    chosen: "NDArray[np.uint8] | None" = None
+    rows: list[int] | None = None
+
+
+def select(
+    rule: Rule,
+    contributions: Contributions,
+    given: "NDArray[np.float32] | None" = None,
+    *,
+    threads: int | None = None,
+) -> Selection:
+    """Returns which contributions count, and how much.
+
+    Args:
+        rule: the rule.
+        contributions: in the order of their digests.
+        given: [n], numbers of examples or reputations, for the rules that take them.
+        threads: number of threads; all if None.
+
+    Raises:
+        InputError: a rule that does not fit, or a contribution with a value or scale that no sum
+            survives (with tensor and contributor).
+    """
+    rule.check(contributions.count)
+    _check_given(rule, contributions.count, given)
+    if rule.method is AggregationMethod.MAJORITY and not isinstance(contributions, Signs):
+        raise InputError("majority: expected contributions in the form signs, got another form")
+    if not rule.needs_gram:
+        everyone = list(range(contributions.count))
+        weighing = (
+            None if rule.method in BY_COLUMNS else weigh(rule, None, contributions.count, given)
+        )
+        return Selection(rule, everyone, {}, None, weighing)
+    return _by_gram(rule, contributions, threads)
+
+
+def _by_gram(
+    rule: Rule,
+    contributions: Contributions,
+    threads: int | None,
+) -> Selection:
+    from zoo.core import bulyan_order, mix_gram, nearest, whole_gram
+
+    gram = contributions.gram(threads=threads)
+    refused = outsized(gram)
+    kept = [row for row in range(contributions.count) if row not in set(refused)]
+    rule = replace(rule, f=max(0, rule.f - len(refused)))
+    rule.check(len(kept))
+    whole = whole_gram(_part(gram, kept))
+    reason = f"its norm is more than {LONGEST} times the median"
+    found = Selection(rule, kept, dict.fromkeys(refused, reason), gram, None)
+    if rule.method not in BY_COLUMNS:
+        return replace(found, weighing=weigh(rule, whole, len(kept), threads=threads))
+    if rule.mixes:
+        chosen = nearest(whole, len(kept) - rule.f, threads=threads)
+        found = replace(found, chosen=chosen)
+        whole = mix_gram(whole, chosen, threads=threads)
+    if rule.method is AggregationMethod.BULYAN:
+        found = replace(found, rows=sorted(bulyan_order(whole, rule.f).tolist()))
+    return found
+
+
+def combine(
+    selection: Selection, contributions: Contributions, *, threads: int | None = None
+) -> Iterator[Piece]:
+    """Yields the result, shard by shard.
+
+    Args:
+        selection: of these contributions, see `select`.
+        contributions: all of them, the refused among them.
+        threads: number of threads; all if None.
+    """
+    seen = contributions.take(selection.kept)
+    if selection.weighing is not None:
+        weighing = selection.weighing
+        yield from seen.mean(weighing.weights, rest=weighing.rest, threads=threads)
+    elif selection.rule.method is AggregationMethod.MAJORITY and isinstance(seen, Signs):
+        yield from seen.majority(threads=threads)
+    else:
+        for tensor, start, rows in seen.columns(threads=threads):
+            mixed = _mixed_rows(rows, selection, threads)
+            yield Piece(tensor, start, _by_columns(selection, mixed, threads))
+
+
+def _by_columns(selection: Selection, rows: Rows, threads: int | None) -> "NDArray[np.float32]":
+    from zoo.core import median, near_median, trimmed_mean
+
+    f = selection.rule.f
+    match selection.rule.method:
+        case AggregationMethod.MEDIAN:
+            return median(rows, threads=threads)
+        case AggregationMethod.BULYAN:
+            taken = [rows[row] for row in selection.rows or ()]
+            return near_median(taken, len(taken) - 2 * f, threads=threads)
+        case _:
+            return trimmed_mean(rows, f, threads=threads)
+
+
+def _mixed_rows(rows: Rows, selection: Selection, threads: int | None) -> Rows:
+    """Each row becomes the mean of those that its line of W chooses."""
+    import numpy as np
+
+    from zoo.core import weighted_mean
+
+    if selection.chosen is None:
+        return rows
+    lines = selection.chosen.astype(np.float32)
+    return [weighted_mean(rows, line, threads=threads) for line in lines]
+
+
+def _part(gram: "NDArray[np.uint64]", kept: list[int]) -> "NDArray[np.uint64]":
+    import numpy as np
+
+    if len(kept) == len(gram):
+        return gram
+    return np.ascontiguousarray(gram[np.ix_(kept, kept)])
+
+
+def _check_given(rule: Rule, n: int, given: "NDArray[np.float32] | None") -> None:
+    what = takes_given(rule.method)
+    if given is not None and not what:
+        raise InputError(f"weights: expected none for {rule.method.value}, got {len(given)}")
+    if given is None and what:
+        raise InputError(f"{rule.method.value}: expected the {what} of {n} contributors, got none")
+    if given is not None and len(given) != n:
+        raise InputError(f"{what}: expected {n}, got {len(given)}")

@@ -1,0 +1,153 @@
+"""The names of the aggregation rules, and how many contributors each of them needs."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from zoo.gym.errors import InputError
+
+
+class AggregationMethod(StrEnum):
+    """An aggregation rule; `BYZANTINE_ROBUST` is nearest-neighbour mixing, then Multi-Krum."""
+
+    BYZANTINE_ROBUST = "byzantine_robust"
+    MEAN = "mean"
+    FEDERATED_AVERAGE = "federated_average"
+    WEIGHTED_MEAN = "weighted_mean"
+    TRIMMED_MEAN = "trimmed_mean"
+    MEDIAN = "median"
+    MAJORITY = "majority"
+    KRUM = "krum"
+    MULTI_KRUM = "multi_krum"
+    BULYAN = "bulyan"
+    GEOMETRIC_MEDIAN = "geometric_median"
+    NORM_CLIP = "norm_clip"
+
+
+_NEEDS = {
+    AggregationMethod.BYZANTINE_ROBUST: (2, 3),
+    AggregationMethod.KRUM: (2, 3),
+    AggregationMethod.MULTI_KRUM: (2, 3),
+    AggregationMethod.BULYAN: (4, 3),
+    AggregationMethod.TRIMMED_MEAN: (2, 1),
+    AggregationMethod.MEDIAN: (2, 1),
+    AggregationMethod.MAJORITY: (2, 1),
+    AggregationMethod.GEOMETRIC_MEDIAN: (2, 1),
+}
+"""(a, b) of each rule that takes f: it needs n >= a f + b contributors."""
+
+_MIXING_NEEDS = (2, 1)
+
+_GIVEN = {
+    AggregationMethod.FEDERATED_AVERAGE: "numbers of examples",
+    AggregationMethod.WEIGHTED_MEAN: "reputations",
+}
+
+
+_BY_DISTANCE = frozenset(
+    {
+        AggregationMethod.KRUM,
+        AggregationMethod.MULTI_KRUM,
+        AggregationMethod.BULYAN,
+        AggregationMethod.GEOMETRIC_MEDIAN,
+        AggregationMethod.NORM_CLIP,
+    }
+)
+
+_NOT_MIXED = frozenset({AggregationMethod.MAJORITY, *_GIVEN})
+"""Votes are signs, and numbers of examples or reputations belong to one contribution each."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule with its parameters, checked by `check`.
+
+    Attributes:
+        method: its name.
+        f: how many contributors may be malicious; 0 for a mean.
+        mixed: whether each contribution is first replaced by the mean of its n - f nearest
+            (NNM, arXiv:2302.01772); always true for `BYZANTINE_ROBUST`.
+    """
+
+    method: AggregationMethod
+    f: int = 0
+    mixed: bool = False
+
+    @property
+    def mixes(self) -> bool:
+        """Whether contributions are mixed first."""
+        return self.mixed or self.method is AggregationMethod.BYZANTINE_ROBUST
+
+    @property
+    def needs_gram(self) -> bool:
+        """Whether the rule compares contributions by their scalar products."""
+        return self.mixes or self.method in _BY_DISTANCE
+
+    def check(self, n: int) -> None:
+        """Refuses a number of contributors or of malicious ones that the rule cannot take.
+
+        Raises:
+            InputError: too few contributors, or an f that the rule does not use.
+        """
+        if n < 1:
+            raise InputError(f"contributors: expected at least 1, got {n}")
+        if self.f < 0:
+            raise InputError(f"f: expected at least 0, got {self.f}")
+        if self.mixed and self.method in _NOT_MIXED:
+            raise InputError(
+                f"mixing: expected a rule of plain values, got {self.method.value}",
+                hint="choose another rule, or do not mix",
+            )
+        if not takes_f(self.method) and not self.mixes and self.f:
+            raise InputError(
+                f"f: expected 0 for {self.method.value}, got {self.f}",
+                hint="this rule resists no malicious contributor; choose another rule, or mixing",
+            )
+        per_f, more = max(_NEEDS.get(self.method, (0, 1)), _MIXING_NEEDS if self.mixes else (0, 1))
+        if n < per_f * self.f + more:
+            most = max(0, (n - more) // per_f)
+            raise InputError(
+                f"{self.method.value} with f = {self.f}: expected at least {per_f} f + {more} = "
+                f"{per_f * self.f + more} contributors, got {n}",
+                hint=f"with {n} contributors f is at most {most}"
+                if n >= more
+                else f"this rule needs at least {more} contributors",
+            )
+
+
+def rule_for(
+    method: AggregationMethod, n: int, f: int | None = None, *, mixed: bool = False
+) -> Rule:
+    """Returns a rule for n contributors, checked.
+
+    Args:
+        method: its name.
+        n: how many contribute.
+        f: None withstands `default_f`, or as many as the rule can, 0 for a mean.
+        mixed: whether contributions are mixed first.
+
+    Raises:
+        InputError: as `Rule.check`.
+    """
+    per_f, more = max(_NEEDS.get(method, (0, 1)), _MIXING_NEEDS if mixed else (0, 1))
+    most = min(default_f(n), max(0, n - more) // per_f) if per_f else 0
+    rule = Rule(method, most if f is None else f, mixed)
+    rule.check(n)
+    return rule
+
+
+def takes_f(method: AggregationMethod) -> bool:
+    """Returns whether the rule depends on the number of malicious contributors."""
+    return method in _NEEDS
+
+
+def takes_given(method: AggregationMethod) -> str:
+    """Returns what a rule weighs contributions by beside themselves; empty if it does not."""
+    return _GIVEN.get(method, "")
+
+
+def default_f(n: int, share: float = 0.3) -> int:
+    """Returns how many of n contributors a round withstands by default.
+
+    The share of n, rounded down, but no more than Krum can take: n >= 2 f + 3.
+    """
+    return max(0, min(int(share * n + 1e-9), (n - 3) // 2))

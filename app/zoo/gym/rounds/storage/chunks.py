@@ -1,0 +1,165 @@
+"""Files in chunks of 4 MiB, each stored under its BLAKE3.
+
+A list of the chunks is stored as a chunk itself, so that a file of any size is named by two
+digests: its own and that of its list. What is stored already is not sent again, and nothing that
+was fetched is used before its digest was checked.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.files import new_file, open_regular, storage_errors
+from zoo.gym.rounds.storage.base import Storage
+
+CHUNK_BYTES = 4 << 20
+_MOST_CHUNKS = 1 << 18  # a terabyte; the list has 16 MiB
+
+Progress = Callable[[int, int], None]
+"""Reports the bytes done and those of the whole file."""
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file in chunks.
+
+    Attributes:
+        digest: BLAKE3 of the file.
+        bytes: its size.
+        chunks: BLAKE3 of the list of its chunks.
+    """
+
+    digest: str
+    bytes: int
+    chunks: str
+
+
+def describe(path: Path) -> tuple[StoredFile, list[str]]:
+    """Returns what a file would be stored as, and the digests of its chunks.
+
+    Raises:
+        InputError: it is empty or too large.
+        StorageError: it cannot be read.
+    """
+    from zoo.core import digest, file_digest
+
+    digests = [digest(chunk) for chunk in _chunks_of(path)]
+    if not 0 < len(digests) <= _MOST_CHUNKS:
+        raise InputError(f"{path}: expected 1 to {_MOST_CHUNKS} chunks, got {len(digests)}")
+    with storage_errors(path):
+        whole, size = file_digest(path, zero_at=0, zero_len=0), path.stat().st_size
+    return StoredFile(whole, size, digest(_list_of(digests))), digests
+
+
+def store(path: Path, storage: Storage, report: Progress | None = None) -> StoredFile:
+    """Stores the chunks of a file that are not stored yet, then their list.
+
+    Raises:
+        InputError: see `describe`; or the file changed meanwhile.
+        StorageError: it cannot be read, or a chunk not be stored; those before it are.
+    """
+    from zoo.core import digest
+
+    stored, digests = describe(path)
+    done = 0
+    for expected, chunk in zip(digests, _chunks_of(path), strict=True):
+        if storage.size(chunk_name(expected)) != len(chunk):
+            if digest(chunk) != expected:
+                raise InputError(f"{path}: the file changed while it was stored")
+            storage.write(chunk_name(expected), chunk)
+        done += len(chunk)
+        if report:
+            report(done, stored.bytes)
+    content = _list_of(digests)
+    if storage.size(chunk_name(stored.chunks)) != len(content):
+        storage.write(chunk_name(stored.chunks), content)
+    return stored
+
+
+def fetch(stored: StoredFile, storage: Storage, path: Path, report: Progress | None = None) -> None:
+    """Writes a stored file to a path, complete or not at all.
+
+    Raises:
+        NotAvailableError: a chunk is missing.
+        InputError: a chunk, the list or the file differs from its digest.
+        StorageError: the storage cannot be read, or the file not be written.
+    """
+    from zoo.core import file_digest
+
+    digests = listed(stored, storage)
+    with new_file(path) as beside, storage_errors(path):
+        done = 0
+        with beside.open("wb") as file:
+            for number, expected in enumerate(digests):
+                chunk = read_chunk(storage, expected)
+                if len(chunk) != _length(number, stored.bytes):
+                    raise InputError(f"chunk {expected[:12]}: expected another length")
+                file.write(chunk)
+                done += len(chunk)
+                if report:
+                    report(done, stored.bytes)
+        if file_digest(beside, zero_at=0, zero_len=0) != stored.digest:
+            raise InputError(f"file {stored.digest[:12]}: expected its digest, got another")
+
+
+def listed(stored: StoredFile, storage: Storage) -> list[str]:
+    """Returns the digests of the chunks of a stored file.
+
+    Raises:
+        NotAvailableError: the list is missing.
+        InputError: it differs from its digest, or is no list for a file of this size.
+    """
+    content = read_chunk(storage, stored.chunks)
+    try:
+        found: object = json.loads(content)
+    except (ValueError, RecursionError):
+        found = None
+    digests = cast("list[object]", found) if isinstance(found, list) else []
+    if not all(isinstance(one, str) for one in digests):
+        digests = []
+    expected = -(-stored.bytes // CHUNK_BYTES)
+    texts = [str(one) for one in digests]
+    if len(texts) != expected or _list_of(texts) != content:
+        raise InputError(
+            f"chunks {stored.chunks[:12]}: expected a list of {expected} chunks, got another"
+        )
+    return texts
+
+
+def read_chunk(storage: Storage, expected: str) -> bytes:
+    """Returns a chunk.
+
+    Raises:
+        NotAvailableError: it is missing.
+        InputError: it differs from its digest.
+    """
+    from zoo.core import digest
+
+    content = storage.read(chunk_name(expected))
+    if content is None:
+        raise NotAvailableError(f"{storage.address}: expected chunk {expected[:12]}, got nothing")
+    if digest(content) != expected:
+        raise InputError(f"chunk {expected[:12]}: expected its digest, got other bytes")
+    return content
+
+
+def chunk_name(digest: str) -> str:
+    """Returns the name of a chunk in a storage."""
+    return f"chunks/{digest[:2]}/{digest}"
+
+
+def _chunks_of(path: Path) -> Iterator[bytes]:
+    with storage_errors(path), open_regular(path) as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
+
+
+def _list_of(digests: Sequence[str]) -> bytes:
+    return json.dumps(list(digests), separators=(",", ":")).encode()
+
+
+def _length(number: int, size: int) -> int:
+    return min(CHUNK_BYTES, size - number * CHUNK_BYTES)

@@ -1,0 +1,185 @@
+"""`zoo-gym round` from its terms to a verified result, by three people with homes of their own."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gym.cli.conftest import write_model
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def person(call: Call, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Runs a command as one of several people; the base is that of all."""
+    import numpy as np
+    from safetensors.numpy import load_file, save_file
+
+    [(name, weight)] = load_file(base / "model.safetensors").items()
+    for seed, who in enumerate(("ann", "ben"), 1):
+        folder = write_model(tmp_path / who, seed)
+        change = np.random.default_rng(seed).standard_normal(weight.shape).astype(np.float32)
+        save_file({name: weight + change / 10}, folder / "model.safetensors")
+
+    def run(who: str, *words: str) -> Any:
+        monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "homes" / who))
+        return call(*words)
+
+    return run
+
+
+def started(person: Call, *more: str) -> None:
+    words = ("--base", "base", "--out", "round", "--min-contributors", "2", "--method", "mean")
+    found = person("maker", "round", "create", "tiny", *words, "--tensors", "*", *more, "--json")
+    assert (found.code, found.json["phase"]) == (0, "commit"), found.stderr
+
+
+def content(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def committed(person: Call, who: str) -> Any:
+    return person(
+        who, "round", "contribute", who, "--round", "round", "--base", "base", "--send", "--json"
+    )
+
+
+def test_a_round_ends_in_a_result_that_a_stranger_verifies(person: Call) -> None:
+    started(person)
+    for who in ("ann", "ben"):
+        found = committed(person, who)
+        assert found.json["receipt"].startswith("inbox/")
+    assert person("maker", "round", "take", "--close", "--json").json["phase"] == "reveal"
+    for who in ("ann", "ben"):
+        assert person(who, "round", "reveal", "--send", "--json").json["phase"] == "reveal"
+    assert person("maker", "round", "take", "--close", "--json").json["added"] == 2
+    result = person("maker", "round", "aggregate", "--json").json
+    assert set(result["weights"].values()) == {1.0}
+    assert result["warnings"] == ["the rule withstands no malicious contributor"]
+
+    points = person("eve", "round", "rewards", "round", "--json").json
+    assert (points["pool"], points["rule"], set(points["rewards"].values())) == (
+        1000,
+        "weight",
+        {500},
+    )
+
+    found = person("eve", "community", "verify", "round", "--json")
+    assert (found.code, found.json["passed"], found.json["recomputed"]) == (0, True, True)
+    shown = person("eve", "round", "show", "tiny", "--json").json
+    assert (shown["phase"], shown["result"]) == ("published", result["digest"])
+    applied = person("ann", "delta", "apply", result["result"], "--base", "base", "--out", "new")
+    assert applied.code == 0, applied.stderr
+    assert person("eve", "round", "list", "--json").json["rounds"][0]["name"] == "tiny"
+
+
+def test_nothing_leaves_without_send(person: Call) -> None:
+    started(person)
+    before = sorted(Path("round").rglob("*"))
+    words = ("round", "contribute", "ann", "--round", "round", "--base", "base", "--json")
+    found = person("ann", *words)
+    assert (found.code, found.json["receipt"]) == (0, None)
+    assert "nothing was sent" in found.stderr
+    assert sorted(Path("round").rglob("*")) == before
+
+
+REFUSED = {
+    "create a second round": (
+        ("maker", "create", "again", "--base", "base", "--out", "round"),
+        2,
+        "expected a new or empty folder",
+    ),
+    "krum of two": (
+        (
+            "eve",
+            "create",
+            "x",
+            "--base",
+            "base",
+            "--out",
+            "new",
+            "--method",
+            "krum",
+            "--tensors",
+            "*",
+            "--min-contributors",
+            "2",
+        ),
+        2,
+        "expected at least 2 f + 3 = 3 contributors, got 2",
+    ),
+    "no such tensor": (
+        ("eve", "create", "x", "--base", "base", "--out", "new", "--tensors", "nothing*"),
+        2,
+        "expected names of the base, got none",
+    ),
+    "another's log": (("eve", "take", "--round", "round"), 4, "expected your key, got nothing"),
+    "reveal too early": (("maker", "reveal", "--round", "round"), 4, "expected phase reveal"),
+    "aggregate too early": (("maker", "aggregate", "--round", "round"), 2, "expected phase comp"),
+    "no round": (("eve", "show"), 4, "expected a round, got none"),
+    "an address": (("eve", "show", "https://example.org/r"), 2, "expected a folder, an id"),
+    "no change": (
+        ("eve", "contribute", "base", "--round", "round", "--base", "base"),
+        2,
+        "got no change from the base",
+    ),
+    "no fine-tune": (
+        ("eve", "contribute", "missing", "--round", "round", "--base", "base"),
+        4,
+        "expected a run",
+    ),
+    "examples": (
+        ("eve", "contribute", "ann", "--round", "round", "--examples", "-1"),
+        2,
+        "--examples: expected 0 or more",
+    ),
+    "examples that nobody counts": (
+        ("eve", "contribute", "ann", "--round", "round", "--base", "base", "--examples", "5"),
+        2,
+        "the rule mean does not weigh by",
+    ),
+    "a rank of signs": (
+        ("eve", "create", "x", "--base", "base", "--out", "new", "--rank", "8"),
+        2,
+        "--rank: expected none in form signs",
+    ),
+    "days": (
+        ("eve", "create", "x", "--base", "base", "--out", "new", "--commit-days", "0"),
+        2,
+        "expected a number of days above 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_is_refused_in_a_sentence_and_nothing_is_stored(
+    case: str, person: Call
+) -> None:
+    started(person)
+    before = content(Path("round"))
+    (who, *words), code, said = REFUSED[case]
+    found = person(who, "round", *words)
+    assert (found.code, said in found.stderr) == (code, True), found.stderr
+    assert {
+        path: path.read_bytes() for path in Path("round").rglob("*") if path.is_file()
+    } == before
+    assert not Path("new").exists()
+
+
+def test_a_changed_file_fails_the_verification(person: Call) -> None:
+    started(person)
+    for who in ("ann", "ben"):
+        committed(person, who)
+    person("maker", "round", "take", "--close")
+    for who in ("ann", "ben"):
+        person(who, "round", "reveal", "--send")
+    person("maker", "round", "take", "--close")
+    result = person("maker", "round", "aggregate", "--json").json["digest"]
+    chunk = next(Path("round/chunks").rglob(f"{result}"))  # one chunk: the file's own digest
+    chunk.write_bytes(chunk.read_bytes()[:-1] + b"x")
+
+    found = person("eve", "round", "verify", "round")
+    assert found.code == 2
+    assert "FAILED      published files" in found.stdout

@@ -1,0 +1,133 @@
+"""The result of a round: what it is, that everybody gets it, and that changes are named."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.gym.rounds.compute.conftest import Sources, run_round
+from tests.gym.rounds.contribution.conftest import LAYERS
+from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG
+from zoo.gym.delta.file.reader import load_delta
+from zoo.gym.delta.rebuild import difference
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.compute import aggregate
+from zoo.gym.rounds.compute.publish import publish, work_folder
+from zoo.gym.rounds.compute.verify import verify
+from zoo.gym.rounds.life.contributing import own_contribution
+from zoo.gym.rounds.life.opening import open_round
+from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.rules.aggregate import Selection, select
+from zoo.gym.rounds.storage.chunks import chunk_name, describe
+from zoo.gym.rounds.storage.folder import FolderStorage
+
+
+@pytest.mark.parametrize("form", ["signs", "float"])
+def test_the_mean_is_the_mean_of_the_contributions(
+    form: str, storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
+) -> None:
+    run_round(storage, base, sources, manifest.model_copy(update={"form": form}))
+    found = publish(storage, LOG)
+
+    opened = open_round(storage)
+    own = [load_delta(path) for path in work_folder(opened.state.id).glob("?" * 64)]
+    assert len(own) == 3
+    for name in LAYERS:
+        parts = [difference(one, tensor) for one in own if (tensor := one.tensor(name))]
+        tensor = found.delta.tensor(name)
+        assert tensor
+        mean = np.mean(parts, axis=0)
+        lost = np.abs(difference(found.delta, tensor) - mean)
+        assert lost.max() <= np.abs(mean).max() / 250  # half a step of 8 bits, and float16
+    assert found.report.weights == [1.0, 1.0, 1.0]
+    assert opened.state.result == found.report.result.digest
+
+
+def test_a_stranger_gets_the_same_bytes(
+    storage: FolderStorage,
+    base: Path,
+    sources: Sources,
+    manifest: Manifest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run_round(storage, base, sources, manifest)
+    published = publish(storage, LOG)
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "stranger"))
+    stranger = FolderStorage(tmp_path / "copy")
+    shutil.copytree(storage.folder, stranger.folder)
+    opened = open_round(stranger)
+
+    checks = verify(opened, work_folder(opened.state.id), threads=1)
+    assert [check for check in checks if not check.ok] == []
+    assert {"result", "Gram matrix", "weights", "refusals"} <= {check.name for check in checks}
+    again = work_folder(opened.state.id) / "result.safetensors"
+    assert again.read_bytes() == published.delta.path.read_bytes()
+
+
+def test_publishing_again_changes_nothing(
+    storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
+) -> None:
+    run_round(storage, base, sources, manifest)
+    first = publish(storage, LOG)
+    size = len(open_round(storage).entries)
+    assert publish(storage, LOG).report == first.report
+    assert len(open_round(storage).entries) == size
+
+
+def test_a_copy_does_not_count_and_the_first_commitment_does(
+    storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
+) -> None:
+    run_round(storage, base, {**sources, CAROL: sources[ALICE]}, manifest)
+    report = publish(storage, LOG).report
+
+    said = f"a copy of the contribution of {ALICE.public.fingerprint}, which came first"
+    assert report.refused == {CAROL.public: said}
+    assert set(open_round(storage).state.accepted) == {ALICE.public, BOB.public}
+
+
+def test_a_changed_contribution_is_refused_by_name_and_the_rest_counts(
+    storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
+) -> None:
+    run_round(storage, base, sources, manifest)
+    file = own_contribution(open_round(storage), ALICE).file
+    chunk = chunk_name(describe(file)[1][0])
+    content = storage.read(chunk) or b""
+    storage.replace(chunk, content[:-1] + bytes([content[-1] ^ 1]))
+    report = publish(storage, LOG).report
+
+    assert list(report.refused) == [ALICE.public]
+    assert "expected its digest, got other bytes" in report.refused[ALICE.public]
+    assert {key for key, _ in report.contributions} == {BOB.public, CAROL.public}
+
+
+def test_a_published_result_that_was_made_up_is_named(
+    storage: FolderStorage,
+    base: Path,
+    sources: Sources,
+    manifest: Manifest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def favours(*given: object, **more: object) -> Selection:
+        found = select(*given, **more)  # type: ignore[arg-type]
+        assert found.weighing
+        found.weighing.weights[0] = 5
+        return found
+
+    run_round(storage, base, sources, manifest)
+    with monkeypatch.context() as patch:
+        patch.setattr(aggregate, "select", favours)
+        publish(storage, LOG)
+    opened = open_round(storage)
+    failed = {one.name for one in verify(opened, work_folder(opened.state.id)) if not one.ok}
+    assert failed == {"weights", "rewards", "result"}
+
+
+def test_too_few_contributions_are_no_round(
+    storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
+) -> None:
+    run_round(storage, base, dict.fromkeys(sources, sources[ALICE]), manifest)
+    with pytest.raises(InputError, match="expected 2 contributions, got 1 of 2"):
+        publish(storage, LOG)
+    assert open_round(storage).state.result is None

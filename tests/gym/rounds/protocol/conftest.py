@@ -1,0 +1,14 @@
+"""Keys and a small round."""
+
+import pytest
+
+from tests.gym.rounds.protocol.people import LOG, MAKER, terms
+from zoo.gym.rounds.protocol.manifest import CONTEXT, manifest_body
+from zoo.gym.signing import Signed, sign
+
+
+@pytest.fixture
+def opening() -> Signed:
+    """The manifest of a round for three, in which LOG writes and GATE measures."""
+    assert LOG != MAKER
+    return sign(MAKER, CONTEXT, manifest_body(terms()))

@@ -1,0 +1,84 @@
+"""What a manifest accepts and refuses."""
+
+from typing import Any
+
+import pytest
+
+from tests.gym.rounds.protocol.people import FIELDS, LOG, MAKER, terms
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.protocol.manifest import CONTEXT, manifest_body, parse_manifest, round_id
+from zoo.gym.signing import sign
+
+
+def test_a_manifest_is_read_as_it_was_written() -> None:
+    assert manifest_body(parse_manifest(FIELDS)) == FIELDS
+
+
+def test_the_id_of_a_round_changes_with_any_term() -> None:
+    ids = {
+        round_id(sign(MAKER, CONTEXT, manifest_body(found)))
+        for found in (terms(), terms(pool=1), terms(quorum=3), terms(name="another"))
+    }
+    assert len(ids) == 4
+
+
+KEY = FIELDS["keys"][0]
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "unknown field": ({"noise_scale": 1.0}, "noise_scale"),
+    "another format": ({"format": "zoo-gym round 2"}, "expected format 'zoo-gym round 1'"),
+    "digest": ({"base": {**FIELDS["base"], "identity": "abc"}}, "base.identity"),
+    "tensors in disorder": ({"tensors": FIELDS["tensors"][::-1]}, "names in order"),
+    "tensor twice": ({"tensors": [FIELDS["tensors"][0]] * 2}, "names in order, each once"),
+    "no tensors": ({"tensors": []}, "tensors"),
+    "empty tensor": ({"tensors": [{"name": "a", "shape": [0, 2]}]}, "positive lengths"),
+    "vector as signs": ({"tensors": [{"name": "a", "shape": [2]}]}, "a matrix in form signs"),
+    "form": ({"form": "ternary"}, "form"),
+    "method": ({"method": "soup"}, "expected one of byzantine_robust"),
+    "krum of 2": ({"method": "krum"}, "expected at least"),
+    "bulyan of 10 with f 3": ({"method": "bulyan", "quorum": 10, "most": 10, "f": 3}, "bulyan"),
+    "f of a mean": ({"f": 1}, "expected 0 for mean"),
+    "most below quorum": ({"most": 1}, "at least the quorum"),
+    "deadlines": (
+        {"deadlines": {**FIELDS["deadlines"], "reveal": "2026-11-30T00:00:00Z"}},
+        "reveal after commit",
+    ),
+    "no time": ({"deadlines": {**FIELDS["deadlines"], "commit": "tomorrow"}}, "deadlines.commit"),
+    "no writer": ({"keys": [{**KEY, "role": "gate"}]}, "expected one of role log, got 0"),
+    "two writers": ({"keys": [KEY, KEY]}, "expected one of role log, got 2"),
+    "key": ({"keys": [{**KEY, "key": "abc"}]}, "expected ed25519:"),
+    "lessons": ({"kind": "experience"}, "kind: expected delta"),
+    "a gate": (
+        {"evaluation": {"digest": FIELDS["base"]["identity"], "bytes": 1, "margin": 0.0}},
+        "evaluation: expected null",
+    ),
+    "a re-fit": ({"refit": FIELDS["base"]["identity"]}, "refit: expected null"),
+    "a last result": ({"previous": FIELDS["base"]["identity"]}, "previous: expected null"),
+    "newcomers": (
+        {"newcomers": {"rounds": 3, "share": 0.2, "nonce": FIELDS["base"]["identity"]}},
+        "newcomers: expected null",
+    ),
+    "reputations": ({"method": "weighted_mean"}, "a rule without reputations"),
+    "votes of floats": ({"method": "majority", "form": "float"}, "form signs for majority"),
+    "an old key": ({"keys": [{**KEY, "expires": "2026-12-01T00:00:00Z"}]}, "to expire after"),
+    "number as text": ({"quorum": "2"}, "quorum"),
+    "not a number": ({"caps": {**FIELDS["caps"], "value": float("nan")}}, "caps.value"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_wrong_manifest_is_refused_by_name(case: str) -> None:
+    changes, said = REFUSED[case]
+    with pytest.raises(InputError, match=said):
+        terms(**changes)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_manifest_without_a_field_is_refused(name: str) -> None:
+    fields: dict[str, Any] = {key: value for key, value in FIELDS.items() if key != name}
+    with pytest.raises(InputError):
+        parse_manifest(fields)
+
+
+def test_the_keys_of_a_role_are_found() -> None:
+    assert terms().keys_of("log") == {LOG.public}
+    assert terms().keys_of("witness") == frozenset()

@@ -1,0 +1,117 @@
+"""Files in chunks: stored once, fetched whole, and never used when they changed."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from zoo.gym.errors import InputError, NotAvailableError, StorageError
+from zoo.gym.rounds.storage import chunks
+from zoo.gym.rounds.storage.chunks import chunk_name, describe, fetch, store
+from zoo.gym.rounds.storage.folder import FolderStorage
+
+
+@pytest.fixture
+def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FolderStorage:
+    """A folder, and chunks of ten bytes."""
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 10)
+    return FolderStorage(tmp_path / "storage")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "source"
+    path.write_bytes(b"0123456789abcdefghijXYZ")
+    return path
+
+
+@pytest.mark.parametrize("size", [1, 9, 10, 11, 20, 23])
+def test_a_file_is_fetched_as_it_was_stored(
+    storage: FolderStorage, tmp_path: Path, size: int
+) -> None:
+    (tmp_path / "source").write_bytes(os.urandom(size))
+    seen: list[int] = []
+    stored = store(tmp_path / "source", storage, lambda done, _: seen.append(done))
+    fetch(stored, storage, tmp_path / "copy")
+
+    assert (tmp_path / "copy").read_bytes() == (tmp_path / "source").read_bytes()
+    assert seen[-1] == stored.bytes == size
+    assert stored == describe(tmp_path / "source")[0]
+
+
+def test_a_chunk_that_is_stored_is_not_written_again(
+    storage: FolderStorage, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    write = FolderStorage.write
+
+    def counted(self: FolderStorage, name: str, content: bytes) -> None:
+        if len(written) == 2:
+            written.append("cut")
+            raise StorageError("cut")
+        written.append(name)
+        write(self, name, content)
+
+    monkeypatch.setattr(FolderStorage, "write", counted)
+    with pytest.raises(StorageError):
+        store(source, storage)
+    store(source, storage)
+
+    names = [name for name in written if name != "cut"]
+    assert len(names) == len(set(names)) == 4  # three chunks and their list
+
+
+def test_each_changed_byte_is_noticed_and_no_file_appears(
+    storage: FolderStorage, source: Path, tmp_path: Path
+) -> None:
+    stored = store(source, storage)
+    for name in storage.names("chunks"):
+        whole = storage.read(name) or b""
+        storage.replace(name, bytes([whole[0] ^ 1]) + whole[1:])
+        with pytest.raises(InputError, match="expected its digest"):
+            fetch(stored, storage, tmp_path / "copy")
+        storage.replace(name, whole)
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_missing_chunk_is_named(storage: FolderStorage, source: Path, tmp_path: Path) -> None:
+    stored, digests = describe(source)
+    store(source, storage)
+    (storage.folder / chunk_name(digests[1])).unlink()
+    with pytest.raises(NotAvailableError, match=f"expected chunk {digests[1][:12]}"):
+        fetch(stored, storage, tmp_path / "copy")
+
+
+def test_a_list_of_other_chunks_is_refused(
+    storage: FolderStorage, source: Path, tmp_path: Path
+) -> None:
+    stored = store(source, storage)
+    short = chunks.StoredFile(stored.digest, 5, stored.chunks)
+    with pytest.raises(InputError, match="expected a list of 1 chunks"):
+        fetch(short, storage, tmp_path / "copy")
+    other = chunks.StoredFile("0" * 64, stored.bytes, stored.chunks)
+    with pytest.raises(InputError, match="expected its digest"):
+        fetch(other, storage, tmp_path / "copy")
+
+
+def test_an_empty_file_is_refused(storage: FolderStorage, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    with pytest.raises(InputError, match="expected 1 to"):
+        store(tmp_path / "empty", storage)
+
+
+@pytest.mark.parametrize("name", ["../x", "/x", "a//b", ".x", "A", "a b", "a/..", "", "x" * 201])
+def test_a_name_that_is_no_safe_path_is_refused(storage: FolderStorage, name: str) -> None:
+    for act in (storage.read, storage.size, lambda one: storage.write(one, b"x")):
+        with pytest.raises(InputError, match="expected parts of lowercase letters"):
+            act(name)
+
+
+def test_other_bytes_under_a_written_name_are_refused(storage: FolderStorage) -> None:
+    storage.write("a/b", b"one")
+    storage.write("a/b", b"one")
+    with pytest.raises(StorageError, match="expected nothing or the same bytes"):
+        storage.write("a/b", b"two")
+    assert storage.read("a/b") == b"one"
+    assert storage.read("a/c") is None
+    assert storage.read("a/b/c") is None

@@ -1,0 +1,99 @@
+"""`zoo-gym round attack` on small rounds of digits."""
+
+import json
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from zoo.gym.cli import main
+from zoo.gym.rounds.attacks.table import ATTACKS, MORE_ATTACKS
+from zoo.gym.rounds.attacks.trial import Trial, try_attacks
+from zoo.gym.rounds.attacks.view import View
+from zoo.gym.rounds.digits import images
+from zoo.gym.rounds.digits.setting import make_setting
+from zoo.gym.rounds.rules.method import AggregationMethod, Rule
+
+needs_digits = pytest.mark.skipif(find_spec("sklearn") is None, reason="needs scikit-learn")
+
+
+def kept(method: str, attack: str, **how: object) -> float:
+    f = 0 if method == "mean" else 3
+    rule = Rule(AggregationMethod(method), f)
+    trial = Trial(rule, contributors=11, attackers=3, seeds=1, **how)  # type: ignore[arg-type]
+    return try_attacks(trial, [attack])[0].recovered
+
+
+@needs_digits
+def test_ten_sign_flips_ruin_the_mean_and_not_the_default() -> None:
+    assert kept("mean", "sign flip x10") < 0
+    assert kept("byzantine_robust", "sign flip x10") > 80
+
+
+@needs_digits
+def test_a_delta_of_nearly_nothing_wins_krum_on_signs() -> None:
+    assert kept("krum", "tiny", form="signs", refit=True) < 10
+    assert kept("byzantine_robust", "tiny", form="signs", refit=True) > 60
+
+
+@needs_digits
+def test_the_adaptive_attacker_does_more_harm_than_any_other_and_less_behind_a_gate() -> None:
+    free, gated = kept("krum", "adaptive"), kept("krum", "adaptive gated")
+    assert free < min(kept("krum", name) for name in ("IPM 2", "min-max", "ALIE 1.5"))
+    assert free < gated
+
+
+@needs_digits
+def test_every_attack_but_none_changes_what_is_sent() -> None:
+    setting = make_setting(0, 7, None)
+    view = View(setting, 2, 0)
+    for name, attack in (ATTACKS | MORE_ATTACKS).items():
+        sent = attack(view)
+        assert sent.shape == view.own.shape
+        assert np.array_equal(sent, view.own) == (name == "none"), name
+
+
+@needs_digits
+def test_keys_of_a_sybil_send_parts_of_one_flipped_delta() -> None:
+    view = View(make_setting(0, 7, None), 2, 0)
+    parts = (ATTACKS | MORE_ATTACKS)["Sybil split"](view)
+    np.testing.assert_allclose(parts.sum(axis=0), -10 * view.mean, atol=1e-6)
+
+
+@needs_digits
+def test_the_command_prints_rows_and_the_worst(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["round", "attack", "none", "IPM 2", "--method", "mean", "--contributors", "5"]
+    assert main([*words, "--attackers", "2", "--seeds", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["attack"] for row in found["rows"]] == ["none", "IPM 2"]
+    assert found["worst"]["attack"] == "IPM 2"
+    assert found["rows"][0]["recovered"] == pytest.approx(100)
+
+
+def test_without_the_digits_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(images, "find_spec", lambda _: None)
+    assert main(["round", "attack", "--seeds", "1"]) == 4
+    assert 'pip install "zoo-gym[rounds]"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["no such"], "attack: expected one of none, sign flip"),
+        (["--contributors", "1"], "--contributors: expected at least 2, got 1"),
+        (["--attackers", "50"], "--attackers: expected 0 to 49, got 50"),
+        (["--seeds", "0"], "--seeds: expected at least 1, got 0"),
+        (["--dirichlet", "0"], "--dirichlet: expected a number above 0"),
+        (["--method", "mean", "--f", "3"], "f: expected 0 for mean, got 3"),
+        (["--method", "bulyan", "--f", "12"], "expected at least 4 f + 3 = 51 contributors"),
+        (["--method", "majority"], "majority: expected the form signs, got float"),
+        (["--f", "24"], "expected at least 2 f + 3 = 51 contributors, got 50"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["round", "attack", *words]) == 2
+    assert message in capsys.readouterr().err
