@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from tests.gym.tui import fakes
+from zoo.gym.errors import GymError, NotAvailableError
 from zoo.gym.jobs.follow import POLL_S
 from zoo.gym.tui.app import GymApp
+from zoo.gym.tui.screens import start
 
 LIMIT_S = float(os.environ.get("TUI_LIMIT_S", "60"))
 
@@ -62,3 +65,25 @@ def screen_text(app: object) -> str:
 async def shows(pilot: Pilot[None], *texts: str) -> None:
     """Waits until every text stands on the screen."""
     await until(pilot, lambda: all(text in screen_text(pilot.app) for text in texts))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What the screen asks of commands, which answer at once."""
+    calls: list[list[str]] = []
+
+    async def answer(words: list[str], *, finish: bool = False) -> dict[str, object]:
+        if "--print-config" in words:
+            return fakes.PLANNED
+        calls.append(words)
+        if words[0] == "data" and "absent" in words[2]:
+            raise NotAvailableError(f"{words[2]}: no such file", hint="look at its name")
+        if words[0] == "train" and "lr=x" in words:
+            raise GymError("lr=x: expected a number")
+        if words[0] == "train":
+            fakes.train(fakes.new_run(), 1, 3)
+            return {"run": "r0001"}
+        return fakes.FOUND
+
+    monkeypatch.setattr(start, "ask_command", answer)
+    return calls

@@ -1,12 +1,38 @@
-"""Run folders without a worker: events as one would write them, and a process that is ours."""
+"""Run folders without a worker: events as one would write them, and a process that is ours.
+
+Also what commands answer about a file of examples and a new training.
+"""
 
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 from zoo.gym.jobs import Run, create_run
 
 CONFIG = "model_name_or_path: zen-pico\ndataset: [/data/rows.jsonl]\nfinetuning_type: lora\n"
+
+FOUND: dict[str, Any] = {
+    "files": {"/x/my.jsonl": "prompt/completion"},
+    "rows": 200,
+    "tokens": {"p50": 31, "longest": 3904},
+    "truncated": 3,
+    "cutoff_len": 2048,
+    "warnings": ["2 of 200 rows name pictures, sound or video, which the model never sees"],
+    "problems": [{"where": "my.jsonl:57", "reason": "no answer"}],
+}
+
+PLANNED: dict[str, Any] = {
+    "config": {
+        "max_steps": 90,
+        "per_device_train_batch_size": 4,
+        "gradient_accumulation_steps": 2,
+        "num_processes": 2,
+        "learning_rate": 2e-3,
+    },
+    "memory": {"total": 870_000_000},
+    "free_bytes": 6_100_000_000,
+}
 
 
 def new_run(steps: int = 150) -> Run:

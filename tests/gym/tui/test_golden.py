@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from tests.gym.tui import fakes
 from tests.gym.tui.conftest import shows
-from tests.gym.tui.test_start import FOUND, PLANNED
+from tests.gym.tui.fakes import FOUND, PLANNED
 from zoo.gym.tui.app import GymApp
 from zoo.gym.tui.screens import home, start
 

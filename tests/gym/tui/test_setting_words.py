@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.gym.tui.test_start import PLANNED
+from tests.gym.tui.fakes import PLANNED
 from zoo.gym.tui.setting_words import LINE, matching_settings, plan_words
 
 
