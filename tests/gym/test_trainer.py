@@ -132,7 +132,7 @@ def test_a_safety_threshold_warns_that_nothing_measures_it(home: Path) -> None:
     [
         (
             {"enable_deltasoup": True},
-            "enable_deltasoup: community rounds are not supported yet: expected false",
+            "enable_deltasoup: a delta is contributed by DeltaSoup or",
         ),
         ({"group_size": 64}, "group_size: expected 128, got 64"),
         ({"bits": 3}, "bits: expected 1, 2, 4 or 8, got 3"),

@@ -105,7 +105,26 @@ server.close()
 assert experiences.verdict == "proven" and 8 <= len(experiences) <= 12, experiences.metrics
 """
 
+SOUP = (
+    MODELS
+    + """
+import torch
+def changed(seed):
+    torch.manual_seed(seed)
+    own = AutoModelForCausalLM.from_pretrained(folder)
+    with torch.no_grad():
+        for name, weight in own.named_parameters():
+            if ".layers." in name and weight.ndim == 2:
+                weight.add_(0.01 * torch.randn_like(weight))
+    return own
+model_alice, model_bob = changed(1), changed(2)
+"""
+)
+"""Two fine-tunes in memory."""
+
 PYTHON = (
+    Python("B3", after="assert config.method == 'byzantine_robust' and config.enable_rewards"),
+    Python("B8", prelude=SOUP + "config = None", refused="got 2 of 3"),
     Python(
         "D4",
         after=f"""

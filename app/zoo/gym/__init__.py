@@ -7,6 +7,7 @@ Train:  `run_training(TrainConfig(model_name_or_path="zen-pico", dataset="my.jso
         `TrainingFreeGRPO("deepseek/MODEL", GRPOConfig()).train(rows, function)` learns lessons
 Chat:   `generate("zen-pico", ["a prompt"], adapter=...)`, or `with open_chat(...)` for turns
 Deltas: `create_delta`, `apply_delta`, `check_delta`, `load_delta`
+Share:  `DeltaSoup(DeltaSoupConfig()).contribute(user, model)`, then `aggregate()`
 Errors: every failure that a caller can handle is a `GymError`
 
 The public names are loaded on first use, so that importing this package is fast.
@@ -47,15 +48,25 @@ if TYPE_CHECKING:
     from zoo.gym.grpo import GRPOTrainer as GRPOTrainer
     from zoo.gym.hparams import get_train_args as get_train_args
     from zoo.gym.hparams import run_sft as run_sft
+    from zoo.gym.rounds.rules.method import AggregationMethod as AggregationMethod
+    from zoo.gym.rounds.soup.config import DeltaSoupConfig as DeltaSoupConfig
+    from zoo.gym.rounds.soup.profile import ContributorProfile as ContributorProfile
+    from zoo.gym.rounds.soup.result import AggregateResult as AggregateResult
+    from zoo.gym.rounds.soup.soup import DeltaSoup as DeltaSoup
     from zoo.gym.trainer import Trainer as Trainer
     from zoo.gym.trainer import TrainingConfig as TrainingConfig
     from zoo.models import resolve as resolve
 
 _HOMES = {
+    "AggregateResult": "zoo.gym.rounds.soup.result",
+    "AggregationMethod": "zoo.gym.rounds.rules.method",
     "BitDeltaConfig": "zoo.gym.config.bitdelta",
     "ChatSession": "zoo.gym.chat",
+    "ContributorProfile": "zoo.gym.rounds.soup.profile",
     "DeltaConfig": "zoo.gym.config.delta",
     "DeltaReport": "zoo.gym.delta",
+    "DeltaSoup": "zoo.gym.rounds.soup.soup",
+    "DeltaSoupConfig": "zoo.gym.rounds.soup.config",
     "DoesNotFitError": "zoo.gym.errors",
     "ExperienceLibrary": "zoo.gym.experience.trainer",
     "GRPOConfig": "zoo.gym.grpo",
@@ -89,10 +100,15 @@ _HOMES = {
 }
 
 __all__ = [
+    "AggregateResult",
+    "AggregationMethod",
     "BitDeltaConfig",
     "ChatSession",
+    "ContributorProfile",
     "DeltaConfig",
     "DeltaReport",
+    "DeltaSoup",
+    "DeltaSoupConfig",
     "DoesNotFitError",
     "ExperienceLibrary",
     "GRPOConfig",

@@ -11,9 +11,9 @@ from zoo.gym.config.settings import Settings
 
 
 def _no_rounds(value: bool) -> bool:
-    """Refuses community rounds."""
+    """Refuses contributions that a coding cannot make."""
     if value:
-        text = "community rounds are not supported yet: expected false"
+        text = "a delta is contributed by DeltaSoup or `zoo-gym round contribute`: expected false"
         raise PydanticCustomError("sentence", "{text}", {"text": text})
     return value
 
@@ -39,7 +39,7 @@ class BitDeltaConfig(Settings, frozen=True):
         description="the share of the base's refusals that a variant must keep; not measured yet",
     )
     enable_deltasoup: Annotated[bool, AfterValidator(_no_rounds)] = Field(
-        default=False, description="community rounds, which are not supported yet"
+        default=False, description="contribute the delta to a round; done by commands of its own"
     )
 
     def as_delta(self) -> DeltaConfig:

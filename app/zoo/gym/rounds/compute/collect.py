@@ -17,7 +17,7 @@ from zoo.gym.rounds.forms.base import Contributions
 from zoo.gym.rounds.forms.floats import Floats
 from zoo.gym.rounds.forms.lowrank import Factors, LowRank
 from zoo.gym.rounds.forms.signs import Signs, SignTensor
-from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.protocol.manifest import Coding, Manifest
 from zoo.gym.rounds.protocol.objects import Reveal
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.storage.base import Storage
@@ -81,7 +81,7 @@ def _fetched(reveal: Reveal, manifest: Manifest, storage: Storage, folder: Path)
     return open_contribution(path, manifest)
 
 
-def in_form(deltas: Sequence[Delta], manifest: Manifest) -> Contributions:
+def in_form(deltas: Sequence[Delta], manifest: Coding) -> Contributions:
     """Returns the contributions as the rules see them: views of the mapped files.
 
     Raises:

@@ -21,7 +21,7 @@ from zoo.gym.delta.file.writer import Spool, write_delta
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.contribution.layout import TOOL
 from zoo.gym.rounds.forms.base import Piece
-from zoo.gym.rounds.protocol.manifest import Manifest, Tensor
+from zoo.gym.rounds.protocol.manifest import Coding, Tensor
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +32,7 @@ EIGHT_BITS = Dense("int", bits=8)
 
 def write_result(
     pieces: Iterator[Piece],
-    manifest: Manifest,
+    manifest: Coding,
     recipe: Mapping[str, JsonValue],
     out: Path,
     *,

@@ -12,14 +12,14 @@ from zoo.gym.delta.file.reader import Delta, load_delta, tensor_parts
 from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.contribution.layout import TOOL, has_form
-from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.protocol.manifest import Coding
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 
-def open_contribution(path: Path, manifest: Manifest) -> Delta:
+def open_contribution(path: Path, manifest: Coding) -> Delta:
     """Returns a contribution that the manifest allows.
 
     Raises:
@@ -36,7 +36,7 @@ def open_contribution(path: Path, manifest: Manifest) -> Delta:
     return delta
 
 
-def _check_header(delta: Delta, manifest: Manifest) -> None:
+def _check_header(delta: Delta, manifest: Coding) -> None:
     header = delta.header
     if delta.file_bytes > manifest.caps.file_bytes:
         raise InputError(
@@ -62,7 +62,7 @@ def _check_header(delta: Delta, manifest: Manifest) -> None:
             raise InputError(f"tensor {tensor.name!r}: expected one term of form {manifest.form}")
 
 
-def _check_values(delta: Delta, tensor: TensorTerms, manifest: Manifest) -> None:
+def _check_values(delta: Delta, tensor: TensorTerms, manifest: Coding) -> None:
     (term,) = tensor.terms
     parts = tensor_parts(delta, tensor)
     if isinstance(term, LowRankTerm) and term.rank > manifest.caps.rank:

@@ -22,7 +22,7 @@ from zoo.gym.errors import InputError
 from zoo.gym.rounds.contribution.changes import Changes, read_changes
 from zoo.gym.rounds.contribution.check import open_contribution
 from zoo.gym.rounds.contribution.layout import FACTORS, SIGNS, TOOL
-from zoo.gym.rounds.protocol.manifest import Manifest, Tensor
+from zoo.gym.rounds.protocol.manifest import Coding, Tensor
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +34,7 @@ MOST_ZEROS = 0.25
 """Signs of zeros say nothing: with a larger share of them they would be votes for minus."""
 
 
-def write_contribution(source: Path, base: Path, manifest: Manifest, out: Path) -> "Delta":
+def write_contribution(source: Path, base: Path, manifest: Coding, out: Path) -> "Delta":
     """Writes what a fine-tune contributes to a round, and returns the checked file.
 
     Args:
@@ -70,7 +70,7 @@ def write_contribution(source: Path, base: Path, manifest: Manifest, out: Path) 
         raise
 
 
-def _check_base(base: Weights, manifest: Manifest) -> None:
+def _check_base(base: Weights, manifest: Coding) -> None:
     for tensor in manifest.tensors:
         if tensor.name not in base.tensors or base.shape(tensor.name) != tensor.shape:
             raise InputError(
@@ -84,7 +84,7 @@ def _check_base(base: Weights, manifest: Manifest) -> None:
         )
 
 
-def _check_names(changes: Changes, manifest: Manifest) -> None:
+def _check_names(changes: Changes, manifest: Coding) -> None:
     listed = {tensor.name for tensor in manifest.tensors}
     strange = next((name for name in changes.names if name not in listed), None)
     if strange is not None:
@@ -97,7 +97,7 @@ def _check_names(changes: Changes, manifest: Manifest) -> None:
         raise InputError(f"{changes.source}: expected a fine-tune, got no change from the base")
 
 
-def _encode(changes: Changes, tensor: Tensor, manifest: Manifest) -> tuple[Encoded, int]:
+def _encode(changes: Changes, tensor: Tensor, manifest: Coding) -> tuple[Encoded, int]:
     """Returns the coded change of a tensor, and the number of its zeros."""
     import numpy as np
 
@@ -147,7 +147,7 @@ def _encoded(tensor: Tensor, term: Term, arrays: Mapping[str, Any]) -> Encoded:
     return Encoded(TensorTerms(name=tensor.name, shape=tensor.shape, terms=(term,)), arrays)
 
 
-def _check_zeros(zeros: int, manifest: Manifest, source: Path) -> None:
+def _check_zeros(zeros: int, manifest: Coding, source: Path) -> None:
     size = sum(tensor.size for tensor in manifest.tensors)
     if manifest.form == "signs" and zeros >= MOST_ZEROS * size:
         raise InputError(
@@ -158,7 +158,7 @@ def _check_zeros(zeros: int, manifest: Manifest, source: Path) -> None:
         )
 
 
-def _header(terms: tuple[TensorTerms, ...], manifest: Manifest) -> DeltaHeader:
+def _header(terms: tuple[TensorTerms, ...], manifest: Coding) -> DeltaHeader:
     form: Literal["lowrank", "dense"] = "lowrank" if manifest.form == "lowrank" else "dense"
     return DeltaHeader(
         form=form,

@@ -1,6 +1,7 @@
 """Makes the manifest of a new round from a base and a few choices."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
@@ -68,7 +69,7 @@ def manifest_for(
         InputError: no tensor matches, or the terms contradict each other.
     """
     weights = open_weights(base)
-    names = _names(weights, terms)
+    names = tensor_names(weights, terms.tensors)
     shapes = {name: weights.shape(name) for name in names}
     commit, reveal = terms.commit_s, terms.commit_s + terms.reveal_s
     return parse_manifest(
@@ -107,15 +108,23 @@ def manifest_for(
     )
 
 
-def _names(base: Weights, terms: Terms) -> list[str]:
-    """Returns the tensors of a round, sorted."""
+def tensor_names(base: Weights, patterns: Sequence[str] = ()) -> list[str]:
+    """Returns the tensors of a round, sorted.
+
+    Args:
+        base: the base.
+        patterns: of names; the matrices inside the layers if empty.
+
+    Raises:
+        InputError: nothing matches.
+    """
     own = sorted(own_tensors(base, tied=is_tied(base)))
     floats = [name for name in own if base.dtype(name) in FLOATS and 0 not in base.shape(name)]
-    if terms.tensors:
-        for pattern in terms.tensors:
+    if patterns:
+        for pattern in patterns:
             if not any(fnmatchcase(name, pattern) for name in floats):
                 raise InputError(f"--tensors {pattern}: expected names of the base, got none")
-        return [name for name in floats if any(fnmatchcase(name, one) for one in terms.tensors)]
+        return [name for name in floats if any(fnmatchcase(name, one) for one in patterns)]
     found = [name for name in floats if len(base.shape(name)) == 2 and _IN_A_LAYER.search(name)]
     if not found:
         raise InputError(

@@ -6,7 +6,7 @@ A round is named by the SHA-256 of its signed manifest, so that no term can chan
 import re
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Protocol, Self, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -70,6 +70,30 @@ class Caps(_Terms):
     file_bytes: int = Field(ge=1, le=1 << 40, description="bytes of its file")
     rank: int = Field(default=64, ge=1, le=4096, description="rank of form lowrank")
     value: float = Field(default=1.0, gt=0, le=1e4, description="largest scale or value")
+
+
+class Coding(Protocol):
+    """What decides the bytes of a contribution; a manifest has it."""
+
+    @property
+    def base(self) -> Base:
+        """The base that is changed."""
+        ...
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All that a contribution has, sorted by name."""
+        ...
+
+    @property
+    def form(self) -> Form:
+        """How changes are coded."""
+        ...
+
+    @property
+    def caps(self) -> Caps:
+        """The largest contribution."""
+        ...
 
 
 class Deadlines(_Terms):

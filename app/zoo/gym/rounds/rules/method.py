@@ -128,11 +128,16 @@ def rule_for(
     Raises:
         InputError: as `Rule.check`.
     """
-    per_f, more = max(_NEEDS.get(method, (0, 1)), _MIXING_NEEDS if mixed else (0, 1))
-    most = min(default_f(n), max(0, n - more) // per_f) if per_f else 0
+    most = min(default_f(n), most_f(method, n, mixed=mixed))
     rule = Rule(method, most if f is None else f, mixed)
     rule.check(n)
     return rule
+
+
+def most_f(method: AggregationMethod, n: int, *, mixed: bool = False) -> int:
+    """Returns the most malicious ones of n contributors that a rule withstands; 0 for a mean."""
+    per_f, more = max(_NEEDS.get(method, (0, 1)), _MIXING_NEEDS if mixed else (0, 1))
+    return max(0, n - more) // per_f if per_f else 0
 
 
 def takes_f(method: AggregationMethod) -> bool:

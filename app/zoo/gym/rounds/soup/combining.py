@@ -1,0 +1,147 @@
+"""Combines the contributions of a soup, with the rules and the arithmetic of rounds."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
+
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.compute.collect import in_form
+from zoo.gym.rounds.compute.copies import copies
+from zoo.gym.rounds.compute.result import write_result
+from zoo.gym.rounds.rules.aggregate import Selection, combine, select
+from zoo.gym.rounds.rules.method import Rule, takes_f
+from zoo.gym.rounds.soup.coding import SoupCoding
+from zoo.gym.rounds.soup.config import DeltaSoupConfig
+from zoo.gym.rounds.soup.profile import ContributorProfile
+from zoo.gym.rounds.soup.result import AggregateResult
+from zoo.gym.rounds.soup.scratch import Scratch
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from zoo.gym.rounds.soup.soup import Contribution
+
+
+def combined(
+    every: "Sequence[Contribution]",
+    coding: SoupCoding,
+    config: DeltaSoupConfig,
+    profiles: Mapping[str, ContributorProfile],
+    scratch: Scratch,
+) -> AggregateResult:
+    """Returns the aggregate of contributions.
+
+    Args:
+        every: all of them, in the order of their digests.
+        coding: theirs.
+        config: the settings.
+        profiles: of the users, whose reputations a weighted mean takes.
+        scratch: the folder that the result is written to, and which it keeps.
+
+    Raises:
+        InputError: the rule cannot use them.
+        StorageError: the result cannot be written.
+    """
+    kept, refused = _without_copies(every, coding)
+    rule = config.rule(len(kept))
+    contributions = in_form([one.delta for one in kept], coding)
+    selection = select(rule, contributions, _given(kept, config, profiles))
+    refused |= {kept[row].user: reason for row, reason in selection.refused.items()}
+    shares = _shares(selection, len(kept))
+    used: dict[str, JsonValue] = {
+        "method": selection.rule.method.value,
+        "f": selection.rule.f,
+    }
+    report: dict[str, Any] = {
+        "rule": used,
+        "form": coding.form,
+        "base": coding.base.model,
+        "contributions": [
+            {
+                "user": one.user,
+                "digest": one.delta.digest,
+                "share": share,
+                "metadata": dict(one.metadata),
+            }
+            for row, (one, share) in enumerate(zip(kept, shares, strict=True))
+            if row not in selection.refused
+        ],
+        "refused": [{"user": user, "reason": refused[user]} for user in sorted(refused)],
+        "refit": None,
+        "warnings": _warnings(rule, len(kept), config, refused),
+    }
+    recipe: dict[str, JsonValue] = {
+        "rule": used,
+        "contributors": len(kept) - len(selection.refused),
+    }
+    out = scratch.folder / "result.safetensors"
+    delta = write_result(combine(selection, contributions), coding, recipe, out)
+    return AggregateResult(delta, report, coding.folder, scratch)
+
+
+def _without_copies(
+    every: "Sequence[Contribution]", coding: SoupCoding
+) -> "tuple[list[Contribution], dict[str, str]]":
+    """Refuses contributions that are nearly those of another user."""
+    gram = in_form([one.delta for one in every], coding).gram()
+    found = copies(gram, [one.place for one in every], coding.form)
+    reasons = {
+        every[row].user: f"a copy of the contribution of {every[original].user}, which came first"
+        for row, original in found.items()
+    }
+    return [one for row, one in enumerate(every) if row not in found], reasons
+
+
+def _given(
+    kept: "Sequence[Contribution]",
+    config: DeltaSoupConfig,
+    profiles: Mapping[str, ContributorProfile],
+) -> "NDArray[np.float32] | None":
+    """Returns what the rule weighs contributions by beside themselves."""
+    import numpy as np
+
+    if not config.needs:
+        return None
+    if config.needs == "reputations":
+        weights = [profiles[one.user].get_weight() for one in kept]
+        if not any(weights):
+            raise InputError(
+                "weighted_mean: expected reputations above 0, got none",
+                hint="a quality_validator gives them",
+            )
+        return np.array(weights, np.float32)
+    silent = next((one.user for one in kept if one.examples is None), None)
+    if silent is not None:
+        raise InputError(
+            f"federated_average: expected a number of examples of {silent}, got none",
+            hint='contribute(user_id, model, metadata={"examples": 1000})',
+        )
+    return np.array([one.examples for one in kept], np.float32)
+
+
+def _shares(selection: Selection, count: int) -> list[float]:
+    """Returns the part of each contribution in the result; equal ones of rules of columns."""
+    found = [0.0] * count
+    if selection.weighing is None:
+        for row in selection.kept:
+            found[row] = 1 / len(selection.kept)
+        return found
+    weights = [float(weight) for weight in selection.weighing.weights]
+    total = sum(weights) + float(selection.weighing.rest)
+    for row, weight in zip(selection.kept, weights, strict=True):
+        found[row] = weight / total
+    return found
+
+
+def _warnings(rule: Rule, n: int, config: DeltaSoupConfig, refused: Mapping[str, str]) -> list[str]:
+    found: list[str] = []
+    if takes_f(config.method) and rule.f == 0:
+        found.append(
+            f"{config.method.value}: nothing malicious is withstood with {n} contributors: the "
+            f"result is made by {rule.method.value} with f = 0"
+        )
+    if refused:
+        found.append("not counted: " + "; ".join(f"{user}: {refused[user]}" for user in refused))
+    return found

@@ -1,0 +1,35 @@
+"""What is known of a contributor, under the published names."""
+
+from zoo.gym.arguments import number_of, text_of
+from zoo.gym.rounds.rewards.reputation import Reputation
+
+
+class ContributorProfile:
+    """A contributor's reputation, which rises slowly and falls fast.
+
+    Args:
+        user_id: the contributor's name.
+
+    Raises:
+        InputError: it is no text.
+    """
+
+    def __init__(self, user_id: str) -> None:
+        self.user_id = text_of("user_id", user_id)
+        self.reputation = Reputation()
+
+    def update_reputation(self, quality_score: float) -> float:
+        """Takes the quality of one more contribution into account, and returns the reputation.
+
+        Args:
+            quality_score: 0 to 1.
+
+        Raises:
+            InputError: the quality is not in that range.
+        """
+        self.reputation = self.reputation.after(number_of("quality_score", quality_score))
+        return self.reputation.value
+
+    def get_weight(self) -> float:
+        """Returns the weight of the contributor in a weighted mean, 0 to 1."""
+        return self.reputation.value

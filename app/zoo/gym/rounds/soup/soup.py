@@ -1,0 +1,266 @@
+"""`DeltaSoup`: the fine-tunes of named users become one delta, in this process.
+
+    soup = DeltaSoup(DeltaSoupConfig())
+    soup.contribute("alice", "runs/alice/result")
+    soup.contribute("bob", model)
+    soup.aggregate().apply_to(out="together")
+
+There are no keys, no log and no held-out examples here: whoever runs the program decides who has
+contributed. For contributors who do not trust each other there is `zoo-gym round`.
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from zoo.gym.arguments import StrPath, instance_of, number_of, text_of, whole_of
+from zoo.gym.errors import GymWarning, InputError, NotAvailableError
+from zoo.gym.rounds.soup.coding import SoupCoding, coding_for
+from zoo.gym.rounds.soup.combining import combined
+from zoo.gym.rounds.soup.config import DeltaSoupConfig
+from zoo.gym.rounds.soup.profile import ContributorProfile
+from zoo.gym.rounds.soup.published import published_points
+from zoo.gym.rounds.soup.result import AggregateResult
+from zoo.gym.rounds.soup.scratch import Scratch
+from zoo.gym.rounds.soup.sources import Source, base_folder, source_of
+
+if TYPE_CHECKING:
+    from zoo.gym.delta.file.reader import Delta
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What a user has contributed.
+
+    Attributes:
+        user: the user's name.
+        delta: the coded change.
+        place: how many contributed before; of copies the first counts.
+        examples: how many examples it was trained on, by the user's word; None if not said.
+        quality: 0 to 1, by the validator; None without one.
+        metadata: what the user said of it.
+    """
+
+    user: str
+    delta: "Delta"
+    place: int
+    examples: int | None
+    quality: float | None
+    metadata: Mapping[str, JsonValue]
+
+
+class DeltaSoup:
+    """Combines the fine-tunes of several users.
+
+    Args:
+        config: the settings; by default `DeltaSoupConfig()`.
+        base_model: the name or folder of the base; by default what the fine-tunes record.
+
+    Raises:
+        InputError: an argument has another type.
+    """
+
+    def __init__(
+        self, config: DeltaSoupConfig | None = None, base_model: StrPath | None = None
+    ) -> None:
+        chosen = DeltaSoupConfig() if config is None else config
+        hint = "DeltaSoupConfig(method='byzantine_robust')"
+        self.config = instance_of("config", chosen, DeltaSoupConfig, hint=hint)
+        self.profiles: dict[str, ContributorProfile] = {}
+        self._base = None if base_model is None else base_folder(str(base_model), "base_model")
+        self._scratch = Scratch()
+        self._coding: SoupCoding | None = None
+        self._contributions: dict[str, Contribution] = {}
+        self._result: AggregateResult | None = None
+
+    def contribute(
+        self,
+        user_id: str,
+        model: object,
+        base_model: StrPath | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+    ) -> str:
+        """Adds the fine-tune of a user and returns a receipt, the digest of its coded change.
+
+        Args:
+            user_id: the user's name; each contributes once.
+            model: a delta file, the folder of an adapter or of full weights, the result of a
+                training, or a model of transformers or peft, which is not changed.
+            base_model: the name or folder of its base; by default what it records.
+            metadata: what is known of it, shown in the report; `examples`, a whole number, is the
+                weight of `federated_average`.
+
+        Raises:
+            InputError: the user has contributed already, the model changes nothing or another base,
+                or a value is not finite.
+            NotAvailableError: model or base are not on this machine.
+            StorageError: the coded change cannot be written.
+        """
+        user = self._new_user(user_id)
+        said = dict(instance_of("metadata", metadata or {}, dict))
+        examples = whole_of("metadata.examples", said["examples"]) if "examples" in said else None
+        if examples is not None and examples < 1:
+            raise InputError(f"metadata.examples: expected at least 1, got {examples}")
+        folder = self._scratch.folder
+        source = source_of(model, folder)
+        delta = self._coded(source, base_model, folder)
+        if any(one.delta.digest == delta.digest for one in self._contributions.values()):
+            raise InputError(f"{user}: expected a fine-tune of its own, got that of another user")
+        quality = self._quality(user, delta)
+        self._contributions[user] = Contribution(
+            user, delta, len(self._contributions), examples, quality, said
+        )
+        self._result = None
+        return delta.digest
+
+    def contribute_bitdelta(self, user_id: str, delta: "Delta | StrPath") -> str:
+        """Adds a delta file of a user, as `contribute` does."""
+        path = getattr(delta, "path", delta)
+        return self.contribute(user_id, path)
+
+    def aggregate(self, min_contributors: int | None = None) -> AggregateResult:
+        """Combines the contributions; more can follow, and be combined again.
+
+        Args:
+            min_contributors: fewer raise an error; by default that of the settings.
+
+        Raises:
+            InputError: too few contributions, or the rule cannot use them.
+            NotAvailableError: private aggregation was asked for.
+
+        Warns:
+            GymWarning: nothing malicious is withstood, or a contribution does not count.
+        """
+        least = self.config.min_contributors
+        if min_contributors is not None:
+            least = whole_of("min_contributors", min_contributors)
+        found = len(self._contributions)
+        if found < max(1, least):
+            raise InputError(
+                f"aggregate: expected at least {max(1, least)} contributors, got {found} of "
+                f"{max(1, least)}"
+            )
+        if self.config.differential_privacy:
+            raise NotAvailableError(
+                "differential_privacy: private soups are not supported yet",
+                hint="DeltaSoupConfig(differential_privacy=False) makes no claim of privacy",
+            )
+        assert self._coding is not None
+        every = sorted(self._contributions.values(), key=lambda one: one.delta.digest)
+        self._result = combined(every, self._coding, self.config, self.profiles, self._scratch)
+        for sentence in self._result.report["warnings"]:
+            warnings.warn(sentence, GymWarning, stacklevel=2)
+        return self._result
+
+    def calculate_rewards(self) -> dict[str, int]:
+        """Returns the points of each contributor; they add up to the pool.
+
+        By weight in the result, of which a quality below the threshold gets its part alone; with
+        `reward_rule="published"` by quality and participation. Refused contributions get nothing.
+
+        Raises:
+            InputError: rewards are disabled, `aggregate` was not called since the last
+                contribution, or the published rule has no qualities.
+        """
+        from zoo.gym.rounds.rewards.points import share_out
+
+        config = self.config
+        if not config.enable_rewards:
+            raise InputError("rewards: expected enable_rewards=True, got False")
+        if self._result is None:
+            raise InputError("rewards: expected a call of aggregate() before")
+        counted = {one["user"]: one["share"] for one in self._result.report["contributions"]}
+        everyone = dict.fromkeys(self._contributions, 0)
+        if config.reward_rule == "published":
+            qualities = {user: self._needed_quality(user) for user in counted}
+            return everyone | published_points(
+                qualities,
+                config.reward_pool,
+                quality_weight=config.quality_weight,
+                participation_weight=config.participation_weight,
+            )
+        values = {user: share * self._discount(user) for user, share in counted.items()}
+        return everyone | share_out(values, config.reward_pool)
+
+    def save_aggregated_model(self, path: StrPath) -> Path:
+        """Writes the base plus the aggregate as a model folder, combining first if need be.
+
+        Raises:
+            InputError: as `aggregate`; or the folder is not empty.
+        """
+        return (self._result or self.aggregate()).apply_to(out=path)
+
+    def _new_user(self, user_id: str) -> str:
+        user = text_of("user_id", user_id)
+        if not user:
+            raise InputError("user_id: expected a name, got an empty text")
+        if user in self._contributions:
+            raise InputError(f"{user}: expected one contribution of each user, got another one")
+        most = self.config.max_contributors
+        if len(self._contributions) >= most:
+            raise InputError(f"contributors: expected at most {most}, got one more")
+        return user
+
+    def _coded(self, source: Source, base_model: StrPath | None, folder: Path) -> "Delta":
+        from zoo.gym.rounds.contribution.write import write_contribution
+
+        base = self._base_of(source, base_model)
+        if self._coding is None:
+            given = "use_bitdelta" in self.config.model_fields_set
+            signs = self.config.use_bitdelta if given else None
+            coding = coding_for(source.path, base, str(base_model or source.base or base), signs)
+        else:
+            coding = self._coding
+        out = folder / f"{len(self._contributions)}.safetensors"
+        delta = write_contribution(source.path, base, coding, out)
+        self._coding = coding
+        return delta
+
+    def _base_of(self, source: Source, base_model: StrPath | None) -> Path:
+        """Returns the folder of a fine-tune's base, which is that of the soup.
+
+        Raises:
+            InputError: nobody says which it is, or it is another one.
+        """
+        known = self._coding.folder if self._coding else self._base
+        if base_model is not None:
+            own = base_folder(str(base_model), "base_model")
+        elif known is not None:
+            return known
+        elif source.base:
+            own = base_folder(source.base, "base_model")
+        else:
+            raise InputError(
+                f"{source.path}: expected a fine-tune that records its base, got one without",
+                hint="contribute(user_id, model, base_model=...)",
+            )
+        if known is not None and own.resolve() != known.resolve():
+            raise InputError(f"base_model: expected {known}, that of the soup, got {own}")
+        return own
+
+    def _quality(self, user: str, delta: "Delta") -> float | None:
+        profile = self.profiles.setdefault(user, ContributorProfile(user))
+        if self.config.quality_validator is None:
+            return None
+        quality = number_of("quality_validator", self.config.quality_validator(delta.path))
+        if not 0 <= quality <= 1:
+            raise InputError(f"quality_validator: expected 0 to 1 for {user}, got {quality}")
+        profile.update_reputation(quality)
+        return quality
+
+    def _needed_quality(self, user: str) -> float:
+        quality = self._contributions[user].quality
+        if quality is None:
+            raise InputError(
+                "reward_rule: expected qualities for the published rule, got none",
+                hint="DeltaSoupConfig(quality_validator=function, reward_rule='published')",
+            )
+        return quality
+
+    def _discount(self, user: str) -> float:
+        quality = self._contributions[user].quality
+        return 1.0 if quality is None else min(1.0, quality / self.config.quality_threshold)

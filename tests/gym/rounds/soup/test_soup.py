@@ -1,0 +1,241 @@
+"""DeltaSoup: fine-tunes of named users become one delta."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.gym.delta import models_on_disk as disk
+from tests.gym.rounds.conftest import fine_tune
+from tests.gym.rounds.contribution.conftest import LAYERS, SHAPES
+from zoo.gym import DeltaSoup, DeltaSoupConfig, GymWarning, InputError, NotAvailableError
+from zoo.gym.delta.reading.weights import open_weights, read_float32
+from zoo.gym.rounds.soup.published import published_points
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("soup") / "base"
+    return disk.write_model(folder, disk.random_arrays(SHAPES, 0))
+
+
+@pytest.fixture
+def tuned(tmp_path: Path) -> Callable[[int], Path]:
+    return cache(lambda seed: fine_tune(tmp_path / f"user-{seed}", seed))
+
+
+def soup_of(
+    base: Path, tuned: Callable[[int], Path], users: int, **settings: Any
+) -> tuple[DeltaSoup, list[str]]:
+    soup = DeltaSoup(DeltaSoupConfig(**settings), base)
+    names = [f"user {number}" for number in range(1, users + 1)]
+    for number, name in enumerate(names, 1):
+        soup.contribute(name, tuned(number), metadata={"examples": number})
+    return soup, names
+
+
+def change_in(folder: Path, base: Path, name: str) -> "np.ndarray[Any, Any]":
+    found = read_float32(open_weights(folder), name) - read_float32(open_weights(base), name)
+    return np.asarray(found)
+
+
+def test_the_mean_of_plain_differences_is_that_of_the_models(
+    base: Path, tuned: Callable[[int], Path], tmp_path: Path
+) -> None:
+    soup, _ = soup_of(base, tuned, 3, method="mean", use_bitdelta=False)
+    folder = soup.aggregate().apply_to(out=tmp_path / "out")
+    for name in LAYERS:
+        mean = np.mean([change_in(tuned(seed), base, name) for seed in (1, 2, 3)], axis=0)
+        got = change_in(folder, base, name)
+        assert np.abs(got - mean).max() < 0.02 * np.abs(mean).max()  # eight bits
+
+
+def test_federated_average_weighs_by_examples(base: Path, tuned: Callable[[int], Path]) -> None:
+    soup, names = soup_of(base, tuned, 2, method="federated_average")
+    report = soup.aggregate().report
+    shares = {one["user"]: one["share"] for one in report["contributions"]}
+    assert shares == pytest.approx({names[0]: 1 / 3, names[1]: 2 / 3})
+
+
+def test_one_outlier_of_five_does_not_count(
+    base: Path, tuned: Callable[[int], Path], tmp_path: Path
+) -> None:
+    soup, _ = soup_of(base, tuned, 4, use_bitdelta=False)
+    soup.contribute("mallory", fine_tune(tmp_path / "mallory", 9, size=0.5))
+    report = soup.aggregate().report
+    shares = {one["user"]: one["share"] for one in report["contributions"]}
+    assert report["rule"] == {"method": "byzantine_robust", "f": 1}
+    assert shares.get("mallory", 0) == 0
+
+
+def test_with_two_contributors_the_robust_rule_is_a_mean_and_says_so(
+    base: Path, tuned: Callable[[int], Path]
+) -> None:
+    soup, _ = soup_of(base, tuned, 2)
+    with pytest.warns(GymWarning, match="nothing malicious is withstood with 2 contributors"):
+        assert soup.aggregate().report["rule"] == {"method": "mean", "f": 0}
+
+
+def test_too_few_contributors_are_an_error(base: Path, tuned: Callable[[int], Path]) -> None:
+    soup, _ = soup_of(base, tuned, 2)
+    with pytest.raises(InputError, match="2 of 3"):
+        soup.aggregate(min_contributors=3)
+
+
+def test_a_user_contributes_once(base: Path, tuned: Callable[[int], Path]) -> None:
+    soup, names = soup_of(base, tuned, 1)
+    with pytest.raises(InputError, match="one contribution of each user"):
+        soup.contribute(names[0], tuned(2))
+
+
+def test_a_copy_is_refused(base: Path, tuned: Callable[[int], Path]) -> None:
+    soup, _ = soup_of(base, tuned, 2)
+    with pytest.raises(InputError, match="got that of another user"):
+        soup.contribute("copycat", tuned(2))
+
+
+def test_a_scaled_copy_does_not_count(
+    base: Path, tuned: Callable[[int], Path], tmp_path: Path
+) -> None:
+    soup, names = soup_of(base, tuned, 3, method="mean", use_bitdelta=False)
+    soup.contribute("copycat", fine_tune(tmp_path / "copycat", 2, size=0.02))
+    with pytest.warns(GymWarning, match="copycat: a copy of the contribution of user 2"):
+        report = soup.aggregate().report
+    assert [one["user"] for one in report["refused"]] == ["copycat"]
+    assert soup.calculate_rewards()["copycat"] == 0
+    assert {one["user"] for one in report["contributions"]} == set(names)
+
+
+def test_a_fine_tune_that_changes_nothing_is_refused(base: Path) -> None:
+    with pytest.raises(InputError, match="got no change from the base"):
+        DeltaSoup(base_model=base).contribute("alice", base)
+
+
+def test_a_fine_tune_without_a_record_of_its_base_needs_one(
+    base: Path, tuned: Callable[[int], Path]
+) -> None:
+    with pytest.raises(InputError, match="records its base"):
+        DeltaSoup().contribute("alice", tuned(1))
+    assert DeltaSoup().contribute("alice", tuned(1), base_model=base)
+
+
+def test_another_base_is_refused(base: Path, tuned: Callable[[int], Path], tmp_path: Path) -> None:
+    soup, _ = soup_of(base, tuned, 1)
+    other = disk.write_model(tmp_path / "other", disk.random_arrays(SHAPES, 5))
+    with pytest.raises(InputError, match="that of the soup"):
+        soup.contribute("bob", tuned(2), base_model=other)
+
+
+def test_rewards_add_up_to_the_pool(base: Path, tuned: Callable[[int], Path]) -> None:
+    soup, names = soup_of(base, tuned, 3, method="mean", reward_pool=1000.0)
+    soup.aggregate()
+    rewards = soup.calculate_rewards()
+    assert sorted(rewards.values()) == [333, 333, 334]
+    assert rewards.keys() == set(names)
+
+
+def test_rewards_need_an_aggregate_of_all_contributions(
+    base: Path, tuned: Callable[[int], Path]
+) -> None:
+    soup, _ = soup_of(base, tuned, 2, method="mean")
+    soup.aggregate()
+    soup.contribute("late", tuned(7))
+    with pytest.raises(InputError, match="call of aggregate"):
+        soup.calculate_rewards()
+
+
+def test_a_quality_below_the_threshold_earns_its_part(
+    base: Path, tuned: Callable[[int], Path]
+) -> None:
+    qualities = iter([0.4, 0.8])
+    soup, names = soup_of(
+        base, tuned, 2, method="mean", quality_validator=lambda _: next(qualities), reward_pool=300
+    )
+    soup.aggregate()
+    assert soup.calculate_rewards() == {names[0]: 100, names[1]: 200}
+
+
+def test_the_published_rule_shares_by_quality_and_participation(
+    base: Path, tuned: Callable[[int], Path]
+) -> None:
+    qualities = iter([0.90, 0.79, 0.43])
+    soup, names = soup_of(
+        base,
+        tuned,
+        3,
+        method="mean",
+        reward_rule="published",
+        quality_validator=lambda _: next(qualities),
+    )
+    soup.aggregate()
+    assert [soup.calculate_rewards()[name] for name in names] == [397, 361, 242]
+    assert published_points({}, 1000) == {}
+
+
+def test_the_weighted_mean_takes_reputations(base: Path, tuned: Callable[[int], Path]) -> None:
+    qualities = iter([0.9, 0.3])
+    soup, names = soup_of(
+        base, tuned, 2, method="weighted_mean", quality_validator=lambda _: next(qualities)
+    )
+    shares = {one["user"]: one["share"] for one in soup.aggregate().report["contributions"]}
+    assert shares == pytest.approx({names[0]: 0.75, names[1]: 0.25})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"noise_scale": 1}, "noise_scale: computed from privacy_epsilon"),
+        ({"privacy_epsilon": 2}, "privacy_epsilon: has no effect without"),
+        ({"differential_privacy": True, "privacy_epsilon": 0}, "privacy_epsilon: expected"),
+        ({"validate_contributions": False}, "every contribution is validated"),
+        ({"trim_percent": 0.1}, "trim_percent: has no effect on byzantine_robust"),
+        ({"method": "mean", "byzantine_threshold": 0.1}, "byzantine_threshold: has no effect"),
+        ({"method": "bulyan", "byzantine_threshold": 0.3}, "less than 0.25 for bulyan"),
+        ({"quality_threshold": 0.5}, "quality_threshold: has no effect without a quality_val"),
+        ({"quality_weight": 0.5}, "quality_weight: has no effect without reward_rule"),
+        ({"enable_rewards": False, "reward_pool": 5}, "reward_pool: has no effect"),
+        ({"contribution_window": 1}, "contribution_window: has no effect in a DeltaSoup"),
+        ({"diversity_bonus": 0.1}, "diversity_bonus: has no effect in a DeltaSoup"),
+        ({"methd": "mean"}, "methd"),
+    ],
+)
+def test_a_setting_without_effect_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        DeltaSoupConfig(**settings)
+
+
+def test_private_soups_are_refused_when_they_are_combined(
+    base: Path, tuned: Callable[[int], Path]
+) -> None:
+    soup, _ = soup_of(base, tuned, 2, differential_privacy=True)
+    with pytest.raises(NotAvailableError, match="private soups"):
+        soup.aggregate()
+
+
+def test_an_explicit_use_of_signs_is_refused_where_they_cannot_carry_a_change(
+    base: Path, tmp_path: Path
+) -> None:
+    norm = next(name for name in SHAPES if len(SHAPES[name]) == 1)
+    change = disk.random_arrays({norm: SHAPES[norm]}, 1, 0.1)
+    folder = disk.write_model(tmp_path / "t", disk.plus(disk.random_arrays(SHAPES, 0), change))
+    with pytest.raises(InputError, match="use_bitdelta: expected changes that signs can carry"):
+        DeltaSoup(DeltaSoupConfig(use_bitdelta=True), base).contribute("alice", folder)
+    with pytest.warns(GymWarning, match="plain differences"):
+        DeltaSoup(base_model=base).contribute("alice", folder)
+
+
+def test_the_objects_are_the_same_under_both_names() -> None:
+    from zoo.gym import AggregationMethod, quantization
+
+    assert quantization.DeltaSoup is DeltaSoup
+    assert quantization.AggregationMethod is AggregationMethod
+    given = DeltaSoupConfig.model_validate({"method": "byzantine_robust"})
+    assert given.method is AggregationMethod.BYZANTINE_ROBUST
