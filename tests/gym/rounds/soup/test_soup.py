@@ -1,6 +1,6 @@
 """DeltaSoup: fine-tunes of named users become one delta."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,11 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tuned(tmp_path: Path) -> Callable[[int], Path]:
-    return cache(lambda seed: fine_tune(tmp_path / f"user-{seed}", seed))
+    @cache
+    def made(seed: int) -> Path:
+        return fine_tune(tmp_path / f"user-{seed}", seed)
+
+    return made
 
 
 def soup_of(
@@ -40,6 +44,15 @@ def soup_of(
     for number, name in enumerate(names, 1):
         soup.contribute(name, tuned(number), metadata={"examples": number})
     return soup, names
+
+
+def rated(qualities: Iterator[float]) -> Callable[[Path], float]:
+    """Returns a validator that gives one quality after the other."""
+
+    def rate(_: Path) -> float:
+        return next(qualities)
+
+    return rate
 
 
 def change_in(folder: Path, base: Path, name: str) -> "np.ndarray[Any, Any]":
@@ -157,7 +170,7 @@ def test_a_quality_below_the_threshold_earns_its_part(
 ) -> None:
     qualities = iter([0.4, 0.8])
     soup, names = soup_of(
-        base, tuned, 2, method="mean", quality_validator=lambda _: next(qualities), reward_pool=300
+        base, tuned, 2, method="mean", quality_validator=rated(qualities), reward_pool=300
     )
     soup.aggregate()
     assert soup.calculate_rewards() == {names[0]: 100, names[1]: 200}
@@ -173,7 +186,7 @@ def test_the_published_rule_shares_by_quality_and_participation(
         3,
         method="mean",
         reward_rule="published",
-        quality_validator=lambda _: next(qualities),
+        quality_validator=rated(qualities),
     )
     soup.aggregate()
     assert [soup.calculate_rewards()[name] for name in names] == [397, 361, 242]
@@ -183,7 +196,7 @@ def test_the_published_rule_shares_by_quality_and_participation(
 def test_the_weighted_mean_takes_reputations(base: Path, tuned: Callable[[int], Path]) -> None:
     qualities = iter([0.9, 0.3])
     soup, names = soup_of(
-        base, tuned, 2, method="weighted_mean", quality_validator=lambda _: next(qualities)
+        base, tuned, 2, method="weighted_mean", quality_validator=rated(qualities)
     )
     shares = {one["user"]: one["share"] for one in soup.aggregate().report["contributions"]}
     assert shares == pytest.approx({names[0]: 0.75, names[1]: 0.25})
