@@ -1,6 +1,7 @@
 """Trainers as published examples use them: settings, a run, its delta and its model."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ from zoo.gym.config.bitdelta import BitDeltaConfig
 from zoo.gym.config.values import listed
 from zoo.gym.errors import GymError, GymWarning, InputError, NotAvailableError
 from zoo.gym.jobs import open_run
+from zoo.gym.rounds.compute import applying
+from zoo.gym.rounds.compute.applying import Applied
 from zoo.gym.trainer import DELTA_FILE, Trainer, TrainingConfig
+from zoo.models import resolve
 
 ROWS = [{"prompt": f"Say {n}.", "completion": f"It is {n}."} for n in range(20)]
 
@@ -77,10 +81,29 @@ def test_a_trainer_without_data_or_with_other_settings_is_refused() -> None:
         Trainer(wrong)
 
 
-@pytest.mark.parametrize("name", ["apply_deltasoup", "export"])
-def test_a_published_method_of_later_is_refused_in_a_sentence(name: str) -> None:
-    with pytest.raises(NotAvailableError, match=f"{name}: .* not supported yet"):
-        getattr(Trainer(config()), name)
+def test_a_published_method_of_later_is_refused_in_a_sentence() -> None:
+    with pytest.raises(NotAvailableError, match=r"export: .* not supported yet"):
+        _ = Trainer(config()).export
+
+
+def test_without_a_result_of_a_round_nothing_is_applied_and_that_is_said(home: Path) -> None:
+    trainer = Trainer(config())
+    with pytest.warns(GymWarning, match="no result of a round was applied to zen-pico"):
+        assert trainer.apply_deltasoup() is None
+
+
+def test_the_next_run_trains_on_the_result_that_was_applied(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pico = resolve("zen-pico").folder
+    other = shutil.copytree(pico, home / "base-plus-result")
+    found = Applied("0" * 64, pico, other, "1" * 64)
+    monkeypatch.setattr(applying, "applied_results", lambda: [found])
+    trainer = Trainer(config())
+    assert trainer.apply_deltasoup() == found
+    result = trainer.train(dataset=ROWS)
+    stored = load_config([open_run(result.run).config_file], [], {}).config
+    assert stored.model_name_or_path == str(other)
 
 
 def test_nothing_is_saved_before_there_is_a_model(home: Path) -> None:
@@ -132,7 +155,8 @@ def test_a_safety_threshold_warns_that_nothing_measures_it(home: Path) -> None:
     [
         (
             {"enable_deltasoup": True},
-            "enable_deltasoup: a delta is contributed by DeltaSoup or",
+            "enable_deltasoup: a delta is contributed by DeltaSoup or "
+            "`zoo-gym round contribute`: expected false",
         ),
         ({"group_size": 64}, "group_size: expected 128, got 64"),
         ({"bits": 3}, "bits: expected 1, 2, 4 or 8, got 3"),

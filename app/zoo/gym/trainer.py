@@ -6,7 +6,7 @@
     trainer.save_model("my-model")
 
 Settings are those of `TrainConfig` in any published spelling. A trainer runs in this process and
-writes the same run folder as `zoo-gym train`. Rounds, exports and serving are not here yet.
+writes the same run folder as `zoo-gym train`. Exports and serving are not here yet.
 """
 
 import shutil
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from zoo.gym.api import RunResult
     from zoo.gym.config.values import Data
     from zoo.gym.delta.file.reader import Delta
+    from zoo.gym.rounds.compute.applying import Applied
 
 DELTA_FILE = "model.delta.safetensors"
 """The delta in a run folder, and in a folder that `save_model` writes."""
 
 _LATER = {
-    "apply_deltasoup": "community rounds are not supported yet",
     "export": "exporting models is not supported yet",
 }
 """Published methods that do not exist yet, with the reason."""
@@ -186,6 +186,7 @@ class Trainer(Trained):
         super().__init__()
         hint = "TrainingConfig(model=..., algorithm=...)"
         self.config = instance_of("config", config, TrainingConfig, hint=hint)
+        self._applied: Applied | None = None
 
     def train(self, dataset: "Data | None" = None) -> "RunResult":
         """Trains in this process and returns when the run is done.
@@ -204,10 +205,54 @@ class Trainer(Trained):
             raise InputError(
                 "dataset: not given: expected a file or rows", hint='train(dataset="my.jsonl")'
             )
-        loaded = _load(given, dataset)
+        loaded = _load(self._on_result(given), dataset)
         self._delta = None
         self._result = train_here(loaded.config, loaded.ignored)
         return self._result
+
+    def apply_deltasoup(self, source: StrPath | None = None) -> "Applied | None":
+        """Makes the base plus the result of a community round the base of the next `train`.
+
+        Args:
+            source: a round's folder, name or id, whose result is verified first; by default the
+                result that was applied last to this base, by this method or `zoo-gym round apply`.
+
+        Returns:
+            What was applied; None, with a warning, if there is no result for this base.
+
+        Raises:
+            InputError: the round is about another base, or a check of it fails.
+            NotAvailableError: the round has no result yet.
+
+        Warns:
+            GymWarning: no result was applied to this base.
+        """
+        from zoo.gym.rounds.compute.applying import apply_result, newest_result
+        from zoo.gym.rounds.life.opening import open_round
+        from zoo.gym.rounds.life.places import find_storage
+        from zoo.models import resolve
+
+        base = resolve(str(self.config.model_name_or_path), offline=True).folder
+        if source is not None:
+            storage, expected = find_storage(str(path_of("source", source)))
+            self._applied = apply_result(open_round(storage, expected=expected), base)
+            return self._applied
+        self._applied = newest_result(base)
+        if self._applied is None:
+            warnings.warn(
+                "apply_deltasoup: no result of a round was applied to "
+                f"{self.config.model_name_or_path}: training goes on with it alone",
+                GymWarning,
+                stacklevel=2,
+            )
+        return self._applied
+
+    def _on_result(self, given: Mapping[str, object]) -> dict[str, object]:
+        """Returns the settings with an applied result in the place of the base."""
+        if self._applied is None:
+            return dict(given)
+        others = {key: given[key] for key in given if ours(key) != "model_name_or_path"}
+        return {"model_name_or_path": str(self._applied.file), **others}
 
     def __getattr__(self, name: str) -> object:
         if name in _LATER:

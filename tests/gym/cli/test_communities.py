@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.gym.cli.conftest import write_model
+from zoo.gym.rounds.compute.applying import parents_of
 
 Call = Callable[..., Any]
 
@@ -72,7 +73,22 @@ def test_a_round_ends_in_a_result_that_a_stranger_verifies(person: Call) -> None
     assert (shown["phase"], shown["result"]) == ("published", result["digest"])
     applied = person("ann", "delta", "apply", result["result"], "--base", "base", "--out", "new")
     assert applied.code == 0, applied.stderr
+    _applied_and_undone(person, result["digest"])
     assert person("eve", "round", "list", "--json").json["rounds"][0]["name"] == "tiny"
+
+
+def _applied_and_undone(person: Call, digest: str) -> None:
+    words = ("round", "apply", "round", "--base", "base", "--json")
+    applied = person("eve", *words).json
+    assert (applied["digest"], applied["previous"]) == (digest, None)
+    assert person("eve", *words).json == applied, "a second time changes nothing"
+    assert content(Path(applied["file"])).keys() >= {Path(applied["file"]) / "model.safetensors"}
+    assert parents_of(Path(applied["file"])) == (digest,)
+    undone = person("eve", "round", "undo", "base", "--json").json
+    assert undone == {"file": None, "digest": None, "previous": digest}
+    assert Path(applied["file"]).is_dir()
+    found = person("eve", "round", "undo")
+    assert (found.code, "expected a result that was applied" in found.stderr) == (4, True)
 
 
 def test_nothing_leaves_without_send(person: Call) -> None:
@@ -118,6 +134,7 @@ REFUSED = {
     "another's log": (("eve", "take", "--round", "round"), 4, "expected your key, got nothing"),
     "reveal too early": (("maker", "reveal", "--round", "round"), 4, "expected phase reveal"),
     "aggregate too early": (("maker", "aggregate", "--round", "round"), 2, "expected phase comp"),
+    "apply too early": (("eve", "apply", "round", "--base", "base"), 4, "a published result"),
     "no round": (("eve", "show"), 4, "expected a round, got none"),
     "an address": (("eve", "show", "https://example.org/r"), 2, "expected a folder, an id"),
     "no change": (

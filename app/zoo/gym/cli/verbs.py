@@ -75,6 +75,8 @@ VERBS = (
     Verb("round aggregate", "round_results:aggregate", "", "Computes and publishes the result."),
     Verb("round verify", "round_results:verify", "[ROUND]", "Computes a round again and compares."),
     Verb("round rewards", "round_results:rewards", "[ROUND]", "Shows who gets how many points."),
+    Verb("round apply", "round_apply:apply", "[ROUND]", "Makes a result a base to train on."),
+    Verb("round undo", "round_apply:undo", "[BASE]", "Goes back to the result before."),
     Verb("round attack", "rounds:attack", "[ATTACK ...]", "Tries a rule against attacks."),
     Verb("experience pin", "libraries:pin", "NAME ID ...", "Keeps lessons in every prompt."),
     Verb("providers list", "providers:list_providers", "", "Lists the servers of chat models."),

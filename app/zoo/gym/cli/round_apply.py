@@ -1,0 +1,64 @@
+"""`zoo-gym round apply, undo`: a verified result becomes the base of the next run."""
+
+from zoo.gym.cli.communities import Given, opened_round
+from zoo.gym.cli.options import Json, Offline, Yes
+from zoo.gym.cli.output import Output
+from zoo.gym.cli.sources import resolve_base
+
+
+def apply(
+    round_: Given = None,
+    /,
+    *,
+    base: str | None = None,
+    threads: int | None = None,
+    yes: Yes = False,
+    offline: Offline = False,
+    as_json: Json = False,
+) -> int:
+    """Verifies a round's result, and writes base plus result as a model to train on.
+
+    Args:
+        round_: its folder, name or id; by default the only one seen here
+        base: the base model's name or folder; by default the round's
+        threads: how many threads; by default all
+        yes: download the base without asking
+        offline: never contact the hub
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.rounds.compute.applying import apply_result
+
+    out, opened = Output(as_json), opened_round(round_)
+    model = resolve_base(base, opened.manifest.base.model, "--base", yes=yes, offline=offline)
+    applied = apply_result(opened, model.folder, threads=threads)
+    out.answer(f"verified; {model.id} plus result {applied.digest[:12]} is {applied.file}")
+    if applied.previous:
+        out.answer(f"before it {applied.previous[:12]} was applied: zoo-gym round undo goes back")
+    out.say(f"train on it: zoo-gym train model_name_or_path={applied.file} dataset=FILE")
+    out.result({"file": str(applied.file), "digest": applied.digest, "previous": applied.previous})
+    return 0
+
+
+def undo(base: str | None = None, /, *, as_json: Json = False) -> int:
+    """Goes back to the result that was applied before the newest one; its model stays on disk.
+
+    Args:
+        base: the base model's name or folder; by default that of the newest result
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.rounds.compute.applying import newest_result, undo_result
+    from zoo.models import resolve
+
+    out = Output(as_json)
+    undone = undo_result(None if base is None else resolve(base, offline=True).folder)
+    now = newest_result(undone.base)
+    out.answer(f"result {undone.digest[:12]} no longer counts; its model stays: {undone.file}")
+    out.answer(f"the newest is {now.digest[:12]}: {now.file}" if now else "no other was applied")
+    out.result(
+        {
+            "file": str(now.file) if now else None,
+            "digest": now.digest if now else None,
+            "previous": undone.digest,
+        }
+    )
+    return 0

@@ -1,0 +1,144 @@
+"""Applies the verified result of a round to its base, and goes back to the one before.
+
+Base plus result is a model folder of its own, never changed again, on which the next run can train;
+the base itself is only read. The results that were applied are a list, the newest last.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from zoo.gym.delta.apply import apply_delta
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.files import read_json_object, write_beside
+from zoo.gym.paths import ensure_folder, folders
+from zoo.gym.rounds.compute.publish import work_folder
+from zoo.gym.rounds.compute.verify import verify
+from zoo.gym.rounds.life.opening import Opened
+from zoo.gym.rounds.protocol.state import Phase
+
+PARENTS_FILE = "parents.json"
+"""In a model folder: of which base and results it was made."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A result that was applied.
+
+    Attributes:
+        round: the id of its round.
+        base: the folder of the base.
+        file: the model folder, base plus result.
+        digest: of the result.
+        previous: the digest of the result applied to this base before; None if there was none.
+    """
+
+    round: str
+    base: Path
+    file: Path
+    digest: str
+    previous: str | None = None
+
+
+def apply_result(opened: Opened, base: Path, *, threads: int | None = None) -> Applied:
+    """Verifies the result of a round and writes base plus result, unless that was done before.
+
+    Args:
+        opened: the round.
+        base: the folder of its base.
+        threads: number of threads for the verification; all if None.
+
+    Raises:
+        NotAvailableError: the round has no result yet.
+        InputError: a check of the round fails, or the base is another one.
+        StorageError: the folder cannot be written.
+    """
+    state, name = opened.state, opened.manifest.name
+    if state.phase is not Phase.PUBLISHED or state.result is None:
+        raise NotAvailableError(f"round {name}: expected a published result, got {state.phase}")
+    work = work_folder(state.id)
+    failed = [one for one in verify(opened, work, threads=threads) if one.ok is False]
+    if failed:
+        raise InputError(
+            f"round {name}: expected a result that can be verified, got a failed check: "
+            f"{failed[0].name}: {failed[0].detail}",
+            hint="zoo-gym round verify shows all checks",
+        )
+    base = base.resolve()
+    known = applied_results()
+    file = folders().data / "models" / f"round-{state.result[:16]}"
+    if not file.is_dir():
+        ensure_folder(file.parent)
+        apply_delta(
+            work / "published.safetensors", base=base, base_id=opened.manifest.base.model, out=file
+        )
+    _write_parents(file, base, state.result)
+    others = [one for one in known if one.base == base and one.digest != state.result]
+    previous = others[-1].digest if others else None
+    found = Applied(state.id, base, file, state.result, previous)
+    _keep([one for one in known if (one.base, one.digest) != (base, state.result)] + [found])
+    return found
+
+
+def undo_result(base: Path | None = None) -> Applied:
+    """Forgets the newest applied result and returns it; its model folder stays.
+
+    Args:
+        base: the folder of a base, of which the newest is meant; of any base if None.
+
+    Raises:
+        NotAvailableError: none is applied.
+        StorageError: the list cannot be written.
+    """
+    known = applied_results()
+    newest = newest_result(base)
+    if newest is None:
+        about = "" if base is None else f" to {base}"
+        raise NotAvailableError(f"undo: expected a result that was applied{about}, got none")
+    _keep([one for one in known if one != newest])
+    return newest
+
+
+def newest_result(base: Path | None = None) -> Applied | None:
+    """Returns the result that was applied last, to a base if one is given; None if none was."""
+    wanted = None if base is None else base.resolve()
+    found = [one for one in applied_results() if wanted is None or one.base == wanted]
+    return found[-1] if found else None
+
+
+def applied_results() -> list[Applied]:
+    """Returns all results that are applied, the newest last."""
+    fields = read_json_object(_path()) or {}
+    rows = cast("list[Mapping[str, str]]", fields.get("applied") or [])
+    found: list[Applied] = []
+    for row in rows:
+        base = Path(row["base"])
+        before = next((one.digest for one in reversed(found) if one.base == base), None)
+        found.append(Applied(row["round"], base, Path(row["file"]), row["digest"], before))
+    return found
+
+
+def parents_of(folder: Path) -> tuple[str, ...]:
+    """Returns the digests of the results that a base contains, the oldest first."""
+    fields = read_json_object(folder / PARENTS_FILE) or {}
+    return tuple(str(one) for one in cast("list[object]", fields.get("parents") or []))
+
+
+def _write_parents(file: Path, base: Path, digest: str) -> None:
+    content = {"base": str(base), "parents": [*parents_of(base), digest]}
+    write_beside(file / PARENTS_FILE, json.dumps(content, indent=2) + "\n")
+
+
+def _keep(results: list[Applied]) -> None:
+    ensure_folder(_path().parent)
+    rows = [
+        {"round": one.round, "base": str(one.base), "file": str(one.file), "digest": one.digest}
+        for one in results
+    ]
+    write_beside(_path(), json.dumps({"applied": rows}, indent=2) + "\n", sync=True)
+
+
+def _path() -> Path:
+    return folders().data / "rounds" / "applied.json"
