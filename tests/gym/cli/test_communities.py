@@ -134,6 +134,16 @@ REFUSED = {
     "another's log": (("eve", "take", "--round", "round"), 4, "expected your key, got nothing"),
     "reveal too early": (("maker", "reveal", "--round", "round"), 4, "expected phase reveal"),
     "aggregate too early": (("maker", "aggregate", "--round", "round"), 2, "expected phase comp"),
+    "aggregate by another rule": (
+        ("maker", "aggregate", "--round", "round", "--method", "byzantine-robust"),
+        2,
+        "expected mean, the rule of round tiny",
+    ),
+    "aggregate of too few": (
+        ("maker", "aggregate", "--round", "round", "--method", "mean", "--min-contributors", "3"),
+        2,
+        "expected at least 3, got 0 of 3",
+    ),
     "apply too early": (("eve", "apply", "round", "--base", "base"), 4, "a published result"),
     "no round": (("eve", "show"), 4, "expected a round, got none"),
     "an address": (("eve", "show", "https://example.org/r"), 2, "expected a folder, an id"),

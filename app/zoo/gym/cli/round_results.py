@@ -1,5 +1,9 @@
 """`zoo-gym round aggregate, rewards, verify`: results that anybody can compute again."""
 
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
 from zoo.gym.cli.communities import Given, Round, opened_round
 from zoo.gym.cli.delta import BROKEN
 from zoo.gym.cli.options import Json
@@ -7,10 +11,15 @@ from zoo.gym.cli.output import Output
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.humanize import counted, human_bytes
 
+if TYPE_CHECKING:
+    from zoo.gym.rounds.life.opening import Opened
+
 
 def aggregate(
     *,
     round_: Round = None,
+    method: Annotated[str | None, Parameter(name="--method")] = None,
+    min_contributors: int | None = None,
     threads: int | None = None,
     as_json: Json = False,
 ) -> int:
@@ -18,6 +27,8 @@ def aggregate(
 
     Args:
         round_: the round's folder, name or id; by default the only one seen here
+        method: the rule that you expect; the round's terms have fixed it
+        min_contributors: publish nothing with fewer reveals than this
         threads: how many threads; by default all, which changes no byte
         as_json: print one JSON object as stdout's last line
     """
@@ -25,6 +36,7 @@ def aggregate(
     from zoo.gym.signing import load_key
 
     out, opened = Output(as_json), opened_round(round_)
+    _check_expected(opened, method, min_contributors)
     computed = publish(opened.storage, load_key(), threads=threads)
     found = computed.report
     warnings = [] if found.rule["f"] else ["the rule withstands no malicious contributor"]
@@ -53,6 +65,19 @@ def aggregate(
         }
     )
     return 0
+
+
+def _check_expected(opened: "Opened", method: str | None, least: int | None) -> None:
+    """Refuses a round with another rule, or fewer reveals, than the user expects."""
+    manifest, found = opened.manifest, len(opened.state.reveals)
+    if method is not None and method.replace("-", "_") != manifest.method:
+        raise InputError(
+            f"--method: expected {manifest.method}, the rule of round {manifest.name}, got "
+            f"{method}",
+            hint="the terms cannot change: zoo-gym round create --method starts another round",
+        )
+    if least is not None and found < least:
+        raise InputError(f"--min-contributors: expected at least {least}, got {found} of {least}")
 
 
 def rewards(round_: Given = None, /, *, as_json: Json = False) -> int:
