@@ -7,6 +7,7 @@ from contextlib import redirect_stderr
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -62,6 +63,10 @@ def write_tasks(path: Path, count: int, first: int = 0) -> Path:
     return path
 
 
+def ignore(_: object) -> None:
+    """Does nothing."""
+
+
 @pytest.fixture
 def near(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes `experience train` and `runs resume` run their worker in this process."""
@@ -72,11 +77,54 @@ def near(monkeypatch: pytest.MonkeyPatch) -> None:
         with run.worker_log.open("a") as log, redirect_stderr(log):
             return worker.main([str(run.folder), "--entry", entry])
 
-    monkeypatch.setattr(worker, "stop_on_signals", lambda _: None)
+    monkeypatch.setattr(worker, "stop_on_signals", ignore)
     monkeypatch.setattr("zoo.gym.cli.experience.launch", launch)
     monkeypatch.setattr("zoo.gym.cli.distill.launch", launch)
     monkeypatch.setattr("zoo.gym.jobs.actions.launch", launch)
     monkeypatch.setattr(sys, "stdin", StringIO())
+
+
+KEYRING = """
+import os
+from keyring import errors
+
+def get_password(service_name, username):
+    if fault := os.environ.get("FAKE_KEYRING_FAULT"):
+        raise getattr(errors, fault)(os.environ["FAKE_KEYRING"])
+    wanted = os.environ["FAKE_KEYRING_KEY"]
+    return os.environ["FAKE_KEYRING"] if (service_name, username) == ("zoo-gym", wanted) else None
+"""
+
+KEYRING_ERRORS = """
+class KeyringError(Exception): ...
+class KeyringLocked(KeyringError): ...
+class NoKeyringError(KeyringError, RuntimeError): ...
+"""
+
+
+@pytest.fixture
+def keyring(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str, str], None]]:
+    """Installs a stand-in for the package keyring; what is returned puts a key into it."""
+    package = tmp_path_factory.mktemp("site") / "keyring"
+    package.mkdir()
+    (package / "__init__.py").write_text(KEYRING)
+    (package / "errors.py").write_text(KEYRING_ERRORS)
+
+    def keep(variable: str, key: str) -> None:
+        monkeypatch.setenv("FAKE_KEYRING_KEY", variable)
+        monkeypatch.setenv("FAKE_KEYRING", key)
+
+    known: dict[str, ModuleType] = {
+        name: sys.modules.pop(name) for name in ("keyring", "keyring.errors") if name in sys.modules
+    }
+    monkeypatch.syspath_prepend(package.parent)
+    keep("NONE", "")
+    yield keep
+    for name in ("keyring", "keyring.errors"):
+        sys.modules.pop(name, None)
+    sys.modules.update(known)
 
 
 __all__ = ["TRUE", "Call", "call"]

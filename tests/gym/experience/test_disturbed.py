@@ -10,13 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from traceback import format_exception
+from typing import Any, cast
 
 import pytest
 
 from tests.chat_server import Body, Odd
 from tests.gym.experience.causal import Follows, World, lesson, split_of, tasks
-from tests.gym.experience.conftest import Call, Served, write_tasks
+from tests.gym.experience.conftest import Call, Served, ignore, write_tasks
 from zoo.backends.openai import retry
 from zoo.backends.openai.failure import TryAgainError
 from zoo.backends.openai.reply import Reply
@@ -110,7 +111,7 @@ def test_a_run_in_any_order_with_any_kills_learns_the_same(
 def test_two_hundred_schedules_learn_the_same(
     tmp_path: Path, undisturbed: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # no power is cut here, and disks are slow
+    monkeypatch.setattr(os, "fsync", ignore)  # no power is cut here, and disks are slow
     for seed in range(200):
         check_schedule(1000 + seed, tmp_path / f"{seed}", undisturbed)
 
@@ -319,16 +320,28 @@ def test_thirty_kills_change_nothing_and_pay_for_no_answer_twice(
     assert again <= asked + 30 * 8  # 8 in flight at each kill
 
 
+def bug(lines: Any, _: str) -> Reply:
+    return cast("Reply", lines + 1)
+
+
 CANARY = "sk-canary/0123+456789xyz"
 
 
 @pytest.mark.usefixtures("near", "no_waits")
+@pytest.mark.parametrize("place", ["environment", pytest.param("keyring", marks=pytest.mark.slow)])
 def test_a_key_is_in_no_file_and_in_no_output(
-    call: Call, served: Served, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    place: str,
+    call: Call,
+    served: Served,
+    keyring: Callable[[str, str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    from zoo.backends.openai.secrets import _forms  # the forms themselves are tested elsewhere
+    # the forms themselves are tested elsewhere
+    from zoo.backends.openai.secrets import _forms  # pyright: ignore[reportPrivateUsage]
 
-    monkeypatch.setenv("MINE_API_KEY", CANARY)
+    keep = keyring if place == "keyring" else monkeypatch.setenv
+    keep("MINE_API_KEY", CANARY)
     call("providers", "set", "mine", f"url={served.server.url}", "key=MINE_API_KEY")
     file = write_tasks(Path("sums.jsonl"), 64)
     words = ("experience", "train", str(file), "--model", "mine/world", *QUICK, *TINY, "--json")
@@ -343,7 +356,12 @@ def test_a_key_is_in_no_file_and_in_no_output(
         served.odd = every(40, odd)
         told.append(call(*words))
     assert served.server.headers[-1]["Authorization"] == f"Bearer {CANARY}"
+    with monkeypatch.context() as crash:
+        crash.setattr("zoo.backends.openai.chat.read_stream", bug)
+        with pytest.raises(TypeError) as crashed:
+            call(*words)
     files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-    everything = b"\n".join(files) + "".join(one.stdout + one.stderr for one in told).encode()
+    shown = [*(one.stdout + one.stderr for one in told), *format_exception(crashed.value)]
+    everything = b"\n".join([*files, *(text.encode() for text in shown)])
     assert [form for form in forms if form.encode().lower() in everything.lower()] == []
     assert b"[key]" in everything

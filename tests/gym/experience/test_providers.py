@@ -1,18 +1,21 @@
 """Servers by name: the table, the user's file, keys, and the command that tries them."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.chat_server import Odd, chat_server
-from tests.gym.cli.conftest import Call, call  # noqa: F401 - a fixture
+from tests.gym.cli.conftest import Call, call  # noqa: F401  # pyright: ignore[reportUnusedImport] - a fixture
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.experience.models import cap_of, named_models
 from zoo.gym.experience.providers.consent import require_consent
 from zoo.gym.experience.providers.names import hosted
 from zoo.gym.experience.providers.table import Price, change_provider, providers
 from zoo.gym.experience.settings import ExperienceConfig
+
+Keep = Callable[[str, str], None]
 
 CANARY = "sk-canary-0123456789"
 
@@ -103,6 +106,65 @@ def test_a_key_is_needed_for_another_machine_alone(monkeypatch: pytest.MonkeyPat
     assert not near.key()
 
 
+def test_a_key_is_read_from_the_keyring_where_the_environment_has_none(
+    keyring: Keep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
+    keyring("DEEPSEEK_API_KEY", CANARY)
+    far = hosted("deepseek/m")
+    assert far is not None
+    assert far.key().headers() == {"Authorization": f"Bearer {CANARY}"}
+    monkeypatch.setenv("DEEPSEEK_API_KEY", "of-the-environment")
+    assert far.key().headers() == {"Authorization": "Bearer of-the-environment"}
+
+
+def test_a_keyring_without_the_key_is_named_with_the_way_to_put_it_there(
+    keyring: Keep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
+    keyring("ANOTHER_API_KEY", CANARY)
+    far = hosted("deepseek/m")
+    assert far is not None
+    with pytest.raises(NotAvailableError) as caught:
+        far.key()
+    assert "keyring set zoo-gym DEEPSEEK_API_KEY" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [("KeyringLocked", "cannot be read: KeyringLocked"), ("NoKeyringError", "got none")],
+)
+def test_a_keyring_that_fails_is_a_sentence_without_its_words(
+    fault: str, said: str, keyring: Keep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
+    keyring("DEEPSEEK_API_KEY", CANARY)  # and it stands in the failure's message
+    monkeypatch.setenv("FAKE_KEYRING_FAULT", fault)
+    far = hosted("deepseek/m")
+    assert far is not None
+    with pytest.raises(NotAvailableError, match=said) as caught:
+        far.key()
+    assert CANARY not in repr(caught.value)
+
+
+def test_servers_are_listed_with_the_place_of_their_key(
+    call: Call,  # noqa: F811
+    keyring: Keep,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keyring("DEEPSEEK_API_KEY", CANARY)
+    monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
+    monkeypatch.delenv("OPENROUTER_API_KEY", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", CANARY)
+    told = call("providers", "list", "--json")
+    listed: Any = told.json["providers"]
+    found = {one["name"]: (one["key_is_set"], one["key_from"]) for one in listed}
+    nowhere = (False, None)
+    assert found["deepseek"] == (True, "keyring")
+    assert (found["openai"], found["openrouter"]) == ((True, "environment"), nowhere)
+    assert CANARY not in told.stdout + told.stderr
+
+
 def test_a_host_is_asked_about_once_and_loopback_never() -> None:
     asked: list[str] = []
 
@@ -136,7 +198,7 @@ def test_a_cap_in_money_counts_every_model_or_is_refused(more: dict[str, Any], s
     price = {"input": 1, "output": 2, "date": "2026-01-01"}
     change_provider("deepseek", {"prices": {"a": price}})
     change_provider("capped", {"url": "https://a.b/v1", "max_usd": 2})
-    config = ExperienceConfig(**{"model": "deepseek/a", "max_tokens": 10**6, **more})
+    config = ExperienceConfig.model_validate({"model": "deepseek/a", "max_tokens": 10**6} | more)
     with pytest.raises(InputError, match=said):
         cap_of(config, named_models(config))
     alone = ExperienceConfig(model="deepseek/a")

@@ -1,12 +1,12 @@
 """`zoo-gym providers`: the servers that answer chats, their settings, and whether they answer."""
 
-import os
 import time
 
 from zoo.gym.cli.options import Json, Yes, confirmed
 from zoo.gym.cli.output import Output
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.experience.providers.consent import require_consent
+from zoo.gym.experience.providers.keys import key_place
 from zoo.gym.experience.providers.names import hosted
 from zoo.gym.experience.providers.table import (
     Provider,
@@ -26,10 +26,10 @@ def list_providers(*, as_json: Json = False) -> int:
         as_json: print one JSON object as stdout's last line
     """
     out = Output(as_json)
-    entries = [_shown(name, one) for name, one in providers().items()]
+    entries = [_shown(out, name, one) for name, one in providers().items()]
     for entry in entries:
-        key = f"{entry['key'] or 'no key'}{'' if entry['key_is_set'] else ' (not set)'}"
-        out.answer(f"{entry['name']:<12} {entry['url']:<36} {key}")
+        where = f" ({entry['key_from'] or 'not set'})" if entry["key"] else ""
+        out.answer(f"{entry['name']:<12} {entry['url']:<36} {entry['key'] or 'no key'}{where}")
     out.say(f"settings: {providers_file()}; an id is NAME/MODEL, such as deepseek/MODEL")
     out.result({"providers": entries, "file": str(providers_file())})
     return 0
@@ -50,7 +50,7 @@ def set_provider(name: str, /, *settings: str, as_json: Json = False) -> int:
         raise InputError("KEY=VALUE: expected at least one setting, got none")
     known = providers().get(name)
     found = change_provider(name, _changes(settings, known))
-    entry = _shown(name, found)
+    entry = _shown(out, name, found)
     out.answer(f"{name}: {entry['url']}, saved in {providers_file()}")
     out.result(entry)
     return 0
@@ -97,9 +97,14 @@ def check(model: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
     return 0
 
 
-def _shown(name: str, one: Provider) -> dict[str, object]:
-    key_is_set = not one.key or bool(os.environ.get(one.key, "").strip())
-    return {"name": name, "key_is_set": key_is_set, **one.model_dump()}
+def _shown(out: Output, name: str, one: Provider) -> dict[str, object]:
+    try:
+        place = key_place(one.key) if one.key else None
+    except NotAvailableError as error:
+        out.say(error.message)
+        place = None
+    is_set = place is not None or not one.key
+    return {"name": name, "key_is_set": is_set, "key_from": place, **one.model_dump()}
 
 
 def _changes(settings: tuple[str, ...], known: Provider | None) -> dict[str, object]:

@@ -14,6 +14,7 @@ DISTRIBUTION = "zoo-gym"
 PURPOSES: dict[str, str] = {
     "environments": "makes and scores tasks of reasoning-gym, for rewards",
     "eval": "compares answers as mathematics, for rewards",
+    "keyring": "reads API keys from the system's keyring, beside the environment",
     "mlx": "trains on Apple GPUs through MLX; elsewhere for tests, on the CPU",
     "parquet": "reads data in parquet files",
     "rounds": "has the handwritten digits that `round attack` tries rules on",

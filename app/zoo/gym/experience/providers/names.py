@@ -1,6 +1,5 @@
 """Finds the model that an id names: on a server of the table, at an address, or on this machine."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -8,6 +7,7 @@ from urllib.parse import urlsplit
 from zoo.backends.openai.chat import ChatModel, Endpoint, is_loopback
 from zoo.backends.openai.secrets import NO_KEY, Secret
 from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.experience.providers.keys import how_to_set, read_key
 from zoo.gym.experience.providers.table import Price, Provider, providers
 
 
@@ -56,24 +56,20 @@ class Hosted:
         return self.provider.requests_per_minute
 
     def key(self) -> Secret:
-        """Returns the key from the environment.
+        """Returns the key from the environment or the keyring.
 
         Raises:
-            NotAvailableError: its variable is not set.
+            NotAvailableError: neither has it, or the keyring cannot be read.
             InputError: it cannot be a key.
         """
         name = self.provider.key
-        if not name:
-            return NO_KEY
-        value = os.environ.get(name, "")
-        if not value.strip():
-            if self.is_local:
-                return NO_KEY
+        found = read_key(name) if name else NO_KEY
+        if name and not found and not self.is_local:
             raise NotAvailableError(
                 f"{self.id}: expected a key in the environment variable {name}, got none",
-                hint=f"export {name}=...; keys are never stored",
+                hint=how_to_set(name),
             )
-        return Secret(value, name)
+        return found
 
     def open(
         self,

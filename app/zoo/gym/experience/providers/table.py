@@ -1,7 +1,7 @@
 """The servers that ids can name: a shipped table, and `providers.yaml` of the user's.
 
-Keys are in environment variables; the file has the names of the variables alone. No prices are
-shipped: they change, and a stale one misleads.
+Keys are in the environment or the keyring; the file has the names of their variables alone. No
+prices are shipped: they change, and a stale one misleads.
 """
 
 import datetime as dt
