@@ -6,6 +6,7 @@ import pytest
 
 from tests.gym.experience.causal import FAMILIES, TRUE
 from tests.gym.experience.conftest import Call, Served, write_tasks
+from zoo.gym.errors import InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
@@ -97,6 +98,13 @@ def test_a_prune_without_a_reward_keeps_every_lesson(call: Call, served: Served)
     told = call("experience", "prune", "some", tasks, "--model", served.model, *words, "--json")
     assert (told.code, told.json["lessons"]) == (0, 2), told.stderr
     assert "kept, because there is no reward" in told.stderr
+
+
+def test_a_library_that_could_not_be_read_again_is_no_version() -> None:
+    store.save("rules", Library((RULES[0],)))
+    with pytest.raises(InputError, match="single blanks"):
+        store.save("rules", Library((Item("Check the sign. "),)))
+    assert store.versions("rules") == [1]
 
 
 @pytest.mark.parametrize("form", ["markdown", "skill", "json", "youtu", "ace"])

@@ -1,13 +1,16 @@
 """Libraries: their one form on the disk, their limits, and what a teacher may change."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.gym.experience.conftest import ignore
 from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.experience.library.edits import UnreadableError, check_edit, parse_edits
 from zoo.gym.experience.library.file import read_library, write_library
@@ -41,6 +44,59 @@ def test_the_order_of_learning_does_not_change_the_bytes(tmp_path: Path) -> None
         for n, items in enumerate([(A, B), (B, A)])
     }
     assert len(digests) == 1
+
+
+WORDS = st.text(max_size=60)
+FIGURES = st.dictionaries(WORDS, WORDS | st.integers() | st.floats() | st.booleans(), max_size=3)
+ANY_ITEMS = st.builds(
+    Item,
+    WORDS,
+    st.lists(st.just("a" * 16) | WORDS, max_size=2).map(tuple),
+    better=st.integers(-1, 1 << 32),
+    model=WORDS,
+    evidence=FIGURES,
+    pinned=st.booleans(),
+)
+
+
+@settings(max_examples=100)
+@given(items=st.lists(ANY_ITEMS, max_size=3, unique_by=lambda one: one.text), model=WORDS)
+def test_what_is_written_can_be_read_and_other_things_are_refused(
+    tmp_path_factory: pytest.TempPathFactory, items: list[Item], model: str
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "l.json"
+    library = Library(tuple(items), model)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", ignore)
+        try:
+            digest = write_library(path, library)
+        except InputError:
+            assert not path.exists()
+        else:
+            assert read_library(path) == (library, digest)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        Item("Check the sign. "),
+        Item("two  blanks"),
+        Item("two\nlines"),
+        Item("w " * 32 + "w"),
+        Item("plain", model="lone \ud800"),
+        Item("plain", parents=("no id",)),
+        Item("plain", better=-1),
+        Item("plain", licence="two\nlines"),
+        Item("plain", evidence={"effect": float("nan")}),
+        Item("plain", evidence={"interval": [0, 1]}),
+        Item("plain", evidence=cast("dict[str, object]", {1: "a"})),
+    ],
+    ids=lambda item: repr(item)[5:45],
+)
+def test_what_could_not_be_read_is_not_written(item: Item, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="library: expected"):
+        write_library(tmp_path / "l.json", Library((item,)))
+    assert list(tmp_path.iterdir()) == []
 
 
 @settings(max_examples=25)

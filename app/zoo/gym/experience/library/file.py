@@ -1,7 +1,8 @@
 """The file of a library: canonical JSON, a lesson a block, with a BLAKE3 digest of itself.
 
 The digest is taken over the whole file with its own characters as zeros, as in a delta. There is
-one way to write a library, and a reader refuses any other: no clock, no task, no unknown key.
+one way to write a library, and a reader refuses any other: no clock, no task, no unknown key. What
+the reader would refuse is not written either.
 """
 
 import json
@@ -26,11 +27,12 @@ def write_library(path: Path, library: Library) -> str:
     """Writes a library and returns its digest.
 
     Raises:
-        InputError: see `zoo.gym.files.check_new_file`.
+        InputError: `read_library` would refuse it; or see `zoo.gym.files.check_new_file`.
         StorageError: it cannot be written.
     """
     from zoo.core import file_digest
 
+    _check(library)
     with new_file(path) as beside:
         beside.write_bytes(_bytes(library, "0" * _DIGITS))
         digest = file_digest(beside, zero_at=len(_START), zero_len=_DIGITS)
@@ -60,7 +62,10 @@ def read_library(path: Path) -> tuple[Library, str]:
         fields = None
     if not isinstance(fields, dict) or cast("dict[str, object]", fields).get("format") != FORMAT:
         raise InputError(f"{path}: expected a library of format '{FORMAT}', got another file")
-    library, digest = _library(path, cast("dict[str, object]", fields))
+    try:
+        library, digest = _library(cast("dict[str, object]", fields))
+    except InputError as error:
+        raise InputError(f"{path}: {error.message}") from None
     if _bytes(library, digest) != content:
         raise InputError(f"{path}: expected a library as zoo-gym writes it, got a changed one")
     if file_digest(path, zero_at=len(_START), zero_len=_DIGITS) != digest:
@@ -74,6 +79,27 @@ def read_library(path: Path) -> tuple[Library, str]:
 def digest_start(digest: str) -> bytes:
     """Returns how the file of a library with a digest begins."""
     return f"{_START}{digest}".encode()
+
+
+def _check(library: Library) -> None:
+    """Reads a library as its file would be read.
+
+    Raises:
+        InputError: it would be refused, or read as another one.
+    """
+    digest = "0" * _DIGITS
+    try:
+        content = _bytes(library, digest)
+        found, _ = _library(json.loads(content))
+    except InputError as error:
+        raise InputError(f"library: expected one that can be read again: {error.message}") from None
+    except (TypeError, ValueError, RecursionError):
+        raise InputError("library: expected finite numbers and text in UTF-8, got others") from None
+    if found != library or _bytes(found, digest) != content or len(content) > MOST_BYTES:
+        raise InputError(
+            f"library: expected at most {MOST_BYTES:,} bytes that are read as the same library, "
+            f"got {len(content):,}"
+        )
 
 
 def _bytes(library: Library, digest: str) -> bytes:
@@ -107,16 +133,14 @@ def _fields(item: Item) -> dict[str, object]:
     }
 
 
-def _library(path: Path, fields: Mapping[str, Any]) -> tuple[Library, str]:
+def _library(fields: Mapping[str, Any]) -> tuple[Library, str]:
     try:
         items = tuple(_item(cast("dict[str, Any]", one)) for one in fields["items"])
         texts = [_text(fields[key]) for key in ("model", "teacher", "domain", "parent", "digest")]
         model, teacher, domain, parent, digest = texts
         library = Library(items, model, teacher, domain, parent, _mapping(fields["evidence"]))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise InputError(f"{path}: not a library: {type(error).__name__} {error}") from None
-    except InputError as error:
-        raise InputError(f"{path}: {error.message}") from None
+        raise InputError(f"not a library: {type(error).__name__} {error}") from None
     return library, digest
 
 
