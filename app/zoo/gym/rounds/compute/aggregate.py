@@ -19,7 +19,7 @@ from zoo.gym.rounds.compute.report import Report
 from zoo.gym.rounds.compute.result import write_result
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.rewards.points import share_out
-from zoo.gym.rounds.rules.aggregate import Selection, combine, select
+from zoo.gym.rounds.rules.aggregate import Selection, combine, gram_of, select
 from zoo.gym.rounds.rules.method import Rule, takes_given
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import describe
@@ -60,7 +60,7 @@ def compute(
         InputError: fewer contributions count than the quorum, or than the rule needs.
         StorageError: a file cannot be read or written.
     """
-    collected = _without_copies(collect(state, storage, folder), state, threads)
+    collected, gram = _without_copies(collect(state, storage, folder), state, threads)
     found, quorum = len(collected.deltas), state.manifest.quorum
     if found < quorum:
         raise InputError(
@@ -68,18 +68,22 @@ def compute(
         )
     rule = state.manifest.rule(found)
     contributions = in_form(collected.deltas, state.manifest)
-    selection = select(rule, contributions, _given(rule, collected, state), threads=threads)
-    gram = selection.gram if selection.gram is not None else contributions.gram(threads=threads)
+    given = _given(rule, collected, state)
+    selection = select(rule, contributions, given, gram=gram, threads=threads)
     recipe: dict[str, JsonValue] = {"round": state.id, "rule": dict(_described(selection.rule))}
     pieces = combine(selection, contributions, threads=threads)
     delta = write_result(pieces, state.manifest, recipe, folder / "result.safetensors")
     return Computed(delta, _report(state, collected, selection, delta, gram), _as_bytes(gram))
 
 
-def _without_copies(collected: Collected, state: State, threads: int | None) -> Collected:
-    """Refuses copies of earlier commitments."""
+def _without_copies(
+    collected: Collected, state: State, threads: int | None
+) -> "tuple[Collected, NDArray[np.uint64]]":
+    """Refuses copies of earlier commitments; returns the others and their Gram matrix."""
+    import numpy as np
+
     if not collected.deltas:
-        return collected
+        return collected, np.zeros((0, 0, 2), np.uint64)
     order = {key: number for number, key in enumerate(state.commits)}
     gram = in_form(collected.deltas, state.manifest).gram(threads=threads)
     positions = [order[key] for key in collected.keys]
@@ -89,9 +93,10 @@ def _without_copies(collected: Collected, state: State, threads: int | None) -> 
         said = collected.keys[original].fingerprint
         refused[collected.keys[row]] = f"a copy of the contribution of {said}, which came first"
     kept = [row for row in range(len(collected.keys)) if row not in found]
-    return Collected(
+    others = Collected(
         [collected.deltas[row] for row in kept], [collected.keys[row] for row in kept], refused
     )
+    return others, gram_of(gram, kept)
 
 
 def _given(rule: Rule, collected: Collected, state: State) -> "NDArray[np.float32] | None":

@@ -60,6 +60,7 @@ def select(
     contributions: Contributions,
     given: "NDArray[np.float32] | None" = None,
     *,
+    gram: "NDArray[np.uint64] | None" = None,
     threads: int | None = None,
 ) -> Selection:
     """Returns which contributions count, and how much.
@@ -68,6 +69,7 @@ def select(
         rule: the rule.
         contributions: in the order of their digests.
         given: [n], numbers of examples or reputations, for the rules that take them.
+        gram: their exact scalar products, [n, n, 2], if they are known already.
         threads: number of threads; all if None.
 
     Raises:
@@ -83,23 +85,23 @@ def select(
         weighing = (
             None if rule.method in BY_COLUMNS else weigh(rule, None, contributions.count, given)
         )
-        return Selection(rule, everyone, {}, None, weighing)
-    return _by_gram(rule, contributions, threads)
+        return Selection(rule, everyone, {}, gram, weighing)
+    known = contributions.gram(threads=threads) if gram is None else gram
+    return _by_gram(rule, known, threads)
 
 
 def _by_gram(
     rule: Rule,
-    contributions: Contributions,
+    gram: "NDArray[np.uint64]",
     threads: int | None,
 ) -> Selection:
     from zoo.core import bulyan_order, mix_gram, nearest, whole_gram
 
-    gram = contributions.gram(threads=threads)
     refused = outsized(gram)
-    kept = [row for row in range(contributions.count) if row not in set(refused)]
+    kept = [row for row in range(len(gram)) if row not in set(refused)]
     rule = replace(rule, f=max(0, rule.f - len(refused)))
     rule.check(len(kept))
-    whole = whole_gram(_part(gram, kept))
+    whole = whole_gram(gram_of(gram, kept))
     reason = f"its norm is more than {LONGEST} times the median"
     found = Selection(rule, kept, dict.fromkeys(refused, reason), gram, None)
     if rule.method not in BY_COLUMNS:
@@ -161,7 +163,8 @@ def _mixed_rows(rows: Rows, selection: Selection, threads: int | None) -> Rows:
     return [weighted_mean(rows, line, threads=threads) for line in lines]
 
 
-def _part(gram: "NDArray[np.uint64]", kept: list[int]) -> "NDArray[np.uint64]":
+def gram_of(gram: "NDArray[np.uint64]", kept: list[int]) -> "NDArray[np.uint64]":
+    """Returns the scalar products of some contributions, [k, k, 2]."""
     import numpy as np
 
     if len(kept) == len(gram):

@@ -9,7 +9,7 @@ from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.collect import in_form
 from zoo.gym.rounds.compute.copies import copies
 from zoo.gym.rounds.compute.result import write_result
-from zoo.gym.rounds.rules.aggregate import Selection, combine, select
+from zoo.gym.rounds.rules.aggregate import Selection, combine, gram_of, select
 from zoo.gym.rounds.rules.method import Rule, takes_f
 from zoo.gym.rounds.soup.coding import SoupCoding
 from zoo.gym.rounds.soup.config import DeltaSoupConfig
@@ -44,10 +44,10 @@ def combined(
         InputError: the rule cannot use them.
         StorageError: the result cannot be written.
     """
-    kept, refused = _without_copies(every, coding)
+    kept, refused, gram = _without_copies(every, coding)
     rule = config.rule(len(kept))
     contributions = in_form([one.delta for one in kept], coding)
-    selection = select(rule, contributions, _given(kept, config, profiles))
+    selection = select(rule, contributions, _given(kept, config, profiles), gram=gram)
     refused |= {kept[row].user: reason for row, reason in selection.refused.items()}
     shares = _shares(selection, len(kept))
     used: dict[str, JsonValue] = {
@@ -83,15 +83,16 @@ def combined(
 
 def _without_copies(
     every: "Sequence[Contribution]", coding: SoupCoding
-) -> "tuple[list[Contribution], dict[str, str]]":
-    """Refuses contributions that are nearly those of another user."""
+) -> "tuple[list[Contribution], dict[str, str], NDArray[np.uint64]]":
+    """Refuses contributions that are nearly those of another user; returns the Gram matrix too."""
     gram = in_form([one.delta for one in every], coding).gram()
     found = copies(gram, [one.place for one in every], coding.form)
     reasons = {
         every[row].user: f"a copy of the contribution of {every[original].user}, which came first"
         for row, original in found.items()
     }
-    return [one for row, one in enumerate(every) if row not in found], reasons
+    kept = [row for row in range(len(every)) if row not in found]
+    return [every[row] for row in kept], reasons, gram_of(gram, kept)
 
 
 def _given(
