@@ -8,6 +8,8 @@ from tests.gym.experience.causal import FAMILIES, TRUE
 from tests.gym.experience.conftest import Call, Served, write_tasks
 from zoo.gym.errors import InputError
 from zoo.gym.experience import store
+from zoo.gym.experience.infer import doubts
+from zoo.gym.experience.library.file import write_library
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
 
@@ -72,6 +74,65 @@ def test_a_gate_passes_what_helps_and_nothing_else(call: Call, served: Served) -
     assert (worse.code, worse.json["verdict"]) == (1, "rejected")
     same = call("experience", "gate", "rules", tasks, "--against", "rules@1", *words)
     assert same.code == 2
+
+
+def test_what_a_gate_accepts_is_evidence_of_a_new_version(call: Call, served: Served) -> None:
+    tasks = str(write_tasks(Path("own.jsonl"), 24))
+    first = store.save("rules", Library(tuple(RULES), "m"))
+    words = ("--model", served.model, *QUICK, "--json")
+    told = call("experience", "gate", "rules", tasks, *words)
+    assert (told.json["library"], store.current("rules")) == ("rules@2", 2)
+    found = store.load("rules").library
+    assert (found.parent, found.items) == (first.digest, first.library.items)
+    assert {key: found.evidence[key] for key in ("verdict", "by", "model", "tasks")} == {
+        "verdict": "proven",
+        "by": "gate",
+        "model": served.model,
+        "tasks": 24,
+    }
+    assert told.json["interval"] == [found.evidence["low"], found.evidence["high"]]
+    assert doubts(found, served.model) == []
+    [doubt] = doubts(found, "m")
+    assert "measured with http" in doubt
+
+
+def test_a_gate_that_is_not_passed_and_one_against_another_library_are_no_evidence(
+    call: Call, served: Served
+) -> None:
+    tasks = str(write_tasks(Path("own.jsonl"), 24))
+    store.save("rules", Library(tuple(RULES)))
+    store.save("sayings", Library((Item("Read the task with care."),)))
+    words = ("--model", served.model, *QUICK, "--json")
+    call("experience", "gate", "sayings", tasks, *words)
+    over = call("experience", "gate", "rules", tasks, "--against", "sayings", *words)
+    assert (over.code, over.json["library"]) == (0, None)
+    assert (store.versions("sayings"), store.versions("rules")) == ([1], [1])
+
+
+def test_an_earlier_version_that_passes_a_gate_is_not_used_for_that(
+    call: Call, served: Served
+) -> None:
+    tasks = str(write_tasks(Path("own.jsonl"), 24))
+    store.save("rules", Library(tuple(RULES)))
+    store.save("rules", Library(tuple(RULES[:1])))
+    words = ("--model", served.model, *QUICK, "--json")
+    assert call("experience", "gate", "rules@1", tasks, *words).json["library"] == "rules@3"
+    assert store.current("rules") == 2
+
+
+def test_an_import_has_the_file_or_the_version_it_was_made_from_as_its_parent(call: Call) -> None:
+    first = store.save("rules", Library(tuple(RULES[:2])))
+    call("experience", "export", "rules", "--out", "rules.md")
+    with Path("rules.md").open("a") as file:
+        file.write("- One more.\n")
+    call("experience", "import", "rules.md")
+    assert store.load("rules").library.parent == first.digest
+    digest = write_library(Path("theirs.json"), Library((Item("Theirs."),)))
+    call("experience", "import", "theirs.json", "--name", "rules")
+    assert store.load("rules").library.parent == digest
+    Path("new.md").write_text("- Another.\n")
+    call("experience", "import", "new.md", "--name", "rules")
+    assert store.load("rules").library.parent == ""
 
 
 def test_a_prune_drops_what_does_not_help(call: Call, served: Served) -> None:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from zoo.gym.cli.ending import fail
 from zoo.gym.cli.items import existing
 from zoo.gym.cli.lessons import Model
-from zoo.gym.cli.libraries import facts, say_held_back
+from zoo.gym.cli.libraries import facts, say_held_back, verdict
 from zoo.gym.cli.options import Json, Switch, Yes, confirmed, output_path
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import EXIT_CODES, GymError, InputError
@@ -82,7 +82,7 @@ def gate(
         return _each(screen, config, read, given.library, before, file)
     longest = max(before, given.library, key=lambda one: one.tokens)
     read = _read(screen, config, tasks, (2, longest), yes=yes)
-    return _whole(screen, config, read, before, given.library, library)
+    return _whole(screen, config, read, before, given)
 
 
 def _whole(
@@ -90,25 +90,29 @@ def _whole(
     config: "ExperienceConfig",
     read: "Sequence[Task]",
     before: "Library",
-    after: "Library",
-    name: str,
+    given: store.Stored,
 ) -> int:
-    """Measures all lessons together."""
-    from zoo.gym.experience.measure import measure
+    """Measures all lessons together; what is accepted against none becomes evidence."""
+    from zoo.gym.experience.measure import measure, store_evidence
 
-    found = measure(config, read, before, after, screen.say)
+    found = measure(config, read, before, given.library, screen.say)
     answer = _figures(found) | {
         "verdict": found.verdict,
         "unscored": list(found.unscored),
         "spent_usd": found.spent_usd,
+        "library": None,
     }
     if any(found.unscored):
         screen.say("answers without a reward: {} before, {} with it".format(*found.unscored))
-    sentence = f"{name}: {found.verdict}: {_points(found)}"
+    sentence = f"{given.name}: {found.verdict}: {_points(found)}"
     if found.verdict != "accepted":
         needed = f"about {found.needed:,} tasks would show it" if found.needed else None
         return fail(screen, answer, sentence, needed, EXIT_CODES[GymError])
     screen.answer(sentence)
+    saved = None if before.items else store_evidence(given, config, found)
+    if saved is not None:
+        screen.say(f"{saved.name}@{saved.version} has it as evidence: {verdict(saved)}")
+        answer["library"] = f"{saved.name}@{saved.version}"
     screen.result(answer)
     return 0
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -14,6 +14,9 @@ from zoo.gym.cli.output import Output
 from zoo.gym.errors import InputError
 from zoo.gym.experience import store
 from zoo.gym.humanize import counted
+
+if TYPE_CHECKING:
+    from zoo.gym.experience.library.library import Library
 
 Model = Annotated[str, Parameter(name="--model")]
 
@@ -146,7 +149,13 @@ def import_lessons(
     store.check_name(target)
     before = store.load(target) if target in store.names() else None
     known = None if before is None else before.library
-    library, left_out = read_foreign(path, known, lambda file: store.load_file(file).library)
+    files: list[store.Stored] = []
+
+    def read(file: Path) -> "Library":
+        files.append(store.load_file(file))
+        return files[-1].library
+
+    library, left_out = read_foreign(path, known, read)
     old = {item.id for item in known.items} if known else set[str]()
     refuse_unknown(release, {item.id for item in library.items})
     foreign = [item for item in library.items if item.is_foreign and item.id not in old]
@@ -162,8 +171,10 @@ def import_lessons(
             f"{path}: expected lessons without addresses, code and orders, got none",
             hint="what you have read and want: --release ID",
         )
-    if before is not None and library.items != before.library.items:
-        library = replace(library, parent=before.digest)
+    made_from = files[-1] if files else before
+    if made_from is not None and library.items != made_from.library.items:
+        kept = {item.id for item in made_from.library.items} & {item.id for item in library.items}
+        library = replace(library, parent=made_from.digest if files or kept else "")
     saved = store.save(target, library)
     out.answer(f"{target}@{saved.version}: {counted(len(library.items), 'lesson')}")
     out.say(f"{verdict(saved)}; zoo-gym experience gate {target} TASKS --model MODEL measures them")

@@ -156,4 +156,4 @@ def facts(found: Stored) -> dict[str, object]:
 
 
 def _model(found: Stored) -> str:
-    return found.library.model or "an unknown model"
+    return found.library.measured_with or "an unknown model"

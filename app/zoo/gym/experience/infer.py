@@ -89,9 +89,10 @@ def doubts(library: Library, model: str, top_k: int | None = None) -> list[str]:
         if foreign := sum(item.is_foreign for item in items):
             number = f"{foreign} of {len(items)}"
             found.append(f"{number} lessons are foreign: not learned by you or a key you trust")
-    if items and library.model != model:
-        known = library.model or "an unknown model"
-        found.append(f"these lessons were learned for {known}: with another they may harm")
+    if items and library.measured_with != model:
+        how = "measured with" if "model" in library.evidence else "learned for"
+        known = library.measured_with or "an unknown model"
+        found.append(f"these lessons were {how} {known}: with another they may harm")
     if (labels := library.evidence.get("labels")) is not None:
         found.append(f"these lessons were measured by {labels}, not by known answers")
     measured = library.evidence.get("top_k")

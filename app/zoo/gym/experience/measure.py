@@ -1,17 +1,20 @@
 """Measures lessons on tasks of the user's: one library against another, or lesson by lesson."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from zoo.backends.sampling import Sampling
 from zoo.gym.errors import InputError
+from zoo.gym.experience import store
 from zoo.gym.experience.answering import answering
 from zoo.gym.experience.learning.answers import Answer, Answers, slots
+from zoo.gym.experience.learning.learn import Tested, compared, tokens_added
 from zoo.gym.experience.learning.pairs import Pairs
-from zoo.gym.experience.learning.signflip import LEVEL, interval, sign_flip_p, tasks_needed
+from zoo.gym.experience.learning.signflip import LEVEL, sign_flip_p, tasks_needed
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
+from zoo.gym.experience.session import lesson_of
 from zoo.gym.experience.settings import ExperienceConfig
 from zoo.gym.rewards.reward import Task
 
@@ -30,6 +33,7 @@ class Measured:
         spent_usd: what the calls cost.
         unscored: answers without a reward, with the one and the other: more of the other, and
             nothing is accepted.
+        tested: the same as a test has it, with both mean rewards.
     """
 
     verdict: str
@@ -39,7 +43,8 @@ class Measured:
     tasks: int
     needed: int | None
     spent_usd: float
-    unscored: tuple[int, int] = (0, 0)
+    unscored: tuple[int, int]
+    tested: Tested
 
 
 @dataclass(frozen=True)
@@ -74,12 +79,41 @@ def measure(
         raise InputError("library: expected other lessons than it is compared with, got the same")
     what = {"gate": [before.text, after.text]}
     with answering(config, tasks, what, tell) as answers:
-        pairs = _pairs(answers, config, tasks, [before, after], look=1)
+        pairs, tokens = _pairs(answers, config, tasks, [before, after], look=1)
         if not pairs.rewards:
             raise InputError(
                 f"tasks: expected rewards for both libraries, got none: {answers.reason}"
             )
-        return _measured(pairs, answers.caller.journal.spent.usd)
+        return _measured(pairs, tokens, answers.caller.journal.spent.usd)
+
+
+def store_evidence(
+    given: store.Stored, config: ExperienceConfig, found: Measured
+) -> store.Stored | None:
+    """Stores what a gate showed of a version as a new one, whose parent it is.
+
+    The new version is used if the measured one was. Nothing is stored if it was no version but a
+    file, or is proven for the model already and the gate shows less.
+
+    Args:
+        given: the library that was compared with none.
+        config: the model and how it was measured.
+        found: what was found; accepted.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    known = given.library
+    is_less = found.tested.verdict != "proven" and known.evidence.get("verdict") == "proven"
+    if not given.version or (is_less and known.measured_with == config.model):
+        return None
+    marks: dict[str, object] = {"by": "gate", "model": config.model, **lesson_of(config).marks}
+    evidence = found.tested.as_evidence() | marks
+    used = store.current(given.name)
+    saved = store.save(given.name, replace(known, parent=given.digest, evidence=evidence))
+    if used != given.version:
+        store.use(given.name, used)
+    return saved
 
 
 def measure_each(
@@ -102,9 +136,9 @@ def measure_each(
     found: list[Each] = []
     with answering(config, tasks, what, tell) as answers:
         for look, (item, arm) in enumerate(zip(items, arms, strict=True), 1):
-            pairs = _pairs(answers, config, tasks, arm, look)
+            pairs, tokens = _pairs(answers, config, tasks, arm, look)
             spent = answers.caller.journal.spent.usd
-            found.append(Each(item, _measured(pairs, spent) if pairs.rewards else None))
+            found.append(Each(item, _measured(pairs, tokens, spent) if pairs.rewards else None))
     return found
 
 
@@ -120,8 +154,11 @@ def _pairs(
     tasks: Sequence[Task],
     libraries: Sequence[Library],
     look: int,
-) -> Pairs:
-    """Returns the rewards with two libraries; equal first ones are asked for once in all looks."""
+) -> tuple[Pairs, int]:
+    """Returns the rewards with two libraries, and the tokens that the second adds to a prompt.
+
+    Equal first libraries are asked for once in all looks.
+    """
     how = Sampling(config.max_new_tokens, config.temperature_eval)
     drawn = [task for task in tasks for _ in range(config.gate_draws)]
     arms: list[list[Answer]] = []
@@ -130,23 +167,24 @@ def _pairs(
         arms.append(answers.draw(drawn, where, library, how))
     pairs = Pairs()
     pairs.add(tasks, arms[0], arms[1], config.gate_draws)
-    return pairs
+    return pairs, tokens_added(arms[0], arms[1], libraries[1])
 
 
-def _measured(pairs: Pairs, spent_usd: float) -> Measured:
+def _measured(pairs: Pairs, tokens: int, spent_usd: float) -> Measured:
     differences = pairs.differences
     effect, p = fmean(differences), sign_flip_p(differences)
     is_clear = p <= LEVEL and pairs.unscored[1] <= pairs.unscored[0]
     verdict = "accepted" if is_clear else "not enough" if effect > 0 else "rejected"
-    low, high = interval(differences)
+    tested = compared(pairs.means, tokens, pairs.unscored)
     needed = tasks_needed(differences, LEVEL) if verdict == "not enough" else None
     return Measured(
         verdict,
-        round(effect, 6),
-        (round(low, 6), round(high, 6)),
+        tested.effect,
+        tested.interval,
         p,
         len(differences),
         needed,
         round(spent_usd, 6),
         pairs.unscored,
+        tested,
     )

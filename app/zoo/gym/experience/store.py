@@ -135,7 +135,7 @@ def load_file(path: Path) -> Stored:
     """
     library, digest = read_library(path)
     signer = _signer(path, digest) or (YOU if _is_stored(digest) else "")
-    kept = library if signer else as_foreign(library)
+    kept = library if signer else replace(as_foreign(library), parent=digest)
     return Stored(path.stem, 0, path, kept, digest, signer)
 
 
@@ -171,7 +171,7 @@ def load_given(given: str) -> Stored:
     if not held:
         return found
     rest = found.library.changed([one.item.id for one in held], ())
-    return replace(found, library=rest, held=tuple(held))
+    return replace(found, library=replace(rest, parent=found.digest), held=tuple(held))
 
 
 def load_candidates(given: str) -> Stored:

@@ -114,6 +114,18 @@ def test_lessons_that_are_known_here_keep_what_is_known_in_a_foreign_file(tmp_pa
     assert found.evidence == {}
 
 
+def test_a_text_that_was_changed_by_hand_has_the_lesson_it_replaces_as_its_parent(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "l.md"
+    old, other = LIBRARY.items
+    path.write_text(f"- {old.text} <!-- {old.id} -->\n- Changed. <!-- {other.id} -->\n- New.\n")
+    found, _ = read_foreign(path, LIBRARY)
+    parents = {item.text: item.parents for item in found.items}
+    assert parents == {old.text: old.parents, "Changed.": (other.id,), "New.": ()}
+    assert [item.parents for item in read_foreign(path)[0].items] == [()] * 3
+
+
 def test_what_is_no_lesson_is_left_out_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "l.md"
     path.write_text(f"# Title\n\nText.\n\n- Good one.\n- {'w ' * 40}\n")

@@ -228,7 +228,7 @@ def _test(answers: Answers, tasks: Sequence[Task], library: Library, how: Lesson
     pairs.add(tasks, arms[0], arms[1], how.test_draws)
     if not pairs.rewards:
         raise GuardError(f"no task of the test has rewards with and without: {answers.reason}")
-    return compared(pairs.means, _tokens_added(arms[0], arms[1], library), pairs.unscored)
+    return compared(pairs.means, tokens_added(arms[0], arms[1], library), pairs.unscored)
 
 
 def compared(
@@ -255,7 +255,7 @@ def compared(
     )
 
 
-def _tokens_added(base: Sequence[Answer], learned: Sequence[Answer], library: Library) -> int:
+def tokens_added(base: Sequence[Answer], learned: Sequence[Answer], library: Library) -> int:
     """Returns the tokens of a library as the server counts them; without counts, by its bytes."""
     pairs = zip(base, learned, strict=True)
     counts = [

@@ -1,9 +1,9 @@
 """Libraries in other forms: Markdown, Agent Skills, and those of two other programs.
 
-In and out: Markdown with the id of each lesson, a folder's `SKILL.md`, `experiences.json` of
-youtu-agent (`{"G0": "Name: text"}`) and playbooks of ACE (`[str-00001] helpful=4 harmful=0 ::
-text`). In alone: the agents that youtu-agent writes, in YAML. A text that was changed by hand, or
-comes from elsewhere, has no evidence.
+In and out: Markdown with the id of each lesson, the parent of a text that was changed, a folder's
+`SKILL.md`, `experiences.json` of youtu-agent (`{"G0": "Name: text"}`) and playbooks of ACE
+(`[str-00001] helpful=4 harmful=0 :: text`). In alone: the agents that youtu-agent writes, in YAML.
+A text that was changed by hand, or comes from elsewhere, has no evidence.
 """
 
 import json
@@ -21,7 +21,7 @@ from zoo.gym.experience.library.library import HEADING, Library
 from zoo.gym.experience.library.signature import as_foreign
 from zoo.gym.files import read_small
 
-_LESSON = re.compile(r"^\s*[-*+]\s+(?:\[[^\]\n]{1,40}\]\s*)?(\S.*?)\s*(?:<!--[^>]*-->)?\s*$")
+_LESSON = re.compile(r"^\s*[-*+]\s+(?:\[[^\]\n]{1,40}\]\s*)?(\S.*?)\s*(?:<!--([^>]*)-->)?\s*$")
 _ACE = re.compile(r"^\s*\[[^\]]{1,40}\]\s*helpful=(\d{1,9})\s*harmful=(\d{1,9})\s*::\s*(\S.*)$")
 _IN_AGENT = re.compile(r"\[G?\d{1,9}\]\.\s+(.*?)(?=\s*\[G?\d{1,9}\]\.\s|\s*\Z)", re.DOTALL)
 _YOUTU = re.compile(r"G\d{1,9}")
@@ -109,7 +109,7 @@ def read_foreign(
     found = _in_agent(path, text) if path.suffix in (".yaml", ".yml") else _items(text)
     for place, item in found:
         try:
-            checked = replace(item, text=lesson_text(item.text))
+            checked = _checked(item, known)
         except InputError as error:
             left_out.append(f"{path}:{place}: {error.message}")
             continue
@@ -117,6 +117,17 @@ def read_foreign(
     if not items:
         raise InputError(f"{path}: expected lessons as a list or a known form, got none")
     return _with_known(tuple(items.values()), known), left_out
+
+
+def _checked(item: Item, known: Library | None) -> Item:
+    """Returns a lesson of a text; its parent is the one whose id stands beside it, if it is known.
+
+    Raises:
+        InputError: it is no lesson.
+    """
+    found = replace(item, text=lesson_text(item.text), parents=())
+    ids = {one.id for one in known.items} - {found.id} if known else set[str]()
+    return replace(found, parents=tuple(one for one in item.parents if one in ids))
 
 
 def _is_library(path: Path, text: str) -> bool:
@@ -161,7 +172,7 @@ def _items(text: str) -> Iterator[tuple[int, Item]]:
         if (ace := _ACE.match(line)) is not None:
             yield place, Item(ace[3], better=int(ace[1]), worse=int(ace[2]))
         elif (lesson := _LESSON.match(line)) is not None:
-            yield place, Item(lesson[1])
+            yield place, Item(lesson[1], parents=((lesson[2] or "").strip(),))
 
 
 def _with_known(items: tuple[Item, ...], known: Library | None) -> Library:

@@ -22,7 +22,7 @@ class Library:
         model: the model that they are for.
         teacher: the model that wrote them.
         domain: what the tasks are about, in the user's words.
-        parent: the digest of the version that it was made from; empty for one that was learned.
+        parent: the digest of the file that it was made from; empty for one that was learned.
         evidence: what the test of this version found; empty without one.
     """
 
@@ -64,6 +64,11 @@ class Library:
     def tokens(self) -> int:
         """The length of the text in tokens of four bytes: an estimate, the same everywhere."""
         return -(-len(self.text.encode()) // 4)
+
+    @property
+    def measured_with(self) -> str:
+        """The model that the evidence is of; without one the model that the lessons are for."""
+        return str(self.evidence.get("model") or self.model)
 
     def find(self, start: str) -> Item | None:
         """Returns the lesson whose id is or uniquely begins with `start`, None without one."""
