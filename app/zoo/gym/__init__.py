@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from zoo.gym.hparams import get_train_args as get_train_args
     from zoo.gym.hparams import run_sft as run_sft
     from zoo.gym.rounds.rules.method import AggregationMethod as AggregationMethod
+    from zoo.gym.rounds.server.run import CommunityLearningServer as CommunityLearningServer
     from zoo.gym.rounds.soup.config import DeltaSoupConfig as DeltaSoupConfig
     from zoo.gym.rounds.soup.profile import ContributorProfile as ContributorProfile
     from zoo.gym.rounds.soup.result import AggregateResult as AggregateResult
@@ -63,6 +64,7 @@ _HOMES = {
     "BitDeltaConfig": "zoo.gym.config.bitdelta",
     "ChatSession": "zoo.gym.chat",
     "ContributorProfile": "zoo.gym.rounds.soup.profile",
+    "CommunityLearningServer": "zoo.gym.rounds.server.run",
     "DeltaConfig": "zoo.gym.config.delta",
     "DeltaReport": "zoo.gym.delta",
     "DeltaSoup": "zoo.gym.rounds.soup.soup",
@@ -104,6 +106,7 @@ __all__ = [
     "AggregationMethod",
     "BitDeltaConfig",
     "ChatSession",
+    "CommunityLearningServer",
     "ContributorProfile",
     "DeltaConfig",
     "DeltaReport",

@@ -146,7 +146,27 @@ REFUSED = {
     ),
     "apply too early": (("eve", "apply", "round", "--base", "base"), 4, "a published result"),
     "no round": (("eve", "show"), 4, "expected a round, got none"),
-    "an address": (("eve", "show", "https://example.org/r"), 2, "expected a folder, an id"),
+    "an address of another kind": (
+        ("eve", "show", "ftp://example.org/r"),
+        2,
+        "expected an address",
+    ),
+    "an address in the clear": (("eve", "show", "http://example.org/r"), 2, "expected https for"),
+    "a password in an address": (("eve", "show", "https://x:y@h/r"), 2, "expected no password"),
+    "an address when offline": (
+        (
+            "eve",
+            "contribute",
+            "ann",
+            "--round",
+            "https://example.org/r",
+            "--base",
+            "base",
+            "--offline",
+        ),
+        4,
+        "expected a folder with --offline",
+    ),
     "no change": (
         ("eve", "contribute", "base", "--round", "round", "--base", "base"),
         2,

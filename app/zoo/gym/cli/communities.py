@@ -9,13 +9,14 @@ from cyclopts import Parameter
 from zoo.gym.cli.options import Json, Offline, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import resolve_base, result_of, run_or_path
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.humanize import human_bytes
 from zoo.gym.jobs import Run
 from zoo.gym.paths import given_path
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.rounds.storage.base import Storage
 
 Round = Annotated[str | None, Parameter(name="--round", metavar="ROUND")]
 Given = Annotated[str | None, Parameter(name="ROUND")]
@@ -54,12 +55,12 @@ def create(
     offline: Offline = False,
     as_json: Json = False,
 ) -> int:
-    """Starts a round in a folder, which you give to others in any way you like.
+    """Starts a round in a folder, which you give to others in any way you like, or on a server.
 
     Args:
         name: what you call it
         base: the base model's name or folder
-        out: the folder of the round: a new one, on a network share or a USB stick, too
+        out: a new folder, on a network share or a USB stick, too, or https://HOST/rounds/NAME
         form: signs with one scale a tensor (1 bit), adapters as they are, or plain differences
         method: the aggregation rule
         f: how many contributors may be malicious; by default 30 %, if the rule can
@@ -79,7 +80,6 @@ def create(
     from zoo.gym.rounds.life.terms import DAY_S, Terms, manifest_for
     from zoo.gym.rounds.life.writing import create_round
     from zoo.gym.rounds.rules.method import AggregationMethod
-    from zoo.gym.rounds.storage.folder import FolderStorage
     from zoo.gym.signing import own_key
 
     screen = Output(as_json)
@@ -88,9 +88,7 @@ def create(
             raise InputError(f"{option}: expected a number of days above 0, got {days}")
     if rank is not None and form != "lowrank":
         raise InputError(f"--rank: expected none in form {form}, got {rank}")
-    folder = given_path(out)
-    if folder.is_dir() and any(folder.iterdir()):
-        raise InputError(f"--out: expected a new or empty folder, got {folder}")
+    storage = _new_storage(out, offline=offline)
     model = resolve_base(base, None, "--base", yes=yes, offline=offline)
     terms = Terms(
         name,
@@ -107,19 +105,38 @@ def create(
     )
     key, now = own_key(), dt.datetime.now(dt.UTC)
     manifest = manifest_for(model.folder, model.id, model.revision, terms, key.public, now)
-    storage = FolderStorage(folder.resolve())
     create_round(storage, manifest, key)
     opened = open_round(storage)
     remember_place(opened)
-    screen.say(f"the round is in {folder}; you write its log: zoo-gym round take")
+    screen.say(f"the round is in {storage.address}; you write its log: zoo-gym round take")
     return _show(opened, screen)
+
+
+def _new_storage(out: str, *, offline: bool) -> "Storage":
+    from zoo.gym.rounds.storage.address import is_address, open_storage
+    from zoo.gym.rounds.storage.folder import FolderStorage
+
+    if is_address(out):
+        _refuse_offline(out, offline=offline)
+        return open_storage(out)
+    folder = given_path(out)
+    if folder.is_dir() and any(folder.iterdir()):
+        raise InputError(f"--out: expected a new or empty folder, got {folder}")
+    return FolderStorage(folder.resolve())
+
+
+def _refuse_offline(address: str, *, offline: bool) -> None:
+    if offline:
+        raise NotAvailableError(
+            f"{address}: expected a folder with --offline, got an address of a network"
+        )
 
 
 def show(round_: Given = None, /, *, as_json: Json = False) -> int:
     """Shows what a round waits for, and who takes part.
 
     Args:
-        round_: its folder, name or id; by default the only one seen here
+        round_: its folder, address, name or id; by default the only one seen here
         as_json: print one JSON object as stdout's last line
     """
     return _show(opened_round(round_), Output(as_json))
@@ -159,7 +176,7 @@ def contribute(
 
     Args:
         source: a run's id or last, a delta, a peft folder or a full model
-        round_: the round's folder, name or id; by default the only one seen here
+        round_: the round's folder, address, name or id; by default the only one seen here
         base: the base model's name or folder; by default the round's
         examples: how many examples it was trained on; only the federated average weighs by it
         send: commit; without it everything is prepared and nothing leaves
@@ -170,7 +187,7 @@ def contribute(
     from zoo.gym.rounds.life.contributing import prepare, send_commitment
     from zoo.gym.signing import own_key
 
-    out, opened, key = Output(as_json), opened_round(round_), own_key()
+    out, opened, key = Output(as_json), opened_round(round_, offline=offline), own_key()
     if examples < 0:
         raise InputError(f"--examples: expected 0 or more, got {examples}")
     if examples and opened.manifest.method != "federated_average":
@@ -200,7 +217,7 @@ def reveal(
     """Sends the weights that you committed to, once nobody can commit any more.
 
     Args:
-        round_: the round's folder, name or id; by default the only one seen here
+        round_: the round's folder, address, name or id; by default the only one seen here
         send: send them; without it nothing leaves
         yes: send without asking
         as_json: print one JSON object as stdout's last line
@@ -226,7 +243,7 @@ def take(*, round_: Round = None, close: Switch = False, as_json: Json = False) 
     """Adds what contributors left to the log of your round, and closes phases.
 
     Args:
-        round_: the round's folder, name or id; by default the only one seen here
+        round_: the round's folder, address, name or id; by default the only one seen here
         close: close the phase now, whatever its deadline is
         as_json: print one JSON object as stdout's last line
     """
@@ -249,12 +266,15 @@ def take(*, round_: Round = None, close: Switch = False, as_json: Json = False) 
     return 0
 
 
-def opened_round(given: str | None) -> "Opened":
-    """Opens a round by its folder, name or id, and keeps where it is."""
+def opened_round(given: str | None, *, offline: bool = False) -> "Opened":
+    """Opens a round by its folder, address, name or id, and keeps where it is."""
     from zoo.gym.rounds.life.opening import open_round
     from zoo.gym.rounds.life.places import find_storage, remember_place
+    from zoo.gym.rounds.storage.address import is_address
 
     storage, expected = find_storage(given)
+    if is_address(storage.address):
+        _refuse_offline(storage.address, offline=offline)
     opened = open_round(storage, expected=expected)
     remember_place(opened)
     return opened

@@ -26,7 +26,7 @@ def aggregate(
     """Computes the result of your round from what was revealed, and publishes it.
 
     Args:
-        round_: the round's folder, name or id; by default the only one seen here
+        round_: the round's folder, address, name or id; by default the only one seen here
         method: the rule that you expect; the round's terms have fixed it
         min_contributors: publish nothing with fewer reveals than this
         threads: how many threads; by default all, which changes no byte
@@ -86,7 +86,7 @@ def rewards(round_: Given = None, /, *, as_json: Json = False) -> int:
     By weight in the result; nothing has been measured on held-out examples.
 
     Args:
-        round_: its folder, name or id; by default the only one seen here
+        round_: its folder, address, name or id; by default the only one seen here
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.compute.aggregate import compute
@@ -122,7 +122,7 @@ def verify(
     """Computes a round again from its log and files, and compares every byte.
 
     Args:
-        round_: its folder, name or id; by default the only one seen here
+        round_: its folder, address, name or id; by default the only one seen here
         threads: how many threads; by default all
         as_json: print one JSON object as stdout's last line
     """

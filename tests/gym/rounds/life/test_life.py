@@ -20,7 +20,7 @@ from zoo.gym.rounds.life.contributing import (
     send_reveal,
 )
 from zoo.gym.rounds.life.opening import MANIFEST, open_round
-from zoo.gym.rounds.life.writing import close_phase, create_round, leave, take
+from zoo.gym.rounds.life.writing import close_phase, create_round, leave, lock_file, take
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.storage.chunks import StoredFile, fetch
@@ -133,8 +133,7 @@ def test_two_writers_of_one_machine_do_not_fork_the_log(
     started: FolderStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "WAIT_S", 0.01)
-    path = folders().data / "rounds" / "locks" / open_round(started).state.id
-    with locked(path) as held:
+    with locked(lock_file(open_round(started).state.id, started.address)) as held:
         assert held
         with pytest.raises(InputError, match="expected to be its only writer"):
             take(started, LOG)

@@ -4,7 +4,7 @@ Whoever opens a round a second time also proves that the log only grew (`seen`),
 be shown another history.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,11 +67,9 @@ def open_round(storage: Storage, *, expected: str | None = None, remember: bool 
     if expected is not None and found != expected:
         raise InputError(f"{storage.address}: expected round {expected[:12]}, got {found[:12]}")
     manifest = read_manifest(signed)
-    (log_key,) = manifest.keys_of("log")
-    known = {note_key(found, log_key): log_key}
-    known |= {note_key(found, key): key for key in manifest.keys_of("witness")}
+    known = known_keys(found, manifest)
     head, signatures = read_head(
-        storage.read, origin(found), note_key(found, log_key), _verifiers(known)
+        storage.read, origin(found), log_key(found, manifest), verifiers(known)
     )
     log = open_log(storage.read, head)
     entries = log.entries()
@@ -80,7 +78,7 @@ def open_round(storage: Storage, *, expected: str | None = None, remember: bool 
         raise InputError(f"{storage.address}: expected the log of round {found[:12]}, got another")
     if remember:
         keep_seen(head, log, found)
-    witnesses = tuple(known[key] for key in signatures if known[key] != log_key)
+    witnesses = tuple(known[key] for key in signatures if key != log_key(found, manifest))
     return Opened(storage, manifest, state, entries, head, log, witnesses)
 
 
@@ -108,6 +106,18 @@ def origin(round_: str) -> str:
 def note_key(round_: str, key: PublicKey) -> NoteKey:
     """Returns the name under which a key signs heads of a round's log."""
     return NoteKey(f"{round_[:16]}/{key.fingerprint}", key.raw)
+
+
+def log_key(round_: str, manifest: Manifest) -> NoteKey:
+    """Returns the key that signs the heads of a round's log."""
+    (key,) = manifest.keys_of("log")
+    return note_key(round_, key)
+
+
+def known_keys(round_: str, manifest: Manifest) -> dict[NoteKey, PublicKey]:
+    """Returns the keys that may sign heads of a round's log: of its writer and its witnesses."""
+    keys = manifest.keys_of("log") | manifest.keys_of("witness")
+    return {note_key(round_, key): key for key in keys}
 
 
 def keep_seen(head: Head, log: LogReader, round_: str) -> None:
@@ -151,7 +161,9 @@ def _last_seen(path: Path, name: str) -> Head | None:
     return None
 
 
-def _verifiers(known: dict[NoteKey, PublicKey]) -> dict[NoteKey, Verify]:
+def verifiers(known: Mapping[NoteKey, PublicKey]) -> dict[NoteKey, Verify]:
+    """Returns what checks the signatures of each key."""
+
     def verifier(key: PublicKey) -> Verify:
         return lambda message, signature: is_signature(key.raw, message, signature)
 

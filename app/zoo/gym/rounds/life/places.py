@@ -9,6 +9,7 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.paths import ensure_folder, folders, given_path
 from zoo.gym.rounds.life.opening import Opened
+from zoo.gym.rounds.storage.address import is_address, open_storage
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.folder import FolderStorage
 
@@ -56,8 +57,8 @@ def find_storage(given: str | None) -> tuple[Storage, str | None]:
     """Returns the storage of a round, and the id that it must have if one was seen before.
 
     Args:
-        given: a folder, or a name, an id or the start of an id that was seen; the only round that
-            was seen if None.
+        given: a folder, an address, or a name, an id or the start of an id that was seen; the only
+            round that was seen if None.
 
     Raises:
         InputError: several rounds fit, or the address is of a kind that cannot be read.
@@ -65,19 +66,16 @@ def find_storage(given: str | None) -> tuple[Storage, str | None]:
     """
     places = known_places()
     if given is not None:
-        if "://" in given:
-            raise InputError(
-                f"round {given!r}: expected a folder, an id or a name, got an address",
-                hint="copy the round's folder here, or mount it",
-            )
+        if is_address(given):
+            return open_storage(given), None
         path = given_path(given)
         if path.is_dir():
             return FolderStorage(path.resolve()), None
         places = [place for place in places if _fits(place, given)]
     if len(places) == 1:
-        return FolderStorage(Path(places[0].address)), places[0].id
+        return open_storage(places[0].address), places[0].id
     what = "the only round seen here" if given is None else f"round {given!r}"
-    hint = "zoo-gym round list shows those seen here; a new one is given by its folder"
+    hint = "zoo-gym round list shows those seen here; a new one is given by its folder or address"
     if not places:
         raise NotAvailableError(f"{what}: expected a round, got none", hint=hint)
     names = ", ".join(f"{place.name} ({place.id[:12]})" for place in places)

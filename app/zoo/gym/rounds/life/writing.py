@@ -9,6 +9,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 
 from zoo.gym.errors import InputError
 from zoo.gym.files.lock import locked
@@ -61,7 +62,7 @@ def create_round(storage: Storage, manifest: Manifest, key: OwnKey) -> str:
         raise InputError("manifest: expected your key as the key of role log, got another one")
     signed = sign(key, CONTEXT, manifest_body(manifest))
     name = round_id(signed)
-    with writing(name):
+    with writing(name, storage.address):
         there = storage.read(MANIFEST)
         if there not in {None, objects.encode(signed)}:
             raise InputError(f"{storage.address}: expected no round, got another one")
@@ -177,7 +178,7 @@ def writer_of(storage: Storage, key: OwnKey) -> Generator[Appender]:
         InputError: the key is not that of the log, or another program writes.
     """
     name = open_round(storage, remember=False).state.id
-    with writing(name):
+    with writing(name, storage.address):
         opened = open_round(storage, expected=name)
         if opened.manifest.keys_of("log") != {key.public}:
             raise InputError(
@@ -188,21 +189,30 @@ def writer_of(storage: Storage, key: OwnKey) -> Generator[Appender]:
 
 
 @contextmanager
-def writing(name: str) -> Generator[None]:
+def writing(name: str, address: str) -> Generator[None]:
     """Holds the lock of a round's log on this machine.
+
+    A server holds that of its own folder, so that one of its clients on this machine can hold that
+    of the server's address.
 
     Raises:
         InputError: another program holds it.
     """
-    path = folders().data / "rounds" / "locks" / name
-    ensure_folder(path.parent)
-    with locked(path, wait_s=WAIT_S) as held:
+    with locked(lock_file(name, address), wait_s=WAIT_S) as held:
         if not held:
             raise InputError(
                 f"round {name[:12]}: expected to be its only writer, got another program that "
                 f"writes since {WAIT_S:.0f} s"
             )
         yield
+
+
+def lock_file(name: str, address: str) -> Path:
+    """Returns the lock of the log of a round in a storage; its folder is made."""
+    place = sha256(address.encode()).hexdigest()[:16]
+    path = folders().data / "rounds" / "locks" / f"{name}-{place}"
+    ensure_folder(path.parent)
+    return path
 
 
 def _log_writer(storage: Storage, head: Head, name: str, key: OwnKey) -> LogWriter:

@@ -6,7 +6,7 @@ writer at a time: the caller holds the lock of the round.
 
 from collections.abc import Callable, Sequence
 
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, StorageError
 from zoo.gym.rounds.log.head import Head, NoteKey, signed_note
 from zoo.gym.rounds.log.reader import CHECKPOINT, open_log
 from zoo.gym.rounds.log.tiles import (
@@ -40,11 +40,15 @@ class LogWriter:
 
     Raises:
         InputError: the stored tiles do not have the head's root.
+        StorageError: the stored head is another one.
     """
 
     def __init__(self, storage: Storage, head: Head, key: NoteKey, sign: Sign) -> None:
         self._storage, self._key, self._sign = storage, key, sign
         self.head = head
+        self._note = storage.read(CHECKPOINT)
+        if head.size and not (self._note or b"").startswith(head.text().encode()):
+            raise self._overtaken()
         reader = open_log(storage.read, head)
         full = head.size // WIDTH
         self._entries = reader.entries(full)
@@ -55,13 +59,15 @@ class LogWriter:
 
         Raises:
             InputError: an entry is empty or too long; nothing was added.
-            StorageError: nothing counts as added.
+            StorageError: nothing counts as added; or another program has written the log.
         """
         for entry in entries:
             if not 0 < len(entry) <= ENTRY_BYTES:
                 raise InputError(f"log entry: expected 1 to {ENTRY_BYTES} bytes, got {len(entry)}")
         if not entries:
             return self.head
+        if self._storage.read(CHECKPOINT) != self._note:
+            raise self._overtaken()
         size, last_bundle, nodes = self.head.size, list(self._entries), dict(self._nodes)
         for entry in entries:
             _add(nodes, size, leaf_hash(entry))
@@ -76,9 +82,17 @@ class LogWriter:
         head = Head(self.head.origin, size, root(size, _node_in(nodes)))
         note = signed_note(head, {self._key: self._sign(head.text().encode())})
         self._storage.replace(CHECKPOINT, note)
+        self._note = note
         self.head, self._entries = head, last_bundle
         self._nodes = _right_edge(_node_in(nodes), size)
         return head
+
+    def _overtaken(self) -> StorageError:
+        return StorageError(
+            f"log of {self.head.origin}: expected the head of {self.head.size} entries, got "
+            "another",
+            hint="another program has written it meanwhile: run the command again",
+        )
 
     def _write_bundle(self, index: int, entries: Sequence[bytes]) -> None:
         name = tile_name("entries", index, len(entries))

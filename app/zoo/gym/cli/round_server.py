@@ -1,0 +1,112 @@
+"""`zoo-gym round serve, token`: rounds of a folder for others, and the tokens of servers."""
+
+import asyncio
+import getpass
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from zoo.gym.cli.options import Json
+from zoo.gym.cli.output import Output
+from zoo.gym.errors import InputError
+from zoo.gym.paths import given_path
+
+if TYPE_CHECKING:
+    from zoo.gym.rounds.server.run import CommunityLearningServer
+
+_GIB = 1 << 30
+
+
+def serve(
+    folder: str,
+    /,
+    *,
+    base: str | None = None,
+    host: str = "127.0.0.1",
+    port: int = 7870,
+    name: Annotated[tuple[str, ...], Parameter(name="--name", negative=())] = (),
+    origin: Annotated[tuple[str, ...], Parameter(name="--origin", negative=())] = (),
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+    most_gib: float = 100.0,
+    as_json: Json = False,
+) -> int:
+    """Serves the rounds in a folder until Ctrl-C, to this machine alone unless --host is given.
+
+    Args:
+        folder: has a folder for each round, or is that of one round
+        base: the only model that rounds may be about; by default any
+        host: address to listen at; others than this machine's own need TLS and --name
+        port: port to listen at; 0 takes any free one
+        name: what others call this machine, as in the address that you give them
+        origin: web pages whose scripts may ask; by default none
+        tls_cert: file of the certificates
+        tls_key: file of their private key
+        most_gib: GiB of all rounds together; what would exceed them is refused
+        as_json: print one JSON object as stdout's last line, once it listens
+    """
+    from zoo.gym.rounds.server.gate import Role
+    from zoo.gym.rounds.server.run import CommunityLearningServer, server_config, token_file
+
+    out, path = Output(as_json), given_path(folder).resolve()
+    if not 0 < most_gib < 1e6:
+        raise InputError(f"--most-gib: expected a number above 0, got {most_gib}")
+    fields: dict[str, object] = {
+        "folder": path,
+        "host": host,
+        "port": port,
+        "names": name,
+        "origins": origin,
+    }
+    pem = {"tls_cert": tls_cert, "tls_key": tls_key}
+    fields |= {key: given_path(file) for key, file in pem.items() if file is not None}
+    config = server_config(fields | {"most_bytes": round(most_gib * _GIB)})
+    server = CommunityLearningServer(base, config)
+
+    def started() -> None:
+        token = token_file(path, Role.CONTRIBUTOR)
+        out.answer(f"rounds are at {server.url}/rounds/NAME, in {path}")
+        out.answer(f"the token for contributors is in {token}: zoo-gym round token {server.url}")
+        out.say("Ctrl-C ends it")
+        out.result({"url": server.url, "folder": str(path), "token_file": str(token)})
+
+    asyncio.run(_until_stopped(server, started))
+    out.say("ended")
+    return 0
+
+
+async def _until_stopped(server: "CommunityLearningServer", started: Callable[[], None]) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError):  # Windows: Ctrl-C ends asyncio.run
+            loop.add_signal_handler(number, stop.set)
+    await server.start()
+    try:
+        started()
+        await stop.wait()
+    finally:
+        await server.stop()
+
+
+def token(address: str, /, *, as_json: Json = False) -> int:
+    """Keeps the token of a server of rounds, read from stdin.
+
+    Args:
+        address: of the server, or of a round on it
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.rounds.storage.address import checked_address
+    from zoo.gym.rounds.storage.tokens import keep_token, origin_of, tokens_file
+
+    out, origin = Output(as_json), origin_of(checked_address(address))
+    asked = sys.stdin.isatty()
+    found = getpass.getpass(f"token of {origin}: ") if asked else sys.stdin.readline()
+    keep_token(origin, found.strip())
+    out.answer(f"kept the token of {origin} in {tokens_file()}")
+    out.result({"server": origin, "file": str(tokens_file())})
+    return 0

@@ -1,0 +1,4 @@
+"""A server of rounds: the storage contract over HTTP, with checks of everything that is written.
+
+`served` has the rules and knows no HTTP, `app` the requests, `gate` who may ask, `run` the process.
+"""

@@ -1,0 +1,104 @@
+"""Who may ask: looks at Host, Origin and token before anything else of a request is read.
+
+A page in a browser of this machine can send requests to it, under a name of its own (DNS rebinding)
+too: hence the lists of hosts and origins beside the token.
+"""
+
+import hmac
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from zoo.gym.rounds.server.refused import RefusedError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+class Role(StrEnum):
+    """What a token allows: a contributor reads and adds, the maker also writes the log."""
+
+    MAKER = "maker"
+    CONTRIBUTOR = "contributor"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Who may ask.
+
+    Attributes:
+        names: of this server, as in the header Host, without a port.
+        origins: as in the header Origin.
+        tokens: the token of each role.
+    """
+
+    names: frozenset[str]
+    origins: frozenset[str]
+    tokens: Mapping[Role, str]
+
+    def role_of(self, headers: Mapping[bytes, bytes]) -> Role:
+        """Returns the role of a request.
+
+        Raises:
+            RefusedError: it may not ask.
+        """
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        if _without_port(host) not in self.names:
+            raise RefusedError(421, f"host: expected a name of this server, got {host[:80]!r}")
+        origin = headers.get(b"origin")
+        if origin is not None and origin.decode("latin-1") not in self.origins:
+            raise RefusedError(403, "origin: expected no page of a browser, got one")
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() == b"bearer":
+            for role, token in self.tokens.items():
+                if hmac.compare_digest(_digest(token.encode()), _digest(given.strip())):
+                    return role
+        raise RefusedError(401, "token: expected one of this server, got none or another")
+
+
+class Gated:
+    """An application behind a gate; `scope["state"]["role"]` is then the role."""
+
+    def __init__(self, app: "ASGIApp", gate: Gate) -> None:
+        self._app, self._gate = app, gate
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        """Lets a request in, or answers why not."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        try:
+            role = self._gate.role_of(dict(scope["headers"]))
+        except RefusedError as error:
+            await _answer(error, send)
+            return
+        scope.setdefault("state", {})["role"] = role
+        await self._app(scope, receive, send)
+
+
+def problem(message: str, hint: str | None = None) -> dict[str, object]:
+    """Returns the body of a response that says why a request was refused."""
+    return {"error": {"message": message, "hint": hint}}
+
+
+async def _answer(error: RefusedError, send: "Send") -> None:
+    body = json.dumps(problem(error.message, error.hint)).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    if error.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() else host
+
+
+def _digest(token: bytes) -> bytes:
+    return sha256(token).digest()

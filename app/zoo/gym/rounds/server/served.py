@@ -1,0 +1,213 @@
+"""The rounds that a server keeps: reads their files, and checks what is written before it is kept.
+
+What is kept under a digest has it, an entry is signed, a head continues the last one. Everything
+else of a round is for its readers to check, as with any other storage.
+"""
+
+import re
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+from zoo.gym.errors import InputError, StorageError
+from zoo.gym.files import storage_errors
+from zoo.gym.files.lock import locked
+from zoo.gym.paths import FULL
+from zoo.gym.rounds.life.opening import MANIFEST, stored_manifest
+from zoo.gym.rounds.life.writing import lock_file
+from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.protocol.manifest import Manifest, read_manifest, round_id
+from zoo.gym.rounds.server.gate import Role
+from zoo.gym.rounds.server.heads import Kept, check_head, check_tile, is_covered
+from zoo.gym.rounds.server.refused import RefusedError
+from zoo.gym.rounds.storage.chunks import CHUNK_BYTES
+from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.names import MOST, Kind, kind_of
+from zoo.models.resolve import model_of_text
+
+MOST_NAMES = 10_000
+"""The most names in one answer."""
+
+WAIT_S = 2.0
+"""How long a request waits for another writer of the log."""
+
+_ROUND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
+_MAKERS = {Kind.MANIFEST, Kind.HEAD, Kind.TILE}
+
+
+class Served:
+    """Rounds in folders below one.
+
+    Args:
+        folder: has a folder for each round; or is that of a round, which is then the only one.
+        base: the only base that rounds may be about; any if None.
+        most_bytes: of all files together.
+
+    Raises:
+        InputError: the folder is that of a round and has no name that can be one.
+        StorageError: it cannot be read.
+    """
+
+    def __init__(self, folder: Path, *, base: str | None, most_bytes: int) -> None:
+        alone = (folder / MANIFEST).is_file()
+        self.only = folder.name if alone else None
+        if self.only is not None and not _ROUND.fullmatch(self.only):
+            raise InputError(
+                f"{folder}: expected a name of small letters, digits, '.', '_' and '-'",
+                hint="rename the round's folder",
+            )
+        self._top, self._base = folder.parent if alone else folder, base
+        self._kept: dict[str, Kept] = {}
+        self._lock, self._most = threading.Lock(), most_bytes
+        with storage_errors(folder):
+            self._used = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
+
+    def rounds(self) -> list[tuple[str, str]]:
+        """Returns the rounds by name, each with its id."""
+        with storage_errors(self._top):
+            names = [path.parent.name for path in self._top.glob(f"*/{MANIFEST}")]
+        wanted = [name for name in sorted(names) if self.only in {None, name}]
+        return [(name, self._round(name).id) for name in wanted if _ROUND.fullmatch(name)]
+
+    def read(self, name: str, file: str) -> bytes | None:
+        """Returns the bytes of a file of a round, None where there is none."""
+        return self._storage(name).read(file) if kind_of(file) else None
+
+    def size(self, name: str, file: str) -> int | None:
+        """Returns the number of bytes of a file of a round, None where there is none."""
+        return self._storage(name).size(file) if kind_of(file) else None
+
+    def names(self, name: str, folder: str, after: str) -> list[str]:
+        """Returns names of a folder of a round in order, from the one after `after` on."""
+        found = self._storage(name).names(folder)
+        return [one for one in found if one > after and kind_of(one)][:MOST_NAMES]
+
+    def most(self, role: Role, file: str) -> int:
+        """Returns how many bytes a role may write under a name.
+
+        Raises:
+            RefusedError: it may write none.
+        """
+        kind = kind_of(file)
+        if kind is None:
+            raise RefusedError(422, "name: expected one that a round has, got another")
+        if kind in _MAKERS and role is not Role.MAKER:
+            raise RefusedError(403, f"{kind}: expected the token of the round's maker")
+        return CHUNK_BYTES if kind is Kind.CHUNK and role is Role.CONTRIBUTOR else MOST[kind]
+
+    def write(self, role: Role, name: str, file: str, content: bytes) -> bool:
+        """Keeps a file, durably, and returns whether it is new or changed.
+
+        Raises:
+            RefusedError: it may not be written, or is not what its name says.
+            InputError: it is not valid.
+            StorageError: the disk refused it.
+        """
+        most = self.most(role, file)
+        if not 0 < len(content) <= most:
+            raise RefusedError(413, f"{file}: expected 1 to {most} bytes, got {len(content)}")
+        storage = self._storage(name)
+        if storage.read(file) == content:
+            return False
+        match kind_of(file):
+            case Kind.CHUNK:
+                self._round(name)
+                _check_chunk(file, content)
+                self._keep(storage, file, content)
+            case Kind.ENTRY:
+                _check_entry(self._round(name), file, content)
+                self._keep(storage, file, content)
+            case Kind.MANIFEST:
+                self._write_manifest(storage, content)
+            case _:
+                self._write_log(self._round(name), file, content)
+        return True
+
+    def _write_manifest(self, storage: FolderStorage, content: bytes) -> None:
+        signed = objects.decode(content)
+        self._check_base(read_manifest(signed))
+        with _alone(round_id(signed), storage.address):
+            if storage.size(MANIFEST) is not None:
+                raise RefusedError(409, "manifest: expected no round of this name, got another one")
+            self._keep(storage, MANIFEST, content)
+
+    def _write_log(self, kept: Kept, file: str, content: bytes) -> None:
+        with _alone(kept.id, kept.storage.address):
+            if kind_of(file) is Kind.HEAD:
+                check_head(kept, content)
+            else:
+                check_tile(file, content)
+                if kept.storage.size(file) is not None and is_covered(file, kept.head()):
+                    raise RefusedError(
+                        409,
+                        f"{file}: expected the stored bytes, got others",
+                        hint="somebody else wrote the log: run the command again",
+                    )
+            self._keep(kept.storage, file, content)
+
+    def _check_base(self, manifest: Manifest) -> None:
+        if self._base is None:
+            return
+        named, wanted = manifest.base.model, self._base
+        if named != wanted and (model_of_text(named) or named) != (model_of_text(wanted) or wanted):
+            raise RefusedError(422, f"manifest: expected a round about {wanted}, got {named[:80]}")
+
+    def _keep(self, storage: FolderStorage, file: str, content: bytes) -> None:
+        more = len(content) - (storage.size(file) or 0)
+        with self._lock:
+            if self._used + more > self._most:
+                raise RefusedError(507, f"expected at most {self._most} bytes in all, got more")
+            self._used += more
+        try:
+            storage.replace(file, content)
+        except StorageError as error:
+            with self._lock:
+                self._used -= more
+            raise _refused(error) from error
+
+    def _round(self, name: str) -> Kept:
+        if name not in self._kept:
+            storage = self._storage(name)
+            if storage.size(MANIFEST) is None:
+                raise RefusedError(404, f"round {name}: expected one that is here, got another")
+            signed = stored_manifest(storage)
+            self._kept[name] = Kept(round_id(signed), read_manifest(signed), storage)
+        return self._kept[name]
+
+    def _storage(self, name: str) -> FolderStorage:
+        if not _ROUND.fullmatch(name) or self.only not in {None, name}:
+            raise RefusedError(404, "round: expected one that is here, got another name")
+        return FolderStorage((self._top / name).resolve())
+
+
+@contextmanager
+def _alone(round_: str, address: str) -> Generator[None]:
+    """Holds the lock of a round's log, which commands on the folder itself hold as well."""
+    with locked(lock_file(round_, address), wait_s=WAIT_S) as held:
+        if not held:
+            raise RefusedError(503, "log: expected to be its only writer, got another program")
+        yield
+
+
+def _check_chunk(file: str, content: bytes) -> None:
+    from zoo.core import digest
+
+    if digest(content) != file.rpartition("/")[2]:
+        raise RefusedError(422, f"{file}: expected bytes with this digest, got others")
+
+
+def _check_entry(kept: Kept, file: str, content: bytes) -> None:
+    if f"inbox/{sha256(content).hexdigest()}.json" != file:
+        raise RefusedError(422, f"{file}: expected an entry with this digest, got another")
+    found = objects.decode(content).body.get("round")
+    if found != kept.id:
+        raise RefusedError(422, f"entry: expected one of round {kept.id[:12]}, got another's")
+
+
+def _refused(error: StorageError) -> RefusedError:
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno in FULL:
+        return RefusedError(507, "the server's disk is full")
+    return RefusedError(500, "the server cannot write its folder")

@@ -1,0 +1,62 @@
+"""What the address of a round may be: a folder, a server or a bucket."""
+
+import ipaddress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.storage.base import Storage
+from zoo.gym.rounds.storage.folder import FolderStorage
+
+
+def is_address(given: str) -> bool:
+    """Says whether a text is an address rather than a path or a name."""
+    return "://" in given
+
+
+def open_storage(address: str) -> Storage:
+    """Returns the storage at an address; nothing is read yet.
+
+    Args:
+        address: a folder, or `https://HOST/rounds/NAME`.
+
+    Raises:
+        InputError: it is of another kind, or has a password in it.
+    """
+    if not is_address(address):
+        return FolderStorage(Path(address))
+    from zoo.gym.rounds.storage.http import HttpStorage
+
+    return HttpStorage(address)
+
+
+def checked_address(address: str) -> str:
+    """Returns an address of a round on a server, without a last slash.
+
+    Raises:
+        InputError: it is none, has a password in it, or is neither https nor of this machine.
+    """
+    parts = urlsplit(address)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise InputError(f"{address!r}: expected an address as https://HOST/rounds/NAME")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise InputError(
+            f"address of {parts.hostname}: expected no password, query or fragment in it",
+            hint=f"zoo-gym round token {parts.scheme}://HOST keeps a token",
+        )
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
+        raise InputError(
+            f"{address}: expected https for another machine, got http: the token and the weights "
+            "would be readable on the way"
+        )
+    return address.rstrip("/")
+
+
+def is_loopback(host: str) -> bool:
+    """Returns whether a host is this machine, reachable from it alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,213 @@
+"""A server of rounds as storage: the same names below an address, by GET, HEAD and PUT.
+
+Rounds can be read from any web server that has their folder; only `zoo-gym round serve` takes what
+others write. Connections that break are tried again; a chunk that arrived is never sent twice.
+"""
+
+import json
+import time
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
+
+from zoo.gym.errors import GymError, InputError, NotAvailableError, StorageError
+from zoo.gym.rounds.storage.address import checked_address, is_loopback
+from zoo.gym.rounds.storage.base import MOST_BYTES, check_name
+from zoo.gym.rounds.storage.names import Kind, kind_of
+from zoo.gym.rounds.storage.tokens import origin_of, token_for
+
+if TYPE_CHECKING:
+    from httpx2 import Client
+
+WAITS_S = (0.2, 0.5, 1.0, 2.0)
+"""Pauses before the tries after the first one."""
+
+CONNECT_S, ANSWER_S = 10.0, 120.0
+
+_BY_DIGEST = {Kind.CHUNK, Kind.ENTRY}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The response to a request, read to its end."""
+
+    status: int
+    length: str
+    content: bytes
+
+
+class HttpStorage:
+    """The files of a round on a server.
+
+    Args:
+        address: of the round, such as `https://example.org/rounds/summer`.
+        token: of the server; the one kept for it if None.
+
+    Raises:
+        InputError: the address is none, or would send what is private in the clear.
+    """
+
+    def __init__(self, address: str, token: str | None = None) -> None:
+        self.address = checked_address(address)
+        self._token = token_for(address) if token is None else token
+        self._client: Client | None = None
+
+    def read(self, name: str) -> bytes | None:
+        """Returns the bytes of a file, None where there is none."""
+        response = self._ask("GET", check_name(name))
+        if response is None:
+            return None
+        return response.content
+
+    def write(self, name: str, content: bytes) -> None:
+        """Stores a new file; the same bytes again are accepted."""
+        self._put(check_name(name), content)
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Stores a file; the server decides whether the one that is there may be replaced."""
+        self._put(check_name(name), content)
+
+    def size(self, name: str) -> int | None:
+        """Returns the number of bytes of a file, None where there is none."""
+        response = self._ask("HEAD", check_name(name))
+        if response is None:
+            return None
+        if not response.length.isdigit():
+            raise StorageError(f"{self.address}/{name}: expected its length, got none")
+        return int(response.length)
+
+    def names(self, prefix: str) -> list[str]:
+        """Returns the names of the files below a folder of names, sorted."""
+        found: list[str] = []
+        more = True
+        while more:
+            query = {"folder": check_name(prefix), "after": found[-1] if found else ""}
+            response = self._ask("GET", "names", query)
+            page = _object(response.content if response is not None else b"")
+            names, more = page.get("names"), page.get("more") is True
+            if not isinstance(names, list) or (more and not names):
+                raise StorageError(
+                    f"{self.address}: expected a list of names, got another answer",
+                    hint="a plain web server has none; zoo-gym round serve has",
+                )
+            found += [check_name(str(name)) for name in cast("list[object]", names)]
+        return found
+
+    def _put(self, name: str, content: bytes) -> None:
+        if len(content) > MOST_BYTES:
+            raise StorageError(f"{name}: expected at most {MOST_BYTES} bytes, got {len(content)}")
+        if self._ask("PUT", name, content=content) is None:
+            raise NotAvailableError(f"{self.address}: expected a round's address, got none")
+
+    def _ask(
+        self,
+        method: str,
+        name: str,
+        query: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+    ) -> Answer | None:
+        """Returns the answer, None where there is no such file.
+
+        Raises:
+            GymError: there is none, or it says that the request was refused.
+        """
+        failed: GymError | None = None
+        for wait_s in (0.0, *WAITS_S):
+            time.sleep(wait_s)
+            if failed and content is not None and self._arrived(name, content):
+                return self._ask("HEAD", name)
+            response = self._try(method, name, query, content)
+            if isinstance(response, GymError):
+                failed = response
+            elif response.status == 503:
+                failed = self._failure(response, name)
+            elif response.status == 404:
+                return None
+            elif response.status < 300:
+                return response
+            else:
+                raise self._failure(response, name)
+        assert failed is not None
+        raise failed
+
+    def _arrived(self, name: str, content: bytes) -> bool:
+        """Says whether a file that was sent is there, though the answer was lost."""
+        if kind_of(name) not in _BY_DIGEST:
+            return False
+        response = self._try("HEAD", name)
+        if isinstance(response, GymError) or response.status != 200:
+            return False
+        return response.length == str(len(content))
+
+    def _try(
+        self,
+        method: str,
+        name: str,
+        query: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+    ) -> Answer | GymError:
+        import httpx2
+
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        headers["Accept-Encoding"] = "identity"
+        url = f"{self.address}/{name}"
+        try:
+            with self._open().stream(
+                method, url, params=query, content=content, headers=headers
+            ) as response:
+                size = 0
+                parts: list[bytes] = []
+                for part in response.iter_raw():
+                    size += len(part)
+                    if size > MOST_BYTES:
+                        raise StorageError(f"{url}: expected at most {MOST_BYTES} bytes, got more")
+                    parts.append(part)
+                length = response.headers.get("content-length", "")
+                return Answer(response.status_code, length, b"".join(parts))
+        except httpx2.ConnectError as error:
+            return NotAvailableError(f"{self.address}: cannot be reached: {error}")
+        except httpx2.HTTPError as error:
+            text = str(error) or type(error).__name__
+            return StorageError(f"{self.address}: the connection broke: {text}")
+
+    def _failure(self, response: Answer, name: str) -> GymError:
+        found = _object(response.content).get("error")
+        said = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+        status = response.status
+        reason = str(said.get("message") or f"status {status}")[:500]
+        hint = str(said["hint"])[:500] if said.get("hint") else None
+        message = f"{self.address}: {reason}"
+        if status in {401, 403}:
+            asked = f"zoo-gym round token {origin_of(self.address)}"
+            return InputError(message, hint=hint or f"{asked} keeps the token that its owner gives")
+        if status in {400, 413, 421, 422}:
+            return InputError(message, hint=hint)
+        if status in {405, 501}:
+            hint = "it is a plain web server: zoo-gym round serve takes what others write"
+        return StorageError(message, hint=hint)
+
+    def _open(self) -> "Client":
+        if self._client is None:
+            import ssl
+
+            import httpx2
+
+            local = is_loopback(urlsplit(self.address).hostname or "")
+            timeout = httpx2.Timeout(ANSWER_S, connect=CONNECT_S)
+            if self.address.startswith("http:"):
+                plain = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loads no certificates
+                self._client = httpx2.Client(timeout=timeout, trust_env=not local, verify=plain)
+            else:
+                self._client = httpx2.Client(timeout=timeout, trust_env=not local)
+            weakref.finalize(self, self._client.close)
+        return self._client
+
+
+def _object(content: bytes) -> dict[str, object]:
+    try:
+        found: object = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, object]", found) if isinstance(found, dict) else {}

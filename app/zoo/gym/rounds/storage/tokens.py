@@ -1,0 +1,54 @@
+"""The tokens of servers of rounds, by address, in a file that only the user can read."""
+
+import json
+from pathlib import Path
+from typing import cast
+from urllib.parse import urlsplit
+
+from zoo.gym.errors import InputError
+from zoo.gym.files import read_json_object, write_beside
+from zoo.gym.paths import ensure_folder, folders
+
+_MOST = 4096
+
+
+def token_for(address: str) -> str | None:
+    """Returns the token of the server of an address, None if none was kept."""
+    return _tokens().get(origin_of(address))
+
+
+def keep_token(address: str, token: str) -> None:
+    """Keeps the token of the server of an address.
+
+    Raises:
+        InputError: it is no token.
+        StorageError: it cannot be written.
+    """
+    if (
+        not 0 < len(token) <= _MOST
+        or not token.isascii()
+        or not token.isprintable()
+        or " " in token
+    ):
+        raise InputError("token: expected one word of letters, digits and signs")
+    path = tokens_file()
+    ensure_folder(path.parent)
+    kept = {**_tokens(), origin_of(address): token}
+    write_beside(path, json.dumps(kept, indent=1, sort_keys=True) + "\n", sync=True)
+
+
+def tokens_file() -> Path:
+    """Returns the place of the tokens."""
+    return folders().config / "round-tokens.json"
+
+
+def origin_of(address: str) -> str:
+    """Returns scheme, host and port of an address."""
+    parts = urlsplit(address)
+    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme, 0)
+    return f"{parts.scheme}://{(parts.hostname or '').lower()}:{port}"
+
+
+def _tokens() -> dict[str, str]:
+    found = read_json_object(tokens_file()) or {}
+    return cast("dict[str, str]", {key: one for key, one in found.items() if isinstance(one, str)})

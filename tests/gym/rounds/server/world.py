@@ -1,0 +1,68 @@
+"""A round on a server, asked by the standard library's HTTP alone."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.gym.rounds.protocol.people import LOG
+from zoo.gym.rounds.life.writing import create_round
+from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.server.gate import Role
+from zoo.gym.rounds.server.run import CommunityLearningServer
+from zoo.gym.rounds.storage.address import open_storage
+from zoo.gym.rounds.storage.base import Storage
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def message(self) -> str:
+        return str(json.loads(self.body)["error"]["message"])
+
+
+@dataclass
+class World:
+    server: CommunityLearningServer
+    round: str
+    storage: Storage
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        role: Role | None = Role.CONTRIBUTOR,
+        **headers: str,
+    ) -> Answer:
+        """Sends a request with exactly this path, below the round unless it begins with `/`."""
+        where = urlsplit(self.server.url)
+        if role is not None:
+            headers.setdefault("Authorization", f"Bearer {self.server.tokens[role]}")
+        connection = HTTPConnection(where.hostname or "", where.port, timeout=30)
+        try:
+            target = path if path.startswith("/") else f"/rounds/summer/{path}"
+            connection.request(method, target, body, headers)
+            found = connection.getresponse()
+            return Answer(found.status, dict(found.headers), found.read())
+        finally:
+            connection.close()
+
+    def files(self) -> dict[str, bytes]:
+        """Everything that the server has."""
+        top = self.server.config.folder
+        return {str(p): p.read_bytes() for p in sorted(top.rglob("*")) if p.is_file()}
+
+
+@pytest.fixture
+def world(server: CommunityLearningServer, manifest: Manifest) -> World:
+    storage = open_storage(f"{server.url}/rounds/summer")
+    return World(server, create_round(storage, manifest, LOG), storage)
