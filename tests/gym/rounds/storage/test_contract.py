@@ -1,6 +1,7 @@
 """What every storage does in the same way: a folder, a server, a bucket."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from tests.gym.rounds.protocol.people import ALICE, BOB, LOG
 from zoo.core import digest
 from zoo.gym.errors import GymError, InputError, StorageError
 from zoo.gym.rounds.life.opening import MANIFEST, open_round
-from zoo.gym.rounds.life.writing import create_round, leave, take
+from zoo.gym.rounds.life.writing import create_round, leave, log_writer, take
 from zoo.gym.rounds.log.reader import CHECKPOINT
 from zoo.gym.rounds.log.writer import LogWriter
 from zoo.gym.rounds.protocol import objects
@@ -47,7 +48,11 @@ def test_other_bytes_under_a_name_are_refused(place: Storage, manifest: Manifest
 
 @pytest.mark.parametrize("name", ["../x", "/x", "a//b", ".x", "A", "a b", "a/..", "", "x" * 201])
 def test_a_name_that_is_no_safe_path_is_refused(place: Storage, name: str) -> None:
-    for act in (place.read, place.size, lambda one: place.write(one, b"x")):
+    def write(given: str) -> None:
+        place.write(given, b"x")
+
+    acts: list[Callable[[str], object]] = [place.read, place.size, write]
+    for act in acts:
         with pytest.raises(InputError, match="expected parts of lowercase letters"):
             act(name)
 
@@ -96,6 +101,4 @@ def test_a_file_is_fetched_as_it_was_stored(
 
 
 def writer(place: Storage, round_: str) -> LogWriter:
-    from zoo.gym.rounds.life.writing import _log_writer
-
-    return _log_writer(place, open_round(place).head, round_, LOG)
+    return log_writer(place, open_round(place).head, round_, LOG)

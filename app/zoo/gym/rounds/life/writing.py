@@ -69,7 +69,7 @@ def create_round(storage: Storage, manifest: Manifest, key: OwnKey) -> str:
         storage.write(MANIFEST, objects.encode(signed))
         if storage.read(CHECKPOINT) is None:
             empty = Head(origin(name), 0, tree.root(0, _no_node))
-            _log_writer(storage, empty, name, key).append([objects.encode(signed)])
+            log_writer(storage, empty, name, key).append([objects.encode(signed)])
     return name
 
 
@@ -126,7 +126,7 @@ class Appender:
         self.state = opened.state
         self._storage, self._key = opened.storage, key
         self._known = set(opened.entries)
-        self._log = _log_writer(opened.storage, opened.head, opened.state.id, key)
+        self._log = log_writer(opened.storage, opened.head, opened.state.id, key)
 
     def __call__(self, context: str, **fields: object) -> None:
         """Signs an entry with the log's key and adds it.
@@ -215,7 +215,9 @@ def lock_file(name: str, address: str) -> Path:
     return path
 
 
-def _log_writer(storage: Storage, head: Head, name: str, key: OwnKey) -> LogWriter:
+def log_writer(storage: Storage, head: Head, name: str, key: OwnKey) -> LogWriter:
+    """Returns the writer of a round's log, as `create_round` and `writer_of` use it."""
+
     def sign_note(message: bytes) -> bytes:
         return sign_bytes(key.private, message)
 

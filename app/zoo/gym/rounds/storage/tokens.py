@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import cast
 from urllib.parse import urlsplit
 
 from zoo.gym.errors import InputError
@@ -51,4 +50,4 @@ def origin_of(address: str) -> str:
 
 def _tokens() -> dict[str, str]:
     found = read_json_object(tokens_file()) or {}
-    return cast("dict[str, str]", {key: one for key, one in found.items() if isinstance(one, str)})
+    return {key: one for key, one in found.items() if isinstance(one, str)}
