@@ -1,0 +1,109 @@
+"""Computes Gram matrix and combination of a round through a queue, with whoever works on it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.forms.base import Piece
+from zoo.gym.rounds.protocol.manifest import Tensor
+from zoo.gym.rounds.rules.aggregate import Selection
+from zoo.gym.rounds.work.jobs import COLUMNS, Job, Parts, add_gram, groups_of, pieces_of
+from zoo.gym.rounds.work.queue import LEASE_S, Progress, Task, job_name
+from zoo.gym.rounds.work.worker import Open, work
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Watch = Callable[[str, Progress], None]
+"""Called with the kind of a job and how far it is."""
+
+
+def _ignore(kind: str, progress: Progress) -> None:
+    del kind, progress
+
+
+@dataclass(frozen=True)
+class Divided:
+    """The computation of a round as jobs of a queue; this process works on them, too.
+
+    Attributes:
+        open_queue: opens the queue.
+        round: the round's id.
+        tensors: of the round.
+        parts: gives the contributions.
+        threads: number of threads of a task; all if None.
+        columns: values of a task, about.
+        watch: called while others work.
+        lease_s: of a task, in seconds.
+    """
+
+    open_queue: Open
+    round: str
+    tensors: Sequence[Tensor]
+    parts: Parts
+    threads: int | None = None
+    columns: int = COLUMNS
+    watch: Watch = _ignore
+    lease_s: float = LEASE_S
+
+    def gram(self, digests: Sequence[str]) -> "NDArray[np.uint64]":
+        """Returns the exact scalar products of contributions, [n, n, 2].
+
+        Raises:
+            InputError: a value that no sum survives, or workers that compute other bytes.
+            NotAvailableError: the queue cannot be reached.
+        """
+        import numpy as np
+
+        total = np.zeros((len(digests), len(digests), 2), np.uint64)
+        for _, content in self._results(Job("gram", self.round, digests, self._groups())):
+            add_gram(total, content)
+        return total
+
+    def combine(self, digests: Sequence[str], selection: Selection) -> Iterator[Piece]:
+        """Yields the combination, tensor by tensor.
+
+        Raises:
+            InputError: as `gram`.
+            NotAvailableError: the queue cannot be reached.
+        """
+        sizes = {tensor.name: tensor.size for tensor in self.tensors}
+        job = Job("combine", self.round, digests, self._groups(), selection)
+        for names, content in self._results(job):
+            yield from pieces_of(content, names, sizes)
+
+    def _groups(self) -> list[list[str]]:
+        return groups_of(self.tensors, self.columns)
+
+    def _results(self, job: Job) -> Iterator[tuple[Sequence[str], bytes]]:
+        """Yields the tensors and the result of each task, in order; removes the job at the end."""
+        description = job.as_bytes()
+        name = job_name(self.round, description)
+        queue = self.open_queue()
+        try:
+            queue.add(name, description, len(job.groups))
+
+            def ended() -> bool:
+                progress = queue.progress(name)
+                self.watch(job.kind, progress)
+                return progress.ended
+
+            work(
+                self.open_queue,
+                self.round,
+                self.parts,
+                ended,
+                threads=self.threads,
+                lease_s=self.lease_s,
+            )
+            errors = queue.progress(name).errors
+            if errors:
+                queue.remove(name)
+                raise InputError(errors[0])
+            for number, names in enumerate(job.groups):
+                yield names, queue.result(Task(name, number))
+            queue.remove(name)
+        finally:
+            queue.close()

@@ -1,0 +1,72 @@
+"""Contributions that every process of a test makes alike, and a worker for them."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.gym.rounds.forms.base import Contributions
+from zoo.gym.rounds.forms.floats import Floats
+from zoo.gym.rounds.forms.lowrank import Factors, LowRank
+from zoo.gym.rounds.forms.signs import Signs, sign_tensor
+from zoo.gym.rounds.protocol.manifest import Tensor
+from zoo.gym.rounds.work.queue import Queue
+from zoo.gym.rounds.work.worker import work
+
+Matrix = NDArray[np.float32]
+
+ROUND = "ab" * 32
+SHAPES = {f"layer.{number}": (20 + number, 64) for number in range(6)}
+TENSORS = [Tensor(name=name, shape=shape) for name, shape in SHAPES.items()]
+DIGESTS = [f"{number:064x}" for number in range(7)]
+
+
+def parts_of(form: str, names: Sequence[str], count: int = len(DIGESTS)) -> Contributions:
+    """Returns some tensors of seven contributions."""
+    made = {name: _values(name, count) for name in names}
+    if form == "float":
+        return Floats({name: [row.reshape(-1) for row in rows] for name, rows in made.items()})
+    if form == "signs":
+        return Signs(
+            {
+                name: sign_tensor(name, np.stack(rows).reshape(count, -1))
+                for name, rows in made.items()
+            }
+        )
+    factors = {name: [_factors(row) for row in rows] for name, rows in made.items()}
+    return LowRank({name: Factors(*zip(*each, strict=True)) for name, each in factors.items()})
+
+
+def _factors(row: Matrix) -> tuple[Matrix, Matrix]:
+    """Returns A [2, inputs] and B [2, outputs]."""
+    return row[:2], np.ascontiguousarray(row[2:4, : row.shape[0]])
+
+
+def _values(name: str, count: int) -> list[Matrix]:
+    rng = np.random.default_rng(list(SHAPES).index(name))
+    return [rng.standard_normal(SHAPES[name], np.float32) for _ in range(count)]
+
+
+def main(kind: str, address: str, form: str, lease: str) -> None:
+    """Works until the process is ended."""
+    from zoo.gym.rounds.work.postgres import postgres_queue
+    from zoo.gym.rounds.work.sqlite import sqlite_queue
+
+    def opened() -> Queue:
+        return sqlite_queue(Path(address)) if kind == "sqlite" else postgres_queue(address)
+
+    print("ready", flush=True)
+    work(
+        opened,
+        ROUND,
+        lambda _, names: parts_of(form, names),
+        lambda: False,
+        threads=1,
+        lease_s=float(lease),
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

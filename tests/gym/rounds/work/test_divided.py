@@ -1,0 +1,128 @@
+"""A divided computation gives the bytes of one process, whatever happens to the workers."""
+
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.gym.rounds.work.crew import DIGESTS, ROUND, TENSORS, parts_of
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.forms.base import Contributions, Piece
+from zoo.gym.rounds.forms.floats import Floats
+from zoo.gym.rounds.rules.aggregate import combine, select
+from zoo.gym.rounds.rules.method import AggregationMethod, Rule
+from zoo.gym.rounds.work.divided import Divided
+from zoo.gym.rounds.work.jobs import groups_of
+from zoo.gym.rounds.work.queue import Progress
+from zoo.gym.rounds.work.sqlite import sqlite_queue
+
+NAMES = [tensor.name for tensor in TENSORS]
+RULES = {
+    "default": Rule(AggregationMethod.BYZANTINE_ROBUST, 2),
+    "columns": Rule(AggregationMethod.TRIMMED_MEAN, 2),
+    "mixed columns": Rule(AggregationMethod.MEDIAN, 2, mixed=True),
+    "bulyan": Rule(AggregationMethod.BULYAN, 1),
+    "norm clip": Rule(AggregationMethod.NORM_CLIP),
+}
+
+
+def divided(path: Path, form: str, columns: int = 3000, lease_s: float = 60) -> Divided:
+    return Divided(
+        lambda: sqlite_queue(path),
+        ROUND,
+        TENSORS,
+        lambda _, names: parts_of(form, names),
+        threads=1,
+        columns=columns,
+        lease_s=lease_s,
+    )
+
+
+def whole(form: str, rule: Rule) -> tuple[bytes, bytes]:
+    """Returns Gram matrix and result as one process computes them."""
+    contributions = parts_of(form, NAMES)
+    selection = select(rule, contributions, threads=1)
+    return contributions.gram(threads=1).tobytes(), _bytes(combine(selection, contributions))
+
+
+def by_tasks(engine: Divided, form: str, rule: Rule) -> tuple[bytes, bytes]:
+    gram = engine.gram(DIGESTS)
+    selection = select(rule, parts_of(form, NAMES), gram=gram, threads=1)
+    return gram.tobytes(), _bytes(engine.combine(DIGESTS, selection))
+
+
+def _bytes(pieces: Iterator[Piece]) -> bytes:
+    return b"".join(piece.values.tobytes() for piece in pieces)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("form", ["signs", "lowrank", "float"])
+def test_tasks_give_the_bytes_of_one_process(form: str, rule: Rule, tmp_path: Path) -> None:
+    assert by_tasks(divided(tmp_path / "q.db", form), form, rule) == whole(form, rule)
+
+
+def test_the_size_of_tasks_changes_no_byte(tmp_path: Path) -> None:
+    found = [divided(tmp_path / f"{n}.db", "float", n).gram(DIGESTS) for n in (1, 3000, 10**9)]
+    assert all(np.array_equal(found[0], one) for one in found)
+
+
+def test_a_value_that_no_sum_survives_is_reported_with_its_tensor(tmp_path: Path) -> None:
+    def broken(_: Sequence[str], names: Sequence[str]) -> Contributions:
+        found = parts_of("float", names)
+        assert isinstance(found, Floats)
+        if "layer.3" in names:
+            found.tensors["layer.3"][2][5] = np.nan
+        return found
+
+    engine = Divided(lambda: sqlite_queue(tmp_path / "q.db"), ROUND, TENSORS, broken, columns=1)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"tensor 'layer.3'.*contribut"):
+        engine.gram(DIGESTS)
+
+
+def test_tensors_are_grouped_in_order() -> None:
+    groups = groups_of(TENSORS, 3000)
+    assert [name for group in groups for name in group] == NAMES
+    assert len(groups) == 3
+
+
+@pytest.mark.slow
+def test_workers_that_are_killed_change_no_byte(tmp_path: Path) -> None:
+    path = tmp_path / "q.db"
+    expected = whole("float", RULES["default"])
+    chance = random.Random(0)
+    for _ in range(5):
+        with crew_of(2, "sqlite", str(path), "float") as crew:
+
+            def kill(kind: str, progress: Progress, crew: list[Worker] = crew) -> None:
+                if chance.random() < 0.5:
+                    crew[chance.randrange(2)].send_signal(signal.SIGKILL)
+
+            engine = divided(path, "float", columns=1, lease_s=1)
+            found = by_tasks(replace(engine, watch=kill), "float", RULES["default"])
+        assert found == expected
+
+
+Worker = subprocess.Popen[bytes]
+
+
+@contextmanager
+def crew_of(count: int, *words: str) -> Generator[list[Worker]]:
+    """Yields worker processes that have begun."""
+    command = [sys.executable, "-m", "tests.gym.rounds.work.crew", *words, "1"]
+    crew = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(count)]
+    try:
+        for one in crew:
+            assert one.stdout is not None
+            assert one.stdout.readline() == b"ready\n"
+        yield crew
+    finally:
+        for one in crew:
+            one.kill()
+            one.communicate()
