@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.gym.rounds.work.conftest import Server
 from tests.gym.rounds.work.crew import DIGESTS, ROUND, TENSORS, parts_of
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.forms.base import Contributions, Piece
@@ -20,6 +21,7 @@ from zoo.gym.rounds.rules.aggregate import combine, select
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule
 from zoo.gym.rounds.work.divided import Divided
 from zoo.gym.rounds.work.jobs import groups_of
+from zoo.gym.rounds.work.postgres import postgres_queue
 from zoo.gym.rounds.work.queue import Progress
 from zoo.gym.rounds.work.sqlite import sqlite_queue
 
@@ -81,7 +83,7 @@ def test_a_value_that_no_sum_survives_is_reported_with_its_tensor(tmp_path: Path
             found.tensors["layer.3"][2][5] = np.nan
         return found
 
-    engine = Divided(lambda: sqlite_queue(tmp_path / "q.db"), ROUND, TENSORS, broken, columns=1)  # type: ignore[arg-type]
+    engine = replace(divided(tmp_path / "q.db", "float", columns=1), parts=broken)
     with pytest.raises(InputError, match=r"tensor 'layer.3'.*contribut"):
         engine.gram(DIGESTS)
 
@@ -107,6 +109,27 @@ def test_workers_that_are_killed_change_no_byte(tmp_path: Path) -> None:
             engine = divided(path, "float", columns=1, lease_s=1)
             found = by_tasks(replace(engine, watch=kill), "float", RULES["default"])
         assert found == expected
+
+
+@pytest.mark.slow
+def test_a_server_that_restarts_in_the_middle_changes_no_byte(postgres: Server) -> None:
+    expected = whole("float", RULES["default"])
+    restarts = iter([True, False, True])
+
+    def restart(kind: str, progress: Progress) -> None:
+        if next(restarts, False):
+            postgres.stop()
+            postgres.start()
+
+    engine = replace(
+        divided(Path(), "float", columns=1, lease_s=1),
+        open_queue=lambda: postgres_queue(postgres.address),
+        watch=restart,
+    )
+    with crew_of(2, "postgres", postgres.address, "float") as crew:
+        assert by_tasks(engine, "float", RULES["default"]) == expected
+        assert [one.poll() for one in crew] == [None, None]
+    assert next(restarts, None) is None
 
 
 Worker = subprocess.Popen[bytes]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from zoo.gym.errors import InputError, NotAvailableError, StorageError
+from zoo.gym.rounds.work.postgres import postgres_queue
 from zoo.gym.rounds.work.queue import Queue, Task
 from zoo.gym.rounds.work.sqlite import sqlite_queue
 
@@ -13,16 +14,20 @@ SCOPE = "round-"
 JOB = SCOPE + "job"
 
 
-@pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Callable[[], Queue]]:
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Queue]]:
     """Opens connections to one queue."""
     found: list[Queue] = []
 
     def another() -> Queue:
-        found.append(sqlite_queue(tmp_path / "queue.db"))
+        if request.param == "sqlite":
+            found.append(sqlite_queue(tmp_path / "queue.db"))
+        else:
+            found.append(postgres_queue(request.getfixturevalue("postgres").address))
         return found[-1]
 
     yield another
+    another().remove(JOB)
     for queue in found:
         queue.close()
 

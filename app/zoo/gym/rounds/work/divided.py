@@ -9,6 +9,7 @@ from zoo.gym.rounds.forms.base import Piece
 from zoo.gym.rounds.protocol.manifest import Tensor
 from zoo.gym.rounds.rules.aggregate import Selection
 from zoo.gym.rounds.work.jobs import COLUMNS, Job, Parts, add_gram, groups_of, pieces_of
+from zoo.gym.rounds.work.patient import PatientQueue
 from zoo.gym.rounds.work.queue import LEASE_S, Progress, Task, job_name
 from zoo.gym.rounds.work.worker import Open, work
 
@@ -81,7 +82,7 @@ class Divided:
         """Yields the tensors and the result of each task, in order; removes the job at the end."""
         description = job.as_bytes()
         name = job_name(self.round, description)
-        queue = self.open_queue()
+        queue = PatientQueue(self.open_queue)
         try:
             queue.add(name, description, len(job.groups))
 

@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from zoo.gym.errors import NotAvailableError, StorageError
+from zoo.gym.rounds.work.queue import ConnectionLostError
 from zoo.gym.rounds.work.sql import Dialect, SqlQueue
 
 _DIALECT = Dialect(
     now_s="extract(epoch FROM clock_timestamp())",
     skip="FOR UPDATE OF tasks SKIP LOCKED",
     mark="%s",
+    alone="SELECT pg_advisory_xact_lock(8030261815)",
     types=(("INTEGER_KEY", "BIGSERIAL PRIMARY KEY"), ("BLOB", "BYTEA")),
 )
 
@@ -26,7 +28,8 @@ def postgres_queue(address: str) -> SqlQueue:
         address: such as `postgresql://user@host/database`.
 
     Raises:
-        NotAvailableError: psycopg is not installed, or no server answers.
+        NotAvailableError: psycopg is not installed.
+        ConnectionLostError: no server answers.
         StorageError: the server refuses.
     """
     try:
@@ -41,8 +44,8 @@ def postgres_queue(address: str) -> SqlQueue:
     def errors() -> Generator[None]:
         try:
             yield
-        except psycopg.OperationalError as error:
-            raise NotAvailableError(f"queue: the server does not answer: {error}") from error
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            raise ConnectionLostError(f"queue: the server does not answer: {error}") from error
         except psycopg.Error as error:
             raise StorageError(f"queue: {error}") from error
 

@@ -5,6 +5,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
 
+from zoo.gym.errors import NotAvailableError
+
+
+class ConnectionLostError(NotAvailableError):
+    """The server of a queue does not answer; what was acknowledged is kept."""
+
+
 LEASE_S = 60.0
 """A task that its worker has not renewed for so long is given to another one."""
 

@@ -25,12 +25,15 @@ class Dialect:
         now_s: an expression for its own clock, in seconds.
         skip: what makes concurrent claims pass over rows that another one holds.
         mark: the placeholder of a parameter.
+        alone: what keeps others from creating the tables at the same time; empty if nothing is
+            needed.
         types: the names of types in `TABLES` that differ.
     """
 
     now_s: str
     skip: str
     mark: str
+    alone: str
     types: tuple[tuple[str, str], ...]
 
     def of(self, statement: str) -> str:
@@ -51,7 +54,7 @@ class SqlQueue:
         connection: the connection, which commits each statement or transaction.
         dialect: how the database is spoken to.
         transaction: makes statements one.
-        storage_error: turns an error of the database into ours.
+        errors: turns errors of the database into ours.
     """
 
     def __init__(
@@ -64,7 +67,7 @@ class SqlQueue:
         self._connection, self._dialect = connection, dialect
         self._transaction, self._errors = transaction, errors
         with self._changing():
-            for statement in TABLES:
+            for statement in filter(None, (dialect.alone, *TABLES)):
                 self._run(statement)
 
     def add(self, job: str, description: bytes, tasks: int) -> None:

@@ -19,6 +19,7 @@ _DIALECT = Dialect(
     now_s="((julianday('now') - 2440587.5) * 86400.0)",
     skip="",
     mark="?",
+    alone="",
     types=(("INTEGER_KEY", "INTEGER PRIMARY KEY AUTOINCREMENT"),),
 )
 

@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import InputError
 from zoo.gym.rounds.work.jobs import Job, Parts, perform, read_job
-from zoo.gym.rounds.work.queue import LEASE_S, Queue, Task, scope_of
+from zoo.gym.rounds.work.patient import PatientQueue
+from zoo.gym.rounds.work.queue import LEASE_S, ConnectionLostError, Queue, Task, scope_of
 
 Open = Callable[[], Queue]
 """Opens the queue; a thread or a reconnection needs a connection of its own."""
@@ -40,10 +41,10 @@ def work(
 
     Raises:
         InputError: another worker has computed other bytes.
-        NotAvailableError: the queue cannot be reached.
+        NotAvailableError: the queue cannot be reached, also not some minutes later.
     """
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-    queue, done = open_queue(), 0
+    queue, done = PatientQueue(open_queue), 0
     jobs: dict[str, Job] = {}
     try:
         while True:
@@ -79,12 +80,11 @@ def _renewing(open_queue: Open, task: Task, name: str, lease_s: float) -> Genera
 
     def renew() -> None:
         while not over.wait(lease_s / 4):
-            try:
-                queue = open_queue()
-            except NotAvailableError:
-                continue  # the lease may run out: the task is then done twice, alike
+            queue = PatientQueue(open_queue, patience_s=0)
             try:
                 queue.renew(task, name, lease_s)
+            except ConnectionLostError:
+                continue  # the lease may run out: the task is then done twice, alike
             finally:
                 queue.close()
 
