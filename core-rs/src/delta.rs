@@ -1,4 +1,4 @@
-//! A strict reader of delta files, version 1.
+//! A strict reader of delta files, versions 1 and 2.
 //!
 //! A delta is a safetensors file whose metadata say which terms change which tensor of the base. Checked
 //! here: the container (see [`crate::safetensors`]), where the digest is and that it is the file's,
@@ -8,6 +8,7 @@
 
 mod codes;
 mod error;
+mod extensions;
 mod header;
 mod object;
 mod parts;
@@ -22,15 +23,15 @@ use crate::{
     safetensors::{self, Header},
 };
 pub use error::DeltaError;
-pub use header::{DeltaHeader, DeltaTensor};
+pub use header::{DeltaHeader, DeltaTensor, Version};
 pub use parts::Part;
 pub use terms::{FactorCodec, Scale, Term};
 
 /// The format of the file.
 pub const FORMAT: &str = "zoo-gym-delta";
 
-/// The version that is read.
-pub const VERSION: &str = "1";
+/// The versions that are read.
+pub const VERSIONS: [(&str, Version); 2] = [("1", Version::One), ("2", Version::Two)];
 
 /// The start of every delta file after the length of its header; the digest follows.
 const OPENING: &[u8] = b"{\"__metadata__\":{\"digest\":\"";
@@ -46,6 +47,8 @@ const DIGEST_BYTES: u64 = 64;
 pub struct Delta {
     /// Its digest, 64 hexadecimal digits.
     pub digest: String,
+    /// Its version.
+    pub version: Version,
     /// Its header as JSON.
     pub text: String,
     /// The same, parsed.
@@ -62,9 +65,9 @@ pub struct Delta {
 pub fn read_delta(file: &OpenFile) -> Result<Delta, CoreError> {
     let refused = CoreError::file(file.path());
     let container = safetensors::read_header(file)?;
-    check_metadata(&container.metadata).map_err(&refused)?;
+    let version = check_metadata(&container.metadata).map_err(&refused)?;
     check_digest(file, &container)?;
-    let delta = assemble(container).map_err(&refused)?;
+    let delta = assemble(container, version).map_err(&refused)?;
     safetensors::check_finite(file, &delta.container)?;
     let read = |start, length| file.range(start, length);
     match codes::fault(&delta.header, &delta.container, read)? {
@@ -79,9 +82,9 @@ pub fn read_delta(file: &OpenFile) -> Result<Delta, CoreError> {
 /// [`DeltaError`] for the first thing that is wrong.
 pub fn parse(file: &[u8]) -> Result<Delta, DeltaError> {
     let container = safetensors::parse(file).map_err(DeltaError::Container)?;
-    check_metadata(&container.metadata)?;
+    let version = check_metadata(&container.metadata)?;
     check_opening(file.get(8..).unwrap_or_default())?;
-    let delta = assemble(container)?;
+    let delta = assemble(container, version)?;
     // The container's ranges were checked to be within the file.
     #[allow(clippy::cast_possible_truncation)]
     let read = |start: u64, length: u64| {
@@ -90,43 +93,51 @@ pub fn parse(file: &[u8]) -> Result<Delta, DeltaError> {
     codes::fault(&delta.header, &delta.container, read)?.map_or(Ok(delta), Err)
 }
 
-/// Parses and checks a header's JSON.
+/// Parses and checks the JSON of a header of a version.
 ///
 /// # Errors
 /// [`DeltaError`] for the first thing that is wrong.
-pub fn parse_text(text: &str) -> Result<DeltaHeader, DeltaError> {
-    header::parse(text)
+pub fn parse_text(text: &str, version: Version) -> Result<DeltaHeader, DeltaError> {
+    header::parse(text, version)
 }
 
-fn assemble(mut container: Header) -> Result<Delta, DeltaError> {
+fn assemble(mut container: Header, version: Version) -> Result<Delta, DeltaError> {
     let mut taken = |key| container.metadata.remove(key).unwrap_or_default();
     let (digest, text) = (taken("digest"), taken("header"));
-    let header = parse_text(&text)?;
+    let header = parse_text(&text, version)?;
     parts::check(&header, &container)?;
     Ok(Delta {
         digest,
+        version,
         text,
         header,
         container,
     })
 }
 
-/// Refuses another format or version, and any other keys.
-fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), DeltaError> {
+/// Returns the version; refuses another format or version, and any other keys.
+fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<Version, DeltaError> {
     let told = |key| {
         metadata
             .get(key)
             .map_or("none".to_owned(), |text| quote(text))
     };
-    for (key, expected) in [("format", FORMAT), ("version", VERSION)] {
-        if metadata.get(key).map(String::as_str) != Some(expected) {
-            let what = format!("metadata {key}");
-            return Err(DeltaError::wrong(what, &format!("'{expected}'"), told(key)));
-        }
+    if metadata.get("format").map(String::as_str) != Some(FORMAT) {
+        let what = "metadata format".to_owned();
+        return Err(DeltaError::wrong(
+            what,
+            &format!("'{FORMAT}'"),
+            told("format"),
+        ));
     }
+    let known = |text: &String| VERSIONS.iter().find(|(name, _)| name == text);
+    let Some((_, version)) = metadata.get("version").and_then(known) else {
+        let what = "metadata version".to_owned();
+        return Err(DeltaError::wrong(what, "'1' or '2'", told("version")));
+    };
     let keys: Vec<_> = metadata.keys().map(String::as_str).collect();
     if keys == ["digest", "format", "header", "version"] {
-        return Ok(());
+        return Ok(*version);
     }
     let got: Vec<_> = keys.iter().take(8).map(|key| quote(key)).collect();
     let what = "metadata".to_owned();

@@ -116,12 +116,25 @@ QUALITY: JSON = {
     "rows": 1, "tokens": 1, "base": 1.0, "tuned": 0.5, "delta": 0.6, "recovered": 0.8, "kl": 0.0,
 }  # fmt: skip
 
+PRIVACY: JSON = {
+    "mechanism": "discrete-gaussian", "unit": "contribution", "epsilon": 1.0, "delta": 1e-06,
+    "sigma": 4.0, "clip": 1.0, "contributors": 8, "values": 4, "noise_to_signal": 1.0,
+}  # fmt: skip
+
+
+def second(**changes: Any) -> JSON:
+    """Returns a header of version 2."""
+    more = {"top1": 0.5, "drift": -0.25, "controls": [{"kind": "random-signs", "loss": 2.0}]}
+    told = {"parents": ["1" * 64], "privacy": PRIVACY, "quality": QUALITY | more}
+    return header(**(told | changes))
+
+
 DELTA: dict[str, Hostile] = {
     "no delta": Hostile(
         lambda: struct.pack("<Q", 2) + b"{}", "metadata format: expected 'zoo-gym-delta', got none"
     ),
     "other format": of(header(), "expected 'zoo-gym-delta', got 'other'", format="other"),
-    "other version": of(header(), "metadata version: expected '1', got '2'", version="2"),
+    "other version": of(header(), "metadata version: expected '1' or '2', got '3'", version="3"),
     "another key": of(header(), "metadata: expected digest, format, header", extra="x"),
     "digest elsewhere": Hostile(moved, "first bytes of the header: expected the metadata"),
     "bit of a value": Hostile(lambda: flipped(-1), "damaged file: digest"),
@@ -147,7 +160,30 @@ DELTA: dict[str, Hostile] = {
         "base.identity: expected 64 hexadecimal digits in lower case, got '00'",
     ),
     "fingerprint in capitals": of(header(data="A" * 64), "data: expected 64 hexadecimal digits"),
-    "privacy there": of(header(privacy={}), "expected unit"),
+    "privacy in version 1": of(header(privacy=PRIVACY), "privacy: expected none in version 1"),
+    "parents in version 1": of(header(parents=[]), "parents: expected none in version 1"),
+    "top1 in version 1": of(
+        header(quality=QUALITY | {"top1": 1.0}), "quality.top1: expected none in version 1"
+    ),
+    "no parents": of(header(), "parents: expected a list, got none", version="2"),
+    "parent short": of(second(parents=["1"]), "parents: expected 64", version="2"),
+    "parent twice": of(second(parents=["1" * 64] * 2), "parents: expected each once", version="2"),
+    "privacy empty": of(second(privacy={}), "missing field `mechanism`", version="2"),
+    "amplification": of(
+        second(privacy=PRIVACY | {"amplification": 0.1}),
+        "unknown field `amplification`",
+        version="2",
+    ),
+    "sum of nobody": of(
+        second(privacy=PRIVACY | {"contributors": 0}),
+        "privacy.contributors: expected at least 1",
+        version="2",
+    ),
+    "control twice": of(
+        second(quality=QUALITY | {"controls": [{"kind": "a", "loss": 1.0}] * 2}),
+        "controls: expected each kind once",
+        version="2",
+    ),
     "seed a fraction": of(header(seed=0.5), "expected i64"),
     "recipe a list": of(header(recipe=[]), "expected an object"),
     "recipe with a key twice": of(
@@ -293,7 +329,9 @@ SOUND: dict[str, bytes] = {
             "w.B.values": ("BF16", [1, 2]), "w.A.codes": ("U8", [1, 3]),
         },
     ),
+    "version 2": delta(second(), version="2"),
     "header of signs": json.dumps(header()).encode(),
+    "header of version 2": json.dumps(second()).encode(),
     "header of low rank": json.dumps(header([LOW], form="lowrank", quality=QUALITY)).encode(),
     "header of all": json.dumps(
         tensors(

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use _core::delta::{DeltaHeader, Part, parse, parse_text};
+use _core::delta::{DeltaHeader, Part, VERSIONS, parse, parse_text};
 use _core::safetensors::DType;
 use libfuzzer_sys::fuzz_target;
 
@@ -18,12 +18,15 @@ fuzz_target!(|file: &[u8]| {
         let called: BTreeSet<_> = parts(&delta.header).into_iter().map(|part| part.name).collect();
         let there: BTreeSet<_> = delta.container.tensors.iter().map(|t| t.name.clone()).collect();
         assert_eq!(called, there);
-        assert_eq!(parse_text(&delta.text), Ok(delta.header));
+        assert_eq!(parse_text(&delta.text, delta.version), Ok(delta.header));
     }
     let Ok(text) = std::str::from_utf8(file) else {
         return;
     };
-    if let Ok(header) = parse_text(text) {
+    for (_, version) in VERSIONS {
+        let Ok(header) = parse_text(text, version) else {
+            continue;
+        };
         let value: serde_json::Value = serde_json::from_str(text).expect("taken, and no JSON");
         assert!(value["base"].is_object() && value["recipe"].is_object());
         assert_eq!(value["base"]["identity"].as_str(), Some(header.base_identity.as_str()));

@@ -6,10 +6,20 @@ use serde::Deserialize;
 
 use super::{
     error::DeltaError,
-    object::{Anything, Object, object, present},
+    extensions::{Control, Privacy, check_extensions},
+    object::{Anything, Object, given, object, present},
     terms::Term,
 };
 use crate::{error::quote, safetensors::limits::MAX_DIMENSIONS};
+
+/// A version of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// Without a privacy record and parents.
+    One,
+    /// With both, and more measurements.
+    Two,
+}
 
 /// What a reader needs of a delta's header; what else it has is checked and stays in its text.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +53,7 @@ enum Form {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Told {
+pub(super) struct Told {
     form: Form,
     #[serde(deserialize_with = "object")]
     base: Base,
@@ -54,12 +64,14 @@ struct Told {
     _seed: Option<i64>,
     #[serde(deserialize_with = "present")]
     data: Option<String>,
-    #[serde(rename = "privacy")]
-    _privacy: (),
+    #[serde(deserialize_with = "present")]
+    pub(super) privacy: Option<Object<Privacy>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) parents: Option<Vec<String>>,
     #[serde(rename = "tool")]
     _tool: String,
     #[serde(deserialize_with = "present")]
-    quality: Option<Object<Quality>>,
+    pub(super) quality: Option<Object<Quality>>,
 }
 
 #[derive(Deserialize)]
@@ -74,7 +86,7 @@ struct Base {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Quality {
+pub(super) struct Quality {
     rows: u64,
     tokens: u64,
     #[serde(rename = "base")]
@@ -87,13 +99,20 @@ struct Quality {
     _recovered: Option<f64>,
     #[serde(rename = "kl", deserialize_with = "present")]
     _kl: Option<f64>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) top1: Option<f64>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) drift: Option<f64>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) controls: Option<Vec<Object<Control>>>,
 }
 
-/// Parses and checks a header's JSON.
-pub(super) fn parse(text: &str) -> Result<DeltaHeader, DeltaError> {
+/// Parses and checks the JSON of a header of a version.
+pub(super) fn parse(text: &str, version: Version) -> Result<DeltaHeader, DeltaError> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let told: Told = object(&mut reader).map_err(|error| DeltaError::json(&error))?;
     reader.end().map_err(|error| DeltaError::json(&error))?;
+    check_extensions(&told, version)?;
     for (what, digits) in [
         ("base.identity", Some(&told.base.identity)),
         ("data", told.data.as_ref()),
@@ -125,7 +144,7 @@ pub(super) fn parse(text: &str) -> Result<DeltaHeader, DeltaError> {
     })
 }
 
-fn check_hex(what: &str, digits: Option<&String>) -> Result<(), DeltaError> {
+pub(super) fn check_hex(what: &str, digits: Option<&String>) -> Result<(), DeltaError> {
     let Some(digits) = digits else {
         return Ok(());
     };

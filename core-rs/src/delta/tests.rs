@@ -14,7 +14,7 @@ fn parts(terms: &str, shape: &str) -> Vec<String> {
         "dense"
     };
     let told = format!("{}[{terms}]{}", &told[..start], &told[stop..]).replace("dense", form);
-    let header = parse_text(&told).unwrap();
+    let header = parse_text(&told, Version::One).unwrap();
     let parts = header.tensors[0].parts().unwrap();
     parts
         .iter()
@@ -61,7 +61,7 @@ fn terms_call_for_their_parts() {
 
 #[test]
 fn a_header_is_read() {
-    let header = parse_text(TEXT).unwrap();
+    let header = parse_text(TEXT, Version::One).unwrap();
     let mask = true;
     let sign = Term::Sign {
         scale: Scale::Group,
@@ -72,10 +72,71 @@ fn a_header_is_read() {
     assert!(!header.low_rank);
 }
 
+const EXTENDED: &str = r#"{"form":"dense","base":{"identity":"0000000000000000000000000000000000000000000000000000000000000000","id":"b","revision":null},"tensors":[{"name":"w","shape":[2],"terms":[{"kind":"raw"}]}],"recipe":{},"seed":null,"data":null,"parents":["1111111111111111111111111111111111111111111111111111111111111111"],"privacy":{"mechanism":"discrete-gaussian","unit":"contribution","epsilon":1.0,"delta":1e-6,"sigma":4.3,"clip":1,"contributors":100,"values":2,"noise_to_signal":0.06},"tool":"t","quality":{"rows":1,"tokens":1,"base":1,"tuned":null,"delta":1,"recovered":null,"kl":null,"top1":0.5,"drift":-0.1,"controls":[{"kind":"a","loss":1},{"kind":"b","loss":2}]}}"#;
+
+#[test]
+fn version_2_has_more_fields_and_version_1_has_none_of_them() {
+    assert!(parse_text(EXTENDED, Version::Two).is_ok());
+    assert!(parse_text(EXTENDED, Version::One).is_err());
+    assert!(parse_text(TEXT, Version::Two).is_err()); // no parents
+}
+
+#[test]
+fn a_wrong_field_of_version_2_is_named() {
+    for (old, new, phrase) in [
+        ("\"1111", "\"111", "header: parents: expected 64"),
+        (
+            "[\"1",
+            "[\"2222222222222222222222222222222222222222222222222222222222222222\",\"2222222222222222222222222222222222222222222222222222222222222222\",\"1",
+            "header: parents: expected each once",
+        ),
+        (
+            "\"contributors\":100",
+            "\"contributors\":0",
+            "header: privacy.contributors: expected at least 1",
+        ),
+        (
+            "\"values\":2",
+            "\"values\":0",
+            "header: privacy.values: expected at least 1",
+        ),
+        ("discrete-", "", "unknown variant `gaussian`"),
+        (
+            "\"unit\":\"contribution\"",
+            "\"unit\":\"token\"",
+            "unknown variant `token`",
+        ),
+        ("\"clip\":1,", "", "missing field `clip`"),
+        (
+            "\"clip\":1,",
+            "\"clip\":1,\"amplification\":0.1,",
+            "unknown field `amplification`",
+        ),
+        ("\"top1\":0.5", "\"top1\":null", "invalid type: null"),
+        (
+            "\"kind\":\"b\"",
+            "\"kind\":\"a\"",
+            "header: quality.controls: expected each kind once",
+        ),
+        (
+            "[{\"kind\":\"a\",\"loss\":1},{\"kind\":\"b\",\"loss\":2}]",
+            "[]",
+            "header: quality.controls: expected at least one",
+        ),
+    ] {
+        let changed = EXTENDED.replace(old, new);
+        assert_ne!(changed, EXTENDED);
+        let error = parse_text(&changed, Version::Two).unwrap_err().to_string();
+        assert!(error.contains(phrase), "{error}");
+    }
+}
+
 #[test]
 fn a_header_cut_anywhere_is_refused() {
-    for end in 0..TEXT.len() {
-        assert!(parse_text(&TEXT[..end]).is_err(), "{end}");
+    for (text, version) in [(TEXT, Version::One), (EXTENDED, Version::Two)] {
+        for end in 0..text.len() {
+            assert!(parse_text(&text[..end], version).is_err(), "{end}");
+        }
     }
 }
 
@@ -87,7 +148,8 @@ proptest! {
             let at = at % text.len();
             text.replace_range(at..=at, &new);
         }
-        if let Ok(header) = parse_text(&text) {
+        for version in [Version::One, Version::Two] {
+            let Ok(header) = parse_text(&text, version) else { continue };
             prop_assert_eq!(header.base_identity.len(), 64);
             drop(header.tensors[0].parts());
         }

@@ -19,7 +19,8 @@ def read_differences(path: Path, base: dict[str, F32] | None = None) -> dict[str
     """Returns what a delta file adds to each tensor of its base."""
     with safe_open(path, "np") as file:
         metadata = file.metadata()
-    assert (metadata["format"], metadata["version"]) == ("zoo-gym-delta", "1")
+    assert metadata["format"] == "zoo-gym-delta"
+    assert metadata["version"] in {"1", "2"}
     parts = {
         k: v.float().numpy() if v.is_floating_point() else v.numpy()
         for k, v in load_file(path).items()

@@ -79,7 +79,7 @@ class DeltaReport:
         """Returns the report as the command prints it: file, bytes, form, quality."""
         quality: dict[str, Any] | None = None
         if self.quality is not None:
-            quality = self.quality.model_dump(mode="json") | {"held_out": self.held_out}
+            quality = self.quality.content() | {"held_out": self.held_out}
         return {
             "file": str(self.file),
             "bytes": self.file_bytes,

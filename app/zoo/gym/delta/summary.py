@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from zoo.gym.delta.file.header import Quality, was_held_out
+from zoo.gym.delta.file.header import DeltaHeader, Quality, was_held_out
 from zoo.gym.delta.file.reader import Delta
 from zoo.gym.delta.quality import rows_in_words
 from zoo.gym.humanize import counted
@@ -15,7 +15,8 @@ def as_json(delta: Delta) -> dict[str, Any]:
         "bytes": delta.file_bytes,
         "payload_bytes": delta.payload_bytes,
         "digest": delta.digest,
-        **delta.header.model_dump(mode="json"),
+        "version": delta.header.version,
+        **delta.header.content(),
     }
 
 
@@ -32,10 +33,26 @@ def as_text(delta: Delta) -> str:
             f"size      {delta.file_bytes:,} bytes, {delta.payload_bytes:,} of them payload",
             f"base      {header.base.id}{revision} ({header.base.identity[:12]})",
             f"quality   {_quality(header.quality, was_held_out(header))}",
+            *_of_version_2(header),
             f"recipe    {counted(len(header.recipe), 'setting')}, seed {header.seed}",
             f"written   by {header.tool}, digest {delta.digest[:12]}",
         )
     )
+
+
+def _of_version_2(header: DeltaHeader) -> list[str]:
+    """Returns a line for the privacy record and one for the parents, where a delta has them."""
+    lines: list[str] = []
+    if (private := header.privacy) is not None:
+        useless = "" if private.noise_to_signal <= 1 else ": more noise than signal"
+        lines.append(
+            f"privacy   epsilon {private.epsilon:g}, delta {private.delta:g} for each of "
+            f"{private.contributors:,} contributions, by its maker: sigma {private.sigma:.4g}, "
+            f"noise to signal {private.noise_to_signal:.3g}{useless}"
+        )
+    if header.parents:
+        lines.append(f"parents   {', '.join(parent[:12] for parent in header.parents)}")
+    return lines
 
 
 def _quality(quality: Quality | None, held_out: bool | None) -> str:
@@ -47,6 +64,9 @@ def _quality(quality: Quality | None, held_out: bool | None) -> str:
     losses.append(f"delta {quality.delta:.4f}")
     kept = "" if quality.recovered is None else f", {quality.recovered:.1%} of the gain kept"
     rows, _, doubt = rows_in_words(quality.rows, held_out).partition("; ")
-    where = f"on {quality.tokens:,} tokens of {rows}{kept}"
+    more = "" if quality.top1 is None else f", same most likely token {quality.top1:.1%}"
+    more += "" if quality.drift is None else f", drift {quality.drift:+.4f}"
+    more += "".join(f", {one.kind} {one.loss:.4f}" for one in quality.controls or ())
+    where = f"on {quality.tokens:,} tokens of {rows}{kept}{more}"
     measured = f"{', '.join(losses)} nats per token {where}" + (f"; {doubt}" if doubt else "")
     return f"measured by its maker: {measured}"

@@ -20,7 +20,8 @@ from zoo.gym.delta.codecs.lowrank import code_factor
 from zoo.gym.delta.codecs.options import Dense
 from zoo.gym.delta.codecs.tensor import Encoded, encode_tensor
 from zoo.gym.delta.codecs.values import Values
-from zoo.gym.delta.file.header import Quality
+from zoo.gym.delta.file.header import Control, Quality
+from zoo.gym.delta.file.privacy import Privacy
 from zoo.gym.delta.file.reader import tensor_parts
 from zoo.gym.delta.file.safetensors import Entry, write_safetensors
 from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
@@ -53,7 +54,7 @@ LOWRANK = {
     "lowrank-bf16": DeltaConfig(codec="bf16"),
     "lowrank-f32": DeltaConfig(codec="f32"),
 }
-NAMES = (*FIRST, "control", *DENSE, *LOWRANK, "sum", "odd")
+NAMES = (*FIRST, "control", *DENSE, *LOWRANK, "sum", "odd", "private")
 """The files of the first slice come first: their bytes never change."""
 
 
@@ -76,6 +77,7 @@ def make_all(folder: Path) -> list[Path]:
     random_signs(folder / "dense.safetensors", folder / "control.safetensors", seed=7)
     _write_sum(folder)
     _write_odd(folder)
+    _write_private(folder)
     made = [folder / f"{name}.safetensors" for name in NAMES]
     for out in made:
         delta = load_delta(out)
@@ -117,6 +119,38 @@ def _write_odd(folder: Path) -> None:
         for encoded in tensors:
             spool.add_tensor(encoded)
         write_delta(folder / "odd.safetensors", header, spool)
+
+
+def _write_private(folder: Path) -> None:
+    """Writes a delta of version 2: the shape of a private round's result, with everything known."""
+    name, shape = "private.weight", (5, 130)
+    A = np.where(values((RANK, shape[1]), 2) > 0, 0.0625, -0.0625).astype(np.float32)
+    parts = code_factor(name, "A", A, "sign")
+    parts |= code_factor(name, "B", values((RANK, shape[0]), 8), "f32")
+    term = LowRankTerm(rank=RANK, A="sign", B="f32")
+    encoded = Encoded(TensorTerms(name=name, shape=shape, terms=(term,)), parts)
+    privacy = Privacy(
+        mechanism="discrete-gaussian",
+        unit="contribution",
+        epsilon=1.0,
+        delta=1e-6,
+        sigma=4.5,
+        clip=0.5,
+        contributors=9,
+        values=4,
+        noise_to_signal=1.0,
+    )
+    controls = (Control(kind="random-signs", loss=1.75), Control(kind="zeros", loss=1.5))
+    quality = Quality(
+        rows=2, tokens=7, base=1.5, tuned=1.0, delta=1.125, recovered=0.75, kl=0.0625,
+        top1=0.875, drift=-0.03125, controls=controls,
+    )  # fmt: skip
+    found = {"tensors": (encoded.tensor,), "privacy": privacy, "quality": quality}
+    found |= {"parents": ("1e" * 32, "0f" * 32)}
+    header = load_delta(folder / "lowrank.safetensors").header.model_copy(update=found)
+    with Spool(folder) as spool:
+        spool.add_tensor(encoded)
+        write_delta(folder / "private.safetensors", header, spool)
 
 
 def _changed(

@@ -1,1 +1,1 @@
-"""The delta file format, version 1: header, terms and their parts, reader and writer."""
+"""The delta file format: header, terms and their parts, reader and writer."""

@@ -1,15 +1,20 @@
-"""The JSON header of a delta file, version 1: base, terms, recipe, quality, and their checks."""
+"""The JSON header of a delta file: base, terms, recipe, privacy, quality, and their checks.
+
+Version 2 has parents, a privacy record and more measurements; version 1 has none of them.
+"""
 
 import math
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, JsonValue, PositiveInt, model_validator
 
+from zoo.gym.delta.file.privacy import Privacy
 from zoo.gym.delta.file.terms import Model, TensorTerms
 from zoo.gym.terminal import one_line
 
 FORMAT = "zoo-gym-delta"
-VERSION = "1"
+Version: TypeAlias = Literal["1", "2"]
+VERSIONS: tuple[Version, ...] = ("1", "2")
 
 Form: TypeAlias = Literal["lowrank", "dense"]
 Hex64: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -42,11 +47,22 @@ class Base(Model):
     revision: Line | None = Field(description="its revision, where it has one")
 
 
+class Control(Model):
+    """The loss of a control on the same examples: a delta that should be no good."""
+
+    kind: Annotated[Line, Field(min_length=1)] = Field(description="such as random-signs")
+    loss: Nats = Field(description="its loss")
+
+
+_MEASURED_IN_2 = ("top1", "drift", "controls")
+
+
 class Quality(Model):
     """The quality of the delta on held-out examples; losses in nats per learned token.
 
     `recovered` = (base - delta) / (base - tuned), None if tuned is not better than base;
     `kl` = KL(tuned || delta). Without a tuned model, `tuned`, `recovered` and `kl` are None.
+    The last three are of version 2, None where they were not measured.
     """
 
     rows: PositiveInt = Field(description="held-out examples")
@@ -56,6 +72,15 @@ class Quality(Model):
     delta: Nats = Field(description="loss of base plus delta")
     recovered: Finite | None = Field(description="share of the fine-tune's gain that is kept")
     kl: Nats | None = Field(description="KL(tuned || delta), nats per learned token")
+    top1: Annotated[Finite, Field(ge=0, le=1)] | None = Field(
+        default=None, description="share of learned tokens of which both find the same most likely"
+    )
+    drift: Finite | None = Field(
+        default=None, description="loss of the delta minus that of the base on other text"
+    )
+    controls: tuple[Control, ...] | None = Field(
+        default=None, min_length=1, description="losses of controls, sorted by kind"
+    )
 
     @model_validator(mode="after")
     def _figures_agree(self) -> Self:
@@ -68,7 +93,17 @@ class Quality(Model):
         agree = share is got if share is None or got is None else _same_share(share, got)
         if not agree:
             raise ValueError(f"recovered: expected {share} by the three losses, got {got}")
+        if self.top1 is not None and self.tuned is None:
+            raise ValueError(f"top1: expected it only with a fine-tune, got {self.top1}")
+        kinds = [control.kind for control in self.controls or ()]
+        if kinds != sorted(set(kinds)):
+            raise ValueError("controls: expected each kind once, in sorted order")
         return self
+
+    def content(self) -> dict[str, Any]:
+        """Returns the block as the file has it: without unmeasured fields of version 2."""
+        unknown = {name for name in _MEASURED_IN_2 if getattr(self, name) is None}
+        return self.model_dump(mode="json", exclude=unknown)
 
 
 def recovered(base: float, tuned: float | None, delta: float) -> float | None:
@@ -103,7 +138,10 @@ class DeltaHeader(Model):
         ge=-(2**63), lt=2**63, description="the seed of the run, or of a control's random signs"
     )
     data: Hex64 | None = Field(description="fingerprint of the training data")
-    privacy: None = Field(description="privacy record; none in version 1")
+    privacy: Privacy | None = Field(description="what a private sum promises; version 2")
+    parents: tuple[Hex64, ...] = Field(
+        default=(), max_length=1000, description="deltas that its base contains; version 2"
+    )
     tool: Line = Field(description="the program that wrote the file, and its version")
     quality: Quality | None = Field(description="measured, never typed")
 
@@ -120,7 +158,48 @@ class DeltaHeader(Model):
             raise ValueError(
                 f"form: expected {form!r} for terms {sorted(kinds)}, got {self.form!r}"
             )
+        if len(set(self.parents)) != len(self.parents):
+            raise ValueError("parents: expected each once")
         return self
+
+    @property
+    def version(self) -> Version:
+        """The oldest version of the format that can say this."""
+        measured = self.quality is not None and any(
+            getattr(self.quality, name) is not None for name in _MEASURED_IN_2
+        )
+        return "2" if self.privacy or self.parents or measured else "1"
+
+    def content(self) -> dict[str, Any]:
+        """Returns the header as the file has it."""
+        found = self.model_dump(mode="json")
+        if self.version == "1":
+            del found["parents"]
+        if self.quality is not None:
+            found["quality"] = self.quality.content()
+        return found
+
+
+def check_version(header: DeltaHeader, version: Version) -> None:
+    """Refuses a header that was read with fields of another version.
+
+    Raises:
+        ValueError: a field is missing, null or not of this version; identified.
+    """
+    given = header.quality.model_fields_set if header.quality else set[str]()
+    measured = [name for name in _MEASURED_IN_2 if name in given]
+    if version == "1":
+        more = [f"quality.{name}" for name in measured]
+        more += ["parents"] * ("parents" in header.model_fields_set)
+        more += ["privacy"] * (header.privacy is not None)
+        if more:
+            raise ValueError(f"{more[0]}: expected none in version 1")
+        return
+    if "parents" not in header.model_fields_set:
+        raise ValueError("parents: expected a list in version 2, got none")
+    for name in measured:
+        if getattr(header.quality, name) is None:
+            raise ValueError(f"quality.{name}: expected a value or no field, got null")
 
 
 def measured_header(header: DeltaHeader, quality: Quality, held_out: bool | None) -> DeltaHeader:

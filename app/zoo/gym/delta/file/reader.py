@@ -1,4 +1,4 @@
-"""Reads a delta file, version 1, and checks its digest, header, parts and values.
+"""Reads a delta file, version 1 or 2, and checks its digest, header, parts and values.
 
 The metadata is first in the header and the digest first in the metadata, so its 64 characters are
 always at bytes 35 to 99. It is the BLAKE3 hash of the file with these bytes read as ASCII '0'.
@@ -7,12 +7,12 @@ always at bytes 35 to 99. It is the BLAKE3 hash of the file with these bytes rea
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
 from zoo.gym.arguments import StrPath, path_of
-from zoo.gym.delta.file.header import FORMAT, VERSION, DeltaHeader
+from zoo.gym.delta.file.header import FORMAT, VERSIONS, DeltaHeader, Version, check_version
 from zoo.gym.delta.file.terms import TensorTerms, term_parts
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.terminal import one_line
@@ -72,7 +72,7 @@ def load_delta(path: StrPath) -> Delta:
 
 
 def is_delta(path: Path) -> bool:
-    """Returns whether a file's metadata is that of a delta of this version."""
+    """Returns whether a file's metadata is that of a delta of a known version."""
     try:
         read_container(path, open_delta(path))
     except InputError:
@@ -108,7 +108,7 @@ def open_delta(path: Path) -> "OpenFile":
 
 
 def read_container(path: Path, file: "OpenFile") -> "Header":
-    """Reads the safetensors header of a version 1 delta file.
+    """Reads the safetensors header of a delta file.
 
     Raises:
         InputError: the file is not a delta of this version.
@@ -120,10 +120,10 @@ def read_container(path: Path, file: "OpenFile") -> "Header":
     if metadata.get("format") != FORMAT:
         got = repr(metadata["format"]) if "format" in metadata else "none"
         raise InputError(f"{path} is not a delta: metadata format: expected {FORMAT!r}, got {got}")
-    if metadata.get("version") != VERSION:
+    if metadata.get("version") not in VERSIONS:
         hint = "a newer zoo-gym may read it"
         got = repr(metadata.get("version"))
-        raise InputError(f"{path}: delta version: expected {VERSION!r}, got {got}", hint=hint)
+        raise InputError(f"{path}: delta version: expected '1' or '2', got {got}", hint=hint)
     if set(metadata) != {"format", "version", "digest", "header"}:
         got = one_line(", ".join(sorted(metadata)))
         raise InputError(f"{path}: metadata: expected digest, format, header, version, got {got}")
@@ -160,6 +160,10 @@ def parse(path: Path, file: "OpenFile", container: "Header") -> Delta:
         where = ".".join(str(key) for key in first["loc"])
         problem = one_line(f"{where}: {first['msg'].lower()}")
         raise InputError(f"{path}: header: {problem}") from error
+    try:
+        check_version(header, cast("Version", container.metadata["version"]))
+    except ValueError as error:
+        raise InputError(f"{path}: header: {error}") from None
     expected = {part.name: part for tensor in header.tensors for part in term_parts(tensor)}
     if set(expected) != set(container.tensors):
         name = min(set(expected) ^ set(container.tensors))

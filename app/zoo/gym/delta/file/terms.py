@@ -1,4 +1,4 @@
-"""The kinds of terms that a delta is a sum of, version 1, and their parts in the file.
+"""The kinds of terms that a delta is a sum of, and their parts in the file.
 
 `term_parts` defines names, types and shapes of parts for the writer, the reader and the size
 formulas. `docs/reference/delta-format.md` specifies their meaning.

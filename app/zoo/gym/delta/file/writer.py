@@ -1,4 +1,4 @@
-"""Writes a delta file, version 1, atomically and deterministically.
+"""Writes a delta file, atomically and deterministically, in the oldest version that can say it.
 
 Parts are spooled to disk until the header is known, so memory does not grow with the file.
 """
@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from zoo.gym.delta.codecs.tensor import Encoded
-from zoo.gym.delta.file.header import FORMAT, VERSION, DeltaHeader
+from zoo.gym.delta.file.header import FORMAT, DeltaHeader
 from zoo.gym.delta.file.reader import DIGEST_AT, DIGEST_LENGTH, PART_TYPES, Delta, load_delta
 from zoo.gym.delta.file.safetensors import Entry, header_bytes
 from zoo.gym.delta.file.terms import PART_BYTES, Part, PartType, term_parts
@@ -111,13 +111,12 @@ def replace_header(delta: Delta, header: DeltaHeader) -> Delta:
 
 
 def _metadata(header: DeltaHeader) -> dict[str, str]:
-    content = header.model_dump(mode="json")
     try:
-        text = json.dumps(content, separators=(",", ":"), sort_keys=True, allow_nan=False)
+        text = json.dumps(header.content(), separators=(",", ":"), sort_keys=True, allow_nan=False)
     except ValueError as error:
         raise InputError("delta header: expected finite numbers in the recipe") from error
     zeros = "0" * DIGEST_LENGTH
-    return {"digest": zeros, "format": FORMAT, "version": VERSION, "header": text}
+    return {"digest": zeros, "format": FORMAT, "version": header.version, "header": text}
 
 
 def _seal(path: Path) -> None:

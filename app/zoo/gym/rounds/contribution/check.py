@@ -45,8 +45,10 @@ def _check_header(delta: Delta, manifest: Coding) -> None:
     if header.base.identity != manifest.base.identity:
         raise InputError(f"expected a change of the round's base, got one of {header.base.id}")
     said = (header.recipe, header.seed, header.data, header.quality, header.base.revision)
-    if said != ({}, None, None, None, None) or header.tool != TOOL:
-        raise InputError("expected a header without recipe, seed, data, quality and program")
+    if said != ({}, None, None, None, None) or header.tool != TOOL or header.version != "1":
+        raise InputError(
+            "expected a header without recipe, seed, data, quality, parents and program"
+        )
     expected = [(tensor.name, tensor.shape) for tensor in manifest.tensors]
     got = [(tensor.name, tensor.shape) for tensor in header.tensors]
     for wanted, found in zip(expected, got, strict=False):
