@@ -125,8 +125,8 @@ PRIVACY: JSON = {
 def second(**changes: Any) -> JSON:
     """Returns a header of version 2."""
     more = {"top1": 0.5, "drift": -0.25, "controls": [{"kind": "random-signs", "loss": 2.0}]}
-    told = {"parents": ["1" * 64], "privacy": PRIVACY, "quality": QUALITY | more}
-    return header(**(told | changes))
+    told: JSON = {"parents": ["1" * 64], "privacy": PRIVACY, "quality": QUALITY | more}
+    return header() | told | changes
 
 
 DELTA: dict[str, Hostile] = {

@@ -27,7 +27,11 @@ from zoo.gym.delta.file.safetensors import Entry, write_safetensors
 from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
 from zoo.gym.delta.file.writer import Spool, replace_header, write_delta
 
-SHAPES = {"layers.0.up.weight": (5, 11), "layers.0.down.weight": (3, 130), "norm.weight": (4,)}
+SHAPES: dict[str, tuple[int, ...]] = {
+    "layers.0.up.weight": (5, 11),
+    "layers.0.down.weight": (3, 130),
+    "norm.weight": (4,),
+}
 RANK = 2
 FIRST = {
     "dense": DeltaConfig(zero="minus"),
