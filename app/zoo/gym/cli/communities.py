@@ -16,7 +16,10 @@ from zoo.gym.paths import given_path
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.rounds.life.terms import Terms
     from zoo.gym.rounds.storage.base import Storage
+    from zoo.gym.signing import OwnKey
+    from zoo.models import Resolved
 
 Round = Annotated[str | None, Parameter(name="--round", metavar="ROUND")]
 Given = Annotated[str | None, Parameter(name="ROUND")]
@@ -51,6 +54,13 @@ def create(
     commit_days: float = 7.0,
     reveal_days: float = 2.0,
     pool: int = 1000,
+    evaluation: str | None = None,
+    margin: float = 0.0,
+    quality_threshold: float | None = None,
+    validator: str | None = None,
+    refit: str | None = None,
+    previous: str | None = None,
+    gate: str | None = None,
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,
@@ -71,24 +81,29 @@ def create(
         commit_days: days until contributors have committed
         reveal_days: days after that until they have revealed
         pool: points that are shared out
+        evaluation: a file of held-out examples, which a gate measures on; show it to nobody yet
+        margin: nats a token that a contribution may add to the base's loss at most
+        quality_threshold: below this share of the median gain, points shrink; by default .8
+        validator: module:function that the gate runs as well, and that may refuse a contribution
+        refit: a file of public examples, on which the size of the result is chosen
+        previous: the file of the last result, which the new one may not be worse than
+        gate: the key that measures, ed25519:...; by default yours
         yes: download without asking
         offline: never use the network
         as_json: print one JSON object as stdout's last line
     """
-    from zoo.gym.rounds.life.opening import open_round
-    from zoo.gym.rounds.life.places import remember_place
-    from zoo.gym.rounds.life.terms import DAY_S, Terms, manifest_for
-    from zoo.gym.rounds.life.writing import create_round
+    from zoo.gym.cli.round_measure import measured_terms
+    from zoo.gym.rounds.life.terms import DAY_S, Terms
     from zoo.gym.rounds.rules.method import AggregationMethod
     from zoo.gym.signing import own_key
 
-    screen = Output(as_json)
-    for option, days in (("--commit-days", commit_days), ("--reveal-days", reveal_days)):
-        if not 0 < days < 10_000:
-            raise InputError(f"{option}: expected a number of days above 0, got {days}")
+    _check_days({"--commit-days": commit_days, "--reveal-days": reveal_days})
     if rank is not None and form != "lowrank":
         raise InputError(f"--rank: expected none in form {form}, got {rank}")
     storage = _new_storage(out, offline=offline)
+    files = (evaluation, refit, previous)
+    key, gating = own_key(), (margin, quality_threshold, validator)
+    measured = measured_terms(files, gating, gate, key.public)
     model = resolve_base(base, None, "--base", yes=yes, offline=offline)
     terms = Terms(
         name,
@@ -102,14 +117,33 @@ def create(
         round(commit_days * DAY_S),
         round(reveal_days * DAY_S),
         pool,
+        measured,
     )
-    key, now = own_key(), dt.datetime.now(dt.UTC)
+    screen = Output(as_json)
+    opened = _begun(storage, model, terms, key)
+    screen.say(f"the round is in {storage.address}; you write its log: zoo-gym round take")
+    return _show(opened, screen)
+
+
+def _check_days(given: dict[str, float]) -> None:
+    for option, days in given.items():
+        if not 0 < days < 10_000:
+            raise InputError(f"{option}: expected a number of days above 0, got {days}")
+
+
+def _begun(storage: "Storage", model: "Resolved", terms: "Terms", key: "OwnKey") -> "Opened":
+    """Starts a round in a storage, and keeps where it is."""
+    from zoo.gym.rounds.life.opening import open_round
+    from zoo.gym.rounds.life.places import remember_place
+    from zoo.gym.rounds.life.terms import manifest_for
+    from zoo.gym.rounds.life.writing import create_round
+
+    now = dt.datetime.now(dt.UTC)
     manifest = manifest_for(model.folder, model.id, model.revision, terms, key.public, now)
     create_round(storage, manifest, key)
     opened = open_round(storage)
     remember_place(opened)
-    screen.say(f"the round is in {storage.address}; you write its log: zoo-gym round take")
-    return _show(opened, screen)
+    return opened
 
 
 def _new_storage(out: str, *, offline: bool) -> "Storage":

@@ -6,8 +6,9 @@ from cyclopts import Parameter
 
 from zoo.gym.cli.communities import Given, Round, opened_round
 from zoo.gym.cli.delta import BROKEN
-from zoo.gym.cli.options import Json
+from zoo.gym.cli.options import Json, Offline, Switch, Yes
 from zoo.gym.cli.output import Output
+from zoo.gym.cli.sources import resolve_base
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.humanize import counted, human_bytes
 
@@ -45,6 +46,8 @@ def aggregate(
         f"{counted(len(found.contributions), 'contribution')}, {found.rule['method']} with f = "
         f"{found.rule['f']}"
     )
+    if found.refit is not None:
+        out.answer(f"re-fit: the change times {found.refit:g}")
     for key, reason in found.refused.items():
         out.answer(f"refused {key.fingerprint}: {reason}")
     out.answer(f"the result is a delta: zoo-gym delta apply {computed.delta.path}")
@@ -60,7 +63,7 @@ def aggregate(
             "f": found.rule["f"],
             "weights": weights,
             "refused": [{"contributor": str(k), "reason": r} for k, r in found.refused.items()],
-            "refit": None,
+            "refit": found.refit,
             "warnings": warnings,
         }
     )
@@ -83,7 +86,7 @@ def _check_expected(opened: "Opened", method: str | None, least: int | None) -> 
 def rewards(round_: Given = None, /, *, as_json: Json = False) -> int:
     """Computes a published round again and shows how its points are shared out.
 
-    By weight in the result; nothing has been measured on held-out examples.
+    By what each contribution was measured to gain; in a round without a gate by weight.
 
     Args:
         round_: its folder, address, name or id; by default the only one seen here
@@ -91,7 +94,6 @@ def rewards(round_: Given = None, /, *, as_json: Json = False) -> int:
     """
     from zoo.gym.rounds.compute.aggregate import compute
     from zoo.gym.rounds.compute.publish import work_folder
-    from zoo.gym.rounds.compute.report import BY_WEIGHT
 
     out, opened = Output(as_json), opened_round(round_)
     if opened.state.result is None:
@@ -108,7 +110,7 @@ def rewards(round_: Given = None, /, *, as_json: Json = False) -> int:
     for key, points in sorted(report.points.items(), key=lambda item: -item[1]):
         out.answer(f"{points:>8}  {key.fingerprint}")
     shown = {str(key): points for key, points in sorted(report.points.items())}
-    out.result({"pool": opened.manifest.pool, "rule": BY_WEIGHT, "rewards": shown})
+    out.result({"pool": opened.manifest.pool, "rule": report.paid_by, "rewards": shown})
     return 0
 
 
@@ -116,21 +118,37 @@ def verify(
     round_: Given = None,
     /,
     *,
+    measure: Switch = False,
+    base: str | None = None,
     threads: int | None = None,
+    yes: Yes = False,
+    offline: Offline = False,
     as_json: Json = False,
 ) -> int:
     """Computes a round again from its log and files, and compares every byte.
 
     Args:
         round_: its folder, address, name or id; by default the only one seen here
+        measure: load the model and repeat what the gate measured, too, to 1e-3 nats
+        base: the base model's name or folder, with --measure; by default the round's
         threads: how many threads; by default all
+        yes: download without asking
+        offline: never use the network
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.compute.publish import work_folder
     from zoo.gym.rounds.compute.verify import verify as checks_of
 
     out, opened = Output(as_json), opened_round(round_)
-    checks = checks_of(opened, work_folder(opened.state.id), threads=threads)
+    folder = work_folder(opened.state.id)
+    if base is not None and not measure:
+        raise InputError("--base: has no effect without --measure")
+    checks = checks_of(opened, folder, threads=threads)
+    if measure and opened.state.result is not None:
+        from zoo.gym.rounds.measure.repeat import repeated
+
+        model = resolve_base(base, opened.manifest.base.model, "--base", yes=yes, offline=offline)
+        checks += repeated(opened, folder, model.folder, threads=threads)
     for check in checks:
         mark = {True: "ok", False: "FAILED", None: "not checked"}[check.ok]
         out.answer(f"{mark:<12}{check.name}: {check.detail}")

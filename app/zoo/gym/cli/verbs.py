@@ -72,6 +72,7 @@ VERBS = (
     Verb("round contribute", "communities:contribute", "SOURCE", "Commits to a fine-tune."),
     Verb("round reveal", "communities:reveal", "", "Sends the weights that you committed to."),
     Verb("round take", "communities:take", "", "Adds what others left to your round's log."),
+    Verb("round measure", "round_measure:measure", "", "Measures what was revealed, as a gate."),
     Verb("round aggregate", "round_results:aggregate", "", "Computes and publishes the result."),
     Verb("round verify", "round_results:verify", "[ROUND]", "Computes a round again and compares."),
     Verb("round rewards", "round_results:rewards", "[ROUND]", "Shows who gets how many points."),

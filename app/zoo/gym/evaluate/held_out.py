@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import TYPE_CHECKING
 
 from zoo.gym.data.batches import collate, micro_batches
@@ -36,13 +37,25 @@ def held_out(
     Raises:
         ValueError: the examples have no learned token.
     """
-    from zoo.backends.base import Stat
-
     tokens = sum(int(example.mask.sum()) for example in examples)
     if not tokens:
         raise ValueError("held_out: expected at least one learned token")
-    nats = 0.0
-    for rows in micro_batches(alone(examples), max_batch_tokens=max_batch_tokens):
-        stats = policy.score(collate(rows), frozenset({Stat.LOGPROBS}))
-        nats -= float(stats[Stat.LOGPROBS].sum(dtype="float64"))
+    nats = fsum(row_nats(policy, examples, max_batch_tokens=max_batch_tokens))
     return Score(rows=len(examples), tokens=tokens, nats=nats)
+
+
+def row_nats(
+    policy: "Policy", examples: "Sequence[Example]", *, max_batch_tokens: int = MAX_BATCH_TOKENS
+) -> list[float]:
+    """Returns the summed negative log-likelihood of each row's learned tokens, in nats."""
+    from zoo.backends.base import Stat
+
+    found = [0.0] * len(examples)
+    units = alone(examples)
+    places = {id(unit): place for place, unit in enumerate(units)}
+    for batch in micro_batches(units, max_batch_tokens=max_batch_tokens):
+        stats = policy.score(collate(batch), frozenset({Stat.LOGPROBS}))
+        sums = stats[Stat.LOGPROBS].sum(axis=1, dtype="float64")
+        for unit, total in zip(batch, sums.tolist(), strict=True):
+            found[places[id(unit)]] = -total
+    return found

@@ -53,6 +53,17 @@ FIELDS: dict[str, Any] = {
 }
 
 
+EVALUATION: dict[str, Any] = {
+    "digest": digest_of("held-out rows"),
+    "bytes": 1000,
+    "margin": 0.0,
+    "quality_threshold": 0.8,
+    "validator": None,
+    "refusals": None,
+    "triggers": None,
+}
+
+
 def terms(**changes: Any) -> Manifest:
     """Returns the manifest of a small round."""
     return parse_manifest({**FIELDS, **changes})

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.gym.rounds.protocol.people import FIELDS, LOG, MAKER, terms
+from tests.gym.rounds.protocol.people import EVALUATION, FIELDS, LOG, MAKER, digest_of, terms
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.protocol.manifest import CONTEXT, manifest_body, parse_manifest, round_id
 from zoo.gym.signing import sign
@@ -47,12 +47,20 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "two writers": ({"keys": [KEY, KEY]}, "expected one of role log, got 2"),
     "key": ({"keys": [{**KEY, "key": "abc"}]}, "expected ed25519:"),
     "lessons": ({"kind": "experience"}, "kind: expected delta"),
-    "a gate": (
-        {"evaluation": {"digest": FIELDS["base"]["identity"], "bytes": 1, "margin": 0.0}},
-        "evaluation: expected null",
+    "a gate without a key of its role": (
+        {"evaluation": EVALUATION, "keys": [KEY]},
+        "keys: expected one of role gate, which measures, got none",
     ),
-    "a re-fit": ({"refit": FIELDS["base"]["identity"]}, "refit: expected null"),
-    "a last result": ({"previous": FIELDS["base"]["identity"]}, "previous: expected null"),
+    "a re-fit without one": (
+        {"refit": FIELDS["base"]["identity"], "keys": [KEY]},
+        "keys: expected one of role gate",
+    ),
+    "half an evaluation": ({"evaluation": {"digest": EVALUATION["digest"]}}, "evaluation.bytes"),
+    "a margin below 0": ({"evaluation": {**EVALUATION, "margin": -0.1}}, "evaluation.margin"),
+    "a last result that nothing compares with": (
+        {"previous": FIELDS["base"]["identity"]},
+        "previous: expected an evaluation set",
+    ),
     "newcomers": (
         {"newcomers": {"rounds": 3, "share": 0.2, "nonce": FIELDS["base"]["identity"]}},
         "newcomers: expected null",
@@ -77,6 +85,11 @@ def test_a_manifest_without_a_field_is_refused(name: str) -> None:
     fields: dict[str, Any] = {key: value for key, value in FIELDS.items() if key != name}
     with pytest.raises(InputError):
         parse_manifest(fields)
+
+
+def test_a_manifest_with_measurements_is_read_as_it_was_written() -> None:
+    fields = {**FIELDS, "evaluation": EVALUATION, "refit": digest_of("public")}
+    assert manifest_body(parse_manifest(fields)) == fields
 
 
 def test_the_keys_of_a_role_are_found() -> None:

@@ -4,7 +4,9 @@ Nothing is written to the round here: the log's writer publishes what this retur
 whoever verifies the round compares with it (`verify`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +17,12 @@ from zoo.gym.errors import InputError
 from zoo.gym.files import write_beside
 from zoo.gym.rounds.compute.collect import Collected, collect, in_form
 from zoo.gym.rounds.compute.copies import copies
-from zoo.gym.rounds.compute.report import Report
+from zoo.gym.rounds.compute.report import AUMANN_SHAPLEY, BY_WEIGHT, Report
 from zoo.gym.rounds.compute.result import write_result
+from zoo.gym.rounds.forms.base import Contributions
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.rewards.points import share_out
+from zoo.gym.rounds.rewards.values import weighed_values
 from zoo.gym.rounds.rules.aggregate import Selection, combine, gram_of, select
 from zoo.gym.rounds.rules.method import Rule, takes_given
 from zoo.gym.rounds.storage.base import Storage
@@ -28,6 +32,9 @@ from zoo.gym.signing import PublicKey
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+MEASURE = "a key of role gate measures: zoo-gym round measure"
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,58 @@ class Computed:
     gram: bytes
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """What counts in a round, and how much, before any column is combined.
+
+    Attributes:
+        state: of the round.
+        collected: the contributions that count.
+        contributions: the same, as the rules see them.
+        selection: what the rule decided.
+        gram: their exact scalar products.
+    """
+
+    state: State
+    collected: Collected
+    contributions: Contributions
+    selection: Selection
+    gram: "NDArray[np.uint64]"
+
+    @property
+    def weights(self) -> list[float] | None:
+        """The weight of each contribution, 0 for one that the rule refused; None by columns."""
+        if self.selection.weighing is None:
+            return None
+        found = [0.0] * len(self.collected.keys)
+        for row, weight in zip(self.selection.kept, self.selection.weighing.weights, strict=True):
+            found[row] = float(weight)
+        return found
+
+    @property
+    def shares(self) -> list[float]:
+        """The part of each contribution in the result; equal ones of those kept by columns."""
+        weights, weighing = self.weights, self.selection.weighing
+        if weights is None or weighing is None:
+            kept = self.selection.kept
+            return [(row in kept) / len(kept) for row in range(len(self.collected.keys))]
+        total = sum(weights) + float(weighing.rest)
+        return [weight / total for weight in weights]
+
+    def write(self, out: Path, *, factor: float = 1.0, threads: int | None = None) -> Delta:
+        """Writes the result times a factor, and returns it.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        rule: dict[str, JsonValue] = {**_described(self.selection.rule)}
+        recipe: dict[str, JsonValue] = {"round": self.state.id, "rule": rule}
+        if factor != 1.0:
+            recipe["factor"] = factor
+        pieces = combine(self.selection, self.contributions, threads=threads)
+        return write_result(pieces, self.state.manifest, recipe, out, factor=factor)
+
+
 def compute(
     state: State, storage: Storage, folder: Path, *, threads: int | None = None
 ) -> Computed:
@@ -57,10 +116,23 @@ def compute(
         threads: number of threads; all if None.
 
     Raises:
-        InputError: fewer contributions count than the quorum, or than the rule needs.
+        InputError: fewer contributions count than the quorum, or than the rule needs, or one was
+            not measured that must be.
         StorageError: a file cannot be read or written.
     """
-    collected, gram = _without_copies(collect(state, storage, folder), state, threads)
+    chosen = choose(state, storage, folder, threads=threads)
+    refit = state.measured.refit
+    if state.manifest.refit and refit is None:
+        raise InputError("result: expected a re-fit of its size, got none", hint=MEASURE)
+    factor = refit.factor if refit else 1.0
+    delta = chosen.write(folder / "result.safetensors", factor=factor, threads=threads)
+    return Computed(delta, _report(chosen, delta), _as_bytes(chosen.gram))
+
+
+def choose(state: State, storage: Storage, folder: Path, *, threads: int | None = None) -> Chosen:
+    """Returns which contributions count, and how much; see `compute`."""
+    candidates, products = candidates_of(state, storage, folder, threads=threads)
+    collected = _without_refused(candidates, state)
     found, quorum = len(collected.deltas), state.manifest.quorum
     if found < quorum:
         raise InputError(
@@ -68,35 +140,51 @@ def compute(
         )
     rule = state.manifest.rule(found)
     contributions = in_form(collected.deltas, state.manifest)
+    counted = set(collected.keys)
+    gram = gram_of(products, [row for row, key in enumerate(candidates.keys) if key in counted])
     given = _given(rule, collected, state)
     selection = select(rule, contributions, given, gram=gram, threads=threads)
-    recipe: dict[str, JsonValue] = {"round": state.id, "rule": dict(_described(selection.rule))}
-    pieces = combine(selection, contributions, threads=threads)
-    delta = write_result(pieces, state.manifest, recipe, folder / "result.safetensors")
-    return Computed(delta, _report(state, collected, selection, delta, gram), _as_bytes(gram))
+    return Chosen(state, collected, contributions, selection, gram)
 
 
-def _without_copies(
-    collected: Collected, state: State, threads: int | None
+def candidates_of(
+    state: State, storage: Storage, folder: Path, *, threads: int | None = None
 ) -> "tuple[Collected, NDArray[np.uint64]]":
-    """Refuses copies of earlier commitments; returns the others and their Gram matrix."""
+    """Returns the contributions whose files are allowed and no copies, and their Gram matrix."""
     import numpy as np
 
+    collected = collect(state, storage, folder)
     if not collected.deltas:
         return collected, np.zeros((0, 0, 2), np.uint64)
     order = {key: number for number, key in enumerate(state.commits)}
     gram = in_form(collected.deltas, state.manifest).gram(threads=threads)
     positions = [order[key] for key in collected.keys]
     found = copies(gram, positions, state.manifest.form)
-    refused = dict(collected.refused)
+    refused: dict[PublicKey, str] = {}
     for row, original in found.items():
         said = collected.keys[original].fingerprint
         refused[collected.keys[row]] = f"a copy of the contribution of {said}, which came first"
     kept = [row for row in range(len(collected.keys)) if row not in found]
-    others = Collected(
-        [collected.deltas[row] for row in kept], [collected.keys[row] for row in kept], refused
-    )
-    return others, gram_of(gram, kept)
+    return collected.without(refused), gram_of(gram, kept)
+
+
+def _without_refused(candidates: Collected, state: State) -> Collected:
+    """Leaves out what failed the gate, by the records alone.
+
+    Raises:
+        InputError: one was not measured.
+    """
+    if state.manifest.evaluation is None:
+        return candidates
+    missing = [key for key in candidates.keys if key not in state.measured.gates]
+    if missing:
+        raise InputError(
+            f"round {state.manifest.name}: expected measurements of {len(candidates.keys)} "
+            f"contributions, got none of {len(missing)}",
+            hint=MEASURE,
+        )
+    refused = state.gate_refusals
+    return candidates.without({key: refused[key] for key in candidates.keys if key in refused})
 
 
 def _given(rule: Rule, collected: Collected, state: State) -> "NDArray[np.float32] | None":
@@ -111,50 +199,37 @@ def _given(rule: Rule, collected: Collected, state: State) -> "NDArray[np.float3
     return np.array([state.reveals[key].examples for key in collected.keys], np.float32)
 
 
-def _report(
-    state: State,
-    collected: Collected,
-    selection: Selection,
-    delta: Delta,
-    gram: "NDArray[np.uint64]",
-) -> Report:
+def _report(chosen: Chosen, delta: Delta) -> Report:
     from zoo.core import digest
 
+    state, collected, selection = chosen.state, chosen.collected, chosen.selection
     refused = dict(collected.refused)
     refused |= {collected.keys[row]: reason for row, reason in selection.refused.items()}
-    weighing = selection.weighing
+    weighing, stored = selection.weighing, describe(delta.path)[0]
     return Report(
         round=state.id,
         rule=_described(selection.rule),
         contributions=[(key, state.reveals[key].digest) for key in collected.keys],
         refused=refused,
-        weights=_weights(selection, len(collected.keys)),
+        weights=chosen.weights,
         rest=0.0 if weighing is None else float(weighing.rest),
-        points=_points(state, collected, selection),
-        gram=digest(_as_bytes(gram)),
-        result=describe(delta.path)[0],
+        refit=state.measured.refit.factor if state.measured.refit else None,
+        paid_by=AUMANN_SHAPLEY if state.manifest.evaluation else BY_WEIGHT,
+        points=_points(chosen, stored.digest),
+        gram=digest(_as_bytes(chosen.gram)),
+        result=stored,
     )
 
 
-def _points(state: State, collected: Collected, selection: Selection) -> dict[PublicKey, int]:
-    """Shares the pool out by weight; who has none, as of a refused contribution, gets nothing."""
-    count = len(collected.keys)
-    weights = _weights(selection, count)
-    if weights is None:
-        weights = [float(row in selection.kept) for row in range(count)]
-    names = [str(key) for key in collected.keys]
-    points = share_out(dict(zip(names, weights, strict=True)), state.manifest.pool)
-    return {key: points[name] for key, name in zip(collected.keys, names, strict=True)}
-
-
-def _weights(selection: Selection, count: int) -> list[float] | None:
-    """Returns the weight of each contribution that was seen; 0 for refused ones."""
-    if selection.weighing is None:
-        return None
-    found = [0.0] * count
-    for row, weight in zip(selection.kept, selection.weighing.weights, strict=True):
-        found[row] = float(weight)
-    return found
+def _points(chosen: Chosen, result: str) -> dict[PublicKey, int]:
+    """Shares the pool out: by what was measured, or without an evaluation set by weight."""
+    state, keys = chosen.state, chosen.collected.keys
+    worth: Mapping[PublicKey, float | Fraction] = dict(zip(keys, chosen.shares, strict=True))
+    if state.manifest.evaluation:
+        worth = weighed_values(state, keys, result)
+    names = {str(key): worth[key] for key in keys}
+    points = share_out(names, state.manifest.pool)
+    return {key: points[str(key)] for key in keys}
 
 
 def _described(rule: Rule) -> dict[str, str | int | bool]:

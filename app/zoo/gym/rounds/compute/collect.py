@@ -43,6 +43,15 @@ class Collected:
     keys: Sequence[PublicKey]
     refused: Mapping[PublicKey, str]
 
+    def without(self, refused: Mapping[PublicKey, str]) -> "Collected":
+        """Returns the contributions without some that are refused for a reason."""
+        kept = [row for row, key in enumerate(self.keys) if key not in refused]
+        return Collected(
+            [self.deltas[row] for row in kept],
+            [self.keys[row] for row in kept],
+            {**self.refused, **refused},
+        )
+
 
 def collect(state: State, storage: Storage, folder: Path) -> Collected:
     """Fetches what was revealed; files that are in the folder already are not fetched again.

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from zoo.gym.errors import InputError
+from zoo.gym.errors import GymError, InputError
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.compute.aggregate import Computed, compute, save_report
-from zoo.gym.rounds.life.writing import writer_of
+from zoo.gym.rounds.life.writing import Appender, writer_of
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.storage.base import Storage
@@ -28,12 +28,17 @@ def publish(storage: Storage, key: OwnKey, *, threads: int | None = None) -> Com
         key: of the log's writer.
         threads: number of threads; all if None.
 
+    Measurements in the inbox are added first. A result that fails the gate makes the round void.
+
     Raises:
-        InputError: the round is in another phase, too few contributions count, or the result that
-            is published differs.
-        StorageError: a file cannot be read or written; the log is unchanged.
+        GymError: the result failed the gate.
+        InputError: the round is in another phase, too few contributions count, something was not
+            measured that must be, or the result that is published differs.
+        StorageError: a file cannot be read or written; no result is in the log.
     """
     with writer_of(storage, key) as append:
+        if append.state.phase is Phase.COMPUTE:
+            append.take()
         state = append.state
         if state.phase not in {Phase.COMPUTE, Phase.PUBLISHED}:
             raise InputError(
@@ -44,6 +49,7 @@ def publish(storage: Storage, key: OwnKey, *, threads: int | None = None) -> Com
         computed = compute(state, storage, folder, threads=threads)
         save_report(computed, folder)
         if state.phase is Phase.COMPUTE:
+            _refuse_failed(computed, append)
             _store(computed, storage)
             append.add([*_refusals(computed, state, key), _result(computed, state, key)])
         elif state.result != computed.report.result.digest:
@@ -53,6 +59,16 @@ def publish(storage: Storage, key: OwnKey, *, threads: int | None = None) -> Com
                 hint="zoo-gym round verify shows what differs",
             )
         return computed
+
+
+def _refuse_failed(computed: Computed, append: Appender) -> None:
+    """Voids a round whose result has failed the gate."""
+    terms = append.state.manifest.evaluation
+    found = append.state.measured.results.get(computed.report.result.digest)
+    reason = found.refusal(terms.margin) if terms and found else None
+    if reason is not None:
+        append(objects.VOID, reason=reason)
+        raise GymError(f"round {append.state.manifest.name} is void: {reason}")
 
 
 def _store(computed: Computed, storage: Storage) -> None:

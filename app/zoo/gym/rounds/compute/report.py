@@ -18,6 +18,9 @@ FORMAT = "zoo-gym round report 1"
 BY_WEIGHT = "weight"
 """How points are shared out where nothing was measured on held-out examples."""
 
+AUMANN_SHAPLEY = "aumann_shapley"
+"""How they are shared out where it was: see `zoo.gym.rounds.measure.value`."""
+
 
 @dataclass(frozen=True)
 class Report:
@@ -30,7 +33,9 @@ class Report:
         refused: the reason for each key whose contribution does not count.
         weights: of the contributions; none for rules that work column by column.
         rest: the weight of no change.
-        points: the pool, shared out by weight; by equal parts for rules without weights.
+        refit: what the result was multiplied by; None without a re-fit.
+        paid_by: how the pool is shared out.
+        points: the pool, shared out.
         gram: BLAKE3 of the Gram matrix.
         result: the file of the result.
     """
@@ -41,6 +46,8 @@ class Report:
     refused: Mapping[PublicKey, str]
     weights: Sequence[float] | None
     rest: float
+    refit: float | None
+    paid_by: str
     points: Mapping[PublicKey, int]
     gram: str
     result: StoredFile
@@ -60,7 +67,8 @@ class Report:
                 ],
                 "weights": None if self.weights is None else list(self.weights),
                 "rest": self.rest,
-                "rewards": {"rule": BY_WEIGHT, "points": _by_key(self.points)},
+                "refit": self.refit,
+                "rewards": {"rule": self.paid_by, "points": _by_key(self.points)},
                 "gram": self.gram,
                 "result": vars(self.result),
             }

@@ -111,6 +111,7 @@ def _compared(stored: Mapping[str, Any], again: Computed, opened: Opened) -> lis
         "contributions": "order of contributions",
         "refused": "refusals",
         "weights": "weights",
+        "refit": "re-fit",
         "rewards": "rewards",
         "gram": "Gram matrix",
         "result": "result",

@@ -10,7 +10,7 @@ from pathlib import Path
 from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import FLOATS, Weights, is_tied, open_weights, own_tensors
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.protocol.manifest import FORMAT, Form, Manifest, parse_manifest
+from zoo.gym.rounds.protocol.manifest import FORMAT, Evaluation, Form, Manifest, parse_manifest
 from zoo.gym.rounds.rules.method import AggregationMethod
 from zoo.gym.signing import PublicKey
 
@@ -35,7 +35,7 @@ class Terms:
         commit_s: from now to the deadline of commitments, in seconds.
         reveal_s: from then to that of reveals.
         pool: points to share out.
-        margin: none yet; a gate needs an evaluation set.
+        measured: what a gate measures; nothing if None.
     """
 
     name: str
@@ -49,6 +49,24 @@ class Terms:
     commit_s: int = 7 * DAY_S
     reveal_s: int = 2 * DAY_S
     pool: int = 1000
+    measured: "MeasuredTerms | None" = None
+
+
+@dataclass(frozen=True)
+class MeasuredTerms:
+    """What a round's maker lets be measured.
+
+    Attributes:
+        gate: the key that signs it.
+        evaluation: held-out examples; none if None.
+        refit: the SHA-256 of public examples on which the result's size is chosen.
+        previous: the digest of the last result, which the new one may not be worse than.
+    """
+
+    gate: PublicKey
+    evaluation: Evaluation | None = None
+    refit: str | None = None
+    previous: str | None = None
 
 
 def manifest_for(
@@ -72,6 +90,9 @@ def manifest_for(
     names = tensor_names(weights, terms.tensors)
     shapes = {name: weights.shape(name) for name in names}
     commit, reveal = terms.commit_s, terms.commit_s + terms.reveal_s
+    measured = terms.measured
+    evaluation = measured.evaluation if measured else None
+    keys = [("log", key), *([("gate", measured.gate)] if measured else [])]
     return parse_manifest(
         {
             "format": FORMAT,
@@ -98,12 +119,15 @@ def manifest_for(
                 "reveal": _time(now, reveal),
                 "extension_s": terms.commit_s,
             },
-            "evaluation": None,
-            "refit": None,
+            "evaluation": evaluation.model_dump(mode="json") if evaluation else None,
+            "refit": measured.refit if measured else None,
             "pool": terms.pool,
             "newcomers": None,
-            "previous": None,
-            "keys": [{"role": "log", "key": str(key), "expires": _time(now, reveal + 365 * DAY_S)}],
+            "previous": measured.previous if measured else None,
+            "keys": [
+                {"role": role, "key": str(one), "expires": _time(now, reveal + 365 * DAY_S)}
+                for role, one in keys
+            ],
         }
     )
 

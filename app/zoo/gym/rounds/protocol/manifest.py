@@ -6,11 +6,12 @@ A round is named by the SHA-256 of its signed manifest, so that no term can chan
 import re
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Annotated, Any, Literal, Protocol, Self, cast
+from typing import Annotated, Any, Literal, Protocol, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from zoo.gym.errors import InputError
+from zoo.gym.rounds.protocol.fields import Hex, as_tuple
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule, rule_for
 from zoo.gym.signing import PublicKey, Signed, canonical, parse_key
 
@@ -20,12 +21,6 @@ MOST_TENSORS = 10_000
 MOST_PARAMETERS = 1 << 42
 
 
-def _as_tuple(value: object) -> object:
-    return tuple(cast("list[object]", value)) if isinstance(value, list) else value
-
-
-Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-"""A digest of 32 bytes."""
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Time = Annotated[str, Field(pattern=r"^\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ$")]
 """A time in UTC, to the second."""
@@ -51,7 +46,7 @@ class Tensor(_Terms):
     """A tensor that contributions may change."""
 
     name: Name = Field(description="its canonical name")
-    shape: Annotated[tuple[int, ...], BeforeValidator(_as_tuple)] = Field(
+    shape: Annotated[tuple[int, ...], BeforeValidator(as_tuple)] = Field(
         description="[out, in] of a matrix; other shapes only in form float"
     )
 
@@ -110,6 +105,14 @@ class Evaluation(_Terms):
     digest: Hex = Field(description="SHA-256 of the file")
     bytes: int = Field(ge=1, description="its size")
     margin: float = Field(default=0.0, ge=0, le=10, description="loss that may be added, nats")
+    quality_threshold: float = Field(
+        default=0.8, ge=0, le=1, description="of the median gain; below it points shrink"
+    )
+    validator: Name | None = Field(
+        default=None, description="module:function of the gate that may refuse, too"
+    )
+    refusals: Hex | None = Field(default=None, description="SHA-256 of prompts to refuse")
+    triggers: Hex | None = Field(default=None, description="SHA-256 of prompts with triggers")
 
 
 class Newcomers(_Terms):
@@ -140,7 +143,7 @@ class Manifest(_Terms):
     name: Name = Field(description="for people")
     kind: Literal["delta", "experience"] = Field(default="delta", description="what is combined")
     base: Base
-    tensors: Annotated[tuple[Tensor, ...], BeforeValidator(_as_tuple)] = Field(
+    tensors: Annotated[tuple[Tensor, ...], BeforeValidator(as_tuple)] = Field(
         min_length=1, max_length=MOST_TENSORS, description="all that a contribution has, sorted"
     )
     form: Form = Field(description="how contributions are coded")
@@ -155,7 +158,7 @@ class Manifest(_Terms):
     pool: int = Field(default=1000, ge=0, le=10**12, description="points to share out")
     newcomers: Newcomers | None = Field(default=None, description="cap on new keys; none without")
     previous: Hex | None = Field(default=None, description="digest of the last result")
-    keys: Annotated[tuple[RoundKey, ...], BeforeValidator(_as_tuple)] = Field(
+    keys: Annotated[tuple[RoundKey, ...], BeforeValidator(as_tuple)] = Field(
         min_length=1, max_length=100, description="who writes the log, gates, witnesses"
     )
 
@@ -218,9 +221,13 @@ def _refuse_without_effect(manifest: Manifest) -> None:
     """Refuses terms that no program acts on yet: a round that promises them would not keep them."""
     if manifest.kind != "delta":
         raise ValueError(f"kind: expected delta, got {manifest.kind}: lessons have no rounds yet")
-    for name in ("evaluation", "refit", "newcomers", "previous"):
-        if getattr(manifest, name) is not None:
-            raise ValueError(f"{name}: expected null, got a value: no round acts on it yet")
+    if manifest.newcomers is not None:
+        raise ValueError("newcomers: expected null, got a value: no round acts on it yet")
+    if manifest.previous is not None and manifest.evaluation is None:
+        raise ValueError("previous: expected an evaluation set to compare with it, got none")
+    measured = manifest.evaluation is not None or manifest.refit is not None
+    if measured and not manifest.keys_of("gate"):
+        raise ValueError("keys: expected one of role gate, which measures, got none")
 
 
 def _check_key(key: RoundKey, deadlines: Deadlines) -> None:

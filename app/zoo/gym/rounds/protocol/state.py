@@ -10,11 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import cast
 
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, Role, read_manifest, round_id
 from zoo.gym.rounds.protocol.objects import Reveal, is_hex, is_text
+from zoo.gym.rounds.protocol.records import Gate, Measured, record_of
 from zoo.gym.signing import PublicKey, Signed, parse_key
 
 
@@ -39,7 +41,7 @@ class State:
         commits: the commitments, in the order of the log.
         reveals: what was revealed.
         refused: reasons, by contributor whose revealed file does not count.
-        records: what models measured, in the order of the log.
+        measured: what models measured.
         result: the digest of the result's file.
         extended: the phases that were extended.
         reason: why it is void.
@@ -51,7 +53,7 @@ class State:
     commits: Mapping[PublicKey, str] = field(default_factory=dict)
     reveals: Mapping[PublicKey, Reveal] = field(default_factory=dict)
     refused: Mapping[PublicKey, str] = field(default_factory=dict)
-    records: Sequence[Mapping[str, object]] = ()
+    measured: Measured = field(default_factory=Measured)
     result: str | None = None
     extended: frozenset[Phase] = frozenset()
     reason: str | None = None
@@ -76,6 +78,14 @@ class State:
     def accepted(self) -> tuple[PublicKey, ...]:
         """The contributors whose files count, by key."""
         return tuple(sorted(self.reveals.keys() - self.refused.keys()))
+
+    @property
+    def gate_refusals(self) -> dict[PublicKey, str]:
+        """Why contributions failed the gate."""
+        found = self.manifest.evaluation
+        margin = found.margin if found else 0.0
+        reasons = {key: one.refusal(margin) for key, one in self.measured.gates.items()}
+        return {key: reason for key, reason in reasons.items() if reason is not None}
 
     @property
     def deadline(self) -> str | None:
@@ -182,12 +192,19 @@ def _refusal(state: State, entry: Signed) -> State:
 
 
 def _record(state: State, entry: Signed) -> State:
+    """Takes a measurement; a contribution that fails the gate is refused by it."""
     _expect_role(state, entry, "gate")
     body = objects.checked(
         entry, {"round": is_hex, "kind": is_text, "values": lambda value: isinstance(value, dict)}
     )
     _expect(state, entry, Phase.COMPUTE)
-    return replace(state, records=(*state.records, body))
+    record = record_of(str(body["kind"]), cast("Mapping[str, object]", body["values"]))
+    found = replace(state, measured=state.measured.after(record, state.manifest, state.reveals))
+    if isinstance(record, Gate):
+        key = parse_key(record.contributor)
+        if (reason := found.gate_refusals.get(key)) is not None:
+            found = replace(found, refused={**found.refused, key: reason})
+    return found
 
 
 def _result(state: State, entry: Signed) -> State:
@@ -198,7 +215,30 @@ def _result(state: State, entry: Signed) -> State:
         raise InputError(
             f"result: expected {state.manifest.quorum} contributions, got {len(state.accepted)}"
         )
+    _check_measured(state, str(body["digest"]))
     return replace(state, phase=Phase.PUBLISHED, result=str(body["digest"]))
+
+
+def _check_measured(state: State, result: str) -> None:
+    """Refuses a result before everything is measured that the manifest promises."""
+    measured, manifest = state.measured, state.manifest
+    hint = "a key of role gate makes them: zoo-gym round measure"
+    if manifest.refit and measured.refit is None:
+        raise InputError("result: expected a re-fit of its size, got none", hint=hint)
+    if manifest.evaluation is None:
+        return
+    missing = [key for key in state.accepted if key not in measured.gates]
+    if missing:
+        wanted = f"measurements of {len(state.accepted)} contributions"
+        raise InputError(f"result: expected {wanted}, got none of {len(missing)}", hint=hint)
+    found = measured.results.get(result)
+    if found is None:
+        raise InputError("result: expected a measurement of it, got none", hint=hint)
+    if (reason := found.refusal(manifest.evaluation.margin)) is not None:
+        raise InputError(f"result: expected one that passes the gate: {reason}")
+    values = measured.values.get(result, {})
+    if manifest.pool and any(key not in values for key in state.accepted):
+        raise InputError("result: expected the value of each contribution, got too few", hint=hint)
 
 
 def _void(state: State, entry: Signed) -> State:

@@ -1,0 +1,150 @@
+"""`zoo-gym round measure`: what a model measures in a round, signed by a key of role gate."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.gym.cli.communities import Round, opened_round
+from zoo.gym.cli.items import existing
+from zoo.gym.cli.options import Json, Offline, Yes
+from zoo.gym.cli.output import Output
+from zoo.gym.cli.sources import resolve_base
+from zoo.gym.errors import InputError
+from zoo.gym.humanize import counted
+
+if TYPE_CHECKING:
+    from zoo.gym.rounds.life.terms import MeasuredTerms
+    from zoo.gym.rounds.protocol.records import Purpose
+    from zoo.gym.signing import PublicKey
+
+
+def measure(
+    *,
+    round_: Round = None,
+    base: str | None = None,
+    evaluation: str | None = None,
+    refit: str | None = None,
+    previous: str | None = None,
+    validator: str | None = None,
+    threads: int | None = None,
+    yes: Yes = False,
+    offline: Offline = False,
+    as_json: Json = False,
+) -> int:
+    """Measures what a round's manifest promises, with the model, and signs the figures.
+
+    Each contribution by itself against the base, the size of the result, the result, and what each
+    contribution is worth. Your key must be one of role gate. What was measured is not again.
+
+    Args:
+        round_: the round's folder, name or id; by default the only one seen here
+        base: the base model's name or folder; by default the round's
+        evaluation: the file of held-out examples; from now on everybody can read it in the round
+        refit: the file of public examples
+        previous: the file of the last result
+        validator: the round's own module:function, which runs on this machine
+        threads: how many threads add up contributions; by default all
+        yes: download without asking
+        offline: never use the network
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.rounds.compute.publish import work_folder
+    from zoo.gym.rounds.measure.gating import load_validator
+    from zoo.gym.rounds.measure.measure import Sources
+    from zoo.gym.rounds.measure.measure import measure as made
+    from zoo.gym.signing import load_key
+
+    out, opened = Output(as_json), opened_round(round_)
+    terms = opened.manifest.evaluation
+    promised = terms.validator if terms else None
+    if validator != promised:
+        raise InputError(f"--validator: expected {promised or 'none'}, got {validator or 'none'}")
+    model = resolve_base(base, opened.manifest.base.model, "--base", yes=yes, offline=offline)
+    given: dict[Purpose, str | None] = {"evaluation": evaluation, "refit": refit}
+    sources = Sources(
+        model.folder,
+        work_folder(opened.state.id),
+        {purpose: Path(existing(file)) for purpose, file in given.items() if file is not None},
+        None if previous is None else Path(existing(previous)),
+        None if validator is None else load_validator(validator),
+        threads,
+    )
+    found = made(opened, load_key(), sources, out.say)
+    measured, refused = found.state.measured, found.state.gate_refusals
+    for key, reason in refused.items():
+        out.answer(f"refused {key.fingerprint}: {reason}")
+    if measured.refit:
+        out.answer(f"re-fit: the change times {measured.refit.factor:g}")
+    verdict = None
+    if terms:
+        failed = [found.refusal(terms.margin) for found in measured.results.values()]
+        verdict = next((reason for reason in failed if reason), None)
+        out.answer(verdict or "the result passes the gate")
+    out.answer(f"{counted(found.added, 'record')} signed: zoo-gym round aggregate takes them")
+    out.result(
+        {
+            "round": opened.state.id,
+            "added": found.added,
+            "measured": len(measured.gates),
+            "refused": [{"contributor": str(key), "reason": why} for key, why in refused.items()],
+            "refit": measured.refit.factor if measured.refit else None,
+            "passed": verdict is None if terms else None,
+            "reason": verdict,
+        }
+    )
+    return 0
+
+
+def measured_terms(
+    files: tuple[str | None, str | None, str | None],
+    gating: tuple[float, float | None, str | None],
+    gate: str | None,
+    own: "PublicKey",
+) -> "MeasuredTerms | None":
+    """Returns what `round create` promises to measure; None if nothing.
+
+    Args:
+        files: --evaluation, --refit and --previous.
+        gating: --margin, --quality-threshold and --validator.
+        gate: --gate.
+        own: the maker's key.
+    """
+    from zoo.gym.rounds.life.terms import MeasuredTerms
+    from zoo.gym.rounds.measure.examples import digest_of
+    from zoo.gym.rounds.protocol.manifest import Evaluation
+    from zoo.gym.rounds.storage.chunks import describe
+    from zoo.gym.signing import parse_key
+
+    evaluation, refit, previous = (Path(existing(one)) if one else None for one in files)
+    margin, threshold, validator = gating
+    needing = {
+        "--margin": margin or None,
+        "--quality-threshold": threshold,
+        "--validator": validator,
+        "--previous": previous,
+    }
+    for option, value in needing.items():
+        if value is not None and evaluation is None:
+            raise InputError(f"{option}: has no effect without --evaluation")
+    if evaluation is None and refit is None:
+        if gate is not None:
+            raise InputError("--gate: has no effect without --evaluation or --refit")
+        return None
+    if not 0 <= margin <= 10:
+        raise InputError(f"--margin: expected 0 to 10 nats, got {margin}")
+    if threshold is not None and not 0 <= threshold <= 1:
+        raise InputError(f"--quality-threshold: expected 0 to 1, got {threshold}")
+    found = None
+    if evaluation is not None:
+        found = Evaluation(
+            digest=digest_of(evaluation),
+            bytes=evaluation.stat().st_size,
+            margin=margin,
+            quality_threshold=0.8 if threshold is None else threshold,
+            validator=validator,
+        )
+    return MeasuredTerms(
+        own if gate is None else parse_key(gate),
+        found,
+        None if refit is None else digest_of(refit),
+        None if previous is None else describe(previous)[0].digest,
+    )

@@ -1,0 +1,113 @@
+"""The files of examples that a round's manifest names by SHA-256, and their rows in tokens."""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.files import storage_errors
+from zoo.gym.rounds.protocol.paired import FEWEST_ROWS
+from zoo.gym.rounds.protocol.records import Purpose, Shown, examples_of
+from zoo.gym.rounds.protocol.state import State
+from zoo.gym.rounds.storage.base import Storage
+from zoo.gym.rounds.storage.chunks import StoredFile, fetch, store
+
+if TYPE_CHECKING:
+    from zoo.gym.data.units import Example
+
+CUTOFF_TOKENS = 1024
+"""Longer rows are cut, texts into windows; the model's context, if that is shorter."""
+
+DATE = "2024-07-26"
+"""What templates print as today's date, so that rows are the same on every day."""
+
+
+def digest_of(file: Path) -> str:
+    """Returns the SHA-256 of a file as 64 hexadecimal digits.
+
+    Raises:
+        NotAvailableError: it is missing.
+        StorageError: it cannot be read.
+    """
+    if not file.is_file():
+        raise NotAvailableError(f"{file}: expected a file of examples, got nothing")
+    with storage_errors(file):
+        return sha256(file.read_bytes()).hexdigest()
+
+
+def show(file: Path, purpose: Purpose, storage: Storage) -> Shown:
+    """Stores a file of examples and returns the record that shows it.
+
+    Raises:
+        NotAvailableError: it is missing.
+        StorageError: it cannot be read or stored.
+    """
+    found = digest_of(file)
+    stored = store(file, storage)
+    return Shown(
+        purpose=purpose,
+        sha256=found,
+        suffix=file.suffix.lower(),
+        digest=stored.digest,
+        bytes=stored.bytes,
+        chunks=stored.chunks,
+    )
+
+
+def check_file(file: Path, purpose: Purpose, state: State) -> None:
+    """Refuses a file that is not the one of the manifest.
+
+    Raises:
+        NotAvailableError: it is missing.
+        InputError: it is another one, or the manifest has none of this purpose.
+    """
+    wanted, got = examples_of(state.manifest).get(purpose), digest_of(file)
+    if wanted != got:
+        named = "none" if wanted is None else f"the {purpose} file with SHA-256 {wanted[:12]}"
+        raise InputError(f"{file}: expected {named}, got {got[:12]}")
+
+
+def shown_file(purpose: Purpose, state: State, storage: Storage, folder: Path) -> Path:
+    """Returns a shown file of examples, fetched to the folder of the round and checked.
+
+    Raises:
+        NotAvailableError: it was not shown yet, or its chunks are missing.
+        InputError: it is not the one of the manifest.
+    """
+    found = state.measured.shown.get(purpose)
+    if found is None:
+        raise NotAvailableError(
+            f"round {state.manifest.name}: expected its {purpose} examples, got none yet",
+            hint="a key of role gate shows them: zoo-gym round measure",
+        )
+    path = folder / f"{purpose}{found.suffix}"
+    if not path.is_file() or digest_of(path) != found.sha256:
+        fetch(StoredFile(found.digest, found.bytes, found.chunks), storage, path)
+    check_file(path, purpose, state)
+    return path
+
+
+def read_examples(file: Path, model: Path) -> "Sequence[Example]":
+    """Returns the rows of a file in a model's tokens.
+
+    Args:
+        file: chats, prompts with completions or texts, in any format that training reads.
+        model: the base's folder, with its tokenizer.
+
+    Raises:
+        InputError: it has fewer than `FEWEST_ROWS` usable rows.
+    """
+    from zoo.gym.data import EncodeOptions, encode_records, load_tokenizer, read_dataset
+    from zoo.models.folder import model_positions, vocabulary_size
+
+    positions = model_positions(model) or CUTOFF_TOKENS
+    options = EncodeOptions(
+        min(CUTOFF_TOKENS, positions), date=DATE, vocabulary=vocabulary_size(model)
+    )
+    records = read_dataset([file]).records
+    found = encode_records(records, load_tokenizer(model), options).examples
+    rows = [row for row in found if row.mask.any()]
+    if len(rows) < FEWEST_ROWS:
+        raise InputError(f"{file}: expected at least {FEWEST_ROWS} rows, got {len(rows)}")
+    return rows

@@ -1,0 +1,82 @@
+"""The gate: a contribution by itself, and the result, against the base on held-out rows."""
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from math import isfinite
+from pathlib import Path
+from typing import cast
+
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.measure.losses import Meter
+from zoo.gym.rounds.protocol.paired import Paired, paired
+from zoo.gym.rounds.protocol.records import Gate
+from zoo.gym.signing import PublicKey
+
+Validator = Callable[[Path, Path], object]
+"""Takes the file of a contribution, a delta, and the folder of the base; returns why it is refused,
+or None."""
+
+
+def gate(
+    meter: Meter,
+    before: list[float],
+    contribution: tuple[PublicKey, str],
+    file: Path,
+    validator: Validator | None = None,
+) -> Gate:
+    """Returns the measurement of a contribution.
+
+    Args:
+        meter: the base and the held-out rows.
+        before: the losses of the base.
+        contribution: its key and digest.
+        file: its file.
+        validator: may refuse it as well.
+
+    Raises:
+        InputError: the validator returned something else than a reason or None.
+        StorageError: a temporary folder cannot be written.
+    """
+    key, digest = contribution
+    loss, reason = None, None
+    try:
+        loss = compare(before, meter.losses(file))
+        reason = None if loss else "held-out loss: expected numbers, got infinity or none"
+    except InputError as error:  # base plus contribution is beyond float32
+        reason = error.message.replace(f"{file}: ", "")[:1000]
+    if reason is None and validator is not None:
+        reason = _validated(validator, file, meter.base)
+    return Gate(contributor=str(key), digest=digest, loss=loss, reason=reason)
+
+
+def compare(before: list[float], after: list[float]) -> Paired | None:
+    """Returns what a change adds to the losses; None if one of them is not finite."""
+    return paired(before, after) if all(map(isfinite, after)) else None
+
+
+def load_validator(name: str) -> Validator:
+    """Returns the function of `module:function`; modules of the current folder are found, too.
+
+    Raises:
+        InputError: there is none.
+    """
+    module, _, function = name.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        found = getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"validator {name!r}: expected module:function, got {error}") from None
+    if not callable(found):
+        raise InputError(f"validator {name!r}: expected a function, got {type(found).__name__}")
+    return cast("Validator", found)
+
+
+def _validated(validator: Validator, file: Path, base: Path) -> str | None:
+    found = validator(file, base)
+    if found is None:
+        return None
+    if not isinstance(found, str) or not found.strip() or not found.isprintable():
+        raise InputError(f"validator: expected a reason in a line, or None, got {found!r:.80}")
+    return f"the round's own validator: {found[:900]}"

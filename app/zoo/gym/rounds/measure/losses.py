@@ -1,0 +1,132 @@
+"""Losses and gradients of a base plus a delta, on the same rows, in float32.
+
+A model folder is written for each delta and removed afterwards; the base is only read.
+"""
+
+import re
+import tempfile
+import warnings
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.gym.delta.apply import apply_delta
+from zoo.gym.errors import GymWarning
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from zoo.backends.base import Array, ArrayNamespace, LossAndMetrics, Policy, Stat
+    from zoo.gym.data.units import Example
+
+
+@dataclass(frozen=True)
+class Meter:
+    """Measures deltas of a base on some rows.
+
+    Attributes:
+        base: its folder.
+        rows: of held-out examples, each with learned tokens.
+    """
+
+    base: Path
+    rows: "Sequence[Example]"
+
+    def losses(self, delta: Path | None = None, *, scaled: float = 1.0) -> list[float]:
+        """Returns the loss of each row in nats a token; it may be infinite or no number.
+
+        Args:
+            delta: its file; None measures the base.
+            scaled: the factor for the delta.
+
+        Raises:
+            InputError: the delta does not fit the base, or its weights overflow.
+            StorageError: the temporary folder cannot be written.
+        """
+        from zoo.gym.evaluate import row_nats
+
+        with loaded(self.base, delta, scaled) as policy:
+            nats = row_nats(policy, self.rows)
+        return [sum_ / int(row.mask.sum()) for sum_, row in zip(nats, self.rows, strict=True)]
+
+    def gradient(
+        self, delta: Path | None, scaled: float
+    ) -> "Iterator[tuple[str, NDArray[np.float32]]]":
+        """Yields the gradient of the mean of the rows' losses, by the parameters' names."""
+        import numpy as np
+
+        from zoo.gym.data.batches import collate, micro_batches
+        from zoo.gym.data.units import alone, with_extra
+        from zoo.gym.evaluate.held_out import MAX_BATCH_TOKENS
+
+        share = 1 / len(self.rows)
+        rows = [
+            with_extra(row, SHARE, np.full(row.ids.shape, share / int(row.mask.sum()), np.float32))
+            for row in self.rows
+        ]
+        with loaded(self.base, delta, scaled, train=True) as policy:
+            for units in micro_batches(alone(rows), max_batch_tokens=MAX_BATCH_TOKENS):
+                policy.accumulate(RowLoss(), collate(units), key=0)
+            yield from policy.gradients()
+
+
+SHARE = "share"
+"""The name of the weight of each token in the mean of the rows' losses, [B, T]."""
+
+
+class RowLoss:
+    """The sum of -log p of the learned tokens, each times the share of its row."""
+
+    coupled = False
+
+    @property
+    def needs(self) -> "frozenset[Stat]":
+        """Only log-probabilities."""
+        from zoo.backends.base import Stat
+
+        return frozenset({Stat.LOGPROBS})
+
+    def __call__(
+        self, xp: "ArrayNamespace", stats: "Mapping[Stat, Array]", batch: "Mapping[str, Array]"
+    ) -> "LossAndMetrics":
+        """Returns the loss in nats a token, the mean of the rows'."""
+        from zoo.backends.base import Stat
+
+        return -xp.sum(stats[Stat.LOGPROBS] * batch["mask"] * batch[SHARE]), {}
+
+
+@contextmanager
+def loaded(
+    base: Path, delta: Path | None, scaled: float = 1.0, *, train: bool = False
+) -> "Generator[Policy]":
+    """Yields base plus delta, loaded in float32.
+
+    Args:
+        base: the folder of the base.
+        delta: a file; None for the base itself.
+        scaled: the factor for the delta.
+        train: whether gradients of all weights are needed.
+    """
+    from zoo.backends.base import LoadSpec
+    from zoo.gym.engine import engine_for
+
+    spec = LoadSpec(train="full" if train else None, dtype="f32")
+    with tempfile.TemporaryDirectory(prefix="zoo-gym-") as scratch, warnings.catch_warnings():
+        # warnings about unused tensors are for the base itself, not for this copy
+        warnings.filterwarnings("ignore", re.escape(scratch), GymWarning)
+        folder = base
+        if delta is not None:
+            folder = apply_delta(
+                delta, base=base, out=Path(scratch) / "model", scaled=scaled
+            ).folder
+        yield engine_for(folder).load(folder, spec)
+
+
+def parameter_names(base: Path) -> dict[str, str]:
+    """Returns the name of the base's tensor of each parameter, by the parameter's name."""
+    from zoo.gym.engine import engine_for
+
+    return {name: tensor for tensor, name in engine_for(base).parameter_names(base).items()}

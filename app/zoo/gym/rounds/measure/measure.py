@@ -1,0 +1,250 @@
+"""Measures a round and signs the figures: contributions, the result's size, the result, values.
+
+Each record is left in the inbox of the round as soon as it is made, so that the same command
+continues where it was cut. What follows from records (who counts, the factor, the result) is
+computed here as by everybody else.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.rounds.compute.aggregate import candidates_of, choose, compute
+from zoo.gym.rounds.life.opening import Opened
+from zoo.gym.rounds.life.writing import INBOX, leave
+from zoo.gym.rounds.measure.examples import check_file, read_examples, show, shown_file
+from zoo.gym.rounds.measure.gating import Validator, compare, gate
+from zoo.gym.rounds.measure.losses import Meter
+from zoo.gym.rounds.measure.value import values
+from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.protocol.records import (
+    FACTORS,
+    KINDS,
+    Purpose,
+    Refit,
+    ResultGate,
+    Value,
+    examples_of,
+)
+from zoo.gym.rounds.protocol.state import Phase, State
+from zoo.gym.rounds.storage.chunks import describe
+from zoo.gym.signing import OwnKey, Signed, sign
+
+Watch = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a gate measures with.
+
+    Attributes:
+        base: the folder of the base.
+        folder: of the round on this machine.
+        files: of examples, by purpose; those that were shown need not be given.
+        previous: the last result, if the manifest names one.
+        validator: the one of the manifest.
+        threads: number of threads; all if None.
+    """
+
+    base: Path
+    folder: Path
+    files: Mapping[Purpose, Path]
+    previous: Path | None = None
+    validator: Validator | None = None
+    threads: int | None = None
+
+
+class Measuring:
+    """The measurements of a round that are being made.
+
+    Attributes:
+        state: of the round, after all records that are there.
+        added: how many of them were made here.
+    """
+
+    def __init__(self, opened: Opened, key: OwnKey, sources: Sources, watch: Watch) -> None:
+        self.state, self.added = with_inbox(opened), 0
+        self._opened, self._key, self._sources, self._watch = opened, key, sources, watch
+        self._meters: dict[Purpose, tuple[Meter, list[float]]] = {}
+
+    def run(self) -> None:
+        """Makes what is missing; stops after a result that fails the gate."""
+        self._show()
+        if self.state.manifest.evaluation:
+            self._contributions()
+        if self.state.manifest.refit and self.state.measured.refit is None:
+            self._refit()
+        if self.state.manifest.evaluation:
+            self._result()
+
+    def _sign(self, record: BaseModel) -> None:
+        kind = next(name for name, kind in KINDS.items() if isinstance(record, kind))
+        body: dict[str, Any] = {"kind": kind, "values": record.model_dump(mode="json")}
+        entry = sign(self._key, objects.RECORD, objects.body_of(self.state.id, **body))
+        self.state = self.state.after(entry)
+        leave(self._opened.storage, entry)
+        self.added += 1
+
+    def _show(self) -> None:
+        for purpose in examples_of(self.state.manifest):
+            if purpose in self.state.measured.shown:
+                continue
+            file = self._sources.files.get(purpose)
+            if file is None:
+                raise NotAvailableError(
+                    f"round {self.state.manifest.name}: expected the file of its {purpose} "
+                    "examples, got none",
+                    hint=f"--{purpose} FILE",
+                )
+            check_file(file, purpose, self.state)
+            self._sign(show(file, purpose, self._opened.storage))
+
+    def _meter(self, purpose: Purpose) -> tuple[Meter, list[float]]:
+        """Returns what measures, and the losses of the base."""
+        if purpose not in self._meters:
+            folder, base = self._sources.folder, self._sources.base
+            file = shown_file(purpose, self.state, self._opened.storage, folder)
+            meter = Meter(base, read_examples(file, base))
+            self._watch(f"the base on {len(meter.rows)} rows")
+            self._meters[purpose] = meter, meter.losses()
+        return self._meters[purpose]
+
+    def _contributions(self) -> None:
+        sources = self._sources
+        found, _ = candidates_of(
+            self.state, self._opened.storage, sources.folder, threads=sources.threads
+        )
+        for number, (key, delta) in enumerate(zip(found.keys, found.deltas, strict=True), 1):
+            if key in self.state.measured.gates:
+                continue
+            self._watch(f"contribution {number} of {len(found.keys)}: {key.fingerprint}")
+            digest = self.state.reveals[key].digest
+            meter, before = self._meter("evaluation")
+            self._sign(gate(meter, before, (key, digest), delta.path, sources.validator))
+
+    def _refit(self) -> None:
+        sources = self._sources
+        chosen = choose(self.state, self._opened.storage, sources.folder, threads=sources.threads)
+        self._watch(f"the size of the result: {len(FACTORS)} factors")
+        self._sign(
+            refit_of(
+                self._meter("refit")[0],
+                chosen.write(sources.folder / "unscaled.safetensors").path,
+            )
+        )
+
+    def _result(self) -> None:
+        sources = self._sources
+        computed = compute(
+            self.state, self._opened.storage, sources.folder, threads=sources.threads
+        )
+        digest = computed.report.result.digest
+        if digest not in self.state.measured.results:
+            self._watch("the result")
+            self._sign(self._result_gate(computed.delta.path, digest))
+        terms, known = self.state.manifest.evaluation, self.state.measured.values.get(digest, {})
+        assert terms is not None
+        passed = self.state.measured.results[digest].refusal(terms.margin) is None
+        keys = [key for key, _ in computed.report.contributions]
+        if not passed or all(key in known for key in keys):
+            return
+        self._watch("the value of each contribution")
+        chosen = choose(self.state, self._opened.storage, sources.folder, threads=sources.threads)
+        factor = computed.report.refit or 1.0
+        meter = self._meter("evaluation")[0]
+        for key, value in values(meter, chosen, computed.delta.path, factor).items():
+            if key not in known:
+                self._sign(Value(contributor=str(key), result=digest, value=value))
+
+    def _result_gate(self, file: Path, digest: str) -> ResultGate:
+        meter, before = self._meter("evaluation")
+        after = meter.losses(file)
+        base, previous = compare(before, after), None
+        if self.state.manifest.previous is not None:
+            path = self._previous(self.state.manifest.previous)
+            previous = compare(meter.losses(path), after)
+        if base is None:
+            raise InputError("result: expected a finite held-out loss, got infinity or none")
+        return ResultGate(digest=digest, base=base, previous=previous, refusals=None, triggers=None)
+
+    def _previous(self, wanted: str) -> Path:
+        path = self._sources.previous
+        if path is None:
+            raise NotAvailableError(
+                f"round {self.state.manifest.name}: expected the file of the last result, got none",
+                hint="--previous FILE",
+            )
+        if describe(path)[0].digest != wanted:
+            raise InputError(f"{path}: expected the last result {wanted[:12]}, got another file")
+        return path
+
+
+def refit_of(meter: Meter, result: Path) -> Refit:
+    """Returns the loss of a result times each factor."""
+    from math import fsum
+
+    losses = [meter.losses(result, scaled=factor) for factor in FACTORS]
+    return Refit(losses=tuple(min(fsum(each) / len(each), 1e9) for each in losses))
+
+
+def measure(
+    opened: Opened, key: OwnKey, sources: Sources, watch: Watch = lambda _: None
+) -> Measuring:
+    """Measures what a round promises and leaves the records for the log's writer.
+
+    Raises:
+        NotAvailableError: a file of examples that was not shown yet is not given.
+        InputError: the round promises no measurements or is in another phase, the key has no role
+            gate, or a file is not the one of the manifest.
+        StorageError: something cannot be read or written.
+    """
+    state = opened.state
+    if not state.manifest.evaluation and not state.manifest.refit:
+        raise InputError(f"round {state.manifest.name}: expected an evaluation set, got none")
+    if key.public not in state.manifest.keys_of("gate"):
+        raise InputError(
+            f"round {state.manifest.name}: expected a key of role gate, got yours, "
+            f"{key.public.fingerprint}"
+        )
+    if state.phase is not Phase.COMPUTE:
+        raise InputError(
+            f"round {state.manifest.name}: expected phase compute, got {state.phase}",
+            hint="contributions are measured when all are revealed",
+        )
+    measuring = Measuring(opened, key, sources, watch)
+    measuring.run()
+    return measuring
+
+
+def with_inbox(opened: Opened) -> State:
+    """Returns the state after the records in the inbox that may follow, in any order."""
+    state, left = opened.state, list(_records(opened))
+    while left:
+        later: list[Signed] = []
+        for entry in left:
+            try:
+                state = state.after(entry)
+            except InputError:
+                later.append(entry)
+        if len(later) == len(left):
+            break
+        left = later
+    return state
+
+
+def _records(opened: Opened) -> Sequence[Signed]:
+    found: list[Signed] = []
+    known = set(opened.entries)
+    for name in opened.storage.names(INBOX):
+        content = opened.storage.read(name) or b""
+        try:
+            entry = objects.decode(content)
+        except InputError:
+            continue
+        if entry.context == objects.RECORD and content not in known:
+            found.append(entry)
+    return found

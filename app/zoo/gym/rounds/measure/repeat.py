@@ -1,0 +1,103 @@
+"""Measures again what the records of a round say, and compares: `round verify --measure`."""
+
+from collections.abc import Iterator
+from math import fsum
+from pathlib import Path
+
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.compute.aggregate import Chosen, candidates_of, choose, compute
+from zoo.gym.rounds.compute.verify import Check
+from zoo.gym.rounds.life.opening import Opened
+from zoo.gym.rounds.measure.examples import read_examples, shown_file
+from zoo.gym.rounds.measure.gating import compare
+from zoo.gym.rounds.measure.losses import Meter
+from zoo.gym.rounds.measure.value import values
+from zoo.gym.rounds.protocol.paired import Paired
+from zoo.gym.rounds.protocol.records import FACTORS, TOLERANCE, Purpose
+from zoo.gym.signing import PublicKey
+
+
+def repeated(
+    opened: Opened, folder: Path, base: Path, *, threads: int | None = None
+) -> Iterator[Check]:
+    """Yields a check for each kind of figure.
+
+    Args:
+        opened: a round whose result is published.
+        folder: of the round on this machine.
+        base: the folder of its base.
+        threads: number of threads; all if None.
+
+    Raises:
+        NotAvailableError: a file of examples is missing.
+        InputError: a file is not the one of the manifest, or the round measures nothing.
+    """
+    state = opened.state
+    if not state.manifest.evaluation and not state.manifest.refit:
+        raise InputError(f"round {state.manifest.name}: expected measurements, got a round without")
+
+    def meter(purpose: Purpose) -> Meter:
+        file = shown_file(purpose, state, opened.storage, folder)
+        return Meter(base, read_examples(file, base))
+
+    chosen = choose(state, opened.storage, folder, threads=threads)
+    if state.measured.refit:
+        yield _refit(meter("refit"), chosen, folder)
+    if state.manifest.evaluation:
+        held_out = meter("evaluation")
+        before = held_out.losses()
+        yield from _gates(held_out, before, opened, folder, threads)
+        yield from _result(held_out, before, chosen, opened, folder)
+
+
+def _gates(
+    meter: Meter, before: list[float], opened: Opened, folder: Path, threads: int | None
+) -> Iterator[Check]:
+    found, _ = candidates_of(opened.state, opened.storage, folder, threads=threads)
+    apart: dict[PublicKey, float] = {}
+    for key, delta in zip(found.keys, found.deltas, strict=True):
+        signed = opened.state.measured.gates[key].loss
+        again = compare(before, meter.losses(delta.path)) if signed else None
+        apart[key] = _apart(signed, again)
+    yield _check("measured contributions", apart)
+
+
+def _result(
+    meter: Meter, before: list[float], chosen: Chosen, opened: Opened, folder: Path
+) -> Iterator[Check]:
+    computed = compute(opened.state, opened.storage, folder)
+    digest, measured = computed.report.result.digest, opened.state.measured
+    signed = measured.results.get(digest)
+    if signed is None:
+        raise InputError("result: expected the one that was measured, computed another")
+    again = compare(before, meter.losses(computed.delta.path))
+    apart = _apart(signed.base, again)
+    yield Check("measured result", f"{apart:.2g} nats apart", ok=apart <= TOLERANCE)
+    factor = computed.report.refit or 1.0
+    worth = values(meter, chosen, computed.delta.path, factor)
+    known = measured.values.get(digest, {})
+    yield _check("values", {key: abs(worth[key] - known.get(key, 0.0)) for key in worth})
+
+
+def _refit(meter: Meter, chosen: Chosen, folder: Path) -> Check:
+    """The signed factor may be another one whose loss is as low."""
+    file = chosen.write(folder / "unscaled.safetensors").path
+    signed = chosen.state.measured.refit
+    assert signed is not None
+    losses = [fsum(each) / len(each) for each in (meter.losses(file, scaled=k) for k in FACTORS)]
+    apart = max(abs(a - b) for a, b in zip(losses, signed.losses, strict=True))
+    best = losses[FACTORS.index(signed.factor)] <= min(losses) + TOLERANCE
+    detail = f"{signed.factor:g}, losses {apart:.2g} nats apart"
+    return Check("re-fit measured", detail, ok=best and apart <= TOLERANCE)
+
+
+def _apart(signed: Paired | None, again: Paired | None) -> float:
+    if signed is None or again is None:
+        return 0.0 if signed is again else float("inf")
+    return max(abs(signed.mean - again.mean), abs(signed.bound - again.bound))
+
+
+def _check(name: str, apart: dict[PublicKey, float]) -> Check:
+    worst = max(apart, key=apart.__getitem__)
+    detail = f"{len(apart)} of them, {apart[worst]:.2g} nats apart at most ({worst.fingerprint})"
+    return Check(name, detail, ok=apart[worst] <= TOLERANCE)

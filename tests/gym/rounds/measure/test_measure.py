@@ -1,0 +1,121 @@
+"""A gate measures a round with a real model: who counts, the size, the result, and its parts."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.gym.rounds.measure.conftest import Measurable
+from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, GATE, LOG
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.rounds.compute.publish import publish, work_folder
+from zoo.gym.rounds.compute.verify import verify
+from zoo.gym.rounds.life.opening import open_round
+from zoo.gym.rounds.measure.measure import measure, with_inbox
+from zoo.gym.rounds.measure.repeat import repeated
+from zoo.gym.rounds.protocol.records import FACTORS
+from zoo.gym.signing import PublicKey, sign
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_measured_round_refuses_harm_resizes_its_result_and_pays_for_gain(
+    measurable: Callable[..., Measurable],
+) -> None:
+    found = measurable()
+    measured = found.measure().state.measured
+    assert measured.gates.keys() == {ALICE.public, BOB.public, CAROL.public}
+    report = publish(found.storage, LOG).report
+
+    assert list(report.refused) == [CAROL.public]
+    assert "held-out loss: expected" in report.refused[CAROL.public]
+    assert report.refit in FACTORS
+    assert report.paid_by == "aumann_shapley"
+    assert sum(report.points.values()) == 1000
+    assert report.points[ALICE.public] > 0
+    assert CAROL.public not in report.points
+
+    # the values add up to the gain of the result
+    (values,) = measured.values.values()
+    (result,) = measured.results.values()
+    assert sum(values.values()) == pytest.approx(-result.base.mean, rel=0.05)
+
+    opened = open_round(found.storage)
+    folder = work_folder(opened.state.id)
+    assert all(check.ok for check in verify(opened, folder))
+    again = list(repeated(opened, folder, found.base))
+    assert {check.name for check in again} == {
+        "re-fit measured",
+        "measured contributions",
+        "measured result",
+        "values",
+    }
+    assert all(check.ok for check in again), again
+
+
+def test_measuring_continues_where_it_was_cut(
+    measurable: Callable[..., Measurable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, left = measurable(), 4
+
+    def cut(*given: object) -> object:
+        nonlocal left
+        left -= 1
+        if not left:
+            raise KeyboardInterrupt
+        return sign(*given)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr("zoo.gym.rounds.measure.measure.sign", cut)
+        with pytest.raises(KeyboardInterrupt):
+            found.measure()
+    assert found.measure().added == 6  # of nine records three were there
+    assert found.measure().added == 0
+    assert publish(found.storage, LOG).report.refit
+
+
+def test_a_lying_gate_is_named_by_whoever_measures_again(
+    measurable: Callable[..., Measurable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lies(*given: object) -> dict[PublicKey, float]:
+        assert given
+        return {ALICE.public: 0.0, BOB.public: 1.0}
+
+    found = measurable()
+    with monkeypatch.context() as patch:
+        patch.setattr("zoo.gym.rounds.measure.measure.values", lies)
+        found.measure()
+    assert publish(found.storage, LOG).report.points == {ALICE.public: 0, BOB.public: 1000}
+    opened = open_round(found.storage)
+    again = repeated(opened, work_folder(opened.state.id), found.base)
+    assert [check.name for check in again if not check.ok] == ["values"]
+
+
+def test_a_validator_refuses_with_its_reason(measurable: Callable[..., Measurable]) -> None:
+    found = measurable(refit=None)
+
+    def heavy(file: Path, base: Path) -> str | None:
+        assert file.is_file()
+        assert base.is_dir()
+        return None if own.digest in file.name else "only Alice's is wanted"
+
+    own = open_round(found.storage).state.reveals[ALICE.public]
+    with pytest.raises(InputError, match="expected 2 contributions, got 1"):
+        found.measure(validator=heavy)
+    refused = with_inbox(open_round(found.storage)).refused
+    said = "the round's own validator: only Alice's is wanted"
+    assert refused == {CAROL.public: refused[CAROL.public], BOB.public: said}
+
+
+def test_strange_keys_and_files_measure_nothing(measurable: Callable[..., Measurable]) -> None:
+    found = measurable()
+    opened = open_round(found.storage)
+    with pytest.raises(InputError, match="a key of role gate, got yours"):
+        measure(opened, ALICE, found.sources)
+    with pytest.raises(NotAvailableError, match="expected the file of its evaluation"):
+        found.measure(files={})
+    with pytest.raises(InputError, match="expected the evaluation file with SHA-256"):
+        found.measure(files={"evaluation": found.sources.files["refit"]})
+    with pytest.raises(InputError, match="expected measurements of 3 contributions"):
+        publish(found.storage, LOG)
+    assert GATE.public not in open_round(found.storage).state.commits
