@@ -134,7 +134,8 @@ def test_a_setting_is_not_changed_in_place() -> None:
     config = DeltaConfig()
     with pytest.raises(InputError, match="planes: settings are immutable") as caught:
         config.planes = 2  # type: ignore[misc]
-    assert caught.value.hint == "DeltaConfig(**(settings.model_dump() | {'planes': 2}))"
+    own = "settings.model_dump(exclude_unset=True)"
+    assert caught.value.hint == f"DeltaConfig(**({own} | {{'planes': 2}}))"
 
 
 def test_what_create_delta_takes_is_exported_beside_it() -> None:

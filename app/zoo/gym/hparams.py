@@ -20,7 +20,7 @@ from zoo.gym.config.describe import is_switch
 from zoo.gym.config.foreign import SWITCHES
 from zoo.gym.config.load import ours
 from zoo.gym.config.report import nearest, shown
-from zoo.gym.config.stages import all_fields
+from zoo.gym.config.stages import all_fields, config_class
 from zoo.gym.errors import InputError
 
 if TYPE_CHECKING:
@@ -202,7 +202,11 @@ def run_sft(
 
 
 def _config_of(values: Mapping[str, object]) -> TrainConfig:
-    settings: dict[str, object] = {**values}
+    """Returns the settings among all values; a default counts as not given."""
+    fields = config_class(values["stage"]).model_fields
+    settings = {
+        key: one for key, one in values.items() if key not in fields or one != fields[key].default
+    }
     return TrainConfig.model_validate(settings)
 
 

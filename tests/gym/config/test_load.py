@@ -300,11 +300,6 @@ def test_settings_that_contradict_each_other_are_refused(items: list[str], start
     assert caught.value.message.startswith(start)
 
 
-def test_a_setting_at_its_default_never_contradicts() -> None:
-    config = load_config([], [*NEEDED, "finetuning_type=full", "lora_rank=16"], {}).config
-    assert config.finetuning_type == "full"
-
-
 def test_chosen_values_join_the_given_ones() -> None:
     config = load_config([], [*NEEDED, "warmup_steps=5"], {}).config
     assert extend_config(config, {"max_steps": 6}).max_steps == 6

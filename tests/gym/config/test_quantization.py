@@ -104,14 +104,18 @@ def test_what_would_have_no_effect_is_refused(items: list[str], message: str) ->
     assert message in caught.value.message
 
 
-@pytest.mark.parametrize("items", [["quantization_bit=4", "backend=mlx"], ["quantization_bit=8"]])
-def test_double_quantization_is_refused_where_codes_have_none(
-    items: list[str], tmp_path: Path
-) -> None:
-    with pytest.raises(InputError, match="double_quantization: has no effect with"):
-        check_engine(settings(*items, "double_quantization=true"))
-    (tmp_path / "config.yaml").write_text(dump_config(settings(*items)))
-    check_engine(load_config([tmp_path / "config.yaml"], [], {}).config)
+def test_scales_in_8_bits_are_refused_where_codes_have_none() -> None:
+    check_engine(settings("quantization_bit=4", "backend=mlx"))
+    for given in ("double_quantization=true", "double_quantization=false"):
+        with pytest.raises(InputError, match=r"got bnb: .* \(quantization_type, double_quant"):
+            check_engine(settings("quantization_bit=4", "backend=mlx", given))
+
+
+@pytest.mark.parametrize("given", ["double_quantization=true", "double_quantization=false"])
+def test_what_is_said_of_scales_is_stored(given: str, tmp_path: Path) -> None:
+    found = settings("quantization_bit=4", given)
+    (tmp_path / "config.yaml").write_text(dump_config(found))
+    assert load_config([tmp_path / "config.yaml"], [], {}).config == found
 
 
 def test_dora_at_8_bits_is_refused_with_bitsandbytes_alone() -> None:

@@ -18,6 +18,7 @@ HOLDERS = frozenset({"config", "settings", "_settings", "settled"})
 
 IN_CONFIG = {
     "badam_mode": "has the single value layer",
+    "double_quantization": "doubles, without which it is done",
     "create_new_adapter": "what is done without adapter_name_or_path; refused beside it",
     "epsilon_high": "upper_epsilon, with epsilon",
     "interleave_probs": "shares, as numbers",
@@ -63,7 +64,7 @@ def test_every_setting_is_read_outside_of_the_settings() -> None:
 def test_what_takes_effect_in_the_settings_is_read_nowhere_else() -> None:
     read = names_read(sources())
     assert IN_CONFIG.keys() <= fields() - read
-    assert {"upper_epsilon", "shares", "dora"} <= read
+    assert {"upper_epsilon", "shares", "dora", "doubles"} <= read
 
 
 @pytest.mark.parametrize(

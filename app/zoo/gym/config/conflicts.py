@@ -1,9 +1,9 @@
-"""Settings of a run that would have no effect, or contradict each other."""
+"""Settings of a run that contradict each other, or are given and read by nothing."""
 
 from typing import TYPE_CHECKING
 
 from zoo.backends.optimizer_spec import ELEMENTWISE
-from zoo.gym.config.keys.optimizer import ONLY_IN_PLACE, READ_BY_OPTIMIZERS
+from zoo.gym.config.keys.optimizer import ONLY_IN_PLACE
 from zoo.gym.config.tuning import IN_PLACE, READ_BY, faults_of_tuning
 from zoo.gym.errors import InputError
 
@@ -13,19 +13,15 @@ if TYPE_CHECKING:
 PAIRS = (("max_steps", "num_train_epochs"), ("warmup_steps", "warmup_ratio"))
 """Pairs of settings for the same thing; the first wins if both are set."""
 
-QUANTIZATION = ("quantization_method", "quantization_type", "double_quantization")
-"""Settings that need `quantization_bit`."""
-
 LEAST_SHARE = 0.001
 """A smaller share of a file would hardly be drawn, or repeat the others endlessly."""
-
-ROWS_IN_MEMORY = "(rows given in Python)"
-"""The value of `dataset` if rows were given; a run stores them in a file of its own."""
 
 
 def disagreements(config: "TrainConfig") -> list[tuple[str, str]]:
     """Returns (key, message) for each setting that conflicts with others."""
-    faults = faults_of_tuning(config)
+    given = config.given
+    faults = [(key, text) for key, text in config.unread().items() if key in given]
+    faults += faults_of_tuning(config)
     faults += _faults_of_optimizer(config)
     faults += _faults_of_quantization(config)
     faults += _faults_of_streaming(config)
@@ -35,12 +31,6 @@ def disagreements(config: "TrainConfig") -> list[tuple[str, str]]:
     if config.val_size >= 1 and config.val_size != int(config.val_size):
         text = f"expected a share below 1 or a whole number of rows, got {config.val_size:g}"
         faults.append(("val_size", text))
-    if config.val_size == 0 and config.eval_steps is not None:
-        faults.append(("eval_steps", "has no effect without held-out rows: val_size is 0"))
-    if config.dataset == (ROWS_IN_MEMORY,) and config.dataset_dir is not None:
-        faults.append(("dataset_dir", "has no effect on rows: expected names of files in dataset"))
-    if config.decay_ratio is not None and config.lr_scheduler_type != "wsd":
-        faults.append(("decay_ratio", "has no effect without lr_scheduler_type wsd"))
     faults += _faults_of_mix(config)
     return faults + _faults_of_schedule(config)
 
@@ -64,24 +54,13 @@ def _faults_of_schedule(config: "TrainConfig") -> list[tuple[str, str]]:
 
 
 def _faults_of_optimizer(config: "TrainConfig") -> list[tuple[str, str]]:
-    """Returns the settings that the optimizer does not read, and an optimizer for weights alone."""
-    name = config.optim
-    faults = [
-        (key, f"has no effect with optim {name}: expected optim {' or '.join(names)}")
-        for key, names in READ_BY_OPTIMIZERS.items()
-        if name not in names and key in config.changed
-    ]
+    """Returns an optimizer for weights of the base that trains an adapter, and what is for one."""
+    name, faults = config.optim, list[tuple[str, str]]()
     if name in ONLY_IN_PLACE and config.trains_adapter:
         text = f"{name} trains weights of the base: expected finetuning_type full or freeze"
         faults.append(("optim", f"{text}, got {config.finetuning_type}"))
         text = f"cannot be with optim {name}, which trains weights of the base"
         faults += [(key, text) for key in _for_adapters_alone(config)]
-    if name == "badam" and config.freeze_extra_modules is not None:
-        text = "has no effect with optim badam, which trains layers alone: expected another optim"
-        faults.append(("freeze_extra_modules", text))
-    if config.badam_switch_mode == "fixed" and config.badam_switch_interval is not None:
-        text = "has no effect with badam_switch_mode fixed, which trains a single layer"
-        faults.append(("badam_switch_interval", text))
     return faults
 
 
@@ -90,17 +69,13 @@ def _for_adapters_alone(config: "TrainConfig") -> list[str]:
     of_base = {"quantization_bit": config.quantization_bit, "stream_layers": config.stream_layers}
     of_adapter = (key for key, kinds in READ_BY.items() if not set(kinds) & set(IN_PLACE))
     return [key for key, given in of_base.items() if given] + [
-        key for key in of_adapter if key in config.changed and getattr(config, key) is not False
+        key for key in of_adapter if key in config.given and getattr(config, key) is not False
     ]
 
 
 def _faults_of_quantization(config: "TrainConfig") -> list[tuple[str, str]]:
     if config.quantization_bit is None:
-        return [
-            (key, "has no effect without quantization_bit: expected quantization_bit too")
-            for key in QUANTIZATION
-            if key in config.changed
-        ]
+        return []
     faults: list[tuple[str, str]] = []
     if not config.trains_adapter:
         kind = config.finetuning_type
@@ -109,12 +84,7 @@ def _faults_of_quantization(config: "TrainConfig") -> list[tuple[str, str]]:
     elif config.stage == "rm":
         text = "cannot be with stage rm, whose result has the adapter merged into the base"
         faults.append(("quantization_bit", text))
-    if config.quantization_method == "mlx":
-        text = "has no effect with quantization_method mlx: expected bnb"
-        faults += [(key, text) for key in QUANTIZATION[1:] if key in config.changed]
-    elif config.quantization_bit == 8:
-        text = "has no effect with quantization_bit 8: expected quantization_bit 4"
-        faults += [(key, text) for key in QUANTIZATION[1:] if key in config.changed]
+    if config.quantization_method != "mlx" and config.quantization_bit == 8:
         faults += _readers_of_codes(config)
     return faults
 
@@ -206,11 +176,8 @@ def _faults_of_rope(config: "TrainConfig") -> list[tuple[str, str]]:
 
 
 def _faults_of_mix(config: "TrainConfig") -> list[tuple[str, str]]:
-    if config.interleave_probs is None:
+    if config.interleave_probs is None or config.mix_strategy == "concat":
         return []
-    if config.mix_strategy == "concat":
-        wanted = "expected mix_strategy interleave_under or interleave_over"
-        return [("interleave_probs", f"has no effect with mix_strategy concat: {wanted}")]
     shares = config.shares
     if shares and min(shares) >= LEAST_SHARE and abs(sum(shares) - 1) < 1e-6:
         return []

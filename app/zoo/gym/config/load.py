@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from zoo.gym.config import foreign, report
-from zoo.gym.config.conflicts import PAIRS, ROWS_IN_MEMORY
+from zoo.gym.config.conflicts import PAIRS
 from zoo.gym.config.keys.optimizer import optimizer_name
 from zoo.gym.config.keys.quantization import meaning
 from zoo.gym.config.rollouts import LIVE_REWARD, has_function
@@ -26,6 +26,7 @@ from zoo.gym.config.stages import (
     stages_with,
 )
 from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.unread import ROWS_IN_MEMORY
 from zoo.gym.config.values import are_rows, listed
 from zoo.gym.config.yaml_file import parse_value, read_entries
 from zoo.gym.errors import InputError
@@ -150,11 +151,7 @@ def _load(layers: Sequence[list[Given]]) -> Loaded:
 
 def dump_config(config: TrainConfig) -> str:
     """Returns the YAML that `load_config` reads back as an equal config."""
-    found = config.model_dump(mode="json")
-    coded, method = config.quantization_bit, config.quantization_method
-    if coded == 8 or (coded is not None and method != "bnb"):  # refused if it is given
-        del found["double_quantization"]
-    return yaml.safe_dump(found, sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
 def extend_config(config: TrainConfig, values: Mapping[str, object]) -> TrainConfig:
@@ -164,7 +161,8 @@ def extend_config(config: TrainConfig, values: Mapping[str, object]) -> TrainCon
         InputError: a value contradicts a setting; the message has one line for each.
     """
     faults: dict[str, str] = {}
-    settings = {**config.model_dump(), **values}
+    own = config.model_dump(exclude_unset=True) | {"stage": config.stage}
+    settings = {**own, **values}
     given = {key: Given(key, value, key, "chosen") for key, value in settings.items()}
     hints: list[str] = []
     extended = _check(given, faults, hints)

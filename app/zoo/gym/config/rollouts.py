@@ -26,6 +26,13 @@ LEVELS = (
     " both are equal, except for a divergence multiplied by the ratio and for top_entropy_quantile"
 )
 
+UNCLIPPED = {
+    "cispo": ("epsilon", "delta"),
+    "sapo": ("epsilon", "epsilon_high", "delta"),
+    "vespo": ("epsilon", "epsilon_high", "delta"),
+}
+"""The settings of the clipped ratio that a loss does not read."""
+
 LIVE_REWARD = "(a function given in Python)"
 """The value of `reward` if Python code passed functions; only that process can call them."""
 
@@ -81,16 +88,16 @@ class RolloutConfig(TrainConfig, frozen=True):
         """The number of steps that learn from the same answers."""
         return self.num_iterations
 
-    def idle_settings(self) -> Sequence[tuple[str, str]]:
-        """Returns (key, reason) for settings of later steps on the same answers without any."""
-        found = super().idle_settings()
+    def idle(self) -> dict[str, str]:
+        """Returns why a setting has no effect, by key: those of later steps without any."""
+        found = super().idle()
         if self.steps_on_answers > 1:
             return found
         why = (
             "with num_iterations 1 nothing has changed since the answers were sampled, so it never "
             "applies"
         )
-        return [*found, *((key, why) for key in RATIO if key in self.changed)]
+        return found | {key: why for key in RATIO if key in type(self).model_fields}
 
     @property
     def other_models(self) -> dict[str, str]:
@@ -255,9 +262,17 @@ class GroupConfig(ClippedConfig, frozen=True):
         """Returns (key, reason), also for variants that are others in a single step."""
         return [*super().idle_settings(), *_same_as_others(self)]
 
+    def unread(self) -> dict[str, str]:
+        """Returns why nothing reads a setting, by key: also those of another loss."""
+        found = super().unread()
+        if self.beta == 0:
+            found["use_bias_correction_kl"] = "has no effect with beta 0: there is no divergence"
+        unclipped = UNCLIPPED.get(self.loss_type, ())
+        return found | dict.fromkeys(unclipped, f"has no effect with loss_type {self.loss_type}")
+
     def conflicts(self) -> Sequence[tuple[str, str]]:
-        """Returns (key, message) for each setting that would have no effect."""
-        return [*super().conflicts(), *_idle(self)]
+        """Returns (key, message) for each setting that contradicts others."""
+        return [*super().conflicts(), *_contradicting(self)]
 
 
 def _same_as_others(config: GroupConfig) -> Iterator[tuple[str, str]]:
@@ -274,25 +289,14 @@ def _same_as_others(config: GroupConfig) -> Iterator[tuple[str, str]]:
         yield "loss_type", f"{config.loss_type} equals {same}: {why}"
     if config.level_counts:
         return
-    if "importance_sampling_level" in config.changed:
+    if "importance_sampling_level" in config.given:
         yield "importance_sampling_level", f"token and sequence are equal: {why}"
     elif is_whole:
         yield "stage", f"gspo equals grpo with loss_type {config.loss_type}: {why}"
 
 
-def _idle(config: GroupConfig) -> Iterator[tuple[str, str]]:
-    """Yields (key, message) for settings that would have no effect because of others."""
-    given = config.changed
-    if config.beta == 0 and "use_bias_correction_kl" in given:
-        yield "use_bias_correction_kl", "has no effect with beta 0: there is no divergence"
-    unclipped = {
-        "cispo": ("epsilon", "delta"),
-        "sapo": ("epsilon", "epsilon_high", "delta"),
-        "vespo": ("epsilon", "epsilon_high", "delta"),
-    }
-    for key in unclipped.get(config.loss_type, ()):
-        if key in given:
-            yield key, f"has no effect with loss_type {config.loss_type}"
+def _contradicting(config: GroupConfig) -> Iterator[tuple[str, str]]:
+    """Yields (key, message) for values that cannot be together."""
     if config.loss_type == "vespo" and config.importance_sampling_level == "sequence":
         yield "importance_sampling_level", "has no effect with loss_type vespo"
     high = 1 + config.upper_epsilon

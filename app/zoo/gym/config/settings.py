@@ -120,8 +120,9 @@ class Settings(BaseModel, frozen=True):
         """
         if name in type(self).model_fields:
             kind = type(self).__name__
+            own = "settings.model_dump(exclude_unset=True)"
             raise InputError(
                 f"{name}: settings are immutable: expected a new object",
-                hint=f"{kind}(**(settings.model_dump() | {{{name!r}: {value!r}}}))",
+                hint=f"{kind}(**({own} | {{{name!r}: {value!r}}}))",
             )
         super().__setattr__(name, value)

@@ -10,10 +10,16 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
-from pydantic import ConfigDict, PrivateAttr, model_validator
+from pydantic import (
+    ConfigDict,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
-from zoo.gym.config.conflicts import PAIRS, ROWS_IN_MEMORY, disagreements
+from zoo.gym.config.conflicts import PAIRS, disagreements
 from zoo.gym.config.keys.adapter import AdapterKeys
 from zoo.gym.config.keys.data import DataKeys
 from zoo.gym.config.keys.low_memory import LowMemoryKeys
@@ -22,6 +28,7 @@ from zoo.gym.config.keys.optimizer import OptimizerKeys
 from zoo.gym.config.keys.quantization import QuantizationKeys
 from zoo.gym.config.keys.running import RunningKeys
 from zoo.gym.config.stages import config_class
+from zoo.gym.config.unread import ROWS_IN_MEMORY, unread_settings
 from zoo.gym.config.values import Data, Rows, are_rows, listed, public_place
 
 PLACES = frozenset(
@@ -158,17 +165,23 @@ class TrainConfig(
         except ValueError:
             return None
 
+    def unread(self) -> dict[str, str]:
+        """Returns why nothing reads a setting, by key; refused if it is given."""
+        return unread_settings(self)
+
+    def idle(self) -> dict[str, str]:
+        """Returns why a setting has no effect that is accepted nevertheless, by key."""
+        found = {
+            loser: f"overridden by {winner}" for winner, loser in PAIRS if winner in self.given
+        }
+        if self.output_dir is None:
+            reason = "no output_dir is given, and every run has its own folder"
+            found["overwrite_output_dir"] = reason
+        return found
+
     def idle_settings(self) -> Sequence[tuple[str, str]]:
         """Returns (key, reason) for each given setting that others leave without effect."""
-        found = [
-            (loser, f"overridden by {winner}")
-            for winner, loser in PAIRS
-            if {winner, loser} <= self.changed
-        ]
-        if self.overwrite_output_dir and self.output_dir is None:
-            reason = "no output_dir is given, and every run has its own folder"
-            found.append(("overwrite_output_dir", reason))
-        return found
+        return [(key, why) for key, why in self.idle().items() if key in self.given]
 
     def conflicts(self) -> Sequence[tuple[str, str]]:
         """Returns (key, message) for each conflict among the settings that a method adds."""
@@ -179,12 +192,22 @@ class TrainConfig(
         return None
 
     @property
-    def changed(self) -> frozenset[str]:
-        """The settings that were given a value other than the default."""
+    def given(self) -> frozenset[str]:
+        """The settings that were given, but for those that are off by default and stay so."""
         fields = type(self).model_fields
         return frozenset(
-            key for key in self.model_fields_set if getattr(self, key) != fields[key].default
+            key
+            for key in self.model_fields_set
+            if (value := getattr(self, key)) or value != fields[key].default
         )
+
+    @model_serializer(mode="wrap")
+    def _without_idle_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leaves out defaults that nothing reads: read back, they would count as given."""
+        fields, idle = type(self).model_fields, self.unread().keys() | self.idle().keys()
+        out = {key for key in idle - {"stage"} if getattr(self, key) == fields[key].default}
+        found: dict[str, Any] = dump(self)
+        return {key: value for key, value in found.items() if key not in out}
 
     @model_validator(mode="after")
     def _settings_agree(self) -> "TrainConfig":

@@ -45,6 +45,9 @@ OF_ADAPTER = frozenset(
 )
 """Settings that an adapter which is trained further has of its own."""
 
+OF_START = ("pissa_init", "pissa_iter", "additional_target")
+"""Settings of adapters that begin with the training."""
+
 MERGE = "zoo-gym delta create ADAPTER, then zoo-gym delta apply"
 """How a base gets an adapter merged."""
 
@@ -58,16 +61,33 @@ NAMES = (
 """Settings that are all or names, and of what."""
 
 
-def faults_of_tuning(config: "TrainConfig") -> list[tuple[str, str]]:
-    """Returns (key, message) for each setting that `finetuning_type` leaves without effect."""
-    kind = config.finetuning_type
-    faults = [
-        (key, f"has no effect with finetuning_type {kind}: expected finetuning_type {_or(kinds)}")
-        for key, kinds in READ_BY.items()
-        if kind not in kinds and key in config.changed and getattr(config, key) is not False
-    ]
+def unread_by_tuning(config: "TrainConfig") -> dict[str, str]:
+    """Returns why nothing reads a setting of adapters or of `freeze`, by key."""
+    kind, found = config.finetuning_type, dict[str, str]()
+    for key, kinds in READ_BY.items():
+        if kind not in kinds and getattr(config, key) is not False:
+            text = f"has no effect with finetuning_type {kind}"
+            found[key] = f"{text}: expected finetuning_type {_or(kinds)}"
+    if kind in LORA and not config.pissa_init:
+        found["pissa_iter"] = "has no effect without pissa_init"
     if config.adapter_name_or_path is not None:
-        faults += _faults_of_continuing(config)
+        text = "has no effect with adapter_name_or_path, whose own settings are used"
+        found |= dict.fromkeys(OF_START, text)
+    if kind == "oft" and config.oft_rank:
+        text = f"expected 0 with oft_rank {config.oft_rank}, got {config.oft_block_size}"
+        found["oft_block_size"] = text
+    if kind == "freeze" and not config.freeze_trainable_layers:
+        found["freeze_trainable_modules"] = "has no effect with freeze_trainable_layers 0"
+    return found
+
+
+def faults_of_tuning(config: "TrainConfig") -> list[tuple[str, str]]:
+    """Returns (key, message) for settings of adapters that contradict each other."""
+    kind, faults = config.finetuning_type, list[tuple[str, str]]()
+    if config.create_new_adapter and config.adapter_name_or_path is not None:
+        merged = "the result would be for a base with that adapter merged, which is in no file"
+        text = f"cannot be with adapter_name_or_path: {merged}: make that base first, by {MERGE}"
+        faults.append(("create_new_adapter", text))
     if kind in IN_PLACE and config.dtype.startswith("bf16"):
         text = f"has no effect with finetuning_type {kind}, which trains float32 weights"
         faults.append(("dtype", text))
@@ -77,8 +97,6 @@ def faults_of_tuning(config: "TrainConfig") -> list[tuple[str, str]]:
         faults.append(("pissa_init", "expected false with DoRA, whose magnitudes are of the base"))
     if config.loftq_init:
         faults += _faults_of_loftq(config)
-    if "pissa_iter" in config.changed and kind in LORA and not config.pissa_init:
-        faults.append(("pissa_iter", "has no effect without pissa_init"))
     if config.additional_target is not None:
         faults += _faults_of_whole(config, config.additional_target)
     if kind == "oft":
@@ -103,27 +121,6 @@ def _faults_of_whole(config: "TrainConfig", whole: str) -> list[tuple[str, str]]
     return [("additional_target", f"{text}: {name}") for name in both[:1]]
 
 
-def _faults_of_continuing(config: "TrainConfig") -> list[tuple[str, str]]:
-    """Returns the settings of new adapters that were given for an existing one.
-
-    Those that it has of its own are compared when its config is read, before there is a run.
-    """
-    rates = ("loraplus_lr_ratio",)  # of its training, not of the adapter
-    text = "has no effect with adapter_name_or_path, whose own settings are used"
-    merged = "the result would be for a base with that adapter merged, which is in no file"
-    apart = f"cannot be with adapter_name_or_path: {merged}: make that base first, by {MERGE}"
-    return [("create_new_adapter", apart)] * config.create_new_adapter + [
-        (key, text)
-        for key, kinds in READ_BY.items()
-        if "dora" in kinds
-        and key != "create_new_adapter"
-        and key not in rates
-        and key not in OF_ADAPTER
-        and key in config.changed
-        and getattr(config, key) is not False
-    ]
-
-
 def _faults_of_loftq(config: "TrainConfig") -> list[tuple[str, str]]:
     if config.quantization_bit != 4:
         text = "expected false without quantization_bit 4, whose loss it starts from"
@@ -136,10 +133,8 @@ def _faults_of_loftq(config: "TrainConfig") -> list[tuple[str, str]]:
 
 
 def _faults_of_rotations(config: "TrainConfig") -> list[tuple[str, str]]:
-    """Returns what is wrong with the sizes of blocks: one is given, the other follows from it."""
+    """Returns what is wrong with the size of blocks where it does not follow from their number."""
     rank, size = config.oft_rank, config.oft_block_size
-    if rank and size and "oft_block_size" in config.changed:
-        return [("oft_block_size", f"expected 0 with oft_rank {rank}, got {size}")]
     if not rank and size < 2:
         return [("oft_block_size", f"expected 2 or more without oft_rank, got {size}")]
     return []
@@ -149,8 +144,6 @@ def _faults_of_no_layers(config: "TrainConfig") -> list[tuple[str, str]]:
     if config.freeze_extra_modules is None:
         text = "expected a number other than 0 without freeze_extra_modules, got 0"
         return [("freeze_trainable_layers", text)]
-    if config.freeze_trainable_modules != "all":
-        return [("freeze_trainable_modules", "has no effect with freeze_trainable_layers 0")]
     return []
 
 

@@ -197,12 +197,11 @@ def quantization_spec(config: TrainConfig) -> "QuantizationSpec | None":
 
     if config.quantization_bit is None:
         return None
-    of_bnb = config.quantization_type is not None or not config.double_quantization
     return QuantizationSpec(
         bits=config.quantization_bit,
         kind=config.quantization_type or "nf4",
-        double=config.double_quantization,
-        method=config.quantization_method or ("bnb" if of_bnb else "auto"),
+        double=config.doubles,
+        method=config.quantization_method or ("bnb" if config.names_codes_of_bnb else "auto"),
     )
 
 

@@ -13,6 +13,7 @@ from zoo.gym.train.loading import load_spec
 from zoo.gym.train.planning.continued import with_adapter
 from zoo.gym.train.planning.faults import check_engine
 from zoo.gym.train.result.few_bits import codes_of
+from zoo.models import pico_folder
 
 LORA = {"peft_type": "LORA", "r": 32, "lora_alpha": 8, "target_modules": ["v_proj", "q_proj"]}
 LOFTQ = LORA | {"loftq_config": {"loftq_bits": 4, "kind": "fp4", "double": False}}
@@ -68,6 +69,13 @@ def test_stored_settings_are_read_back_and_stay_as_they_are(
     ("adapter", "item", "message"),
     [
         (LORA, "lora_rank=4", "lora_rank=4: has no effect with adapter_name_or_path.*expected 32"),
+        (
+            LORA,
+            "lora_rank=16",
+            "lora_rank=16: has no effect with adapter_name_or_path.*expected 32",
+        ),
+        (LORA | {"lora_dropout": 0.1}, "lora_dropout=0", "lora_dropout=0.0: .*expected 0.1, as in"),
+        (LORA | {"use_rslora": True}, "use_rslora=false", "use_rslora=false: .*expected true"),
         (LORA, "lora_target=k_proj", "lora_target=k_proj: has no effect with adapter_name_or_path"),
         (LORA, "use_dora=true", "use_dora=true: has no effect with adapter_name_or_path"),
         (DORA, "use_dora=false", "use_dora=false: has no effect with adapter_name_or_path"),
@@ -84,6 +92,14 @@ def test_what_contradicts_the_adapter_is_refused_before_a_run(
 ) -> None:
     with pytest.raises(InputError, match=message):
         check_engine(continued(adapter, item))
+
+
+def test_all_layers_may_be_given_if_the_adapter_is_on_all(continued: Make) -> None:
+    named = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+    on_all = continued(LORA | {"target_modules": named}, "lora_target=all")
+    assert with_adapter(on_all, pico_folder()).lora_target == ",".join(sorted(named))
+    with pytest.raises(InputError, match=r"lora_target=all: has no effect .* q_proj,v_proj"):
+        with_adapter(continued(LORA, "lora_target=all"), pico_folder())
 
 
 def test_the_adapters_own_values_may_be_given(continued: Make) -> None:

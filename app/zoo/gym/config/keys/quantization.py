@@ -37,10 +37,20 @@ class QuantizationKeys(Settings, frozen=True):
         description="the codes of 4 bits of bnb: nf4 fits normally distributed weights, fp4 is a"
         " floating-point number; none: nf4",
     )
-    double_quantization: bool = Field(
-        default=True,
-        description="store the scales of 4-bit blocks of bnb in 8 bits",
+    double_quantization: bool | None = Field(
+        default=None,
+        description="store the scales of 4-bit blocks of bnb in 8 bits; none: true",
     )
+
+    @property
+    def doubles(self) -> bool:
+        """Whether the scales of 4-bit blocks are quantised, too."""
+        return self.double_quantization is not False
+
+    @property
+    def names_codes_of_bnb(self) -> bool:
+        """Whether codes are given that bitsandbytes alone has."""
+        return self.quantization_type is not None or self.double_quantization is not None
 
 
 VALUES: dict[object, dict[str, object]] = {

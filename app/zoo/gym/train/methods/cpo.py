@@ -5,7 +5,6 @@ and wants the better answer ahead by a margin; with `alphapo_alpha` it is AlphaP
 reports the share of held-out pairs whose better answer has the higher reward.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, cast
 
 from pydantic import Field
@@ -46,12 +45,12 @@ class CpoConfig(_ContrastiveConfig, frozen=True):
         default=1.0, ge=0, description="the weight of the likelihood of the better answers"
     )
 
-    def conflicts(self) -> Sequence[tuple[str, str]]:
-        """Returns a setting that the loss does not read."""
-        if self.label_smoothing and self.cpo_loss != "sigmoid":
-            text = f"has no effect with cpo_loss {self.cpo_loss}: expected sigmoid"
-            return [("label_smoothing", text)]
-        return []
+    def unread(self) -> dict[str, str]:
+        """Returns why nothing reads a setting, by key: also that of another loss."""
+        if self.cpo_loss == "sigmoid":
+            return super().unread()
+        text = f"has no effect with cpo_loss {self.cpo_loss}: expected sigmoid"
+        return super().unread() | {"label_smoothing": text}
 
 
 class SimpoConfig(_ContrastiveConfig, frozen=True):

@@ -26,6 +26,15 @@ NEEDS_NOISE = {
 }
 """The losses that expect wrong labels, with the reason."""
 
+READ_BY_LOSSES = {
+    "label_smoothing": SMOOTHED,
+    "f_divergence_type": DIVERGING,
+    "ld_alpha": frozenset(LOSSES) - {"sft"},
+    "pref_beta": frozenset(LOSSES) - {"sft"},
+    "discopop_tau": frozenset({"discopop"}),
+}
+"""The losses that read a setting."""
+
 
 class DpoConfig(TrainConfig, frozen=True):
     """The settings of direct preference optimisation."""
@@ -86,29 +95,27 @@ class DpoConfig(TrainConfig, frozen=True):
         """The names of the losses."""
         return _parts(self.pref_loss)
 
+    def unread(self) -> dict[str, str]:
+        """Returns why nothing reads a setting, by key: also those that none of the losses reads."""
+        names, found = set(self.losses), super().unread()
+        for key, readers in READ_BY_LOSSES.items():
+            if names <= set(LOSSES) and not readers & names:
+                text = f"has no effect with pref_loss {self.pref_loss}"
+                found[key] = f"{text}: expected one of {', '.join(_sorted(readers))}"
+        if self.f_divergence_type != "alpha_divergence":
+            text = f"has no effect with f_divergence_type {self.f_divergence_type}"
+            found["f_alpha_divergence_coef"] = f"{text}: expected alpha_divergence"
+        return found
+
     def conflicts(self) -> Sequence[tuple[str, str]]:
-        """Returns what is no loss, and settings that none of the losses reads."""
-        names, given = self.losses, self.changed
+        """Returns what is no loss, and values that contradict each other."""
+        names = self.losses
         unknown = [name for name in names if name not in LOSSES] or ([] if names else [""])
         if unknown and unknown[0] in METHODS:
             return [("pref_loss", f"{unknown[0]} is a method: expected stage {unknown[0]}")]
         if unknown:
             return [("pref_loss", f"expected {', '.join(LOSSES)}, got '{unknown[0]}'")]
         faults = [*_faults_of_weights(self)]
-        needed = {
-            "label_smoothing": SMOOTHED,
-            "f_divergence_type": DIVERGING,
-            "ld_alpha": frozenset(LOSSES) - {"sft"},
-            "pref_beta": frozenset(LOSSES) - {"sft"},
-            "discopop_tau": frozenset({"discopop"}),
-        }
-        for key, readers in needed.items():
-            if key in given and not readers & set(names):
-                text = f"has no effect with pref_loss {self.pref_loss}"
-                faults.append((key, f"{text}: expected one of {', '.join(_sorted(readers))}"))
-        if "f_alpha_divergence_coef" in given and self.f_divergence_type != "alpha_divergence":
-            text = f"has no effect with f_divergence_type {self.f_divergence_type}"
-            faults.append(("f_alpha_divergence_coef", f"{text}: expected alpha_divergence"))
         if self.f_divergence_type == "alpha_divergence" and self.f_alpha_divergence_coef == 1:
             text = "expected another number than 1, which is f_divergence_type reverse_kl"
             faults.append(("f_alpha_divergence_coef", text))

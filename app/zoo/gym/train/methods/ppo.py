@@ -125,12 +125,15 @@ class PpoConfig(RolloutConfig, frozen=True):
         """The number of steps that learn from the same answers, or a part of them."""
         return self.num_iterations * self.num_mini_batches
 
-    def conflicts(self) -> Sequence[tuple[str, str]]:
-        """Returns (key, message) for each setting that is wrong or has no effect."""
-        if self.missing_eos_penalty and self.mask_truncated_completions:
+    def unread(self) -> dict[str, str]:
+        """Returns why nothing reads a setting, by key: also those of a reward without its part."""
+        found = super().unread()
+        if self.beta == 0:
+            found["kl_estimator"] = "has no effect with beta 0: there is no divergence"
+        if self.mask_truncated_completions:
             text = "has no effect with mask_truncated_completions: those answers are not learned"
-            return [*super().conflicts(), ("missing_eos_penalty", text)]
-        return super().conflicts()
+            found["missing_eos_penalty"] = text
+        return found
 
 
 class Ppo(Online[PpoConfig]):

@@ -46,11 +46,12 @@ class TdpoConfig(TrainConfig, frozen=True):
         default=0.5, gt=0, description="the weight of the divergence of the tokens in tdpo2"
     )
 
-    def conflicts(self) -> Sequence[tuple[str, str]]:
-        """Returns a setting that the loss does not read."""
-        if "tdpo_alpha" in self.changed and self.tdpo_loss == "tdpo1":
-            return [("tdpo_alpha", "has no effect with tdpo_loss tdpo1: expected tdpo2")]
-        return []
+    def unread(self) -> dict[str, str]:
+        """Returns why nothing reads a setting, by key: also that of the other loss."""
+        if self.tdpo_loss == "tdpo2":
+            return super().unread()
+        text = "has no effect with tdpo_loss tdpo1: expected tdpo2"
+        return super().unread() | {"tdpo_alpha": text}
 
 
 class TokenPreference(Referenced):

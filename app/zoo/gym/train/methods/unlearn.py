@@ -55,12 +55,12 @@ class UnlearnConfig(TrainConfig, frozen=True):
         default=1.0, ge=0, description="the weight of the answers to retain"
     )
 
-    def conflicts(self) -> Sequence[tuple[str, str]]:
-        """Returns a setting that the loss does not read."""
-        if self.simnpo_gamma and self.unlearn_loss != "simnpo":
-            text = f"has no effect with unlearn_loss {self.unlearn_loss}: expected simnpo"
-            return [("simnpo_gamma", text)]
-        return []
+    def unread(self) -> dict[str, str]:
+        """Returns why nothing reads a setting, by key: also that of the other loss."""
+        if self.unlearn_loss == "simnpo":
+            return super().unread()
+        text = f"has no effect with unlearn_loss {self.unlearn_loss}: expected simnpo"
+        return super().unread() | {"simnpo_gamma": text}
 
 
 class Unlearning(Referenced):

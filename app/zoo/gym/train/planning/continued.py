@@ -12,7 +12,8 @@ from zoo.gym.config.conflicts import disagreements
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.errors import InputError
 from zoo.gym.paths import given_path
-from zoo.models.adapters import ALL_LINEAR, CONFIG_FILE, read_adapter_config
+from zoo.gym.train.planning.parts import matrices_in_layers
+from zoo.models.adapters import ALL_LINEAR, CONFIG_FILE, read_adapter_config, targeted
 from zoo.models.folder import read_config
 
 DEFAULTS = {"r": 8, "lora_alpha": 8, "lora_dropout": 0.0}
@@ -40,8 +41,14 @@ def with_adapter(config: TrainConfig, folder: Path | None = None) -> TrainConfig
     if settings["peft_type"] != "LORA":
         return config
     coded = folder is not None and bool(read_config(folder).get("quantization_config"))
-    implied = _of_layers(settings) | ({} if coded else _of_codes(settings, file))
-    _refuse_others(config, implied, file)
+    layers, codes = _of_layers(settings), {} if coded else _of_codes(settings, file)
+    implied = layers | codes
+    # a base that is quantised in its files is known only with its folder, so defaults may differ
+    told = (config.model_fields_set & layers.keys()) | (config.given & codes.keys())
+    everywhere = "lora_target" in told and config.lora_target == "all"
+    if everywhere and (folder is None or _covers(folder, settings, file)):
+        told -= {"lora_target"}
+    _refuse_others(config, {key: implied[key] for key in implied if key in told}, file)
     found = config.model_copy(update=implied)
     if faults := (*disagreements(found), *found.conflicts()):
         text = "\n".join(_sentence(key, said, implied, file) for key, said in faults)
@@ -65,6 +72,12 @@ def _of_layers(settings: Mapping[str, Any]) -> dict[str, object]:
     return found
 
 
+def _covers(folder: Path, settings: Mapping[str, Any], file: Path) -> bool:
+    """Returns whether an adapter is on all linear layers of a base."""
+    layers = matrices_in_layers(folder)
+    return targeted(settings, layers, str(file)) == set(layers)
+
+
 def _of_codes(settings: Mapping[str, Any], file: Path) -> dict[str, object]:
     """Returns the base in few bits that an adapter of LoftQ names; most name none."""
     base = settings.get("loftq_config")
@@ -86,12 +99,12 @@ def _of_codes(settings: Mapping[str, Any], file: Path) -> dict[str, object]:
 
 
 def _refuse_others(config: TrainConfig, implied: Mapping[str, object], file: Path) -> None:
-    """Refuses given values that are not the adapter's own."""
+    """Refuses values that were given and are not the adapter's own; None leaves it open."""
     wrong = [
         f"{key}={_shown(getattr(config, key))}: has no effect with adapter_name_or_path, whose own "
         f"settings are used: expected {_shown(value)}, as in {file}"
         for key, value in implied.items()
-        if key in config.changed and not _same(getattr(config, key), value)
+        if getattr(config, key) is not None and not _same(getattr(config, key), value)
     ]
     if wrong:
         raise InputError("\n".join(wrong), hint="leave it out")

@@ -23,29 +23,11 @@ def check_engine(config: TrainConfig) -> None:
     from zoo.backends import refused_settings
 
     config = with_adapter(config)
-    _refuse_idle_double(config)
     spec = load_method(config.stage).load_spec(_settled(config))
     device = None if config.backend == "auto" else config.backend
     if found := refused_settings(device, spec, config.num_processes):
         raise joined(found)
     check_packages(config)
-
-
-def _refuse_idle_double(config: TrainConfig) -> None:
-    """Refuses a given double quantisation where the codes have none; true is the default."""
-    from zoo.backends.machine.detect import is_mlx
-
-    if config.quantization_bit is None or "double_quantization" not in config.model_fields_set:
-        return
-    method = config.quantization_method
-    device = None if config.backend == "auto" else config.backend
-    of_mlx = method == "mlx" or (method is None and is_mlx(device))
-    if of_mlx or config.quantization_bit == 8:
-        codes = "MLX's codes" if of_mlx else "quantization_bit 8"
-        raise InputError(
-            f"double_quantization: has no effect with {codes}: expected the 4 bits of bnb",
-            hint="leave it out",
-        )
 
 
 def check_start(config: TrainConfig, folder: Path) -> None:

@@ -15,7 +15,7 @@ from zoo.gym.paths import given_path
 from zoo.gym.train.loading import freeze_spec, lora_spec, oft_spec, projection_spec
 from zoo.models.adapters import ALL_LINEAR, CONFIG_FILE, WEIGHTS_FILE, read_adapter_config
 from zoo.models.folder import read_config
-from zoo.models.stored_weights import stored_weights
+from zoo.models.stored_weights import WEIGHT, stored_weights
 from zoo.models.tied_head import HEAD
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ def whole_modules(folder: Path, names: Sequence[str]) -> tuple["Matrix", ...]:
     from zoo.backends.optimizer_memory import Matrix
 
     return tuple(
-        Matrix(shape[0] if shape else 1, math.prod(shape[1:]), 1, linear=_block(name) is not None)
-        for name, shape in _shapes(folder, names).items()
+        Matrix(shape[0] if shape else 1, math.prod(shape[1:]), 1, linear=block_of(name) is not None)
+        for name, shape in shapes_of(folder, names).items()
         if any(_is_in(each, name) for each in names)
     )
 
@@ -107,7 +107,7 @@ def adapted_layers(config: TrainConfig, folder: Path) -> "tuple[Adapted, ...] | 
 
     return tuple(
         Adapted(shape[0], shape[1], spec.rank)
-        for name, shape in _shapes(folder, spec.targets).items()
+        for name, shape in shapes_of(folder, spec.targets).items()
         if len(shape) == 2 and any(f".{name}".endswith(f".{each}.weight") for each in spec.targets)
     )
 
@@ -133,7 +133,7 @@ def trained_in_place(config: TrainConfig, folder: Path, layers: int) -> "tuple[M
     if config.finetuning_type != "freeze" or freeze_spec(config).modules == ("all",):
         return None
     return tuple(
-        Matrix(shape[0] if shape else 1, math.prod(shape[1:]), 1, linear=_block(name) is not None)
+        Matrix(shape[0] if shape else 1, math.prod(shape[1:]), 1, linear=block_of(name) is not None)
         for name, shape in _in_place(config, folder, layers).items()
     )
 
@@ -154,7 +154,7 @@ def named_matrices(config: TrainConfig, folder: Path, layers: int) -> tuple["Mat
     if spec is None or spec.targets == (ALL_LINEAR,):
         return None
     return tuple(
-        Matrix(shape[0], shape[1], 1, linear=_block(name) is not None)
+        Matrix(shape[0], shape[1], 1, linear=block_of(name) is not None)
         for name, shape in _in_place(config, folder, layers).items()
         if len(shape) == 2 and any(_is_in(each, name) for each in spec.targets)
     )
@@ -163,12 +163,12 @@ def named_matrices(config: TrainConfig, folder: Path, layers: int) -> tuple["Mat
 def _in_place(config: TrainConfig, folder: Path, layers: int) -> dict[str, tuple[int, ...]]:
     """Returns the shapes of the base's weights that are trained."""
     if config.finetuning_type != "freeze":
-        return _shapes(folder, ())
+        return shapes_of(folder, ())
     spec = freeze_spec(config)
     start, end = (layers - spec.layers, layers) if spec.layers >= 0 else (0, -spec.layers)
     found: dict[str, tuple[int, ...]] = {}
-    for name, shape in _shapes(folder, spec.extra).items():
-        place = _block(name)
+    for name, shape in shapes_of(folder, spec.extra).items():
+        place = block_of(name)
         inside = place is not None and start <= place < end
         names = spec.modules if inside else spec.extra if place is None else ()
         if any(each == "all" or _is_in(each, name) for each in names):
@@ -176,7 +176,14 @@ def _in_place(config: TrainConfig, folder: Path, layers: int) -> dict[str, tuple
     return found
 
 
-def _shapes(folder: Path, asked: Sequence[str]) -> dict[str, tuple[int, ...]]:
+def matrices_in_layers(folder: Path) -> list[str]:
+    """Returns the names of the modules in a model's blocks whose weights are matrices."""
+    found = shapes_of(folder, ()).items()
+    matrices = (name for name, shape in found if len(shape) == 2 and block_of(name) is not None)
+    return [name.removesuffix(WEIGHT) for name in matrices if name.endswith(WEIGHT)]
+
+
+def shapes_of(folder: Path, asked: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """Returns the shapes of a model's weights by name, without a tied head.
 
     If one of the names `asked` for is that of a tied head, the table has the head's name.
@@ -191,7 +198,7 @@ def _shapes(folder: Path, asked: Sequence[str]) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def _block(name: str) -> int | None:
+def block_of(name: str) -> int | None:
     """Returns the place of the block that a weight is in; None outside of blocks."""
     return next((int(part) for part in name.split(".") if part.isdigit()), None)
 

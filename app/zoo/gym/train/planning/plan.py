@@ -302,8 +302,7 @@ def _with_codes(plan: Plan, engine: "Backend") -> Plan:
     if config.quantization_bit is None:
         return plan
     if config.quantization_method is None:
-        of_bnb = config.quantization_type is not None or not config.double_quantization
-        of_mlx = engine.name == "mlx" and not of_bnb
+        of_mlx = engine.name == "mlx" and not config.names_codes_of_bnb
         name, what = ("mlx", "MLX's own codes") if of_mlx else ("bnb", "bitsandbytes, with torch")
         choices.append(Choice("quantization_method", name, what))
     method = choices[0].value if choices else config.quantization_method

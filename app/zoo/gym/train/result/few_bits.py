@@ -18,7 +18,7 @@ def codes_of(config: TrainConfig) -> str | None:
         return f"{bits} bits (MLX's affine codes in groups of 64)"
     if bits == 8:
         return f"8 bits (int8, by {BNB})"
-    double = " with double quantisation" if config.double_quantization else ""
+    double = " with double quantisation" if config.doubles else ""
     return f"{bits} bits ({(config.quantization_type or 'nf4').upper()}{double}, by {BNB})"
 
 
@@ -51,7 +51,7 @@ def _example(config: TrainConfig, base: str) -> str:
     if config.quantization_bit == 4:
         options = (
             f'load_in_4bit=True, bnb_4bit_quant_type="{config.quantization_type or "nf4"}", '
-            f"bnb_4bit_use_double_quant={config.double_quantization}"
+            f"bnb_4bit_use_double_quant={config.doubles}"
         )
     return (
         "On the same codes:\n\n```python\n"

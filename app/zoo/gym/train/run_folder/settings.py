@@ -86,7 +86,7 @@ def _given(config_file: Path) -> TrainConfig:
 
 def edits(stored: TrainConfig, given: TrainConfig) -> dict[str, tuple[Any, Any]]:
     """Returns the stored and the given value of each setting that differs."""
-    before, now = stored.model_dump(mode="json"), given.model_dump(mode="json")
+    before, now = _values(stored), _values(given)
     # see `store_settings`
     fields = type(given).model_fields
     open_keys = {"date", *(key for key, field in fields.items() if is_chosen(field))}
@@ -97,6 +97,12 @@ def edits(stored: TrainConfig, given: TrainConfig) -> dict[str, tuple[Any, Any]]
         for key in before
         if before[key] != now[key] and key not in unfilled
     }
+
+
+def _values(config: TrainConfig) -> dict[str, Any]:
+    """Returns all settings as JSON, also those that `model_dump` leaves out."""
+    defaults = {key: field.default for key, field in type(config).model_fields.items()}
+    return defaults | config.model_dump(mode="json")
 
 
 def change_settings(
@@ -139,8 +145,8 @@ def change_settings(
             f"max_steps: expected at least {newest_step}, the step of the newest checkpoint, "
             f"got {config.max_steps}"
         )
-    before = stored.model_dump(mode="json") | {"device": env.get("device")}
-    after = config.model_dump(mode="json") | {"device": device or env.get("device")}
+    before = _values(stored) | {"device": env.get("device")}
+    after = _values(config) | {"device": device or env.get("device")}
     changed = {key: (before[key], after[key]) for key in after if before[key] != after[key]}
     update_env(env_file, {"device": device} if device else {})
     if changed:

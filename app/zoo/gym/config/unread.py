@@ -1,0 +1,72 @@
+"""What the values of other settings leave unread: an adapter's under another, a schedule's ...
+
+A given one is refused by name, whatever its value, and stored settings leave it out. Methods add
+theirs in `TrainConfig.unread`.
+"""
+
+from typing import TYPE_CHECKING
+
+from zoo.gym.config.keys.optimizer import READ_BY_OPTIMIZERS
+from zoo.gym.config.tuning import unread_by_tuning
+
+if TYPE_CHECKING:
+    from zoo.gym.config.train import TrainConfig
+
+QUANTIZATION = ("quantization_method", "quantization_type", "double_quantization")
+"""Settings that need `quantization_bit`."""
+
+ROWS_IN_MEMORY = "(rows given in Python)"
+"""The value of `dataset` if rows were given; a run stores them in a file of its own."""
+
+
+def unread_settings(config: "TrainConfig") -> dict[str, str]:
+    """Returns why nothing reads a setting, by key, of those that all methods have."""
+    return {
+        **unread_by_tuning(config),
+        **_by_optimizer(config),
+        **_by_codes(config),
+        **_by_data(config),
+    }
+
+
+def _by_optimizer(config: "TrainConfig") -> dict[str, str]:
+    name = config.optim
+    found = {
+        key: f"has no effect with optim {name}: expected optim {' or '.join(names)}"
+        for key, names in READ_BY_OPTIMIZERS.items()
+        if name not in names
+    }
+    if name == "badam":
+        text = "has no effect with optim badam, which trains layers alone: expected another optim"
+        found["freeze_extra_modules"] = text
+        if config.badam_switch_mode == "fixed":
+            text = "has no effect with badam_switch_mode fixed, which trains a single layer"
+            found["badam_switch_interval"] = text
+    return found
+
+
+def _by_codes(config: "TrainConfig") -> dict[str, str]:
+    if config.quantization_bit is None:
+        text = "has no effect without quantization_bit: expected quantization_bit too"
+        return dict.fromkeys(QUANTIZATION, text)
+    if config.quantization_method == "mlx":
+        text = "has no effect with quantization_method mlx: expected bnb"
+    elif config.quantization_bit == 8:
+        text = "has no effect with quantization_bit 8: expected quantization_bit 4"
+    else:
+        return {}
+    return dict.fromkeys(QUANTIZATION[1:], text)
+
+
+def _by_data(config: "TrainConfig") -> dict[str, str]:
+    found: dict[str, str] = {}
+    if config.val_size == 0:
+        found["eval_steps"] = "has no effect without held-out rows: val_size is 0"
+    if config.dataset == (ROWS_IN_MEMORY,):
+        found["dataset_dir"] = "has no effect on rows: expected names of files in dataset"
+    if config.lr_scheduler_type != "wsd":
+        found["decay_ratio"] = "has no effect without lr_scheduler_type wsd"
+    if config.mix_strategy == "concat":
+        wanted = "expected mix_strategy interleave_under or interleave_over"
+        found["interleave_probs"] = f"has no effect with mix_strategy concat: {wanted}"
+    return found
