@@ -88,16 +88,16 @@ class RolloutConfig(TrainConfig, frozen=True):
         """The number of steps that learn from the same answers."""
         return self.num_iterations
 
-    def idle(self) -> dict[str, str]:
-        """Returns why a setting has no effect, by key: those of later steps without any."""
-        found = super().idle()
+    def idle_settings(self) -> Sequence[tuple[str, str]]:
+        """Returns (key, reason) for settings of later steps on the same answers without any."""
+        found = super().idle_settings()
         if self.steps_on_answers > 1:
             return found
         why = (
             "with num_iterations 1 nothing has changed since the answers were sampled, so it never "
             "applies"
         )
-        return found | {key: why for key in RATIO if key in type(self).model_fields}
+        return [*found, *((key, why) for key in RATIO if key in self.changed)]
 
     @property
     def other_models(self) -> dict[str, str]:
@@ -289,7 +289,7 @@ def _same_as_others(config: GroupConfig) -> Iterator[tuple[str, str]]:
         yield "loss_type", f"{config.loss_type} equals {same}: {why}"
     if config.level_counts:
         return
-    if "importance_sampling_level" in config.given:
+    if "importance_sampling_level" in config.changed:
         yield "importance_sampling_level", f"token and sequence are equal: {why}"
     elif is_whole:
         yield "stage", f"gspo equals grpo with loss_type {config.loss_type}: {why}"

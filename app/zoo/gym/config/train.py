@@ -169,19 +169,17 @@ class TrainConfig(
         """Returns why nothing reads a setting, by key; refused if it is given."""
         return unread_settings(self)
 
-    def idle(self) -> dict[str, str]:
-        """Returns why a setting has no effect that is accepted nevertheless, by key."""
-        found = {
-            loser: f"overridden by {winner}" for winner, loser in PAIRS if winner in self.given
-        }
-        if self.output_dir is None:
-            reason = "no output_dir is given, and every run has its own folder"
-            found["overwrite_output_dir"] = reason
-        return found
-
     def idle_settings(self) -> Sequence[tuple[str, str]]:
         """Returns (key, reason) for each given setting that others leave without effect."""
-        return [(key, why) for key, why in self.idle().items() if key in self.given]
+        found = [
+            (loser, f"overridden by {winner}")
+            for winner, loser in PAIRS
+            if {winner, loser} <= self.changed
+        ]
+        if self.overwrite_output_dir and self.output_dir is None:
+            reason = "no output_dir is given, and every run has its own folder"
+            found.append(("overwrite_output_dir", reason))
+        return found
 
     def conflicts(self) -> Sequence[tuple[str, str]]:
         """Returns (key, message) for each conflict among the settings that a method adds."""
@@ -192,22 +190,26 @@ class TrainConfig(
         return None
 
     @property
-    def given(self) -> frozenset[str]:
-        """The settings that were given, but for those that are off by default and stay so."""
+    def changed(self) -> frozenset[str]:
+        """The settings that were given a value other than the default."""
         fields = type(self).model_fields
         return frozenset(
-            key
-            for key in self.model_fields_set
-            if (value := getattr(self, key)) or value != fields[key].default
+            key for key in self.model_fields_set if getattr(self, key) != fields[key].default
         )
 
+    @property
+    def given(self) -> frozenset[str]:
+        """The settings that were given, but for those that are off by default and stay so."""
+        return self.changed.union(key for key in self.model_fields_set if getattr(self, key))
+
     @model_serializer(mode="wrap")
-    def _without_idle_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_unread_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leaves out defaults that nothing reads: read back, they would count as given."""
-        fields, idle = type(self).model_fields, self.unread().keys() | self.idle().keys()
-        out = {key for key in idle - {"stage"} if getattr(self, key) == fields[key].default}
-        found: dict[str, Any] = dump(self)
-        return {key: value for key, value in found.items() if key not in out}
+        fields, found = type(self).model_fields, dict[str, Any](dump(self))
+        for key in self.unread():
+            if key in found and getattr(self, key) == fields[key].default:
+                del found[key]
+        return found
 
     @model_validator(mode="after")
     def _settings_agree(self) -> "TrainConfig":
