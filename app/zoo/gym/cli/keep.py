@@ -1,8 +1,9 @@
 """`zoo-gym experience keep`: lessons of others that enough trusted keys found good."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -13,9 +14,15 @@ from zoo.gym.cli.options import Json, Switch
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import EXIT_CODES, GymError, InputError
 from zoo.gym.experience import store
+from zoo.gym.experience.sharing.limits import MOST_OF_ONE
 from zoo.gym.humanize import counted
 from zoo.gym.signing import YOU, PublicKey, has_key, load_key, trusted_keys
 
+if TYPE_CHECKING:
+    from zoo.gym.experience.sharing.keep import Judged
+    from zoo.gym.experience.sharing.measurement import Measurement
+
+Most = Annotated[int, Parameter(name="--most")]
 Release = Annotated[tuple[str, ...], Parameter(name="--release")]
 
 
@@ -26,6 +33,8 @@ def keep(
     least: int = 2,
     clear: Switch = False,
     name: str | None = None,
+    add: Switch = False,
+    most: Most = MOST_OF_ONE,
     release: Release = (),
     as_json: Json = False,
 ) -> int:
@@ -41,11 +50,12 @@ def keep(
         clear: all their effects together must be above 0 at 5 %: without it, about 4 of 10
             lessons that change nothing are kept
         name: the library to store; by default that of the candidates
-        release: ids of lessons in quarantine that you have read and want
+        add: keep the lessons that the library has, too, instead of replacing them
+        most: lessons of one author at most: those with the largest effects
+        release: ids of lessons in quarantine, or like others, that you have read and want
         as_json: print one JSON object as stdout's last line
     """
-    from zoo.gym.experience.sharing.keep import judge
-    from zoo.gym.experience.sharing.measurement import Measurement, read_measurements
+    from zoo.gym.experience.sharing.keep import crowded_out, judge
 
     out, given = Output(as_json), store.load_candidates(library)
     target = given.name if name is None else name
@@ -53,19 +63,13 @@ def keep(
     names = _names(least)
     if not measured:
         raise InputError("MEASURED: expected files of signed measurements, got none")
-    records: list[tuple[PublicKey, Measurement]] = []
-    left_out: list[str] = []
-    for file in measured:
-        found, problems = read_measurements(Path(existing(file, "a file of measurements")))
-        records += found
-        left_out += problems
-    for sentence in left_out:
-        out.say(f"left out: {sentence}")
-    strangers = len({key for key, _ in records if key not in names})
-    if strangers:
-        out.say(f"not counted: measurements of {counted(strangers, 'key')} that you do not trust")
+    records, left_out = _records(out, measured, names)
     refuse_unknown(release, {item.id for item in given.library.items})
-    judged = judge(given.library.items, records, names, least, release, clear=clear)
+    before = store.load(target) if add and target in store.names() else None
+    known = () if before is None else before.library.items
+    candidates = store.as_taken(given).items
+    judged = judge(candidates, records, names, least, release, clear=clear)
+    judged = crowded_out(judged, known, most, release)
     for one in judged:
         word = "kept" if one.kept else "left out"
         effect = "" if one.effect is None else f"{100 * one.effect:+.1f} points, "
@@ -74,26 +78,51 @@ def keep(
         if one.why:
             out.say(f"         {one.why}")
     kept = tuple(one.item for one in judged if one.kept)
-    lessons = [
-        {
-            "id": one.item.id,
-            "kept": one.kept,
-            "effect": one.effect,
-            "low": one.low,
-            "signers": list(one.signers),
-            "why": one.why,
-        }
-        for one in judged
-    ]
+    lessons = list(map(_entry, judged))
     answer: dict[str, object] = {"kept": len(kept), "judged": lessons, "left_out": left_out}
     if not kept:
         message = f"none of {counted(len(judged), 'lesson')} is kept"
         return fail(out, answer, message, None, EXIT_CODES[GymError])
-    kept_library = replace(given.library, items=kept, parent=given.digest, evidence={})
+    ids = {one.id for one in kept}
+    base = given if before is None else before
+    items = (*kept, *(one for one in known if one.id not in ids))
+    kept_library = replace(base.library, items=items, parent=base.digest, evidence={})
     saved = store.save(target, kept_library)
-    out.answer(f"{target}@{saved.version}: {counted(len(kept), 'lesson')} of {len(judged)}")
+    beside = f" beside {len(items) - len(kept)}" if before else ""
+    out.answer(f"{target}@{saved.version}: {counted(len(kept), 'lesson')} of {len(judged)}{beside}")
     out.result(facts(saved) | answer)
     return 0
+
+
+def _records(
+    out: Output, files: Sequence[str], names: Mapping[PublicKey, str]
+) -> "tuple[list[tuple[PublicKey, Measurement]], list[str]]":
+    """Returns what was measured, and why lines were left out; both are shown."""
+    from zoo.gym.experience.sharing.measurement import read_measurements
+
+    records: list[tuple[PublicKey, Measurement]] = []
+    left_out: list[str] = []
+    for file in files:
+        found, problems = read_measurements(Path(existing(file, "a file of measurements")))
+        records += found
+        left_out += problems
+    for sentence in left_out:
+        out.say(f"left out: {sentence}")
+    strangers = len({key for key, _ in records if key not in names})
+    if strangers:
+        out.say(f"not counted: measurements of {counted(strangers, 'key')} that you do not trust")
+    return records, left_out
+
+
+def _entry(one: "Judged") -> dict[str, object]:
+    return {
+        "id": one.item.id,
+        "kept": one.kept,
+        "effect": one.effect,
+        "low": one.low,
+        "signers": list(one.signers),
+        "why": one.why,
+    }
 
 
 def refuse_unknown(release: tuple[str, ...], ids: set[str]) -> None:

@@ -13,10 +13,13 @@ from zoo.gym.cli.options import Json, Yes, confirmed, output_path
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import InputError
 from zoo.gym.experience import store
+from zoo.gym.experience.sharing.limits import MOST_OF_ONE, limited
 from zoo.gym.humanize import counted
 
 if TYPE_CHECKING:
+    from zoo.gym.experience.library.item import Item
     from zoo.gym.experience.library.library import Library
+    from zoo.gym.experience.sharing.limits import LeftOut
 
 Model = Annotated[str, Parameter(name="--model")]
 
@@ -128,7 +131,13 @@ def export(
 
 
 def import_lessons(
-    file: str, /, *, name: str | None = None, release: Release = (), as_json: Json = False
+    file: str,
+    /,
+    *,
+    name: str | None = None,
+    release: Release = (),
+    most: Annotated[int | None, Parameter(name="--most")] = None,
+    as_json: Json = False,
 ) -> int:
     """Reads lessons from a file as a new version; what was measured holds for yours alone.
 
@@ -138,7 +147,8 @@ def import_lessons(
         file: a library, Markdown with a list, SKILL.md, a playbook of ACE, experiences.json or an
             agent of youtu-agent
         name: the library's name; by default that of the file
-        release: ids of lessons in quarantine that you have read and want
+        release: ids of lessons in quarantine, or like others, that you have read and want
+        most: lessons of one author at most; by default 16 if the library has lessons already
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.experience.library.exchange import read_foreign
@@ -153,7 +163,7 @@ def import_lessons(
 
     def read(file: Path) -> "Library":
         files.append(store.load_file(file))
-        return files[-1].library
+        return store.as_taken(files[-1])
 
     library, left_out = read_foreign(path, known, read)
     old = {item.id for item in known.items} if known else set[str]()
@@ -164,8 +174,10 @@ def import_lessons(
         out.say(f"left out: {sentence}")
     for one in held:
         out.say(f"in quarantine, it has {one.why}: [{one.item.id}] {one.item.text}")
-    if held:
-        library = library.changed([one.item.id for one in held], ())
+    library = library.changed([one.item.id for one in held], ()) if held else library
+    library, crowded = _limited(library, old, most, release)
+    for item, why in crowded:
+        out.say(f"left out, {why}: [{item.id}] {item.text}")
     if not library.items:
         raise InputError(
             f"{path}: expected lessons without addresses, code and orders, got none",
@@ -178,6 +190,28 @@ def import_lessons(
     saved = store.save(target, library)
     out.answer(f"{target}@{saved.version}: {counted(len(library.items), 'lesson')}")
     out.say(f"{verdict(saved)}; zoo-gym experience gate {target} TASKS --model MODEL measures them")
-    ids = [{"id": one.item.id, "text": one.item.text, "why": one.why} for one in held]
-    out.result(facts(saved) | {"left_out": left_out, "quarantine": ids})
+    ids, more = ([_entry(*one) for one in some] for some in (held, crowded))
+    out.result(facts(saved) | {"left_out": left_out, "quarantine": ids, "crowded": more})
     return 0
+
+
+def _limited(
+    library: "Library", old: set[str], most: int | None, release: tuple[str, ...]
+) -> "tuple[Library, list[LeftOut]]":
+    """Returns what a library takes of new lessons of others; a new one has room for all."""
+    from zoo.gym.experience.library.library import MOST_ITEMS
+
+    new = [item for item in library.items if item.id not in old and _is_of_others(item)]
+    known = [item for item in library.items if item not in new]
+    room = (MOST_OF_ONE if old else MOST_ITEMS) if most is None else most
+    _, crowded = limited(new, known, room, release)
+    ids = [one.item.id for one in crowded]
+    return (library.changed(ids, ()) if ids else library), crowded
+
+
+def _is_of_others(item: "Item") -> bool:
+    return item.is_foreign or bool(item.author)
+
+
+def _entry(item: "Item", why: str) -> dict[str, object]:
+    return {"id": item.id, "text": item.text, "why": why}

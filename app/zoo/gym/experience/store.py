@@ -44,6 +44,7 @@ class Stored:
         digest: the file's digest.
         signer: who vouches for its evidence: `you`, or the name of a trusted key; empty for a file
             of anybody else, whose evidence is left out.
+        author: the trusted key of somebody else that signed a file; empty without one.
         held: lessons of such a file that are held back, and why.
     """
 
@@ -53,6 +54,7 @@ class Stored:
     library: Library
     digest: str
     signer: str = YOU
+    author: str = ""
     held: tuple[HeldBack, ...] = ()
 
     @property
@@ -134,9 +136,18 @@ def load_file(path: Path) -> Stored:
         InputError: it or its signature was changed.
     """
     library, digest = read_library(path)
-    signer = _signer(path, digest) or (YOU if _is_stored(digest) else "")
+    key = signer_of(path, digest)
+    signed_by = "" if key is None else signer_name(key)
+    signer = signed_by or (YOU if _is_stored(digest) else "")
+    author = str(key) if signed_by not in ("", YOU) else ""
     kept = library if signer else replace(as_foreign(library), parent=digest)
-    return Stored(path.stem, 0, path, kept, digest, signer)
+    return Stored(path.stem, 0, path, kept, digest, signer, author)
+
+
+def as_taken(found: Stored) -> Library:
+    """Returns the lessons of a file with who signed it as the author of those without one."""
+    items = [replace(one, author=one.author or found.author) for one in found.library.items]
+    return replace(found.library, items=tuple(items))
 
 
 def _signer(path: Path, digest: str) -> str | None:

@@ -117,9 +117,10 @@ def _bytes(library: Library, digest: str) -> bytes:
 
 
 def _fields(item: Item) -> dict[str, object]:
-    pinned = {"pinned": True} if item.pinned else {}
+    rare: dict[str, object] = {"pinned": True} if item.pinned else {}
+    rare |= {"author": item.author} if item.author else {}
     return {
-        **pinned,
+        **rare,
         "id": item.id,
         "text": item.text,
         "parents": list(item.parents),
@@ -160,6 +161,7 @@ def _item(fields: Mapping[str, Any]) -> Item:
         licence=_text(fields["licence"]),
         evidence=_mapping(fields["evidence"]),
         pinned=fields.get("pinned") is True,
+        author=_text(fields.get("author", "")),
     )
 
 

@@ -30,6 +30,8 @@ class Item:
         step: the step of the run that added it, from 1; 0 if it is from elsewhere.
         licence: what its author allows; empty if it is not known.
         evidence: what a measurement of it found; empty without one.
+        author: the trusted key that signed the file which it was taken from; empty for lessons of
+            this user, and of nobody who is known.
         pinned: whether it is in every prompt, also if only the nearest lessons are.
     """
 
@@ -43,6 +45,7 @@ class Item:
     licence: str = ""
     evidence: Mapping[str, object] = field(default_factory=dict[str, object])
     pinned: bool = False
+    author: str = ""
 
     @property
     def id(self) -> str:

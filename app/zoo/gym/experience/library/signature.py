@@ -57,5 +57,7 @@ def as_foreign(library: Library) -> Library:
 
     Where lessons come from stays; that they were learned at a step, and all evidence, does not.
     """
-    items = tuple(replace(item, step=0, evidence={}, pinned=False) for item in library.items)
+    items = tuple(
+        replace(item, step=0, evidence={}, pinned=False, author="") for item in library.items
+    )
     return replace(library, items=items, parent="", evidence={})

@@ -12,6 +12,7 @@ from math import sqrt
 from statistics import NormalDist, median
 
 from zoo.gym.experience.library.item import Item
+from zoo.gym.experience.sharing.limits import limited
 from zoo.gym.experience.sharing.measurement import Measurement
 from zoo.gym.experience.sharing.quarantine import suspicion
 from zoo.gym.signing import PublicKey
@@ -66,6 +67,29 @@ def judge(
     return [
         _judge(item, records, names, least, is_free=item.id in known, clear=clear) for item in items
     ]
+
+
+def crowded_out(
+    judged: Sequence[Judged], known: Sequence[Item], most: int, released: Iterable[str] = ()
+) -> list[Judged]:
+    """Returns what is judged with those left out that say the same as others, or are too many.
+
+    Of equal ones, and of one author, those with the largest effects stay.
+
+    Args:
+        judged: what was judged.
+        known: the lessons that the library has besides; one that is judged anew counts as new.
+        most: how many of one author it may have.
+        released: the ids of lessons that are kept although another says the same.
+    """
+    best = sorted(
+        (one for one in judged if one.kept), key=lambda one: (-(one.effect or 0.0), one.item.id)
+    )
+    ids = {one.item.id for one in best}
+    others = [item for item in known if item.id not in ids]
+    _, left_out = limited([one.item for one in best], others, most, released)
+    why = {one.item.id: one.why for one in left_out}
+    return [replace(one, why=one.why or why.get(one.item.id, "")) for one in judged]
 
 
 def _judge(

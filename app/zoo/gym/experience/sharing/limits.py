@@ -1,0 +1,88 @@
+"""Keeps lessons of others from flooding a library: none that says the same, few of one author.
+
+Two lessons say the same if at least 92 of 100 of their words are common in the same order, numbers
+and negations all of them: what differs in those may be the opposite. An author is the trusted key
+that signed the file; all others count as one, because anybody can have many keys.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from zoo.gym.errors import InputError
+from zoo.gym.experience.library.item import Item
+
+MOST_OF_ONE = 16
+"""The lessons of one author in a library, a third of its limit, unless the user wants more."""
+
+_ALIKE = 0.92
+_WORD = re.compile(r"\w+(?:['\u2019]\w+)?")
+_EXACT = re.compile(
+    r"\d|n['\u2019]t$"
+    r"|^(?:no|not|never|none|nor|neither|without|avoid|except|unless|before|after|cannot)$"
+)
+
+
+class LeftOut(NamedTuple):
+    """A lesson that is left out, and why."""
+
+    item: Item
+    why: str
+
+
+def alike(one: str, other: str) -> bool:
+    """Returns whether two lessons say the same.
+
+    >>> alike("Check the sign first.", "check the sign, first")
+    True
+    >>> alike("Check the sign first.", "Never check the sign first.")
+    False
+    """
+    first, second = _words(one), _words(other)
+    if list(filter(_EXACT.search, first)) != list(filter(_EXACT.search, second)):
+        return False
+    return SequenceMatcher(None, first, second, autojunk=False).ratio() >= _ALIKE
+
+
+def limited(
+    items: Iterable[Item], known: Sequence[Item], most: int, released: Iterable[str] = ()
+) -> tuple[list[Item], list[LeftOut]]:
+    """Returns the lessons that a library takes, and those that it does not.
+
+    Args:
+        items: lessons of others, the best first.
+        known: the lessons that the library has besides.
+        most: how many of one author it may have, those known among them.
+        released: the ids of lessons that are taken although another says the same.
+
+    Raises:
+        InputError: `most` is less than 1.
+    """
+    if most < 1:
+        raise InputError(f"--most: expected at least 1, got {most}")
+    wanted = set(released)
+    taken: list[Item] = []
+    left_out: list[LeftOut] = []
+    counts = Counter(_author(item) for item in known)
+    for item in items:
+        same = next((old for old in [*known, *taken] if alike(old.text, item.text)), None)
+        if same is not None and item.id not in wanted:
+            left_out.append(LeftOut(item, f"it says the same as [{same.id[:6]}] {same.text}"))
+        elif (author := _author(item)) is not None and counts[author] >= most:
+            left_out.append(LeftOut(item, f"there are {most} lessons of its author"))
+        else:
+            taken.append(item)
+            counts[author] += 1
+    return taken, left_out
+
+
+def _author(item: Item) -> str | None:
+    """Returns whose lesson it is: a key, empty if it is not known, None for the user's own."""
+    return None if item.step and not item.author else item.author
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
