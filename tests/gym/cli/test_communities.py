@@ -149,7 +149,7 @@ REFUSED = {
     "an address of another kind": (
         ("eve", "show", "ftp://example.org/r"),
         2,
-        "expected an address",
+        "expected https://HOST",
     ),
     "an address in the clear": (("eve", "show", "http://example.org/r"), 2, "expected https for"),
     "a password in an address": (("eve", "show", "https://x:y@h/r"), 2, "expected no password"),

@@ -70,7 +70,7 @@ def create(
     Args:
         name: what you call it
         base: the base model's name or folder
-        out: a new folder, on a network share or a USB stick, too, or https://HOST/rounds/NAME
+        out: a new folder, on a network share or a USB stick, too, https://HOST/rounds/NAME or s3://BUCKET/NAME
         form: signs with one scale a tensor (1 bit), adapters as they are, or plain differences
         method: the aggregation rule
         f: how many contributors may be malicious; by default 30 %, if the rule can

@@ -43,11 +43,43 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Communi
         yield started
 
 
-@pytest.fixture(params=["folder", "http"])
+@pytest.fixture(scope="session")
+def s3_server() -> Generator[str]:
+    """A server that speaks S3, in this process: moto's."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(s3_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of an empty prefix of a bucket."""
+    from s3fs import S3FileSystem
+
+    values = {"AWS_ENDPOINT_URL": s3_server, "AWS_DEFAULT_REGION": "us-east-1"}
+    values |= {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    name = tmp_path.name.replace("_", "-").lower()[-40:].strip("-")
+    S3FileSystem(skip_instance_cache=True).mkdir(name)
+    return f"s3://{name}/rounds/summer"
+
+
+@pytest.fixture(params=["folder", "http", pytest.param("s3", marks=pytest.mark.slow)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
     """An empty storage of each kind."""
     if request.param == "http":
         url = request.getfixturevalue("server").url
         return open_storage(f"{url}/rounds/summer")
     request.getfixturevalue("storage")  # a home
+    if request.param == "s3":
+        return open_storage(request.getfixturevalue("bucket"))
     return open_storage(str(tmp_path / "summer"))

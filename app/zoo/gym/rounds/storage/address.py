@@ -18,13 +18,18 @@ def open_storage(address: str) -> Storage:
     """Returns the storage at an address; nothing is read yet.
 
     Args:
-        address: a folder, or `https://HOST/rounds/NAME`.
+        address: a folder, `https://HOST/rounds/NAME`, or `s3://BUCKET/PREFIX`.
 
     Raises:
+        NotAvailableError: the extra that it needs is not installed.
         InputError: it is of another kind, or has a password in it.
     """
     if not is_address(address):
         return FolderStorage(Path(address))
+    if address.startswith("s3://"):
+        from zoo.gym.rounds.storage.s3 import S3Storage
+
+        return S3Storage(address)
     from zoo.gym.rounds.storage.http import HttpStorage
 
     return HttpStorage(address)
@@ -38,7 +43,7 @@ def checked_address(address: str) -> str:
     """
     parts = urlsplit(address)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise InputError(f"{address!r}: expected an address as https://HOST/rounds/NAME")
+        raise InputError(f"{address!r}: expected https://HOST/rounds/NAME or s3://BUCKET/PREFIX")
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise InputError(
             f"address of {parts.hostname}: expected no password, query or fragment in it",

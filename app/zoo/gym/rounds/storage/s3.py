@@ -1,0 +1,138 @@
+"""A bucket of S3, or of a service that speaks its protocol, as storage.
+
+Credentials, region and the address of another service are those of the environment, as AWS's own
+tools read them (`AWS_PROFILE`, `AWS_ENDPOINT_URL`). A new file is created by a conditional request,
+so that of two writers one is refused.
+"""
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, cast
+
+from zoo.gym.errors import InputError, NotAvailableError, StorageError
+from zoo.gym.rounds.storage.base import MOST_BYTES, check_name
+
+if TYPE_CHECKING:
+    from s3fs import S3FileSystem
+
+_ADDRESS = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(?P<prefix>[^?#]+)")
+
+CONNECT_S, ANSWER_S = 10, 60
+
+
+class S3Storage:
+    """The files of a round below a prefix of a bucket.
+
+    Args:
+        address: `s3://BUCKET/PREFIX`.
+
+    Raises:
+        InputError: it is another address.
+        NotAvailableError: the extra `rounds` is not installed.
+    """
+
+    def __init__(self, address: str) -> None:
+        found = _ADDRESS.fullmatch(address.rstrip("/"))
+        if found is None:
+            raise InputError(f"{address!r}: expected an address as s3://BUCKET/PREFIX")
+        check_name(found["prefix"])
+        self._top = f"{found['bucket']}/{found['prefix']}"
+        self.address = f"s3://{self._top}"
+        self._files = _file_system()
+
+    def read(self, name: str) -> bytes | None:
+        """Returns the bytes of an object, None where there is none."""
+        path = self._path(name)
+        with self._errors(name), suppress(FileNotFoundError):
+            content = cast("bytes", self._files.cat_file(path, start=0, end=MOST_BYTES + 1))
+            if len(content) > MOST_BYTES:
+                raise StorageError(f"{self.address}/{name}: expected at most {MOST_BYTES} bytes")
+            return content
+        return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Creates an object; the same bytes again are accepted."""
+        path = self._path(name)
+        there = self.read(name)
+        if there is None:
+            _check_size(name, content)
+            try:
+                self._files.pipe_file(path, content, mode="create")
+            except _failures():
+                there = self.read(name)
+                if there is None:  # not another writer: the service refused it
+                    with self._errors(name):
+                        raise
+            else:
+                return
+        if there != content:
+            raise StorageError(
+                f"{self.address}/{name}: expected nothing or the same bytes, got others"
+            )
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Replaces an object."""
+        path = self._path(name)
+        _check_size(name, content)
+        with self._errors(name):
+            self._files.pipe_file(path, content)
+
+    def size(self, name: str) -> int | None:
+        """Returns the number of bytes of an object, None where there is none."""
+        path = self._path(name)
+        with self._errors(name), suppress(FileNotFoundError):
+            found = self._files.info(path)
+            return int(found["size"]) if found["type"] == "file" else None
+        return None
+
+    def names(self, prefix: str) -> list[str]:
+        """Returns the names of the objects below a folder of names, sorted."""
+        path = self._path(prefix)
+        with self._errors(prefix):
+            found = cast("list[str]", self._files.find(path))
+        return sorted(one.removeprefix(f"{self._top}/") for one in found)
+
+    def _path(self, name: str) -> str:
+        return f"{self._top}/{check_name(name)}"
+
+    @contextmanager
+    def _errors(self, name: str) -> Generator[None]:
+        """Turns the errors of libraries into ours.
+
+        Raises:
+            StorageError: the service refused, or cannot be reached.
+        """
+        try:
+            yield
+        except _failures() as error:
+            said = str(error).partition("\n")[0][:300] or type(error).__name__
+            raise StorageError(
+                f"{self.address}/{name}: {said}",
+                hint="credentials and endpoint are those of the environment: AWS_PROFILE, "
+                "AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL",
+            ) from error
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """Returns what the libraries raise."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    return OSError, BotoCoreError, ClientError
+
+
+def _check_size(name: str, content: bytes) -> None:
+    if len(content) > MOST_BYTES:
+        raise StorageError(f"{name}: expected at most {MOST_BYTES} bytes, got {len(content)}")
+
+
+def _file_system() -> "S3FileSystem":
+    try:
+        from s3fs import S3FileSystem
+    except ModuleNotFoundError as error:
+        raise NotAvailableError(
+            f"address s3://: expected the package {error.name}, got nothing",
+            hint='pip install "zoo-gym[rounds]"',
+        ) from None
+    timeouts = {"connect_timeout": CONNECT_S, "read_timeout": ANSWER_S}
+    return S3FileSystem(use_listings_cache=False, skip_instance_cache=True, config_kwargs=timeouts)
