@@ -56,7 +56,11 @@ def test_a_round_ends_in_a_result_that_a_stranger_verifies(person: Call) -> None
     for who in ("ann", "ben"):
         assert person(who, "round", "reveal", "--send", "--json").json["phase"] == "reveal"
     assert person("maker", "round", "take", "--close", "--json").json["added"] == 2
-    result = person("maker", "round", "aggregate", "--json").json
+    queue = ("--queue", "tasks.db", "--json")
+    idle = person("ben", "round", "work", "round", "--idle-s", "0", *queue)
+    assert (idle.code, idle.json["tasks"]) == (0, 0), idle.stderr
+    result = person("maker", "round", "aggregate", *queue).json
+    assert person("ben", "round", "work", "round", *queue).json["tasks"] == 0, "it has ended"
     assert set(result["weights"].values()) == {1.0}
     assert result["warnings"] == ["the rule withstands no malicious contributor"]
 
@@ -143,6 +147,11 @@ REFUSED = {
         ("maker", "aggregate", "--round", "round", "--method", "mean", "--min-contributors", "3"),
         2,
         "expected at least 3, got 0 of 3",
+    ),
+    "a queue of another kind": (
+        ("eve", "work", "round", "--queue", "redis://x"),
+        2,
+        "expected a file or postgresql://",
     ),
     "apply too early": (("eve", "apply", "round", "--base", "base"), 4, "a published result"),
     "no round": (("eve", "show"), 4, "expected a round, got none"),

@@ -21,6 +21,7 @@ def aggregate(
     round_: Round = None,
     method: Annotated[str | None, Parameter(name="--method")] = None,
     min_contributors: int | None = None,
+    queue: Annotated[str | None, Parameter(name="--queue", metavar="QUEUE")] = None,
     threads: int | None = None,
     as_json: Json = False,
 ) -> int:
@@ -30,15 +31,18 @@ def aggregate(
         round_: the round's folder, address, name or id; by default the only one seen here
         method: the rule that you expect; the round's terms have fixed it
         min_contributors: publish nothing with fewer reveals than this
+        queue: hand tasks to `round work`: a file, or postgresql://USER@HOST/DATABASE
         threads: how many threads; by default all, which changes no byte
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.compute.publish import publish
+    from zoo.gym.rounds.work.address import opener
     from zoo.gym.signing import load_key
 
     out, opened = Output(as_json), opened_round(round_)
     _check_expected(opened, method, min_contributors)
-    computed = publish(opened.storage, load_key(), threads=threads)
+    open_queue = None if queue is None else opener(queue)
+    computed = publish(opened.storage, load_key(), threads=threads, open_queue=open_queue)
     found = computed.report
     warnings = [] if found.rule["f"] else ["the rule withstands no malicious contributor"]
     out.answer(

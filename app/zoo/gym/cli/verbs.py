@@ -74,6 +74,7 @@ VERBS = (
     Verb("round take", "communities:take", "", "Adds what others left to your round's log."),
     Verb("round measure", "round_measure:measure", "", "Measures what was revealed, as a gate."),
     Verb("round aggregate", "round_results:aggregate", "", "Computes and publishes the result."),
+    Verb("round work", "round_work:work", "[ROUND]", "Helps to compute a round."),
     Verb("round verify", "round_results:verify", "[ROUND]", "Computes a round again and compares."),
     Verb("round rewards", "round_results:rewards", "[ROUND]", "Shows who gets how many points."),
     Verb("round apply", "round_apply:apply", "[ROUND]", "Makes a result a base to train on."),

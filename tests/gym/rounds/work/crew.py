@@ -62,7 +62,7 @@ def main(kind: str, address: str, form: str, lease: str) -> None:
         opened,
         ROUND,
         lambda _, names: parts_of(form, names),
-        lambda: False,
+        lambda _: False,
         threads=1,
         lease_s=float(lease),
     )

@@ -19,7 +19,7 @@ from zoo.gym.rounds.forms.base import Contributions, Piece
 from zoo.gym.rounds.forms.floats import Floats
 from zoo.gym.rounds.rules.aggregate import combine, select
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule
-from zoo.gym.rounds.work.divided import Divided
+from zoo.gym.rounds.work.divided import Divided, DividedContributions
 from zoo.gym.rounds.work.jobs import groups_of
 from zoo.gym.rounds.work.postgres import postgres_queue
 from zoo.gym.rounds.work.queue import Progress
@@ -62,6 +62,14 @@ def by_tasks(engine: Divided, form: str, rule: Rule) -> tuple[bytes, bytes]:
 
 def _bytes(pieces: Iterator[Piece]) -> bytes:
     return b"".join(piece.values.tobytes() for piece in pieces)
+
+
+def test_rules_see_divided_contributions_as_any_other(tmp_path: Path) -> None:
+    rule = RULES["default"]
+    here = parts_of("signs", NAMES)
+    there = DividedContributions(here, DIGESTS, divided(tmp_path / "q.db", "signs"))
+    selection = select(rule, there)
+    assert _bytes(combine(selection, there)) == whole("signs", rule)[1]
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from zoo.gym.delta.file.reader import Delta
 from zoo.gym.errors import InputError
 from zoo.gym.files import write_beside
-from zoo.gym.rounds.compute.collect import Collected, collect, in_form
+from zoo.gym.rounds.compute.collect import Collected, Divide, collect, in_form
 from zoo.gym.rounds.compute.copies import copies
 from zoo.gym.rounds.compute.report import AUMANN_SHAPLEY, BY_WEIGHT, Report
 from zoo.gym.rounds.compute.result import write_result
@@ -105,7 +105,12 @@ class Chosen:
 
 
 def compute(
-    state: State, storage: Storage, folder: Path, *, threads: int | None = None
+    state: State,
+    storage: Storage,
+    folder: Path,
+    *,
+    threads: int | None = None,
+    divide: Divide | None = None,
 ) -> Computed:
     """Computes the result of a round whose reveals are closed.
 
@@ -114,13 +119,14 @@ def compute(
         storage: where the chunks are.
         folder: of the round on this machine; keeps what was fetched.
         threads: number of threads; all if None.
+        divide: lets several processes compute, see `dividing`; only this one if None.
 
     Raises:
         InputError: fewer contributions count than the quorum, or than the rule needs, or one was
             not measured that must be.
         StorageError: a file cannot be read or written.
     """
-    chosen = choose(state, storage, folder, threads=threads)
+    chosen = choose(state, storage, folder, threads=threads, divide=divide)
     refit = state.measured.refit
     if state.manifest.refit and refit is None:
         raise InputError("result: expected a re-fit of its size, got none", hint=MEASURE)
@@ -129,9 +135,16 @@ def compute(
     return Computed(delta, _report(chosen, delta), _as_bytes(chosen.gram))
 
 
-def choose(state: State, storage: Storage, folder: Path, *, threads: int | None = None) -> Chosen:
+def choose(
+    state: State,
+    storage: Storage,
+    folder: Path,
+    *,
+    threads: int | None = None,
+    divide: Divide | None = None,
+) -> Chosen:
     """Returns which contributions count, and how much; see `compute`."""
-    candidates, products = candidates_of(state, storage, folder, threads=threads)
+    candidates, products = candidates_of(state, storage, folder, threads=threads, divide=divide)
     collected = _without_refused(candidates, state)
     found, quorum = len(collected.deltas), state.manifest.quorum
     if found < quorum:
@@ -139,7 +152,7 @@ def choose(state: State, storage: Storage, folder: Path, *, threads: int | None 
             f"round {state.manifest.name}: expected {quorum} contributions, got {found} of {quorum}"
         )
     rule = state.manifest.rule(found)
-    contributions = in_form(collected.deltas, state.manifest)
+    contributions = in_form(collected.deltas, state.manifest, divide)
     counted = set(collected.keys)
     gram = gram_of(products, [row for row, key in enumerate(candidates.keys) if key in counted])
     given = _given(rule, collected, state)
@@ -148,7 +161,12 @@ def choose(state: State, storage: Storage, folder: Path, *, threads: int | None 
 
 
 def candidates_of(
-    state: State, storage: Storage, folder: Path, *, threads: int | None = None
+    state: State,
+    storage: Storage,
+    folder: Path,
+    *,
+    threads: int | None = None,
+    divide: Divide | None = None,
 ) -> "tuple[Collected, NDArray[np.uint64]]":
     """Returns the contributions whose files are allowed and no copies, and their Gram matrix."""
     import numpy as np
@@ -157,7 +175,7 @@ def candidates_of(
     if not collected.deltas:
         return collected, np.zeros((0, 0, 2), np.uint64)
     order = {key: number for number, key in enumerate(state.commits)}
-    gram = in_form(collected.deltas, state.manifest).gram(threads=threads)
+    gram = in_form(collected.deltas, state.manifest, divide).gram(threads=threads)
     positions = [order[key] for key in collected.keys]
     found = copies(gram, positions, state.manifest.form)
     refused: dict[PublicKey, str] = {}

@@ -4,7 +4,7 @@ In the order of their digests, which decides ties. A file that is missing, chang
 refused, and so is a copy of an earlier commitment.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,10 @@ from zoo.gym.signing import PublicKey
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+Divide = Callable[[Sequence[Delta], Contributions], Contributions]
+"""Makes contributions whose products and combination several processes compute."""
 
 
 @dataclass(frozen=True)
@@ -90,15 +94,26 @@ def _fetched(reveal: Reveal, manifest: Manifest, storage: Storage, folder: Path)
     return open_contribution(path, manifest)
 
 
-def in_form(deltas: Sequence[Delta], manifest: Coding) -> Contributions:
+def in_form(
+    deltas: Sequence[Delta], manifest: Coding, divide: Divide | None = None
+) -> Contributions:
     """Returns the contributions as the rules see them: views of the mapped files.
+
+    Args:
+        deltas: their files.
+        manifest: what decided their bytes.
+        divide: lets several processes compute; only this one if None.
 
     Raises:
         InputError: there are none.
     """
     if not deltas:
         raise InputError("contributions: expected at least 1, got 0")
-    files = [_Mapped(delta) for delta in deltas]
+    found = _views([_Mapped(delta) for delta in deltas], manifest)
+    return found if divide is None else divide(deltas, found)
+
+
+def _views(files: "Sequence[_Mapped]", manifest: Coding) -> Contributions:
     match manifest.form:
         case "signs":
             return Signs({tensor.name: _signs(files, tensor.name) for tensor in manifest.tensors})

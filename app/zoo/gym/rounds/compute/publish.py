@@ -5,11 +5,14 @@ from pathlib import Path
 from zoo.gym.errors import GymError, InputError
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.compute.aggregate import Computed, compute, save_report
+from zoo.gym.rounds.compute.dividing import RoundParts, dividing
 from zoo.gym.rounds.life.writing import Appender, writer_of
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import chunk_name, store
+from zoo.gym.rounds.work.divided import Watch, ignore
+from zoo.gym.rounds.work.worker import Open
 from zoo.gym.signing import OwnKey, Signed, sign
 
 
@@ -20,13 +23,22 @@ def work_folder(round_: str) -> Path:
     return folder
 
 
-def publish(storage: Storage, key: OwnKey, *, threads: int | None = None) -> Computed:
+def publish(
+    storage: Storage,
+    key: OwnKey,
+    *,
+    threads: int | None = None,
+    open_queue: Open | None = None,
+    watch: Watch = ignore,
+) -> Computed:
     """Computes the result of a round and publishes it; a published one is computed again.
 
     Args:
         storage: of the round.
         key: of the log's writer.
         threads: number of threads; all if None.
+        open_queue: opens the queue of tasks for other processes; they all run here if None.
+        watch: called while others work on tasks.
 
     Measurements in the inbox are added first. A result that fails the gate makes the round void.
 
@@ -46,7 +58,11 @@ def publish(storage: Storage, key: OwnKey, *, threads: int | None = None) -> Com
                 hint="close the phase first: zoo-gym round take ROUND --close",
             )
         folder = work_folder(state.id)
-        computed = compute(state, storage, folder, threads=threads)
+        divide = None
+        if open_queue is not None:
+            parts = RoundParts(state, storage, folder)
+            divide = dividing(open_queue, state, parts, watch, threads)
+        computed = compute(state, storage, folder, threads=threads, divide=divide)
         save_report(computed, folder)
         if state.phase is Phase.COMPUTE:
             _refuse_failed(computed, append)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,6 +70,15 @@ class Contributions(Protocol):
 
     def take(self, rows: list[int]) -> "Contributions":
         """Returns the contributions of these contributors."""
+        ...
+
+
+@runtime_checkable
+class Combining(Protocol):
+    """Contributions that are combined elsewhere."""
+
+    def combined(self, selection: Any) -> Iterator[Piece]:  # noqa: ANN401 - a `rules.Selection`
+        """Yields the combination that a rule has selected, tensor by tensor."""
         ...
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.forms.base import Contributions, Piece, Rows
+from zoo.gym.rounds.forms.base import Combining, Contributions, Piece, Rows
 from zoo.gym.rounds.forms.signs import Signs
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule, takes_given
 from zoo.gym.rounds.rules.outliers import LONGEST, outsized
@@ -125,6 +125,9 @@ def combine(
         contributions: all of them, the refused among them.
         threads: number of threads; all if None.
     """
+    if isinstance(contributions, Combining):
+        yield from contributions.combined(selection)
+        return
     seen = contributions.take(selection.kept)
     if selection.weighing is not None:
         weighing = selection.weighing

@@ -1,11 +1,11 @@
 """Computes Gram matrix and combination of a round through a queue, with whoever works on it."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.forms.base import Piece
+from zoo.gym.rounds.forms.base import Contributions, Piece, Rows
 from zoo.gym.rounds.protocol.manifest import Tensor
 from zoo.gym.rounds.rules.aggregate import Selection
 from zoo.gym.rounds.work.jobs import COLUMNS, Job, Parts, add_gram, groups_of, pieces_of
@@ -21,7 +21,8 @@ Watch = Callable[[str, Progress], None]
 """Called with the kind of a job and how far it is."""
 
 
-def _ignore(kind: str, progress: Progress) -> None:
+def ignore(kind: str, progress: Progress) -> None:
+    """Watches nothing."""
     del kind, progress
 
 
@@ -46,7 +47,7 @@ class Divided:
     parts: Parts
     threads: int | None = None
     columns: int = COLUMNS
-    watch: Watch = _ignore
+    watch: Watch = ignore
     lease_s: float = LEASE_S
 
     def gram(self, digests: Sequence[str]) -> "NDArray[np.uint64]":
@@ -86,7 +87,8 @@ class Divided:
         try:
             queue.add(name, description, len(job.groups))
 
-            def ended() -> bool:
+            def ended(idle_s: float) -> bool:
+                del idle_s
                 progress = queue.progress(name)
                 self.watch(job.kind, progress)
                 return progress.ended
@@ -108,3 +110,52 @@ class Divided:
             queue.remove(name)
         finally:
             queue.close()
+
+
+@dataclass(frozen=True)
+class DividedContributions:
+    """Contributions whose products and combination are computed through a queue.
+
+    Attributes:
+        local: the same contributions on this machine.
+        digests: theirs, in order.
+        engine: the queue.
+    """
+
+    local: Contributions
+    digests: Sequence[str]
+    engine: Divided
+
+    @property
+    def count(self) -> int:
+        """The number of contributors."""
+        return self.local.count
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The number of columns of each tensor."""
+        return self.local.sizes
+
+    def gram(self, *, threads: int | None = None) -> "NDArray[np.uint64]":
+        """Returns the exact scalar products, [n, n, 2]."""
+        del threads  # each worker has its own number
+        return self.engine.gram(self.digests)
+
+    def mean(
+        self, weights: "NDArray[np.float32]", *, rest: float = 0, threads: int | None = None
+    ) -> Iterator[Piece]:
+        """Yields the weighted mean, computed here; `combined` divides it."""
+        return self.local.mean(weights, rest=rest, threads=threads)
+
+    def columns(self, *, threads: int | None = None) -> Iterator[tuple[str, int, Rows]]:
+        """Yields each shard as plain rows."""
+        return self.local.columns(threads=threads)
+
+    def take(self, rows: list[int]) -> "DividedContributions":
+        """Returns the contributions of some contributors."""
+        digests = [self.digests[row] for row in rows]
+        return replace(self, local=self.local.take(rows), digests=digests)
+
+    def combined(self, selection: Selection) -> Iterator[Piece]:
+        """Yields the combination that a rule has selected."""
+        return self.engine.combine(self.digests, selection)

@@ -24,7 +24,7 @@ def work(
     open_queue: Open,
     round_: str,
     parts: Parts,
-    ended: Callable[[], bool],
+    ended: Callable[[float], bool],
     *,
     threads: int | None = None,
     lease_s: float = LEASE_S,
@@ -35,7 +35,8 @@ def work(
         open_queue: opens the queue.
         round_: the round's id.
         parts: gives its contributions.
-        ended: called when there is no free task; True ends the work.
+        ended: called when there is no free task, with the seconds since the last one; True ends
+            the work.
         threads: number of threads of a task; all if None.
         lease_s: a task that is not renewed for so long is given to another worker.
 
@@ -45,12 +46,13 @@ def work(
     """
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
     queue, done = PatientQueue(open_queue), 0
+    idle_since = time.monotonic()
     jobs: dict[str, Job] = {}
     try:
         while True:
             task = queue.claim(scope_of(round_), name, lease_s)
             if task is None:
-                if ended():
+                if ended(time.monotonic() - idle_since):
                     return done
                 time.sleep(IDLE_S)
                 continue
@@ -59,6 +61,7 @@ def work(
             with _renewing(open_queue, task, name, lease_s):
                 _do(queue, task, jobs[task.job], parts, threads)
             done += 1
+            idle_since = time.monotonic()
     finally:
         queue.close()
 

@@ -1,0 +1,64 @@
+"""`zoo-gym round work`: helps to compute a round, beside other processes here or elsewhere."""
+
+import time
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from zoo.gym.cli.communities import Given, opened_round
+from zoo.gym.cli.options import Json
+from zoo.gym.cli.output import Output
+from zoo.gym.humanize import counted
+
+Queue = Annotated[str, Parameter(name="--queue", metavar="QUEUE")]
+
+LOOK_S = 5.0
+"""Between two looks whether the round has ended."""
+
+
+def work(
+    round_: Given = None,
+    /,
+    *,
+    queue: Queue,
+    threads: int | None = None,
+    idle_s: float | None = None,
+    as_json: Json = False,
+) -> int:
+    """Works on the tasks that `round aggregate --queue` hands out, until the round has its result.
+
+    Every worker computes the same bytes, so that one can be added or stopped at any time.
+
+    Args:
+        round_: its folder, name or id; by default the only one seen here
+        queue: a file on this machine, or postgresql://USER@HOST/DATABASE for several machines
+        threads: how many threads; by default all
+        idle_s: also end after so many seconds without a task
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.rounds.compute.dividing import RoundParts
+    from zoo.gym.rounds.compute.publish import work_folder
+    from zoo.gym.rounds.work.address import opener
+    from zoo.gym.rounds.work.worker import work as do_tasks
+
+    out, opened = Output(as_json), opened_round(round_)
+    open_queue, round_id = opener(queue), opened.state.id
+    out.say(f"working for round {opened.manifest.name}; Ctrl-C ends")
+    looked = time.monotonic()
+
+    def ended(idle: float) -> bool:
+        nonlocal looked
+        if idle_s is not None and idle > idle_s:
+            return True
+        if time.monotonic() - looked < LOOK_S:
+            return False
+        looked = time.monotonic()
+        return opened_round(round_id).state.closed
+
+    done = 0
+    if not opened.state.closed:
+        parts = RoundParts(opened.state, opened.storage, work_folder(round_id))
+        done = do_tasks(open_queue, round_id, parts, ended, threads=threads)
+    out.answer(f"did {counted(done, 'task')}")
+    out.result({"round": round_id, "tasks": done})
+    return 0
