@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zoo.gym.rounds.life.opening import Opened
     from zoo.gym.rounds.life.terms import Terms
     from zoo.gym.rounds.storage.base import Storage
-    from zoo.gym.signing import OwnKey
+    from zoo.gym.signing import OwnKey, PublicKey
     from zoo.models import Resolved
 
 Round = Annotated[str | None, Parameter(name="--round", metavar="ROUND")]
@@ -61,6 +61,7 @@ def create(
     refit: str | None = None,
     previous: str | None = None,
     gate: str | None = None,
+    witness: Annotated[tuple[str, ...], Parameter(name="--witness", negative=())] = (),
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,
@@ -88,6 +89,7 @@ def create(
         refit: a file of public examples, on which the size of the result is chosen
         previous: the file of the last result, which the new one may not be worse than
         gate: the key that measures, ed25519:...; by default yours
+        witness: keys that will sign the log's heads, or names of those that you trust
         yes: download without asking
         offline: never use the network
         as_json: print one JSON object as stdout's last line
@@ -118,11 +120,21 @@ def create(
         round(reveal_days * DAY_S),
         pool,
         measured,
+        tuple(known_key(one) for one in witness),
     )
     screen = Output(as_json)
     opened = _begun(storage, model, terms, key)
     screen.say(f"the round is in {storage.address}; you write its log: zoo-gym round take")
     return _show(opened, screen)
+
+
+def known_key(given: str) -> "PublicKey":
+    """Returns a key given as text, or by the name under which the user trusts it."""
+    from zoo.gym.signing.public_key import parse_key
+    from zoo.gym.signing.trusted import trusted_keys
+
+    named = trusted_keys().get(given)
+    return parse_key(given) if named is None else named
 
 
 def _check_days(given: dict[str, float]) -> None:

@@ -11,6 +11,7 @@ from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import resolve_base
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.humanize import counted, human_bytes
+from zoo.gym.paths import given_path
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.life.opening import Opened
@@ -123,6 +124,7 @@ def verify(
     /,
     *,
     measure: Switch = False,
+    head: str | None = None,
     base: str | None = None,
     threads: int | None = None,
     yes: Yes = False,
@@ -134,6 +136,7 @@ def verify(
     Args:
         round_: its folder, address, name or id; by default the only one seen here
         measure: load the model and repeat what the gate measured, too, to 1e-3 nats
+        head: a file that round anchor kept: the log must continue it
         base: the base model's name or folder, with --measure; by default the round's
         threads: how many threads; by default all
         yes: download without asking
@@ -141,9 +144,10 @@ def verify(
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.compute.publish import work_folder
+    from zoo.gym.rounds.compute.verify import kept_head_check
     from zoo.gym.rounds.compute.verify import verify as checks_of
 
-    out, opened = Output(as_json), opened_round(round_)
+    out, opened = Output(as_json), opened_round(round_, offline=offline)
     folder = work_folder(opened.state.id)
     if base is not None and not measure:
         raise InputError("--base: has no effect without --measure")
@@ -153,6 +157,8 @@ def verify(
 
         model = resolve_base(base, opened.manifest.base.model, "--base", yes=yes, offline=offline)
         checks += repeated(opened, folder, model.folder, threads=threads)
+    if head is not None:
+        checks.append(kept_head_check(opened, given_path(head)))
     for check in checks:
         mark = {True: "ok", False: "FAILED", None: "not checked"}[check.ok]
         out.answer(f"{mark:<12}{check.name}: {check.detail}")

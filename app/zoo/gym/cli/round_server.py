@@ -1,8 +1,9 @@
-"""`zoo-gym round serve, token`: rounds of a folder for others, and the tokens of servers."""
+"""`zoo-gym round serve, token, witness, anchor`: servers of rounds, and who watches their logs."""
 
 import asyncio
 import getpass
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,15 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from zoo.gym.cli.communities import Given, Round, opened_round
 from zoo.gym.cli.options import Json
 from zoo.gym.cli.output import Output
-from zoo.gym.errors import InputError
-from zoo.gym.paths import given_path
+from zoo.gym.errors import GymError, InputError, NotAvailableError
+from zoo.gym.files import write_beside
+from zoo.gym.paths import ensure_folder, folders, given_path
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.server.run import CommunityLearningServer
 
 _GIB = 1 << 30
+_STDERR = 2  # its file, whatever sys.stderr is
 
 
 def serve(
@@ -109,4 +113,54 @@ def token(address: str, /, *, as_json: Json = False) -> int:
     keep_token(origin, found.strip())
     out.answer(f"kept the token of {origin} in {tokens_file()}")
     out.result({"server": origin, "file": str(tokens_file())})
+    return 0
+
+
+def witness(round_: Given = None, /, *, as_json: Json = False) -> int:
+    """Signs the head of a round's log, if the log continues what you have seen of it.
+
+    The round names its witnesses; their notes show others a log that was rolled back or forked.
+
+    Args:
+        round_: its folder, address, name or id; by default the only one seen here
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.rounds.life import witnessing
+    from zoo.gym.signing import load_key
+
+    out, opened, key = Output(as_json), opened_round(round_), load_key()
+    state, head = opened.state, opened.head
+    witnessing.witness(opened.storage, state.id, state.manifest, head, opened.log, key)
+    out.answer(f"signed {head.size} entries of round {state.manifest.name}: {head.root.hex()}")
+    fields = {"round": state.id, "size": head.size, "root": head.root.hex()}
+    out.result({**fields, "witness": str(key.public)})
+    return 0
+
+
+def anchor(*command: str, round_: Round = None, as_json: Json = False) -> int:
+    """Hands the signed head of a round's log to a command, on stdin, and keeps it.
+
+    Args:
+        command: a program and its arguments; {} stands for the file of the head
+        round_: the round's folder, address, name or id; by default the only one seen here
+        as_json: print one JSON object as stdout's last line
+    """
+    if not command:
+        raise InputError("anchor: expected a command, got nothing", hint="round anchor -- tee head")
+    out, opened = Output(as_json), opened_round(round_)
+    id_, size, root = opened.state.id, opened.head.size, opened.head.root.hex()
+    file = ensure_folder(folders().data / "rounds" / "heads" / id_) / f"{size}-{root[:16]}.note"
+    write_beside(file, opened.note.decode(), sync=True)
+    words = [word.replace("{}", str(file)) for word in command]
+    try:
+        with file.open("rb") as note:
+            done = subprocess.run(words, stdin=note, stdout=_STDERR, check=False)
+    except (FileNotFoundError, PermissionError):
+        raise NotAvailableError(
+            f"anchor: expected a program that can be run, got {words[0]!r}"
+        ) from None
+    if done.returncode:
+        raise GymError(f"anchor: expected {words[0]!r} to succeed, got code {done.returncode}")
+    out.answer(f"handed the head of {size} entries to {words[0]}; it is in {file}")
+    out.result({"round": id_, "size": size, "root": root, "file": str(file)})
     return 0

@@ -12,7 +12,8 @@ from typing import Any
 from zoo.gym.errors import GymError, InputError
 from zoo.gym.rounds.compute.aggregate import Computed, compute
 from zoo.gym.rounds.compute.report import read_report, stored_file
-from zoo.gym.rounds.life.opening import Opened
+from zoo.gym.rounds.life.opening import Opened, known_keys
+from zoo.gym.rounds.life.witnessing import read_kept_head, refuse_other_history
 from zoo.gym.rounds.log.tree import leaf_hash, proves_inclusion
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.state import Phase
@@ -46,7 +47,7 @@ def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> list[
     checks = [
         Check("signatures", f"{len(opened.entries)} entries, each signed and in order"),
         _included(opened),
-        Check("witnesses", f"{len(opened.witnesses)} signed the head"),
+        _witnessed(opened),
     ]
     if state.phase is not Phase.PUBLISHED:
         return [*checks, Check("result", f"the round is in phase {state.phase}", ok=None)]
@@ -66,6 +67,29 @@ def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> list[
     if stored and again:
         checks += _compared(stored, again[0], opened)
     return checks
+
+
+def _witnessed(opened: Opened) -> Check:
+    """Tells what witnesses have signed; that the log continues it was checked by opening."""
+    named = len(opened.manifest.keys_of("witness"))
+    covered = max(opened.witnesses.values(), default=0)
+    detail = f"{len(opened.witnesses)} of {named} signed, up to entry {covered}"
+    return Check("witnesses", detail if named else "the round names none")
+
+
+def kept_head_check(opened: Opened, path: Path) -> Check:
+    """Checks whether the log continues a head that somebody kept.
+
+    Raises:
+        NotAvailableError: there is no file.
+        InputError: it is no head of this round.
+    """
+    kept = read_kept_head(path, opened.state.id, known_keys(opened.state.id, opened.manifest))
+    try:
+        refuse_other_history(kept, opened.head, opened.log, "who kept the head")
+    except InputError as error:
+        return Check("kept head", error.message, ok=False)
+    return Check("kept head", f"the log continues its {kept.size} entries")
 
 
 def _included(opened: Opened) -> Check:

@@ -12,15 +12,20 @@ from pathlib import Path
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_small, storage_errors, write_beside
 from zoo.gym.paths import ensure_folder, folders
-from zoo.gym.rounds.log.head import Head, NoteKey, Verify
-from zoo.gym.rounds.log.reader import LogReader, open_log, read_head
-from zoo.gym.rounds.log.tree import proves_consistency
+from zoo.gym.rounds.life.witnessing import (
+    note_key,
+    origin,
+    read_witnesses,
+    refuse_other_history,
+    verifiers,
+)
+from zoo.gym.rounds.log.head import Head, NoteKey
+from zoo.gym.rounds.log.reader import CHECKPOINT, LogReader, open_log, read_head
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, read_manifest, round_id
 from zoo.gym.rounds.protocol.state import State, state_of
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.signing import PublicKey, Signed
-from zoo.gym.signing.ed25519 import is_signature
 
 MANIFEST = "manifest.json"
 
@@ -36,7 +41,8 @@ class Opened:
         entries: those entries.
         head: the head that covers them.
         log: reads proofs.
-        witnesses: which witnesses have signed the head.
+        witnesses: how many of its entries each witness has signed.
+        note: the signed head, as it is stored.
     """
 
     storage: Storage
@@ -45,7 +51,8 @@ class Opened:
     entries: Sequence[bytes]
     head: Head
     log: LogReader
-    witnesses: tuple[PublicKey, ...]
+    witnesses: Mapping[PublicKey, int]
+    note: bytes
 
 
 def open_round(storage: Storage, *, expected: str | None = None, remember: bool = True) -> Opened:
@@ -59,7 +66,7 @@ def open_round(storage: Storage, *, expected: str | None = None, remember: bool 
     Raises:
         NotAvailableError: there is no round.
         InputError: its manifest, head, log or an entry is not valid; or its log is not one that
-            continues the log seen before.
+            continues the log seen here, or by a witness, before.
         StorageError: it cannot be read.
     """
     signed = stored_manifest(storage)
@@ -68,18 +75,23 @@ def open_round(storage: Storage, *, expected: str | None = None, remember: bool 
         raise InputError(f"{storage.address}: expected round {expected[:12]}, got {found[:12]}")
     manifest = read_manifest(signed)
     known = known_keys(found, manifest)
+    witnessed = read_witnesses(storage, found, manifest)  # before the head, which may grow
+    note = storage.read(CHECKPOINT)
     head, signatures = read_head(
-        storage.read, origin(found), log_key(found, manifest), verifiers(known)
+        lambda _: note, origin(found), log_key(found, manifest), verifiers(known)
     )
     log = open_log(storage.read, head)
     entries = log.entries()
     state = state_of(entries)
     if state.id != found:
         raise InputError(f"{storage.address}: expected the log of round {found[:12]}, got another")
+    for key, last in witnessed.items():
+        refuse_other_history(last, head, log, f"witness {key.fingerprint}")
     if remember:
         keep_seen(head, log, found)
-    witnesses = tuple(known[key] for key in signatures if key != log_key(found, manifest))
-    return Opened(storage, manifest, state, entries, head, log, witnesses)
+    signed_too = {known[key]: head.size for key in signatures if key != log_key(found, manifest)}
+    witnesses = {key: last.size for key, last in witnessed.items()} | signed_too
+    return Opened(storage, manifest, state, entries, head, log, witnesses, note or b"")
 
 
 def stored_manifest(storage: Storage) -> Signed:
@@ -96,16 +108,6 @@ def stored_manifest(storage: Storage) -> Signed:
             hint="zoo-gym round create makes one",
         )
     return objects.decode(content)
-
-
-def origin(round_: str) -> str:
-    """Returns the name of a round's log."""
-    return f"zoo-gym round {round_}"
-
-
-def note_key(round_: str, key: PublicKey) -> NoteKey:
-    """Returns the name under which a key signs heads of a round's log."""
-    return NoteKey(f"{round_[:16]}/{key.fingerprint}", key.raw)
 
 
 def log_key(round_: str, manifest: Manifest) -> NoteKey:
@@ -129,19 +131,8 @@ def keep_seen(head: Head, log: LogReader, round_: str) -> None:
     """
     path = folders().data / "rounds" / "seen" / round_
     last = _last_seen(path, head.origin)
-    if last is not None and last.size:
-        if head.size < last.size:
-            raise InputError(
-                f"{head.origin}: expected at least {last.size} entries, which were seen before, "
-                f"got {head.size}: the log was rolled back"
-            )
-        proof = log.consistency(last.size) if head.size > last.size else []
-        if not proves_consistency(last.size, last.root, head.size, head.root, proof):
-            raise InputError(
-                f"{head.origin}: expected a log that continues the {last.size} entries seen "
-                "before, got another history: its writer shows different logs to different people",
-                hint=f"the root seen before is {last.root.hex()}, that of now {head.root.hex()}",
-            )
+    if last is not None:
+        refuse_other_history(last, head, log, "this machine")
     if last is None or head.size > last.size:
         ensure_folder(path.parent)
         write_beside(path, f"{head.size}\n{head.root.hex()}\n", sync=True)
@@ -159,12 +150,3 @@ def _last_seen(path: Path, name: str) -> Head | None:
                 hint="remove it: the round's history is then taken as it is now",
             ) from None
     return None
-
-
-def verifiers(known: Mapping[NoteKey, PublicKey]) -> dict[NoteKey, Verify]:
-    """Returns what checks the signatures of each key."""
-
-    def verifier(key: PublicKey) -> Verify:
-        return lambda message, signature: is_signature(key.raw, message, signature)
-
-    return {note: verifier(key) for note, key in known.items()}

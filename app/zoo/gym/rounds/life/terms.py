@@ -36,6 +36,7 @@ class Terms:
         reveal_s: from then to that of reveals.
         pool: points to share out.
         measured: what a gate measures; nothing if None.
+        witnesses: keys that sign the log's heads.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Terms:
     reveal_s: int = 2 * DAY_S
     pool: int = 1000
     measured: "MeasuredTerms | None" = None
+    witnesses: tuple[PublicKey, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ def manifest_for(
     measured = terms.measured
     evaluation = measured.evaluation if measured else None
     keys = [("log", key), *([("gate", measured.gate)] if measured else [])]
+    keys += [("witness", one) for one in terms.witnesses]
     return parse_manifest(
         {
             "format": FORMAT,

@@ -14,7 +14,8 @@ from pathlib import Path
 from zoo.gym.errors import InputError
 from zoo.gym.files.lock import locked
 from zoo.gym.paths import ensure_folder, folders
-from zoo.gym.rounds.life.opening import MANIFEST, Opened, note_key, open_round, origin
+from zoo.gym.rounds.life.opening import MANIFEST, Opened, open_round
+from zoo.gym.rounds.life.witnessing import note_key, origin
 from zoo.gym.rounds.log import tree
 from zoo.gym.rounds.log.head import Head
 from zoo.gym.rounds.log.reader import CHECKPOINT

@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.life.opening import known_keys, log_key, origin, verifiers
+from zoo.gym.rounds.life.opening import known_keys, log_key
+from zoo.gym.rounds.life.witnessing import origin, read_witness, refuse_other_history, verifiers
 from zoo.gym.rounds.log.head import Head
 from zoo.gym.rounds.log.reader import CHECKPOINT, open_log, read_head
 from zoo.gym.rounds.log.tiles import HEIGHT, WIDTH
@@ -62,6 +63,30 @@ def check_head(kept: Kept, note: bytes) -> None:
         if not proves_consistency(old.size, old.root, new.size, new.root, proof):
             raise stale(old, new)
     log.entries(old.size // WIDTH if old is not None else 0)
+
+
+def check_witness(kept: Kept, name: str, note: bytes) -> None:
+    """Refuses a note that is none of a witness of the round, or does not fit the log.
+
+    Raises:
+        RefusedError: with status 403 for a key that is no witness; 409 for another history, or one
+            that was signed before.
+        InputError: it is not a note of this witness.
+    """
+    named = {key.raw.hex(): key for key in kept.manifest.keys_of("witness")}
+    key = named.get(name.rpartition("/")[2])
+    if key is None:
+        raise RefusedError(403, "witness: expected a key that the manifest names, got another")
+    signed, head = read_witness(note, kept.id, key), kept.head()
+    if head is None or signed.size > head.size:
+        raise RefusedError(409, "witness: expected a head of this log, got a later one")
+    before = kept.storage.read(name)
+    if before is not None and read_witness(before, kept.id, key).size > signed.size:
+        raise RefusedError(409, "witness: expected a later head than before, got an earlier one")
+    try:
+        refuse_other_history(signed, head, open_log(kept.storage.read, head), "the witness")
+    except InputError as error:
+        raise RefusedError(409, error.message, hint=error.hint) from None
 
 
 def stale(old: Head, new: Head) -> RefusedError:

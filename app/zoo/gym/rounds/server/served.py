@@ -20,7 +20,7 @@ from zoo.gym.rounds.life.writing import lock_file
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, read_manifest, round_id
 from zoo.gym.rounds.server.gate import Role
-from zoo.gym.rounds.server.heads import Kept, check_head, check_tile, is_covered
+from zoo.gym.rounds.server.heads import Kept, check_head, check_tile, check_witness, is_covered
 from zoo.gym.rounds.server.refused import RefusedError
 from zoo.gym.rounds.storage.chunks import CHUNK_BYTES
 from zoo.gym.rounds.storage.folder import FolderStorage
@@ -137,6 +137,8 @@ class Served:
         with _alone(kept.id, kept.storage.address):
             if kind_of(file) is Kind.HEAD:
                 check_head(kept, content)
+            elif kind_of(file) is Kind.WITNESS:
+                check_witness(kept, file, content)
             else:
                 check_tile(file, content)
                 if kept.storage.size(file) is not None and is_covered(file, kept.head()):

@@ -1,0 +1,151 @@
+"""Witnesses: others who sign a round's head when its log only grew, and what their notes show.
+
+A note of a witness is a C2SP signed note of its own, under a name of its own, so that two witnesses
+and the log's writer never write one file. A reader who sees a note for the first time can so
+tell a log that was rolled back or forked since from one that was not.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.files import read_small, storage_errors
+from zoo.gym.rounds.log.head import Head, NoteKey, Verify, read_note, signed_note
+from zoo.gym.rounds.log.reader import LogReader
+from zoo.gym.rounds.log.tree import proves_consistency
+from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.storage.base import Storage
+from zoo.gym.signing import OwnKey, PublicKey
+from zoo.gym.signing.ed25519 import is_signature, sign_bytes
+
+MOST_NOTE_BYTES = 100_000
+
+
+def origin(round_: str) -> str:
+    """Returns the name of a round's log."""
+    return f"zoo-gym round {round_}"
+
+
+def note_key(round_: str, key: PublicKey) -> NoteKey:
+    """Returns the name under which a key signs heads of a round's log."""
+    return NoteKey(f"{round_[:16]}/{key.fingerprint}", key.raw)
+
+
+def verifiers(known: Mapping[NoteKey, PublicKey]) -> dict[NoteKey, Verify]:
+    """Returns what checks the signatures of each key."""
+
+    def verifier(key: PublicKey) -> Verify:
+        return lambda message, signature: is_signature(key.raw, message, signature)
+
+    return {note: verifier(key) for note, key in known.items()}
+
+
+def witness_name(key: PublicKey) -> str:
+    """Returns the name of a witness's note in a storage."""
+    return f"witness/{key.raw.hex()}"
+
+
+def read_witness(content: bytes, round_: str, key: PublicKey) -> Head:
+    """Returns the head in the note of a witness.
+
+    Raises:
+        InputError: it is none of this log, or lacks the witness's signature.
+    """
+    note = note_key(round_, key)
+    head, found = read_note(content, origin(round_), verifiers({note: key}))
+    if note not in found:
+        raise InputError(f"{witness_name(key)}: expected a signature of the witness, got none")
+    return head
+
+
+def read_witnesses(storage: Storage, round_: str, manifest: Manifest) -> dict[PublicKey, Head]:
+    """Returns what the witnesses of a round have signed last.
+
+    Raises:
+        InputError: a note is not valid.
+    """
+    found: dict[PublicKey, Head] = {}
+    for key in sorted(manifest.keys_of("witness")):
+        content = storage.read(witness_name(key))
+        if content is not None:
+            found[key] = read_witness(content, round_, key)
+    return found
+
+
+def witness(
+    storage: Storage, round_: str, manifest: Manifest, head: Head, log: LogReader, key: OwnKey
+) -> None:
+    """Signs a head as a witness, and stores the note.
+
+    Args:
+        storage: of the round.
+        round_: its id.
+        manifest: its terms.
+        head: was compared with the one that this user saw last, by opening the round.
+        log: under that head.
+        key: of the witness.
+
+    Raises:
+        InputError: the key is no witness of the round, or the log does not continue what it signed.
+        StorageError: the note cannot be stored.
+    """
+    if key.public not in manifest.keys_of("witness"):
+        raise InputError(
+            f"round {manifest.name}: expected a key of role witness, got {key.public.fingerprint}",
+            hint="the maker names witnesses: zoo-gym round create --witness KEY",
+        )
+    name = witness_name(key.public)
+    before = storage.read(name)
+    if before is not None:
+        last = read_witness(before, round_, key.public)
+        refuse_other_history(last, head, log, f"witness {key.public.fingerprint}")
+    signature = sign_bytes(key.private, head.text().encode())
+    note = signed_note(head, {note_key(round_, key.public): signature})
+    if note != before:
+        storage.replace(name, note)
+
+
+def read_kept_head(path: Path, round_: str, known: Mapping[NoteKey, PublicKey]) -> Head:
+    """Returns the head in a file that somebody kept, as `round anchor` hands it out.
+
+    Raises:
+        NotAvailableError: there is no file.
+        InputError: it is no head of this round, or nobody of its keys signed it.
+    """
+    with storage_errors(path):
+        try:
+            content = read_small(path, most_bytes=MOST_NOTE_BYTES)
+        except FileNotFoundError:
+            raise NotAvailableError(f"{path}: expected a signed head, got nothing") from None
+    head, found = read_note(content, origin(round_), verifiers(known))
+    if not found:
+        raise InputError(f"{path}: expected a signature of the round's keys, got none")
+    return head
+
+
+def refuse_other_history(last: Head, head: Head, log: LogReader, who: str) -> None:
+    """Refuses a log that does not continue one that was seen.
+
+    Args:
+        last: the head that was seen.
+        head: the head of now.
+        log: under that head.
+        who: saw it, for the message.
+
+    Raises:
+        InputError: the log was rolled back, or has another history.
+    """
+    if not last.size:
+        return
+    if head.size < last.size:
+        raise InputError(
+            f"{head.origin}: expected at least the {last.size} entries that {who} has seen, got "
+            f"{head.size}: the log was rolled back"
+        )
+    proof = log.consistency(last.size) if head.size > last.size else []
+    if not proves_consistency(last.size, last.root, head.size, head.root, proof):
+        raise InputError(
+            f"{head.origin}: expected a log that continues the {last.size} entries that {who} has "
+            "seen, got another history: its writer shows different logs to different people",
+            hint=f"the root seen before is {last.root.hex()}, that of now {head.root.hex()}",
+        )

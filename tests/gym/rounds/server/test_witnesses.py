@@ -1,0 +1,71 @@
+"""Notes of witnesses on a server: those of the round's witnesses, about its log, ever later."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.gym.rounds.protocol.people import ALICE, BOB, DAVE, LOG
+from tests.gym.rounds.server.world import World
+from zoo.gym.rounds.life.opening import open_round
+from zoo.gym.rounds.life.witnessing import note_key, witness, witness_name
+from zoo.gym.rounds.life.writing import create_round, leave, take
+from zoo.gym.rounds.log.head import Head, signed_note
+from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.protocol.manifest import Manifest, RoundKey
+from zoo.gym.rounds.server.gate import Role
+from zoo.gym.rounds.server.run import CommunityLearningServer
+from zoo.gym.rounds.storage.address import open_storage
+from zoo.gym.signing import OwnKey, sign
+from zoo.gym.signing.ed25519 import sign_bytes
+
+
+@pytest.fixture
+def watched(server: CommunityLearningServer, manifest: Manifest) -> World:
+    """A round that names Dave as its witness, with a commitment that he has signed."""
+    key = RoundKey(role="witness", key=str(DAVE.public), expires=manifest.keys[0].expires)
+    storage = open_storage(f"{server.url}/rounds/summer")
+    named = manifest.model_copy(update={"keys": (*manifest.keys, key)})
+    world = World(server, create_round(storage, named, LOG), storage)
+    commit(world, ALICE)
+    opened = open_round(storage)
+    witness(storage, world.round, opened.manifest, opened.head, opened.log, DAVE)
+    return world
+
+
+def commit(world: World, who: OwnKey) -> None:
+    body = objects.body_of(world.round, commitment=who.public.raw.hex())
+    leave(world.storage, sign(who, objects.COMMIT, body))
+    take(world.storage, LOG)
+
+
+def note(world: World, head: Head, who: OwnKey = DAVE) -> bytes:
+    signature = sign_bytes(who.private, head.text().encode())
+    return signed_note(head, {note_key(world.round, who.public): signature})
+
+
+def test_a_witness_signs_what_has_grown(watched: World) -> None:
+    commit(watched, BOB)
+    head = open_round(watched.storage).head
+    found = watched.ask("PUT", witness_name(DAVE.public), note(watched, head))
+    assert found.status == 201
+    assert open_round(watched.storage).witnesses == {DAVE.public: 3}
+
+
+REFUSED: dict[str, tuple[Callable[[Head], Head], OwnKey, int]] = {
+    "a later head than the log has": (lambda head: Head(head.origin, 9, head.root), DAVE, 409),
+    "an earlier head": (lambda head: Head(head.origin, 1, head.root), DAVE, 409),
+    "another root": (lambda head: Head(head.origin, 2, bytes(32)), DAVE, 409),
+    "another log": (lambda head: Head("zoo-gym round x", 2, head.root), DAVE, 422),
+    "another key": (lambda head: head, BOB, 403),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_other_notes_are_refused(case: str, watched: World) -> None:
+    change, who, status = REFUSED[case]
+    name = witness_name(who.public)
+    content = note(watched, change(open_round(watched.storage).head), who)
+    before: dict[str, Any] = watched.files()
+    assert watched.ask("PUT", name, content, role=Role.CONTRIBUTOR).status == status
+    assert watched.files() == before
