@@ -22,6 +22,9 @@ PLAIN_PYTHON: tuple[str, ...] = ()
 COMPILED = {"environments"}
 """Extras that may need a compiler."""
 
+LARGE = {"cluster"}
+"""Extras that are too large for `all`."""
+
 LEAST_MACOS = "14.0"
 """The oldest macOS that mlx has wheels for."""
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.house.extras import COMPILED, PLAIN_PYTHON, extras
+from tests.house.extras import COMPILED, LARGE, PLAIN_PYTHON, extras
 from tests.house.matrix import PYTHONS
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +35,7 @@ def whole(extra: str) -> set[str]:
 
 
 def test_all_brings_every_extra_that_installs_from_wheels() -> None:
-    alone = COMPILED | {"all"}
+    alone = COMPILED | LARGE | {"all"}
     assert whole("all") == set().union(*(whole(extra) for extra in extras() if extra not in alone))
 
 
@@ -69,11 +69,13 @@ def test_what_may_be_built_from_source_is_locked() -> None:
 
 NAMED_OTHERWISE = {"pyyaml": "yaml"}
 WITH_ANOTHER = {
+    "botocore": "s3fs brings it",
     "plotext": "textual-plotext draws with it, and needs it below 6",
     "tokenizers": "transformers brings it",
     "pydantic_core": "pydantic brings it",
     "packaging": "transformers brings it",
     "rich": "textual brings it",
+    "starlette": "fastapi brings it",
     "scikit_learn": "its file of digits is read without an import",
 }
 """Declared for another's sake, or imported as part of what is declared."""

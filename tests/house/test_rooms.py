@@ -20,7 +20,7 @@ PACKAGES = {
 MODULES = 16
 """The most modules that a folder has, `__init__.py` included."""
 
-LARGER = {"cli": 40}
+LARGER = {"cli": 48}
 """Folders with a limit of their own: cli has a module per verb."""
 
 FORWARDING_LINES = 25

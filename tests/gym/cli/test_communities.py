@@ -148,6 +148,11 @@ REFUSED = {
         2,
         "expected at least 3, got 0 of 3",
     ),
+    "workers of no cluster": (
+        ("eve", "work", "round", "--queue", "tasks.db", "--workers", "2"),
+        2,
+        "--workers: expected 1 or more, with --ray",
+    ),
     "a queue of another kind": (
         ("eve", "work", "round", "--queue", "redis://x"),
         2,

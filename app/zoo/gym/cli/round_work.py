@@ -1,6 +1,8 @@
 """`zoo-gym round work`: helps to compute a round, beside other processes here or elsewhere."""
 
+import json
 import time
+from collections.abc import Mapping
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -8,6 +10,7 @@ from cyclopts import Parameter
 from zoo.gym.cli.communities import Given, opened_round
 from zoo.gym.cli.options import Json
 from zoo.gym.cli.output import Output
+from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
 
 Queue = Annotated[str, Parameter(name="--queue", metavar="QUEUE")]
@@ -23,6 +26,8 @@ def work(
     queue: Queue,
     threads: int | None = None,
     idle_s: float | None = None,
+    ray: Annotated[str | None, Parameter(name="--ray", metavar="CLUSTER")] = None,
+    workers: int | None = None,
     as_json: Json = False,
 ) -> int:
     """Works on the tasks that `round aggregate --queue` hands out, until the round has its result.
@@ -34,6 +39,8 @@ def work(
         queue: a file on this machine, or postgresql://USER@HOST/DATABASE for several machines
         threads: how many threads; by default all
         idle_s: also end after so many seconds without a task
+        ray: start workers on a cluster of Ray: local, auto or HOST:PORT
+        workers: how many of them; by default 2
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.compute.dividing import RoundParts
@@ -42,6 +49,14 @@ def work(
     from zoo.gym.rounds.work.worker import work as do_tasks
 
     out, opened = Output(as_json), opened_round(round_)
+    if workers is not None and (ray is None or workers < 1):
+        raise InputError(f"--workers: expected 1 or more, with --ray, got {workers}")
+    if ray is not None:
+        options = {"--queue": queue, "--threads": threads, "--idle-s": idle_s}
+        done = _on_ray(ray, opened.storage.address, options, workers or 2)
+        out.answer(f"did {counted(done, 'task')}")
+        out.result({"round": opened.state.id, "tasks": done})
+        return 0
     open_queue, round_id = opener(queue), opened.state.id
     out.say(f"working for round {opened.manifest.name}; Ctrl-C ends")
     looked = time.monotonic()
@@ -62,3 +77,15 @@ def work(
     out.answer(f"did {counted(done, 'task')}")
     out.result({"round": round_id, "tasks": done})
     return 0
+
+
+def _on_ray(cluster: str, address: str, options: Mapping[str, object | None], workers: int) -> int:
+    """Runs this command on a cluster and returns how many tasks all workers did."""
+    from zoo.gym.rounds.work.ray_crew import run_on_ray
+
+    words = ["-m", "zoo.gym", "round", "work", address, "--json"]
+    for name, value in options.items():
+        words += [] if value is None else [name, str(value)]
+    threads = options["--threads"]
+    cpus = float(threads) if isinstance(threads, int) else 1.0
+    return sum(json.loads(line)["tasks"] for line in run_on_ray(cluster, words, workers, cpus))

@@ -14,6 +14,7 @@ from zoo.gym.config import foreign, report
 from zoo.gym.config.conflicts import PAIRS
 from zoo.gym.config.keys.optimizer import optimizer_name
 from zoo.gym.config.keys.quantization import meaning
+from zoo.gym.config.keys.unread import ROWS_IN_MEMORY
 from zoo.gym.config.rollouts import LIVE_REWARD, has_function
 from zoo.gym.config.stages import (
     DEFAULT,
@@ -26,7 +27,6 @@ from zoo.gym.config.stages import (
     stages_with,
 )
 from zoo.gym.config.train import TrainConfig
-from zoo.gym.config.unread import ROWS_IN_MEMORY
 from zoo.gym.config.values import are_rows, listed
 from zoo.gym.config.yaml_file import parse_value, read_entries
 from zoo.gym.errors import InputError

@@ -27,8 +27,8 @@ from zoo.gym.config.keys.optimization import OptimizationKeys
 from zoo.gym.config.keys.optimizer import OptimizerKeys
 from zoo.gym.config.keys.quantization import QuantizationKeys
 from zoo.gym.config.keys.running import RunningKeys
+from zoo.gym.config.keys.unread import ROWS_IN_MEMORY, unread_settings
 from zoo.gym.config.stages import config_class
-from zoo.gym.config.unread import ROWS_IN_MEMORY, unread_settings
 from zoo.gym.config.values import Data, Rows, are_rows, listed, public_place
 
 PLACES = frozenset(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 DISTRIBUTION = "zoo-gym"
 
 PURPOSES: dict[str, str] = {
+    "cluster": "starts workers of a community round on a cluster of Ray",
     "environments": "makes and scores tasks of reasoning-gym, for rewards",
     "eval": "compares answers as mathematics, for rewards",
     "keyring": "reads API keys from the system's keyring, beside the environment",

@@ -49,8 +49,8 @@ def _values(name: str, count: int) -> list[Matrix]:
     return [rng.standard_normal(SHAPES[name], np.float32) for _ in range(count)]
 
 
-def main(kind: str, address: str, form: str, lease: str) -> None:
-    """Works until the process is ended."""
+def main(kind: str, address: str, form: str, lease: str, idle: str = "inf") -> None:
+    """Works until the process is ended, or has had nothing to do for so many seconds."""
     from zoo.gym.rounds.work.postgres import postgres_queue
     from zoo.gym.rounds.work.sqlite import sqlite_queue
 
@@ -62,7 +62,7 @@ def main(kind: str, address: str, form: str, lease: str) -> None:
         opened,
         ROUND,
         lambda _, names: parts_of(form, names),
-        lambda _: False,
+        lambda idle_s: idle_s > float(idle),
         threads=1,
         lease_s=float(lease),
     )

@@ -1,5 +1,6 @@
 """Computes Gram matrix and combination of a round through a queue, with whoever works on it."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from zoo.gym.rounds.rules.aggregate import Selection
 from zoo.gym.rounds.work.jobs import COLUMNS, Job, Parts, add_gram, groups_of, pieces_of
 from zoo.gym.rounds.work.patient import PatientQueue
 from zoo.gym.rounds.work.queue import LEASE_S, Progress, Task, job_name
-from zoo.gym.rounds.work.worker import Open, work
+from zoo.gym.rounds.work.worker import IDLE_S, Open, work
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +40,7 @@ class Divided:
         columns: values of a task, about.
         watch: called while others work.
         lease_s: of a task, in seconds.
+        helps: whether this process works on tasks, too.
     """
 
     open_queue: Open
@@ -49,6 +51,7 @@ class Divided:
     columns: int = COLUMNS
     watch: Watch = ignore
     lease_s: float = LEASE_S
+    helps: bool = True
 
     def gram(self, digests: Sequence[str]) -> "NDArray[np.uint64]":
         """Returns the exact scalar products of contributions, [n, n, 2].
@@ -93,14 +96,18 @@ class Divided:
                 self.watch(job.kind, progress)
                 return progress.ended
 
-            work(
-                self.open_queue,
-                self.round,
-                self.parts,
-                ended,
-                threads=self.threads,
-                lease_s=self.lease_s,
-            )
+            if self.helps:
+                work(
+                    self.open_queue,
+                    self.round,
+                    self.parts,
+                    ended,
+                    threads=self.threads,
+                    lease_s=self.lease_s,
+                )
+            else:
+                while not ended(0):
+                    time.sleep(IDLE_S)
             errors = queue.progress(name).errors
             if errors:
                 queue.remove(name)
