@@ -16,6 +16,7 @@ SCORING = LoadSpec(train=LORA, dtype="f32", value_head=True, reward_model=True)
 IDS = [5, 3, 8, 2, 9, 11]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:no delta can be made:zoo.core.errors.GymWarning")
 @pytest.mark.parametrize("family", ["gpt2", "mixtral", "qwen3"])
 def test_the_written_model_has_the_scores_of_the_trained_one(

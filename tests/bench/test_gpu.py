@@ -66,6 +66,7 @@ def test_a_part_that_fails_leaves_its_figures_and_its_error(tmp_path: Path) -> N
     assert "no such device" in (tmp_path / "gpu.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_part_that_takes_too_long_leaves_its_figures_so_far(tmp_path: Path) -> None:
     code = 'import time; print(\'{"step_s": 1.5}\\n{"step_s": 1\', flush=True); time.sleep(99)'
     found = run_part(python(code), 5.0, tmp_path)
@@ -137,6 +138,7 @@ def test_every_kind_of_training_is_measured_with_and_without_trl() -> None:
             assert {f"{model} {kind} ours", f"{model} {kind} trl"} <= names
 
 
+@pytest.mark.slow
 def test_the_command_writes_what_its_parts_found(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "bench.gpu", "--dry", "--only", "machine", "--out", str(tmp_path)]
     subprocess.run(argv, check=True, cwd=source_tree.ROOT, stdout=subprocess.DEVNULL)

@@ -116,6 +116,7 @@ def rows_learned(config: TrainConfig) -> int:
     return int(plan["rows"] + plan["held_out_rows"])
 
 
+@pytest.mark.slow
 def test_a_copy_with_other_data_learns_the_other_data(rows: Path) -> None:
     given = settings(in_memory(7))
     assert rows_learned(given.model_copy(update={"dataset": (str(rows),)})) == 20

@@ -51,6 +51,7 @@ def fine_tunes(base: Path, tmp_path: Path) -> None:
         save_file({name: weight + change / 10}, folder / "model.safetensors")
 
 
+@pytest.mark.slow
 def test_a_round_on_a_server_ends_in_a_result_that_a_stranger_verifies(
     person: Call, server: CommunityLearningServer, base: Path, tmp_path: Path
 ) -> None:

@@ -50,6 +50,7 @@ def test_without_contrast_nothing_is_learned() -> None:
     assert [world.calls for world, _ in found] == [144]  # 48 tasks, 3 times, and no teacher
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "most"), [("deaf", 1), ("generic", 0), ("poison", 0)])
 def test_lessons_that_do_not_help_are_not_kept(mode: str, most: int) -> None:
     """The gate of one world of four is passed by luck, as at its level it sometimes must be."""

@@ -100,6 +100,7 @@ def undisturbed(tmp_path: Path) -> Library:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1))
 def test_a_run_in_any_order_with_any_kills_learns_the_same(
     seed: int, tmp_path: Path, undisturbed: Library

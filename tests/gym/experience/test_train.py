@@ -47,6 +47,7 @@ def test_a_run_learns_tests_and_stores_a_library(call: Call, served: Served) -> 
     assert [(one["name"], one["version"]) for one in listed] == [("sums", 1)]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("near")
 def test_a_replay_gives_the_same_bytes_without_the_server(call: Call, served: Served) -> None:
     found = train(call, served, *SMALL)
@@ -64,6 +65,7 @@ def test_a_replay_gives_the_same_bytes_without_the_server(call: Call, served: Se
     assert str(broken.json["first_difference"]).startswith("gate step 0 look 0 task ")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("near")
 def test_tasks_without_answers_are_learned_by_majority_and_marked(
     call: Call, served: Served
@@ -132,6 +134,7 @@ def test_few_tasks_are_learned_without_a_gate_and_stay_unproven(call: Call, serv
     assert "unproven" in call("experience", "list").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("near")
 def test_a_run_parks_at_its_cap_and_a_higher_one_finishes_it(call: Call, served: Served) -> None:
     undisturbed = train(call, served, *SMALL)

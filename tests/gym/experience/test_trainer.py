@@ -36,6 +36,7 @@ def quick(**more: Any) -> GRPOConfig:
     return GRPOConfig(**({"max_epochs": 1, "max_new_tokens": 16} | more))
 
 
+@pytest.mark.slow
 def test_lessons_are_learned_from_columns_and_used(served: Served) -> None:
     trainer = TrainingFreeGRPO(served.model, quick())
     experiences = trainer.train(ROWS, right)

@@ -36,6 +36,7 @@ def test_a_delta_of_nearly_nothing_wins_krum_on_signs() -> None:
     assert kept("byzantine_robust", "tiny", form="signs", refit=True) > 60
 
 
+@pytest.mark.slow
 @needs_digits
 def test_the_adaptive_attacker_does_more_harm_than_any_other_and_less_behind_a_gate() -> None:
     free, gated = kept("krum", "adaptive"), kept("krum", "adaptive gated")

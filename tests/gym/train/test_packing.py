@@ -67,6 +67,7 @@ def test_losses_are_those_of_padded_rows(rows: Path, monkeypatch: pytest.MonkeyP
     assert max(lines) > 4
 
 
+@pytest.mark.slow
 def test_a_model_that_needs_padding_is_trained_so_unless_packing_was_given(
     rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

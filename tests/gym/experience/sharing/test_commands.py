@@ -32,6 +32,7 @@ def by_text(answer: Any, key: str) -> dict[str, Any]:
     return {one["text"]: one[key] for one in answer}
 
 
+@pytest.mark.slow
 def test_a_lesson_goes_from_its_author_through_peers_to_a_library(
     call: Call, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

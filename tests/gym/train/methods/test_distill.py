@@ -53,6 +53,7 @@ def settings(rows: Path, teacher: Path, **more: Any) -> TrainConfig:
     return TrainConfig.model_validate({**given, **fixed, **more})
 
 
+@pytest.mark.slow
 def test_a_student_comes_closer_to_its_teacher(rows: Path, teacher: Path) -> None:
     run = run_training(settings(rows, teacher))
     first, *_, last = events(run, "eval")

@@ -184,6 +184,7 @@ def test_ppo_learns_values_and_leaves_their_head_out_of_the_result(sums: Path) -
     assert not any("value" in name for name in load_file(run.result / "adapter_model.safetensors"))
 
 
+@pytest.mark.slow
 def test_each_pass_over_the_answers_learns_each_of_its_parts(
     sums: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
