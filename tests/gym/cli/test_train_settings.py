@@ -70,6 +70,27 @@ def test_print_config_refuses_data_as_a_run_does(call: Call, text: str | None) -
 SMALL = ["my.jsonl", "--model", "zen-pico", "--max_steps", "3", "backend=cpu", "--print-config"]
 
 
+@pytest.mark.parametrize(
+    ("items", "start"),
+    [
+        (
+            "finetuning_type=full optim=badam badam_start_block=9",
+            "badam_start_block: expected 0 to",
+        ),
+        ("finetuning_type=oft oft_block_size=48", "oft_block_size: expected a divisor of the 128"),
+        ("finetuning_type=oft additional_target=embed_tokens", "additional_target: expected other"),
+        ("pissa_init=true lora_rank=512", "lora_rank: expected at most 64 with pissa_init"),
+        ("moe_aux_loss_coef=0.1", "moe_aux_loss_coef: expected a mixture of experts"),
+    ],
+)
+def test_print_config_refuses_what_the_shape_of_the_model_does_not_allow(
+    call: Call, rows: Path, items: str, start: str
+) -> None:
+    found = call("train", *SMALL, *items.split())
+    assert (found.code, found.stdout) == (2, "")
+    assert found.stderr.startswith(f"zoo-gym: error: {start}")
+
+
 def test_print_config_refuses_what_the_engine_refuses_all_at_once(call: Call, rows: Path) -> None:
     found = call("train", *SMALL, "activation_offloading=true", "lora_target=q_proj,q_prj")
     assert (found.code, found.stdout) == (2, "")
@@ -104,7 +125,10 @@ def test_the_memory_of_a_model_that_is_not_here_is_the_doctors(
 def test_print_config_says_that_a_run_does_not_fit(
     call: Call, rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(TorchBackend, "free_bytes", lambda _: 10**8)
+    def little(_: TorchBackend) -> int:
+        return 10**8
+
+    monkeypatch.setattr(TorchBackend, "free_bytes", little)
     found = call("train", *SMALL)
     assert found.code == 3
     assert "lora_rank: 16" in found.stdout

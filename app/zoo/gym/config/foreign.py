@@ -43,7 +43,7 @@ ALIASES = {
 
 WITHOUT_EFFECT = {
     "apollo_scale_front": "the growth of steps is limited by the ratio of two, both scaled or not",
-    "badam_verbose": "events say which layers are trained",
+    "badam_verbose": "badam_switch_mode and badam_switch_interval say which layers train",
     "dataloader_num_workers": "one process reads the rows",
     "ddp_timeout": "a process that ends is noticed at once",
     "do_eval": "val_size determines whether there are evaluations",

@@ -14,12 +14,17 @@ from zoo.backends.base import FreezeSpec, LoadSpec
 from zoo.backends.model_folder import read_config
 from zoo.backends.optimizer_spec import IN_LIBRARY, PROJECTED
 from zoo.backends.spec import LoraSpec, NewAdapter, OftSpec
-from zoo.backends.torch.adapters.configs import ALL, target_key
-from zoo.backends.torch.adapters.placement import linear_layers, require_layers
+from zoo.backends.torch.adapters.configs import ALL, peft_config, target_key
+from zoo.backends.torch.adapters.oft import check_blocks
+from zoo.backends.torch.adapters.placement import adapted_layers, linear_layers, require_layers
+from zoo.backends.torch.adapters.start import check_rank
 from zoo.backends.torch.adapters.whole import find_whole
 from zoo.backends.torch.layers.freezing import freeze_all_but
 from zoo.backends.torch.layers.rope import scale_rope
+from zoo.backends.torch.layers.router import chosen_experts
+from zoo.backends.torch.optimizers.blocks import block_of
 from zoo.backends.torch.optimizers.library_adamw import check_device
+from zoo.backends.torch.optimizers.one_block import check_first
 from zoo.backends.torch.optimizers.projection import check_projected
 from zoo.backends.torch.quantized.already import (
     check_quantized,
@@ -98,7 +103,10 @@ def _of_modules(folder: Path, spec: LoadSpec) -> Iterator[GymError]:
     train = spec.train
     named = isinstance(train, NewAdapter) and (list(train.targets) != [ALL] or train.whole)
     projects = spec.in_place and spec.optimizer.name in PROJECTED
-    if not named and not projects and not isinstance(train, FreezeSpec):
+    turns = spec.in_place and spec.optimizer.name == "badam"
+    sized = isinstance(train, OftSpec) or (isinstance(train, LoraSpec) and train.init != "default")
+    freezes = isinstance(train, FreezeSpec)
+    if not any((named, projects, turns, sized, freezes, spec.router_loss)):
         return
     try:
         model = _without_weights(folder)
@@ -108,17 +116,40 @@ def _of_modules(folder: Path, spec: LoadSpec) -> Iterator[GymError]:
     if isinstance(train, FreezeSpec):
         yield from _raised(lambda: freeze_all_but(model, train))
     elif isinstance(train, LoraSpec | OftSpec):
-        yield from _raised(lambda: find_whole(model, train.whole))
-        yield from _raised(lambda: _check_targets(model, train))
+        wrong = list(_raised(lambda: _check_whole(model, train)))
+        wrong += _raised(lambda: _check_targets(model, train))
+        yield from wrong or _raised(lambda: _check_sizes(model, train))
+    if spec.router_loss:
+        yield from _raised(lambda: chosen_experts(model))
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if projects:
-        trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
         yield from _raised(lambda: check_projected(trained, spec.optimizer))
+    if turns:
+        blocks = {block_of(name) for name in trained} - {None}
+        yield from _raised(lambda: check_first(len(blocks), spec.optimizer.blocks))
 
 
 def _check_targets(model: nn.Module, spec: NewAdapter) -> None:
     known = ", ".join(sorted({name.rpartition(".")[2] for name, _ in linear_layers(model)}))
     if list(spec.targets) != [ALL]:
         require_layers(model, list(spec.targets), known, target_key(spec))
+
+
+def _check_whole(model: nn.Module, spec: NewAdapter) -> None:
+    if isinstance(spec, OftSpec):
+        peft_config(model, spec)
+    else:  # without peft, whose import takes seconds
+        find_whole(model, spec.whole)
+
+
+def _check_sizes(model: nn.Module, spec: NewAdapter) -> None:
+    """Refuses what the sizes of the layers do not allow."""
+    layers = adapted_layers(model, list(spec.targets), find_whole(model, spec.whole))
+    if isinstance(spec, OftSpec):
+        for name, layer in layers:
+            check_blocks(name, layer.in_features, spec)
+    elif spec.init != "default":
+        check_rank([layer for _, layer in layers], spec.rank, f"{spec.init}_init")
 
 
 def _without_weights(folder: Path) -> nn.Module:

@@ -40,17 +40,24 @@ def _check(name: str, layer: Any, spec: OftSpec) -> None:  # noqa: ANN401
             f"oft_target: expected linear layers, got {type(base).__name__} {name!r}",
             hint="oft_target=all is every linear layer below the head",
         )
-    inputs = layer.in_features
-    for key, given, used in (
-        ("oft_rank", spec.rank, layer.r[ADAPTER]),
-        ("oft_block_size", spec.block_size, layer.oft_block_size[ADAPTER]),
-    ):
-        if given not in (0, used):
+    check_blocks(name, layer.in_features, spec)
+
+
+def check_blocks(name: str, inputs: int, spec: OftSpec) -> None:
+    """Refuses blocks that the inputs of a layer cannot be divided into.
+
+    Raises:
+        InputError: their number or size does not divide them, or a block has a single input.
+    """
+    for key, given in ("oft_rank", spec.rank), ("oft_block_size", spec.block_size):
+        if given and inputs % given:
+            sizes = [size for size in range(1, inputs + 1) if inputs % size == 0]
+            nearest = min(sizes, key=lambda size: abs(size - given))
             raise InputError(
                 f"{key}: expected a divisor of the {inputs} inputs of {name!r}, got {given}",
-                hint=f"the nearest one is {used}; oft_target names the layers",
+                hint=f"the nearest one is {nearest}; oft_target names the layers",
             )
-    if layer.oft_block_size[ADAPTER] < 2:
+    if (spec.block_size or inputs // spec.rank) < 2:
         raise InputError(
             f"oft_rank: expected at most {inputs // 2}, so that a block of {name!r} can rotate, "
             f"got {spec.rank}"

@@ -6,7 +6,7 @@ and a frozen adapter subtracts s B0 A0: the sums are the same up to rounding, no
 base is rounded, and the model without both adapters is the reference.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from math import sqrt
@@ -98,7 +98,12 @@ def require_rank(model: "PeftModel", rank: int, key: str) -> None:
     Raises:
         InputError: it is larger than the smaller side of a layer.
     """
-    smallest = min(min(layer.in_features, layer.out_features) for _, layer in lora_layers(model))
+    check_rank([layer for _, layer in lora_layers(model)], rank, key)
+
+
+def check_rank(layers: Iterable[Any], rank: int, key: str) -> None:
+    """The same of layers whose adapter is not made yet."""
+    smallest = min((min(one.in_features, one.out_features) for one in layers), default=rank)
     if rank > smallest:
         raise InputError(
             f"lora_rank: expected at most {smallest} with {key}, the smallest side of a layer, "

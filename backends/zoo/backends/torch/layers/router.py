@@ -74,12 +74,7 @@ def find_router_loss(model: Any, weight: float) -> RouterLoss | None:  # noqa: A
     """
     if not weight:
         return None
-    config = getattr(model.config, "text_config", None) or model.config
-    chosen = getattr(config, "num_experts_per_tok", None)
-    recorded = getattr(find_backbone(model), "_can_record_outputs", None) or {}
-    if type(chosen) is not int or "router_logits" not in recorded:
-        raise _no_router_loss(model)
-    found = RouterLoss(weight, chosen)
+    found = RouterLoss(weight, chosen_experts(model))
     ids_BT = probe_ids(model)
     with refusals(f"the router loss of {type(model).__name__} cannot be computed"), torch.no_grad():
         out = model(input_ids=ids_BT, use_cache=False, output_router_logits=True)
@@ -95,6 +90,20 @@ def find_router_loss(model: Any, weight: float) -> RouterLoss | None:  # noqa: A
             f"{float(theirs):.6g} as in transformers, got {float(ours):.6g}"
         )
     return found
+
+
+def chosen_experts(model: Any) -> int:  # noqa: ANN401
+    """Returns the number of experts that a token chooses; reads no weight.
+
+    Raises:
+        InputError: the model is no mixture of experts that reports its routers.
+    """
+    config = getattr(model.config, "text_config", None) or model.config
+    chosen = getattr(config, "num_experts_per_tok", None)
+    recorded = getattr(find_backbone(model), "_can_record_outputs", None) or {}
+    if type(chosen) is not int or "router_logits" not in recorded:
+        raise _no_router_loss(model)
+    return chosen
 
 
 def _no_router_loss(model: Any) -> InputError:  # noqa: ANN401

@@ -50,9 +50,7 @@ class OneBlockAdamW(torch.optim.AdamW):
         self.blocks, self.spec, self.steps = list(blocks.values()), spec, 0
         if not blocks:
             raise InputError("optim: badam: expected trained blocks of the model, got none")
-        if (spec.start or 0) >= len(blocks):
-            expected = f"expected 0 to {len(blocks) - 1}, the blocks that are trained"
-            raise InputError(f"badam_start_block: {expected}, got {spec.start}")
+        check_first(len(blocks), spec)
         for name, parameter in parameters.items():
             parameter.requires_grad = name.startswith(ALWAYS)
         self._activate()
@@ -78,6 +76,17 @@ class OneBlockAdamW(torch.optim.AdamW):
         self.active = place_of(turn, len(self.blocks), self.spec)
         for parameter in self.blocks[self.active]:
             parameter.requires_grad = True
+
+
+def check_first(count: int, spec: BlockSpec) -> None:
+    """Refuses a first block that is not among the `count` that are trained.
+
+    Raises:
+        InputError: there is no such block.
+    """
+    if (spec.start or 0) >= count:
+        expected = f"expected 0 to {count - 1}, the blocks that are trained"
+        raise InputError(f"badam_start_block: {expected}, got {spec.start}")
 
 
 def place_of(turn: int, count: int, spec: BlockSpec) -> int:
