@@ -27,6 +27,7 @@ Method = Literal[
     "byzantine_robust",
     "mean",
     "federated_average",
+    "weighted_mean",
     "trimmed_mean",
     "median",
     "majority",
@@ -62,6 +63,9 @@ def create(
     previous: str | None = None,
     gate: str | None = None,
     witness: Annotated[tuple[str, ...], Parameter(name="--witness", negative=())] = (),
+    after: str | None = None,
+    newcomers_rounds: int | None = None,
+    newcomers_share: float | None = None,
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,
@@ -90,22 +94,23 @@ def create(
         previous: the file of the last result, which the new one may not be worse than
         gate: the key that measures, ed25519:...; by default yours
         witness: keys that will sign the log's heads, or names of those that you trust
+        after: an earlier round that is published: reputations go on from there
+        newcomers_rounds: keys with fewer accepted rounds are newcomers; by default 3, with --after
+        newcomers_share: what newcomers have at most of seats, weight and points; by default .2
         yes: download without asking
         offline: never use the network
         as_json: print one JSON object as stdout's last line
     """
-    from zoo.gym.cli.round_measure import measured_terms
-    from zoo.gym.rounds.life.terms import DAY_S, Terms
+    from zoo.gym.cli.round_terms import measured_terms, newcomers_after, rank_of, seconds_of
+    from zoo.gym.rounds.life.terms import Terms
     from zoo.gym.rounds.rules.method import AggregationMethod
     from zoo.gym.signing import own_key
 
-    _check_days({"--commit-days": commit_days, "--reveal-days": reveal_days})
-    if rank is not None and form != "lowrank":
-        raise InputError(f"--rank: expected none in form {form}, got {rank}")
-    storage = _new_storage(out, offline=offline)
-    files = (evaluation, refit, previous)
-    key, gating = own_key(), (margin, quality_threshold, validator)
-    measured = measured_terms(files, gating, gate, key.public)
+    seconds, most_rank = seconds_of(commit_days, reveal_days), rank_of(rank, form)
+    storage, screen, key = _new_storage(out, offline=offline), Output(as_json), own_key()
+    gating = (margin, quality_threshold, validator)
+    measured = measured_terms((evaluation, refit, previous), gating, gate, key.public)
+    newcomers, standings = newcomers_after(after, newcomers_rounds, newcomers_share)
     model = resolve_base(base, None, "--base", yes=yes, offline=offline)
     terms = Terms(
         name,
@@ -114,16 +119,15 @@ def create(
         f,
         min_contributors,
         max_contributors,
-        64 if rank is None else rank,
+        most_rank,
         tensors,
-        round(commit_days * DAY_S),
-        round(reveal_days * DAY_S),
+        *seconds,
         pool,
         measured,
         tuple(known_key(one) for one in witness),
+        newcomers,
     )
-    screen = Output(as_json)
-    opened = _begun(storage, model, terms, key)
+    opened = _begun(storage, model, terms, key, standings)
     screen.say(f"the round is in {storage.address}; you write its log: zoo-gym round take")
     return _show(opened, screen)
 
@@ -137,21 +141,20 @@ def known_key(given: str) -> "PublicKey":
     return parse_key(given) if named is None else named
 
 
-def _check_days(given: dict[str, float]) -> None:
-    for option, days in given.items():
-        if not 0 < days < 10_000:
-            raise InputError(f"{option}: expected a number of days above 0, got {days}")
-
-
-def _begun(storage: "Storage", model: "Resolved", terms: "Terms", key: "OwnKey") -> "Opened":
+def _begun(
+    storage: "Storage", model: "Resolved", terms: "Terms", key: "OwnKey", standings: bytes | None
+) -> "Opened":
     """Starts a round in a storage, and keeps where it is."""
     from zoo.gym.rounds.life.opening import open_round
     from zoo.gym.rounds.life.places import remember_place
     from zoo.gym.rounds.life.terms import manifest_for
     from zoo.gym.rounds.life.writing import create_round
+    from zoo.gym.rounds.storage.chunks import chunk_name
 
     now = dt.datetime.now(dt.UTC)
     manifest = manifest_for(model.folder, model.id, model.revision, terms, key.public, now)
+    if standings is not None and manifest.newcomers is not None:
+        storage.write(chunk_name(manifest.newcomers.standings), standings)
     create_round(storage, manifest, key)
     opened = open_round(storage)
     remember_place(opened)

@@ -12,9 +12,7 @@ from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
 
 if TYPE_CHECKING:
-    from zoo.gym.rounds.life.terms import MeasuredTerms
     from zoo.gym.rounds.protocol.records import Purpose
-    from zoo.gym.signing import PublicKey
 
 
 def measure(
@@ -92,59 +90,3 @@ def measure(
         }
     )
     return 0
-
-
-def measured_terms(
-    files: tuple[str | None, str | None, str | None],
-    gating: tuple[float, float | None, str | None],
-    gate: str | None,
-    own: "PublicKey",
-) -> "MeasuredTerms | None":
-    """Returns what `round create` promises to measure; None if nothing.
-
-    Args:
-        files: --evaluation, --refit and --previous.
-        gating: --margin, --quality-threshold and --validator.
-        gate: --gate.
-        own: the maker's key.
-    """
-    from zoo.gym.rounds.life.terms import MeasuredTerms
-    from zoo.gym.rounds.measure.examples import digest_of
-    from zoo.gym.rounds.protocol.manifest import Evaluation
-    from zoo.gym.rounds.storage.chunks import describe
-    from zoo.gym.signing import parse_key
-
-    evaluation, refit, previous = (Path(existing(one)) if one else None for one in files)
-    margin, threshold, validator = gating
-    needing = {
-        "--margin": margin or None,
-        "--quality-threshold": threshold,
-        "--validator": validator,
-        "--previous": previous,
-    }
-    for option, value in needing.items():
-        if value is not None and evaluation is None:
-            raise InputError(f"{option}: has no effect without --evaluation")
-    if evaluation is None and refit is None:
-        if gate is not None:
-            raise InputError("--gate: has no effect without --evaluation or --refit")
-        return None
-    if not 0 <= margin <= 10:
-        raise InputError(f"--margin: expected 0 to 10 nats, got {margin}")
-    if threshold is not None and not 0 <= threshold <= 1:
-        raise InputError(f"--quality-threshold: expected 0 to 1, got {threshold}")
-    found = None
-    if evaluation is not None:
-        found = Evaluation(
-            digest=digest_of(evaluation),
-            bytes=evaluation.stat().st_size,
-            margin=margin,
-            quality_threshold=0.8 if threshold is None else threshold,
-            validator=validator,
-        )
-    return MeasuredTerms(
-        own if gate is None else parse_key(gate),
-        found,
-        None if refit is None else digest_of(refit),
-        None if previous is None else describe(previous)[0].digest,
-    )

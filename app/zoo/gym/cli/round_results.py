@@ -46,6 +46,8 @@ def aggregate(
     computed = publish(opened.storage, load_key(), threads=threads, open_queue=open_queue)
     found = computed.report
     warnings = [] if found.rule["f"] else ["the rule withstands no malicious contributor"]
+    if found.newcomers is None:
+        warnings.append("all keys are new: there is no cap on newcomers")
     out.answer(
         f"result {found.result.digest[:12]}, {human_bytes(found.result.bytes)}: "
         f"{counted(len(found.contributions), 'contribution')}, {found.rule['method']} with f = "

@@ -121,7 +121,7 @@ def test_a_published_result_that_was_made_up_is_named(
         publish(storage, LOG)
     opened = open_round(storage)
     failed = {one.name for one in verify(opened, work_folder(opened.state.id)) if not one.ok}
-    assert failed == {"weights", "rewards", "result"}
+    assert failed == {"weights", "rewards", "standings", "result"}
 
 
 def test_too_few_contributions_are_no_round(

@@ -5,6 +5,7 @@ from typing import Any
 
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, parse_manifest
+from zoo.gym.rounds.rewards.newcomers import nonce_commitment
 from zoo.gym.signing import OwnKey, PublicKey, Signed, sign
 from zoo.gym.signing.ed25519 import public_of
 
@@ -61,6 +62,14 @@ EVALUATION: dict[str, Any] = {
     "validator": None,
     "refusals": None,
     "triggers": None,
+}
+
+
+NEWCOMERS: dict[str, Any] = {
+    "rounds": 3,
+    "share": 0.2,
+    "nonce": nonce_commitment(digest_of("nonce of the lot")),
+    "standings": digest_of("standings"),
 }
 
 

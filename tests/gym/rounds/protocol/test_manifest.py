@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from tests.gym.rounds.protocol.people import EVALUATION, FIELDS, LOG, MAKER, digest_of, terms
+from tests.gym.rounds.protocol.people import (
+    EVALUATION,
+    FIELDS,
+    LOG,
+    MAKER,
+    NEWCOMERS,
+    digest_of,
+    terms,
+)
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.protocol.manifest import CONTEXT, manifest_body, parse_manifest, round_id
 from zoo.gym.signing import sign
@@ -61,11 +69,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"previous": FIELDS["base"]["identity"]},
         "previous: expected an evaluation set",
     ),
-    "newcomers": (
+    "newcomers without standings": (
         {"newcomers": {"rounds": 3, "share": 0.2, "nonce": FIELDS["base"]["identity"]}},
-        "newcomers: expected null",
+        "newcomers.standings",
     ),
-    "reputations": ({"method": "weighted_mean"}, "a rule without reputations"),
+    "no place for newcomers": ({"newcomers": {**NEWCOMERS, "share": 0.0}}, "newcomers.share"),
+    "reputations": ({"method": "weighted_mean"}, "expected standings for weighted_mean"),
     "votes of floats": ({"method": "majority", "form": "float"}, "form signs for majority"),
     "an old key": ({"keys": [{**KEY, "expires": "2026-12-01T00:00:00Z"}]}, "to expire after"),
     "number as text": ({"quorum": "2"}, "quorum"),

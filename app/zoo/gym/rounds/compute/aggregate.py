@@ -17,12 +17,14 @@ from zoo.gym.errors import InputError
 from zoo.gym.files import write_beside
 from zoo.gym.rounds.compute.collect import Collected, Divide, collect, in_form
 from zoo.gym.rounds.compute.copies import copies
+from zoo.gym.rounds.compute.members import Members, members_of, with_cap, with_seats
 from zoo.gym.rounds.compute.report import AUMANN_SHAPLEY, BY_WEIGHT, Report
 from zoo.gym.rounds.compute.result import write_result
 from zoo.gym.rounds.forms.base import Contributions
 from zoo.gym.rounds.protocol.state import State
-from zoo.gym.rounds.rewards.points import share_out
-from zoo.gym.rounds.rewards.values import weighed_values
+from zoo.gym.rounds.rewards.newcomers import capped_points
+from zoo.gym.rounds.rewards.standings import Standings, standings_after, write_standings
+from zoo.gym.rounds.rewards.values import qualities, weighed_values
 from zoo.gym.rounds.rules.aggregate import Selection, combine, gram_of, select
 from zoo.gym.rounds.rules.method import Rule, takes_given
 from zoo.gym.rounds.storage.base import Storage
@@ -45,11 +47,13 @@ class Computed:
         delta: its file.
         report: what it was made of.
         gram: the bytes of the Gram matrix.
+        standings: those of the standings after the round.
     """
 
     delta: Delta
     report: Report
     gram: bytes
+    standings: bytes
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class Chosen:
         contributions: the same, as the rules see them.
         selection: what the rule decided.
         gram: their exact scalar products.
+        members: what is known of the contributors.
     """
 
     state: State
@@ -69,6 +74,7 @@ class Chosen:
     contributions: Contributions
     selection: Selection
     gram: "NDArray[np.uint64]"
+    members: Members
 
     @property
     def weights(self) -> list[float] | None:
@@ -132,7 +138,7 @@ def compute(
         raise InputError("result: expected a re-fit of its size, got none", hint=MEASURE)
     factor = refit.factor if refit else 1.0
     delta = chosen.write(folder / "result.safetensors", factor=factor, threads=threads)
-    return Computed(delta, _report(chosen, delta), _as_bytes(chosen.gram))
+    return _computed(chosen, delta)
 
 
 def choose(
@@ -146,6 +152,8 @@ def choose(
     """Returns which contributions count, and how much; see `compute`."""
     candidates, products = candidates_of(state, storage, folder, threads=threads, divide=divide)
     collected = _without_refused(candidates, state)
+    members = members_of(state, storage, collected.keys)
+    collected = with_seats(collected, members, state)
     found, quorum = len(collected.deltas), state.manifest.quorum
     if found < quorum:
         raise InputError(
@@ -155,9 +163,12 @@ def choose(
     contributions = in_form(collected.deltas, state.manifest, divide)
     counted = set(collected.keys)
     gram = gram_of(products, [row for row, key in enumerate(candidates.keys) if key in counted])
-    given = _given(rule, collected, state)
+    given = _given(rule, collected, state, members)
     selection = select(rule, contributions, given, gram=gram, threads=threads)
-    return Chosen(state, collected, contributions, selection, gram)
+    if state.manifest.newcomers:
+        share = state.manifest.newcomers.share
+        selection = with_cap(selection, list(collected.keys), members, share)
+    return Chosen(state, collected, contributions, selection, gram, members)
 
 
 def candidates_of(
@@ -205,7 +216,9 @@ def _without_refused(candidates: Collected, state: State) -> Collected:
     return candidates.without({key: refused[key] for key in candidates.keys if key in refused})
 
 
-def _given(rule: Rule, collected: Collected, state: State) -> "NDArray[np.float32] | None":
+def _given(
+    rule: Rule, collected: Collected, state: State, members: Members
+) -> "NDArray[np.float32] | None":
     """Returns what a rule weighs contributions by beside themselves."""
     import numpy as np
 
@@ -213,18 +226,23 @@ def _given(rule: Rule, collected: Collected, state: State) -> "NDArray[np.float3
     if not what:
         return None
     if what == "reputations":
-        raise InputError(f"{rule.method.value}: expected reputations, which this round has none of")
+        found = [members.reputation(key).value for key in collected.keys]
+        if not any(found):
+            raise InputError(f"{rule.method.value}: expected reputations above 0, got none")
+        return np.array(found, np.float32)
     return np.array([state.reveals[key].examples for key in collected.keys], np.float32)
 
 
-def _report(chosen: Chosen, delta: Delta) -> Report:
+def _computed(chosen: Chosen, delta: Delta) -> Computed:
     from zoo.core import digest
 
     state, collected, selection = chosen.state, chosen.collected, chosen.selection
     refused = dict(collected.refused)
     refused |= {collected.keys[row]: reason for row, reason in selection.refused.items()}
+    newcomers = chosen.members.newcomers
     weighing, stored = selection.weighing, describe(delta.path)[0]
-    return Report(
+    gram, standings = _as_bytes(chosen.gram), write_standings(_standings(chosen, refused))
+    report = Report(
         round=state.id,
         rule=_described(selection.rule),
         contributions=[(key, state.reveals[key].digest) for key in collected.keys],
@@ -234,20 +252,37 @@ def _report(chosen: Chosen, delta: Delta) -> Report:
         refit=state.measured.refit.factor if state.measured.refit else None,
         paid_by=AUMANN_SHAPLEY if state.manifest.evaluation else BY_WEIGHT,
         points=_points(chosen, stored.digest),
-        gram=digest(_as_bytes(chosen.gram)),
+        newcomers=None if newcomers is None else sorted(newcomers),
+        standings=digest(standings),
+        gram=digest(gram),
         result=stored,
     )
+    return Computed(delta, report, gram, standings)
 
 
 def _points(chosen: Chosen, result: str) -> dict[PublicKey, int]:
     """Shares the pool out: by what was measured, or without an evaluation set by weight."""
     state, keys = chosen.state, chosen.collected.keys
-    worth: Mapping[PublicKey, float | Fraction] = dict(zip(keys, chosen.shares, strict=True))
     if state.manifest.evaluation:
         worth = weighed_values(state, keys, result)
-    names = {str(key): worth[key] for key in keys}
-    points = share_out(names, state.manifest.pool)
-    return {key: points[str(key)] for key in keys}
+    else:
+        worth = {key: Fraction(part) for key, part in zip(keys, chosen.shares, strict=True)}
+    terms = state.manifest.newcomers
+    new = chosen.members.capped & worth.keys()
+    return capped_points(worth, new, terms.share if terms else 1.0, state.manifest.pool)
+
+
+def _standings(chosen: Chosen, refused: Mapping[PublicKey, str]) -> Standings:
+    """Returns the standings after the round."""
+    keys, members = chosen.collected.keys, chosen.members
+    counted = [key for key in keys if key not in refused]
+    if chosen.state.manifest.evaluation:
+        quality = {key: float(one) for key, one in qualities(chosen.state, counted).items()}
+    else:  # the weight against an equal part
+        parts = dict(zip(keys, chosen.shares, strict=True))
+        quality = {key: min(1.0, parts[key] * len(counted)) for key in counted}
+    failed = [key for key in refused if key not in members.left_out]
+    return standings_after(members.standings, quality, refused=failed, unchanged=members.left_out)
 
 
 def _described(rule: Rule) -> dict[str, str | int | bool]:

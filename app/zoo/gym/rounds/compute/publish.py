@@ -91,7 +91,7 @@ def _store(computed: Computed, storage: Storage) -> None:
     from zoo.core import digest
 
     store(computed.delta.path, storage)
-    for content in (computed.gram, computed.report.as_bytes()):
+    for content in (computed.gram, computed.standings, computed.report.as_bytes()):
         storage.write(chunk_name(digest(content)), content)
 
 

@@ -36,6 +36,8 @@ class Report:
         refit: what the result was multiplied by; None without a re-fit.
         paid_by: how the pool is shared out.
         points: the pool, shared out.
+        newcomers: those on whom the cap is; None if it is on nobody, as all are new.
+        standings: BLAKE3 of the standings after the round.
         gram: BLAKE3 of the Gram matrix.
         result: the file of the result.
     """
@@ -49,6 +51,8 @@ class Report:
     refit: float | None
     paid_by: str
     points: Mapping[PublicKey, int]
+    newcomers: Sequence[PublicKey] | None
+    standings: str
     gram: str
     result: StoredFile
 
@@ -69,6 +73,10 @@ class Report:
                 "rest": self.rest,
                 "refit": self.refit,
                 "rewards": {"rule": self.paid_by, "points": _by_key(self.points)},
+                "newcomers": None
+                if self.newcomers is None
+                else [str(key) for key in self.newcomers],
+                "standings": self.standings,
                 "gram": self.gram,
                 "result": vars(self.result),
             }

@@ -102,8 +102,13 @@ def _included(opened: Opened) -> Check:
     return Check("log", f"root {head.root.hex()}")
 
 
-def _published(opened: Opened, folder: Path) -> Mapping[str, Any]:
-    """Returns the published report, after its files were fetched and checked."""
+def published_report(opened: Opened) -> Mapping[str, Any]:
+    """Returns the report of a published result.
+
+    Raises:
+        NotAvailableError: it is missing.
+        InputError: it is not the one of the result.
+    """
     signed = next(
         entry
         for entry in (objects.decode(content) for content in reversed(opened.entries))
@@ -113,8 +118,15 @@ def _published(opened: Opened, folder: Path) -> Mapping[str, Any]:
     result = stored_file(report)
     if result.digest != signed.body["digest"] or report.get("round") != opened.state.id:
         raise InputError("report: expected the one of this result, got another")
-    read_chunk(opened.storage, str(report["gram"]))
-    fetch(result, opened.storage, folder / "published.safetensors")
+    return report
+
+
+def _published(opened: Opened, folder: Path) -> Mapping[str, Any]:
+    """Returns the published report, after its files were fetched and checked."""
+    report = published_report(opened)
+    for name in ("gram", "standings"):
+        read_chunk(opened.storage, str(report[name]))
+    fetch(stored_file(report), opened.storage, folder / "published.safetensors")
     return report
 
 
@@ -137,6 +149,8 @@ def _compared(stored: Mapping[str, Any], again: Computed, opened: Opened) -> lis
         "weights": "weights",
         "refit": "re-fit",
         "rewards": "rewards",
+        "newcomers": "newcomers",
+        "standings": "standings",
         "gram": "Gram matrix",
         "result": "result",
     }

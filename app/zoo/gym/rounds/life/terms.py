@@ -10,7 +10,14 @@ from pathlib import Path
 from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import FLOATS, Weights, is_tied, open_weights, own_tensors
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.protocol.manifest import FORMAT, Evaluation, Form, Manifest, parse_manifest
+from zoo.gym.rounds.protocol.manifest import (
+    FORMAT,
+    Evaluation,
+    Form,
+    Manifest,
+    Newcomers,
+    parse_manifest,
+)
 from zoo.gym.rounds.rules.method import AggregationMethod
 from zoo.gym.signing import PublicKey
 
@@ -37,6 +44,7 @@ class Terms:
         pool: points to share out.
         measured: what a gate measures; nothing if None.
         witnesses: keys that sign the log's heads.
+        newcomers: what earlier rounds say of keys, and the cap on the others; none if None.
     """
 
     name: str
@@ -52,6 +60,7 @@ class Terms:
     pool: int = 1000
     measured: "MeasuredTerms | None" = None
     witnesses: tuple[PublicKey, ...] = ()
+    newcomers: Newcomers | None = None
 
 
 @dataclass(frozen=True)
@@ -125,7 +134,7 @@ def manifest_for(
             "evaluation": evaluation.model_dump(mode="json") if evaluation else None,
             "refit": measured.refit if measured else None,
             "pool": terms.pool,
-            "newcomers": None,
+            "newcomers": terms.newcomers.model_dump(mode="json") if terms.newcomers else None,
             "previous": measured.previous if measured else None,
             "keys": [
                 {"role": role, "key": str(one), "expires": _time(now, reveal + 365 * DAY_S)}

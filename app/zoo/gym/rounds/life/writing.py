@@ -14,6 +14,7 @@ from pathlib import Path
 from zoo.gym.errors import InputError
 from zoo.gym.files.lock import locked
 from zoo.gym.paths import ensure_folder, folders
+from zoo.gym.rounds.life.lots import kept_nonce
 from zoo.gym.rounds.life.opening import MANIFEST, Opened, open_round
 from zoo.gym.rounds.life.witnessing import note_key, origin
 from zoo.gym.rounds.log import tree
@@ -94,6 +95,7 @@ def take(storage: Storage, key: OwnKey) -> Taken:
         StorageError: the log cannot be written; what was added is in it.
     """
     with writer_of(storage, key) as append:
+        append.show_nonce()
         return append.take()
 
 
@@ -117,6 +119,7 @@ def close_phase(storage: Storage, key: OwnKey) -> State:
             append(objects.VOID, reason=reason)
         else:
             append(objects.CLOSE, phase=state.phase.value, missed=missed)
+            append.show_nonce()
         return append.state
 
 
@@ -150,6 +153,17 @@ class Appender:
         self._log.append(contents)
         self._known |= set(contents)
         self.state = state
+
+    def show_nonce(self) -> None:
+        """Shows the maker's nonce of the lot among newcomers, when nobody can commit any more.
+
+        Raises:
+            InputError: it is not on this machine.
+        """
+        newcomers = self.state.manifest.newcomers
+        open_ = self.state.phase in {Phase.REVEAL, Phase.COMPUTE}
+        if newcomers and open_ and self.state.nonce is None:
+            self(objects.LOT, nonce=kept_nonce(newcomers.nonce))
 
     def take(self) -> Taken:
         """Adds what is in the inbox, in the order of the names."""

@@ -116,11 +116,12 @@ class Evaluation(_Terms):
 
 
 class Newcomers(_Terms):
-    """The cap on keys that have few accepted rounds."""
+    """What earlier rounds say of keys, and the cap on those with few accepted ones."""
 
     rounds: int = Field(default=3, ge=0, le=1000, description="fewer accepted rounds are new")
     share: float = Field(default=0.2, gt=0, le=1, description="of seats, weight and pool")
-    nonce: Hex = Field(description="SHA-256 of the maker's nonce, revealed with the reveals")
+    standings: Hex = Field(description="BLAKE3 of what earlier rounds say of keys")
+    nonce: Hex = Field(description="commitment to the maker's nonce, shown with the reveals")
 
 
 class RoundKey(_Terms):
@@ -205,8 +206,8 @@ def _check_tensors(tensors: tuple[Tensor, ...], form: Form) -> None:
 def _check_rule(manifest: Manifest) -> None:
     if manifest.method not in set(AggregationMethod):
         raise ValueError(f"method: expected one of {', '.join(AggregationMethod)}")
-    if manifest.method == AggregationMethod.WEIGHTED_MEAN:
-        raise ValueError("method: expected a rule without reputations, which no round has yet")
+    if manifest.method == AggregationMethod.WEIGHTED_MEAN and manifest.newcomers is None:
+        raise ValueError("method: expected standings for weighted_mean, got none")
     if manifest.method == AggregationMethod.MAJORITY and manifest.form != "signs":
         raise ValueError(f"method: expected form signs for majority, got {manifest.form}")
     if manifest.most < manifest.quorum:
@@ -221,8 +222,6 @@ def _refuse_without_effect(manifest: Manifest) -> None:
     """Refuses terms that no program acts on yet: a round that promises them would not keep them."""
     if manifest.kind != "delta":
         raise ValueError(f"kind: expected delta, got {manifest.kind}: lessons have no rounds yet")
-    if manifest.newcomers is not None:
-        raise ValueError("newcomers: expected null, got a value: no round acts on it yet")
     if manifest.previous is not None and manifest.evaluation is None:
         raise ValueError("previous: expected an evaluation set to compare with it, got none")
     measured = manifest.evaluation is not None or manifest.refit is not None

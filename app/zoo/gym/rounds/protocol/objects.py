@@ -16,8 +16,9 @@ from zoo.gym.rounds.protocol.manifest import CONTEXT as MANIFEST
 from zoo.gym.signing import PublicKey, Signed, canonical, verify
 
 COMMIT, CLOSE, REVEAL = "round commit", "round close", "round reveal"
-REFUSAL, RECORD, RESULT, VOID = "round refusal", "round record", "round result", "round void"
-CONTEXTS = (MANIFEST, COMMIT, CLOSE, REVEAL, REFUSAL, RECORD, RESULT, VOID)
+LOT, REFUSAL, RECORD = "round lot", "round refusal", "round record"
+RESULT, VOID = "round result", "round void"
+CONTEXTS = (MANIFEST, COMMIT, CLOSE, LOT, REVEAL, REFUSAL, RECORD, RESULT, VOID)
 
 _HEX = re.compile(r"[0-9a-f]{64}")
 _MOST_TEXT = 2000

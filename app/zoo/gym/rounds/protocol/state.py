@@ -17,6 +17,7 @@ from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, Role, read_manifest, round_id
 from zoo.gym.rounds.protocol.objects import Reveal, is_hex, is_text
 from zoo.gym.rounds.protocol.records import Gate, Measured, record_of
+from zoo.gym.rounds.rewards.newcomers import nonce_commitment
 from zoo.gym.signing import PublicKey, Signed, parse_key
 
 
@@ -42,6 +43,7 @@ class State:
         reveals: what was revealed.
         refused: reasons, by contributor whose revealed file does not count.
         measured: what models measured.
+        nonce: the maker's, of the lot among newcomers.
         result: the digest of the result's file.
         extended: the phases that were extended.
         reason: why it is void.
@@ -54,6 +56,7 @@ class State:
     reveals: Mapping[PublicKey, Reveal] = field(default_factory=dict)
     refused: Mapping[PublicKey, str] = field(default_factory=dict)
     measured: Measured = field(default_factory=Measured)
+    nonce: str | None = None
     result: str | None = None
     extended: frozenset[Phase] = frozenset()
     reason: str | None = None
@@ -181,6 +184,19 @@ def _close(state: State, entry: Signed) -> State:
     return replace(state, extended=state.extended | {phase})
 
 
+def _lot(state: State, entry: Signed) -> State:
+    """Shows the maker's nonce, once nobody can commit any more."""
+    _expect_role(state, entry, "log")
+    body = objects.checked(entry, {"round": is_hex, "nonce": is_hex})
+    _expect(state, entry, Phase.REVEAL, Phase.COMPUTE)
+    newcomers = state.manifest.newcomers
+    if newcomers is None or state.nonce is not None:
+        raise InputError("lot: expected one in a round with a cap on newcomers")
+    if nonce_commitment(str(body["nonce"])) != newcomers.nonce:
+        raise InputError("lot: expected the nonce of the manifest, got another")
+    return replace(state, nonce=str(body["nonce"]))
+
+
 def _refusal(state: State, entry: Signed) -> State:
     _expect_role(state, entry, "log")
     body = objects.checked(entry, {"round": is_hex, "key": _is_key, "reason": is_text})
@@ -215,6 +231,8 @@ def _result(state: State, entry: Signed) -> State:
         raise InputError(
             f"result: expected {state.manifest.quorum} contributions, got {len(state.accepted)}"
         )
+    if state.manifest.newcomers and state.nonce is None:
+        raise InputError("result: expected the nonce of the lot before it, got none")
     _check_measured(state, str(body["digest"]))
     return replace(state, phase=Phase.PUBLISHED, result=str(body["digest"]))
 
@@ -252,6 +270,7 @@ def _void(state: State, entry: Signed) -> State:
 _FOLLOW = {
     objects.COMMIT: _commit,
     objects.CLOSE: _close,
+    objects.LOT: _lot,
     objects.REVEAL: _reveal,
     objects.REFUSAL: _refusal,
     objects.RECORD: _record,

@@ -1,0 +1,128 @@
+"""The terms of `zoo-gym round create`: what is measured, and what earlier rounds say."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.gym.cli.items import existing
+from zoo.gym.errors import InputError, NotAvailableError
+
+if TYPE_CHECKING:
+    from zoo.gym.rounds.life.terms import MeasuredTerms
+    from zoo.gym.rounds.protocol.manifest import Newcomers
+    from zoo.gym.signing import PublicKey
+
+DEFAULT_RANK = 64
+
+
+def seconds_of(commit_days: float, reveal_days: float) -> tuple[int, int]:
+    """Returns the length of both phases in seconds."""
+    from zoo.gym.rounds.life.terms import DAY_S
+
+    for option, days in (("--commit-days", commit_days), ("--reveal-days", reveal_days)):
+        if not 0 < days < 10_000:
+            raise InputError(f"{option}: expected a number of days above 0, got {days}")
+    return round(commit_days * DAY_S), round(reveal_days * DAY_S)
+
+
+def rank_of(rank: int | None, form: str) -> int:
+    """Returns the largest rank of an adapter, which only form lowrank reads."""
+    if rank is not None and form != "lowrank":
+        raise InputError(f"--rank: expected none in form {form}, got {rank}")
+    return DEFAULT_RANK if rank is None else rank
+
+
+def newcomers_after(
+    after: str | None, rounds: int | None, share: float | None
+) -> "tuple[Newcomers | None, bytes | None]":
+    """Returns the cap on newcomers, and the standings that an earlier round ended with.
+
+    Args:
+        after: that round; without one there are neither.
+        rounds: --newcomers-rounds.
+        share: --newcomers-share.
+    """
+    from zoo.core import digest
+    from zoo.gym.cli.communities import opened_round
+    from zoo.gym.rounds.compute.verify import published_report
+    from zoo.gym.rounds.life.lots import new_nonce
+    from zoo.gym.rounds.protocol.manifest import Newcomers
+    from zoo.gym.rounds.storage.chunks import read_chunk
+
+    for option, value in (("--newcomers-rounds", rounds), ("--newcomers-share", share)):
+        if after is None and value is not None:
+            raise InputError(f"{option}: has no effect without --after")
+    if rounds is not None and not 0 <= rounds <= 1000:
+        raise InputError(f"--newcomers-rounds: expected 0 to 1000, got {rounds}")
+    if share is not None and not 0 < share <= 1:
+        raise InputError(f"--newcomers-share: expected a share above 0, up to 1, got {share}")
+    if after is None:
+        return None, None
+    earlier = opened_round(after)
+    if earlier.state.result is None:
+        raise NotAvailableError(
+            f"--after: expected a round with a published result, got phase {earlier.state.phase}"
+        )
+    content = read_chunk(earlier.storage, str(published_report(earlier)["standings"]))
+    found = Newcomers(
+        rounds=3 if rounds is None else rounds,
+        share=0.2 if share is None else share,
+        standings=digest(content),
+        nonce=new_nonce(),
+    )
+    return found, content
+
+
+def measured_terms(
+    files: tuple[str | None, str | None, str | None],
+    gating: tuple[float, float | None, str | None],
+    gate: str | None,
+    own: "PublicKey",
+) -> "MeasuredTerms | None":
+    """Returns what `round create` promises to measure; None if nothing.
+
+    Args:
+        files: --evaluation, --refit and --previous.
+        gating: --margin, --quality-threshold and --validator.
+        gate: --gate.
+        own: the maker's key.
+    """
+    from zoo.gym.rounds.life.terms import MeasuredTerms
+    from zoo.gym.rounds.measure.examples import digest_of
+    from zoo.gym.rounds.protocol.manifest import Evaluation
+    from zoo.gym.rounds.storage.chunks import describe
+    from zoo.gym.signing import parse_key
+
+    evaluation, refit, previous = (Path(existing(one)) if one else None for one in files)
+    margin, threshold, validator = gating
+    needing: dict[str, object] = {
+        "--margin": margin or None,
+        "--quality-threshold": threshold,
+        "--validator": validator,
+        "--previous": previous,
+    }
+    for option, value in needing.items():
+        if value is not None and evaluation is None:
+            raise InputError(f"{option}: has no effect without --evaluation")
+    if evaluation is None and refit is None:
+        if gate is not None:
+            raise InputError("--gate: has no effect without --evaluation or --refit")
+        return None
+    if not 0 <= margin <= 10:
+        raise InputError(f"--margin: expected 0 to 10 nats, got {margin}")
+    if threshold is not None and not 0 <= threshold <= 1:
+        raise InputError(f"--quality-threshold: expected 0 to 1, got {threshold}")
+    found = None
+    if evaluation is not None:
+        found = Evaluation(
+            digest=digest_of(evaluation),
+            bytes=evaluation.stat().st_size,
+            margin=margin,
+            quality_threshold=0.8 if threshold is None else threshold,
+            validator=validator,
+        )
+    return MeasuredTerms(
+        own if gate is None else parse_key(gate),
+        found,
+        None if refit is None else digest_of(refit),
+        None if previous is None else describe(previous)[0].digest,
+    )

@@ -1,0 +1,76 @@
+"""The standings: what each key's rounds so far say of it, as one round leaves them to the next.
+
+Canonical JSON, stored as a chunk. A manifest names the standings that its round starts from, and
+its report those after it: so anybody can follow a reputation from round to round.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.rewards.reputation import Reputation
+from zoo.gym.signing import PublicKey, canonical, parse_key
+
+FORMAT = "zoo-gym standings 1"
+
+Standings = Mapping[PublicKey, Reputation]
+
+
+def write_standings(standings: Standings) -> bytes:
+    """Returns standings as they are stored."""
+    members = [
+        {"key": str(key), "reputation": one.value, "accepted": one.accepted}
+        for key, one in sorted(standings.items())
+    ]
+    return canonical({"format": FORMAT, "members": members})
+
+
+def read_standings(content: bytes) -> Standings:
+    """Returns stored standings.
+
+    Raises:
+        InputError: they are none.
+    """
+    try:
+        found = cast("dict[str, Any]", json.loads(content))
+        members: list[dict[str, Any]] = found["members"]
+        standings = {
+            parse_key(one["key"]): Reputation(float(one["reputation"]), int(one["accepted"]))
+            for one in members
+        }
+    except (ValueError, RecursionError, KeyError, TypeError):
+        raise InputError(
+            f"standings: expected JSON of format '{FORMAT}', got other bytes"
+        ) from None
+    if write_standings(standings) != content:
+        raise InputError("standings: expected canonical JSON of theirs, got another form")
+    return standings
+
+
+def standings_after(
+    before: Standings,
+    qualities: Mapping[PublicKey, float],
+    *,
+    refused: Sequence[PublicKey],
+    unchanged: Sequence[PublicKey],
+) -> Standings:
+    """Returns the standings after a round.
+
+    Args:
+        before: those that it started from.
+        qualities: 0 to 1, of each contribution that counts.
+        refused: whose contribution failed a check.
+        unchanged: who took part but was not drawn.
+    """
+    found: dict[PublicKey, Reputation] = {}
+    failed, kept = set(refused), set(unchanged)
+    for key in {*before, *qualities, *failed, *kept}:
+        one = before.get(key, Reputation())
+        if key in qualities:
+            found[key] = one.after(qualities[key])
+        elif key in failed:
+            found[key] = one.after_refusal()
+        else:
+            found[key] = one if key in kept else one.after_absence()
+    return found

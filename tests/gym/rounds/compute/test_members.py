@@ -1,0 +1,94 @@
+"""What earlier rounds say of keys counts in later ones."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.gym.rounds.compute.conftest import run_round
+from tests.gym.rounds.conftest import fine_tune
+from tests.gym.rounds.protocol.people import LOG, NEWCOMERS, person
+from zoo.core import digest
+from zoo.gym.rounds.compute.publish import publish, work_folder
+from zoo.gym.rounds.compute.verify import verify
+from zoo.gym.rounds.life.lots import new_nonce
+from zoo.gym.rounds.life.opening import open_round
+from zoo.gym.rounds.protocol.manifest import Manifest, Newcomers
+from zoo.gym.rounds.rewards.reputation import Reputation
+from zoo.gym.rounds.rewards.standings import read_standings, write_standings
+from zoo.gym.rounds.storage.chunks import chunk_name, read_chunk
+from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.signing import PublicKey
+
+PEOPLE = [person(f"contributor {number}") for number in range(7)]
+KEYS = [who.public for who in PEOPLE]
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> dict[str, Path]:
+    return {str(n): fine_tune(tmp_path / str(n), n + 1) for n in range(len(PEOPLE))}
+
+
+def ended(
+    storage: FolderStorage,
+    base: Path,
+    sources: Mapping[str, Path],
+    manifest: Manifest,
+    known: Mapping[PublicKey, Reputation],
+    **changes: object,
+) -> FolderStorage:
+    """Runs a round of all to its result, with standings."""
+    content = write_standings(known)
+    storage.write(chunk_name(digest(content)), content)
+    terms = {**NEWCOMERS, "standings": digest(content), "nonce": new_nonce()}
+    given = {"newcomers": Newcomers.model_validate(terms), "quorum": 2, "most": 9, **changes}
+    people = dict(zip(PEOPLE, sources.values(), strict=True))
+    run_round(storage, base, people, manifest.model_copy(update=given))
+    publish(storage, LOG)
+    return storage
+
+
+def test_a_newcomer_of_a_fifth_is_drawn_and_the_others_wait(
+    storage: FolderStorage, base: Path, sources: dict[str, Path], manifest: Manifest
+) -> None:
+    known = dict.fromkeys(KEYS[:4], Reputation(0.5, 3))
+    ended(storage, base, sources, manifest, known)
+    opened = open_round(storage)
+    report = publish(storage, LOG).report
+
+    assert len(report.contributions) == 5  # four, and one of three newcomers
+    assert report.newcomers
+    (drawn,) = report.newcomers
+    assert drawn in KEYS[4:]
+    waiting = dict(report.refused)
+    assert waiting.keys() == set(KEYS[4:]) - {drawn}
+    assert set(waiting.values()) == {
+        "not drawn: keys with fewer than 3 accepted rounds have 20% of the seats"
+    }
+    assert report.points[drawn] <= 200
+    after = read_standings(read_chunk(storage, report.standings))
+    assert after[drawn] == Reputation(0.1, 1)
+    assert all(after[key] == Reputation(0.55, 4) for key in KEYS[:4])
+    assert all(after[key] == Reputation() for key in waiting)
+    assert all(check.ok for check in verify(opened, work_folder(opened.state.id)))
+
+
+@pytest.mark.slow
+def test_if_all_are_new_there_is_no_cap(
+    storage: FolderStorage, base: Path, sources: dict[str, Path], manifest: Manifest
+) -> None:
+    ended(storage, base, sources, manifest, {})
+    report = publish(storage, LOG).report
+    assert (len(report.contributions), report.newcomers) == (7, None)
+
+
+@pytest.mark.slow
+def test_the_weighted_mean_weighs_by_reputation(
+    storage: FolderStorage, base: Path, sources: dict[str, Path], manifest: Manifest
+) -> None:
+    known = {key: Reputation(number / 8, 3) for number, key in enumerate(KEYS)}
+    ended(storage, base, sources, manifest, known, method="weighted_mean")
+    report = publish(storage, LOG).report
+    assert report.weights is not None
+    weights = {key: w for (key, _), w in zip(report.contributions, report.weights, strict=True)}
+    assert weights == {key: number / 8 for number, key in enumerate(KEYS)}
