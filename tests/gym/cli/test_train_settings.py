@@ -120,6 +120,7 @@ def test_the_memory_of_a_model_that_is_not_here_is_the_doctors(
 ) -> None:
     found = call("train", "my.jsonl", "--model", model, "--print-config")
     assert ("zoo-gym doctor lists the memory" in found.stdout) is named
+    assert "# --print-config is always offline: it downloads nothing" in found.stdout
 
 
 def test_print_config_says_that_a_run_does_not_fit(

@@ -69,6 +69,7 @@ def _preview(config: TrainConfig, out: Output) -> "Preview | None":
     except NotAvailableError as error:
         check_engine(config)
         out.answer(f"# settings chosen at the start are not known yet: {error.message}")
+        out.answer("# --print-config is always offline: it downloads nothing")
         if any(
             config.model_name_or_path in (one.alias, one.hub_id, *one.published)
             for one in registry()
@@ -105,4 +106,4 @@ def _not_needed(key: str, config: TrainConfig) -> str:
     for first, second in PAIRS:
         if key == second and getattr(config, first) is not None:
             return f"not used: {first} decides"
-    return "not needed with the others"
+    return "not used with these settings"

@@ -131,7 +131,8 @@ def _check_adapter(folder: Path) -> None:
         if not (folder / name).is_file():
             raise InputError(
                 f"adapter_name_or_path: expected a folder with {name}, got '{folder}'",
-                hint="the result of a run with finetuning_type lora is one",
+                hint="the result of a run with finetuning_type lora is one: FOLDER/result, with "
+                "the folder that zoo-gym runs show RUN prints",
             )
 
 
