@@ -40,7 +40,11 @@ def log_failure(run: Run, error: Exception) -> None:
         state, code = "failed", 1
         reason = next(iter(str(error).splitlines()), "")
         message = f"the worker failed: {type(error).__name__}: {reason}".removesuffix(": ")
-        hint = f"the traceback is in '{run.worker_log}'"
+        hint = (
+            f"the traceback is in '{run.worker_log}'"
+            if run.worker_log.is_file()
+            else "the program that trained has the traceback"  # it runs in the calling process
+        )
     fields = {"message": message} | ({"hint": hint} if hint else {})
     with suppress(StorageError):
         if state == "failed":
