@@ -13,7 +13,7 @@ from tests.gym.cli.conftest import DONE
 from zoo.backends.torch.backend import TorchBackend
 from zoo.gym.cli.items import sort_items
 from zoo.gym.errors import NotAvailableError
-from zoo.gym.jobs import run_folders
+from zoo.gym.jobs import create_run, run_folders
 
 Call = Callable[..., Any]
 
@@ -41,6 +41,14 @@ def test_print_config_shows_what_a_run_would_choose(call: Call) -> None:
     assert "dtype: f32 # chosen: a small model: 16 bits would save little" in lines
     assert not [line for line in lines if line.endswith("# chosen at the start")]
     assert run_folders() == []
+
+
+def test_an_adapter_may_be_given_as_the_run_that_trained_it(call: Call, rows: Path) -> None:
+    earlier = create_run("stage: sft\n", {})
+    earlier.result.mkdir()
+    found = call("train", "my.jsonl", "--model", "zen-pico", "adapter_name_or_path=last")
+    assert (found.code, str(earlier.result) in found.stderr) == (2, True)
+    assert "adapter_name_or_path: expected a folder with adapter_" in found.stderr
 
 
 def test_print_config_says_which_of_two_settings_decides(call: Call) -> None:

@@ -111,8 +111,9 @@ def note_lines(event: Event) -> Iterator[str]:
         best = "highest" if event.get("better") == "higher" else "lowest"
         yield f"the step with the {best} {event['decides']} on held-out rows is kept"
     steps = counted(int(_number(event, "steps") or 0), "step")
-    yield f"{steps}; closing this window does not stop the run"
-    yield f"loading {event.get('model')}"
+    yield f"{steps}; Ctrl-C saves and stops the run, closing this window does not"
+    device = event.get("device")
+    yield f"loading {event.get('model')}" + (f" on {device}" if device else "")
 
 
 def state_line(event: Event) -> str:

@@ -13,11 +13,12 @@ from zoo.gym.cli.items import existing, settings_file, sort_items
 from zoo.gym.cli.options import Json, Switch, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.progress import Progress
-from zoo.gym.cli.sources import resolve_models
+from zoo.gym.cli.sources import resolve_models, result_of
 from zoo.gym.config import Ignored, Loaded, dump_config, load_config
 from zoo.gym.config.conflicts import require_processes
-from zoo.gym.errors import InputError, InterruptedRunError
-from zoo.gym.jobs import Run, check_unclaimed, create_run, follow, launch
+from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
+from zoo.gym.jobs import Run, check_unclaimed, create_run, follow, launch, open_run
+from zoo.gym.paths import given_path
 from zoo.gym.train.planning.faults import check_engine
 from zoo.gym.train.run_folder.pinned import (
     check_dataset_dir,
@@ -106,7 +107,7 @@ def _load(items: tuple[str, ...], config: tuple[str, ...], settings: dict[str, o
         assert isinstance(given, list)
         flags["dataset"] = [*found.data, *given]
     loaded = load_config(files, found.overrides, flags)
-    loaded = _with_processes(loaded)
+    loaded = _with_result(_with_processes(loaded))
     require_processes(loaded.config)
     if loaded.config.dataset_dir is None:
         return loaded
@@ -115,6 +116,19 @@ def _load(items: tuple[str, ...], config: tuple[str, ...], settings: dict[str, o
     dataset = (*from_items, *loaded.config.dataset[len(from_items) :])
     config_here = loaded.config.model_copy(update={"dataset": dataset})
     return _without_idle_folder(replace(loaded, config=config_here))
+
+
+def _with_result(loaded: Loaded) -> Loaded:
+    """Takes the result of a run whose name is given as the adapter to train further."""
+    given = loaded.config.adapter_name_or_path
+    if given is None or given_path(given).exists():
+        return loaded
+    try:
+        result = result_of(open_run(given))
+    except NotAvailableError:
+        return loaded  # refused where adapters are read, as any other missing folder
+    config = loaded.config.model_copy(update={"adapter_name_or_path": str(result)})
+    return replace(loaded, config=config)
 
 
 def _with_processes(loaded: Loaded) -> Loaded:

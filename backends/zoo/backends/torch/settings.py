@@ -32,8 +32,8 @@ def refused_codes(spec: QuantizationSpec) -> list[tuple[str, str]]:
     """Returns why a quantisation is not one of this engine, with a hint; nothing for others."""
     if spec.method == "mlx":
         text = "quantization_method: expected bnb with torch, got mlx"
-        return [(text, "backend=mlx, on a Mac")]
+        return [(text, "backend=mlx")]
     if spec.bits not in BITS:
         text = f"quantization_bit: expected one of {BITS} with torch, got {spec.bits}"
-        return [(text, "MLX has 2, 3, 4, 6 and 8 bits: backend=mlx, on a Mac")]
+        return [(text, "MLX has 2, 3, 4, 6 and 8 bits: backend=mlx")]
     return []

@@ -21,8 +21,8 @@ class AdapterKeys(Settings, frozen=True):
     adapter_name_or_path: str | None = Field(
         default=None,
         min_length=1,
-        description="folder of a LoRA adapter to train further, with its own rank and layers; it is"
-        " the reference of methods that have one",
+        description="LoRA adapter to train further, a folder or, on the command line, a run; its"
+        " own rank and layers are kept, and it is the reference of methods that have one",
     )
     create_new_adapter: bool = Field(
         default=False,
