@@ -17,7 +17,9 @@ from bench.isas import kept_as
 from bench.measure import Case, Skipped, status_bytes
 from zoo.core import hamming, krum_order, mix_gram, nearest, sign_gram, whole_gram
 from zoo.gym.rounds.attacks.table import ATTACKS
-from zoo.gym.rounds.attacks.trial import Row, Trial, try_attacks
+from zoo.gym.rounds.attacks.trial import Row, Trial, in_form, try_attacks
+from zoo.gym.rounds.digits.ladder import make_ladder
+from zoo.gym.rounds.measure.value import POINTS, values_of
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule, takes_f
 
 Method = AggregationMethod
@@ -39,6 +41,9 @@ CONTROLS = (
 
 BACKDOORS = ("backdoor", "backdoor x5")
 
+LADDERS = 12
+"""Seeds of the ladder of wrong labels."""
+
 MANY, MANY_COLUMNS = 10_000, 100_000
 
 
@@ -48,6 +53,7 @@ def run() -> Iterator[Case | Skipped]:
         yield Skipped("attacks", "scikit-learn is not installed")
     else:
         yield from _attacks()
+        yield _rewards()
     yield from round_peers.run()
     yield from _many()
 
@@ -82,6 +88,20 @@ def _adaptive() -> Iterator[Case]:
             yield _kept(f"{name}, {split}, {form}", row, bar)
     row = rows_of(Method.MULTI_KRUM, "iid", "float", ["adaptive"])["adaptive"]
     yield _kept("control: adaptive, multi_krum, iid", row, "<= 25")
+
+
+def _rewards() -> Case:
+    """How well values rank ten contributors whose labels get worse from one to the next."""
+    agreement: list[float] = []
+    for seed in range(LADDERS):
+        ladder = make_ladder(seed)
+        mean = ladder.sent.mean(axis=0)
+        gradient = ladder.mean_gradient(mean, POINTS)
+        shares = [1 / len(ladder.sent)] * len(ladder.sent)
+        found = np.argsort(np.argsort(values_of(gradient, in_form("float", ladder.sent), shares)))
+        agreement.append(float(np.corrcoef(found, np.arange(len(shares))[::-1])[0, 1]))
+    rank = float(np.mean(agreement))
+    return Case(f"rewards: rank, {LADDERS} seeds", rank, "rho", "1", rank, ">= 0.75")
 
 
 def _worst(name: str, rows: dict[str, Row], bar: str) -> Case:

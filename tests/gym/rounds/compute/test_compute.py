@@ -85,6 +85,7 @@ def test_a_copy_does_not_count_and_the_first_commitment_does(
     said = f"a copy of the contribution of {ALICE.public.fingerprint}, which came first"
     assert report.refused == {CAROL.public: said}
     assert set(open_round(storage).state.accepted) == {ALICE.public, BOB.public}
+    assert report.points == {ALICE.public: 500, BOB.public: 500}  # as without the copy
 
 
 def test_a_changed_contribution_is_refused_by_name_and_the_rest_counts(

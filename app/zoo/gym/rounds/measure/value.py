@@ -8,13 +8,14 @@ up to the gain, and a contribution split into two or merged with another earns t
 For rules that work column by column the parts are taken to be equal parts of those that count.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.aggregate import Chosen
+from zoo.gym.rounds.forms.base import Contributions
 from zoo.gym.rounds.measure.losses import Meter, parameter_names
 from zoo.gym.signing import PublicKey
 
@@ -40,15 +41,30 @@ def values(meter: Meter, chosen: Chosen, result: Path, factor: float) -> dict[Pu
     Raises:
         InputError: a tensor of the round is no parameter of its own in the loaded model.
     """
+    gradient = mean_gradient(meter, chosen, result)
+    worth = values_of(gradient, chosen.contributions, chosen.shares)
+    pairs = zip(chosen.collected.keys, worth, strict=True)
+    return {key: factor * value for key, value in pairs}
+
+
+def values_of(
+    gradient: "Gradient", contributions: Contributions, shares: Sequence[float]
+) -> list[float]:
+    """Returns minus the scalar product of the mean gradient and each contribution's part.
+
+    Args:
+        gradient: by tensor, [columns].
+        contributions: in any form.
+        shares: the part of each in the result.
+    """
     import numpy as np
 
-    gradient = mean_gradient(meter, chosen, result)
-    products = np.zeros(chosen.contributions.count)
-    for tensor, start, rows in chosen.contributions.columns():
+    products = np.zeros(contributions.count)
+    for tensor, start, rows in contributions.columns():
         part = gradient[tensor][start : start + rows[0].size].astype(np.float64)
         products += [part @ row for row in rows]
-    pairs = zip(chosen.collected.keys, products.tolist(), chosen.shares, strict=True)
-    return {key: -factor * share * product for key, product, share in pairs}
+    pairs = zip(products.tolist(), shares, strict=True)
+    return [-share * product for product, share in pairs]
 
 
 def mean_gradient(meter: Meter, chosen: Chosen, result: Path) -> "Gradient":
