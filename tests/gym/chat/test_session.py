@@ -111,6 +111,15 @@ def test_lessons_are_read_once_and_swapped_in_mid_talk() -> None:
     ]
 
 
+def test_lessons_may_depend_on_what_the_user_said_so_far() -> None:
+    chat, parrot = session()
+    chat.lessons = lambda words: f"about {words!r}"
+    chat.talk("a")
+    chat.talk("b")
+    firsts = [text.partition("\n\n")[0] for text, _, _ in parrot.asked]
+    assert firsts == ["about 'a'", "about 'a\\nb'"]
+
+
 def test_chats_that_are_answered_together_share_their_lessons() -> None:
     chat, parrot = session()
     lessons = Message("system", "Count twice before you answer. ok?")

@@ -1,6 +1,6 @@
 """`zoo-gym chat`: where prompts come from and where answers go; the model is a stand-in."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -28,7 +28,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     seen: list[dict[str, Any]] = []
 
     @contextmanager
-    def open_chat(base: Path, **options: Any) -> Iterator[Echo]:
+    def open_chat(base: Path, **options: Any) -> Generator[Echo]:
         seen.append({"base": base, **options})
         yield Echo()
 
@@ -52,8 +52,10 @@ def test_answer_n_belongs_to_line_n(call: Call, base: Path, opened: list[Any]) -
 def test_bytes_that_are_not_utf_8_reach_the_session_after_the_lines_before(
     call: Call, base: Path, opened: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pipe = TextIOWrapper(BytesIO(b"a\n\xff\n"), encoding="utf-8")
-    monkeypatch.setattr("tests.gym.cli.conftest.StringIO", lambda _: pipe)
+    def standard_input(_: str) -> TextIOWrapper:
+        return TextIOWrapper(BytesIO(b"a\n\xff\n"), encoding="utf-8")
+
+    monkeypatch.setattr("tests.gym.cli.conftest.StringIO", standard_input)
     found = call("chat", "--model", str(base), "--json")
     assert [turn["prompt"] for turn in found.json["turns"]] == ["a", "\udcff"]
 
@@ -75,6 +77,20 @@ def test_a_number_out_of_its_range_is_refused_by_its_option(
     found = call("chat", "--model", str(base), f"{option}={value}")
     assert (found.code, opened) == (2, [])
     assert f"error: {option}: expected" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--top-k", "2"), "without --experience"),
+        (("--top-k", "0", "--experience", "a"), "1 to 48"),
+    ],
+)
+def test_a_number_of_lessons_without_effect_is_refused(
+    words: tuple[str, ...], said: str, call: Call, base: Path
+) -> None:
+    told = call("chat", "--model", str(base), *words)
+    assert (told.code, said in told.stderr) == (2, True)
 
 
 def test_the_turns_are_printed_as_json(call: Call, base: Path, opened: list[Any]) -> None:

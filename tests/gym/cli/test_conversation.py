@@ -98,3 +98,15 @@ def test_lessons_can_change_between_two_turns(
     assert "one: these lessons are unproven" in told
     assert "no library 'nothing'" in told
     assert talk(monkeypatch, "/experience one\n", "/experience none\n")[1].lessons == ""
+
+
+def test_lessons_that_were_measured_with_the_nearest_are_read_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    items = (Item("Count twice."), Item("Be quick."))
+    store.save("near", Library(items, evidence={"top_k": 1}))
+    parrot = talk(monkeypatch, "/experience near\n")[1]
+    assert "2 lessons, the nearest 1 in each prompt" in capsys.readouterr().err
+    choose = cast("Any", parrot.lessons)
+    assert choose("be quick").splitlines()[1:] == ["- Be quick."]

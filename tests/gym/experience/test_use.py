@@ -24,21 +24,38 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_proven_library_of_the_same_model_needs_no_word() -> None:
-    library, notices = lessons_of("proven", "m")
-    assert (len(library.items), notices) == (2, [])
+    found = lessons_of("proven", "m")
+    assert (len(found.library.items), found.notices) == (2, [])
+    assert found.text == found.library.text
 
 
 def test_what_was_measured_without_known_answers_is_said() -> None:
     evidence = {"verdict": "proven", "effect": 0.2, "low": 0.1, "high": 0.3, "labels": "judge"}
     store.save("judged", Library((Item("One."),), "m", evidence=evidence))
     told = ["judged: these lessons were measured by judge, not by known answers"]
-    assert lessons_of("judged", "m")[1] == told
+    assert lessons_of("judged", "m").notices == told
 
 
 def test_several_libraries_are_one_with_each_lesson_once() -> None:
-    library, notices = lessons_of("proven, other", "m")
-    assert sorted(item.text for item in library.items) == ["One.", "Three.", "Two."]
-    assert [line.partition(":")[0] for line in notices] == ["other"] * 3
+    found = lessons_of("proven, other", "m")
+    assert sorted(item.text for item in found.library.items) == ["One.", "Three.", "Two."]
+    assert [line.partition(":")[0] for line in found.notices] == ["other"] * 3
+
+
+def test_the_nearest_lessons_are_read_where_they_were_measured_so_or_are_asked_for() -> None:
+    texts = ("Add the numbers.", "Draw a map of the snow.", "Name each colour.")
+    evidence = {"verdict": "proven", "effect": 0.2, "low": 0.1, "high": 0.3, "top_k": 1}
+    store.save("near", Library(tuple(map(Item, texts)), "m", evidence=evidence))
+    found = lessons_of("near", "m")
+    assert (found.top_k, found.notices) == (1, [])
+    assert found.nearest("which numbers?").splitlines()[1:] == ["- Add the numbers."]
+    assert callable(found.text)
+    assert len(lessons_of("near", "m", 2).nearest("a map of numbers").splitlines()) == 3
+    assert "measured with the nearest 1 in a prompt: the nearest 2" in str(
+        lessons_of("near", "m", 2).notices
+    )
+    both = lessons_of("near,proven", "m")
+    assert (both.top_k, "all are now" in str(both.notices)) == (None, True)
 
 
 @pytest.mark.parametrize("given", ["", " , ", "long,proven"])

@@ -6,7 +6,7 @@ exactly as in training. A long system prompt is read once for all answers. No st
 
 import datetime as dt
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -63,7 +63,8 @@ class ChatSession:
         system: the system prompt of every conversation; empty for none.
         messages: the conversation that `talk` continues.
         threads: how many compute an answer; None takes as many as torch is set to.
-        lessons: text behind the system prompt, which may change between two turns.
+        lessons: text behind the system prompt, which may change between two turns; or what returns
+            it for the words of the user so far.
     """
 
     policy: "Policy"
@@ -75,7 +76,7 @@ class ChatSession:
     system: str = ""
     messages: list[Message] = field(default_factory=list[Message])
     threads: int | None = None
-    lessons: str = ""
+    lessons: str | Callable[[str], str] = ""
     _answers: int = 0
     _prefixes: Prefixes = field(init=False)
 
@@ -126,7 +127,9 @@ class ChatSession:
         return [self._answered([chat], drawn, [seed])[0] for chat, seed in pairs]
 
     def _generate(self, messages: list[Message]) -> str:
-        system = [text for text in (self.system, self.lessons) if text.strip()]
+        asked = "\n".join(turn.content for turn in messages if turn.role == "user")
+        lessons = self.lessons if isinstance(self.lessons, str) else self.lessons(asked)
+        system = [text for text in (self.system, lessons) if text.strip()]
         if system:
             messages = [Message("system", "\n\n".join(system)), *messages]
         [found] = self._answered([messages], self.sampling, [self.seed + self._answers])

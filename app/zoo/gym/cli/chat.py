@@ -31,6 +31,7 @@ def chat(
     seed: int = 0,
     system: str | None = None,
     experience: str | None = None,
+    top_k: int | None = None,
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,
@@ -51,6 +52,8 @@ def chat(
         seed: the sampling seed
         system: the system prompt; by default the one it was trained with; '' for none
         experience: libraries of lessons to read before the prompt: NAME[,NAME]
+        top_k: lessons in a prompt at most: those that share most words with what you said; by
+            default as they were measured
         yes: download without asking
         offline: never use the network
         as_json: print one JSON object as stdout's last line
@@ -63,7 +66,8 @@ def chat(
     keep_odd_bytes()
     _check_numbers(max_new_tokens, temperature, seed)
     name = model or ""
-    lessons = None if experience is None else lessons_of(experience, name)
+    _check_top_k(top_k, experience)
+    lessons = None if experience is None else lessons_of(experience, name, top_k)
     tuned = find_tuned(run=run, adapter=adapter, delta=delta)
     base = tuned.folder
     if base is None:
@@ -85,11 +89,11 @@ def chat(
         system=system,
     ) as session:
         if lessons is not None:
-            session.lessons = lessons[0].text
-            for notice in lessons[1]:
+            session.lessons = lessons.text
+            for notice in lessons.notices:
                 out.say(notice)
         is_typed = sys.stdin.isatty()
-        turns = converse(session, out, name) if is_typed else answer_lines(session, out)
+        turns = converse(session, out, name, top_k) if is_typed else answer_lines(session, out)
     out.result({"turns": turns, "system": system})
     return 0
 
@@ -135,6 +139,16 @@ def _refuse_second_model(given: str, whole: Path) -> None:
             f"--model: expected none with a run that trained a whole model, got {given!r}",
             hint="omit --model, or omit --run to chat with the other model",
         )
+
+
+def _check_top_k(top_k: int | None, experience: str | None) -> None:
+    """Checks how many lessons are read."""
+    from zoo.gym.experience.library.library import MOST_ITEMS
+
+    if top_k is not None and experience is None:
+        raise InputError("--top-k: has no effect without --experience")
+    if top_k is not None and not 1 <= top_k <= MOST_ITEMS:
+        raise InputError(f"--top-k: expected 1 to {MOST_ITEMS}, got {top_k}")
 
 
 def _check_numbers(max_new_tokens: int, temperature: float, seed: int) -> None:

@@ -20,7 +20,9 @@ HELP = (
 _COMMAND = re.compile(r"/[a-z]+")
 
 
-def converse(session: "ChatSession", out: Output, model: str = "") -> list[dict[str, str]]:
+def converse(
+    session: "ChatSession", out: Output, model: str = "", top_k: int | None = None
+) -> list[dict[str, str]]:
     """Answers typed prompts until the user exits, and returns the turns.
 
     Ctrl-C stops an answer, which is then dropped together with its prompt; a second Ctrl-C right
@@ -30,6 +32,7 @@ def converse(session: "ChatSession", out: Output, model: str = "") -> list[dict[
         session: the conversation.
         out: where answers go.
         model: the model's name, which lessons are for.
+        top_k: how many lessons a prompt has at most; None as they were measured.
     """
     turns: list[dict[str, str]] = []
     interrupted = False
@@ -44,7 +47,7 @@ def converse(session: "ChatSession", out: Output, model: str = "") -> list[dict[
             elif prompt == "/new":
                 session.messages = []
             elif prompt.partition(" ")[0] == "/experience":
-                _read_lessons(session, prompt.partition(" ")[2].strip(), model, out)
+                _read_lessons(session, prompt.partition(" ")[2].strip(), model, top_k, out)
             elif _COMMAND.fullmatch(prompt):
                 out.say(f"no such command: {prompt}. {HELP}")
             elif prompt:
@@ -59,7 +62,9 @@ def converse(session: "ChatSession", out: Output, model: str = "") -> list[dict[
             out.say("stopped; press Ctrl-C again to exit")
 
 
-def _read_lessons(session: "ChatSession", given: str, model: str, out: Output) -> None:
+def _read_lessons(
+    session: "ChatSession", given: str, model: str, top_k: int | None, out: Output
+) -> None:
     """Puts lessons before the next turns; `none` takes them away."""
     from zoo.gym.experience.use import lessons_of
 
@@ -68,14 +73,15 @@ def _read_lessons(session: "ChatSession", given: str, model: str, out: Output) -
         out.say("no lessons")
         return
     try:
-        library, notices = lessons_of(given, model)
+        lessons = lessons_of(given, model, top_k)
     except GymError as error:
         out.say(str(error))
         return
-    session.lessons = library.text
-    for notice in notices:
+    session.lessons = lessons.text
+    for notice in lessons.notices:
         out.say(notice)
-    out.say(counted(len(library.items), "lesson"))
+    read = "" if lessons.top_k is None else f", the nearest {lessons.top_k} in each prompt"
+    out.say(f"{counted(len(lessons.library.items), 'lesson')}{read}")
 
 
 def answer_lines(session: "ChatSession", out: Output) -> list[dict[str, str]]:

@@ -35,7 +35,7 @@ def infer(
     """
     if not query.strip():
         raise InputError("query: expected some text, got none")
-    top_k = top_k_of(config, library)
+    top_k = top_k_of(config.top_k, library)
     for sentence in doubts(library, config.model, top_k):
         tell(sentence)
     task = Task((Message("user", query),))
@@ -68,10 +68,10 @@ def _cap(config: ExperienceConfig, models: Named) -> Cap:
     return cap_of(config, models)
 
 
-def top_k_of(config: ExperienceConfig, library: Library) -> int | None:
+def top_k_of(given: int | None, library: Library) -> int | None:
     """Returns how many lessons a prompt has at most: as set, else as the library was measured."""
     measured = library.evidence.get("top_k")
-    return config.top_k or (measured if isinstance(measured, int) else None)
+    return given or (measured if isinstance(measured, int) else None)
 
 
 def doubts(library: Library, model: str, top_k: int | None = None) -> list[str]:
