@@ -13,6 +13,9 @@ from zoo.gym.api import run_training
 from zoo.gym.cli import main
 from zoo.gym.config import load_config
 from zoo.gym.config.stages import METHODS, load_method
+from zoo.gym.experience.library.file import write_library
+from zoo.gym.experience.library.item import Item
+from zoo.gym.experience.library.library import Library
 from zoo.gym.jobs import run_folders
 from zoo.models.folder import is_reward_model
 from zoo.models.recipe_files import find_recipe, recipes
@@ -43,9 +46,13 @@ def data(recipe: Path, rows: dict[str, Path]) -> Path:
 
 def small(recipe: Path, place: Path) -> list[str]:
     """Settings with which a recipe trains in seconds, without a download."""
-    if "teacher_model" not in yaml.safe_load(recipe.read_text()):
-        return SMALL
-    return [*SMALL, f"teacher_model={write_teacher(place / 'teacher')}"]
+    keys = yaml.safe_load(recipe.read_text())
+    if "lessons" in keys:
+        write_library(place / "lessons.json", Library((Item("Count twice."),)))
+        return [*SMALL[:2], "cutoff_len=300", f"lessons={place / 'lessons.json'}"]
+    if "teacher_model" in keys:
+        return [*SMALL, f"teacher_model={write_teacher(place / 'teacher')}"]
+    return SMALL
 
 
 def is_written(result: Path) -> bool:

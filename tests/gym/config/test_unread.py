@@ -149,6 +149,10 @@ def test_a_setting_of_another_choice_is_refused_by_name(
     assert load(*read, *([] if given in read else [given])).model_fields_set >= {key}
 
 
+OF_STAGE = {"distill": ["teacher_model=m"], "lessons": ["lessons=l.json"]}
+"""What a stage needs besides the data."""
+
+
 def test_every_common_setting_belongs_to_a_choice_or_is_always_read() -> None:
     common = {key for key in all_fields() if len(stages_with(key)) == len(METHODS)}
     belonging = {key for keys, _, _ in BELONGING for key in keys.split()}
@@ -162,7 +166,7 @@ def test_every_common_setting_belongs_to_a_choice_or_is_always_read() -> None:
 def test_a_setting_of_another_method_is_refused_by_name(key: str) -> None:
     other = next(stage for stage in METHODS if stage not in stages_with(key))
     with pytest.raises(InputError, match=f"{key}=1: has no effect with stage {other}: expected"):
-        load(f"stage={other}", f"{key}=1", *(["teacher_model=m"] * (other == "distill")))
+        load(f"stage={other}", f"{key}=1", *OF_STAGE.get(other, []))
 
 
 OFF = ["use_rslora=false", "pissa_init=false", "lora_dropout=0", "loraplus_lr_ratio=null"]
@@ -177,8 +181,7 @@ def test_what_is_off_anyway_may_be_switched_off() -> None:
 def test_stored_settings_are_read_back_whatever_the_others_are(
     stage: str, kind: str, tmp_path: Any
 ) -> None:
-    needed = ["teacher_model=m"] * (stage == "distill")
-    found = load(f"stage={stage}", f"finetuning_type={kind}", *needed)
+    found = load(f"stage={stage}", f"finetuning_type={kind}", *OF_STAGE.get(stage, []))
     (tmp_path / "config.yaml").write_text(dump_config(found))
     assert load_config([tmp_path / "config.yaml"], [], {}).config == found
     assert TrainConfig(**found.model_dump()) == found

@@ -121,9 +121,11 @@ def _nearest(errors: "dict[str, InputError]") -> InputError:
 
 
 def _config(flags: dict[str, object], stage: str | None) -> TrainConfig:
-    """Returns the settings of a stage; rows are encoded the same whatever its other models are."""
+    """Returns the settings of a stage; rows are encoded the same whatever else it needs."""
     given = {} if stage is None else {"stage": stage}
-    others = dict.fromkeys(config_class(stage).model_keys, flags["model_name_or_path"])
+    fields = config_class(stage).model_fields.items()
+    needed = [key for key, field in fields if field.is_required() and key not in flags]
+    others = dict.fromkeys(needed, flags["model_name_or_path"])
     return load_config([], [], flags | given | others).config
 
 

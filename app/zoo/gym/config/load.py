@@ -19,10 +19,8 @@ from zoo.gym.config.rollouts import LIVE_REWARD, has_function
 from zoo.gym.config.stages import (
     DEFAULT,
     METHODS,
-    OF_COMMANDS,
     all_fields,
     config_class,
-    fields_of,
     place_of,
     stages_with,
 )
@@ -190,7 +188,7 @@ def _sort_out(
     known: list[Given] = []
     for given in layer:
         key = ours(given.key)
-        is_ours = key in fields_of((*METHODS, *OF_COMMANDS))
+        is_ours = key in all_fields()
         text = _refused_value(key, given.value)
         if not is_ours:
             text = text or foreign.refusal(key, given.value)

@@ -4,7 +4,7 @@ A method is listed by its import path and imported on demand, so that settings d
 training.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from inspect import signature
@@ -35,16 +35,14 @@ METHODS = {
     "gspo": "zoo.gym.train.methods.gspo:Gspo",
     "rloo": "zoo.gym.train.methods.rloo:Rloo",
     "ppo": "zoo.gym.train.methods.ppo:Ppo",
+    "lessons": "zoo.gym.train.methods.lessons:Lessons",
 }
 """Stage -> "module:class" of its `zoo.gym.train.method.Method`."""
-
-OF_COMMANDS = {"lessons": "zoo.gym.train.methods.lessons:Lessons"}
-"""Methods that a command of its own starts, here `experience distill`: in no list of stages."""
 
 
 def place_of(stage: object) -> str | None:
     """Returns where the method of a stage is; None for an unknown stage."""
-    return METHODS.get(stage, OF_COMMANDS.get(stage)) if isinstance(stage, str) else None
+    return METHODS.get(stage) if isinstance(stage, str) else None
 
 
 def load_method(stage: str) -> Any:  # noqa: ANN401 - its type belongs to the training
@@ -127,13 +125,8 @@ def config_class(stage: object) -> "type[TrainConfig]":
 
 def all_fields() -> "dict[str, FieldInfo]":
     """Returns the settings of all methods: the common ones first, then those of single methods."""
-    return fields_of(tuple(METHODS))
-
-
-def fields_of(stages: Sequence[str]) -> "dict[str, FieldInfo]":
-    """Returns the settings of some methods: the common ones first."""
     found: dict[str, FieldInfo] = {}
-    for stage in stages:
+    for stage in METHODS:
         for key, field in config_class(stage).model_fields.items():
             found.setdefault(key, field)
     return found
@@ -141,5 +134,4 @@ def fields_of(stages: Sequence[str]) -> "dict[str, FieldInfo]":
 
 def stages_with(key: str) -> list[str]:
     """Returns the stages whose methods have the setting `key`."""
-    found = [stage for stage in METHODS if key in config_class(stage).model_fields]
-    return found or [one for one in OF_COMMANDS if key in config_class(one).model_fields]
+    return [stage for stage in METHODS if key in config_class(stage).model_fields]
