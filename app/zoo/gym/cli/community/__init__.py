@@ -1,0 +1,1 @@
+"""Commands of rounds that go beyond one machine."""
