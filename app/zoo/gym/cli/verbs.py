@@ -80,13 +80,9 @@ VERBS = (
     Verb("round apply", "round_apply:apply", "[ROUND]", "Makes a result a base to train on."),
     Verb("round undo", "round_apply:undo", "[BASE]", "Goes back to the result before."),
     Verb("round serve", "community.server:serve", "FOLDER", "Serves rounds to others."),
-    Verb(
-        "round witness", "community.server:witness", "[ROUND]", "Signs a log as a witness."
-    ),
+    Verb("round witness", "community.server:witness", "[ROUND]", "Signs a log as a witness."),
     Verb("round anchor", "community.server:anchor", "-- COMMAND ...", "Hands a head to a command."),
-    Verb(
-        "round token", "community.server:token", "ADDRESS", "Keeps a server's token."
-    ),
+    Verb("round token", "community.server:token", "ADDRESS", "Keeps a server's token."),
     Verb("round attack", "rounds:attack", "[ATTACK ...]", "Tries a rule against attacks."),
     Verb("experience pin", "libraries:pin", "NAME ID ...", "Keeps lessons in every prompt."),
     Verb("providers list", "providers:list_providers", "", "Lists the servers of chat models."),

@@ -1,0 +1,217 @@
+"""Our client under the published method names: takes part in rounds, on a server or in a folder.
+
+    client = Client(node_url="https://example.org/rounds/summer")
+    client.contribute_improvement("alice", "zen-pico", improvement_data="my-adapter", send=True)
+
+Nothing is sent without `send=True`. Training is in `GRPOTrainer` and `Trainer`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from zoo.gym.arguments import StrPath, instance_of, model_folder, path_of, text_of
+from zoo.gym.errors import InputError, NotAvailableError
+
+if TYPE_CHECKING:
+    from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.rounds.soup.config import DeltaSoupConfig
+
+_ELSEWHERE = {
+    "train_grpo": "zoo.gym.GRPOTrainer trains with GRPO",
+    "train_variant": "zoo.gym.Trainer trains, zoo.gym.create_delta compresses",
+    "chat": "zoo.gym.generate and zoo.gym.open_chat answer",
+}
+"""Published names that this client does not have, with what to use."""
+
+_READ = frozenset({"method", "min_contributors"})
+
+
+@dataclass(frozen=True)
+class Contributed:
+    """What became of a contribution.
+
+    Attributes:
+        user_id: as it was given; a round knows contributors by their keys.
+        round: the round's id.
+        phase: what the round waited for.
+        receipt: the name in the inbox; None if nothing was sent.
+        digest: BLAKE3 of the file.
+        bytes: its size.
+        file: the coded contribution on this machine.
+    """
+
+    user_id: str
+    round: str
+    phase: str
+    receipt: str | None
+    digest: str
+    bytes: int
+    file: Path
+
+
+@dataclass(frozen=True)
+class CommunityResult:
+    """The published result of a round.
+
+    Attributes:
+        round: the round's id.
+        file: the result, a delta.
+        digest: its BLAKE3.
+        contributors: how many count.
+        refused: reasons by key.
+    """
+
+    round: str
+    file: Path
+    digest: str
+    contributors: int
+    refused: Mapping[str, str]
+
+
+class Client:
+    """Takes part in a round, or runs one.
+
+    Args:
+        inference_mode: `local`: everything but the round runs on this machine.
+        node_url: the round's address, folder, id or name; the only one seen here if None.
+
+    Raises:
+        InputError: another mode.
+    """
+
+    def __init__(
+        self, inference_mode: Literal["local"] = "local", node_url: str | None = None
+    ) -> None:
+        if inference_mode != "local":
+            raise InputError(f"inference_mode: expected 'local', got {inference_mode!r}")
+        self.node_url = None if node_url is None else text_of("node_url", node_url)
+
+    def contribute_improvement(
+        self,
+        user_id: str,
+        base_model: str,
+        config: "DeltaSoupConfig | None" = None,
+        improvement_data: StrPath | None = None,
+        *,
+        send: bool = False,
+    ) -> Contributed:
+        """Commits to a fine-tune, and reveals it when called again in the next phase.
+
+        Args:
+            user_id: for you; it is not sent.
+            base_model: the round's base, which is on this machine.
+            config: the rule that you expect; the round's terms have fixed it.
+            improvement_data: a run's id, an adapter, a delta or a full model; needed to commit.
+            send: send the commitment (a hash), or in the next phase the weights.
+
+        Raises:
+            InputError: the round is about another base or has another rule, or cannot take this.
+            NotAvailableError: the round, the base or the fine-tune is missing, or it is too late.
+            StorageError: something could not be sent.
+        """
+        from zoo.gym.rounds.life.contributing import prepare, send_commitment, send_reveal
+        from zoo.gym.rounds.life.contributing import reveal as prepared_reveal
+        from zoo.gym.rounds.protocol.state import Phase
+        from zoo.gym.signing import own_key
+
+        text_of("user_id", user_id)
+        opened, key = self._opened(base_model, config), own_key()
+        receipt: str | None = None
+        if opened.state.phase is Phase.REVEAL:
+            own, entry = prepared_reveal(opened, key)
+            receipt = send_reveal(own, entry, opened.storage) if send else None
+        else:
+            base = model_folder("base_model", base_model)
+            own, entry = prepare(opened, _fine_tune(improvement_data), base, key)
+            receipt = send_commitment(own, entry, opened.storage) if send else None
+        state = opened.state
+        return Contributed(
+            user_id, state.id, state.phase.value, receipt, own.digest, own.bytes, own.file
+        )
+
+    def aggregate_community_improvements(
+        self, base_model: str, min_contributors: int = 10
+    ) -> CommunityResult:
+        """Computes and publishes the result of your round; a published one is computed again.
+
+        Args:
+            base_model: the round's base.
+            min_contributors: fewer raise.
+
+        Raises:
+            InputError: too few, another phase, or the key is not that of the log.
+            NotAvailableError: there is no round.
+            StorageError: a file cannot be read or written.
+        """
+        from zoo.gym.rounds.compute.publish import publish
+        from zoo.gym.signing import load_key
+
+        opened = self._opened(base_model, None)
+        found = len(opened.state.reveals)
+        if found < min_contributors:
+            raise InputError(f"min_contributors: expected at least {min_contributors}, got {found}")
+        computed = publish(opened.storage, load_key())
+        report = computed.report
+        refused = {str(one): reason for one, reason in report.refused.items()}
+        return CommunityResult(
+            opened.state.id,
+            computed.delta.path,
+            report.result.digest,
+            len(report.contributions),
+            refused,
+        )
+
+    def _opened(self, base_model: str, config: "DeltaSoupConfig | None") -> "Opened":
+        from zoo.gym.rounds.life.opening import open_round
+        from zoo.gym.rounds.life.places import find_storage, remember_place
+
+        storage, expected = find_storage(self.node_url)
+        opened = open_round(storage, expected=expected)
+        remember_place(opened)
+        _check_base(opened, text_of("base_model", base_model))
+        if config is not None:
+            _check_config(opened, config)
+        return opened
+
+    def __getattr__(self, name: str) -> object:
+        if name in _ELSEWHERE:
+            raise NotAvailableError(f"{name}: this client has rounds only: {_ELSEWHERE[name]}")
+        raise AttributeError(f"'Client' has no attribute '{name}'")
+
+
+def _check_base(opened: "Opened", given: str) -> None:
+    from zoo.models.resolve import model_of_text
+
+    named = opened.manifest.base.model
+    if named != given and (model_of_text(named) or named) != (model_of_text(given) or given):
+        raise InputError(f"base_model: expected {named}, the base of the round, got {given}")
+
+
+def _check_config(opened: "Opened", config: "DeltaSoupConfig") -> None:
+    from zoo.gym.rounds.soup.config import DeltaSoupConfig
+
+    given = instance_of("config", config, DeltaSoupConfig)
+    manifest = opened.manifest
+    wanted = {"method": manifest.method, "min_contributors": manifest.quorum}
+    for name in sorted(given.model_fields_set):
+        if name not in _READ:
+            raise InputError(f"config.{name}: expected none: the round's terms have fixed it")
+        if getattr(given, name) != wanted[name]:
+            raise InputError(
+                f"config.{name}: expected {wanted[name]}, as the round's terms have it, got "
+                f"{getattr(given, name)}"
+            )
+
+
+def _fine_tune(given: StrPath | None) -> Path:
+    from zoo.gym.cli.sources import result_of, run_or_path
+    from zoo.gym.jobs import Run
+
+    if given is None:
+        raise InputError(
+            "improvement_data: expected a run, an adapter, a delta or a model, got nothing"
+        )
+    found = run_or_path(str(path_of("improvement_data", given)))
+    return result_of(found) if isinstance(found, Run) else found

@@ -1,0 +1,89 @@
+"""`zoo.gym.client.Client` in a round on a server: nothing is sent before it is said."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gym.rounds.conftest import fine_tune
+from tests.gym.rounds.protocol.people import LOG
+from tests.gym.rounds.server.world import World
+from zoo.gym import AggregationMethod, DeltaSoupConfig
+from zoo.gym.client import Client, Contributed
+from zoo.gym.errors import GymError, InputError, NotAvailableError
+from zoo.gym.rounds.life.opening import open_round
+from zoo.gym.rounds.life.writing import close_phase
+from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.storage.tokens import keep_token
+from zoo.gym.signing import own_key
+
+
+@pytest.fixture
+def client(world: World, base: Path, manifest: Manifest) -> Client:
+    assert manifest.base.model == "tiny"
+    return Client(node_url=f"{world.server.url}/rounds/summer")
+
+
+def offer(client: Client, base: Path, source: Path, *, send: bool) -> Contributed:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("zoo.gym.client.model_folder", lambda name, value: base)  # no hub has `tiny`
+        return client.contribute_improvement("ann", "tiny", improvement_data=source, send=send)
+
+
+def test_nothing_is_written_before_send_and_the_weights_follow_in_their_phase(
+    world: World, client: Client, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, before = fine_tune(tmp_path / "tuned", 1), world.files()
+    assert offer(client, base, source, send=False).receipt is None
+    assert world.files() == before
+    found = offer(client, base, source, send=True)
+    assert (found.phase, str(found.receipt).startswith("inbox/")) == ("commit", True)
+    assert world.storage.names("chunks") == []
+    close_phase(world.storage, LOG)  # extended: one of two
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "another"))
+    keep_token(world.server.url, next(iter(world.server.tokens.values())))
+    offer(client, base, fine_tune(tmp_path / "second", 2), send=True)
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    assert close_phase(world.storage, LOG).phase == "reveal"
+    assert offer(client, base, source, send=False).receipt is None
+    assert world.storage.names("chunks") == []
+    assert offer(client, base, source, send=True).phase == "reveal"
+    assert len(world.storage.names("chunks")) == 2  # the file and its list
+    assert own_key().public in open_round(world.storage).state.commits
+
+
+REFUSED: dict[str, tuple[dict[str, Any], type[GymError], str]] = {
+    "another base": ({"base_model": "zen-pico"}, InputError, "expected tiny, the base of the"),
+    "another rule": (
+        {"config": DeltaSoupConfig(method=AggregationMethod.KRUM)},
+        InputError,
+        "method: expected mean",
+    ),
+    "a setting of the maker": (
+        {"config": DeltaSoupConfig(reward_pool=5)},
+        InputError,
+        "config.reward_pool: expected none",
+    ),
+    "no fine-tune": ({"improvement_data": None}, InputError, "expected a run, an adapter"),
+    "a missing one": ({"improvement_data": "nothing"}, NotAvailableError, "expected a run"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_the_round_is_not_about_is_refused(
+    case: str, client: Client, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more, kind, said = REFUSED[case]
+    monkeypatch.setattr("zoo.gym.client.model_folder", lambda name, value: base)
+    options = {"user_id": "ann", "base_model": "tiny", "improvement_data": str(base), **more}
+    with pytest.raises(kind, match=said):
+        client.contribute_improvement(**options)
+
+
+def test_other_modes_and_published_names_of_other_parts_are_named(client: Client) -> None:
+    with pytest.raises(InputError, match="inference_mode: expected 'local'"):
+        Client(inference_mode="cloud")  # type: ignore[arg-type]
+    with pytest.raises(NotAvailableError, match="GRPOTrainer trains with GRPO"):
+        client.train_grpo  # noqa: B018
+    with pytest.raises(InputError, match="expected at least 10, got 0"):
+        client.aggregate_community_improvements("tiny")
