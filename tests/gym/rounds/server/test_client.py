@@ -1,5 +1,6 @@
 """`zoo.gym.client.Client` in a round on a server: nothing is sent before it is said."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from zoo.gym.signing import own_key
 @pytest.fixture
 def client(world: World, base: Path, manifest: Manifest) -> Client:
     assert manifest.base.model == "tiny"
-    return Client(node_url=f"{world.server.url}/rounds/summer")
+    return Client(node_url=world.storage.address)
 
 
 def offer(client: Client, base: Path, source: Path, *, send: bool) -> Contributed:
@@ -40,10 +41,11 @@ def test_nothing_is_written_before_send_and_the_weights_follow_in_their_phase(
     assert (found.phase, str(found.receipt).startswith("inbox/")) == ("commit", True)
     assert world.storage.names("chunks") == []
     close_phase(world.storage, LOG)  # extended: one of two
+    home = os.environ["ZOO_GYM_HOME"]
     monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "another"))
     keep_token(world.server.url, next(iter(world.server.tokens.values())))
     offer(client, base, fine_tune(tmp_path / "second", 2), send=True)
-    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("ZOO_GYM_HOME", home)
     assert close_phase(world.storage, LOG).phase == "reveal"
     assert offer(client, base, source, send=False).receipt is None
     assert world.storage.names("chunks") == []

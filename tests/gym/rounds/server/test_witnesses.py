@@ -21,10 +21,10 @@ from zoo.gym.signing.ed25519 import sign_bytes
 
 
 @pytest.fixture
-def watched(server: CommunityLearningServer, manifest: Manifest) -> World:
+def watched(server: CommunityLearningServer, address: str, manifest: Manifest) -> World:
     """A round that names Dave as its witness, with a commitment that he has signed."""
     key = RoundKey(role="witness", key=str(DAVE.public), expires=manifest.keys[0].expires)
-    storage = open_storage(f"{server.url}/rounds/summer")
+    storage = open_storage(address)
     named = manifest.model_copy(update={"keys": (*manifest.keys, key)})
     world = World(server, create_round(storage, named, LOG), storage)
     commit(world, ALICE)

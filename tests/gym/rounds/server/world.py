@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -44,12 +45,12 @@ class World:
         **headers: str,
     ) -> Answer:
         """Sends a request with exactly this path, below the round unless it begins with `/`."""
-        where = urlsplit(self.server.url)
+        where = urlsplit(self.storage.address)
         if role is not None:
             headers.setdefault("Authorization", f"Bearer {self.server.tokens[role]}")
         connection = HTTPConnection(where.hostname or "", where.port, timeout=30)
         try:
-            target = path if path.startswith("/") else f"/rounds/summer/{path}"
+            target = path if path.startswith("/") else f"{where.path}/{path}"
             connection.request(method, target, body, headers)
             found = connection.getresponse()
             return Answer(found.status, dict(found.headers), found.read())
@@ -61,8 +62,13 @@ class World:
         top = self.server.config.folder
         return {str(p): p.read_bytes() for p in sorted(top.rglob("*")) if p.is_file()}
 
+    @property
+    def folder(self) -> Path:
+        """Of the round, on the server."""
+        return self.server.config.folder / self.storage.address.rpartition("/")[2]
+
 
 @pytest.fixture
-def world(server: CommunityLearningServer, manifest: Manifest) -> World:
-    storage = open_storage(f"{server.url}/rounds/summer")
+def world(server: CommunityLearningServer, address: str, manifest: Manifest) -> World:
+    storage = open_storage(address)
     return World(server, create_round(storage, manifest, LOG), storage)

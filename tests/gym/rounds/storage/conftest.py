@@ -1,6 +1,8 @@
 """Every kind of storage, empty, for the tests of what they have in common."""
 
 import asyncio
+import itertools
+import shutil
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -12,6 +14,8 @@ import pytest
 from zoo.gym.rounds.server.run import CommunityLearningServer, server_config
 from zoo.gym.rounds.storage.address import open_storage
 from zoo.gym.rounds.storage.base import Storage
+
+_NUMBERS = itertools.count()
 
 
 @contextmanager
@@ -34,13 +38,35 @@ def running(server: CommunityLearningServer) -> Generator[CommunityLearningServe
         loop.close()
 
 
+@pytest.fixture(scope="session")
+def shared_server(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Generator[tuple[CommunityLearningServer, Path]]:
+    """A server for many tests, and the home of who runs it."""
+    top = tmp_path_factory.mktemp("server")
+    config = server_config({"folder": top / "served", "port": 0})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZOO_GYM_HOME", str(top / "home"))
+        server = CommunityLearningServer(None, config)
+        with running(server):
+            yield server, top / "home"
+
+
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[CommunityLearningServer]:
-    """A server of this test alone, whose tokens are kept."""
-    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
-    config = server_config({"folder": tmp_path / "served", "port": 0})
-    with running(CommunityLearningServer(None, config)) as started:
-        yield started
+def server(
+    shared_server: tuple[CommunityLearningServer, Path], monkeypatch: pytest.MonkeyPatch
+) -> CommunityLearningServer:
+    """A server whose tokens are kept, with nothing seen of any round."""
+    found, home = shared_server
+    monkeypatch.setenv("ZOO_GYM_HOME", str(home))
+    shutil.rmtree(home / "data" / "rounds" / "seen", ignore_errors=True)
+    return found
+
+
+@pytest.fixture
+def address(server: CommunityLearningServer) -> str:
+    """The address of a round that nobody has started."""
+    return f"{server.url}/rounds/r{next(_NUMBERS)}"
 
 
 @pytest.fixture(scope="session")
@@ -77,8 +103,7 @@ def bucket(s3_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> s
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
     """An empty storage of each kind."""
     if request.param == "http":
-        url = request.getfixturevalue("server").url
-        return open_storage(f"{url}/rounds/summer")
+        return open_storage(request.getfixturevalue("address"))
     request.getfixturevalue("storage")  # a home
     if request.param == "s3":
         return open_storage(request.getfixturevalue("bucket"))

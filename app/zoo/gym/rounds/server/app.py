@@ -104,6 +104,13 @@ def _add_reading(app: FastAPI, served: Served) -> None:
         found = await run_in_threadpool(served.names, round_, folder, after)
         return Names(names=found, more=len(found) == MOST_NAMES)
 
+    @app.api_route(
+        "/rounds/{round}/names", methods=["HEAD", "PUT", "DELETE"], include_in_schema=False
+    )
+    async def no_file() -> None:
+        """Keeps the list from being taken for a file."""
+        raise HTTPException(405, headers={"Allow": "GET"})
+
     files: dict[int | str, dict[str, Any]] = {200: {"content": BYTES}, **_fails(404)}
 
     @app.get("/rounds/{round}/{name:path}", responses=files, response_class=Response)
@@ -184,10 +191,13 @@ def _invalid(_: Request, error: Exception) -> Response:
     return _said(422, f"{where}: expected another value")
 
 
-def _no_route(_: Request, error: Exception) -> Response:
+def _no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     found = _said(error.status_code, str(error.detail).lower())
     found.headers.update(error.headers or {})
+    is_file = request.url.path.count("/") > 2 and not request.url.path.endswith("/names")
+    if error.status_code == 405 and is_file:
+        found.headers["Allow"] = "GET, HEAD, PUT"  # of all its routes, not of the first
     return found
 
 

@@ -1,6 +1,7 @@
 """Runs a server of rounds in this process, beside whatever else its event loop does."""
 
 import asyncio
+import os
 import secrets
 import socket
 from collections.abc import Mapping
@@ -141,15 +142,22 @@ def _server_of(served: Served, gate: Gate, config: ServerConfig) -> "uvicorn.Ser
 
 def _listen(config: ServerConfig) -> socket.socket:
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    # asyncio sends small answers at once only on sockets that say their protocol
+    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        return socket.create_server((config.host, config.port), family=family, backlog=128)
+        if os.name == "posix":
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((config.host, config.port))
+        found.listen(128)
     except OSError as error:
+        found.close()
         reason = (error.strerror or str(error)).lower()
         raise InputError(
             f"{config.host}:{config.port}: expected an address of this machine that is free, got: "
             f"{reason}",
             hint="--port 0 takes any free port",
         ) from None
+    return found
 
 
 def _shown(config: ServerConfig) -> str:

@@ -33,6 +33,8 @@ MOST_NAMES = 10_000
 WAIT_S = 2.0
 """How long a request waits for another writer of the log."""
 
+_LOCKS = 64
+
 _ROUND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 _MAKERS = {Kind.MANIFEST, Kind.HEAD, Kind.TILE}
 
@@ -61,6 +63,7 @@ class Served:
         self._top, self._base = folder.parent if alone else folder, base
         self._kept: dict[str, Kept] = {}
         self._lock, self._most = threading.Lock(), most_bytes
+        self._files = tuple(threading.Lock() for _ in range(_LOCKS))
         with storage_errors(folder):
             self._used = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
 
@@ -76,8 +79,15 @@ class Served:
         return self._storage(name).read(file) if kind_of(file) else None
 
     def size(self, name: str, file: str) -> int | None:
-        """Returns the number of bytes of a file of a round, None where there is none."""
-        return self._storage(name).size(file) if kind_of(file) else None
+        """Returns the number of bytes of a file of a round, None where there is none.
+
+        Of a file that is being written it waits for the end, so that a client that lost the answer
+        does not send it again.
+        """
+        if kind_of(file) is None:
+            return None
+        with self._file(name, file):
+            return self._storage(name).size(file)
 
     def names(self, name: str, folder: str, after: str) -> list[str]:
         """Returns names of a folder of a round in order, from the one after `after` on."""
@@ -106,8 +116,18 @@ class Served:
             StorageError: the disk refused it.
         """
         most = self.most(role, file)
-        if not 0 < len(content) <= most:
-            raise RefusedError(413, f"{file}: expected 1 to {most} bytes, got {len(content)}")
+        if not content:
+            raise RefusedError(422, f"{file}: expected bytes, got none")
+        if len(content) > most:
+            raise RefusedError(413, f"{file}: expected at most {most} bytes, got {len(content)}")
+        with self._file(name, file):
+            return self._write(name, file, content)
+
+    def _file(self, name: str, file: str) -> threading.Lock:
+        """Returns the lock of a file, which it shares with a few others."""
+        return self._files[hash((name, file)) % _LOCKS]
+
+    def _write(self, name: str, file: str, content: bytes) -> bool:
         storage = self._storage(name)
         if storage.read(file) == content:
             return False
