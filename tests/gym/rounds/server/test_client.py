@@ -18,6 +18,9 @@ from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.storage.tokens import keep_token
 from zoo.gym.signing import own_key
 
+MODEL_FOLDER = "zoo.gym.client.community.model_folder"
+"""Finds a base by name; no hub has `tiny`."""
+
 
 @pytest.fixture
 def client(world: World, base: Path, manifest: Manifest) -> Client:
@@ -27,7 +30,7 @@ def client(world: World, base: Path, manifest: Manifest) -> Client:
 
 def offer(client: Client, base: Path, source: Path, *, send: bool) -> Contributed:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("zoo.gym.client.model_folder", lambda name, value: base)  # no hub has `tiny`
+        patch.setattr(MODEL_FOLDER, lambda name, value: base)
         return client.contribute_improvement("ann", "tiny", improvement_data=source, send=send)
 
 
@@ -76,7 +79,7 @@ def test_what_the_round_is_not_about_is_refused(
     case: str, client: Client, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     more, kind, said = REFUSED[case]
-    monkeypatch.setattr("zoo.gym.client.model_folder", lambda name, value: base)
+    monkeypatch.setattr(MODEL_FOLDER, lambda name, value: base)
     options = {"user_id": "ann", "base_model": "tiny", "improvement_data": str(base), **more}
     with pytest.raises(kind, match=said):
         client.contribute_improvement(**options)

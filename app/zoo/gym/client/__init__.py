@@ -1,0 +1,5 @@
+"""Our client under the published method names: takes part in rounds, on a server or in a folder."""
+
+from zoo.gym.client.community import Client, CommunityResult, Contributed
+
+__all__ = ["Client", "CommunityResult", "Contributed"]
