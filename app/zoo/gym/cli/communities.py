@@ -1,6 +1,5 @@
 """`zoo-gym round`: starts community rounds and takes part in them."""
 
-import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -8,18 +7,16 @@ from cyclopts import Parameter
 
 from zoo.gym.cli.options import Json, Offline, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
+from zoo.gym.cli.round_private import promise_of, say_private
+from zoo.gym.cli.round_start import begin, new_storage, refuse_offline
 from zoo.gym.cli.sources import resolve_base, result_of, run_or_path
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import InputError
 from zoo.gym.humanize import human_bytes
 from zoo.gym.jobs import Run
-from zoo.gym.paths import given_path
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.life.opening import Opened
-    from zoo.gym.rounds.life.terms import Terms
-    from zoo.gym.rounds.storage.base import Storage
-    from zoo.gym.signing import OwnKey, PublicKey
-    from zoo.models import Resolved
+    from zoo.gym.signing import PublicKey
 
 Round = Annotated[str | None, Parameter(name="--round", metavar="ROUND")]
 Given = Annotated[str | None, Parameter(name="ROUND")]
@@ -45,8 +42,8 @@ def create(
     *,
     base: str,
     out: str,
-    form: Literal["signs", "lowrank", "float"] = "signs",
-    method: Method = "byzantine_robust",
+    form: Literal["signs", "lowrank", "float"] | None = None,
+    method: Method | None = None,
     f: int | None = None,
     min_contributors: int = 10,
     max_contributors: int = 1000,
@@ -66,6 +63,8 @@ def create(
     after: str | None = None,
     newcomers_rounds: int | None = None,
     newcomers_share: float | None = None,
+    private: str | None = None,
+    force: Switch = False,
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,
@@ -76,12 +75,14 @@ def create(
         name: what you call it
         base: the base model's name or folder
         out: a new folder, on a network share or a USB stick, too, https://HOST/rounds/NAME or s3://BUCKET/NAME
-        form: signs with one scale a tensor (1 bit), adapters as they are, or plain differences
-        method: the aggregation rule
+        form: signs with one scale a tensor (1 bit, the default), lowrank for adapters as they are,
+            or float for plain differences; a private round has lowrank
+        method: the aggregation rule; byzantine_robust by default, and in a private round mean
         f: how many contributors may be malicious; by default 30 %, if the rule can
         min_contributors: fewer make the round void, after one extension
         max_contributors: no more are taken
-        rank: the largest rank of an adapter, in form lowrank only; by default 64
+        rank: the largest rank of an adapter, in form lowrank only; by default 64. In a private
+            round the rank of all, by default 8
         tensors: patterns of names of what may change; by default the matrices inside the layers
         commit_days: days until contributors have committed
         reveal_days: days after that until they have revealed
@@ -97,37 +98,31 @@ def create(
         after: an earlier round that is published: reputations go on from there
         newcomers_rounds: keys with fewer accepted rounds are newcomers; by default 3, with --after
         newcomers_share: what newcomers have at most of seats, weight and points; by default .2
+        private: differential privacy, as epsilon=1,delta=1e-6,clip=1: contributions are sealed to
+            you, clipped to that norm and added up, with noise for that epsilon (0.1 to 10)
+        force: start a private round even if its noise is larger than any signal
         yes: download without asking
         offline: never use the network
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.cli.round_terms import measured_terms, newcomers_after, rank_of, seconds_of
     from zoo.gym.rounds.life.terms import Terms
-    from zoo.gym.rounds.rules.method import AggregationMethod
+    from zoo.gym.rounds.privacy.promise import form_and_method, wish_of
     from zoo.gym.signing import own_key
 
-    seconds, most_rank = seconds_of(commit_days, reveal_days), rank_of(rank, form)
-    storage, screen, key = _new_storage(out, offline=offline), Output(as_json), own_key()
-    gating = (margin, quality_threshold, validator)
+    wish, seconds = wish_of(private, force=force), seconds_of(commit_days, reveal_days)
+    coded = form_and_method(form, method, private=wish is not None)
+    ranks = rank_of(rank, coded[0], private=wish is not None)
+    storage, screen, key = new_storage(out, offline=offline), Output(as_json), own_key()
+    gating, seats = (margin, quality_threshold, validator), (min_contributors, max_contributors)
     measured = measured_terms((evaluation, refit, previous), gating, gate, key.public)
     newcomers, standings = newcomers_after(after, newcomers_rounds, newcomers_share)
     model = resolve_base(base, None, "--base", yes=yes, offline=offline)
+    keys = tuple(known_key(one) for one in witness)
     terms = Terms(
-        name,
-        form,
-        AggregationMethod(method),
-        f,
-        min_contributors,
-        max_contributors,
-        most_rank,
-        tensors,
-        *seconds,
-        pool,
-        measured,
-        tuple(known_key(one) for one in witness),
-        newcomers,
+        name, *coded, f, *seats, ranks, tensors, *seconds, pool, measured, keys, newcomers
     )
-    opened = _begun(storage, model, terms, key, standings)
+    opened = begin(storage, model, terms, key, standings, wish)
     screen.say(f"the round is in {storage.address}; you write its log: zoo-gym round take")
     return _show(opened, screen)
 
@@ -139,46 +134,6 @@ def known_key(given: str) -> "PublicKey":
 
     named = trusted_keys().get(given)
     return parse_key(given) if named is None else named
-
-
-def _begun(
-    storage: "Storage", model: "Resolved", terms: "Terms", key: "OwnKey", standings: bytes | None
-) -> "Opened":
-    """Starts a round in a storage, and keeps where it is."""
-    from zoo.gym.rounds.life.opening import open_round
-    from zoo.gym.rounds.life.places import remember_place
-    from zoo.gym.rounds.life.terms import manifest_for
-    from zoo.gym.rounds.life.writing import create_round
-    from zoo.gym.rounds.storage.chunks import chunk_name
-
-    now = dt.datetime.now(dt.UTC)
-    manifest = manifest_for(model.folder, model.id, model.revision, terms, key.public, now)
-    if standings is not None and manifest.newcomers is not None:
-        storage.write(chunk_name(manifest.newcomers.standings), standings)
-    create_round(storage, manifest, key)
-    opened = open_round(storage)
-    remember_place(opened)
-    return opened
-
-
-def _new_storage(out: str, *, offline: bool) -> "Storage":
-    from zoo.gym.rounds.storage.address import is_address, open_storage
-    from zoo.gym.rounds.storage.folder import FolderStorage
-
-    if is_address(out):
-        _refuse_offline(out, offline=offline)
-        return open_storage(out)
-    folder = given_path(out)
-    if folder.is_dir() and any(folder.iterdir()):
-        raise InputError(f"--out: expected a new or empty folder, got {folder}")
-    return FolderStorage(folder.resolve())
-
-
-def _refuse_offline(address: str, *, offline: bool) -> None:
-    if offline:
-        raise NotAvailableError(
-            f"{address}: expected a folder with --offline, got an address of a network"
-        )
 
 
 def show(round_: Given = None, /, *, as_json: Json = False) -> int:
@@ -249,6 +204,7 @@ def contribute(
     folder = result_of(found) if isinstance(found, Run) else found
     own, entry = prepare(opened, folder, model.folder, key, examples=examples)
     out.answer(f"{own.file}: {human_bytes(own.bytes)}, coded as {opened.manifest.form}")
+    private = say_private(opened, own, key, out)
     what = f"A commitment (a hash, no weights) goes to {opened.storage.address}."
     receipt = None
     if send or confirmed(f"{what} It cannot be taken back. Send? [y/N] ", yes=yes):
@@ -256,7 +212,7 @@ def contribute(
         out.answer(f"committed; reveal it after {opened.manifest.deadlines.commit}")
     else:
         out.say(f"nothing was sent. {what} --send sends it")
-    out.result(_sent(opened, receipt, own.digest, own.bytes, own.file))
+    out.result(_sent(opened, receipt, own.digest, own.bytes, own.file) | private)
     return 0
 
 
@@ -277,9 +233,12 @@ def reveal(
 
     out, opened = Output(as_json), opened_round(round_)
     own, entry = prepared(opened, load_key())
-    what = f"{human_bytes(own.bytes)} of weights go to {opened.storage.address}"
+    sealed = own.spends is not None
+    weights = "weights, sealed to the round's maker," if sealed else "weights"
+    what = f"{human_bytes(own.bytes)} of {weights} go to {opened.storage.address}"
     receipt = None
-    if send or confirmed(f"{what}, where anybody with access reads them. Send? [y/N] ", yes=yes):
+    whose = "" if sealed else ", where anybody with access reads them"
+    if send or confirmed(f"{what}{whose}. Send? [y/N] ", yes=yes):
         receipt = send_reveal(own, entry, opened.storage)
         out.answer(f"revealed: {human_bytes(own.bytes)}")
     else:
@@ -323,17 +282,22 @@ def opened_round(given: str | None, *, offline: bool = False) -> "Opened":
 
     storage, expected = find_storage(given)
     if is_address(storage.address):
-        _refuse_offline(storage.address, offline=offline)
+        refuse_offline(storage.address, offline=offline)
     opened = open_round(storage, expected=expected)
     remember_place(opened)
     return opened
 
 
 def _show(opened: "Opened", out: Output) -> int:
+    from zoo.gym.rounds.privacy.promise import in_words
+
     state, manifest = opened.state, opened.manifest
     out.answer(f"round {manifest.name} ({state.id[:12]}) about {manifest.base.model}")
     rule = f"{manifest.method}, form {manifest.form}, {len(manifest.tensors)} tensors"
     out.answer(f"{rule}, {manifest.quorum} to {manifest.most} contributors")
+    promised = promise_of(opened)
+    for line in in_words(promised) if promised else ():
+        out.answer(line)
     out.answer(f"phase: {state.phase}{_why(opened)}")
     out.answer(f"committed: {len(state.commits)}, revealed: {len(state.reveals)}")
     for key, reason in state.refused.items():
@@ -353,6 +317,7 @@ def _show(opened: "Opened", out: Output) -> int:
             ],
             "result": state.result,
         }
+        | ({"privacy": promised} if promised else {})
     )
     return 0
 

@@ -8,6 +8,7 @@ from zoo.gym.cli.communities import Given, Round, opened_round
 from zoo.gym.cli.delta import BROKEN
 from zoo.gym.cli.options import Json, Offline, Switch, Yes
 from zoo.gym.cli.output import Output
+from zoo.gym.cli.round_private import aggregate_private, rewards_private
 from zoo.gym.cli.sources import resolve_base
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.humanize import counted, human_bytes
@@ -23,6 +24,7 @@ def aggregate(
     method: Annotated[str | None, Parameter(name="--method")] = None,
     min_contributors: int | None = None,
     queue: Annotated[str | None, Parameter(name="--queue", metavar="QUEUE")] = None,
+    force: Switch = False,
     threads: int | None = None,
     as_json: Json = False,
 ) -> int:
@@ -33,6 +35,7 @@ def aggregate(
         method: the rule that you expect; the round's terms have fixed it
         min_contributors: publish nothing with fewer reveals than this
         queue: hand tasks to `round work`: a file, or postgresql://USER@HOST/DATABASE
+        force: publish a private result even if its noise is larger than any signal
         threads: how many threads; by default all, which changes no byte
         as_json: print one JSON object as stdout's last line
     """
@@ -42,6 +45,10 @@ def aggregate(
 
     out, opened = Output(as_json), opened_round(round_)
     _check_expected(opened, method, min_contributors)
+    if opened.manifest.privacy is not None:
+        return aggregate_private(opened, out, queue=queue, force=force, threads=threads)
+    if force:
+        raise InputError("--force: has no effect in a round that is not private")
     open_queue = None if queue is None else opener(queue)
     computed = publish(opened.storage, load_key(), threads=threads, open_queue=open_queue)
     found = computed.report
@@ -108,6 +115,8 @@ def rewards(round_: Given = None, /, *, as_json: Json = False) -> int:
             f"round {opened.manifest.name}: expected a published result, got phase "
             f"{opened.state.phase}"
         )
+    if opened.manifest.privacy is not None:
+        return rewards_private(opened, out)
     report = compute(opened.state, opened.storage, work_folder(opened.state.id)).report
     if report.result.digest != opened.state.result:
         raise InputError(
@@ -151,6 +160,8 @@ def verify(
 
     out, opened = Output(as_json), opened_round(round_, offline=offline)
     folder = work_folder(opened.state.id)
+    if measure and opened.manifest.privacy is not None:
+        raise InputError("--measure: has no effect in a private round, which no gate measures")
     if base is not None and not measure:
         raise InputError("--base: has no effect without --measure")
     checks = checks_of(opened, folder, threads=threads)

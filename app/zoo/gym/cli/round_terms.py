@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from zoo.gym.signing import PublicKey
 
 DEFAULT_RANK = 64
+PRIVATE_RANK = 8
+"""The noise of a private round grows with the square root of the rank."""
 
 
 def seconds_of(commit_days: float, reveal_days: float) -> tuple[int, int]:
@@ -24,11 +26,13 @@ def seconds_of(commit_days: float, reveal_days: float) -> tuple[int, int]:
     return round(commit_days * DAY_S), round(reveal_days * DAY_S)
 
 
-def rank_of(rank: int | None, form: str) -> int:
+def rank_of(rank: int | None, form: str, *, private: bool) -> int:
     """Returns the largest rank of an adapter, which only form lowrank reads."""
     if rank is not None and form != "lowrank":
         raise InputError(f"--rank: expected none in form {form}, got {rank}")
-    return DEFAULT_RANK if rank is None else rank
+    if rank is None:
+        return PRIVATE_RANK if private else DEFAULT_RANK
+    return rank
 
 
 def newcomers_after(
@@ -62,6 +66,8 @@ def newcomers_after(
         raise NotAvailableError(
             f"--after: expected a round with a published result, got phase {earlier.state.phase}"
         )
+    if earlier.manifest.privacy is not None:
+        raise InputError("--after: expected a round with standings, got a private one")
     content = read_chunk(earlier.storage, str(published_report(earlier)["standings"]))
     found = Newcomers(
         rounds=3 if rounds is None else rounds,

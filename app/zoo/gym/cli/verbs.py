@@ -77,6 +77,7 @@ VERBS = (
     Verb("round work", "round_work:work", "[ROUND]", "Helps to compute a round."),
     Verb("round verify", "round_results:verify", "[ROUND]", "Computes a round again and compares."),
     Verb("round rewards", "round_results:rewards", "[ROUND]", "Shows who gets how many points."),
+    Verb("round ledger", "round_private:ledger", "", "Shows what private rounds have spent."),
     Verb("round apply", "round_apply:apply", "[ROUND]", "Makes a result a base to train on."),
     Verb("round undo", "round_apply:undo", "[BASE]", "Goes back to the result before."),
     Verb("round serve", "community.server:serve", "FOLDER", "Serves rounds to others."),

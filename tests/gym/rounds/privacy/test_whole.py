@@ -15,7 +15,7 @@ from zoo.gym.errors import InputError
 from zoo.gym.rounds.privacy.whole import clip_steps, square_norm, to_steps
 
 STEPS = arrays(np.int64, st.integers(0, 40), elements=st.integers(-(2**31), 2**31 - 1))
-FLOATS = arrays(np.float32, 8, elements=st.floats(-1e6, 1e6, width=32))
+FLOATS = arrays(np.float32, 8, elements=st.floats(-(2.0**18), 2.0**18, width=32))
 
 
 def exact(steps: NDArray[np.int64]) -> int:

@@ -47,6 +47,7 @@ FIELDS: dict[str, Any] = {
     "pool": 1000,
     "newcomers": None,
     "previous": None,
+    "privacy": None,
     "keys": [
         {"role": "log", "key": str(LOG.public), "expires": "2027-01-01T00:00:00Z"},
         {"role": "gate", "key": str(GATE.public), "expires": "2027-01-01T00:00:00Z"},

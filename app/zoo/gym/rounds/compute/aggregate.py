@@ -182,6 +182,11 @@ def candidates_of(
     """Returns the contributions whose files are allowed and no copies, and their Gram matrix."""
     import numpy as np
 
+    if state.manifest.privacy is not None:
+        raise InputError(
+            f"round {state.manifest.name}: expected a round whose contributions are public, got a "
+            "private one"
+        )
     collected = collect(state, storage, folder)
     if not collected.deltas:
         return collected, np.zeros((0, 0, 2), np.uint64)

@@ -1,5 +1,6 @@
 """Publishes the result of a round: the files first, then the entries that make them count."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from zoo.gym.errors import GymError, InputError
@@ -13,7 +14,7 @@ from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import chunk_name, store
 from zoo.gym.rounds.work.divided import Watch, ignore
 from zoo.gym.rounds.work.worker import Open
-from zoo.gym.signing import OwnKey, Signed, sign
+from zoo.gym.signing import OwnKey, PublicKey, Signed, sign
 
 
 def work_folder(round_: str) -> Path:
@@ -67,7 +68,9 @@ def publish(
         if state.phase is Phase.COMPUTE:
             _refuse_failed(computed, append)
             _store(computed, storage)
-            append.add([*_refusals(computed, state, key), _result(computed, state, key)])
+            report = computed.report
+            result = result_entry(state, key, report.result.digest, report.as_bytes())
+            append.add([*refusals_of(report.refused, state, key), result])
         elif state.result != computed.report.result.digest:
             raise InputError(
                 f"round {state.manifest.name}: expected the published result "
@@ -95,19 +98,18 @@ def _store(computed: Computed, storage: Storage) -> None:
         storage.write(chunk_name(digest(content)), content)
 
 
-def _refusals(computed: Computed, state: State, key: OwnKey) -> list[Signed]:
+def refusals_of(refused: Mapping[PublicKey, str], state: State, key: OwnKey) -> list[Signed]:
+    """Returns the signed refusals that are not in the log yet."""
     return [
-        sign(
-            key, objects.REFUSAL, objects.body_of(state.id, key=str(refused), reason=reason[:2000])
-        )
-        for refused, reason in sorted(computed.report.refused.items())
-        if refused not in state.refused
+        sign(key, objects.REFUSAL, objects.body_of(state.id, key=str(one), reason=reason[:2000]))
+        for one, reason in sorted(refused.items())
+        if one not in state.refused
     ]
 
 
-def _result(computed: Computed, state: State, key: OwnKey) -> Signed:
+def result_entry(state: State, key: OwnKey, result: str, report: bytes) -> Signed:
+    """Returns the signed entry of a result, given its digest and the bytes of its report."""
     from zoo.core import digest
 
-    report = digest(computed.report.as_bytes())
-    body = objects.body_of(state.id, digest=computed.report.result.digest, report=report)
+    body = objects.body_of(state.id, digest=result, report=digest(report))
     return sign(key, objects.RESULT, body)

@@ -51,6 +51,10 @@ def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> list[
     ]
     if state.phase is not Phase.PUBLISHED:
         return [*checks, Check("result", f"the round is in phase {state.phase}", ok=None)]
+    if state.manifest.privacy is not None:
+        from zoo.gym.rounds.compute.private_checks import private_checks
+
+        return [*checks, *private_checks(opened, folder)]
     stored: dict[str, Any] = {}
     again: list[Computed] = []
 
@@ -63,7 +67,7 @@ def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> list[
         return f"{len(again[0].report.contributions)} contributions"
 
     for name, act in (("published files", read), ("contributions", repeat)):
-        checks.append(_made(name, act))
+        checks.append(made(name, act))
     if stored and again:
         checks += _compared(stored, again[0], opened)
     return checks
@@ -130,7 +134,8 @@ def _published(opened: Opened, folder: Path) -> Mapping[str, Any]:
     return report
 
 
-def _made(name: str, act: Callable[[], str]) -> Check:
+def made(name: str, act: Callable[[], str]) -> Check:
+    """Returns the check that an act makes, which fails where the act raises one of our errors."""
     try:
         return Check(name, act())
     except GymError as error:

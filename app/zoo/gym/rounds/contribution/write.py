@@ -50,9 +50,9 @@ def write_contribution(source: Path, base: Path, manifest: Coding, out: Path) ->
         StorageError: the file cannot be written.
     """
     weights = open_weights(base)
-    _check_base(weights, manifest)
+    check_base(weights, manifest)
     changes = read_changes(source, weights)
-    _check_names(changes, manifest)
+    check_names(changes, manifest)
     with Spool(out.parent) as spool:
         terms: list[TensorTerms] = []
         zeros = 0
@@ -70,7 +70,12 @@ def write_contribution(source: Path, base: Path, manifest: Coding, out: Path) ->
         raise
 
 
-def _check_base(base: Weights, manifest: Coding) -> None:
+def check_base(base: Weights, manifest: Coding) -> None:
+    """Refuses a base that is not the one of a round.
+
+    Raises:
+        InputError: a tensor is missing or of another shape, or the identity differs.
+    """
     for tensor in manifest.tensors:
         if tensor.name not in base.tensors or base.shape(tensor.name) != tensor.shape:
             raise InputError(
@@ -84,7 +89,12 @@ def _check_base(base: Weights, manifest: Coding) -> None:
         )
 
 
-def _check_names(changes: Changes, manifest: Coding) -> None:
+def check_names(changes: Changes, manifest: Coding) -> None:
+    """Refuses a fine-tune that changes nothing, or another tensor than the round's.
+
+    Raises:
+        InputError: the tensor is named.
+    """
     listed = {tensor.name for tensor in manifest.tensors}
     strange = next((name for name in changes.names if name not in listed), None)
     if strange is not None:

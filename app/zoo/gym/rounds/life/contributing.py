@@ -6,11 +6,11 @@ gives the same commitment again. Nothing is sent until `send` is called.
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_small, storage_errors, write_beside
@@ -19,6 +19,10 @@ from zoo.gym.rounds.contribution.check import open_contribution
 from zoo.gym.rounds.contribution.write import write_contribution
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.life.writing import leave
+from zoo.gym.rounds.privacy.contribution import Written, check_sealed, seal_file, write_values
+from zoo.gym.rounds.privacy.ledger import Spending, note_own
+from zoo.gym.rounds.privacy.sealing import info_for
+from zoo.gym.rounds.privacy.terms import Privacy
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.storage.base import Storage
@@ -26,6 +30,7 @@ from zoo.gym.rounds.storage.chunks import Progress, describe, store
 from zoo.gym.signing import OwnKey, Signed, sign
 
 _FILE, _AGAIN = "contribution.safetensors", "again.safetensors"
+_VALUES = "values"
 _NONCE, _ABOUT, _SENT = "nonce", "about.json", "sent"
 
 
@@ -39,6 +44,8 @@ class Own:
         examples: training examples, as the user says.
         digest: BLAKE3 of the file.
         bytes: its size.
+        spends: what a private round tells about it.
+        written: what became of the fine-tune in a private round.
     """
 
     file: Path
@@ -46,6 +53,8 @@ class Own:
     examples: int
     digest: str
     bytes: int
+    spends: Spending | None = None
+    written: Written | None = None
 
 
 def prepare(
@@ -80,20 +89,38 @@ def prepare(
         _check_same(own, source, base, opened, examples)
         return own, _commitment(opened, own, key)
     ensure_folder(folder)
-    nonce = _nonce(folder)
-    write_contribution(source, base, opened.manifest, folder / _FILE)
-    write_beside(folder / _ABOUT, json.dumps({"examples": examples}), sync=True)
-    own = _own(folder, nonce, examples)
+    _nonce(folder)
+    written = _code(opened, source, base, folder, key)
+    about = {"examples": examples} | ({"private": vars(written)} if written else {})
+    write_beside(folder / _ABOUT, json.dumps(about), sync=True)
+    own = own_contribution(opened, key)
     return own, _commitment(opened, own, key)
+
+
+def _code(opened: Opened, source: Path, base: Path, folder: Path, key: OwnKey) -> Written | None:
+    """Writes the file that is sent; for a private round also what is in it, which stays here."""
+    privacy = opened.manifest.privacy
+    if privacy is None:
+        write_contribution(source, base, opened.manifest, folder / _FILE)
+        return None
+    written = write_values(source, base, opened.manifest, privacy, folder / _VALUES)
+    info = info_for(opened.state.id, str(key.public))
+    seal_file(folder / _VALUES, privacy.key, info, folder / _FILE)
+    return written
 
 
 def _check_same(own: Own, source: Path, base: Path, opened: Opened, examples: int) -> None:
     """Refuses to contribute anything but what was committed to."""
-    again = own.file.with_name(_AGAIN)
-    write_contribution(source, base, opened.manifest, again)
-    digest = describe(again)[0].digest
+    again, privacy = own.file.with_name(_AGAIN), opened.manifest.privacy
+    if privacy is None:
+        write_contribution(source, base, opened.manifest, again)
+        digest = own.digest
+    else:  # sealing differs each time
+        write_values(source, base, opened.manifest, privacy, again)
+        digest = describe(own.file.with_name(_VALUES))[0].digest
+    found = describe(again)[0].digest
     again.unlink()
-    if (digest, examples) != (own.digest, own.examples):
+    if (found, examples) != (digest, own.examples):
         raise InputError(
             f"{source}: expected the contribution that you committed to, got another",
             hint="a commitment cannot be changed; contribute this one to the next round",
@@ -111,18 +138,21 @@ def own_contribution(opened: Opened, key: OwnKey) -> Own:
     with storage_errors(folder):
         try:
             nonce = read_small(folder / _NONCE, most_bytes=100).decode()
-            about = cast("dict[str, int]", json.loads(read_small(folder / _ABOUT)))
+            about = cast("dict[str, Any]", json.loads(read_small(folder / _ABOUT)))
         except FileNotFoundError:
             raise NotAvailableError(
                 f"round {opened.manifest.name}: expected a contribution of yours in {folder}, got "
                 "nothing",
                 hint="it is on the machine where you ran: zoo-gym round contribute",
             ) from None
-    own = _own(folder, nonce, about["examples"])
+    own = _own(folder, nonce, about, opened.manifest.privacy)
     committed = opened.state.commits.get(key.public)
     if committed not in {None, objects.commitment(own.digest, own.nonce, key.public)}:
         raise InputError(f"{own.file}: expected the file that you committed to, got another")
-    open_contribution(own.file, opened.manifest)
+    if own.spends is None:
+        open_contribution(own.file, opened.manifest)
+    else:
+        check_sealed(own.file, opened.manifest)
     return own
 
 
@@ -171,9 +201,13 @@ def send_commitment(own: Own, entry: Signed, storage: Storage) -> str:
 def send_reveal(own: Own, entry: Signed, storage: Storage, report: Progress | None = None) -> str:
     """Sends the chunks that are not there yet, then the entry that reveals them.
 
+    What a private round spends is booked before.
+
     Raises:
         StorageError: something could not be sent; what was stays.
     """
+    if own.spends is not None:
+        note_own(str(entry.body["round"]), str(entry.key), own.spends)
     store(own.file, storage, report)
     return leave(storage, entry)
 
@@ -190,9 +224,13 @@ def _commitment(opened: Opened, own: Own, key: OwnKey) -> Signed:
     return sign(key, objects.COMMIT, objects.body_of(opened.state.id, commitment=found))
 
 
-def _own(folder: Path, nonce: str, examples: int) -> Own:
+def _own(folder: Path, nonce: str, about: Mapping[str, Any], privacy: Privacy | None) -> Own:
     stored, _ = describe(folder / _FILE)
-    return Own(folder / _FILE, nonce, examples, stored.digest, stored.bytes)
+    found = Own(folder / _FILE, nonce, about["examples"], stored.digest, stored.bytes)
+    if privacy is None:
+        return found
+    spends = Spending(privacy.epsilon, privacy.delta, privacy.noise)
+    return replace(found, spends=spends, written=Written(**about["private"]))
 
 
 def _nonce(folder: Path) -> str:

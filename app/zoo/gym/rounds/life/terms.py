@@ -10,6 +10,7 @@ from pathlib import Path
 from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import FLOATS, Weights, is_tied, open_weights, own_tensors
 from zoo.gym.errors import InputError
+from zoo.gym.rounds.privacy.terms import Privacy, count_values, sealed_bytes
 from zoo.gym.rounds.protocol.manifest import (
     FORMAT,
     Evaluation,
@@ -45,6 +46,7 @@ class Terms:
         measured: what a gate measures; nothing if None.
         witnesses: keys that sign the log's heads.
         newcomers: what earlier rounds say of keys, and the cap on the others; none if None.
+        privacy: what a private round promises; none if None.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Terms:
     measured: "MeasuredTerms | None" = None
     witnesses: tuple[PublicKey, ...] = ()
     newcomers: Newcomers | None = None
+    privacy: Privacy | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ def manifest_for(
             "caps": {
                 "file_bytes": _file_bytes(shapes, terms),
                 "rank": terms.rank,
-                "value": 1.0 if terms.form == "signs" else 1000.0,
+                "value": _largest(terms),
             },
             "method": terms.method.value,
             "f": terms.f,
@@ -136,12 +139,20 @@ def manifest_for(
             "pool": terms.pool,
             "newcomers": terms.newcomers.model_dump(mode="json") if terms.newcomers else None,
             "previous": measured.previous if measured else None,
+            "privacy": terms.privacy.model_dump(mode="json") if terms.privacy else None,
             "keys": [
                 {"role": role, "key": str(one), "expires": _time(now, reveal + 365 * DAY_S)}
                 for role, one in keys
             ],
         }
     )
+
+
+def _largest(terms: Terms) -> float:
+    """Returns the largest scale or value of a contribution."""
+    if terms.privacy is not None:
+        return terms.privacy.clip
+    return 1.0 if terms.form == "signs" else 1000.0
 
 
 def tensor_names(base: Weights, patterns: Sequence[str] = ()) -> list[str]:
@@ -172,6 +183,8 @@ def tensor_names(base: Weights, patterns: Sequence[str] = ()) -> list[str]:
 
 def _file_bytes(shapes: dict[str, tuple[int, ...]], terms: Terms) -> int:
     """Returns how large a contribution can be: its values, and room for the header."""
+    if terms.privacy is not None:
+        return sealed_bytes(count_values(shapes, terms.rank))
     total = _HEADER_BYTES + _TENSOR_BYTES * len(shapes)
     for shape in shapes.values():
         rows, columns = shape[0], shape[-1]

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Protocol, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from zoo.gym.errors import InputError
+from zoo.gym.rounds.privacy.terms import Privacy, check_private_round
 from zoo.gym.rounds.protocol.fields import Hex, as_tuple
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule, rule_for
 from zoo.gym.signing import PublicKey, Signed, canonical, parse_key
@@ -159,6 +160,7 @@ class Manifest(_Terms):
     pool: int = Field(default=1000, ge=0, le=10**12, description="points to share out")
     newcomers: Newcomers | None = Field(default=None, description="cap on new keys; none without")
     previous: Hex | None = Field(default=None, description="digest of the last result")
+    privacy: Privacy | None = Field(default=None, description="clip, sum and noise; no rule")
     keys: Annotated[tuple[RoundKey, ...], BeforeValidator(as_tuple)] = Field(
         min_length=1, max_length=100, description="who writes the log, gates, witnesses"
     )
@@ -175,6 +177,8 @@ class Manifest(_Terms):
         for key in self.keys:
             _check_key(key, self.deadlines)
         _refuse_without_effect(self)
+        if self.privacy is not None:
+            check_private_round(self, self.privacy)
         return self
 
     def keys_of(self, role: Role) -> frozenset[PublicKey]:

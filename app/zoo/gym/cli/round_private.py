@@ -1,0 +1,136 @@
+"""What `zoo-gym round` does and says of private rounds."""
+
+from typing import TYPE_CHECKING
+
+from zoo.gym.cli.options import Json
+from zoo.gym.cli.output import Output
+from zoo.gym.errors import InputError
+from zoo.gym.humanize import counted, human_bytes
+from zoo.gym.signing import parse_key
+
+if TYPE_CHECKING:
+    from zoo.gym.rounds.life.contributing import Own
+    from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.signing import OwnKey
+
+
+def say_private(opened: "Opened", own: "Own", key: "OwnKey", out: Output) -> dict[str, object]:
+    """Says what is left of a contribution to a private round, and what it spends."""
+    if own.written is None or own.spends is None:
+        return {}
+    from zoo.gym.rounds.privacy.ledger import all_spent
+
+    found, spends = own.written, own.spends
+    out.answer(
+        f"kept in the round's factors: {found.kept:.1%} of the squared norm; norm "
+        f"{found.norm:.3g}, clipped to {found.clipped:.1%} of it"
+    )
+    before = all_spent(str(key.public))
+    said = (
+        "; nothing before"
+        if not before
+        else (
+            f"; before, in {before[0].rounds} rounds, epsilon {before[0].epsilon:.3g} at delta "
+            f"{before[0].delta:g}"
+        )
+    )
+    out.answer(f"this round spends epsilon {spends.epsilon:g} at delta {spends.delta:g}{said}")
+    return {"private": {**vars(found), "epsilon": spends.epsilon, "delta": spends.delta}}
+
+
+def promise_of(opened: "Opened") -> dict[str, object] | None:
+    """Returns what a private round promises, with those who count or as many as it needs."""
+    from zoo.gym.rounds.privacy.contribution import values_of
+    from zoo.gym.rounds.privacy.promise import described
+
+    manifest, privacy = opened.manifest, opened.manifest.privacy
+    if privacy is None:
+        return None
+    count = max(manifest.quorum, len(opened.state.accepted))
+    return described(privacy, values_of(manifest), count)
+
+
+def aggregate_private(
+    opened: "Opened", out: Output, *, queue: str | None, force: bool, threads: int | None
+) -> int:
+    """Draws and publishes the result of a private round, once."""
+    from zoo.gym.rounds.compute.private import publish_private
+    from zoo.gym.rounds.privacy.contribution import values_of
+    from zoo.gym.rounds.privacy.promise import described, in_words
+    from zoo.gym.signing import load_key
+
+    if queue is not None:
+        raise InputError("--queue: has no effect in a private round: one machine opens and adds up")
+    found = publish_private(opened.storage, load_key(), force=force, threads=threads)
+    report, privacy = found.report, opened.manifest.privacy
+    assert privacy is not None, "asked before"
+    count = len(report["contributions"])
+    said = described(privacy, values_of(opened.manifest), count)
+    digest, size = report["result"]["digest"], report["result"]["bytes"]
+    out.answer(
+        f"result {digest[:12]}, {human_bytes(size)}: {counted(count, 'contribution')}, "
+        f"{report['rule']['method']}"
+    )
+    for line in in_words(said):
+        out.answer(line)
+    for key, reason in found.refused.items():
+        out.answer(f"refused {key.fingerprint}: {reason}")
+    out.answer(f"the result is a delta: zoo-gym delta apply {found.delta.path}")
+    warnings = ["more noise than signal: of no use"] if said["noise_to_signal"] > 1 else []
+    for warning in warnings:
+        out.say(f"note: {warning}")
+    out.result(
+        {
+            "result": str(found.delta.path),
+            "digest": digest,
+            "rule": report["rule"]["method"],
+            "f": 0,
+            "weights": None,
+            "refused": [{"contributor": str(k), "reason": r} for k, r in found.refused.items()],
+            "refit": None,
+            "warnings": warnings,
+            "privacy": said,
+        }
+    )
+    return 0
+
+
+def rewards_private(opened: "Opened", out: Output) -> int:
+    """Shows the points of a published private round: equal parts, which anybody can check."""
+    from zoo.gym.rounds.compute.private import equal_points
+    from zoo.gym.rounds.compute.report import BY_WEIGHT
+    from zoo.gym.rounds.compute.verify import published_report
+
+    report = published_report(opened)
+    keys = [one["key"] for one in report["contributions"]]
+    points = equal_points(opened.state, keys)
+    if report["rewards"] != {"rule": BY_WEIGHT, "points": points}:
+        raise InputError(
+            f"round {opened.manifest.name}: expected equal parts, got others",
+            hint="zoo-gym round verify shows what differs",
+        )
+    for key, share in points.items():
+        out.answer(f"{share:>8}  {parse_key(key).fingerprint}")
+    out.result({"pool": opened.manifest.pool, "rule": BY_WEIGHT, "rewards": points})
+    return 0
+
+
+def ledger(*, as_json: Json = False) -> int:
+    """Shows what private rounds have spent on this machine, by contributor; nothing gives it back.
+
+    Args:
+        as_json: print one JSON object as stdout's last line
+    """
+    from zoo.gym.rounds.privacy.ledger import all_spent
+
+    out, spent = Output(as_json), all_spent()
+    for one in spent:
+        again = "" if one.draws == one.rounds else f", {one.draws} draws"
+        out.answer(
+            f"{parse_key(one.contributor).fingerprint}  epsilon {one.epsilon:.3g} at delta "
+            f"{one.delta:g}: {counted(one.rounds, 'round')}{again}"
+        )
+    if not spent:
+        out.say("nothing was spent yet")
+    out.result({"spent": [vars(one) for one in spent]})
+    return 0

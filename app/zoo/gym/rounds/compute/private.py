@@ -1,0 +1,260 @@
+"""Draws and publishes the result of a private round: once.
+
+Contributions are opened, clipped and added up here alone; what leaves is the noisy sum. Nothing
+that one contributor sends decides what becomes of another's: no rule selects, and copies count.
+
+The order on disk: the ledger, then the noise, then the result and its report, then the ledger's
+note of the report, then the storage, then the log. A program that is cut before the note draws
+again, and spends again; afterwards it publishes what was drawn.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
+
+from zoo.gym.delta.file.reader import Delta, load_delta
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.files import read_small, storage_errors, write_beside
+from zoo.gym.rounds.compute.publish import refusals_of, result_entry, work_folder
+from zoo.gym.rounds.compute.report import BY_WEIGHT, FORMAT, read_report, stored_file
+from zoo.gym.rounds.compute.verify import published_report
+from zoo.gym.rounds.life.opening import Opened, open_round
+from zoo.gym.rounds.life.writing import writer_of
+from zoo.gym.rounds.privacy import ledger, sealing
+from zoo.gym.rounds.privacy.contribution import check_sealed, open_values, values_of
+from zoo.gym.rounds.privacy.mechanism import add_noise, record_of, write_private_result
+from zoo.gym.rounds.privacy.promise import check_signal
+from zoo.gym.rounds.privacy.round_key import forget_round_key, load_round_key
+from zoo.gym.rounds.privacy.terms import Privacy
+from zoo.gym.rounds.protocol.objects import Reveal
+from zoo.gym.rounds.protocol.state import Phase, State
+from zoo.gym.rounds.rewards.points import share_out
+from zoo.gym.rounds.storage.base import Storage
+from zoo.gym.rounds.storage.chunks import StoredFile, chunk_name, describe, fetch, store
+from zoo.gym.signing import OwnKey, PublicKey, canonical, parse_key
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+PRIVATE_RULE: Mapping[str, JsonValue] = {"method": "private_mean", "f": 0, "mixed": False}
+"""Each contribution is clipped, and so moves the mean by clip / contributors at most."""
+
+_RESULT, _REPORT = "result.safetensors", "report.json"
+
+
+@dataclass(frozen=True)
+class PrivateResult:
+    """The published result of a private round.
+
+    Attributes:
+        delta: its file.
+        report: the fields of its report.
+        refused: the reason for each key whose contribution does not count.
+    """
+
+    delta: Delta
+    report: Mapping[str, Any]
+    refused: Mapping[PublicKey, str]
+
+
+def publish_private(
+    storage: Storage, key: OwnKey, *, force: bool = False, threads: int | None = None
+) -> PrivateResult:
+    """Draws the result of a private round and publishes it; a published one is read again.
+
+    Args:
+        storage: of the round.
+        key: of the log's writer, on the machine that has the round's key.
+        force: publish also where the noise is larger than any signal.
+        threads: number of threads that draw; all if None.
+
+    Raises:
+        InputError: the round is in another phase, too few contributions count, or the noise would
+            drown them.
+        NotAvailableError: the round's key is not here, or what was drawn is lost.
+        StorageError: a file cannot be read or written; no result is in the log.
+    """
+    from zoo.core import digest
+
+    opened = open_round(storage)
+    folder = work_folder(opened.state.id)
+    if opened.state.phase is Phase.PUBLISHED:
+        return published(opened, folder)
+    with writer_of(storage, key) as append:
+        state = append.state
+        if state.phase is not Phase.COMPUTE:
+            raise InputError(
+                f"round {state.manifest.name}: expected phase compute, got {state.phase}",
+                hint="close the phase first: zoo-gym round take ROUND --close",
+            )
+        settled = ledger.report_of(state.id)
+        if settled is None:
+            settled = _draw(state, storage, folder, force=force, threads=threads)
+        found, content = _drawn(state, folder, settled)
+        store(found.delta.path, storage)
+        storage.write(chunk_name(digest(content)), content)
+        result = result_entry(state, key, stored_file(found.report).digest, content)
+        append.add([*refusals_of(found.refused, state, key), result])
+        forget_round_key(privacy_of(state).key)
+        return found
+
+
+def privacy_of(state: State) -> Privacy:
+    """Returns the privacy of a private round."""
+    assert state.manifest.privacy is not None, "only private rounds come here"
+    return state.manifest.privacy
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """The sealed contributions whose files are what the round allows.
+
+    Attributes:
+        files: key and file of each, in the order of their digests.
+        refused: why the files of others do not count.
+    """
+
+    files: Sequence[tuple[PublicKey, Path]]
+    refused: Mapping[PublicKey, str]
+
+
+def collect_sealed(state: State, storage: Storage, folder: Path) -> Sealed:
+    """Fetches what was revealed, as far as everybody can check it.
+
+    Raises:
+        StorageError: the storage cannot be read, or a file not be written.
+    """
+    place = {key: number for number, key in enumerate(state.commits)}
+    files: list[tuple[PublicKey, Path]] = []
+    refused: dict[PublicKey, str] = {}
+    for key in sorted(state.reveals, key=lambda key: (state.reveals[key].digest, place[key])):
+        try:
+            files.append((key, _fetched(state.reveals[key], state, storage, folder)))
+        except (InputError, NotAvailableError) as error:
+            said = error.message.replace(f"{storage.address}: ", "")
+            refused[key] = said.replace(f"{folder}/", "")
+    return Sealed(files, refused)
+
+
+def _fetched(reveal: Reveal, state: State, storage: Storage, folder: Path) -> Path:
+    path = folder / reveal.digest
+    if not path.is_file():
+        fetch(StoredFile(reveal.digest, reveal.bytes, reveal.chunks), storage, path)
+    check_sealed(path, state.manifest)
+    return path
+
+
+def _draw(state: State, storage: Storage, folder: Path, *, force: bool, threads: int | None) -> str:
+    """Books and draws the noise, writes result and report, and returns the report's digest."""
+    from zoo.core import digest
+
+    privacy, manifest = privacy_of(state), state.manifest
+    total, kept, refused = _exact_sum(state, storage, folder)
+    if len(kept) < manifest.quorum:
+        raise InputError(
+            f"round {manifest.name}: expected {manifest.quorum} contributions, got {len(kept)} of "
+            f"{manifest.quorum}"
+        )
+    check_signal(privacy, values_of(manifest), len(kept), force=force)
+    spending = ledger.Spending(privacy.epsilon, privacy.delta, privacy.noise)
+    number = ledger.spend(state.id, [str(key) for key in kept], spending)
+    add_noise(total, privacy, threads=threads)
+    recipe: dict[str, JsonValue] = {"round": state.id, "rule": dict(PRIVATE_RULE)}
+    delta = write_private_result(total, len(kept), manifest, privacy, recipe, folder / _RESULT)
+    report = canonical(_report(state, kept, refused, describe(delta.path)[0]))
+    write_beside(folder / _REPORT, report.decode(), sync=True)
+    found = digest(report)
+    ledger.settle(state.id, number, found)
+    return found
+
+
+def _exact_sum(
+    state: State, storage: Storage, folder: Path
+) -> "tuple[NDArray[np.int64], list[PublicKey], dict[PublicKey, str]]":
+    """Returns the sum without noise, who is in it, and why others are not."""
+    import numpy as np
+
+    privacy, manifest = privacy_of(state), state.manifest
+    private = load_round_key(privacy.key)
+    sealed = collect_sealed(state, storage, folder)
+    refused, kept = dict(sealed.refused), list[PublicKey]()
+    total = np.zeros(values_of(manifest), np.int64)
+    for key, path in sealed.files:
+        info = sealing.info_for(state.id, str(key))
+        try:
+            total += open_values(path, manifest, privacy, private, info)
+            kept.append(key)
+        except InputError as error:
+            refused[key] = f"contribution: {error.message}"
+    return total, kept, refused
+
+
+def _report(
+    state: State, kept: Sequence[PublicKey], refused: Mapping[PublicKey, str], stored: StoredFile
+) -> dict[str, Any]:
+    privacy, values = privacy_of(state), values_of(state.manifest)
+    record = record_of(privacy, values, len(kept))
+    return {
+        "format": FORMAT,
+        "round": state.id,
+        "rule": dict(PRIVATE_RULE),
+        "contributions": [{"key": str(key), "digest": state.reveals[key].digest} for key in kept],
+        "refused": [{"key": str(key), "reason": refused[key]} for key in sorted(refused)],
+        "weights": None,
+        "rest": 0.0,
+        "refit": None,
+        "rewards": {"rule": BY_WEIGHT, "points": equal_points(state, [str(key) for key in kept])},
+        "gram": None,
+        "privacy": record.model_dump(mode="json"),
+        "result": vars(stored),
+    }
+
+
+def equal_points(state: State, keys: Sequence[str]) -> dict[str, int]:
+    """Returns the pool in equal parts: any other share would say what somebody contributed."""
+    return share_out(dict.fromkeys(sorted(keys), 1.0), state.manifest.pool)
+
+
+def _drawn(state: State, folder: Path, settled: str) -> tuple[PrivateResult, bytes]:
+    """Returns what was drawn, which the ledger has named, and the bytes of its report."""
+    from zoo.core import digest
+
+    lost = NotAvailableError(
+        f"round {state.manifest.name}: expected the result that was drawn in {folder}, got "
+        "another file or none",
+        hint="another one is never drawn for a round: its contributors have spent their privacy",
+    )
+    try:
+        with storage_errors(folder):
+            content = read_small(folder / _REPORT)
+    except FileNotFoundError:
+        raise lost from None
+    path = folder / _RESULT
+    if digest(content) != settled or not path.is_file():
+        raise lost
+    report = read_report(content)
+    if describe(path)[0] != stored_file(report):
+        raise lost
+    return PrivateResult(load_delta(path), report, _refused(report)), content
+
+
+def published(opened: Opened, folder: Path) -> PrivateResult:
+    """Returns the published result, fetched and checked against the log.
+
+    Raises:
+        InputError: the report is not the one of the log, or its result another file.
+        NotAvailableError: a chunk is missing.
+        StorageError: it cannot be read or written.
+    """
+    report = published_report(opened)
+    path = folder / "published.safetensors"
+    fetch(stored_file(report), opened.storage, path)
+    return PrivateResult(load_delta(path), report, _refused(report))
+
+
+def _refused(report: Mapping[str, Any]) -> dict[PublicKey, str]:
+    return {parse_key(one["key"]): str(one["reason"]) for one in report["refused"]}

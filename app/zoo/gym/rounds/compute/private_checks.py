@@ -1,0 +1,159 @@
+"""What anybody can check of a private round without its key: all but the noisy sum.
+
+The contributions are sealed and the noise is secret, so the numbers themselves cannot be computed
+again. Everything else can: who is in the sum, the promise, the factors A, the points, and that the
+result is no longer than clipped contributions and such a noise can be.
+"""
+
+from collections.abc import Callable, Mapping
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+from zoo.gym.delta.file.reader import Delta, tensor_parts
+from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.compute.private import (
+    PRIVATE_RULE,
+    PrivateResult,
+    Sealed,
+    collect_sealed,
+    equal_points,
+    privacy_of,
+    published,
+)
+from zoo.gym.rounds.compute.report import BY_WEIGHT
+from zoo.gym.rounds.compute.verify import Check, made
+from zoo.gym.rounds.life.opening import Opened
+from zoo.gym.rounds.privacy.contribution import values_of
+from zoo.gym.rounds.privacy.mechanism import fixed_parts, record_of
+from zoo.gym.rounds.protocol.state import State
+
+_UNLIKELY = 10.0
+"""Standard deviations: noise beyond them has a probability below 1e-22."""
+
+
+def private_checks(opened: Opened, folder: Path) -> list[Check]:
+    """Returns the checks of a published private round.
+
+    Args:
+        opened: the round.
+        folder: of the round on this machine.
+    """
+    checks: list[Check] = []
+    results: list[PrivateResult] = []
+    sealed: list[Sealed] = []
+
+    def read() -> str:
+        results.append(published(opened, folder))
+        return f"{results[0].report['result']['bytes']} bytes"
+
+    def collect() -> str:
+        sealed.append(collect_sealed(opened.state, opened.storage, folder))
+        return f"{len(sealed[0].files)} sealed files of the right size"
+
+    for name, act in (("published files", read), ("contributions", collect)):
+        checks.append(made(name, act))
+    if results and sealed:
+        checks += _of_result(opened.state, results[0], sealed[0])
+    said = "contributions are sealed and the noise is secret: not computed again"
+    return [*checks, Check("noisy sum", said, ok=None)]
+
+
+def _of_result(state: State, result: PrivateResult, sealed: Sealed) -> list[Check]:
+    report = result.report
+    steps: dict[str, Callable[[], str]] = {
+        "rule": lambda: _same(report.get("rule"), dict(PRIVATE_RULE)),
+        "who is in the sum": lambda: _members(state, result, sealed),
+        "refusals in the log": lambda: _refusals(state, result),
+        "rewards": lambda: _rewards(state, report),
+        "privacy": lambda: _promise(state, result),
+        "factors A": lambda: _factors(state, result.delta),
+        "size of the result": lambda: _size(state, result.delta),
+    }
+    return [made(name, act) for name, act in steps.items()]
+
+
+def _same(found: object, expected: object) -> str:
+    if found != expected:
+        raise InputError(f"expected {str(expected)[:150]}, got {str(found)[:150]}")
+    return str(expected)[:200]
+
+
+def _members(state: State, result: PrivateResult, sealed: Sealed) -> str:
+    """Checks that nobody was left out but for an unfit file, or a seal that did not open."""
+    listed = [(one["key"], one["digest"]) for one in result.report["contributions"]]
+    fit = [(str(key), state.reveals[key].digest) for key, _ in sealed.files]
+    _same(listed, [one for one in fit if one in listed])
+    broken = {str(key): reason for key, reason in sealed.refused.items()}
+    said = {str(key): reason for key, reason in result.refused.items()}
+    _same({key: said.get(key) for key in broken}, broken)
+    members = {key for key, _ in listed}
+    _same(sorted(members | said.keys()), sorted(str(key) for key in state.reveals))
+    if both := members & said.keys():
+        raise InputError(f"expected each contribution once, got {min(both)} counted and refused")
+    unopened = len(said) - len(broken)
+    more = f"; {unopened} refused by the maker's word alone" if unopened else ""
+    return f"{len(listed)} contributions, {len(said)} refused{more}"
+
+
+def _refusals(state: State, result: PrivateResult) -> str:
+    _same(
+        {str(key): reason for key, reason in state.refused.items()},
+        {str(key): reason for key, reason in result.refused.items()},
+    )
+    return f"{len(state.refused)} refused"
+
+
+def _rewards(state: State, report: Mapping[str, Any]) -> str:
+    keys = [one["key"] for one in report["contributions"]]
+    _same(report.get("rewards"), {"rule": BY_WEIGHT, "points": equal_points(state, keys)})
+    return f"{state.manifest.pool} points in equal parts"
+
+
+def _promise(state: State, result: PrivateResult) -> str:
+    """Checks the record in the report and in the file against the terms of the round."""
+    privacy = privacy_of(state)
+    counted = len(result.report["contributions"])
+    expected = record_of(privacy, values_of(state.manifest), counted)
+    _same(result.report.get("privacy"), expected.model_dump(mode="json"))
+    _same(result.delta.header.privacy, expected)
+    _same(result.delta.header.recipe, {"round": state.id, "rule": dict(PRIVATE_RULE)})
+    return (
+        f"epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, sigma {privacy.noise:.6g}, noise "
+        f"to signal {expected.noise_to_signal:.3g}"
+    )
+
+
+def _factors(state: State, delta: Delta) -> str:
+    """Checks that the result has the tensors of the round, with the A of its seed."""
+    manifest, privacy = state.manifest, privacy_of(state)
+    _same(delta.header.base.identity, manifest.base.identity)
+    term = LowRankTerm(rank=manifest.caps.rank, A="sign", B="f32")
+    expected = tuple(
+        TensorTerms(name=one.name, shape=one.shape, terms=(term,)) for one in manifest.tensors
+    )
+    _same(delta.header.tensors, expected)
+    for tensor in delta.header.tensors:
+        parts = tensor_parts(delta, tensor)
+        fixed = fixed_parts(privacy.seed, tensor.name, manifest.caps.rank, tensor.shape[1])
+        if any(parts[name].tobytes() != part.tobytes() for name, part in fixed.items()):
+            raise InputError(f"tensor {tensor.name!r}: expected the A of the round's seed")
+    return f"{len(expected)} tensors of rank {manifest.caps.rank}"
+
+
+def _size(state: State, delta: Delta) -> str:
+    """Checks that the mean is no longer than clipped contributions and the noise can be."""
+    import numpy as np
+
+    privacy, record = privacy_of(state), delta.header.privacy
+    assert record is not None, "checked before"
+    square = 0.0
+    for tensor in delta.header.tensors:
+        b = tensor_parts(delta, tensor)["B.values"].astype(np.float64)
+        square += float(np.square(b).sum())
+    noise = privacy.noise * privacy.clip / record.contributors
+    most = privacy.clip + noise * (sqrt(record.values) + _UNLIKELY)
+    if sqrt(square) > most:
+        raise InputError(f"expected a norm of at most {most:.4g}, got {sqrt(square):.4g}")
+    return f"norm {sqrt(square):.4g}, at most {most:.4g}"

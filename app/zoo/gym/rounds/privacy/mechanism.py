@@ -1,0 +1,117 @@
+"""The one step that must be secret: the sum of contributions plus discrete Gaussian noise.
+
+Sum and noise are whole numbers, so no rounding shows what was added (arXiv:2004.00010). The noise
+is drawn by the core from ChaCha20 under a key of the system's randomness that nobody keeps.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from zoo.gym.delta.codecs.tensor import Encoded
+from zoo.gym.delta.file.header import Base, DeltaHeader
+from zoo.gym.delta.file.privacy import Privacy as PrivacyRecord
+from zoo.gym.delta.file.reader import Delta, load_delta
+from zoo.gym.delta.file.terms import GROUP, LowRankTerm, TensorTerms
+from zoo.gym.delta.file.writer import Spool, write_delta
+from zoo.gym.rounds.contribution.layout import TOOL
+from zoo.gym.rounds.privacy.payload import shapes_of
+from zoo.gym.rounds.privacy.terms import Privacy, count_values
+from zoo.gym.rounds.protocol.manifest import Coding
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def add_noise(total: "NDArray[np.int64]", privacy: Privacy, *, threads: int | None = None) -> None:
+    """Adds the noise of a round to the sum of its contributions, in place: never twice for one.
+
+    Args:
+        total: the sum of contributions, each of a norm of at most `privacy.clip_steps`.
+        privacy: the terms of the round.
+        threads: number of threads; all if None.
+    """
+    from zoo.core import discrete_gaussian
+
+    total += discrete_gaussian(len(total), privacy.sigma, threads=threads)
+
+
+def record_of(privacy: Privacy, values: int, contributors: int) -> PrivacyRecord:
+    """Returns the privacy record of a result."""
+    return PrivacyRecord(
+        mechanism="discrete-gaussian",
+        unit="contribution",
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        sigma=privacy.noise,
+        clip=privacy.clip,
+        contributors=contributors,
+        values=values,
+        noise_to_signal=privacy.noise_to_signal(values, contributors),
+    )
+
+
+def write_private_result(
+    total: "NDArray[np.int64]",
+    contributors: int,
+    coding: Coding,
+    privacy: Privacy,
+    recipe: Mapping[str, JsonValue],
+    out: Path,
+) -> Delta:
+    """Writes the noisy mean as a delta: A as signs, B in float32, with a privacy record.
+
+    Args:
+        total: the noisy sum.
+        contributors: what it is divided by.
+        coding: of the round.
+        privacy: its terms.
+        recipe: what the header says of the round.
+        out: the file; replaced if it is there.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    import numpy as np
+
+    mean = (total / np.float64(contributors * privacy.scale)).astype(np.float32)
+    rank, at = coding.caps.rank, 0
+    with Spool(out.parent) as spool:
+        terms: list[TensorTerms] = []
+        for name, (rows, columns) in shapes_of(coding).items():
+            b = mean[at : at + rank * rows].reshape(rank, rows)
+            at += rank * rows
+            term = LowRankTerm(rank=rank, A="sign", B="f32")
+            parts = fixed_parts(privacy.seed, name, rank, columns) | {"B.values": b}
+            encoded = Encoded(TensorTerms(name=name, shape=(rows, columns), terms=(term,)), parts)
+            spool.add_tensor(encoded)
+            terms.append(encoded.tensor)
+        header = DeltaHeader(
+            form="lowrank",
+            base=Base(identity=coding.base.identity, id=coding.base.model, revision=None),
+            tensors=tuple(terms),
+            recipe=dict(recipe),
+            seed=None,
+            data=None,
+            privacy=record_of(privacy, count_values(shapes_of(coding), rank), contributors),
+            tool=TOOL,
+            quality=None,
+        )
+        write_delta(out, header, spool)
+    return load_delta(out)
+
+
+def fixed_parts(
+    seed: str, name: str, rank: int, columns: int
+) -> "dict[str, NDArray[np.uint8] | NDArray[np.float16]]":
+    """Returns the parts of the fixed factor A of a tensor in the result's file."""
+    import numpy as np
+
+    from zoo.models.fixed_factor import factor_scale, factor_signs
+
+    groups = -(-columns // GROUP)
+    scale = np.full((rank, groups), factor_scale(columns), np.float16)
+    return {"A.sign": factor_signs(seed, name, rank, columns), "A.scale": scale}

@@ -1,0 +1,286 @@
+"""A private round from the terms to the result: once, with what anybody can check of it."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.gym.rounds.compute.conftest import Sources, run_round
+from tests.gym.rounds.contribution.conftest import LAYERS
+from tests.gym.rounds.privacy.conftest import VALUES, privacy, private_terms
+from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG
+from zoo.core.errors import StorageError
+from zoo.gym.delta.file.reader import tensor_parts
+from zoo.gym.delta.rebuild import difference
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.rounds.compute import private
+from zoo.gym.rounds.compute.private import publish_private
+from zoo.gym.rounds.compute.publish import publish, work_folder
+from zoo.gym.rounds.compute.verify import verify
+from zoo.gym.rounds.life.contributing import own_contribution
+from zoo.gym.rounds.life.opening import open_round
+from zoo.gym.rounds.privacy import ledger, mechanism
+from zoo.gym.rounds.privacy.contribution import read_values
+from zoo.gym.rounds.privacy.round_key import keep_round_key, load_round_key
+from zoo.gym.rounds.privacy.sealing import info_for, new_key
+from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.storage.chunks import chunk_name, describe
+from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.models.fixed_factor import fixed_factor
+
+
+@pytest.fixture
+def private_sources(tmp_path: Path) -> Sources:
+    from tests.gym.rounds.conftest import fine_tune
+
+    people = enumerate((ALICE, BOB, CAROL), 1)
+    return {who: fine_tune(tmp_path / f"tuned{seed}", seed) for seed, who in people}
+
+
+def no_noise(total: object, promised: object, *, threads: object) -> None:
+    """Stands for the noise where a test looks at the sum."""
+
+
+def test_the_sum_without_its_noise_is_the_mean_of_clipped_whole_numbers(
+    storage: FolderStorage,
+    base: Path,
+    private_sources: Sources,
+    private_manifest: Manifest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(private, "add_noise", no_noise)
+    run_round(storage, base, private_sources, private_manifest)
+    found = publish_private(storage, LOG, force=True)
+
+    opened, promised = open_round(storage), private_manifest.privacy
+    assert promised
+    files = [own_contribution(opened, who).file.with_name("values") for who in private_sources]
+    steps = [read_values(file, private_manifest, promised) for file in files]
+    mean = (np.sum(steps, axis=0) / (3 * promised.scale)).astype(np.float32)
+    at = 0
+    for name in LAYERS:
+        tensor = found.delta.tensor(name)
+        assert tensor
+        b = tensor_parts(found.delta, tensor)["B.values"]
+        assert b.reshape(-1).tolist() == mean[at : at + b.size].tolist()
+        at += b.size
+        A = fixed_factor(promised.seed, name, 2, tensor.shape[1])
+        np.testing.assert_allclose(difference(found.delta, tensor), b.T @ A, atol=1e-6)
+    assert at == VALUES
+
+
+def test_the_noise_has_the_sigma_of_the_record_and_differs_each_time(
+    storage: FolderStorage, base: Path, private_sources: Sources, private_manifest: Manifest
+) -> None:
+    run_round(storage, base, private_sources, private_manifest)
+    found = publish_private(storage, LOG, force=True)
+    record, promised = found.delta.header.privacy, private_manifest.privacy
+    assert record
+    assert promised
+    assert (record.epsilon, record.delta, record.clip) == (10.0, 1e-2, 4.0)
+    assert (record.contributors, record.values) == (3, VALUES)
+    assert found.report["privacy"] == record.model_dump(mode="json")
+    total = np.zeros(20_000, np.int64)
+    mechanism.add_noise(total, promised)
+    assert np.std(total) / promised.clip_steps == pytest.approx(record.sigma, rel=0.03)
+    again = np.zeros(20_000, np.int64)
+    mechanism.add_noise(again, promised)
+    assert (total != again).mean() > 0.99
+
+
+def test_a_stranger_checks_all_but_the_noisy_sum(
+    storage: FolderStorage,
+    base: Path,
+    private_sources: Sources,
+    private_manifest: Manifest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run_round(storage, base, private_sources, private_manifest)
+    publish_private(storage, LOG, force=True)
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "stranger"))
+    stranger = FolderStorage(tmp_path / "copy")
+    shutil.copytree(storage.folder, stranger.folder)
+    opened = open_round(stranger)
+    checks = {one.name: one for one in verify(opened, work_folder(opened.state.id))}
+    assert [one for one in checks.values() if one.ok is False] == []
+    assert [name for name, one in checks.items() if one.ok is None] == ["noisy sum"]
+    assert {"privacy", "factors A", "who is in the sum", "size of the result"} <= checks.keys()
+    assert "epsilon 10, delta 0.01, sigma" in checks["privacy"].detail
+    assert "result" not in checks  # nothing of it is called recomputed
+
+
+def test_nobody_but_the_maker_reads_a_contribution(
+    storage: FolderStorage, base: Path, private_sources: Sources, private_manifest: Manifest
+) -> None:
+    run_round(storage, base, private_sources, private_manifest)
+    opened = open_round(storage)
+    values = own_contribution(opened, ALICE).file.with_name("values").read_bytes()
+    stored = b"".join(storage.read(name) or b"" for name in storage.names("chunks"))
+    piece = max((values[at : at + 16] for at in range(25, 400, 4)), key=lambda p: len(set(p)))
+    assert piece not in stored
+
+
+def test_a_round_has_one_result(
+    storage: FolderStorage, base: Path, private_sources: Sources, private_manifest: Manifest
+) -> None:
+    run_round(storage, base, private_sources, private_manifest)
+    first = publish_private(storage, LOG, force=True)
+    again = publish_private(storage, LOG, force=True)
+    assert again.delta.digest == first.delta.digest
+    assert private_manifest.privacy
+    with pytest.raises(NotAvailableError, match="expected the key that opens"):
+        load_round_key(private_manifest.privacy.key)
+    with pytest.raises(InputError, match="whose contributions are public, got a private one"):
+        publish(storage, LOG)
+
+
+def test_copies_count_because_no_contribution_decides_about_another(
+    storage: FolderStorage, base: Path, private_sources: Sources, private_manifest: Manifest
+) -> None:
+    sources = {**private_sources, CAROL: private_sources[ALICE]}
+    run_round(storage, base, sources, private_manifest)
+    found = publish_private(storage, LOG, force=True)
+    assert found.refused == {}
+    assert len(found.report["contributions"]) == 3
+    points = found.report["rewards"]["points"]
+    assert sorted(points.values()) == [333, 333, 334]
+
+
+def test_a_seal_for_another_contributor_is_refused_and_verified_as_the_makers_word(
+    storage: FolderStorage,
+    base: Path,
+    private_sources: Sources,
+    private_manifest: Manifest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def info(round_id: str, key: str) -> bytes:
+        return info_for(round_id, str(ALICE.public) if key == str(CAROL.public) else key)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("zoo.gym.rounds.life.contributing.info_for", info)
+        run_round(storage, base, private_sources, private_manifest)
+    found = publish_private(storage, LOG, force=True)
+    reason = "contribution: expected a message sealed to the round's key by this contributor"
+    assert list(found.refused) == [CAROL.public]
+    assert found.refused[CAROL.public].startswith(reason)
+    opened = open_round(storage)
+    assert set(opened.state.refused) == {CAROL.public}
+    checks = {one.name: one for one in verify(opened, work_folder(opened.state.id))}
+    assert "1 refused by the maker's word alone" in checks["who is in the sum"].detail
+    assert all(one.ok is not False for one in checks.values())
+
+
+def test_a_changed_chunk_is_refused_by_name_and_the_rest_counts(
+    storage: FolderStorage, base: Path, private_sources: Sources, private_manifest: Manifest
+) -> None:
+    run_round(storage, base, private_sources, private_manifest)
+    file = own_contribution(open_round(storage), ALICE).file
+    chunk = chunk_name(describe(file)[1][0])
+    content = storage.read(chunk) or b""
+    storage.replace(chunk, content[:-1] + bytes([content[-1] ^ 1]))
+    found = publish_private(storage, LOG, force=True)
+    assert list(found.refused) == [ALICE.public]
+    assert "expected its digest, got other bytes" in found.refused[ALICE.public]
+    assert found.report["privacy"]["contributors"] == 2
+
+
+def test_too_few_contributions_draw_nothing(
+    storage: FolderStorage, base: Path, private_sources: Sources, private_manifest: Manifest
+) -> None:
+    run_round(storage, base, private_sources, private_manifest)
+    shutil.rmtree(storage.folder / "chunks")
+    with pytest.raises(InputError, match="expected 2 contributions, got 0 of 2"):
+        publish_private(storage, LOG, force=True)
+    name = open_round(storage).state.id
+    assert ledger.report_of(name) is None
+    assert all(one.draws == 1 for one in ledger.all_spent())  # what contributors noted themselves
+
+
+def test_more_noise_than_signal_is_refused_without_force_and_spends_nothing(
+    storage: FolderStorage, base: Path, private_sources: Sources, private_manifest: Manifest
+) -> None:
+    run_round(storage, base, private_sources, private_manifest)
+    with pytest.raises(InputError, match="noise to signal: expected at most 1, got") as caught:
+        publish_private(storage, LOG)
+    assert caught.value.hint
+    assert "--force goes on" in caught.value.hint
+    assert ledger.report_of(open_round(storage).state.id) is None
+
+
+def test_a_program_cut_before_the_note_spends_again_and_after_it_never(
+    storage: FolderStorage,
+    base: Path,
+    private_sources: Sources,
+    private_manifest: Manifest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*given: object, **more: object) -> None:
+        raise StorageError("no space left on device")
+
+    run_round(storage, base, private_sources, private_manifest)
+    one = ledger.all_spent(str(ALICE.public))[0]
+    assert (one.rounds, one.draws) == (1, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(private, "write_private_result", full)
+        with pytest.raises(StorageError):
+            publish_private(storage, LOG, force=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(private, "store", full)
+        with pytest.raises(StorageError):
+            publish_private(storage, LOG, force=True)
+    twice = ledger.all_spent(str(ALICE.public))[0]
+    assert (twice.rounds, twice.draws) == (1, 2)
+    assert twice.epsilon > one.epsilon
+    folder = work_folder(open_round(storage).state.id)
+    drawn = (folder / "result.safetensors").read_bytes()
+    found = publish_private(storage, LOG, force=True)
+    assert found.delta.path.read_bytes() == drawn
+    assert ledger.all_spent(str(ALICE.public)) == [twice]
+
+
+def test_a_result_that_was_drawn_and_lost_is_not_drawn_again(
+    storage: FolderStorage,
+    base: Path,
+    private_sources: Sources,
+    private_manifest: Manifest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*given: object, **more: object) -> None:
+        raise StorageError("no space left on device")
+
+    run_round(storage, base, private_sources, private_manifest)
+    with monkeypatch.context() as patch:
+        patch.setattr(private, "store", full)
+        with pytest.raises(StorageError):
+            publish_private(storage, LOG, force=True)
+    file = work_folder(open_round(storage).state.id) / "result.safetensors"
+    file.unlink()
+    with pytest.raises(NotAvailableError, match="expected the result that was drawn"):
+        publish_private(storage, LOG, force=True)
+
+
+def test_a_result_that_was_made_up_is_named(
+    storage: FolderStorage,
+    base: Path,
+    private_sources: Sources,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def huge(total: Any, promised: object, *, threads: object) -> None:
+        total += 1 << 24
+
+    def other_seed(*given: object) -> object:
+        return mechanism_parts("0" * 64, *given[1:])  # type: ignore[arg-type]
+
+    mechanism_parts = mechanism.fixed_parts
+    manifest = private_terms(base, privacy(keep_round_key(new_key())))
+    run_round(storage, base, private_sources, manifest)
+    with monkeypatch.context() as patch:
+        patch.setattr(private, "add_noise", huge)
+        patch.setattr(mechanism, "fixed_parts", other_seed)
+        publish_private(storage, LOG, force=True)
+    opened = open_round(storage)
+    failed = {one.name for one in verify(opened, work_folder(opened.state.id)) if one.ok is False}
+    assert failed == {"factors A", "size of the result"}
