@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.chat_server import Body, chat_server
+from bench import experience
 from tests.gym.experience.causal import Follows, World, lesson, right, run, split_of, success
-from zoo.backends.openai.chat import ChatModel, Endpoint
 from zoo.gym.experience.calls.budget import Budget, Cap
 from zoo.gym.experience.calls.caller import Caller, Model
 from zoo.gym.experience.calls.journal import Journal
@@ -152,36 +151,18 @@ def test_twenty_worlds_reach_the_bars() -> None:
     check_causal(runs(20))
 
 
-@pytest.mark.nightly
-def test_twenty_worlds_behind_servers_reach_the_bars_with_proof() -> None:
-    levels: list[float] = []
-    calls: list[int] = []
-    for salt in range(20):
-        world, split = World(salt=salt), split_of(salt, test=96)
-
-        def respond(body: Body, _: int, world: World = world) -> str:
-            return world.answer(body["messages"], body["seed"])
-
-        with (
-            chat_server(respond) as server,
-            ChatModel(Endpoint("world", server.url, "world")) as chat,
-        ):
-            model = Model("world", chat, None, 8)
-            caller = Caller(Journal(), Budget(Cap()))
-            found = learn(split, caller, model, model, Follows(), lesson())
-            calls.append(len(server.requests) - 2 * 96 * 4)  # without those of the test
-        assert found.test is not None
-        assert found.verdict == "proven"
-        levels.append(found.test.learned)
-    assert fmean(calls) <= 1000
-    assert fmean(levels) >= 0.89
-    assert min(levels) >= 0.83
+@pytest.mark.slow
+def test_a_world_behind_a_server_reaches_the_bars_with_proof() -> None:
+    cases = list(experience.causal(1))
+    assert [case.name for case in cases if not case.keeps_its_bar()] == []
+    assert [case.value for case in cases if case.name == "proven"] == [1]
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("mode", ["deaf", "generic"])
-def test_of_two_hundred_placebos_hardly_any_is_kept(mode: str) -> None:
-    assert kept(runs(200, mode)) <= 16
+def test_twenty_worlds_behind_servers_and_two_hundred_placebos_keep_the_bars() -> None:
+    cases = list(experience.run())
+    assert [case.name for case in cases if not case.keeps_its_bar()] == []
+    assert sum(bool(case.bar) for case in cases) == 10
 
 
 @pytest.mark.slow
