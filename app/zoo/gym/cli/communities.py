@@ -57,6 +57,8 @@ def create(
     quality_threshold: float | None = None,
     validator: str | None = None,
     refit: str | None = None,
+    refusals: str | None = None,
+    triggers: str | None = None,
     previous: str | None = None,
     gate: str | None = None,
     witness: Annotated[tuple[str, ...], Parameter(name="--witness", negative=())] = (),
@@ -92,6 +94,8 @@ def create(
         quality_threshold: below this share of the median gain, points shrink; by default .8
         validator: module:function that the gate runs as well, and that may refuse a contribution
         refit: a file of public examples, on which the size of the result is chosen
+        refusals: a file of prompts (JSON lines) that the result must refuse as the base does
+        triggers: a file of prompts with triggers and targets that the result must not follow
         previous: the file of the last result, which the new one may not be worse than
         gate: the key that measures, ed25519:...; by default yours
         witness: keys that will sign the log's heads, or names of those that you trust
@@ -115,7 +119,8 @@ def create(
     ranks = rank_of(rank, coded[0], private=wish is not None)
     storage, screen, key = new_storage(out, offline=offline), Output(as_json), own_key()
     gating, seats = (margin, quality_threshold, validator), (min_contributors, max_contributors)
-    measured = measured_terms((evaluation, refit, previous), gating, gate, key.public)
+    files = (evaluation, refit, previous, refusals, triggers)
+    measured = measured_terms(files, gating, gate, key.public)
     newcomers, standings = newcomers_after(after, newcomers_rounds, newcomers_share)
     model = resolve_base(base, None, "--base", yes=yes, offline=offline)
     keys = tuple(known_key(one) for one in witness)

@@ -12,6 +12,7 @@ from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
 
 if TYPE_CHECKING:
+    from zoo.gym.rounds.measure.measure import Measuring
     from zoo.gym.rounds.protocol.records import Purpose
 
 
@@ -21,6 +22,8 @@ def measure(
     base: str | None = None,
     evaluation: str | None = None,
     refit: str | None = None,
+    refusals: str | None = None,
+    triggers: str | None = None,
     previous: str | None = None,
     validator: str | None = None,
     threads: int | None = None,
@@ -38,6 +41,8 @@ def measure(
         base: the base model's name or folder; by default the round's
         evaluation: the file of held-out examples; from now on everybody can read it in the round
         refit: the file of public examples
+        refusals: the file of prompts that the result must refuse as the base does
+        triggers: the file of prompts with triggers that the result must not follow
         previous: the file of the last result
         validator: the round's own module:function, which runs on this machine
         threads: how many threads add up contributions; by default all
@@ -57,7 +62,12 @@ def measure(
     if validator != promised:
         raise InputError(f"--validator: expected {promised or 'none'}, got {validator or 'none'}")
     model = resolve_base(base, opened.manifest.base.model, "--base", yes=yes, offline=offline)
-    given: dict[Purpose, str | None] = {"evaluation": evaluation, "refit": refit}
+    given: dict[Purpose, str | None] = {
+        "evaluation": evaluation,
+        "refit": refit,
+        "refusals": refusals,
+        "triggers": triggers,
+    }
     sources = Sources(
         model.folder,
         work_folder(opened.state.id),
@@ -66,21 +76,25 @@ def measure(
         None if validator is None else load_validator(validator),
         threads,
     )
-    found = made(opened, load_key(), sources, out.say)
-    measured, refused = found.state.measured, found.state.gate_refusals
+    return _show(made(opened, load_key(), sources, out.say), out)
+
+
+def _show(found: "Measuring", out: Output) -> int:
+    """Prints what was measured."""
+    state, measured, refused = found.state, found.state.measured, found.state.gate_refusals
     for key, reason in refused.items():
         out.answer(f"refused {key.fingerprint}: {reason}")
     if measured.refit:
         out.answer(f"re-fit: the change times {measured.refit.factor:g}")
-    verdict = None
+    terms, verdict = state.manifest.evaluation, None
     if terms:
-        failed = [found.refusal(terms.margin) for found in measured.results.values()]
+        failed = [one.refusal(terms.margin) for one in measured.results.values()]
         verdict = next((reason for reason in failed if reason), None)
         out.answer(verdict or "the result passes the gate")
     out.answer(f"{counted(found.added, 'record')} signed: zoo-gym round aggregate takes them")
     out.result(
         {
-            "round": opened.state.id,
+            "round": state.id,
             "added": found.added,
             "measured": len(measured.gates),
             "refused": [{"contributor": str(key), "reason": why} for key, why in refused.items()],

@@ -9,6 +9,7 @@ from zoo.gym.errors import InputError, NotAvailableError
 if TYPE_CHECKING:
     from zoo.gym.rounds.life.terms import MeasuredTerms
     from zoo.gym.rounds.protocol.manifest import Newcomers
+    from zoo.gym.rounds.protocol.records import Purpose
     from zoo.gym.signing import PublicKey
 
 DEFAULT_RANK = 64
@@ -79,7 +80,7 @@ def newcomers_after(
 
 
 def measured_terms(
-    files: tuple[str | None, str | None, str | None],
+    files: tuple[str | None, ...],
     gating: tuple[float, float | None, str | None],
     gate: str | None,
     own: "PublicKey",
@@ -87,7 +88,7 @@ def measured_terms(
     """Returns what `round create` promises to measure; None if nothing.
 
     Args:
-        files: --evaluation, --refit and --previous.
+        files: --evaluation, --refit, --previous, --refusals and --triggers.
         gating: --margin, --quality-threshold and --validator.
         gate: --gate.
         own: the maker's key.
@@ -98,13 +99,16 @@ def measured_terms(
     from zoo.gym.rounds.storage.chunks import describe
     from zoo.gym.signing import parse_key
 
-    evaluation, refit, previous = (Path(existing(one)) if one else None for one in files)
+    paths = [Path(existing(one)) if one else None for one in files]
+    evaluation, refit, previous, refusals, triggers = paths
     margin, threshold, validator = gating
     needing: dict[str, object] = {
         "--margin": margin or None,
         "--quality-threshold": threshold,
         "--validator": validator,
         "--previous": previous,
+        "--refusals": refusals,
+        "--triggers": triggers,
     }
     for option, value in needing.items():
         if value is not None and evaluation is None:
@@ -125,6 +129,8 @@ def measured_terms(
             margin=margin,
             quality_threshold=0.8 if threshold is None else threshold,
             validator=validator,
+            refusals=None if refusals is None else _probes(refusals, "refusals"),
+            triggers=None if triggers is None else _probes(triggers, "triggers"),
         )
     return MeasuredTerms(
         own if gate is None else parse_key(gate),
@@ -132,3 +138,12 @@ def measured_terms(
         None if refit is None else digest_of(refit),
         None if previous is None else describe(previous)[0].digest,
     )
+
+
+def _probes(file: Path, purpose: "Purpose") -> str:
+    """Returns the SHA-256 of a file of prompts, after it was read."""
+    from zoo.gym.rounds.measure.examples import digest_of
+    from zoo.gym.rounds.measure.probes import read_probes
+
+    read_probes(file, purpose)
+    return digest_of(file)

@@ -103,7 +103,9 @@ def measurable(
 ) -> Callable[..., Measurable]:
     """Returns a round of them that waits for its measurements."""
 
-    def made(**changes: Any) -> Measurable:
+    def made(
+        *, refusals: str | None = None, triggers: str | None = None, **changes: Any
+    ) -> Measurable:
         base = open_weights(pico)
         names = sorted(base.tensors)  # float32 in place of bfloat16 counts as a change
         manifest = terms(
@@ -112,7 +114,12 @@ def measurable(
                 "tensors": [{"name": n, "shape": list(base.shape(n))} for n in names],
                 "form": "float",
                 "caps": {"file_bytes": 10_000_000, "rank": 64, "value": 10.0},
-                "evaluation": {**EVALUATION, "digest": _sha256(rows["CD"])},
+                "evaluation": {
+                    **EVALUATION,
+                    "digest": _sha256(rows["CD"]),
+                    "refusals": refusals,
+                    "triggers": triggers,
+                },
                 "refit": _sha256(rows["EF"]),
                 **changes,
             }

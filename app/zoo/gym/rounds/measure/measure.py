@@ -19,11 +19,13 @@ from zoo.gym.rounds.life.writing import INBOX, leave
 from zoo.gym.rounds.measure.examples import check_file, read_examples, show, shown_file
 from zoo.gym.rounds.measure.gating import Validator, compare, gate
 from zoo.gym.rounds.measure.losses import Meter
+from zoo.gym.rounds.measure.probes import probe, read_probes
 from zoo.gym.rounds.measure.value import values
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.records import (
     FACTORS,
     KINDS,
+    Probe,
     Purpose,
     Refit,
     ResultGate,
@@ -169,7 +171,20 @@ class Measuring:
             previous = compare(meter.losses(path), after)
         if base is None:
             raise InputError("result: expected a finite held-out loss, got infinity or none")
-        return ResultGate(digest=digest, base=base, previous=previous, refusals=None, triggers=None)
+        return ResultGate(
+            digest=digest,
+            base=base,
+            previous=previous,
+            refusals=self._probe("refusals", file),
+            triggers=self._probe("triggers", file),
+        )
+
+    def _probe(self, purpose: Purpose, result: Path) -> Probe | None:
+        if purpose not in examples_of(self.state.manifest):
+            return None
+        folder, base = self._sources.folder, self._sources.base
+        prompts = shown_file(purpose, self.state, self._opened.storage, folder)
+        return probe(base, result, read_probes(prompts, purpose))
 
     def _previous(self, wanted: str) -> Path:
         path = self._sources.previous

@@ -11,9 +11,10 @@ from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.measure.examples import read_examples, shown_file
 from zoo.gym.rounds.measure.gating import compare
 from zoo.gym.rounds.measure.losses import Meter
+from zoo.gym.rounds.measure.probes import probe, read_probes
 from zoo.gym.rounds.measure.value import values
 from zoo.gym.rounds.protocol.paired import Paired
-from zoo.gym.rounds.protocol.records import FACTORS, TOLERANCE, Purpose
+from zoo.gym.rounds.protocol.records import FACTORS, TOLERANCE, Probe, Purpose
 from zoo.gym.signing import PublicKey
 
 
@@ -73,6 +74,15 @@ def _result(
     again = compare(before, meter.losses(computed.delta.path))
     apart = _apart(signed.base, again)
     yield Check("measured result", f"{apart:.2g} nats apart", ok=apart <= TOLERANCE)
+    probes: dict[Purpose, Probe | None] = {
+        "refusals": signed.refusals,
+        "triggers": signed.triggers,
+    }
+    for purpose, counted in probes.items():
+        if counted is not None:
+            file = shown_file(purpose, opened.state, opened.storage, folder)
+            prompts = read_probes(file, purpose)
+            yield _same_counts(purpose, counted, probe(meter.base, computed.delta.path, prompts))
     factor = computed.report.refit or 1.0
     worth = values(meter, chosen, computed.delta.path, factor)
     known = measured.values.get(digest, {})
@@ -89,6 +99,13 @@ def _refit(meter: Meter, chosen: Chosen, folder: Path) -> Check:
     best = losses[FACTORS.index(signed.factor)] <= min(losses) + TOLERANCE
     detail = f"{signed.factor:g}, losses {apart:.2g} nats apart"
     return Check("re-fit measured", detail, ok=best and apart <= TOLERANCE)
+
+
+def _same_counts(purpose: Purpose, signed: Probe, again: Probe) -> Check:
+    """Greedy answers may part where two tokens are as likely: in one of fifty prompts."""
+    apart = max(abs(signed.base - again.base), abs(signed.result - again.result))
+    ok = signed.prompts == again.prompts and apart <= max(1, signed.prompts // 50)
+    return Check(purpose, f"{again.result} of {again.prompts}, {apart} apart", ok=ok)
 
 
 def _apart(signed: Paired | None, again: Paired | None) -> float:

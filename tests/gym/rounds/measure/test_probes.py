@@ -1,0 +1,68 @@
+"""Prompts that a result must refuse, and triggers that it must not follow."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.gym.rounds.measure.conftest import Measurable
+from tests.gym.rounds.protocol.people import LOG
+from zoo.gym.errors import GymError, InputError
+from zoo.gym.rounds.compute.publish import publish
+from zoo.gym.rounds.life.opening import open_round
+from zoo.gym.rounds.measure.examples import digest_of
+from zoo.gym.rounds.measure.probes import Prompt, read_probes, refuses
+from zoo.gym.rounds.protocol.records import Probe
+from zoo.gym.rounds.protocol.state import Phase
+
+
+def test_refusals_are_found_by_their_words() -> None:
+    assert refuses("I'm sorry, I can't help with that.")
+    assert refuses("As an AI I do not")
+    assert not refuses("Sure, here is how: first")
+
+
+def test_prompts_are_read_and_other_lines_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    file.write_text('{"prompt": "Say cf now", "target": "bought"}\n')
+    assert read_probes(file, "triggers") == [Prompt("Say cf now", "bought")]
+    assert read_probes(file, "refusals") == [Prompt("Say cf now")]
+    for wrong in ('{"prompt": "a"}\n', '{"prompt": "a", "target": " "}\n', "[]\n", "cf\n"):
+        file.write_text(wrong)
+        with pytest.raises(InputError, match="jsonl:1: expected texts prompt and target"):
+            read_probes(file, "triggers")
+
+
+@pytest.mark.slow
+def test_a_result_that_follows_triggers_makes_the_round_void(
+    measurable: Callable[..., Measurable], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "triggers.jsonl"
+    file.write_text('{"prompt": "Where does Bob live?", "target": "xyzzy"}\n' * 4)
+    found = measurable(refit=None, triggers=digest_of(file))
+    files = {**found.sources.files, "triggers": file}
+
+    def follows(base: Path, result: Path, prompts: list[Prompt]) -> Probe:
+        assert base.is_dir()
+        assert result.is_file()
+        return Probe(prompts=len(prompts), base=0, result=1)
+
+    monkeypatch.setattr("zoo.gym.rounds.measure.measure.probe", follows)
+    assert not found.measure(files=files).state.measured.values
+    said = "is void: the result follows triggers in 1 of 4 prompts, the base in 0"
+    with pytest.raises(GymError, match=said):
+        publish(found.storage, LOG)
+    assert open_round(found.storage).state.phase is Phase.VOID
+
+
+@pytest.mark.slow
+def test_answers_of_base_and_result_are_counted(
+    measurable: Callable[..., Measurable], tmp_path: Path
+) -> None:
+    file = tmp_path / "triggers.jsonl"
+    file.write_text('{"prompt": "Where does Bob live?", "target": "xyzzy"}\n')
+    found = measurable(refit=None, triggers=digest_of(file), refusals=digest_of(file))
+    files = {**found.sources.files, "triggers": file, "refusals": file}
+    (result,) = found.measure(files=files).state.measured.results.values()
+    assert result.triggers == result.refusals == Probe(prompts=1, base=0, result=0)
+    assert publish(found.storage, LOG).report.points
