@@ -104,6 +104,14 @@ def int8(values: list[float]) -> tuple[bytes, bytes]:
     return codes, scales
 
 
+def factor_of(log: list[dict[str, Any]]) -> float:
+    refits = [e["body"]["values"] for e in log if e["body"].get("kind") == "refit"]
+    if not refits:
+        return 1.0
+    losses = refits[0]["losses"]
+    return (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)[losses.index(min(losses))]
+
+
 def redo(folder: Path) -> tuple[list[int], dict[str, bytes]]:
     """Returns the weights of the contributions, and the parts of the result's file."""
     log = entries(folder)
@@ -119,6 +127,7 @@ def redo(folder: Path) -> tuple[list[int], dict[str, bytes]]:
     n, f = len(files), terms["f"]
     f = max(0, min(3 * n // 10, (n - 3) // 2)) if f is None else f
     weights = weights_of(gram_of(signs, scales, sizes), terms["method"], f)
+    factor = factor_of(log)
     parts: dict[str, bytes] = {}
     for name, (rows, columns) in shapes.items():
         products = [w * s[name] for w, s in zip(weights, scales, strict=True)]
@@ -132,7 +141,7 @@ def redo(folder: Path) -> tuple[list[int], dict[str, bytes]]:
                     m if s[name] >> column & 1 else -m
                     for m, s in zip(multiples, signs, strict=False)
                 )
-                values.append(f32(total * unit / sum(weights)))
+                values.append(f32(f32(total * unit / sum(weights)) * factor))
             more = int8(values)
             codes, sizes_of_groups = codes + more[0], sizes_of_groups + more[1]
         parts |= {f"{name}.int.codes": codes, f"{name}.int.scale": sizes_of_groups}

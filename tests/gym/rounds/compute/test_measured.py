@@ -1,0 +1,149 @@
+"""Signed figures act on the result, for everybody alike, without a model."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.gym.rounds.compute.conftest import Sources, run_round
+from tests.gym.rounds.protocol.people import (
+    ALICE,
+    BOB,
+    CAROL,
+    EVALUATION,
+    GATE,
+    LOG,
+    digest_of,
+)
+from zoo.gym.delta.rebuild import difference
+from zoo.gym.rounds.compute.aggregate import choose, compute
+from zoo.gym.rounds.compute.publish import publish, work_folder
+from zoo.gym.rounds.compute.verify import verify
+from zoo.gym.rounds.life.opening import open_round
+from zoo.gym.rounds.life.writing import leave, take
+from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.protocol.manifest import Evaluation, Manifest
+from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.signing import OwnKey, sign
+
+LOSSES = [3.0, 2.9, 2.8, 2.7, 2.6, 2.5, 2.6, 2.7]  # the sixth factor, 4, is best
+BETTER = {"rows": 100, "mean": -0.1, "deviation": 0.2}
+WORSE = {"rows": 100, "mean": 0.1, "deviation": 0.2}
+
+
+def record(storage: FolderStorage, kind: str, **values: Any) -> None:
+    """Leaves a record of the gate."""
+    body = objects.body_of(open_round(storage).state.id, kind=kind, values=values)
+    leave(storage, sign(GATE, objects.RECORD, body))
+
+
+def gate(storage: FolderStorage, who: OwnKey, loss: dict[str, float]) -> None:
+    digest = open_round(storage).state.reveals[who.public].digest
+    key = str(who.public)
+    record(storage, "gate", contributor=key, digest=digest, loss=loss, reason=None)
+
+
+def measured(storage: FolderStorage, values: dict[OwnKey, float]) -> None:
+    """Leaves all records of a round in which Carol does harm."""
+    for who, loss in ((ALICE, BETTER), (BOB, {**BETTER, "mean": -0.05}), (CAROL, WORSE)):
+        gate(storage, who, loss)
+    take(storage, LOG)
+    state = open_round(storage).state
+    computed = compute(state, storage, work_folder(state.id))
+    digest = computed.report.result.digest
+    none = {"previous": None, "refusals": None, "triggers": None}
+    record(storage, "result", digest=digest, base=BETTER, **none)
+    for who, value in values.items():
+        record(storage, "value", contributor=str(who.public), result=digest, value=value)
+
+
+def test_the_factor_multiplies_the_result(
+    storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
+) -> None:
+    terms = manifest.model_copy(update={"refit": digest_of("public"), "form": "float"})
+    run_round(storage, base, sources, terms)
+    record(storage, "refit", losses=LOSSES)
+    found = publish(storage, LOG)
+    opened = open_round(storage)
+    folder = work_folder(opened.state.id)
+    plain = choose(opened.state, storage, folder).write(folder / "plain.safetensors")
+
+    assert found.report.refit == 4.0
+    for tensor in found.delta.header.tensors:
+        other = plain.tensor(tensor.name)
+        assert other
+        wanted = 4 * difference(plain, other)
+        lost = np.abs(difference(found.delta, tensor) - wanted)
+        assert lost.max() <= np.abs(wanted).max() / 100  # steps of 8 bits, twice
+    assert all(check.ok for check in verify(opened, folder))
+
+
+def test_who_fails_the_gate_neither_counts_nor_earns_and_quality_weighs_points(
+    storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
+) -> None:
+    terms = manifest.model_copy(update={"evaluation": Evaluation(**EVALUATION)})
+    run_round(storage, base, sources, terms)
+    measured(storage, {ALICE: 0.5, BOB: 0.5})
+    report = publish(storage, LOG).report
+
+    assert {key for key, _ in report.contributions} == {ALICE.public, BOB.public}
+    assert list(report.refused) == [CAROL.public]
+    # gains .1 and .05, lower median .05: both have a quality of 1, and equal values
+    assert report.points == {ALICE.public: 500, BOB.public: 500}
+    opened = open_round(storage)
+    assert opened.state.refused == report.refused
+    assert all(check.ok for check in verify(opened, work_folder(opened.state.id)))
+
+
+def test_a_negative_value_earns_nothing_and_the_pool_is_paid_in_full(
+    storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
+) -> None:
+    terms = manifest.model_copy(update={"evaluation": Evaluation(**EVALUATION)})
+    run_round(storage, base, sources, terms)
+    measured(storage, {ALICE: 0.5, BOB: -0.1})
+    assert publish(storage, LOG).report.points == {ALICE.public: 1000, BOB.public: 0}
+
+
+def test_verifying_a_measured_round_imports_no_torch(
+    storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
+) -> None:
+    terms = manifest.model_copy(update={"refit": digest_of("public")})
+    run_round(storage, base, sources, terms)
+    record(storage, "refit", losses=LOSSES)
+    publish(storage, LOG)
+    code = (
+        "import sys; from zoo.gym.cli import main; "
+        f"code = main(('round', 'verify', {str(storage.folder)!r})); "
+        "assert 'torch' not in sys.modules; sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "re-fit: 4.0" in done.stdout
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.8])
+def test_points_shrink_below_the_quality_threshold(
+    threshold: float, storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
+) -> None:
+    given = Evaluation.model_validate({**EVALUATION, "quality_threshold": threshold})
+    run_round(storage, base, sources, manifest.model_copy(update={"evaluation": given}))
+    for who, mean in ((ALICE, -0.1), (BOB, -0.1), (CAROL, -0.04)):
+        gate(storage, who, {"rows": 100, "mean": mean, "deviation": 0.01})
+    take(storage, LOG)
+    state = open_round(storage).state
+    digest = compute(state, storage, work_folder(state.id)).report.result.digest
+    none = {"previous": None, "refusals": None, "triggers": None}
+    record(storage, "result", digest=digest, base=BETTER, **none)
+    for who in (ALICE, BOB, CAROL):
+        record(storage, "value", contributor=str(who.public), result=digest, value=0.25)
+    points = publish(storage, LOG).report.points
+    # Carol's quality is .04 / .1, half of the threshold: 1 : 1 : .5 of 1000
+    wanted = {0.0: [334, 333, 333], 0.8: [400, 400, 200]}[threshold]
+    assert sorted(points.values(), reverse=True) == wanted
+    assert points[CAROL.public] == min(wanted) or not threshold
