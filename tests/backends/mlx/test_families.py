@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from zoo.backends import load_backend
-from zoo.backends.base import LoadSpec
-from zoo.backends.mlx.files.families import FAMILIES, ROTARY
+from zoo.backends.base import LoadSpec, Sampling
+from zoo.backends.mlx.files.families import FAMILIES, ROTARY, WINDOWED
 from zoo.core.errors import InputError
 
 SHAPE: dict[str, Any] = {
@@ -77,6 +77,21 @@ def compare(folder: Path) -> None:
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_a_family_computes_what_transformers_computes(family: str, tmp_path: Path) -> None:
     compare(written(tmp_path, family))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_a_family_answers_after_a_kept_prefix_as_after_whole_prompts(
+    family: str, tmp_path: Path
+) -> None:
+    policy = load_backend("mlx").load(written(tmp_path, family), LoadSpec(dtype="f32"))
+    shared = [i * 7 % 97 for i in range(1, 25)]
+    prompts = [[*shared, *rest] for rest in ([5], [6, 7, 8], [9, 10])]
+    kept = policy.read_prefix(shared)
+    assert (kept is None) == (family in WINDOWED)
+    how = Sampling(6)
+    ours, whole = (policy.generate(prompts, how, keys=range(3), prefix=p) for p in (kept, None))
+    assert [one.ids for one in ours] == [one.ids for one in whole]
 
 
 @pytest.mark.slow

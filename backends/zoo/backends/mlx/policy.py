@@ -27,7 +27,8 @@ from zoo.backends.base import (
 )
 from zoo.backends.mlx import adapter, memory, result, trained
 from zoo.backends.mlx.files.load import load_model
-from zoo.backends.mlx.generation.generate import generate
+from zoo.backends.mlx.generation.generate import PREFILL_TOKENS, generate
+from zoo.backends.mlx.generation.prefix import read_prefix
 from zoo.backends.mlx.language import Language
 from zoo.backends.mlx.layers.state import PassState
 from zoo.backends.mlx.loss import DeviceBatch, differentiate, moved, to_device
@@ -235,9 +236,11 @@ class MlxPolicy(Policy):
         prefix: Prefix | None = None,
     ) -> list[Rollout]:
         """Continues each prompt; row i samples from a random stream seeded only by `keys[i]`."""
-        if prefix is not None:  # `read_prefix` returns none
-            raise ValueError("prefix: expected none on MLX, got one")
-        return generate(self.language, prompts, sampling, keys)
+        return generate(self.language, prompts, sampling, keys, prefix)
+
+    def read_prefix(self, ids: Sequence[int]) -> Prefix | None:
+        """Reads tokens that many prompts begin with; None if the model keeps other states."""
+        return read_prefix(self.language, ids, PREFILL_TOKENS)
 
     def notes(self, *, sampling: bool = True, prefix: bool = True) -> tuple[str, ...]:
         """Returns what an update computes for each row although rows have it in common."""

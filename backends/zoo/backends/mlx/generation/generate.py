@@ -12,10 +12,11 @@ from typing import Any
 
 import mlx.core as mx
 
-from zoo.backends.base import Rollout, Sampling
+from zoo.backends.base import Prefix, Rollout, Sampling
 from zoo.backends.memory import DRAW_BYTES_A_TOKEN, SAMPLING_WIDTHS
 from zoo.backends.memory import SAMPLING_BYTES as BATCH_BYTES
 from zoo.backends.mlx.generation.draws import Draws
+from zoo.backends.mlx.generation.prefix import KeptPrefix, caches_after, check_prefix
 from zoo.backends.mlx.language import Language
 
 PREFILL_TOKENS = 512
@@ -23,20 +24,26 @@ PREFILL_TOKENS = 512
 
 
 def generate(
-    language: Language, prompts: Sequence[Sequence[int]], sampling: Sampling, keys: Sequence[int]
+    language: Language,
+    prompts: Sequence[Sequence[int]],
+    sampling: Sampling,
+    keys: Sequence[int],
+    prefix: Prefix | None = None,
 ) -> list[Rollout]:
     """Continues each prompt until a stop id or `max_new_tokens`.
 
     Raises:
-        ValueError: a prompt is empty, or the number of keys differs from that of prompts.
+        ValueError: a prompt is empty, the number of keys differs from that of prompts, or the
+            prefix is another one.
     """
     if len(keys) != len(prompts) or not all(prompts):
         raise ValueError("generate: expected one key per prompt and no empty prompt")
+    kept = None if prefix is None else check_prefix(language, prefix, prompts)
     answers: dict[int, Rollout] = {}
     for batch in _batches(language, prompts, sampling.max_new_tokens):
         draws = Draws(sampling, [keys[i] for i in batch])
         with language.state.learning(None):
-            _continue(language, [tuple(prompts[i]) for i in batch], draws)
+            _continue(language, [tuple(prompts[i]) for i in batch], draws, kept)
         answers |= dict(zip(batch, draws.rollouts(), strict=True))
         mx.clear_cache()
     return [answers[i] for i in range(len(prompts))]
@@ -65,11 +72,13 @@ def bytes_of_row(language: Language, tokens: int) -> int:
     return tokens * a_token + DRAW_BYTES_A_TOKEN * language.head.tokens
 
 
-def _continue(language: Language, prompts: list[tuple[int, ...]], draws: Draws) -> None:
+def _continue(
+    language: Language, prompts: list[tuple[int, ...]], draws: Draws, kept: KeptPrefix | None
+) -> None:
     """Samples the answers of prompts in one batch."""
     distinct = list(dict.fromkeys(prompts))
-    text = Decoding(language, distinct)
-    logits_BV = text.read_prompts(distinct)
+    text = Decoding(language, distinct, kept)
+    logits_BV = text.read_prompts()
     if len(distinct) < len(prompts):
         rows = [distinct.index(prompt) for prompt in prompts]
         text.select(rows)
@@ -90,18 +99,33 @@ class Decoding:
 
     Args:
         language: the model.
-        prompts: the texts so far, which are padded on the left to one length.
+        prompts: the texts so far, which are padded to one length: on the left, or, after a kept
+            prefix, on the right until they are read.
+        kept: what all of them begin with, if it was read before.
     """
 
-    def __init__(self, language: Language, prompts: Sequence[Sequence[int]]) -> None:
+    def __init__(
+        self,
+        language: Language,
+        prompts: Sequence[Sequence[int]],
+        kept: KeptPrefix | None = None,
+    ) -> None:
         self._language = language
-        width = max(map(len, prompts))
-        self._padding = [width - len(prompt) for prompt in prompts]
-        self._caches = [_batched(one, self._padding) for one in _single_caches(language)]
+        before = 0 if kept is None else len(kept.ids)
+        self._left = [list(prompt[before:]) for prompt in prompts]
+        width = max(map(len, self._left))
+        self._padding = [width - len(one) for one in self._left]
+        self._follows = kept is not None
+        if kept is None:
+            self._caches = [_batched(one, self._padding) for one in _single_caches(language)]
+        else:
+            self._caches = caches_after(kept, len(prompts))
 
-    def read_prompts(self, prompts: Sequence[Sequence[int]]) -> mx.array:
+    def read_prompts(self) -> mx.array:
         """Returns the logits after each prompt, float32 `[B, V]`."""
-        padded = [[0] * pad + list(p) for pad, p in zip(self._padding, prompts, strict=True)]
+        if self._follows:
+            return self._read_after()
+        padded = [[0] * pad + one for pad, one in zip(self._padding, self._left, strict=True)]
         ids_BP = mx.array(padded)
         last = ids_BP.shape[1] - 1
         for start in range(0, last, PREFILL_TOKENS):
@@ -110,6 +134,26 @@ class Decoding:
             )
             mx.eval([one.state for one in self._caches])
         return self.read(ids_BP[:, last:])
+
+    def _read_after(self) -> mx.array:
+        """Reads what follows the kept prefix: padding moves to the left when all is read."""
+        padded = [one + [0] * pad for pad, one in zip(self._padding, self._left, strict=True)]
+        ids_BP = mx.array(padded)
+        found: dict[int, mx.array] = {}
+        for cache in self._caches:
+            cache.prepare(right_padding=self._padding)
+        for start in range(0, ids_BP.shape[1], PREFILL_TOKENS):
+            hidden_BTD = self._language.hidden(
+                ids_BP[:, start : start + PREFILL_TOKENS], self._caches
+            )
+            places = {row: len(one) - 1 - start for row, one in enumerate(self._left)}
+            ends = [row for row, at in places.items() if 0 <= at < hidden_BTD.shape[1]]
+            found |= {row: hidden_BTD[row, places[row]] for row in ends}
+            mx.eval(found, [one.state for one in self._caches])
+        for cache in self._caches:
+            cache.finalize()
+        head = self._language.head
+        return head.transformed(head.product(mx.stack([found[row] for row in sorted(found)])))
 
     def read(self, ids_B1: mx.array) -> mx.array:
         """Appends a token to each text and returns the logits after it, float32 `[B, V]`."""
