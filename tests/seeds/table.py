@@ -123,6 +123,14 @@ model_alice, model_bob = changed(1), changed(2)
 """Two fine-tunes in memory."""
 
 PYTHON = (
+    Python(
+        "A4",
+        prelude=SOUP,
+        after="""
+assert rewards == {'alice': 500, 'bob': 500}
+assert aggregated_model.report["usable"] is False and aggregated_model.delta.header.privacy
+""",
+    ),
     Python("B3", after="assert config.method == 'byzantine_robust' and config.enable_rewards"),
     Python("B8", prelude=SOUP + "config = None", refused="got 2 of 3"),
     Python(

@@ -127,10 +127,15 @@ def ledger(*, as_json: Json = False) -> int:
     for one in spent:
         again = "" if one.draws == one.rounds else f", {one.draws} draws"
         out.answer(
-            f"{parse_key(one.contributor).fingerprint}  epsilon {one.epsilon:.3g} at delta "
+            f"{_who(one.contributor)}  epsilon {one.epsilon:.3g} at delta "
             f"{one.delta:g}: {counted(one.rounds, 'round')}{again}"
         )
     if not spent:
         out.say("nothing was spent yet")
     out.result({"spent": [vars(one) for one in spent]})
     return 0
+
+
+def _who(contributor: str) -> str:
+    """Returns the fingerprint of a key, or the name of a user of a soup."""
+    return contributor if contributor.startswith("user ") else parse_key(contributor).fingerprint

@@ -11,8 +11,10 @@ import pytest
 from tests.gym.delta import models_on_disk as disk
 from tests.gym.rounds.conftest import fine_tune
 from tests.gym.rounds.contribution.conftest import LAYERS, SHAPES
-from zoo.gym import DeltaSoup, DeltaSoupConfig, GymWarning, InputError, NotAvailableError
+from zoo.gym import DeltaSoup, DeltaSoupConfig, GymWarning, InputError
+from zoo.gym.delta.file.reader import tensor_parts
 from zoo.gym.delta.reading.weights import open_weights, read_float32
+from zoo.gym.rounds.privacy.ledger import all_spent
 from zoo.gym.rounds.soup.published import published_points
 
 
@@ -225,12 +227,60 @@ def test_a_setting_without_effect_is_refused(settings: dict[str, Any], message: 
         DeltaSoupConfig(**settings)
 
 
-def test_private_soups_are_refused_when_they_are_combined(
+def private(base: Path, tuned: Callable[[int], Path], **settings: Any) -> DeltaSoup:
+    return soup_of(base, tuned, 2, differential_privacy=True, **settings)[0]
+
+
+def test_a_private_soup_is_clipped_summed_and_drawn_once(
     base: Path, tuned: Callable[[int], Path]
 ) -> None:
-    soup, _ = soup_of(base, tuned, 2, differential_privacy=True)
-    with pytest.raises(NotAvailableError, match="private soups"):
-        soup.aggregate()
+    soup = private(base, tuned, privacy_epsilon=10.0)
+    with pytest.warns(GymWarning, match="of no use: the noise is"):
+        found = soup.aggregate()
+    record = found.delta.header.privacy
+    assert record is not None
+    assert (record.epsilon, record.delta, record.contributors) == (10.0, 1e-5, 2)
+    assert found.report["usable"] is False
+    assert soup.aggregate() is found, "a second draw would spend again"
+    assert [(one.contributor, one.draws) for one in all_spent()] == [
+        ("user user 1", 1),
+        ("user user 2", 1),
+    ]
+    with pytest.raises(InputError, match="got one that was drawn"):
+        soup.contribute("late", tuned(5))
+    assert sorted(soup.calculate_rewards().values()) == [500, 500]
+
+
+def test_the_noise_of_a_private_soup_is_that_of_its_promise(
+    base: Path, tuned: Callable[[int], Path]
+) -> None:
+    """The norm of the noise stands out over contributions that are clipped to 1."""
+    found: list[float] = []
+    for _ in range(8):
+        soup = private(base, tuned)
+        with pytest.warns(GymWarning, match="of no use"):
+            result = soup.aggregate()
+        record = result.delta.header.privacy
+        assert record is not None
+        parts = [tensor_parts(result.delta, one) for one in result.delta.header.tensors]
+        b = np.concatenate([part["B.values"].reshape(-1) for part in parts])
+        found.append(float(np.std(b)) * 2 / (record.sigma * record.clip))
+    assert 0.9 < float(np.mean(found)) < 1.1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"method": "krum"}, "method: expected byzantine_robust or mean with differential_privacy"),
+        ({"use_bitdelta": True}, "use_bitdelta: expected false with differential_privacy"),
+        ({"byzantine_threshold": 0.2}, "byzantine_threshold: expected none"),
+        ({"quality_validator": len}, "quality_validator: expected none"),
+        ({"privacy_delta": 0.01}, "privacy_delta: expected less than 1 / 1000"),
+    ],
+)
+def test_what_a_private_soup_cannot_have_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        DeltaSoupConfig(differential_privacy=True, **settings)
 
 
 def test_an_explicit_use_of_signs_is_refused_where_they_cannot_carry_a_change(

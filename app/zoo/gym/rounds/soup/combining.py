@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
+from zoo.gym.delta.file.reader import load_delta
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.collect import in_form
 from zoo.gym.rounds.compute.copies import copies
@@ -46,7 +47,7 @@ def combined(
     """
     kept, refused, gram = _without_copies(every, coding)
     rule = config.rule(len(kept))
-    contributions = in_form([one.delta for one in kept], coding)
+    contributions = in_form([load_delta(one.file) for one in kept], coding)
     selection = select(rule, contributions, _given(kept, config, profiles), gram=gram)
     refused |= {kept[row].user: reason for row, reason in selection.refused.items()}
     shares = _shares(selection, len(kept))
@@ -61,7 +62,7 @@ def combined(
         "contributions": [
             {
                 "user": one.user,
-                "digest": one.delta.digest,
+                "digest": one.digest,
                 "share": share,
                 "metadata": dict(one.metadata),
             }
@@ -85,7 +86,7 @@ def _without_copies(
     every: "Sequence[Contribution]", coding: SoupCoding
 ) -> "tuple[list[Contribution], dict[str, str], NDArray[np.uint64]]":
     """Refuses contributions that are nearly those of another user; returns the Gram matrix too."""
-    gram = in_form([one.delta for one in every], coding).gram()
+    gram = in_form([load_delta(one.file) for one in every], coding).gram()
     found = copies(gram, [one.place for one in every], coding.form)
     reasons = {
         every[row].user: f"a copy of the contribution of {every[original].user}, which came first"

@@ -36,7 +36,7 @@ class DeltaSoupConfig(Settings, frozen=True):
         default=AggregationMethod.BYZANTINE_ROBUST, description="the aggregation rule"
     )
     differential_privacy: bool = Field(
-        default=False, description="clip, sum and add noise in place of a rule; not here yet"
+        default=False, description="clip, sum and add noise in place of a rule"
     )
     privacy_epsilon: float = Field(default=1.0, ge=0.1, le=10, description="of the result")
     privacy_delta: float = Field(default=1e-5, gt=0, lt=1, description="of the result")
@@ -86,6 +86,8 @@ class DeltaSoupConfig(Settings, frozen=True):
         for name in self.model_fields_set:
             if reason := self._idle(name):
                 raise _error(f"{name}: has no effect {reason}: expected none")
+        if self.differential_privacy:
+            self._check_private()
         share = round(self.quality_weight + self.participation_weight, 9)
         if share != 1:
             raise _error(
@@ -119,6 +121,28 @@ class DeltaSoupConfig(Settings, frozen=True):
             "byzantine_threshold": _why_no_share(self.method),
         }
         return reasons.get(name, "")
+
+    def _check_private(self) -> None:
+        """Refuses what a private soup cannot have: what one user sends decides nothing else."""
+        if self.method not in {AggregationMethod.BYZANTINE_ROBUST, AggregationMethod.MEAN}:
+            raise _error(
+                "method: expected byzantine_robust or mean with differential_privacy, which "
+                f"clips, adds up and adds noise, got {self.method.value}"
+            )
+        if "use_bitdelta" in self.model_fields_set and self.use_bitdelta:
+            raise _error(
+                "use_bitdelta: expected false with differential_privacy: noise drowns signs"
+            )
+        for name in ("byzantine_threshold", "quality_validator"):
+            if name in self.model_fields_set:
+                raise _error(
+                    f"{name}: expected none with differential_privacy, which selects nobody"
+                )
+        if self.privacy_delta * self.max_contributors >= 1:
+            raise _error(
+                f"privacy_delta: expected less than 1 / {self.max_contributors}, the most "
+                f"contributors, got {self.privacy_delta:g}"
+            )
 
     def _check_share(self) -> None:
         """Refuses a share that the rule withstands for no number of contributors."""

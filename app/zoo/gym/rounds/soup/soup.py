@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from zoo.gym.arguments import StrPath, instance_of, number_of, text_of, whole_of
-from zoo.gym.errors import GymWarning, InputError, NotAvailableError
+from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.rounds.soup.coding import SoupCoding, coding_for
 from zoo.gym.rounds.soup.combining import combined
 from zoo.gym.rounds.soup.config import DeltaSoupConfig
+from zoo.gym.rounds.soup.private import PrivateSoup, private_soup
 from zoo.gym.rounds.soup.profile import ContributorProfile
 from zoo.gym.rounds.soup.published import published_points
 from zoo.gym.rounds.soup.result import AggregateResult
@@ -38,7 +39,8 @@ class Contribution:
 
     Attributes:
         user: the user's name.
-        delta: the coded change.
+        file: the coded change: a delta, or the whole numbers of a private soup.
+        digest: of the file.
         place: how many contributed before; of copies the first counts.
         examples: how many examples it was trained on, by the user's word; None if not said.
         quality: 0 to 1, by the validator; None without one.
@@ -46,7 +48,8 @@ class Contribution:
     """
 
     user: str
-    delta: "Delta"
+    file: Path
+    digest: str
     place: int
     examples: int | None
     quality: float | None
@@ -74,6 +77,7 @@ class DeltaSoup:
         self._base = None if base_model is None else base_folder(str(base_model), "base_model")
         self._scratch = Scratch()
         self._coding: SoupCoding | None = None
+        self._private: PrivateSoup | None = None
         self._contributions: dict[str, Contribution] = {}
         self._result: AggregateResult | None = None
 
@@ -107,15 +111,17 @@ class DeltaSoup:
             raise InputError(f"metadata.examples: expected at least 1, got {examples}")
         folder = self._scratch.folder
         source = source_of(model, folder)
-        delta = self._coded(source, base_model, folder)
-        if any(one.delta.digest == delta.digest for one in self._contributions.values()):
+        file = folder / f"{len(self._contributions)}.safetensors"
+        digest, more = self._coded(source, base_model, file)
+        if any(one.digest == digest for one in self._contributions.values()):
             raise InputError(f"{user}: expected a fine-tune of its own, got that of another user")
-        quality = self._quality(user, delta)
+        quality = self._quality(user, file)
+        place = len(self._contributions)
         self._contributions[user] = Contribution(
-            user, delta, len(self._contributions), examples, quality, said
+            user, file, digest, place, examples, quality, {**said, **more}
         )
         self._result = None
-        return delta.digest
+        return digest
 
     def contribute_bitdelta(self, user_id: str, delta: "Delta | StrPath") -> str:
         """Adds a delta file of a user, as `contribute` does."""
@@ -130,10 +136,11 @@ class DeltaSoup:
 
         Raises:
             InputError: too few contributions, or the rule cannot use them.
-            NotAvailableError: private aggregation was asked for.
+            StorageError: the result, or the ledger of privacy, cannot be written.
 
         Warns:
-            GymWarning: nothing malicious is withstood, or a contribution does not count.
+            GymWarning: nothing malicious is withstood, a contribution does not count, or noise
+                drowns a private soup.
         """
         least = self.config.min_contributors
         if min_contributors is not None:
@@ -144,14 +151,14 @@ class DeltaSoup:
                 f"aggregate: expected at least {max(1, least)} contributors, got {found} of "
                 f"{max(1, least)}"
             )
-        if self.config.differential_privacy:
-            raise NotAvailableError(
-                "differential_privacy: private soups are not supported yet",
-                hint="DeltaSoupConfig(differential_privacy=False) makes no claim of privacy",
-            )
+        if self._private is not None and self._result is not None:
+            return self._result  # noise is drawn once
         assert self._coding is not None
-        every = sorted(self._contributions.values(), key=lambda one: one.delta.digest)
-        self._result = combined(every, self._coding, self.config, self.profiles, self._scratch)
+        every = sorted(self._contributions.values(), key=lambda one: one.digest)
+        if self._private is not None:
+            self._result = self._private.drawn(every, self._scratch)
+        else:
+            self._result = combined(every, self._coding, self.config, self.profiles, self._scratch)
         for sentence in self._result.report["warnings"]:
             warnings.warn(sentence, GymWarning, stacklevel=2)
         return self._result
@@ -196,6 +203,11 @@ class DeltaSoup:
 
     def _new_user(self, user_id: str) -> str:
         user = text_of("user_id", user_id)
+        if self._private is not None and self._result is not None:
+            raise InputError(
+                "contribute: expected a private soup without a result, got one that was drawn",
+                hint="another one for more users: DeltaSoup(config)",
+            )
         if not user:
             raise InputError("user_id: expected a name, got an empty text")
         if user in self._contributions:
@@ -205,20 +217,25 @@ class DeltaSoup:
             raise InputError(f"contributors: expected at most {most}, got one more")
         return user
 
-    def _coded(self, source: Source, base_model: StrPath | None, folder: Path) -> "Delta":
+    def _coded(
+        self, source: Source, base_model: StrPath | None, out: Path
+    ) -> tuple[str, Mapping[str, JsonValue]]:
+        """Writes a coded change; returns its digest, and what is to be said of it."""
         from zoo.gym.rounds.contribution.write import write_contribution
 
         base = self._base_of(source, base_model)
-        if self._coding is None:
-            given = "use_bitdelta" in self.config.model_fields_set
-            signs = self.config.use_bitdelta if given else None
-            coding = coding_for(source.path, base, str(base_model or source.base or base), signs)
-        else:
-            coding = self._coding
-        out = folder / f"{len(self._contributions)}.safetensors"
-        delta = write_contribution(source.path, base, coding, out)
+        name = str(base_model or source.base or base)
+        if self.config.differential_privacy:
+            private = self._private or private_soup(base, name, self.config)
+            found = private.write(source.path, out)
+            self._private, self._coding = private, private.coding
+            return found
+        given = "use_bitdelta" in self.config.model_fields_set
+        signs = self.config.use_bitdelta if given else None
+        coding = self._coding or coding_for(source.path, base, name, signs)
+        digest = write_contribution(source.path, base, coding, out).digest
         self._coding = coding
-        return delta
+        return digest, {}
 
     def _base_of(self, source: Source, base_model: StrPath | None) -> Path:
         """Returns the folder of a fine-tune's base, which is that of the soup.
@@ -242,11 +259,11 @@ class DeltaSoup:
             raise InputError(f"base_model: expected {known}, that of the soup, got {own}")
         return own
 
-    def _quality(self, user: str, delta: "Delta") -> float | None:
+    def _quality(self, user: str, file: Path) -> float | None:
         profile = self.profiles.setdefault(user, ContributorProfile(user))
         if self.config.quality_validator is None:
             return None
-        quality = number_of("quality_validator", self.config.quality_validator(delta.path))
+        quality = number_of("quality_validator", self.config.quality_validator(file))
         if not 0 <= quality <= 1:
             raise InputError(f"quality_validator: expected 0 to 1 for {user}, got {quality}")
         profile.update_reputation(quality)
