@@ -1,5 +1,6 @@
 """`zoo-gym round` from its terms to a verified result, by three people with homes of their own."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,70 @@ def test_nothing_leaves_without_send(person: Call) -> None:
     assert sorted(Path("round").rglob("*")) == before
 
 
+def test_a_round_after_another_starts_from_its_standings(person: Call) -> None:
+    started(person)
+    for who in ("ann", "ben"):
+        committed(person, who)
+    person("maker", "round", "take", "--close")
+    for who in ("ann", "ben"):
+        person(who, "round", "reveal", "--send")
+    person("maker", "round", "take", "--close")
+    words = ("round", "create", "next", "--base", "base", "--out", "second", "--tensors", "*")
+    after = ("--min-contributors", "2", "--method", "weighted_mean", "--after", "tiny")
+    early = person("maker", *words, *after)
+    assert (early.code, "a published result, got phase compute" in early.stderr) == (4, True)
+    assert person("maker", "round", "aggregate").code == 0
+    found = person("maker", *words, *after, "--newcomers-rounds", "1", "--json")
+    assert found.code == 0, found.stderr
+    terms = json.loads(Path("second/manifest.json").read_text())["body"]["newcomers"]
+    assert (terms["rounds"], terms["share"]) == (1, 0.2)
+    chunk = Path("second/chunks", terms["standings"][:2], terms["standings"]).read_text()
+    assert [one["accepted"] for one in json.loads(chunk)["members"]] == [1, 1]
+
+
 REFUSED = {
+    "measure what nobody promised": (
+        ("maker", "measure", "--round", "round", "--base", "base"),
+        2,
+        "expected an evaluation set, got none",
+    ),
+    "a margin of nothing": (
+        ("eve", "create", "x", "--base", "base", "--out", "new", "--margin", ".1"),
+        2,
+        "--margin: has no effect without --evaluation",
+    ),
+    "newcomers of nothing": (
+        ("eve", "create", "x", "--base", "base", "--out", "new", "--newcomers-share", ".1"),
+        2,
+        "--newcomers-share: has no effect without --after",
+    ),
+    "a gate of nothing": (
+        ("eve", "create", "x", "--base", "base", "--out", "new", "--gate", "abc"),
+        2,
+        "--gate: has no effect without",
+    ),
+    "reputations of nobody": (
+        (
+            "eve",
+            "create",
+            "x",
+            "--base",
+            "base",
+            "--out",
+            "new",
+            "--method",
+            "weighted_mean",
+            "--tensors",
+            "*",
+        ),
+        2,
+        "expected standings for weighted_mean, got none",
+    ),
+    "repeat no measurements": (
+        ("eve", "verify", "round", "--base", "base"),
+        2,
+        "--base: has no effect without --measure",
+    ),
     "create a second round": (
         ("maker", "create", "again", "--base", "base", "--out", "round"),
         2,

@@ -216,10 +216,11 @@ def _record(state: State, entry: Signed) -> State:
     _expect(state, entry, Phase.COMPUTE)
     record = record_of(str(body["kind"]), cast("Mapping[str, object]", body["values"]))
     found = replace(state, measured=state.measured.after(record, state.manifest, state.reveals))
-    if isinstance(record, Gate):
-        key = parse_key(record.contributor)
-        if (reason := found.gate_refusals.get(key)) is not None:
-            found = replace(found, refused={**found.refused, key: reason})
+    if isinstance(record, Gate) and (terms := state.manifest.evaluation) is not None:
+        reason = record.refusal(terms.margin)
+        if reason is not None:
+            refused = {**found.refused, parse_key(record.contributor): reason}
+            found = replace(found, refused=refused)
     return found
 
 
