@@ -7,6 +7,7 @@ computed here as by everybody else.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ from zoo.gym.rounds.storage.chunks import describe
 from zoo.gym.signing import OwnKey, Signed, sign
 
 Watch = Callable[[str], None]
+
+NO_LOSS = 1e9
 
 
 @dataclass(frozen=True)
@@ -199,11 +202,10 @@ class Measuring:
 
 
 def refit_of(meter: Meter, result: Path) -> Refit:
-    """Returns the loss of a result times each factor."""
-    from math import fsum
-
+    """Returns the loss of a result times each factor; one that is no number counts as `NO_LOSS`."""
     losses = [meter.losses(result, scaled=factor) for factor in FACTORS]
-    return Refit(losses=tuple(min(fsum(each) / len(each), 1e9) for each in losses))
+    means = [fsum(each) / len(each) for each in losses]
+    return Refit(losses=tuple(mean if isfinite(mean) else NO_LOSS for mean in means))
 
 
 def measure(

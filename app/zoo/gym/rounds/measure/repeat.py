@@ -1,7 +1,6 @@
 """Measures again what the records of a round say, and compares: `round verify --measure`."""
 
 from collections.abc import Iterator
-from math import fsum
 from pathlib import Path
 
 from zoo.gym.errors import InputError
@@ -11,6 +10,7 @@ from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.measure.examples import read_examples, shown_file
 from zoo.gym.rounds.measure.gating import compare
 from zoo.gym.rounds.measure.losses import Meter
+from zoo.gym.rounds.measure.measure import refit_of
 from zoo.gym.rounds.measure.probes import probe, read_probes
 from zoo.gym.rounds.measure.value import values
 from zoo.gym.rounds.protocol.paired import Paired
@@ -94,7 +94,7 @@ def _refit(meter: Meter, chosen: Chosen, folder: Path) -> Check:
     file = chosen.write(folder / "unscaled.safetensors").path
     signed = chosen.state.measured.refit
     assert signed is not None
-    losses = [fsum(each) / len(each) for each in (meter.losses(file, scaled=k) for k in FACTORS)]
+    losses = refit_of(meter, file).losses
     apart = max(abs(a - b) for a, b in zip(losses, signed.losses, strict=True))
     best = losses[FACTORS.index(signed.factor)] <= min(losses) + TOLERANCE
     detail = f"{signed.factor:g}, losses {apart:.2g} nats apart"
