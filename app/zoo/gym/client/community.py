@@ -101,7 +101,7 @@ class Client:
 
         Args:
             user_id: for you; it is not sent.
-            base_model: the round's base, which is on this machine.
+            base_model: the round's base, a name or a folder, which is on this machine.
             config: the rule that you expect; the round's terms have fixed it.
             improvement_data: a run's id, an adapter, a delta or a full model; needed to commit.
             send: send the commitment (a hash), or in the next phase the weights.
@@ -182,8 +182,16 @@ class Client:
 
 
 def _check_base(opened: "Opened", given: str) -> None:
-    from zoo.models.resolve import model_of_text
+    from zoo.gym.delta.reading.identity import identity
+    from zoo.gym.delta.reading.weights import open_weights
+    from zoo.models.resolve import is_path, model_of_text
 
+    if is_path(given):
+        names = [tensor.name for tensor in opened.manifest.tensors]
+        found = identity(open_weights(Path(given)), names)
+        if found != opened.manifest.base.identity:
+            raise InputError(f"base_model: expected the base of the round, got another: {given}")
+        return
     named = opened.manifest.base.model
     if named != given and (model_of_text(named) or named) != (model_of_text(given) or given):
         raise InputError(f"base_model: expected {named}, the base of the round, got {given}")

@@ -57,6 +57,16 @@ def test_nothing_is_written_before_send_and_the_weights_follow_in_their_phase(
     assert own_key().public in open_round(world.storage).state.commits
 
 
+def test_a_base_may_be_a_folder_whose_tensors_are_compared(
+    client: Client, base: Path, tmp_path: Path
+) -> None:
+    source = fine_tune(tmp_path / "tuned", 3)
+    found = client.contribute_improvement("ann", str(base), improvement_data=source)
+    assert found.phase == "commit"
+    with pytest.raises(InputError, match="expected the base of the round, got another"):
+        client.contribute_improvement("ann", str(source), improvement_data=source)
+
+
 REFUSED: dict[str, tuple[dict[str, Any], type[GymError], str]] = {
     "another base": ({"base_model": "zen-pico"}, InputError, "expected tiny, the base of the"),
     "another rule": (

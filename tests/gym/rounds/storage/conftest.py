@@ -59,7 +59,8 @@ def server(
     """A server whose tokens are kept, with nothing seen of any round."""
     found, home = shared_server
     monkeypatch.setenv("ZOO_GYM_HOME", str(home))
-    shutil.rmtree(home / "data" / "rounds" / "seen", ignore_errors=True)
+    for name in ("seen", "own", "places", "work"):
+        shutil.rmtree(home / "data" / "rounds" / name, ignore_errors=True)
     return found
 
 

@@ -16,6 +16,7 @@ from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from zoo.gym.errors import GymError, InputError
 from zoo.gym.rounds.server.gate import problem
@@ -170,6 +171,8 @@ async def _body(request: Request, most: int, request_s: float) -> bytes:
                 found += part
                 if len(found) > most:
                     raise RefusedError(413, f"body: expected at most {most} bytes, got more")
+    except ClientDisconnect:  # nobody reads the answer
+        raise RefusedError(400, "body: expected all of it, the connection ended") from None
     except TimeoutError:
         raise RefusedError(408, f"body: expected all of it within {request_s:g} s") from None
     return bytes(found)
