@@ -4,11 +4,12 @@ import os
 import random
 from collections import Counter
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from tests.gym.rounds.server.cutting import relayed
+from tests.gym.rounds.server.cutting import Cut, relayed
 from tests.gym.rounds.server.world import World
 from zoo.gym.errors import GymError
 from zoo.gym.rounds.server.gate import Role
@@ -17,7 +18,7 @@ from zoo.gym.rounds.storage import chunks, http
 from zoo.gym.rounds.storage.chunks import fetch, store
 from zoo.gym.rounds.storage.http import HttpStorage
 
-PIECE = 1 << 16
+PIECE, CUTS = 1 << 16, 50
 
 
 @pytest.mark.slow
@@ -35,19 +36,23 @@ def test_fifty_cuts_send_no_whole_chunk_twice(
     monkeypatch.setattr(Served, "write", counted)
     monkeypatch.setattr(chunks, "CHUNK_BYTES", PIECE)
     monkeypatch.setattr(http, "WAITS_S", (0.1, 0.1))
-    source, copy = tmp_path / "source", tmp_path / "copy"
-    source.write_bytes(os.urandom(40 * PIECE + 5))
     draw = random.Random(16)
-    cuts = (draw.choice([draw.randrange(1, 3 * PIECE), draw.randrange(1, 900)]) for _ in range(50))
+    plan = (
+        Cut(draw.randrange(1, draw.choice([900, 3 * PIECE])), answers=number % 2 == 0)
+        for number in count()
+    )
     _, _, port = world.server.url.rpartition(":")
-    with relayed(int(port), cuts) as relay:
+    with relayed(int(port), plan, CUTS) as relay:
         place = world.storage.address.replace(f":{port}/", f":{relay.port}/")
         token = world.server.tokens[Role.CONTRIBUTOR]
-        while relay.cuts < 50:
-            with suppress(GymError):  # a new client each time, as after a crash
-                stored = store(source, HttpStorage(place, token))
-                fetch(stored, HttpStorage(place, token), copy)
-        stored = store(source, HttpStorage(place, token))
-    fetch(stored, world.storage, copy)
-    assert copy.read_bytes() == source.read_bytes()
-    assert (relay.cuts, max(arrived.values()), len(arrived)) == (50, 1, 42), arrived
+        sent = 0
+        while relay.cuts < CUTS:
+            sent += 1
+            (tmp_path / "source").write_bytes(os.urandom(5 * PIECE + sent))
+            stored = None
+            while stored is None:
+                with suppress(GymError):  # a new client each time, as after a crash
+                    stored = store(tmp_path / "source", HttpStorage(place, token))
+            fetch(stored, world.storage, tmp_path / "copy")
+            assert (tmp_path / "copy").read_bytes() == (tmp_path / "source").read_bytes()
+    assert (relay.cuts, max(arrived.values()), len(arrived)) == (CUTS, 1, 7 * sent)

@@ -37,6 +37,10 @@ class Answer:
     length: str
     content: bytes
 
+    def says(self, status: int, length: int) -> bool:
+        """Returns whether it has a status and a length."""
+        return (self.status, self.length) == (status, str(length))
+
 
 class HttpStorage:
     """The files of a round on a server.
@@ -116,9 +120,13 @@ class HttpStorage:
         failed: GymError | None = None
         for wait_s in (0.0, *WAITS_S):
             time.sleep(wait_s)
-            if failed and content is not None and self._arrived(name, content):
-                return self._ask("HEAD", name)
-            response = self._try(method, name, query, content)
+            response: Answer | GymError | None = None
+            if failed and content is not None and kind_of(name) in _BY_DIGEST:
+                response = self._try("HEAD", name)  # did it arrive, and the answer not?
+                if isinstance(response, Answer) and not response.says(200, len(content)):
+                    response = None
+            if response is None:
+                response = self._try(method, name, query, content)
             if isinstance(response, GymError):
                 failed = response
             elif response.status == 503:
@@ -131,15 +139,6 @@ class HttpStorage:
                 raise self._failure(response, name)
         assert failed is not None
         raise failed
-
-    def _arrived(self, name: str, content: bytes) -> bool:
-        """Says whether a file that was sent is there, though the answer was lost."""
-        if kind_of(name) not in _BY_DIGEST:
-            return False
-        response = self._try("HEAD", name)
-        if isinstance(response, GymError) or response.status != 200:
-            return False
-        return response.length == str(len(content))
 
     def _try(
         self,
