@@ -212,8 +212,8 @@ FILES = (
     ),
     Settings(
         "B10",
-        more=("dataset=alpaca_en_demo", "model_name_or_path=zen-pico"),
-        refused="distributed: no such setting: expected sharding full with num_processes",
+        more=("dataset=alpaca_en_demo", "model_name_or_path=zen-pico", "num_processes=2"),
+        says=("without effect: distributed: backend",),
     ),
     Settings(
         "E6",  # its Qwen/Qwen3-7B was never published

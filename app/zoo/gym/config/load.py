@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from zoo.gym.config import foreign, report
 from zoo.gym.config.conflicts import PAIRS
+from zoo.gym.config.keys import distributed
 from zoo.gym.config.keys.optimizer import optimizer_name
 from zoo.gym.config.keys.quantization import meaning
 from zoo.gym.config.keys.unread import ROWS_IN_MEMORY
@@ -188,6 +189,9 @@ def _sort_out(
     known: list[Given] = []
     for given in layer:
         key = ours(given.key)
+        if key == distributed.KEY:
+            known += _divided(given, faults, ignored)
+            continue
         is_ours = key in all_fields()
         text = _refused_value(key, given.value)
         if not is_ours:
@@ -210,6 +214,22 @@ def _sort_out(
         else:
             faults[given.label] = report.unknown("setting", key, all_fields())
     return _without_plain_optimizer(known, ignored)
+
+
+def _divided(given: Given, faults: dict[str, str], ignored: list[Ignored]) -> list[Given]:
+    """Returns the settings that a published `distributed` stands for."""
+    if foreign.switched_off(given.value):
+        ignored.append(Ignored(distributed.KEY, given.origin, "switched off"))
+        return []
+    try:
+        found = distributed.meaning(given.value)
+    except InputError as error:
+        faults[given.label] = error.message
+        return []
+    if isinstance(given.value, Mapping) and "backend" in given.value:
+        reason = distributed.WHY_NO_BACKEND
+        ignored.append(Ignored("distributed: backend", given.origin, reason))
+    return [replace(given, key=key, value=value) for key, value in found.items()]
 
 
 def _with_lengths(layers: Sequence[list[Given]]) -> Sequence[list[Given]]:
