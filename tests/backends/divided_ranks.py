@@ -64,6 +64,11 @@ def trained(policy: Policy, parts: range, objective: TestObjective, steps: int) 
     return norms
 
 
+def relative(found: np.ndarray, expected: np.ndarray) -> float:
+    """Returns the largest error of scores, of those above 1 relative to the score."""
+    return float((np.abs(found - expected) / np.maximum(1.0, np.abs(expected))).max())
+
+
 def error(found: Policy, expected: Policy) -> float:
     return reference.relative_error(dict(found.trained()), dict(expected.trained()))
 
@@ -108,7 +113,7 @@ def compared(folder: Path, model: Path, ranks: Ranks, case: Case) -> Iterator[tu
     with whole.reference() as one, divided.reference() as other:
         for name, scorers in (("scores", (whole, divided)), ("reference", (one, other))):
             found = [scorer.score(BATCH, needs) for scorer in scorers]
-            yield name, max(float(np.abs(found[0][s] - found[1][s]).max()) for s in needs)
+            yield name, max(relative(found[1][stat], found[0][stat]) for stat in needs)
     prompts, keys = [[5, 6, 7], [8, 9], [5, 6, 7]][ranks.rank :], [11, 12, 13][ranks.rank :]
     sampling = Sampling(max_new_tokens=6, temperature=1.0)
     answers = [[r.ids for r in p.generate(prompts, sampling, keys=keys)] for p in (whole, divided)]

@@ -121,6 +121,7 @@ def train_here(
     from zoo.gym.jobs.remove import remove
     from zoo.gym.jobs.run import create_run
     from zoo.gym.jobs.worker import work
+    from zoo.gym.train.planning.names import check_names
     from zoo.gym.train.run_folder.pinned import idle_date, pinned
     from zoo.gym.train.session import run_session
     from zoo.models import resolve
@@ -133,6 +134,7 @@ def train_here(
     base = resolve(config.model_name_or_path, offline=True)
     ignored = [*ignored, *idle_date(config, "Python", base.folder)]
     config = pinned(config, base)
+    check_names(config, base.folder)
     if config.output_dir is not None:
         check_unclaimed(Path(config.output_dir))
     env: dict[str, object] = {"settings": config.model_dump(mode="json")}

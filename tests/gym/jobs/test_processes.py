@@ -89,13 +89,14 @@ def test_two_processes_train_as_one(tmp_path: Path, stage: str) -> None:
     ],
 )
 def test_a_divided_model_trains_as_a_whole_one(tmp_path: Path, stage: str) -> None:
-    # 13 batches of held-out rows or answers are not divided evenly
+    # 13 batches of held-out rows or answers are not divided evenly; margins near 0 are differences
+    # of log-probabilities of tens of nats, in float32
     more = ["finetuning_type=full"] if stage == "full" else ["lora_dropout=0.1"]
     stage = "sft" if stage == "full" else stage
     one, two = (Place(tmp_path / name, stage=stage) for name in ("one", "two"))
     one.call(*TRAIN, *WORDS[stage], *more)
     two.call(*two_of(stage), *more, "sharding=full")
-    np.testing.assert_allclose(numbers(two), numbers(one), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(numbers(two), numbers(one), rtol=1e-6, atol=1e-6)
     assert relative_error(weights(two), weights(one)) < 1e-6
     assert not list(two.run.folder.glob("process*"))
 
@@ -106,7 +107,7 @@ def test_a_divided_run_resumes_after_a_kill(tmp_path: Path) -> None:
     one, whole, cut = (Place(tmp_path / name, stage="sft") for name in ("one", "whole", "cut"))
     one.call(*TRAIN, *WORDS["sft"])
     whole.call(*two_of("sft"), "sharding=full")
-    np.testing.assert_allclose(numbers(whole), numbers(one), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(numbers(whole), numbers(one), rtol=1e-6, atol=1e-6)
     assert relative_error(weights(whole), weights(one)) < 1e-6
     cut.call(*two_of("sft"), "sharding=full", "--detach")
     cut.await_event(told("step", 5))

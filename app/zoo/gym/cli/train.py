@@ -20,6 +20,7 @@ from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
 from zoo.gym.jobs import Run, check_unclaimed, create_run, follow, launch, open_run
 from zoo.gym.paths import given_path
 from zoo.gym.train.planning.faults import check_engine
+from zoo.gym.train.planning.names import check_names
 from zoo.gym.train.run_folder.pinned import (
     check_dataset_dir,
     check_other_files,
@@ -92,6 +93,7 @@ def train(
         check_unclaimed(Path(loaded.config.output_dir))
         check_chosen_output(loaded.config)
     fixed = pinned(loaded.config, model)
+    check_names(fixed, model.folder)
     env = _environment(loaded, model) | {"settings": fixed.model_dump(mode="json")}
     run = create_run(dump_config(fixed), env)
     out.say(f"run {run.id}: {model.id} in {run.folder}")

@@ -24,6 +24,7 @@ from zoo.gym.humanize import counted
 from zoo.gym.jobs.run import Run, create_run
 from zoo.gym.paths import given_path
 from zoo.gym.rewards.reward import Task
+from zoo.gym.train.planning.names import check_names
 from zoo.gym.train.run_folder.pinned import pinned
 from zoo.gym.train.run_folder.settings import store_settings
 from zoo.models import resolve
@@ -126,7 +127,9 @@ def _training(
             own |= {"max_completion_length": config.max_new_tokens}
         rows.write_text(rows_of(tasks), encoding="utf-8")
         loaded = load_config([], changes, own | {"dataset": [str(rows)]})
-        return pinned(loaded.config, base)
+        fixed = pinned(loaded.config, base)
+        check_names(fixed, base.folder)
+        return fixed
 
 
 def rows_of(tasks: Sequence[Task]) -> str:

@@ -86,7 +86,7 @@ def whole_modules(folder: Path, names: Sequence[str]) -> tuple["Matrix", ...]:
     return tuple(
         Matrix(shape[0] if shape else 1, math.prod(shape[1:]), 1, linear=block_of(name) is not None)
         for name, shape in shapes_of(folder, names).items()
-        if any(_is_in(each, name) for each in names)
+        if any(is_in(each, name) for each in names)
     )
 
 
@@ -156,7 +156,7 @@ def named_matrices(config: TrainConfig, folder: Path, layers: int) -> tuple["Mat
     return tuple(
         Matrix(shape[0], shape[1], 1, linear=block_of(name) is not None)
         for name, shape in _in_place(config, folder, layers).items()
-        if len(shape) == 2 and any(_is_in(each, name) for each in spec.targets)
+        if len(shape) == 2 and any(is_in(each, name) for each in spec.targets)
     )
 
 
@@ -171,7 +171,7 @@ def _in_place(config: TrainConfig, folder: Path, layers: int) -> dict[str, tuple
         place = block_of(name)
         inside = place is not None and start <= place < end
         names = spec.modules if inside else spec.extra if place is None else ()
-        if any(each == "all" or _is_in(each, name) for each in names):
+        if any(each == "all" or is_in(each, name) for each in names):
             found[name] = shape
     return found
 
@@ -192,8 +192,8 @@ def shapes_of(folder: Path, asked: Sequence[str]) -> dict[str, tuple[int, ...]]:
     found = {name: one.shape for name, one in stored_weights(folder, config).items()}
     if config.get("tie_word_embeddings"):
         found.pop(HEAD, None)
-        table = next((name for name in found if _is_in("embed_tokens", name)), None)
-        if table is not None and any(_is_in(each, HEAD) for each in asked):
+        table = next((name for name in found if is_in("embed_tokens", name)), None)
+        if table is not None and any(is_in(each, HEAD) for each in asked):
             found[HEAD] = found.pop(table)
     return found
 
@@ -203,5 +203,6 @@ def block_of(name: str) -> int | None:
     return next((int(part) for part in name.split(".") if part.isdigit()), None)
 
 
-def _is_in(target: str, name: str) -> bool:
+def is_in(target: str, name: str) -> bool:
+    """Returns whether a weight is in a module of that name, or in a part of it."""
     return f".{target}." in f".{name}"
