@@ -144,7 +144,7 @@ def create_delta(
     from_adapter = is_adapter(source)
     coding = choose_coding(config, from_adapter=from_adapter)
     before = open_weights(base)
-    _refuse_other_positions(source, base)
+    refuse_other_positions(source, base)
     if from_adapter:
         warn_of_other_base(source, base)
     adapter = read_adapter(source, before) if from_adapter else None
@@ -182,7 +182,7 @@ def _refuse_reward_model(source: Path) -> None:
         )
 
 
-def _refuse_other_positions(source: Path, base: Path) -> None:
+def refuse_other_positions(source: Path, base: Path) -> None:
     """Refuses a model whose config scales positions unlike the base's, which a delta leaves out."""
     if not (source / "config.json").is_file() or (source / CONFIG_FILE).is_file():
         return

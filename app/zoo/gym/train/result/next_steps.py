@@ -22,8 +22,12 @@ def training_with(result: Path) -> str:
 
 
 def can_be_delta(result: Path) -> bool:
-    """Returns whether a delta can be made of a run's result: a whole model, or a plain LoRA."""
+    """Returns whether a delta can be made of a run's result: a whole model, or a plain LoRA.
+
+    A model whose positions the run has scaled is none: a delta has only weights.
+    """
     if not (result / CONFIG_FILE).is_file():
-        return True
+        settings = (read_json_object(result.parent / "env.json") or {}).get("settings")
+        return not (isinstance(settings, dict) and settings.get("rope_scaling"))
     config = read_json_object(result / CONFIG_FILE) or {}
     return config.get("peft_type") == "LORA" and not any(map(config.get, NO_DELTA))
