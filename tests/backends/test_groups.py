@@ -137,6 +137,22 @@ def test_memory_limits_the_rows_of_a_batch(
     assert [shape for shape in read if shape[1] > 1] == [(1, 5), (1, 12), (1, 12)]
 
 
+def test_whole_matrices_of_attention_limit_the_prompts_that_are_read_at_once(
+    tied: Path, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = load_backend("cpu").load(tied, LoadSpec(attention="eager"))
+    row = (len(LONG) + WARM.max_new_tokens) * max(512, 48 * 64) + 24 * 521
+    # 2.5 arrays of 4 heads x 12 x 12 numbers of 4 bytes
+    scores = 5760
+    whole = policy.generate(PROMPTS, WARM, keys=range(6))
+    # without the spare bytes one answer is left for another batch
+    for spare, shapes in ((0, [(2, 12), (1, 12)]), (scores, [(2, 12)])):
+        monkeypatch.setattr(generation, "BATCH_BYTES", 6 * row + scores + spare)
+        read.clear()
+        assert_same(policy.generate(PROMPTS, WARM, keys=range(6)), whole)
+        assert [shape for shape in read if shape[1] > 1] == shapes
+
+
 @pytest.mark.parametrize("stored", ["f32", "bf16", "bf16-widened"])
 def test_an_answers_logprobs_are_those_that_score_computes(stored_bf16: Path, stored: str) -> None:
     """Whatever it was sampled with."""

@@ -93,6 +93,7 @@ class MemoryNeed:
     Attributes:
         geometry: the model's shape.
         full: True if weights are trained in place, in float32; False for an adapter.
+        rotated: of OFT the inputs of the layers that are named; None: all linear layers of blocks.
         blocks: the number of trained blocks if only some weights are: the last ones, or the first
             ones if it is negative.
         ends: the embedding or the head is trained beside these blocks.
@@ -120,6 +121,7 @@ class MemoryNeed:
         other_parameters: the weights of further models that are not trained.
         sampled_rows: the answers that are sampled for a step or an evaluation; 0 for none.
         sampled_tokens: the length of the longest of them with its prompt.
+        prompt_pairs: the pairs of tokens of its prompt, if attention is computed by whole matrices.
         optimizer: the optimizer of the trained weights.
         sampling_bytes: the memory of answers that are sampled in one batch.
         sharing: how many processes divide what is trained, its gradients and the optimizer's state.
@@ -139,6 +141,7 @@ class MemoryNeed:
     streams: bool = False
     dora: bool = False
     oft: tuple[int, int] | None = None
+    rotated: tuple[int, ...] | None = None
     whole: tuple[Matrix, ...] = ()
     named: tuple[Matrix, ...] | None = None
     adapted: tuple[Adapted, ...] | None = None
@@ -150,6 +153,7 @@ class MemoryNeed:
     ends: bool = False
     sampled_rows: int = 0
     sampled_tokens: int = 0
+    prompt_pairs: int = 0
     optimizer: OptimizerSpec = ADAMW
     linear_bits: float = 0.0
     coded: int = 0
@@ -198,7 +202,7 @@ def estimate_memory(need: MemoryNeed) -> MemoryEstimate:
     statistics = statistics_bytes(need)
     width = block_width(shape)
     evaluation = need.evaluation_tokens * EVALUATION_WIDTHS_A_TOKEN * width * 4
-    evaluation += score_bytes(shape, need.evaluation_pairs, kept_blocks=0)
+    evaluation += score_bytes(shape.heads, need.evaluation_pairs, kept_blocks=0)
     generation = generation_bytes(need)
     gradients = gradient_bytes(learning, need.optimizer) // need.sharing
     optimizer //= need.sharing
@@ -237,11 +241,15 @@ def base_bytes(need: MemoryNeed) -> int:
 
 
 def generation_bytes(need: MemoryNeed) -> int:
-    """Returns the memory of the answers that are sampled at once: their keys and values, mostly."""
+    """Returns the memory of the answers that are sampled at once: their keys and values, mostly.
+
+    Whole matrices of attention are there while their prompts are read.
+    """
     shape = need.geometry
     keys_and_values = 2 * shape.layers * shape.kv_heads * shape.head_dim * need.hidden_bytes
     a_token = max(keys_and_values, 4 * SAMPLING_WIDTHS * shape.hidden)
     a_row = need.sampled_tokens * a_token + DRAW_BYTES_A_TOKEN * shape.vocab
+    a_row += score_bytes(shape.heads, need.prompt_pairs, kept_blocks=0)
     return min(need.sampled_rows * a_row, max(need.sampling_bytes, a_row))
 
 
@@ -269,7 +277,7 @@ def _adapter(need: MemoryNeed) -> Trained:
         tensors = need.dora * len(need.adapted)
         return Trained([*factors, *need.whole], magnitudes, tensors, blocks=shape.layers)
     if need.oft is not None:
-        found = rotations(shape, *need.oft)
+        found = rotations(shape, *need.oft, need.rotated)
     else:
         found = trained_parameters(shape, need.rank)
     vectors = need.dora * shape.layers
@@ -316,10 +324,10 @@ def inputs(shape: "Geometry") -> int:
 
 
 def rotation_bytes(need: MemoryNeed) -> list[int]:
-    """Returns what the rotation of each linear layer of a block keeps; none without OFT."""
+    """Returns what the rotation of each adapted layer keeps; none without OFT."""
     if need.oft is None:
         return []
-    sizes = rotated_inputs(need.geometry, *need.oft)
+    sizes = rotated_inputs(need.geometry, *need.oft, need.rotated)
     return [4 * ROTATION_ARRAYS * rotated * width for rotated, width in sizes]
 
 
@@ -330,8 +338,8 @@ def index_bytes(need: MemoryNeed) -> int:
     """
     if need.oft is None:
         return 0
-    sizes = rotated_inputs(need.geometry, *need.oft)
-    return need.geometry.layers * sum(8 * width * (width - 1) for _, width in sizes)
+    sizes = rotated_inputs(need.geometry, *need.oft, need.rotated)
+    return sum(8 * width * (width - 1) for _, width in sizes)
 
 
 def dora_bytes(shape: "Geometry") -> int:
@@ -363,14 +371,14 @@ def activation_bytes(need: MemoryNeed) -> int:
     rotating = rotation_bytes(need)
     norm = dora_bytes(shape) if need.dora else 0
     widest = max(rotating, default=0)
-    every = inside + sum(rotating)
     blocks = 1 if need.checkpointing else reached
-    return kept + norm + widest + every * blocks + score_bytes(shape, need.pairs, blocks)
+    insides = inside * blocks + sum(rotating) * blocks // shape.layers
+    return kept + norm + widest + insides + score_bytes(shape.heads, need.pairs, blocks)
 
 
-def score_bytes(shape: "Geometry", pairs: int, kept_blocks: int) -> int:
+def score_bytes(heads: int, pairs: int, kept_blocks: int) -> int:
     """Returns the memory of attention scores by whole matrices, which grows with a row's square."""
-    return round(4 * shape.heads * pairs * (kept_blocks + SCORE_ARRAYS))
+    return round(4 * heads * pairs * (kept_blocks + SCORE_ARRAYS))
 
 
 def statistics_bytes(need: MemoryNeed) -> int:

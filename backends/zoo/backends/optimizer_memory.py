@@ -87,25 +87,31 @@ def trained_parameters(shape: "Geometry", rank: int | None) -> Trained:
     return Trained(trained.matrices, shape.parameters() - trained.size, 4 * layers + 1, layers)
 
 
-def rotations(shape: "Geometry", rank: int, size: int) -> Trained:
-    """Returns the weights of rotations of the inputs of all linear layers (OFT).
+def rotations(
+    shape: "Geometry", rank: int, size: int, layers: Sequence[int] | None = None
+) -> Trained:
+    """Returns the weights of rotations of the inputs of linear layers (OFT).
 
     Args:
         shape: the model's shape.
         rank: the number of blocks in a layer; 0 if their size is given.
         size: the inputs in a block; 0 if their number is given.
+        layers: the inputs of each rotated layer; None: all linear layers of blocks.
     """
     found = [
-        Matrix(inputs // width, width * (width - 1) // 2, shape.layers)
-        for inputs, width in rotated_inputs(shape, rank, size)
+        Matrix(inputs // width, width * (width - 1) // 2, 1)
+        for inputs, width in rotated_inputs(shape, rank, size, layers)
     ]
     return Trained(found, blocks=shape.layers)
 
 
-def rotated_inputs(shape: "Geometry", rank: int, size: int) -> list[tuple[int, int]]:
-    """Returns the inputs of each linear layer of a block, and how many of them rotate together."""
-    linear = (one for one in trained_parameters(shape, None).matrices if one.linear)
-    return [(one.columns, max(size or one.columns // rank, 1)) for one in linear]
+def rotated_inputs(
+    shape: "Geometry", rank: int, size: int, layers: Sequence[int] | None = None
+) -> list[tuple[int, int]]:
+    """Returns the inputs of each rotated layer, and how many of them rotate together."""
+    linear = [one for one in trained_parameters(shape, None).matrices if one.linear]
+    every = [one.columns for one in linear for _ in range(one.count)]
+    return [(one, max(size or one // rank, 1)) for one in (every if layers is None else layers)]
 
 
 def state_bytes(trained: Trained, spec: OptimizerSpec) -> int:

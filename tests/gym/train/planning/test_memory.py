@@ -155,6 +155,23 @@ def test_answers_that_are_sampled_together_count_by_hand() -> None:
     assert fit.generation == 3 * (7 * 192 + 24 * 10)
 
 
+def test_whole_matrices_of_attention_are_there_while_prompts_are_read() -> None:
+    plain = replace(LORA, sampled_rows=3, sampled_tokens=7)
+    # 2 heads, 5 x 5 pairs in float32, 2.5 arrays of each prompt
+    fit = estimate_memory(replace(plain, prompt_pairs=25))
+    assert fit.generation - estimate_memory(plain).generation == 3 * 4 * 2 * 25 * 2.5
+
+
+def test_named_layers_alone_are_rotated() -> None:
+    every = replace(LORA, oft=(0, 2))
+    all_of_them = (4, 4, 4, 6, 4, 4, 5) * 2
+    assert estimate_memory(replace(every, rotated=all_of_them)) == estimate_memory(every)
+    # a layer of 4 inputs has 2 blocks with an angle each
+    one = estimate_memory(replace(every, rotated=(4,)))
+    assert one.gradients == 4 * 2
+    assert one.adapter == 4 * 2 + 8 * 2
+
+
 def test_answers_beyond_a_batch_are_sampled_later() -> None:
     plain = estimate_memory(LORA)
     fit = estimate_memory(replace(LORA, sampled_rows=10**9, sampled_tokens=7))

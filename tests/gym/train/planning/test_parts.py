@@ -8,7 +8,13 @@ import pytest
 
 from zoo.backends.optimizer_memory import Matrix
 from zoo.gym.config import TrainConfig
-from zoo.gym.train.planning.parts import Adapter, adapter_of, named_matrices, whole_modules
+from zoo.gym.train.planning.parts import (
+    Adapter,
+    adapter_of,
+    named_matrices,
+    rotated_layers,
+    whole_modules,
+)
 from zoo.models import pico_folder
 
 # zen-pico: 4 blocks, 128 wide, 4 heads of 32, feed-forward 384, tied head of 264 words
@@ -56,6 +62,13 @@ def test_a_continued_adapter_is_what_its_own_config_says(tmp_path: Path) -> None
     ):
         (tmp_path / "adapter_config.json").write_text(json.dumps(told))
         assert adapter_of(config(adapter_name_or_path=str(tmp_path))) == found
+
+
+def test_layers_that_are_rotated_by_name_are_those_that_match() -> None:
+    oft: dict[str, Any] = {"finetuning_type": "oft", "oft_target": "down_proj,q_proj"}
+    assert sorted(rotated_layers(config(**oft), pico_folder()) or ()) == [128] * 4 + [384] * 4
+    assert rotated_layers(config(finetuning_type="oft"), pico_folder()) is None
+    assert rotated_layers(config(), pico_folder()) is None
 
 
 def named(**settings: Any) -> list[tuple[int, int]] | None:

@@ -21,6 +21,7 @@ from zoo.gym.train.planning.parts import (
     adapted_layers,
     adapter_of,
     named_matrices,
+    rotated_layers,
     trained_in_place,
     whole_modules,
 )
@@ -61,6 +62,8 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
     codes = stored_codes(folder, read_config(folder))
     made = quantization_spec(config)
     adapter = adapter_of(config)
+    sampled = max(widest, held_out) // rows_per_unit if method.generates else 0
+    prompt = max(0, sampled - method.answer_tokens(config, cutoff)) if method.generates else 0
     frozen = count_parameters(folder) if full and method.keeps_reference(config) else 0
     return MemoryNeed(
         geometry=geometry,
@@ -70,6 +73,7 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
         dora=adapter.dora,
         dropout=adapter.dropout,
         oft=adapter.oft,
+        rotated=rotated_layers(config, folder),
         whole=whole_modules(folder, adapter.whole),
         named=named_matrices(config, folder, geometry.layers),
         adapted=adapted_layers(config, folder),
@@ -89,7 +93,8 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
         sampled_rows=max(plan.rows_per_step * rows_per_unit, plan.evaluation_rows)
         if method.generates
         else 0,
-        sampled_tokens=max(widest, held_out) // rows_per_unit if method.generates else 0,
+        sampled_tokens=sampled,
+        prompt_pairs=prompt**2 if config.flash_attn == "disabled" else 0,
         optimizer=method.load_spec(config).optimizer,
         sharing=config.num_processes if config.sharding == "full" else 1,
         linear_bits=made.bits_a_weight if made is not None else codes.bits_a_weight,

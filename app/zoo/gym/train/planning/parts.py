@@ -112,6 +112,18 @@ def adapted_layers(config: TrainConfig, folder: Path) -> "tuple[Adapted, ...] | 
     )
 
 
+def rotated_layers(config: TrainConfig, folder: Path) -> tuple[int, ...] | None:
+    """Returns the inputs of the layers that OFT rotates, if they are named; None for all."""
+    if config.finetuning_type != "oft" or oft_spec(config).targets == (ALL_LINEAR,):
+        return None
+    targets = oft_spec(config).targets
+    return tuple(
+        shape[1]
+        for name, shape in shapes_of(folder, targets).items()
+        if len(shape) == 2 and any(f".{name}".endswith(f".{each}.weight") for each in targets)
+    )
+
+
 def _factors_in(file: Path) -> "tuple[Adapted, ...] | None":
     """Returns the layers of an adapter's file; None if it has no factors of LoRA."""
     from zoo.backends.memory import Adapted

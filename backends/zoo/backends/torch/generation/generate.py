@@ -19,7 +19,12 @@ from zoo.backends.torch.generation.decoding import Decoding
 from zoo.backends.torch.generation.draws import Draws
 from zoo.backends.torch.generation.prefix import check_prefix
 from zoo.backends.torch.generation.prefix_attention import Layers
-from zoo.backends.torch.generation.probes import bytes_of_row, row_refusal, takes_padding
+from zoo.backends.torch.generation.probes import (
+    bytes_of_prompt,
+    bytes_of_row,
+    row_refusal,
+    takes_padding,
+)
 from zoo.backends.torch.loss import LossModule
 
 
@@ -63,10 +68,38 @@ def _batches(
         if len(order) == 1:
             yield order
             continue
-        longest = len(prompts[order[-1]]) + max_new_tokens
-        most = max(1, batch_bytes(module) // bytes_of_row(module, longest))
-        for start in range(0, len(order), most):
-            yield order[start : start + most]
+        longest = len(prompts[order[-1]])
+        row = bytes_of_row(module, longest + max_new_tokens)
+        reading = bytes_of_prompt(module, longest)
+        yield from _cut(module, prompts, order, (row, reading))
+
+
+def _cut(
+    module: LossModule,
+    prompts: Sequence[Sequence[int]],
+    order: Sequence[int],
+    needed: tuple[int, int],
+) -> Iterator[list[int]]:
+    """Yields indices in their order, as many as fit in memory at once.
+
+    Args:
+        module: the model.
+        prompts: all prompts.
+        order: the indices.
+        needed: the bytes of an answer, and of reading a prompt; equal neighbours share that.
+    """
+    (row, reading), shares = needed, row_refusal(module) is None
+    limit = free = batch_bytes(module)
+    batch: list[int] = []
+    for index in order:
+        is_same = shares and bool(batch) and prompts[index] == prompts[batch[-1]]
+        takes = row if is_same else row + reading
+        if batch and takes > free:
+            yield batch
+            batch, takes, free = [], row + reading, limit
+        batch.append(index)
+        free -= takes
+    yield batch
 
 
 def batch_bytes(module: LossModule) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.backends.memory import DRAW_BYTES_A_TOKEN, SAMPLING_WIDTHS
+from zoo.backends.memory import DRAW_BYTES_A_TOKEN, SAMPLING_WIDTHS, score_bytes
 from zoo.backends.torch.generation.decoding import Decoding, keeps_keys
 from zoo.backends.torch.loss import LossModule
 from zoo.core.errors import InputError
@@ -59,6 +59,15 @@ def bytes_of_row(module: LossModule, tokens: int) -> int:
     vocabulary, width = (int(size) for size in embedding.weight.shape)
     a_token = max(module.abilities.token_bytes, 4 * SAMPLING_WIDTHS * width)
     return module.abilities.row_bytes + tokens * a_token + DRAW_BYTES_A_TOKEN * vocabulary
+
+
+def bytes_of_prompt(module: LossModule, tokens: int) -> int:
+    """Returns what attention by whole matrices takes besides while a prompt is read."""
+    config: Any = getattr(module.model.config, "text_config", None) or module.model.config
+    heads = getattr(config, "num_attention_heads", None)
+    if getattr(module.model.config, "_attn_implementation", None) != "eager":
+        return 0
+    return score_bytes(heads, tokens**2, kept_blocks=0) if isinstance(heads, int) else 0
 
 
 def probe_prompts(module: LossModule) -> tuple[list[int], list[int]]:
