@@ -116,12 +116,10 @@ def train_here(
     from zoo.gym.files.lock import locked
     from zoo.gym.jobs.control import wait_while_paused
     from zoo.gym.jobs.crew.start import first_of
-    from zoo.gym.jobs.outputs import check_unclaimed
     from zoo.gym.jobs.queue import DeviceInUseError, turn_on_device
     from zoo.gym.jobs.remove import remove
     from zoo.gym.jobs.run import create_run
     from zoo.gym.jobs.worker import work
-    from zoo.gym.train.planning.names import check_names
     from zoo.gym.train.run_folder.pinned import idle_date, pinned
     from zoo.gym.train.session import run_session
     from zoo.models import resolve
@@ -134,9 +132,7 @@ def train_here(
     base = resolve(config.model_name_or_path, offline=True)
     ignored = [*ignored, *idle_date(config, "Python", base.folder)]
     config = pinned(config, base)
-    check_names(config, base.folder)
-    if config.output_dir is not None:
-        check_unclaimed(Path(config.output_dir))
+    _check_before(config, base.folder)
     env: dict[str, object] = {"settings": config.model_dump(mode="json")}
     if idle := _without_effect(config, ignored):
         env["without_effect"] = [asdict(one) for one in idle]
@@ -223,6 +219,16 @@ def quality_input(
     for note in rows.notes:
         warnings.warn(note, GymWarning, stacklevel=2)
     return QualityInput(rows.examples, held_out=rows.held_out)
+
+
+def _check_before(config: TrainConfig, base: Path) -> None:
+    """Refuses before there is a run folder what a look at the base's files can tell."""
+    from zoo.gym.jobs.outputs import check_unclaimed
+    from zoo.gym.train.planning.names import check_names
+
+    check_names(config, base)
+    if config.output_dir is not None:
+        check_unclaimed(Path(config.output_dir))
 
 
 def _checked_rows(config: TrainConfig) -> str:
