@@ -50,7 +50,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"quantization": {"method": "BitDelta", "bits": 1}}, "quantization: training towards a delta"),
     ({"quantization": "awq"}, "quantization: expected 4, 8, nf4, fp4, int8 or {method: bnb"),
     ({"serving": {"model_format": "gguf"}}, "serving: serving models is not supported yet"),
-    ({"distributed": {"strategy": "fsdp"}}, "distributed: no such setting: expected sharding full"),
+    ({"distributed": {"strategy": "deepspeed"}}, "distributed: strategy: DeepSpeed is not"),
     ({"algorithm": "sft"}, "algorithm: already given as 'stage'"),
 ]
 
