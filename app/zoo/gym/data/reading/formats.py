@@ -185,7 +185,9 @@ def _other_names(row: Fields) -> str:
 def _read_by_others(row: Fields) -> str:
     """Returns that methods that sample answers read a row as it is, if they do."""
     asked, answered = ({*row} & {*names} for names in (PROMPTS, REWARDED))
-    return ", or choose stage grpo, gspo, rloo or ppo, which read them" * bool(asked and answered)
+    return ", or choose stage grpo, gspo, rloo, ppo or lessons, which read them" * bool(
+        asked and answered
+    )
 
 
 def _other_pair(row: Fields) -> str:
