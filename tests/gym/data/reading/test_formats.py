@@ -169,7 +169,7 @@ def test_the_stages_that_are_named_for_prompts_and_answers_are_those_that_read_t
         (
             {"prompt": "a", "answer": "b"},
             "expected 'prompt' and 'completion', got 'prompt' and 'answer': rename the keys, or "
-            "choose stage grpo, gspo, rloo or ppo, which read them",
+            "choose stage grpo, gspo, rloo, ppo or lessons, which read them",
         ),
         (
             {"prompt": "a", "preferred": "b", "dispreferred": "c"},
