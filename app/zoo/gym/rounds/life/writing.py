@@ -82,9 +82,14 @@ def leave(storage: Storage, entry: Signed) -> str:
         StorageError: it cannot be written.
     """
     content = objects.encode(entry)
-    name = f"{INBOX}/{sha256(content).hexdigest()}.json"
+    name = inbox_name(content)
     storage.write(name, content)
     return name
+
+
+def inbox_name(content: bytes) -> str:
+    """Returns the name of an entry in the inbox."""
+    return f"{INBOX}/{sha256(content).hexdigest()}.json"
 
 
 def take(storage: Storage, key: OwnKey) -> Taken:
@@ -170,7 +175,10 @@ class Appender:
         added: list[Signed] = []
         refused: list[tuple[str, str]] = []
         state = self.state
+        taken = {inbox_name(content) for content in self._known}  # are not read again
         for name in self._storage.names(INBOX):
+            if name in taken:
+                continue
             content = self._storage.read(name) or b""
             if content in self._known:
                 continue
