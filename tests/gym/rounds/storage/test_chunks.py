@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.gym.errors import InputError, NotAvailableError, StorageError
+from zoo.gym.errors import GymError, InputError, NotAvailableError, StorageError
 from zoo.gym.rounds.storage import chunks
 from zoo.gym.rounds.storage.chunks import chunk_name, describe, fetch, store
 from zoo.gym.rounds.storage.folder import FolderStorage
@@ -79,6 +79,24 @@ def test_a_missing_chunk_is_named(storage: FolderStorage, source: Path, tmp_path
     store(source, storage)
     (storage.folder / chunk_name(digests[1])).unlink()
     with pytest.raises(NotAvailableError, match=f"expected chunk {digests[1][:12]}"):
+        fetch(stored, storage, tmp_path / "copy")
+
+
+@pytest.mark.parametrize("kind", [NotAvailableError, InputError])
+def test_a_chunk_that_a_server_does_not_give_is_not_taken_for_a_missing_one(
+    storage: FolderStorage,
+    source: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[GymError],
+) -> None:
+    stored = store(source, storage)
+
+    def away(self: FolderStorage, name: str) -> bytes:
+        raise kind("cannot be reached")
+
+    monkeypatch.setattr(FolderStorage, "read", away)
+    with pytest.raises(StorageError, match="cannot be reached"):
         fetch(stored, storage, tmp_path / "copy")
 
 

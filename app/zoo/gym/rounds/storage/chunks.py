@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import InputError, NotAvailableError, StorageError
 from zoo.gym.files import new_file, open_regular, storage_errors
 from zoo.gym.rounds.storage.base import Storage
 
@@ -135,10 +135,15 @@ def read_chunk(storage: Storage, expected: str) -> bytes:
     Raises:
         NotAvailableError: it is missing.
         InputError: it differs from its digest.
+        StorageError: nobody can say, as a server is away or takes the token no more: that must
+            not be held against who stored it.
     """
     from zoo.core import digest
 
-    content = storage.read(chunk_name(expected))
+    try:
+        content = storage.read(chunk_name(expected))
+    except (InputError, NotAvailableError) as error:
+        raise StorageError(error.message, hint=error.hint) from None
     if content is None:
         raise NotAvailableError(f"{storage.address}: expected chunk {expected[:12]}, got nothing")
     if digest(content) != expected:
