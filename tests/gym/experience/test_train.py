@@ -8,6 +8,7 @@ import pytest
 
 from tests.gym.experience.conftest import Call, Served, write_tasks
 from zoo.gym.experience import store
+from zoo.gym.experience.calls.journal import FORMAT, METHOD
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
 from zoo.gym.jobs import Run, open_run
@@ -63,6 +64,27 @@ def test_a_replay_gives_the_same_bytes_without_the_server(call: Call, served: Se
     broken = call("experience", "replay", "last", "--json")
     assert broken.code == 1
     assert str(broken.json["first_difference"]).startswith("gate step 0 look 0 task ")
+
+
+@pytest.mark.usefixtures("near")
+def test_a_journal_of_another_version_is_named_and_not_called_different(
+    call: Call, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(call, served, "--max-epochs", "1", "--group-size", "2", "--test-draws", "1", count=40)
+    assert call("experience", "replay", "last", "--json").json["other_method"] is None
+    path = open_run("last").folder / "journal.jsonl"
+    first, *rest = path.read_text().splitlines(keepends=True)
+    assert json.loads(first) == {"format": FORMAT, "method": METHOD}
+    path.write_text("".join(rest))  # as before there were formats
+    assert call("experience", "replay", "last", "--json").json["same"] is True
+    monkeypatch.setattr("zoo.gym.experience.learning.prompts.TEACHER", "You improve lessons.")
+    told = call("experience", "replay", "last", "--json")
+    assert (told.code, told.json["same"]) == (1, False)
+    assert "another version of zoo-gym (method 0, here 1), which asked otherwise" in told.stderr
+    assert "differs" not in told.stderr
+    path.write_text(json.dumps({"format": FORMAT + 1, "method": 9}) + "\n" + "".join(rest))
+    told = call("experience", "replay", "last", "--json")
+    assert (told.code, "a later version of zoo-gym wrote it" in told.stderr) == (2, True)
 
 
 @pytest.mark.slow

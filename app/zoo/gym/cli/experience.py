@@ -97,7 +97,12 @@ def replay(run: str, /, *, as_json: Json = False) -> int:
         "digest": found.digest or None,
         "same": found.same,
         "first_difference": found.first_difference,
+        "other_method": found.other_method or None,
     }
+    if found.other_method:
+        message = f"{found.other_method}: {found.first_difference}"
+        hint = "that version repeats it; the library of the run is as it was"
+        return fail(out, answer, message, hint, EXIT_CODES[GymError])
     if not found.same:
         message = f"the replay differs: {found.first_difference}"
         return fail(out, answer, message, None, EXIT_CODES[GymError])

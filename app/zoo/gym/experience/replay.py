@@ -24,11 +24,14 @@ class Replayed:
         digest: the digest of the repeated library; empty if the replay did not come to its end.
         same: whether the library is that of the run.
         first_difference: where it differs; None if it does not.
+        other_method: why it must be expected to differ, in words: another version of the program
+            wrote the journal; empty if this one did.
     """
 
     digest: str
     same: bool
     first_difference: str | None
+    other_method: str = ""
 
 
 def replay(run: Run) -> Replayed:
@@ -51,13 +54,16 @@ def replay(run: Run) -> Replayed:
         caller = Caller(journal, Budget(Cap()), replay=True)
         found = learn(split, caller, model, teacher, None, lesson_of(config))
     except ReplayEndedError as error:
-        return Replayed("", same=False, first_difference=error.message)
+        return Replayed(
+            "", same=False, first_difference=error.message, other_method=journal.other_method
+        )
     finally:
         journal.close()
     with tempfile.TemporaryDirectory() as folder:
         again = write_library(Path(folder) / LIBRARY_FILE, found.library)
     different = None if again == digest else f"library: {again[:16]} instead of {digest[:16]}"
-    return Replayed(again, same=again == digest, first_difference=different)
+    other = journal.other_method if different else ""
+    return Replayed(again, same=again == digest, first_difference=different, other_method=other)
 
 
 class _Nobody:

@@ -92,6 +92,8 @@ def learn_in(
         tell = partial(_warn, run)
         caller = Caller(journal, budget, leaving=leaving, tell=tell)
         _announce(run, config, split, str(cap))
+        if journal.other_method:
+            tell(f"{journal.other_method}: answers to changed requests are asked for again")
         with (
             load_reward(config, split, reward, labels=True) as scorer,
             open_models(models, caller.notices.put, turn) as (model, teacher),

@@ -128,7 +128,7 @@ def test_a_line_that_a_kill_cut_is_left_out_and_damage_before_is_refused(tmp_pat
     path.write_bytes(whole[:-9])
     assert Journal(path).spent.calls == 2  # the second is booked, but has no answer
     path.write_bytes(whole.replace(b'"bill"', b'"bull"', 1))
-    with pytest.raises(InputError, match=":2: damaged"):
+    with pytest.raises(InputError, match=":3: damaged"):
         Journal(path)
 
 
@@ -270,7 +270,11 @@ def test_a_rate_limit_spaces_the_calls() -> None:
 
 def test_a_retry_takes_its_place_in_the_rate_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(Caller, "_pause", lambda _, seconds: waits.append(round(seconds)))
+
+    def pause(_: Caller, seconds: float) -> None:
+        waits.append(round(seconds))
+
+    monkeypatch.setattr(Caller, "_pause", pause)
     echo = Echo([TryAgainError("busy", wait_s=0.0)])
     Caller(Journal(), Budget(Cap())).ask(Model("m", echo, per_minute=60), [ask(0), ask(1)])
     assert waits == [0, 0, 1, 2]  # the first, its repetition's own wait and place, the second

@@ -2,7 +2,8 @@
 
 One JSON object a line, in order of arrival; everything that a run learns from is found by the key
 of a call, so that a killed run continues where it was and a finished one can be repeated without
-its servers. Answers are synced to the disk.
+its servers. Answers are synced to the disk. The first line says how the file is written, and by
+which method its calls were made: another method makes other calls, and its replay is another one.
 """
 
 import errno
@@ -20,6 +21,12 @@ from zoo.gym.errors import InputError
 from zoo.gym.experience.calls.slot import Ask
 from zoo.gym.files import storage_errors
 from zoo.gym.rewards.reward import Score
+
+FORMAT = 1
+"""How the lines are written; files of before have no first line that says it, and are format 0."""
+
+METHOD = 1
+"""How calls are made: raised when prompts, their order or decisions change; a test sees that."""
 
 
 @dataclass
@@ -60,14 +67,18 @@ class Journal:
     Args:
         path: the file; None keeps everything in memory.
 
+    Attributes:
+        method: the method by which its calls were made; 0 for one before there were numbers.
+
     Raises:
-        InputError: the file is damaged before its last line.
+        InputError: the file is damaged before its last line, or of a later version.
         StorageError: it cannot be read.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
         self.spent = Spent()
+        self.method = METHOD
         self._replies: dict[str, Reply] = {}
         self._scores: dict[str, Score] = {}
         self._open: dict[str, Spent] = {}
@@ -79,6 +90,16 @@ class Journal:
             with storage_errors(path):
                 self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
                 self._load(path)
+
+    @property
+    def other_method(self) -> str:
+        """What is special about a journal of another method, in words; empty for this one's."""
+        if self.method == METHOD:
+            return ""
+        return (
+            f"the journal was written by another version of zoo-gym (method {self.method}, here "
+            f"{METHOD}), which asked otherwise"
+        )
 
     def close(self) -> None:
         """Closes the file."""
@@ -162,7 +183,9 @@ class Journal:
             raise
 
     def _take(self, entry: Mapping[str, Any]) -> None:
-        if (key := entry.get("sent")) is not None:
+        if "format" in entry:
+            self.method = int(entry["method"])
+        elif (key := entry.get("sent")) is not None:
             self._open[key] = Spent(**entry["worst"])
             self.spent.add(self._open[key])
         elif (key := entry.get("got", entry.get("lost"))) is not None:
@@ -183,14 +206,29 @@ class Journal:
         whole = content.rfind(b"\n") + 1
         if whole < len(content):  # a line that a kill cut
             os.ftruncate(self._handle, whole)
+        if not whole:
+            self._write({"format": FORMAT, "method": METHOD})
+            return
+        self.method = 0
         for number, line in enumerate(content[:whole].split(b"\n")[:-1], 1):
             try:
-                self._take(cast("Mapping[str, Any]", json.loads(line)))
+                entry = cast("Mapping[str, Any]", json.loads(line))
+                _check_format(path, entry)
+                self._take(entry)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
                 raise InputError(
                     f"{path}:{number}: damaged: expected a request, an answer or a reward",
                     hint="restore the file: it has the answers that were paid for",
                 ) from None
+
+
+def _check_format(path: Path, entry: Mapping[str, Any]) -> None:
+    found = entry.get("format", FORMAT)
+    if found != FORMAT:
+        raise InputError(
+            f"{path}: expected a journal of format {FORMAT} or before, got format {found}",
+            hint="a later version of zoo-gym wrote it: use that one",
+        )
 
 
 def _negative(bill: Spent) -> Spent:
