@@ -1,34 +1,61 @@
 """The account of privacy against figures of another accountant."""
 
+import json
+from pathlib import Path
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.privacy.account import (
+    LEAST_EPSILON,
+    MOST_EPSILON,
     delta_of,
     epsilon_for,
     noise_to_signal,
     sigma_for,
     together,
 )
+from zoo.gym.rounds.privacy.terms import LEAST_CLIP
 
 DELTA = 1e-6
-
-# sigma by dp-accounting 0.6.0's privacy loss distributions, one release, delta 1e-6
-PLD = {0.1: 36.3, 0.5: 8.06, 1.0: 4.225, 2.0: 2.23, 4.0: 1.19, 8.0: 0.653, 10.0: 0.541}
-
-
-@pytest.mark.parametrize("epsilon", PLD)
-def test_noise_is_that_of_privacy_loss_distributions(epsilon: float) -> None:
-    digits = 5e-4 if epsilon == 1.0 else 5e-3  # as many as the figures have
-    assert sigma_for(epsilon, DELTA) == pytest.approx(PLD[epsilon], rel=digits)
+ORACLE = json.loads((Path(__file__).parent / "oracle" / "pld.json").read_text())
+"""dp-accounting's privacy loss distributions; `oracle/make_pld.py` makes it."""
 
 
-@pytest.mark.parametrize(("rounds", "epsilon"), [(2, 1.45), (4, 2.12), (10, 3.52), (50, 8.89)])
-def test_rounds_add_up_to_what_privacy_loss_distributions_give(rounds: int, epsilon: float) -> None:
-    sigma = together([sigma_for(1.0, DELTA)] * rounds)
-    assert epsilon_for(sigma, DELTA) == pytest.approx(epsilon, abs=5e-3)
+@pytest.mark.parametrize("row", ORACLE["sigmas"], ids=lambda row: f"{row['epsilon']}")
+def test_noise_is_that_of_privacy_loss_distributions(row: dict[str, float]) -> None:
+    assert sigma_for(row["epsilon"], row["delta"]) == pytest.approx(row["sigma"], rel=1e-3)
+
+
+@pytest.mark.parametrize("row", ORACLE["rounds"], ids=lambda row: f"{row['rounds']}")
+def test_rounds_add_up_to_what_privacy_loss_distributions_give(row: dict[str, float]) -> None:
+    sigma = together([row["sigma"]] * int(row["rounds"]))
+    assert epsilon_for(sigma, row["delta"]) == pytest.approx(row["epsilon"], rel=1e-3)
+
+
+def test_the_table_covers_the_promises_that_are_taken() -> None:
+    epsilons = {row["epsilon"] for row in ORACLE["sigmas"]}
+    assert {min(epsilons), max(epsilons)} == {LEAST_EPSILON, MOST_EPSILON}
+    figures = {(row["rounds"], round(row["epsilon"], 2)) for row in ORACLE["rounds"]}
+    assert {(4, 2.12), (50, 8.89)} <= figures
+    assert sigma_for(1.0, DELTA) == pytest.approx(4.225, abs=5e-4)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-6), (10.0, 1e-2)])
+def test_whole_numbers_have_the_account_of_real_ones_from_the_fewest_steps_on(
+    epsilon: float, delta: float
+) -> None:
+    """The exact delta of discrete Gaussians a clip apart, summed up (arXiv:2004.00010, thm. 7)."""
+    sigma = sigma_for(epsilon, delta) * LEAST_CLIP
+    x = np.arange(-int(12 * sigma), int(12 * sigma) + LEAST_CLIP)
+    mass = np.exp(-np.square(x / sigma) / 2)
+    mass /= mass.sum()
+    there = np.concatenate([np.zeros(LEAST_CLIP), mass[:-LEAST_CLIP]])  # moved by a clip
+    exact = np.maximum(0, there - np.exp(epsilon) * mass).sum()
+    assert exact == pytest.approx(delta_of(sigma / LEAST_CLIP, epsilon), rel=1e-7)
 
 
 @given(st.floats(0.1, 10.0), st.floats(1e-12, 1e-2))

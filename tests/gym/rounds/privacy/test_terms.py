@@ -40,7 +40,7 @@ def test_computed_terms_keep_the_promise_with_the_finest_steps(
         ({"delta": 0.4}, "privacy.delta: expected less than 1 / 3, the most contributors, got 0.4"),
         ({"sigma": 1000}, "sigma: expected at least"),
         ({"sigma": MOST_SIGMA + 1}, "privacy.sigma"),
-        ({"clip": 1e-9}, "clip: expected at least 1024 steps"),
+        ({"clip": 1e-9}, "clip: expected at least 8192 steps"),
         ({"clip": 0.0}, "privacy.clip"),
         ({"scale": 3}, "scale: expected a power of two, got 3"),
         ({"noise_scale": 1.0}, "noise_scale: expected none: sigma is computed"),

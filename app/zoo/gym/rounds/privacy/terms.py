@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 MOST_SIGMA = 1 << 20
 """The largest sigma, in steps, that the core draws."""
 
-LEAST_SIGMA, LEAST_CLIP = 64, 1024
-"""Fewer steps would let the account of real numbers differ from that of whole ones."""
+LEAST_SIGMA, LEAST_CLIP = 64, 1 << 13
+"""With fewer steps the account of real numbers would not be that of whole ones to 1e-7."""
 
 MOST_VALUES = (1 << 29) - 64
 """As many numbers of four bytes as one sealed message has."""
