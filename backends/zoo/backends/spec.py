@@ -4,6 +4,7 @@ A value that no engine could follow is refused when the object is made.
 """
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -35,6 +36,8 @@ class LoraSpec:
             (arXiv:2310.08659).
         pissa_iter: the iterations of a randomised decomposition; -1 computes the exact one.
         whole: the ends of the names of modules that are trained whole, beside the adapter.
+        fixed_a: the seed of a factor A that everybody derives and that is not trained
+            (`zoo.models.fixed_factor`), 64 hexadecimal digits; B alone learns.
 
     Raises:
         ValueError: a value is out of its range.
@@ -49,6 +52,7 @@ class LoraSpec:
     init: Literal["default", "pissa", "loftq"] = "default"
     pissa_iter: int = 16
     whole: tuple[str, ...] = ()
+    fixed_a: str | None = None
 
     def __post_init__(self) -> None:
         _require("rank", self.rank, "1 or more", valid=self.rank >= 1)
@@ -61,6 +65,9 @@ class LoraSpec:
         _require("pissa_iter", self.pissa_iter, "-1 or more", valid=self.pissa_iter >= -1)
         apart = not self.dora or self.init == "default"
         _require("init", self.init, "default with dora", valid=apart)
+        plain = self.init == "default" and not self.dora and not self.whole
+        seed = self.fixed_a is None or (plain and re.fullmatch("[0-9a-f]{64}", self.fixed_a))
+        _require("fixed_a", self.fixed_a, "a seed, with a plain LoRA alone", valid=bool(seed))
 
 
 @dataclass(frozen=True)

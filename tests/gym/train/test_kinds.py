@@ -23,6 +23,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "loftq": {"loftq_init": True, "quantization_bit": 4},
     "oft": {"finetuning_type": "oft", "module_dropout": 0.1},
     "whole": {"additional_target": "embed_tokens,norm"},
+    "fixed": {"lora_fixed_a": "5a" * 32},
     "freeze": {"finetuning_type": "freeze", "freeze_extra_modules": "norm"},
 }
 """The settings of each kind but plain lora and full, which other tests cover."""

@@ -129,7 +129,7 @@ def _load(layers: Sequence[list[Given]]) -> Loaded:
     faults: dict[str, str] = {}
     ignored: list[Ignored] = []
     merged: dict[str, Given] = {}
-    for layer in _with_quantization(_with_lengths(layers)):
+    for layer in _with_round(_with_quantization(_with_lengths(layers))):
         known = _sort_out(layer, faults, ignored)
         faults |= _given_twice(known)
         _drop_overruled(merged, known)
@@ -252,6 +252,37 @@ def _with_quantization(layers: Sequence[list[Given]]) -> Sequence[list[Given]]:
         return [replace(one, key=key, value=value) for key, value in found.items()]
 
     return [[part for one in layer for part in split(one)] for layer in layers]
+
+
+def _with_round(layers: Sequence[list[Given]]) -> Sequence[list[Given]]:
+    """Returns the layers with the settings of a private round below them, in place of its name.
+
+    Raises:
+        InputError: another value was given for one of them, or the round is no private one.
+        NotAvailableError: there is no such round.
+    """
+    from zoo.gym.rounds.privacy.training import settings_for
+
+    named = [one for layer in layers for one in layer if one.key == "round"]
+    if not named:
+        return layers
+    last = named[-1]
+    found = settings_for(str(last.value))
+    others = [[one for one in layer if one.key != "round"] for layer in layers]
+    for one in (one for layer in others for one in layer):
+        key = ours(one.key)
+        if key in found and key != "model_name_or_path" and not _alike(one.value, found[key]):
+            raise InputError(
+                f"{one.label}: expected {found[key]}, as the round has it, got {one.value}",
+                hint="leave it out",
+            )
+    return [[Given(key, value, last.label, "round") for key, value in found.items()], *others]
+
+
+def _alike(given: object, found: object) -> bool:
+    """Says whether two values are the same as text, names in any order."""
+    first, second = ({part.strip() for part in str(value).split(",")} for value in (given, found))
+    return first == second
 
 
 def _drop_overruled(merged: dict[str, Given], layer: Iterable[Given]) -> None:

@@ -21,6 +21,7 @@ READ_BY = {
     "lora_alpha": LORA,
     "lora_dropout": LORA,
     "lora_target": LORA,
+    "lora_fixed_a": ("lora",),
     "use_dora": LORA,
     "oft_rank": OFT,
     "oft_block_size": OFT,
@@ -45,7 +46,7 @@ OF_ADAPTER = frozenset(
 )
 """Settings that an adapter which is trained further has of its own."""
 
-OF_START = ("pissa_init", "pissa_iter", "additional_target")
+OF_START = ("pissa_init", "pissa_iter", "additional_target", "lora_fixed_a")
 """Settings of adapters that begin with the training."""
 
 MERGE = "zoo-gym delta create ADAPTER, then zoo-gym delta apply"
@@ -97,6 +98,8 @@ def faults_of_tuning(config: "TrainConfig") -> list[tuple[str, str]]:
         faults.append(("pissa_init", "expected false with DoRA, whose magnitudes are of the base"))
     if config.loftq_init:
         faults += _faults_of_loftq(config)
+    if config.lora_fixed_a is not None:
+        faults += _faults_of_fixed(config)
     if config.additional_target is not None:
         faults += _faults_of_whole(config, config.additional_target)
     if kind == "oft":
@@ -119,6 +122,21 @@ def _faults_of_whole(config: "TrainConfig", whole: str) -> list[tuple[str, str]]
     both = [part.strip() for part in whole.split(",") if part.strip() in adapted]
     text = f"expected modules without an adapter, got one that {key} names, too"
     return [("additional_target", f"{text}: {name}") for name in both[:1]]
+
+
+def _faults_of_fixed(config: "TrainConfig") -> list[tuple[str, str]]:
+    """Returns what would train or replace factors that everybody has alike."""
+    given = {
+        "use_dora": config.dora,
+        "pissa_init": config.pissa_init,
+        "loftq_init": config.loftq_init,
+        "additional_target": config.additional_target is not None,
+    }
+    text = "cannot be with lora_fixed_a, which trains the factors B alone"
+    faults = [(key, text) for key, there in given.items() if there]
+    if config.stage == "rm":
+        faults.append(("lora_fixed_a", "cannot be with stage rm, whose result is a whole model"))
+    return faults
 
 
 def _faults_of_loftq(config: "TrainConfig") -> list[tuple[str, str]]:

@@ -227,6 +227,7 @@ def lora_spec(config: TrainConfig) -> "LoraSpec":
         init="pissa" if config.pissa_init else "loftq" if config.loftq_init else "default",
         pissa_iter=config.pissa_iter,
         whole=_optional(config.additional_target),
+        fixed_a=config.lora_fixed_a,
     )
 
 

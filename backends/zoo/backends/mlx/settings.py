@@ -29,6 +29,7 @@ FOLLOWED: dict[type, frozenset[str]] = {
 
 KEYS = {
     "attention": "flash_attn",
+    "fixed_a": "lora_fixed_a",
     "liger": "enable_liger_kernel",
     "name": "optim",
     "offload_activations": "activation_offloading",

@@ -52,6 +52,12 @@ class AdapterKeys(Settings, frozen=True):
         min_length=1,
         description="layers with an adapter: all, or names separated by commas",
     )
+    lora_fixed_a: str | None = Field(
+        default=None,
+        pattern="^[0-9a-f]{64}$",
+        description="seed of the adapter's factors A, which are then not trained: B alone learns."
+        " `round=ROUND` sets it, with the base, rank and layers of a private round",
+    )
     use_rslora: bool = Field(
         default=False,
         description="scale the adapter by lora_alpha / sqrt(lora_rank)",

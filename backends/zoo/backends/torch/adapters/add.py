@@ -10,6 +10,7 @@ from zoo.backends.adapter_rank import warn_of_rank
 from zoo.backends.spec import LoraSpec, NewAdapter, OftSpec
 from zoo.backends.torch.adapters.configs import ALL, peft_config, reads_weights, target_key
 from zoo.backends.torch.adapters.dora import set_magnitudes
+from zoo.backends.torch.adapters.fixed import fix_factors
 from zoo.backends.torch.adapters.names import is_added
 from zoo.backends.torch.adapters.no_delta import warn_of_no_delta
 from zoo.backends.torch.adapters.oft import prepare_rotations
@@ -63,7 +64,7 @@ def add_adapter(
             adapted = get_peft_model(model, config)
             lost = _lost_when_saved(adapted)
             widen_copies(adapted)
-            _set_start(adapted, spec)
+            _set_start(adapted, spec, stored)
     except InputError as error:
         if "ParamWrapper" in error.message:  # peft's class for experts
             raise _no_experts(model, config) from error
@@ -84,7 +85,7 @@ def add_adapter(
     return adapted
 
 
-def _set_start(model: "PeftModel", spec: NewAdapter) -> None:
+def _set_start(model: "PeftModel", spec: NewAdapter, stored: Container[str] | None) -> None:
     """Sets the values that an adapter starts with where they are not peft's."""
     if isinstance(spec, OftSpec):
         prepare_rotations(model, spec)
@@ -92,6 +93,8 @@ def _set_start(model: "PeftModel", spec: NewAdapter) -> None:
     set_magnitudes(model)
     if spec.init == "pissa":
         start_from_singular_values(model, spec)
+    if spec.fixed_a is not None:
+        fix_factors(model, spec.fixed_a, stored)
 
 
 def _sides(model: "PeftModel") -> dict[str, tuple[int, int]]:

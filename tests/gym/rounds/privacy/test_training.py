@@ -1,0 +1,107 @@
+"""Training for a private round: its settings, and that a contribution of it is kept whole."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.gym.rounds.contribution.conftest import LAYERS, SHAPES
+from tests.gym.rounds.privacy.conftest import RANK, SEED
+from tests.gym.rounds.protocol.people import ALICE, LOG
+from zoo.gym.config import load_config
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.rounds.life.contributing import prepare
+from zoo.gym.rounds.life.opening import open_round
+from zoo.gym.rounds.life.writing import create_round
+from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.models.fixed_factor import fixed_factor
+
+
+@pytest.fixture
+def place(storage: FolderStorage, private_manifest: Manifest) -> str:
+    create_round(storage, private_manifest, LOG)
+    return f"round={storage.address}"
+
+
+def test_a_round_gives_base_layers_rank_and_factors(place: str) -> None:
+    found = load_config([], [place, "dataset=x.jsonl"], {})
+    config = found.config
+    assert (config.model_name_or_path, config.lora_rank) == ("tiny", RANK)
+    assert config.lora_fixed_a == SEED
+    assert set(config.lora_target.split(",")) == {name.removesuffix(".weight") for name in LAYERS}
+    assert found.origins["lora_fixed_a"] == "round"
+
+
+def test_the_same_values_and_another_place_of_the_base_may_be_given(place: str) -> None:
+    given = [place, "dataset=x.jsonl", f"lora_rank={RANK}", "model_name_or_path=/elsewhere"]
+    assert load_config([], given, {}).config.model_name_or_path == "/elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("lora_rank=3", "lora_rank=3: expected 2, as the round has it, got 3"),
+        ("lora_target=q_proj", "lora_target=q_proj: expected model.layers.0"),
+        ("finetuning_type=full", "finetuning_type=full: expected lora"),
+        ("use_dora=true", "use_dora=true: cannot be with lora_fixed_a"),
+        ("pissa_init=true", "pissa_init=true: cannot be with lora_fixed_a"),
+        ("additional_target=norm", "additional_target=norm: cannot be with lora_fixed_a"),
+    ],
+)
+def test_what_the_round_has_fixed_cannot_be_changed(given: str, message: str, place: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_config([], [place, "dataset=x.jsonl", given], {})
+
+
+def test_other_rounds_and_none_are_refused_by_name(
+    storage: FolderStorage, manifest: Manifest, tmp_path: Path
+) -> None:
+    create_round(storage, manifest, LOG)
+    with pytest.raises(InputError, match="round: expected a private round, got a small round"):
+        load_config([], [f"round={storage.address}", "dataset=x.jsonl"], {})
+    with pytest.raises(NotAvailableError, match="expected a round, got none"):
+        load_config([], ["round=no-such-round", "dataset=x.jsonl"], {})
+
+
+def test_an_adapter_on_the_rounds_factors_is_contributed_whole(
+    storage: FolderStorage, base: Path, private_manifest: Manifest, tmp_path: Path
+) -> None:
+    from tests.gym.delta.models_on_disk import write_adapter
+
+    arrays: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float32]]] = {}
+    random = np.random.default_rng(7)
+    for name in LAYERS:
+        rows, columns = SHAPES[name]
+        stem = f"base_model.model.{name.removesuffix('.weight')}"
+        arrays[f"{stem}.lora_A.weight"] = fixed_factor(SEED, name, RANK, columns)
+        b = random.standard_normal((rows, RANK)) / 100
+        arrays[f"{stem}.lora_B.weight"] = b.astype(np.float32)
+    source = write_adapter(tmp_path / "adapter", arrays, RANK)
+    create_round(storage, private_manifest, LOG)
+    own, _ = prepare(open_round(storage), source, base, ALICE)
+    assert own.written
+    assert own.written.kept == pytest.approx(1)
+    assert own.written.clipped == pytest.approx(1, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_a_run_for_a_round_is_contributed_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from zoo.gym.cli import main
+
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    rows = [{"prompt": f"{word}?", "completion": word[::-1]} for word in ("abc", "bcd", "cde")] * 8
+    Path("words.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    create = ["round", "create", "quiet", "--base", "zen-pico", "--out", "round"]
+    assert main([*create, "--private", "epsilon=8", "--rank", "4", "--force"]) == 0
+    train = ["train", "words.jsonl", "round=quiet", "max_steps=3", "val_size=0", "seed=1"]
+    assert main([*train, "backend=cpu"]) == 0
+    capsys.readouterr()
+    assert main(["round", "contribute", "last", "--round", "quiet", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert told["private"]["kept"] == pytest.approx(1)
+    assert told["private"]["norm"] > 0
