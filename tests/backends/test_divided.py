@@ -15,8 +15,8 @@ from zoo.backends import load_backend
 from zoo.backends.base import LoadSpec, LoraSpec
 from zoo.backends.optimizer_spec import OptimizerSpec
 from zoo.backends.spec import QuantizationSpec
+from zoo.backends.torch.divided.divide import layers_of
 from zoo.backends.torch.loss import LossModule
-from zoo.backends.torch.parallel.divide import layers_of
 from zoo.backends.torch.parallel.shares import share_of
 from zoo.core.errors import InputError
 

@@ -12,7 +12,7 @@ from tests.backends.objectives_for_tests import CRITIC, DISTILL, DPO, GRPO, SFT,
 from tests.breadth import families
 from zoo.backends import load_backend
 from zoo.backends.base import Batch, LoadSpec, LoraSpec, Policy, Stat
-from zoo.backends.torch.packing import decide
+from zoo.backends.torch import packable
 from zoo.backends.torch.packing.lines import Line
 from zoo.core.errors import InputError
 
@@ -23,14 +23,14 @@ LORA = LoraSpec(rank=4, alpha=8.0)
 def forwards(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each pass was without padding."""
     seen: list[bool] = []
-    real = decide.packed
+    real = packable.packed
 
     def noted(*given: Any, **options: Any) -> Any:
         found = real(*given, **options)
         seen.append(isinstance(found, Line))
         return found
 
-    monkeypatch.setattr(decide, "packed", noted)
+    monkeypatch.setattr(packable, "packed", noted)
     return seen
 
 

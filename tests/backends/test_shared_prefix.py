@@ -14,7 +14,7 @@ from tests.backends.policies import LORA, as_reference, policies
 from tests.breadth import families
 from zoo.backends import load_backend
 from zoo.backends.base import Batch, LoadSpec, LoraSpec, Policy, SharedPrefix, Stat
-from zoo.backends.torch.packing import decide
+from zoo.backends.torch import packable
 
 TOLERANCE = 1e-6
 """Relative, float32."""
@@ -52,21 +52,21 @@ def group_batch(prompts: tuple[int, ...] = (9, 5), own: int = 7, seed: int = 0) 
 @pytest.fixture(autouse=True)
 def pays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiny models share too."""
-    monkeypatch.setattr(decide, "pays", lambda *_: True)
+    monkeypatch.setattr(packable, "pays", lambda *_: True)
 
 
 @pytest.fixture
 def forwards(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each pass shared."""
     seen: list[bool] = []
-    real = decide.packed
+    real = packable.packed
 
     def noted(*given: Any, **options: Any) -> Any:
         found = real(*given, **options)
         seen.append(found is not None)
         return found
 
-    monkeypatch.setattr(decide, "packed", noted)
+    monkeypatch.setattr(packable, "packed", noted)
     return seen
 
 

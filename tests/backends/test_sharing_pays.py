@@ -8,7 +8,7 @@ from tests.backends.conftest import write_tiny
 from tests.backends.policies import as_reference
 from zoo.backends import load_backend
 from zoo.backends.torch.loss import LossModule
-from zoo.backends.torch.packing.decide import pays
+from zoo.backends.torch.packable import pays
 
 
 @pytest.fixture(scope="module")

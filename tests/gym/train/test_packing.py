@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zoo.backends.torch.packing import decide
+from zoo.backends.torch import packable
 from zoo.backends.torch.packing.lines import line_up
 from zoo.gym import TrainConfig, run_training
 from zoo.gym.errors import InputError
@@ -57,7 +57,7 @@ def test_losses_are_those_of_padded_rows(rows: Path, monkeypatch: pytest.MonkeyP
         lines.append(len(found.ends))
         return found
 
-    monkeypatch.setattr(decide, "line_up", counted)
+    monkeypatch.setattr(packable, "line_up", counted)
     padded = trained(rows, packing=False)
     assert lines == []
     packed = trained(rows, packing=True)
@@ -71,7 +71,7 @@ def test_losses_are_those_of_padded_rows(rows: Path, monkeypatch: pytest.MonkeyP
 def test_a_model_that_needs_padding_is_trained_so_unless_packing_was_given(
     rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decide, "_no_line", lambda _: WHY)
+    monkeypatch.setattr(packable, "_no_line", lambda _: WHY)
     with pytest.raises(InputError, match=f"packing: Qwen3ForCausalLM computes rows with .*{WHY}"):
         trained(rows, packing=True)
     chosen = trained(rows, gradient_checkpointing=False, learning_rate=1e-3, warmup_steps=0)

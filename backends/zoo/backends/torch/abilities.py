@@ -1,4 +1,4 @@
-"""What tests on a few tokens found out about a model: `generation.probes`, `packing.decide`."""
+"""What tests on a few tokens found out about a model: `generation.probes`, `packable`."""
 
 from dataclasses import dataclass
 

@@ -24,6 +24,7 @@ from zoo.backends.torch.adapters.loftq import on_named_base, start_from_loss
 from zoo.backends.torch.adapters.names import is_added
 from zoo.backends.torch.checks import check_settings, faults
 from zoo.backends.torch.compat import checkpoint_activations
+from zoo.backends.torch.divided.policy import DividedPolicy
 from zoo.backends.torch.files.load import load_model
 from zoo.backends.torch.files.names import parameter_names
 from zoo.backends.torch.layers.freezing import freeze_all_but
@@ -32,8 +33,7 @@ from zoo.backends.torch.layers.rope import warn_of_no_delta_of_positions
 from zoo.backends.torch.layers.router import check_router, find_router_loss
 from zoo.backends.torch.numbers.dtypes import choose_precision
 from zoo.backends.torch.numbers.products import ProductSpeeds, measure_products, processor_key
-from zoo.backends.torch.packing.decide import require_packing
-from zoo.backends.torch.parallel.divided_policy import DividedPolicy
+from zoo.backends.torch.packable import require_packing
 from zoo.backends.torch.parallel.group import Group, connect
 from zoo.backends.torch.policy import TorchPolicy
 from zoo.backends.torch.probe import check_adapter, check_gradient, check_model

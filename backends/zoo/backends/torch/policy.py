@@ -27,7 +27,7 @@ from zoo.backends.base import (
     Stat,
     StepInfo,
 )
-from zoo.backends.torch import memory, trained
+from zoo.backends.torch import memory, packable, trained
 from zoo.backends.torch.adapters import folder as adapter_folder
 from zoo.backends.torch.adapters import start
 from zoo.backends.torch.adapters.names import is_added
@@ -48,7 +48,6 @@ from zoo.backends.torch.loss import (
 )
 from zoo.backends.torch.optimizers.blocks import head_dim
 from zoo.backends.torch.optimizers.named import NamedOptimizer
-from zoo.backends.torch.packing import decide
 from zoo.backends.torch.parallel.gradients import sum_gradients
 from zoo.backends.torch.parallel.group import TorchRanks
 from zoo.backends.torch.probe import find_backbone
@@ -210,7 +209,7 @@ class TorchPolicy(Policy):
     def _moved(self, batch: Batch, *, learning: bool) -> DeviceBatch:
         # rows would share the noise on the tokens that they begin with
         alone = replace(batch, prefix=None) if learning and self._noise_alpha else batch
-        packed = decide.packed(self.module, alone, learning=learning)
+        packed = packable.packed(self.module, alone, learning=learning)
         return to_device(batch, self.device, packed)
 
     def _teacher(self, teacher: Scorer | None, batch: Batch, moved: DeviceBatch) -> Teacher | None:
@@ -223,7 +222,7 @@ class TorchPolicy(Policy):
             return teacher.hidden_and_head(moved)
         # another model may not compute rows in fewer tokens as this one does
         read = batch if batch.teacher is None else batch.teacher
-        packed = decide.packed(teacher.module, read, learning=False)
+        packed = packable.packed(teacher.module, read, learning=False)
         own = to_device(read, self.device, packed)
         if not torch.equal(own.targets_N(), moved.targets_N()):
             raise ValueError("teacher: expected the same learned tokens as the batch, got others")
@@ -299,11 +298,11 @@ class TorchPolicy(Policy):
     def notes(self, *, sampling: bool = True, prefix: bool = True) -> tuple[str, ...]:
         """Returns why rows do not share prompts, or are padded, tested on a few tokens."""
         self.module.eval()
-        return decide.notes(self.module, sampling=sampling, prefix=prefix)
+        return packable.notes(self.module, sampling=sampling, prefix=prefix)
 
     def packs(self, longest: int) -> bool:
         """Returns whether batches with rows of up to this many tokens are without padding."""
-        return decide.packs(self.module, longest)
+        return packable.packs(self.module, longest)
 
     # ---- state
 

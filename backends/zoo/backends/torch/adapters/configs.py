@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from zoo.backends.spec import LoraSpec, NewAdapter, OftSpec
-from zoo.backends.torch.adapters.placement import left_out
 from zoo.backends.torch.adapters.whole import find_whole, is_tied
+from zoo.backends.torch.layers.linear import left_out
 from zoo.core.errors import InputError
 
 if TYPE_CHECKING:

@@ -79,13 +79,6 @@ def _drop(layer: Any, share: float) -> None:  # noqa: ANN401
     rotation._cayley_batch = dropped
 
 
-def rotated(hidden: Tensor, layer: Any) -> Tensor:  # noqa: ANN401
-    """Returns the inputs of a layer as its base gets them."""
-    for name in layer.active_adapters:
-        hidden = layer.oft_R[name](hidden)
-    return hidden
-
-
 @torch.no_grad()
 def with_rotations(weight: Tensor, layer: Any) -> Tensor:  # noqa: ANN401
     """Returns a float32 weight `[out, in]` on the CPU with a layer's rotations merged."""

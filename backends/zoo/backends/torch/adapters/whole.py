@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from zoo.backends.torch.adapters.names import ADAPTER
 from zoo.backends.torch.numbers.widened import WidenedLinear
 from zoo.backends.torch.quantized.int8 import Int8Linear
+from zoo.backends.torch.vocabulary.adapted import is_wrapper
 from zoo.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -104,27 +105,14 @@ def _narrowing(dtype: torch.dtype) -> Any:  # noqa: ANN401
 
 def wrappers(model: nn.Module) -> list[Any]:
     """Returns peft's wrappers around modules that are trained whole."""
-    return [module for module in model.modules() if _is_wrapper(module)]
-
-
-def _is_wrapper(module: nn.Module) -> bool:
-    return any(name == "modules_to_save" for name, _ in module.named_children())
-
-
-def in_use(module: Any) -> nn.Module:  # noqa: ANN401
-    """Returns the module that a wrapper uses now; any other module is returned as it is."""
-    if not _is_wrapper(module):
-        return module  # type: ignore[no-any-return]
-    active = module.active_adapters
-    found: nn.Module = module.original_module
-    return found if module.disable_adapters or not active else module.modules_to_save[active[0]]
+    return [module for module in model.modules() if is_wrapper(module)]
 
 
 def without_adapter(model: "PeftModel") -> nn.Module:
     """Returns the base without an adapter; peft alone would leave the trained copies in it."""
     base: Any = model.get_base_model()
     for name, module in list(base.named_modules()):
-        if _is_wrapper(module):
+        if is_wrapper(module):
             base.set_submodule(name, module.original_module)
     unloaded: nn.Module = model.unload()
     return unloaded

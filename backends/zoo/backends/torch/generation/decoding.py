@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from zoo.backends.torch.generation.growing import grow_in_place
-from zoo.backends.torch.generation.prefix_attention import Layers
 from zoo.backends.torch.loss import LossModule
 from zoo.backends.torch.packing.attention import PREFIX_LAYERS
+from zoo.backends.torch.packing.prefix_attention import Layers
 from zoo.models.refusals import refusals
 
 

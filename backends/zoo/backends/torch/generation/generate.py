@@ -18,7 +18,6 @@ from zoo.backends.memory import gpu_sampling_bytes
 from zoo.backends.torch.generation.decoding import Decoding
 from zoo.backends.torch.generation.draws import Draws
 from zoo.backends.torch.generation.prefix import check_prefix
-from zoo.backends.torch.generation.prefix_attention import Layers
 from zoo.backends.torch.generation.probes import (
     bytes_of_prompt,
     bytes_of_row,
@@ -26,6 +25,7 @@ from zoo.backends.torch.generation.probes import (
     takes_padding,
 )
 from zoo.backends.torch.loss import LossModule
+from zoo.backends.torch.packing.prefix_attention import Layers
 
 
 @torch.no_grad()

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from zoo.backends.base import Prefix
 from zoo.backends.torch.generation.decoding import Decoding, keeps_keys
-from zoo.backends.torch.generation.prefix_attention import Layers
 from zoo.backends.torch.generation.probes import difference, picks_keys, probe_prompts, row_refusal
 from zoo.backends.torch.loss import LossModule
 from zoo.backends.torch.packing import attention
+from zoo.backends.torch.packing.prefix_attention import Layers
 from zoo.core.errors import InputError
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from zoo.backends.torch.generation.prefix_attention import Layers, attend_after
+from zoo.backends.torch.packing.prefix_attention import Layers, attend_after
 
 ROW_ENDS = "row_ends"
 """The argument: the place after the last token of each row, in order."""

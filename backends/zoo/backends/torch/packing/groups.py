@@ -8,7 +8,7 @@ keep the positions that they have in their own rows, and an attention mask hides
 hidden states and gradients are those of separate rows up to rounding. One forward computes all, so
 recomputed activations and distributed wrappers work as usual.
 
-Left out: models that ignore masks or positions (found on a few tokens, see `decide`), rows
+Left out: models that ignore masks or positions (found on a few tokens, see `packable`), rows
 longer than a sliding window, and training with dropout, whose noise rows would share.
 """
 

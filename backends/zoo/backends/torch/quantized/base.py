@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from zoo.backends.spec import QuantizationSpec
+from zoo.backends.torch.layers.linear import left_out
 from zoo.backends.torch.quantized.int8 import Int8Linear
 from zoo.backends.torch.quantized.library import require_library
 from zoo.backends.torch.settings import refused_codes
@@ -81,8 +82,6 @@ def kept_layers(folder: Path, config: Any) -> list[str]:  # noqa: ANN401
 
     from transformers import AutoModelForCausalLM
     from transformers.quantizers.base import get_keys_to_not_convert
-
-    from zoo.backends.torch.adapters.placement import left_out
 
     auto: Any = AutoModelForCausalLM
     with refusals(f"{folder}: this model cannot be built"), torch.device("meta"):

@@ -13,9 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from zoo.backends.torch.adapters.oft import rotated
-from zoo.backends.torch.adapters.whole import in_use
 from zoo.backends.torch.compat import MIXED_PRODUCTS
+from zoo.backends.torch.vocabulary.adapted import in_use, rotated
 
 SOFTCAPS = ("final_logit_softcapping", "logits_soft_cap", "output_logit_soft_cap")
 """Config keys for a cap on logits: Gemma 2, RecurrentGemma, xLSTM."""

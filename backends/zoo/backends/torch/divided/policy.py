@@ -24,10 +24,10 @@ from zoo.backends.base import (
 from zoo.backends.torch import trained
 from zoo.backends.torch.adapters import start
 from zoo.backends.torch.adapters.reference import ReferencePolicy
+from zoo.backends.torch.divided.divide import Divided
+from zoo.backends.torch.divided.optimizer import DividedOptimizer
 from zoo.backends.torch.generation.probes import takes_padding
 from zoo.backends.torch.loss import DeviceBatch, Teacher
-from zoo.backends.torch.parallel.divide import Divided
-from zoo.backends.torch.parallel.divided_optimizer import DividedOptimizer
 from zoo.backends.torch.parallel.group import Group, lost_in_a_pass, lost_process
 from zoo.backends.torch.parallel.shares import whole
 from zoo.backends.torch.policy import TorchPolicy
