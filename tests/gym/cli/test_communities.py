@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.gym.cli.conftest import write_model
-from zoo.gym.rounds.compute.applying import parents_of
+from zoo.gym.delta.reading.parents import parents_of
 
 Call = Callable[..., Any]
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tests.gym.delta.forge import forge
 from tests.gym.delta.test_golden import GOLDEN
 from zoo.core import read_header
-from zoo.gym.delta import Quality, as_json, as_text, load_delta
+from zoo.gym.delta import Quality, as_json, as_text, create_delta, load_delta
 from zoo.gym.delta.file.writer import replace_header
 from zoo.gym.errors import InputError
 
@@ -90,3 +91,31 @@ def _without_parents(file: dict[str, Any], header: dict[str, Any], data: bytearr
 def test_a_rightly_sealed_contradiction_is_refused(edit: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
         load_delta(forge(PRIVATE, tmp_path / "forged.safetensors", edit))
+
+
+def with_parents(base: Path, folder: Path, note: str) -> Path:
+    copy = folder / "grown"
+    copytree(base, copy)
+    (copy / "parents.json").write_text(note)
+    return copy
+
+
+def test_a_delta_names_the_results_that_its_base_contains(
+    base: Path, tuned: Path, tmp_path: Path
+) -> None:
+    parents = ["1e" * 32, "0f" * 32]
+    grown = with_parents(base, tmp_path, json.dumps({"base": "b", "parents": parents}))
+    report = create_delta(tuned, base=grown, base_id="tiny", out=tmp_path / "d.safetensors")
+    assert load_delta(report.file).header.parents == tuple(parents)
+    assert version_of(report.file) == "2"
+    plain = create_delta(tuned, base=base, base_id="tiny", out=tmp_path / "e.safetensors")
+    assert version_of(plain.file) == "1"
+
+
+@pytest.mark.parametrize("note", ["{", "{}", '{"parents": "x"}', '{"parents": ["x"]}'])
+def test_a_damaged_note_of_parents_is_refused(
+    note: str, base: Path, tuned: Path, tmp_path: Path
+) -> None:
+    grown = with_parents(base, tmp_path, note)
+    with pytest.raises(InputError, match=r"parents\.json: .*expected"):
+        create_delta(tuned, base=grown, base_id="tiny", out=tmp_path / "d.safetensors")

@@ -26,6 +26,7 @@ from zoo.gym.delta.quality import QualityInput, measure_quality
 from zoo.gym.delta.reading.adapter import Adapter, is_adapter, read_adapter
 from zoo.gym.delta.reading.identity import IdentityHasher, base_name, check_named_base
 from zoo.gym.delta.reading.layers import named_as
+from zoo.gym.delta.reading.parents import parents_of
 from zoo.gym.delta.reading.prefetch import reading_ahead
 from zoo.gym.delta.reading.weights import Weights, open_weights
 from zoo.gym.delta.sanity import warn_of_other_base, warn_of_worse_delta
@@ -143,7 +144,7 @@ def create_delta(
     _refuse_name(base_id, base_revision)
     from_adapter = is_adapter(source)
     coding = choose_coding(config, from_adapter=from_adapter)
-    before = open_weights(base)
+    before, parents = open_weights(base), parents_of(base)
     refuse_other_positions(source, base)
     if from_adapter:
         warn_of_other_base(source, base)
@@ -165,7 +166,8 @@ def create_delta(
             raise InputError(f"{source}: expected a fine-tune, got no change from the base {base}")
         base_info = Base(identity=hasher.finish(), id=base_id, revision=base_revision)
         check_named_base(base_info, before, [tensor.name for tensor in tensors])
-        write_delta(out, _header(form_of(coding), base_info, tuple(tensors), origin), spool)
+        header = _header(form_of(coding), base_info, tuple(tensors), origin)
+        write_delta(out, header.model_copy(update={"parents": parents}), spool)
     delta = load_delta(out)
     if quality is not None:
         measured = measure_quality(base, source, delta, quality)

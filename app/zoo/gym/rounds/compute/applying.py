@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import cast
 
 from zoo.gym.delta.apply import apply_delta
+from zoo.gym.delta.reading.parents import PARENTS_FILE, parents_of
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.paths import ensure_folder, folders
@@ -18,9 +19,6 @@ from zoo.gym.rounds.compute.publish import work_folder
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.protocol.state import Phase
-
-PARENTS_FILE = "parents.json"
-"""In a model folder: of which base and results it was made."""
 
 
 @dataclass(frozen=True)
@@ -118,12 +116,6 @@ def applied_results() -> list[Applied]:
         before = next((one.digest for one in reversed(found) if one.base == base), None)
         found.append(Applied(row["round"], base, Path(row["file"]), row["digest"], before))
     return found
-
-
-def parents_of(folder: Path) -> tuple[str, ...]:
-    """Returns the digests of the results that a base contains, the oldest first."""
-    fields = read_json_object(folder / PARENTS_FILE) or {}
-    return tuple(str(one) for one in cast("list[object]", fields.get("parents") or []))
 
 
 def _write_parents(file: Path, base: Path, digest: str) -> None:
