@@ -56,20 +56,21 @@ def test_an_absent_model_is_told_by_the_program(env: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("spoil", "part"),
-    [
-        (broken.put_nan, f"{broken.NORM}: value 3 is nan"),
-        (broken.cut(broken.WEIGHTS), "truncated file"),
-    ],
-)
 def test_the_detached_worker_s_refusal_ends_the_command(
-    env: dict[str, str], tmp_path: Path, spoil: broken.Break, part: str
+    env: dict[str, str], tmp_path: Path
 ) -> None:
-    spoil(broken.pico(tmp_path / "model"))
-    assert part in refused(env, *TRAIN, "./model", code=2)
+    broken.put_nan(broken.pico(tmp_path / "model"))
+    assert f"{broken.NORM}: value 3 is nan" in refused(env, *TRAIN, "./model", code=2)
     [log] = (tmp_path / "home").rglob("worker.log")
     assert "Traceback" not in log.read_text()
+
+
+def test_a_truncated_model_is_refused_before_a_run_exists(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    broken.cut(broken.WEIGHTS)(broken.pico(tmp_path / "model"))
+    assert "truncated file" in refused(env, *TRAIN, "./model", code=2)
+    assert list((tmp_path / "home").rglob("worker.log")) == []
 
 
 AT_A_TERMINAL = (

@@ -31,7 +31,7 @@ def test_an_optimizer_that_changes_nothing_is_reported(
     recipe = RECIPES[stage]
     (place / "rewards.py").write_text("def long(query, response):\n    return len(response)\n")
     items = [*small(recipe, place), f"dataset={data(recipe, rows)}"]
-    if "prompt" in str(data(recipe, rows)):
+    if "prompt" in str(data(recipe, rows)) and stage != "lessons":  # lessons have no reward
         items.append("reward=rewards.py:long")  # zen-pico's answers differ in their lengths
     config = load_config([recipe], items, {}).config
     with pytest.raises(GuardError, match="weights did not change"):
