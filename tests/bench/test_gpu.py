@@ -147,7 +147,7 @@ def test_the_command_writes_what_its_parts_found(tmp_path: Path) -> None:
     assert found["whole"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(2400)
 def test_the_dry_way_measures_every_part(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "bench.gpu", "--dry", "--budget", "2300", "--out", str(tmp_path)]

@@ -19,7 +19,7 @@ def test_the_divergence_is_that_of_rounding_the_base() -> None:
     assert 0 < 10 * divergence(plain, loaded("int8")) < divergence(plain, loaded("nf4")) < 0.1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_loss_on_nf4_is_near_that_in_bf16_and_not_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

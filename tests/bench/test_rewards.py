@@ -15,9 +15,13 @@ def test_the_lower_end_is_below_the_gain_and_zero_without_one() -> None:
     assert lower_end(base, np.stack([base, base])) == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("way", "least", "most"), [("grpo", 20, 100), (SHUFFLED, -100, 2), ("rloo", 20, 100)]
+    ("way", "least", "most"),
+    [
+        pytest.param("grpo", 20, 100, marks=pytest.mark.slow),
+        pytest.param(SHUFFLED, -100, 2, marks=pytest.mark.slow),
+        pytest.param("rloo", 20, 100, marks=pytest.mark.nightly),
+    ],
 )
 def test_rewards_alone_teach_additions_unless_they_are_shuffled(
     tmp_path: Path, way: str, least: float, most: float

@@ -12,7 +12,7 @@ ONE_SEED = 0.03
 """Bits per byte by which one seed may be off the mean of three."""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_speakers_who_lie_do_little_harm(
     shared: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

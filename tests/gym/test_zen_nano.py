@@ -32,7 +32,6 @@ ROWS = ("--per_device_train_batch_size", "1", "--gradient_accumulation_steps", "
 SHORT = ("--cutoff_len", "128", "--max_steps", "4")
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.timeout(3000),  # a slow machine with something else to do
     pytest.mark.skipif(sys.platform != "linux", reason="peaks are read as Linux counts them"),
 ]
@@ -122,6 +121,7 @@ def delta(place: Path, run: str) -> dict[str, Any]:
     return answer(place, "delta", "create", run, "--data", "held.txt")
 
 
+@pytest.mark.nightly
 def test_the_estimate_is_within_a_fifth_of_the_peak(
     place: Path, run: str, metrics: dict[str, Any]
 ) -> None:
@@ -131,6 +131,7 @@ def test_the_estimate_is_within_a_fifth_of_the_peak(
     assert estimated == pytest.approx(metrics["peak_host_bytes"], rel=0.2)
 
 
+@pytest.mark.nightly
 def test_a_whole_run_takes_less_memory_than_the_plain_step(
     place: Path, metrics: dict[str, Any]
 ) -> None:
@@ -140,6 +141,7 @@ def test_a_whole_run_takes_less_memory_than_the_plain_step(
     assert metrics["peak_host_bytes"] <= 0.6 * plain["peak_host_bytes"]
 
 
+@pytest.mark.slow
 def test_512_tokens_need_at_most_3_gigabytes_for_the_plain_loss(place: Path) -> None:
     model, options = weights(place).parent, ("--tokens", "512", "--steps", "1")
     ours = run_step("ours", model, *options, "--threads", THREADS)
@@ -150,6 +152,7 @@ def test_512_tokens_need_at_most_3_gigabytes_for_the_plain_loss(place: Path) -> 
     assert ours["losses"] == pytest.approx(plain["losses"], abs=0.01 if bf16_pays() else 1e-4)
 
 
+@pytest.mark.nightly
 def test_the_delta_is_as_small_as_its_payload_says(place: Path, delta: dict[str, Any]) -> None:
     assert delta["bytes"] <= 1.06 * 2_759_680
     checked = answer(place, "delta", "check", delta["file"], "--base", "zen-nano")
@@ -157,11 +160,13 @@ def test_the_delta_is_as_small_as_its_payload_says(place: Path, delta: dict[str,
     assert "2759680 payload bytes" in str(checked["checks"])
 
 
+@pytest.mark.nightly
 def test_a_delta_of_the_model_talks(place: Path, delta: dict[str, Any]) -> None:
     words = ("chat", "--delta", delta["file"], "--max_new_tokens", "4")
     assert answer(place, *words, stdin="hello\n")["turns"]
 
 
+@pytest.mark.nightly
 def test_a_resumed_run_ends_in_the_bytes_of_an_uninterrupted_one(place: Path) -> None:
     runs = [train(place, *SHORT, interrupted=resumed) for resumed in (False, True)]
     results = [place / f"home/data/runs/{run}/result" for run in runs]

@@ -309,16 +309,19 @@ def kill_and_resume(served: Served, place: Path, kills: int) -> tuple[str, int]:
     return str(shown["metrics"]["digest"]), len(served.server.requests) - before
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kills",
+    [pytest.param(6, marks=pytest.mark.slow), pytest.param(30, marks=pytest.mark.nightly)],
+)
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
-def test_thirty_kills_change_nothing_and_pay_for_no_answer_twice(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_kills_change_nothing_and_pay_for_no_answer_twice(
+    kills: int, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
     clean, asked = kill_and_resume(served, tmp_path, 0)
-    disturbed, again = kill_and_resume(served, tmp_path, 30)
+    disturbed, again = kill_and_resume(served, tmp_path, kills)
     assert disturbed == clean
-    assert again <= asked + 30 * 8  # 8 in flight at each kill
+    assert again <= asked + kills * 8  # 8 in flight at each kill
 
 
 def bug(lines: Any, _: str) -> Reply:
