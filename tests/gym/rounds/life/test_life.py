@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.gym.rounds.conftest import fine_tune
-from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG
+from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG, terms
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files.lock import locked
 from zoo.gym.paths import folders
@@ -175,3 +175,10 @@ def test_a_round_with_another_manifest_or_id_is_refused(
         create_round(started, manifest, LOG)
     with pytest.raises(NotAvailableError, match="expected a round"):
         open_round(FolderStorage(tmp_path / "nothing"))
+
+
+def test_a_manifest_larger_than_an_entry_of_the_log_is_refused_whole(tmp_path: Path) -> None:
+    tensors = [{"name": f"layers.{n:04}.experts.weight", "shape": [8, 8]} for n in range(2000)]
+    with pytest.raises(InputError, match=r"at most 65535 bytes.* with 2000 tensors"):
+        create_round(FolderStorage(tmp_path / "round"), terms(tensors=tensors), LOG)
+    assert not (tmp_path / "round").exists()

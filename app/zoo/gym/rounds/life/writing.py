@@ -20,6 +20,7 @@ from zoo.gym.rounds.life.witnessing import note_key, origin
 from zoo.gym.rounds.log import tree
 from zoo.gym.rounds.log.head import Head
 from zoo.gym.rounds.log.reader import CHECKPOINT
+from zoo.gym.rounds.log.tiles import ENTRY_BYTES
 from zoo.gym.rounds.log.writer import LogWriter
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import CONTEXT, Manifest, manifest_body, round_id
@@ -57,12 +58,20 @@ def create_round(storage: Storage, manifest: Manifest, key: OwnKey) -> str:
         key: signs the manifest and the log.
 
     Raises:
-        InputError: the key is not that of the log, or another round is there.
+        InputError: the key is not that of the log, another round is there, or the manifest is
+            larger than an entry of the log.
         StorageError: it cannot be written.
     """
     if manifest.keys_of("log") != {key.public}:
         raise InputError("manifest: expected your key as the key of role log, got another one")
     signed = sign(key, CONTEXT, manifest_body(manifest))
+    size = len(objects.encode(signed))
+    if size > ENTRY_BYTES:
+        raise InputError(
+            f"manifest: expected at most {ENTRY_BYTES} bytes, an entry of the log, got {size}"
+            f" with {len(manifest.tensors)} tensors",
+            hint="name fewer tensors with --tensors",
+        )
     name = round_id(signed)
     with writing(name, storage.address):
         there = storage.read(MANIFEST)
