@@ -31,6 +31,11 @@ from zoo.gym.train.run_folder.checkpoint import find_checkpoint, write_checkpoin
 TWO = ["num_processes=2", "gradient_accumulation_steps=1"]
 
 
+APART = {"full": 1e-5, "ppo": 1e-5, "distill": 1e-5}
+"""How far kinds come apart whose norms are sums over more weights, in another order; 2e-6 to 4e-6
+were measured, and 5e-7 at most of the others."""
+
+
 def two_of(stage: str) -> list[str]:
     words = [word for word in WORDS[stage] if not word.startswith("gradient_accumulation")]
     return [*TRAIN, *words, *TWO]
@@ -91,13 +96,14 @@ def test_two_processes_train_as_one(tmp_path: Path, stage: str) -> None:
 def test_a_divided_model_trains_as_a_whole_one(tmp_path: Path, stage: str) -> None:
     # 13 batches of held-out rows or answers are not divided evenly; margins near 0 are differences
     # of log-probabilities of tens of nats, in float32
+    rtol = APART.get(stage, 1e-6)
     more = ["finetuning_type=full"] if stage == "full" else ["lora_dropout=0.1"]
     stage = "sft" if stage == "full" else stage
     one, two = (Place(tmp_path / name, stage=stage) for name in ("one", "two"))
     one.call(*TRAIN, *WORDS[stage], *more)
     two.call(*two_of(stage), *more, "sharding=full")
-    np.testing.assert_allclose(numbers(two), numbers(one), rtol=1e-6, atol=1e-6)
-    assert relative_error(weights(two), weights(one)) < 1e-6
+    np.testing.assert_allclose(numbers(two), numbers(one), rtol=rtol, atol=1e-6)
+    assert relative_error(weights(two), weights(one)) < rtol
     assert not list(two.run.folder.glob("process*"))
 
 
