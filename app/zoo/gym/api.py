@@ -224,9 +224,11 @@ def quality_input(
 def _check_before(config: TrainConfig, base: Path) -> None:
     """Refuses before there is a run folder what a look at the base's files can tell."""
     from zoo.gym.jobs.outputs import check_unclaimed
+    from zoo.gym.train.planning.fixed_base import check_fixed_base
     from zoo.gym.train.planning.names import check_names
 
     check_names(config, base)
+    check_fixed_base(config, base)
     if config.output_dir is not None:
         check_unclaimed(Path(config.output_dir))
 

@@ -14,6 +14,7 @@ NEEDED = ["model_name_or_path=m", "dataset=a,b"]
 FULL, OFT = ["finetuning_type=full"], ["finetuning_type=oft"]
 FREEZE = ["finetuning_type=freeze"]
 GALORE, APOLLO, BADAM = ([*FULL, f"optim={name}"] for name in ("galore", "apollo", "badam"))
+FIXED = ["lora_target=q_proj", "lora_fixed_a=" + "5a" * 32]
 FOUR = ["quantization_bit=4"]
 
 BELONGING: list[tuple[str, list[str], list[str]]] = [
@@ -22,6 +23,8 @@ BELONGING: list[tuple[str, list[str], list[str]]] = [
     ("pissa_init loraplus_lr_ratio", OFT, []),
     ("lora_fixed_a", FULL, []),
     ("lora_fixed_a", ["adapter_name_or_path=a"], []),
+    ("base_identity", ["lora_target=q_proj"], FIXED),
+    ("base_identity", FULL, FIXED),
     ("loftq_init", [*OFT, *FOUR], FOUR),
     ("additional_target", FULL, OFT),
     ("pissa_iter", [], ["pissa_init=true"]),
@@ -78,6 +81,7 @@ VALUES: dict[str, object] = {
     "loftq_init": "true",
     "loraplus_lr_ratio": 16,
     "lora_fixed_a": "5a" * 32,
+    "base_identity": "5a" * 32,
     "additional_target": "embed_tokens",
     "adapter_name_or_path": "a",
     "create_new_adapter": "true",

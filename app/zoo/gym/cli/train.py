@@ -20,6 +20,7 @@ from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
 from zoo.gym.jobs import Run, check_unclaimed, create_run, follow, launch, open_run
 from zoo.gym.paths import given_path
 from zoo.gym.train.planning.faults import check_engine
+from zoo.gym.train.planning.fixed_base import check_fixed_base
 from zoo.gym.train.planning.names import check_names
 from zoo.gym.train.run_folder.pinned import (
     check_dataset_dir,
@@ -94,6 +95,7 @@ def train(
         check_chosen_output(loaded.config)
     fixed = pinned(loaded.config, model)
     check_names(fixed, model.folder)
+    check_fixed_base(fixed, model.folder)
     env = _environment(loaded, model) | {"settings": fixed.model_dump(mode="json")}
     run = create_run(dump_config(fixed), env)
     out.say(f"run {run.id}: {model.id} in {run.folder}")

@@ -22,6 +22,7 @@ READ_BY = {
     "lora_dropout": LORA,
     "lora_target": LORA,
     "lora_fixed_a": ("lora",),
+    "base_identity": ("lora",),
     "use_dora": LORA,
     "oft_rank": OFT,
     "oft_block_size": OFT,
@@ -46,7 +47,7 @@ OF_ADAPTER = frozenset(
 )
 """Settings that an adapter which is trained further has of its own."""
 
-OF_START = ("pissa_init", "pissa_iter", "additional_target", "lora_fixed_a")
+OF_START = ("pissa_init", "pissa_iter", "additional_target", "lora_fixed_a", "base_identity")
 """Settings of adapters that begin with the training."""
 
 MERGE = "zoo-gym delta create ADAPTER, then zoo-gym delta apply"
@@ -71,6 +72,8 @@ def unread_by_tuning(config: "TrainConfig") -> dict[str, str]:
             found[key] = f"{text}: expected finetuning_type {_or(kinds)}"
     if kind in LORA and not config.pissa_init:
         found["pissa_iter"] = "has no effect without pissa_init"
+    if kind == "lora" and config.lora_fixed_a is None:
+        found["base_identity"] = "has no effect without lora_fixed_a"
     if config.adapter_name_or_path is not None:
         text = "has no effect with adapter_name_or_path, whose own settings are used"
         found |= dict.fromkeys(OF_START, text)
@@ -134,6 +137,8 @@ def _faults_of_fixed(config: "TrainConfig") -> list[tuple[str, str]]:
     }
     text = "cannot be with lora_fixed_a, which trains the factors B alone"
     faults = [(key, text) for key, there in given.items() if there]
+    if config.base_identity is not None and config.lora_target == "all":
+        faults.append(("base_identity", "expected names of layers in lora_target, got all"))
     if config.stage == "rm":
         faults.append(("lora_fixed_a", "cannot be with stage rm, whose result is a whole model"))
     return faults

@@ -1,6 +1,8 @@
 """Training for a private round: its settings, and that a contribution of it is kept whole."""
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +11,20 @@ import pytest
 from tests.gym.rounds.contribution.conftest import LAYERS, SHAPES
 from tests.gym.rounds.privacy.conftest import RANK, SEED
 from tests.gym.rounds.protocol.people import ALICE, LOG
-from zoo.gym.config import load_config
+from zoo.gym.api import train_here
+from zoo.gym.cli import main
+from zoo.gym.config import load_config, load_values
+from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.paths import folders
 from zoo.gym.rounds.life.contributing import prepare
 from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.life.writing import create_round
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.train.planning.fixed_base import check_fixed_base
 from zoo.models.fixed_factor import fixed_factor
+from zoo.models.resolve import pico_folder
 
 
 @pytest.fixture
@@ -42,6 +50,7 @@ def test_the_same_values_and_another_place_of_the_base_may_be_given(place: str) 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        (f"base_identity={SEED}", "as the round has it, got 5a5a"),
         ("lora_rank=3", "lora_rank=3: expected 2, as the round has it, got 3"),
         ("lora_target=q_proj", "lora_target=q_proj: expected model.layers.0"),
         ("finetuning_type=full", "finetuning_type=full: expected lora"),
@@ -53,6 +62,45 @@ def test_the_same_values_and_another_place_of_the_base_may_be_given(place: str) 
 def test_what_the_round_has_fixed_cannot_be_changed(given: str, message: str, place: str) -> None:
     with pytest.raises(InputError, match=message):
         load_config([], [place, "dataset=x.jsonl", given], {})
+
+
+@pytest.fixture
+def other_base(tmp_path: Path) -> Path:
+    """Zen-pico with another bit in a layer."""
+    folder = shutil.copytree(pico_folder(), tmp_path / "other")
+    file, place = open_weights(folder).tensors["model.layers.0.self_attn.q_proj.weight"]
+    content = bytearray(file.read_bytes())
+    content[place.start] ^= 1
+    file.write_bytes(content)
+    return folder
+
+
+@pytest.mark.parametrize("way", ["command", "Python"])
+def test_another_base_is_refused_by_its_digest_before_there_is_a_run(
+    way: str, storage: FolderStorage, other_base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create = ["round", "create", "quiet", "--base", "zen-pico", "--out", storage.address]
+    assert main([*create, "--private", "epsilon=8", "--rank", "4", "--force"]) == 0
+    rows = other_base / "rows.jsonl"
+    rows.write_text('{"prompt": "a", "completion": "b"}\n' * 10)
+    given = {"model_name_or_path": str(other_base), "dataset": str(rows), "round": "quiet"}
+    said = f"model_name_or_path={other_base}: expected the base of the round (identity"
+    if way == "command":
+        assert main(["train", *(f"{key}={value}" for key, value in given.items())]) == 2
+        assert said in capsys.readouterr().err
+    else:
+        with pytest.raises(InputError, match=re.escape(said)):
+            train_here(load_values(given).config)
+    assert not list(folders().data.rglob("config.yaml"))
+
+
+def test_a_base_with_other_layers_is_refused_and_the_rounds_is_not(place: str, base: Path) -> None:
+    given = [place, "dataset=x.jsonl", f"model_name_or_path={base}"]
+    config = load_config([], given, {}).config
+    check_fixed_base(config, base)
+    more = config.model_copy(update={"lora_target": f"{config.lora_target},model.layers.9.x"})
+    with pytest.raises(InputError, match=r"got one without tensor 'model\.layers\.9\.x\.weight'"):
+        check_fixed_base(more, base)
 
 
 def test_other_rounds_and_none_are_refused_by_name(
@@ -90,8 +138,6 @@ def test_an_adapter_on_the_rounds_factors_is_contributed_whole(
 def test_a_run_for_a_round_is_contributed_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from zoo.gym.cli import main
-
     monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     rows = [{"prompt": f"{word}?", "completion": word[::-1]} for word in ("abc", "bcd", "cde")] * 8

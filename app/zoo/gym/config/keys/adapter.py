@@ -58,6 +58,12 @@ class AdapterKeys(Settings, frozen=True):
         description="seed of the adapter's factors A, which are then not trained: B alone learns."
         " `round=ROUND` sets it, with the base, rank and layers of a private round",
     )
+    base_identity: str | None = Field(
+        default=None,
+        pattern="^[0-9a-f]{64}$",
+        description="identity that the weights of the layers in lora_target must have in the base;"
+        " `round=ROUND` sets it, so that nobody trains on another base than the round's",
+    )
     use_rslora: bool = Field(
         default=False,
         description="scale the adapter by lora_alpha / sqrt(lora_rank)",

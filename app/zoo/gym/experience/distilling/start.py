@@ -24,6 +24,7 @@ from zoo.gym.humanize import counted
 from zoo.gym.jobs.run import Run, create_run
 from zoo.gym.paths import given_path
 from zoo.gym.rewards.reward import Task
+from zoo.gym.train.planning.fixed_base import check_fixed_base
 from zoo.gym.train.planning.names import check_names
 from zoo.gym.train.run_folder.pinned import pinned
 from zoo.gym.train.run_folder.settings import store_settings
@@ -129,6 +130,7 @@ def _training(
         loaded = load_config([], changes, own | {"dataset": [str(rows)]})
         fixed = pinned(loaded.config, base)
         check_names(fixed, base.folder)
+        check_fixed_base(fixed, base.folder)
         return fixed
 
 

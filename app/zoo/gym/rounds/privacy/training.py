@@ -35,4 +35,5 @@ def settings_for(given: str) -> dict[str, object]:
         "lora_rank": manifest.caps.rank,
         "lora_target": ",".join(name.removesuffix(WEIGHT) for name in names),
         "lora_fixed_a": manifest.privacy.seed,
+        "base_identity": manifest.base.identity,
     }
