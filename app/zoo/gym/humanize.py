@@ -26,9 +26,11 @@ def figure(value: object) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Returns a time for people: `40 s`, `6 min`, `2 h 5 min`."""
+    """Returns a time for people: `0.04 s`, `40 s`, `6 min`, `2 h 5 min`."""
     if not -1e12 < seconds < 1e12:
         return "unknown time"
+    if 0 < seconds < 0.5:  # not `0 s`, which would say that nothing happened
+        return f"{max(seconds, 0.01):.1g} s"
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from zoo.backends.machine import detect
 from zoo.gym.config import load_config
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.jobs import run_folders
 from zoo.gym.train.planning.faults import check_engine
 
@@ -67,7 +68,42 @@ def test_nothing_is_written(call: Callable[..., Any], rows: Path, more: tuple[st
     assert run_folders() == []
 
 
-def test_what_an_engine_follows_passes() -> None:
+ELSEWHERE = [
+    (["backend=mps"], "backend 'mps' is not available"),
+    (["backend=cuda"], "backend 'cuda' is not available"),
+    (["backend=cpu", "optim=adamw_8bit"], "optim: adamw_8bit steps on a CUDA device"),
+]
+
+
+@pytest.mark.parametrize("more", [(), ("--print-config",)], ids=["run", "print"])
+@pytest.mark.parametrize(("items", "message"), ELSEWHERE, ids=str)
+def test_what_this_machine_lacks_is_refused_without_a_folder(
+    call: Callable[..., Any],
+    rows: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    items: list[str],
+    message: str,
+    more: tuple[str, ...],
+) -> None:
+    del rows
+    monkeypatch.setattr(detect, "probe", lambda name: (name == "cpu", "not here"))
+    found = call("train", "my.jsonl", "--model", "zen-pico", *items, *more)
+    assert (found.code, found.stdout) == (4, "")
+    assert f"error: {message}" in found.stderr
+    assert "hint: " in found.stderr
+    assert run_folders() == []
+
+
+def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detect, "probe", lambda name: (name in {"cuda", "cpu"}, ""))
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    config = load_config([], [*GIVEN, "backend=cuda", "num_processes=2"], {}).config
+    with pytest.raises(NotAvailableError, match="a GPU for each process of this machine, got 1"):
+        check_engine(config)
+
+
+def test_what_an_engine_follows_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detect, "probe", lambda name: (True, ""))
     every = ["use_dora=true", "quantization_bit=3", "gradient_checkpointing=false", "dtype=bf16"]
     check_engine(load_config([], [*GIVEN, "backend=mlx", *every], {}).config)
     plain = ["stream_layers=true", "num_processes=2", "optim=lion", "flash_attn=disabled"]

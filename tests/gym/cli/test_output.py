@@ -96,7 +96,16 @@ def test_sizes_are_for_people(count: int, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(3.2, "3 s"), (89, "89 s"), (360, "6 min"), (7500, "2 h 5 min")]
+    ("seconds", "text"),
+    [
+        (0.044, "0.04 s"),
+        (0.001, "0.01 s"),
+        (0, "0 s"),
+        (3.2, "3 s"),
+        (89, "89 s"),
+        (360, "6 min"),
+        (7500, "2 h 5 min"),
+    ],
 )
 def test_times_are_for_people(seconds: float, text: str) -> None:
     assert duration(seconds) == text

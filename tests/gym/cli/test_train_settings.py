@@ -116,6 +116,36 @@ def test_print_config_refuses_an_optimizer_that_the_device_has_not(call: Call, r
     assert "optim: adamw_8bit steps on a CUDA device: expected cuda, got cpu" in found.stderr
 
 
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ("stream_layers=true dtype=f32", "stream_layers: "),
+        ("loftq_init=true quantization_bit=4 lora_target=lm_head", "loftq_init: expected layers"),
+        ("lora_target=nothere", "lora_target: expected names that layers end with, got 'nothere'"),
+    ],
+)
+def test_a_run_and_print_config_refuse_the_same_of_the_stored_weights(
+    call: Call, rows: Path, items: str, message: str
+) -> None:
+    if "quantization_bit" in items:
+        pytest.importorskip("bitsandbytes")
+    printed, run = (call("train", *words, *items.split()) for words in (SMALL, SMALL[:-1]))
+    assert printed.code == run.code == 2
+    said = [line for line in printed.stderr.splitlines() if line.startswith("zoo-gym: error: ")]
+    assert said
+    assert said[0].startswith(f"zoo-gym: error: {message}")
+    assert said[0] in run.stderr
+    assert run_folders() == []
+
+
+def test_print_config_refuses_names_on_mlx(call: Call, rows: Path) -> None:
+    pytest.importorskip("mlx_lm")
+    words = [word for word in SMALL if word != "backend=cpu"]
+    found = call("train", *words, "backend=mlx", "lora_target=nothere")
+    assert (found.code, found.stdout) == (2, "")
+    assert "lora_target: expected names that layers end with, got 'nothere'" in found.stderr
+
+
 def test_print_config_shows_the_memory_of_the_run(call: Call, rows: Path) -> None:
     found = call("train", *SMALL, "--json")
     assert found.json["memory"]["total"] > found.json["memory"]["reserve"] > 0

@@ -78,8 +78,10 @@ def _preview(config: TrainConfig, out: Output) -> "Preview | None":
         return None
     if sum(file.stat().st_size for file in dataset_files(config)) > MOST_BYTES:
         from zoo.gym.train.planning.faults import check_start
+        from zoo.gym.train.planning.names import check_names
 
         check_start(config, base.folder)
+        check_names(config, base.folder)
         return None
     from zoo.gym.train.planning.preview import preview
 

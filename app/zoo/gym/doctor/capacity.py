@@ -41,6 +41,7 @@ def _full(optim: str) -> dict[str, object]:
 WAYS = {
     "lora": Way("LoRA"),
     "qlora": Way("LoRA, 4-bit base", {"quantization_bit": 4}),
+    "qlora_8bit": Way("LoRA, 8-bit base", {"quantization_bit": 8}),
     "streamed": Way("LoRA, base on disk", {"stream_layers": True}, ("cpu",)),
     "freeze": Way("two layers", {"finetuning_type": "freeze"}, ("cpu", "cuda", "mps")),
     "badam": Way("all, by BAdam", _full("badam"), ("cpu", "cuda", "mps")),

@@ -1,4 +1,4 @@
-"""Checks for the library that quantises a base, without importing it."""
+"""Checks for the library that quantises a base and optimizers' state, without importing it."""
 
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -8,6 +8,14 @@ from zoo.core.errors import NotAvailableError
 BITSANDBYTES = "bitsandbytes"
 LEAST_VERSION = (0, 48)
 """Earlier versions have no 8-bit weights on a CPU."""
+
+DEVICES = ("cuda",)
+"""Where its optimizers step."""
+
+INSTEAD = (
+    "optim=lion or adafactor keep less than adamw on any device; so do apollo_mini and badam with "
+    "finetuning_type=full"
+)
 
 
 def require_bitsandbytes(purpose: str = "quantization_bit: a base in few bits") -> None:
@@ -27,6 +35,18 @@ def require_bitsandbytes(purpose: str = "quantization_bit: a base in few bits") 
             f"{purpose} needs the package bitsandbytes: expected version {wanted} or newer, "
             f"got {found}",
             hint='pip install "zoo-gym[qlora]"',
+        )
+
+
+def check_device(name: str, device: str) -> None:
+    """Checks that the library steps on a device.
+
+    Raises:
+        NotAvailableError: it does not, or steps without what the name promises.
+    """
+    if device not in DEVICES:
+        raise NotAvailableError(
+            f"optim: {name} steps on a CUDA device: expected cuda, got {device}", hint=INSTEAD
         )
 
 

@@ -176,5 +176,25 @@ def require(name: str) -> str:
         raise InputError(f"backend: expected one of {', '.join(ORDER)}, got {name!r}")
     works, why = probe(name)
     if not works:
-        raise NotAvailableError(f"backend {name!r} is not available: {why}")
+        raise NotAvailableError(
+            f"backend {name!r} is not available: {why}",
+            hint="leave backend out for the best device of this machine; zoo-gym doctor names it",
+        )
     return name
+
+
+def require_gpus(needed: int) -> None:
+    """Checks that each process of this machine has a GPU of its own.
+
+    Raises:
+        NotAvailableError: there are fewer.
+    """
+    import torch
+
+    found = torch.cuda.device_count()
+    if found < needed:
+        raise NotAvailableError(
+            f"num_processes: expected a GPU for each process of this machine, got {found} for "
+            f"{needed} processes",
+            hint=f"num_processes={max(1, found)}, or backend=cpu",
+        )

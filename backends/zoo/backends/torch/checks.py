@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from zoo.backends.base import FreezeSpec, LoadSpec
+from zoo.backends.libraries.quantization import check_device
 from zoo.backends.model_folder import read_config
 from zoo.backends.optimizer_spec import IN_LIBRARY, PROJECTED
 from zoo.backends.spec import LoraSpec, NewAdapter, OftSpec
@@ -23,7 +24,6 @@ from zoo.backends.torch.layers.freezing import freeze_all_but
 from zoo.backends.torch.layers.rope import scale_rope
 from zoo.backends.torch.layers.router import chosen_experts
 from zoo.backends.torch.optimizers.blocks import block_of
-from zoo.backends.torch.optimizers.library_adamw import check_device
 from zoo.backends.torch.optimizers.one_block import check_first
 from zoo.backends.torch.optimizers.projection import check_projected
 from zoo.backends.torch.quantized.already import (

@@ -16,7 +16,8 @@ from zoo.gym.errors import InputError
 from zoo.gym.paths import given_path
 from zoo.gym.train.loading import freeze_spec, lora_spec, oft_spec, projection_spec
 from zoo.gym.train.planning.faults import joined
-from zoo.gym.train.planning.parts import FIRST, SECOND, block_of, is_in
+from zoo.gym.train.planning.parts import FIRST, SECOND, block_of, ends, is_in
+from zoo.gym.train.planning.stored import stored_faults
 from zoo.models.adapters import ALL_LINEAR, WEIGHTS_FILE, stored_name
 from zoo.models.folder import model_geometry, read_config, stores_in_by_out
 from zoo.models.stored_weights import WEIGHT, stored_weights
@@ -76,10 +77,10 @@ def check_names(config: TrainConfig, folder: Path) -> None:
         InputError: the base has no such layers or modules, or layers of other shapes; one line for
             each setting.
     """
-    base = _read(folder)
-    if base is None:
-        return
-    if found := [*_of_adapter(config, base), *_of_freezing(config, base)]:
+    base, found = _read(folder), list(stored_faults(config, folder))
+    if base is not None:
+        found += [*_of_adapter(config, base), *_of_freezing(config, base)]
+    if found:
         raise joined(found)
 
 
@@ -110,10 +111,10 @@ def _of_adapter(config: TrainConfig, base: Base) -> Iterator[InputError]:
     spec, key = (oft_spec(config), "oft_target") if rotates else (lora_spec(config), "lora_target")
     if spec.targets != (ALL_LINEAR,):
         inside = [name for name in base.matrices if block_of(name) is not None or name == HEAD]
-        yield from _unknown(key, spec.targets, base.matrices, _ends, inside)
+        yield from _unknown(key, spec.targets, base.matrices, ends, inside)
     whole = {f"{part}{WEIGHT}" for name in base.weights for part in _modules(name)}
     outside = [name for name in base.weights if block_of(name) is None]
-    yield from _unknown("additional_target", spec.whole, whole, _ends, outside)
+    yield from _unknown("additional_target", spec.whole, whole, ends, outside)
     if rotates and not base.turned:
         yield from list(_of_blocks(config, base))[:1]
 
@@ -209,18 +210,14 @@ def _unknown(
     for name in names:
         if name != "all" and not any(fits(name, weight) for weight in weights):
             modules = (weight.split(".")[:-1] for weight in listed or weights)
-            ends = {parts[-1] for parts in modules if parts} - {""}
-            known = ", ".join(sorted(end for end in ends if not end.isdigit()))
+            last = {parts[-1] for parts in modules if parts} - {""}
+            known = ", ".join(sorted(end for end in last if not end.isdigit()))
             yield InputError(f"{key}: expected {expected}, got {name!r}", hint=hint.format(known))
             return
 
 
-def _ends(name: str, weight: str) -> bool:
-    return bool(name) and f".{weight}".endswith(f".{name}{WEIGHT}")
-
-
 def _any_ends(names: Iterable[str], weight: str) -> bool:
-    return any(_ends(name, weight) for name in names)
+    return any(ends(name, weight) for name in names)
 
 
 def _in(name: str, weight: str) -> bool:

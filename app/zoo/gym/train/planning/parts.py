@@ -218,3 +218,8 @@ def block_of(name: str) -> int | None:
 def is_in(target: str, name: str) -> bool:
     """Returns whether a weight is in a module of that name, or in a part of it."""
     return f".{target}." in f".{name}"
+
+
+def ends(name: str, weight: str) -> bool:
+    """Returns whether a weight is that of a module whose name ends with `name`."""
+    return bool(name) and f".{weight}".endswith(f".{name}{WEIGHT}")

@@ -8,6 +8,7 @@ from zoo.gym.engine import open_engine
 from zoo.gym.train.loading import choose_precision
 from zoo.gym.train.planning.faults import check_start
 from zoo.gym.train.planning.footprints import circumstances, expected, need_of
+from zoo.gym.train.planning.names import check_names
 from zoo.gym.train.planning.plan import (
     Plan,
     for_engine,
@@ -58,6 +59,7 @@ def preview(config: TrainConfig, base: "Resolved") -> Preview:
 
     config = pinned(config, base)
     check_start(config, base.folder)
+    check_names(config, base.folder)
     rows = prepare_rows(config, base.folder)
     facts = facts_of(config, base.folder, rows)
     engine = open_engine(config.backend)

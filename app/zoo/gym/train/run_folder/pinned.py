@@ -85,16 +85,17 @@ def mix_of(config: TrainConfig) -> "Mix":
 
 
 def check_packages(config: TrainConfig) -> None:
-    """Checks that the packages of extras that the settings need are installed.
+    """Checks that this machine has the device and the packages that the settings need.
 
     Raises:
-        NotAvailableError: one is not.
+        NotAvailableError: one is missing.
     """
     from zoo.backends.libraries.liger import require_liger
     from zoo.backends.libraries.quantization import require_bitsandbytes
     from zoo.backends.machine.detect import is_mlx
     from zoo.backends.optimizer_spec import IN_LIBRARY
 
+    _check_device(config)
     if config.enable_liger_kernel:
         require_liger()
     if config.optim in IN_LIBRARY:
@@ -102,6 +103,25 @@ def check_packages(config: TrainConfig) -> None:
     backend = None if config.backend == "auto" else config.backend
     if config.quantization_bit is not None and not is_mlx(backend):
         require_bitsandbytes()
+
+
+def _check_device(config: TrainConfig) -> None:
+    """Checks the device, without an import of torch where every machine has it."""
+    from zoo.backends.launched import launched_place
+    from zoo.backends.libraries.quantization import check_device
+    from zoo.backends.machine.detect import detect, require, require_gpus
+    from zoo.backends.optimizer_spec import IN_LIBRARY
+
+    if config.backend not in {"auto", "cpu"}:
+        require(config.backend)
+    shares, in_library = config.num_processes > 1, config.optim in IN_LIBRARY
+    if not shares and not in_library:
+        return
+    device = detect().name if config.backend == "auto" else config.backend
+    if in_library:
+        check_device(config.optim, device)
+    if shares and device == "cuda" and launched_place() is None:
+        require_gpus(config.num_processes)
 
 
 def check_other_files(config: TrainConfig) -> None:

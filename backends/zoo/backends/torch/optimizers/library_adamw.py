@@ -12,31 +12,11 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from zoo.backends.torch.quantized.library import import_bitsandbytes, require_library
-from zoo.core.errors import NotAvailableError
 
 BETAS = (0.9, 0.999)
 
-DEVICES = ("cuda",)
-
 CONSTANT = ("qmap1", "qmap2")
 """The parts of its state that are the same tables for every parameter; they are not saved."""
-
-INSTEAD = (
-    "optim=lion or adafactor keep less than adamw on any device; so do apollo_mini and badam with "
-    "finetuning_type=full"
-)
-
-
-def check_device(name: str, device: str) -> None:
-    """Checks that the library steps on a device.
-
-    Raises:
-        NotAvailableError: it does not, or steps without what the name promises.
-    """
-    if device not in DEVICES:
-        raise NotAvailableError(
-            f"optim: {name} steps on a CUDA device: expected cuda, got {device}", hint=INSTEAD
-        )
 
 
 def library_adamw(groups: list[dict[str, Any]], *, bits: int, paged: bool) -> Optimizer:

@@ -9,10 +9,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from zoo.backends.base import OptimizerSpec
+from zoo.backends.libraries.quantization import check_device
 from zoo.backends.torch.optimizers.adam_mini import AdamMini
 from zoo.backends.torch.optimizers.blocks import split_linear
 from zoo.backends.torch.optimizers.groups import check_groups, rated_groups
-from zoo.backends.torch.optimizers.library_adamw import check_device, library_adamw
+from zoo.backends.torch.optimizers.library_adamw import library_adamw
 from zoo.backends.torch.optimizers.lion import Lion
 from zoo.backends.torch.optimizers.low_rank import Apollo, Galore, LowRank
 from zoo.backends.torch.optimizers.one_block import OneBlockAdamW

@@ -16,8 +16,8 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import FileStore
 
 from zoo.backends.launched import PATIENCE, on_one_machine
+from zoo.backends.machine.detect import require_gpus
 from zoo.backends.ranks import FROM_ENVIRONMENT, LostProcessError, Place, Ranks, one_process_only
-from zoo.core.errors import NotAvailableError
 
 GPU_PATIENCE = timedelta(minutes=10)
 """The same for GPUs, which add up gradients as soon as all processes are there: NCCL may not notice
@@ -151,13 +151,7 @@ def _choose_gpu(place: Place, device: str) -> None:
         raise one_process_only(device, place.size)
     # of a launcher's processes, each knows only those before it on this machine
     launched = place.meeting == FROM_ENVIRONMENT
-    found, needed = torch.cuda.device_count(), place.local_rank + 1 if launched else place.size
-    if found < needed:
-        raise NotAvailableError(
-            f"num_processes: expected a GPU for each process of this machine, got {found} for "
-            f"{needed} processes",
-            hint=f"num_processes={max(1, found)}, or backend=cpu",
-        )
+    require_gpus(place.local_rank + 1 if launched else place.size)
     torch.cuda.set_device(place.local_rank)
 
 
