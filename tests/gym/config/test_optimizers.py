@@ -233,7 +233,28 @@ def test_no_noise_is_accepted_everywhere() -> None:
 def test_a_missing_library_is_said_before_there_is_a_run(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(
+        "zoo.backends.machine.detect.probe", lambda device: (device in {"cuda", "cpu"}, "")
+    )
     monkeypatch.setattr("zoo.backends.libraries.quantization.find_spec", lambda _: None)
     check_packages(loaded())
     with pytest.raises(NotAvailableError, match=f"optim: {name} needs the package bitsandbytes"):
         check_packages(loaded(f"optim={name}"))
+
+
+def test_the_hint_for_badam_names_all_that_has_to_go() -> None:
+    with pytest.raises(InputError) as caught:
+        loaded("optim=badam", "quantization_bit=4", "lora_rank=4")
+    keys = {line.partition("=")[0] for line in caught.value.message.splitlines()}
+    assert keys == {"optim", "quantization_bit", "lora_rank"}
+    assert caught.value.hint is not None
+    assert "finetuning_type=full without quantization_bit, lora_rank" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [("pissa", "pissa_init true"), ("loftq", "loftq_init true"), ("vera", "expected lora")],
+)
+def test_a_start_of_lora_given_as_a_kind_is_told_its_key(kind: str, key: str) -> None:
+    with pytest.raises(InputError, match=key):
+        loaded(f"finetuning_type={kind}")

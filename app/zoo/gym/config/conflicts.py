@@ -64,6 +64,18 @@ def _faults_of_optimizer(config: "TrainConfig") -> list[tuple[str, str]]:
     return faults
 
 
+def hint_of_optimizer(config: "TrainConfig") -> str | None:
+    """Returns how to train with an optimizer for weights of the base, if an adapter is asked for.
+
+    Every setting that has to go is named, or the other way: an optimizer for adapters.
+    """
+    if config.optim not in ONLY_IN_PLACE or not config.trains_adapter:
+        return None
+    others = _for_adapters_alone(config)
+    leave = f" without {', '.join(others)}" if others else ""
+    return f"finetuning_type=full{leave}; or leave optim out to train an adapter"
+
+
 def _for_adapters_alone(config: "TrainConfig") -> list[str]:
     """Returns the given settings that only an adapter reads."""
     of_base = {"quantization_bit": config.quantization_bit, "stream_layers": config.stream_layers}

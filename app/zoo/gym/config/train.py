@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from zoo.gym.config.conflicts import PAIRS, disagreements
+from zoo.gym.config.conflicts import PAIRS, disagreements, hint_of_optimizer
 from zoo.gym.config.keys.adapter import AdapterKeys
 from zoo.gym.config.keys.data import DataKeys
 from zoo.gym.config.keys.low_memory import LowMemoryKeys
@@ -186,8 +186,8 @@ class TrainConfig(
         return ()
 
     def hint(self) -> str | None:
-        """Returns how to mend what `conflicts` found, or None."""
-        return None
+        """Returns how to mend what conflicts, or None."""
+        return hint_of_optimizer(self)
 
     @property
     def changed(self) -> frozenset[str]:
