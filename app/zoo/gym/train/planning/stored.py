@@ -12,8 +12,12 @@ from zoo.models.folder import read_config
 from zoo.models.stored_weights import StoredWeight, stored_weights
 from zoo.models.tied_head import HEAD
 
-LOADED = {"f32": ("F32", "float32"), "bf16": ("BF16", "bfloat16")}
-"""The type in files, and its name when it is loaded, of each `dtype` that is given."""
+LOADED = {
+    "f32": (("F32",), "float32"),
+    "bf16": (("BF16",), "bfloat16"),
+    "bf16-widened": (("BF16", "F16"), "bfloat16"),
+}
+"""The types in files, and the name of the loaded one, of each `dtype` that is given."""
 
 LEAST_STORED = 0.9
 """The engine streams a model if at least this share of it is used as it is stored."""
@@ -41,7 +45,7 @@ def _of_streaming(dtype: str, folder: Path, weights: list[StoredWeight]) -> Iter
     """Yields a type that the weights would have to be changed to, so none stays in its file."""
     stored, loaded = LOADED[dtype]
     total = sum(one.count for one in weights)
-    share = sum(one.count for one in weights if one.dtype == stored) / max(1, total)
+    share = sum(one.count for one in weights if one.dtype in stored) / max(1, total)
     if share < LEAST_STORED:
         yield InputError(
             f"stream_layers: {folder}: expected weights that are used as they are stored, got "
