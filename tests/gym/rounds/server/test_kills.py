@@ -129,12 +129,14 @@ def test_a_maker_and_a_server_that_are_killed_publish_the_one_result(
         key.parent.mkdir(parents=True, exist_ok=True)
         key.touch(mode=0o600)
         key.write_bytes(ed25519.to_pem(LOG.private))
-        rest = kills
+        rest, took_s = kills, 0.0
         for number in count():
             name, more = f"round-{number}", manifest.model_copy(update={"pool": 100 + number})
             storage = HttpStorage(f"{server.url}/rounds/{name}", server.token("maker"))
             ready(storage, more, base, tmp_path)
-            while rest and not aggregated(storage, server, draw):
+            if number == 0:
+                took_s = undisturbed_s(storage, server)
+            while rest and not aggregated(storage, server, draw, took_s):
                 rest -= 1
             found = publish(storage, LOG).report
             opened = open_round(storage)
@@ -160,14 +162,28 @@ def ready(storage: HttpStorage, manifest: Manifest, base: Path, folder: Path) ->
     close_phase(storage, LOG)
 
 
-def aggregated(storage: HttpStorage, server: ServerProcess, draw: random.Random) -> bool:
-    """Has a process compute the result, kills it or the server, and returns if it was done."""
+def aggregate(storage: HttpStorage, server: ServerProcess) -> subprocess.Popen[bytes]:
+    """Starts a process that computes the result."""
     words = [*PROGRAM, "round", "aggregate", "--round", storage.address]
-    process = subprocess.Popen(
+    return subprocess.Popen(
         words, env=environment(server.home), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
+
+
+def undisturbed_s(storage: HttpStorage, server: ServerProcess) -> float:
+    """Returns how long it takes to compute a result, with all imports, in seconds."""
+    start = time.monotonic()
+    assert aggregate(storage, server).wait() == 0
+    return time.monotonic() - start
+
+
+def aggregated(
+    storage: HttpStorage, server: ServerProcess, draw: random.Random, took_s: float
+) -> bool:
+    """Has a process compute the result, kills it or the server, and returns if it was done."""
+    process = aggregate(storage, server)
     with suppress(subprocess.TimeoutExpired):
-        process.wait(draw.uniform(0.5, 4.0))
+        process.wait(draw.uniform(0.3, 1.0) * took_s)  # later, few would be killed
         return process.returncode == 0
     if draw.random() < 0.5:
         server.kill()
