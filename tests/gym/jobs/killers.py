@@ -16,7 +16,7 @@ from typing import Any
 
 import safetensors.torch
 
-from zoo.gym.jobs.run import Run
+from zoo.gym.jobs.run import Run, is_distillation
 
 checkpoint: Any
 atomic: Any
@@ -45,7 +45,11 @@ def die() -> None:
 
 def train(run: Run) -> Mapping[str, object] | None:
     """Does what a worker does."""
-    found: Mapping[str, object] | None = worker._session(run)
+    if is_distillation(run):
+        work: Do = import_module("zoo.gym.experience.distilling.session").work
+    else:
+        work = worker._session
+    found: Mapping[str, object] | None = work(run)
     return found
 
 

@@ -25,8 +25,6 @@ HEAVY = [
     "zoo.backends.torch",
 ]
 
-_TRAIN = "zoo.gym.cli.train"
-
 
 def server() -> ForkServerContext:
     """Returns the process that is forked, which starts with the first use of it."""
@@ -67,11 +65,8 @@ def _command(
     import_module("torch").set_num_threads(int(env["OMP_NUM_THREADS"]))
     cli: Any
     launch: Any
-    train: Any
-    cli, launch, train = map(import_module, ("zoo.gym.cli", "zoo.gym.jobs.launch", _TRAIN))
-    launch._spawn = Forked
-    if entry:
-        train.launch = partial(train.launch, entry=entry)
+    cli, launch = map(import_module, ("zoo.gym.cli", "zoo.gym.jobs.launch"))
+    launch._spawn = partial(Forked, instead=entry)
     (folder / "warm.code").write_text(str(cli.main(words)))
 
 
@@ -82,13 +77,19 @@ def _redirect(out: Path, err: Path) -> None:
 
 
 class Forked:
-    """A worker, with as much of `subprocess.Popen` as its starter asks for."""
+    """A worker, with as much of `subprocess.Popen` as its starter asks for.
 
-    def __init__(self, run: Run, entry: str | None) -> None:
+    Args:
+        run: the run.
+        entry: its work.
+        instead: the work that is done in place of it.
+    """
+
+    def __init__(self, run: Run, entry: str | None, instead: str | None = None) -> None:
         self.returncode: int | None = None
         self.pid = os.fork()
         if self.pid == 0:
-            os._exit(_work(run, entry))
+            os._exit(_work(run, instead or entry))
 
     def poll(self) -> int | None:
         """Returns the exit code once there is one."""
