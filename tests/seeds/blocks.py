@@ -1,5 +1,6 @@
 """Reads the code blocks of the published texts from the shared folder; none is copied here."""
 
+import ast
 import hashlib
 import re
 from collections.abc import Callable
@@ -37,3 +38,16 @@ def commands(block: str) -> list[str]:
 def with_our_import(code: str) -> str:
     """Returns Python code that imports from `zoo.gym` what it imported from `gym`."""
     return re.sub(r"^(\s*)from gym\b", r"\1from zoo.gym", code, flags=re.MULTILINE)
+
+
+def part_of(code: str, name: str) -> str:
+    """Returns the imports of Python code, what it assigns, and the calls of one name."""
+    tree = ast.parse(code)
+    kept = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.Assign)
+        or (isinstance(node, ast.Expr) and f".{name}(" in ast.unparse(node))
+    ]
+    assert isinstance(kept[-1], ast.Expr), f"no call of {name}"
+    return "\n".join(ast.unparse(node) for node in kept)

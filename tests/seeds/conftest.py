@@ -82,6 +82,8 @@ def place(tmp_path: Path, cache: Path) -> Place:
         "alpaca_en_demo",
         [{"instruction": f"Say {n}.", "input": "", "output": f"It is {n}."} for n in range(24)],
     )
+    sums = [{"prompt": f"{n} + 1 =", "answer": n + 1} for n in range(12)]
+    found.write_rows("data.jsonl", sums)
     pairs = [{"prompt": f"Say {n}.", "chosen": f"{n}", "rejected": "No"} for n in range(24)]
     found.write_rows("your_preference_dataset", pairs)
     return found

@@ -16,12 +16,14 @@ class Python:
         prelude: code that defines what the block leaves open.
         after: code that checks what it did.
         refused: a part of the error that it ends with; None if it succeeds.
+        only: the name of the calls that are run; all of the block if empty.
     """
 
     number: str
     prelude: str = ""
     after: str = ""
     refused: str | None = None
+    only: str = ""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Command:
     Attributes:
         number: the block.
         place: the place of the command in it, from 1.
+        prelude: Python code that is run before it.
         more: further arguments, for what it leaves open.
         makes: files that it makes.
         says: what it prints to stderr.
@@ -39,6 +42,7 @@ class Command:
 
     number: str
     place: int
+    prelude: str = ""
     more: tuple[str, ...] = ()
     makes: tuple[str, ...] = ()
     says: tuple[str, ...] = ()
@@ -122,7 +126,74 @@ model_alice, model_bob = changed(1), changed(2)
 )
 """Two fine-tunes in memory."""
 
+OWN_ROUND = """
+import sys, types
+from pathlib import Path
+from zoo.gym import TrainConfig, run_training
+from zoo.gym.__main__ import main
+from zoo.gym.client import Client
+base = "Qwen/Qwen3-4B"
+rows = TrainConfig(model_name_or_path=base, dataset="alpaca_en_demo", max_steps=1)
+run_training(rows)
+sys.modules["hanzo"] = types.SimpleNamespace(Hanzo=Client)
+def gym(*words):
+    sys.argv = ["zoo-gym", *words]
+    try:
+        assert main() in (0, None)
+    except SystemExit as end:
+        assert not end.code
+gym("round", "create", "summer", "--base", base, "--out", "summer", "--offline")
+sent = lambda: list(Path("summer/inbox").glob("*")) if Path("summer/inbox").exists() else []
+"""
+"""A round in a folder, and a run about the same base; the client has the published name."""
+
+TEN = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from pathlib import Path
+from tests.gym.delta import models_on_disk as disk
+from tests.gym.rounds.conftest import fine_tune
+from tests.gym.rounds.contribution.conftest import LAYERS, SHAPES
+from tests.gym.rounds.protocol.people import person, terms
+from zoo.gym.delta.reading.identity import identity
+from zoo.gym.delta.reading.weights import open_weights
+from zoo.gym.rounds.life.contributing import prepare, reveal, send_commitment, send_reveal
+from zoo.gym.rounds.life.opening import open_round
+from zoo.gym.rounds.life.places import remember_place
+from zoo.gym.rounds.life.writing import close_phase, create_round
+from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.signing import own_key
+base = disk.write_model(Path("base"), disk.random_arrays(SHAPES, 0))
+known = {{"identity": identity(open_weights(base), LAYERS), "model": "tiny", "revision": ""}}
+tensors = [{{"name": name, "shape": list(SHAPES[name])}} for name in LAYERS]
+caps = {{"file_bytes": 100_000, "rank": 64, "value": 10.0}}
+key, storage = own_key(), FolderStorage(Path("ten").absolute())
+method = {{"method": "byzantine_robust", "f": None, "quorum": 10, "most": 10}}
+keys = [{{"role": "log", "key": str(key.public), "expires": "2027-01-01T00:00:00Z"}}]
+create_round(storage, terms(base=known, tensors=tensors, caps=caps, keys=keys, **method), key)
+people = [person(str(number)) for number in range(10)]
+for number, who in enumerate(people, 1):
+    source = fine_tune(Path(f"tuned{{number}}"), number)
+    send_commitment(*prepare(open_round(storage), source, base, who), storage)
+close_phase(storage, key)
+for who in people:
+    send_reveal(*reveal(open_round(storage), who), storage)
+close_phase(storage, key)
+remember_place(open_round(storage))
+"""
+"""A round of this user that ten people have revealed contributions to."""
+
 PYTHON = (
+    Python(
+        "A5",
+        only="contribute_improvement",
+        prelude=OWN_ROUND,
+        after="""
+assert not sent()
+entry = hanzo.contribute_improvement("alice", "qwen3-4b", send=True)
+assert entry.receipt and len(sent()) == 1 and entry.file.is_file()
+""",
+    ),
     Python(
         "A4",
         prelude=SOUP,
@@ -183,6 +254,8 @@ assert np.allclose(ours, advantages) and np.allclose(ours, [0.4, -0.6, 0.4, -0.6
 )
 
 COMMANDS = (
+    Command("A7", 1, more=("max_steps=1",), says=("reward = numeric",)),
+    Command("A7", 3, prelude=TEN, says=("all keys are new",)),
     Command("C10", 1, refused="reward: auto needs an answer in every row"),
     Command(
         "D3",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.seeds.blocks import commands, with_our_import
+from tests.seeds.blocks import commands, part_of, with_our_import
 from tests.seeds.conftest import Place
 from tests.seeds.table import COMMANDS, FILES, PYTHON, Command, Python, Settings
 
@@ -19,6 +19,8 @@ def test_a_python_block_has_its_outcome(
     block: Python, blocks: dict[str, str], place: Place
 ) -> None:
     code = with_our_import(blocks[block.number])
+    if block.only:
+        code = part_of(code, block.only)
     done = place.python(f"{block.prelude}\n{code}\n{block.after}\n")
     if block.refused is None:
         assert (done.returncode, done.stderr if done.returncode else "") == (0, "")
@@ -29,6 +31,9 @@ def test_a_python_block_has_its_outcome(
 
 @pytest.mark.parametrize("block", COMMANDS, ids=lambda block: f"{block.number}.{block.place}")
 def test_a_command_has_its_outcome(block: Command, blocks: dict[str, str], place: Place) -> None:
+    if block.prelude:
+        done = place.python(block.prelude)
+        assert (done.returncode, done.stderr if done.returncode else "") == (0, "")
     command = commands(blocks[block.number])[block.place - 1].split()
     check(block, place, [*command[1:], *block.more])
 

@@ -103,7 +103,8 @@ class Client:
             user_id: for you; it is not sent.
             base_model: the round's base, a name or a folder, which is on this machine.
             config: the rule that you expect; the round's terms have fixed it.
-            improvement_data: a run's id, an adapter, a delta or a full model; needed to commit.
+            improvement_data: a run's id, an adapter, a delta or a full model; by default the last
+                run.
             send: send the commitment (a hash), or in the next phase the weights.
 
         Raises:
@@ -217,9 +218,5 @@ def _fine_tune(given: StrPath | None) -> Path:
     from zoo.gym.cli.sources import result_of, run_or_path
     from zoo.gym.jobs import Run
 
-    if given is None:
-        raise InputError(
-            "improvement_data: expected a run, an adapter, a delta or a model, got nothing"
-        )
-    found = run_or_path(str(path_of("improvement_data", given)))
+    found = run_or_path("last" if given is None else str(path_of("improvement_data", given)))
     return result_of(found) if isinstance(found, Run) else found

@@ -79,7 +79,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[GymError], str]] = {
         InputError,
         "config.reward_pool: expected none",
     ),
-    "no fine-tune": ({"improvement_data": None}, InputError, "expected a run, an adapter"),
+    "no run yet": ({"improvement_data": None}, NotAvailableError, "last: expected a run"),
     "a missing one": ({"improvement_data": "nothing"}, NotAvailableError, "expected a run"),
 }
 
