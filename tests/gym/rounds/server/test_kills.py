@@ -23,6 +23,7 @@ from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.life.writing import close_phase, create_round, inbox_name, take
 from zoo.gym.rounds.log.reader import LogReader
 from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.rounds.storage.http import HttpStorage
 from zoo.gym.signing import ed25519
@@ -148,7 +149,7 @@ def test_a_maker_and_a_server_that_are_killed_publish_the_one_result(
     assert FolderStorage(server.folder / "round-0").names("log")
 
 
-def ready(storage: HttpStorage, manifest: Manifest, base: Path, folder: Path) -> None:
+def ready(storage: Storage, manifest: Manifest, base: Path, folder: Path) -> None:
     """Starts a round and has two people commit and reveal."""
     create_round(storage, manifest, LOG)
     for seed, who in enumerate((ALICE, BOB), 1):
