@@ -7,8 +7,8 @@ usage: python -m bench [NAME ...] [--isa avx2]
                                        nano runs only when named: half an hour of one core, 14 GB;
                                        nano_qlora too: ten minutes of two cores, 4 GB; lessons
                                        too: ten minutes of one core, 6 GB; sheets too: three;
-                                       experience too: ten; round_users too: ten; memory too:
-                                       fifteen
+                                       experience too: ten; round_users and round_growth too: ten;
+                                       memory too: fifteen
 
 A result records the measured commit, whether the working tree had changes, and the load of the
 machine at the end.
@@ -50,7 +50,16 @@ BENCHES = (
     "aggregate",
     "stream",
 )
-NAMED = ("nano", "nano_qlora", "lessons", "sheets", "experience", "round_users", "memory")
+NAMED = (
+    "nano",
+    "nano_qlora",
+    "lessons",
+    "sheets",
+    "experience",
+    "round_users",
+    "round_growth",
+    "memory",
+)
 """Those that run only when named."""
 
 HERE = Path(__file__).parent

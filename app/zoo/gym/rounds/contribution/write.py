@@ -62,7 +62,7 @@ def write_contribution(source: Path, base: Path, manifest: Coding, out: Path) ->
             spool.add_tensor(encoded)
             terms.append(encoded.tensor)
         _check_zeros(zeros, manifest, source)
-        write_delta(out, _header(tuple(terms), manifest), spool)
+        write_delta(out, contribution_header(tuple(terms), manifest), spool)
     try:
         return open_contribution(out, manifest)
     except InputError:
@@ -168,7 +168,8 @@ def _check_zeros(zeros: int, manifest: Coding, source: Path) -> None:
         )
 
 
-def _header(terms: tuple[TensorTerms, ...], manifest: Coding) -> DeltaHeader:
+def contribution_header(terms: tuple[TensorTerms, ...], manifest: Coding) -> DeltaHeader:
+    """Returns the header of a contribution, which says nothing of its contributor."""
     form: Literal["lowrank", "dense"] = "lowrank" if manifest.form == "lowrank" else "dense"
     return DeltaHeader(
         form=form,
