@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from zoo.gym.rounds.soup.soup import Contribution
+    from zoo.gym.rounds.soup.contribution import Contribution
 
 
 def combined(

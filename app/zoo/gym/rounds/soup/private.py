@@ -28,7 +28,7 @@ from zoo.gym.rounds.soup.scratch import Scratch
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.soup.config import DeltaSoupConfig
-    from zoo.gym.rounds.soup.soup import Contribution
+    from zoo.gym.rounds.soup.contribution import Contribution
 
 RANK = 8
 """Of the factors: the noise grows with the root of their number."""

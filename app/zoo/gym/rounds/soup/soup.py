@@ -11,7 +11,6 @@ contributed. For contributors who do not trust each other there is `zoo-gym roun
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.rounds.soup.coding import SoupCoding, coding_for
 from zoo.gym.rounds.soup.combining import combined
 from zoo.gym.rounds.soup.config import DeltaSoupConfig
+from zoo.gym.rounds.soup.contribution import Contribution
 from zoo.gym.rounds.soup.private import PrivateSoup, private_soup
 from zoo.gym.rounds.soup.profile import ContributorProfile
 from zoo.gym.rounds.soup.published import published_points
@@ -31,29 +31,6 @@ from zoo.gym.rounds.soup.sources import Source, base_folder, source_of
 
 if TYPE_CHECKING:
     from zoo.gym.delta.file.reader import Delta
-
-
-@dataclass(frozen=True)
-class Contribution:
-    """What a user has contributed.
-
-    Attributes:
-        user: the user's name.
-        file: the coded change: a delta, or the whole numbers of a private soup.
-        digest: of the file.
-        place: how many contributed before; of copies the first counts.
-        examples: how many examples it was trained on, by the user's word; None if not said.
-        quality: 0 to 1, by the validator; None without one.
-        metadata: what the user said of it.
-    """
-
-    user: str
-    file: Path
-    digest: str
-    place: int
-    examples: int | None
-    quality: float | None
-    metadata: Mapping[str, JsonValue]
 
 
 class DeltaSoup:
