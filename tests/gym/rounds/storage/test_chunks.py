@@ -13,9 +13,11 @@ from zoo.gym.rounds.storage.folder import FolderStorage
 
 @pytest.fixture
 def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FolderStorage:
-    """A folder, and chunks of ten bytes."""
+    """The folder of a round, and chunks of ten bytes."""
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 10)
-    return FolderStorage(tmp_path / "storage")
+    found = FolderStorage(tmp_path / "storage")
+    found.write("manifest.json", b"{}")
+    return found
 
 
 @pytest.fixture
@@ -79,6 +81,15 @@ def test_a_missing_chunk_is_named(storage: FolderStorage, source: Path, tmp_path
     store(source, storage)
     (storage.folder / chunk_name(digests[1])).unlink()
     with pytest.raises(NotAvailableError, match=f"expected chunk {digests[1][:12]}"):
+        fetch(stored, storage, tmp_path / "copy")
+
+
+def test_a_folder_that_is_gone_is_not_a_missing_chunk(
+    storage: FolderStorage, source: Path, tmp_path: Path
+) -> None:
+    stored = store(source, storage)
+    storage.folder.rename(tmp_path / "unplugged")
+    with pytest.raises(StorageError, match="expected the round that was there"):
         fetch(stored, storage, tmp_path / "copy")
 
 

@@ -135,8 +135,8 @@ def read_chunk(storage: Storage, expected: str) -> bytes:
     Raises:
         NotAvailableError: it is missing.
         InputError: it differs from its digest.
-        StorageError: nobody can say, as a server is away or takes the token no more: that must
-            not be held against who stored it.
+        StorageError: nobody can say, as a server is away or takes the token no more, or a folder
+            was moved or its disk removed: that must not be held against who stored it.
     """
     from zoo.core import digest
 
@@ -145,10 +145,20 @@ def read_chunk(storage: Storage, expected: str) -> bytes:
     except (InputError, NotAvailableError) as error:
         raise StorageError(error.message, hint=error.hint) from None
     if content is None:
+        _check_there(storage)
         raise NotAvailableError(f"{storage.address}: expected chunk {expected[:12]}, got nothing")
     if digest(content) != expected:
         raise InputError(f"chunk {expected[:12]}: expected its digest, got other bytes")
     return content
+
+
+def _check_there(storage: Storage) -> None:
+    """Refuses to call a chunk missing where the whole round is gone."""
+    if storage.size("manifest.json") is None:
+        raise StorageError(
+            f"{storage.address}: expected the round that was there, got nothing",
+            hint="is the disk or the network folder still connected?",
+        )
 
 
 def chunk_name(digest: str) -> str:
