@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -31,6 +31,7 @@ class Odd:
         finish: the finish reason; None for none.
         usage: the counts; None for none, "true" for true ones.
         message: more fields of the message.
+        endless: send parts of the text one after the other, until the client leaves.
     """
 
     status: int = 200
@@ -44,6 +45,7 @@ class Odd:
     finish: str | None = "stop"
     usage: Any = "true"
     message: dict[str, Any] = field(default_factory=dict[str, Any])
+    endless: bool = False
 
 
 Respond = Callable[[Body, int], "str | Odd"]
@@ -121,7 +123,21 @@ class _Handler(BaseHTTPRequestHandler):
         if odd.reset:
             self.close_connection = True
             return
+        if odd.endless:
+            self._send_for_ever(odd)
+            return
         self._send(odd, body)
+
+    def _send_for_ever(self, odd: Odd) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        self.close_connection = True
+        event = {"choices": [{"index": 0, "delta": {"content": odd.text}, "finish_reason": None}]}
+        with suppress(OSError):
+            while True:
+                self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
+                time.sleep(odd.stall_s)
 
     def _send(self, odd: Odd, body: Body) -> None:
         text = odd.text or ""

@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Timer
 from typing import Any
 from urllib.parse import quote
 
@@ -11,7 +12,7 @@ import pytest
 
 from tests.chat_server import ChatServer, Odd, chat_server
 from zoo.backends.openai.chat import ChatModel, Endpoint
-from zoo.backends.openai.failure import TooLongError
+from zoo.backends.openai.failure import EndlessAnswerError, TooLongError, TryAgainError
 from zoo.backends.openai.reply import Reply
 from zoo.backends.openai.secrets import Secret
 from zoo.backends.sampling import Sampling
@@ -141,6 +142,23 @@ def test_a_stream_without_its_end_is_repeated(odd: Odd) -> None:
     with chat(odd, "it is 4", stream=True, stall_s=0.5) as ask:
         assert ask().text == "it is 4"
     assert ask.waits == [1.0]
+
+
+def test_an_answer_that_goes_on_beyond_its_limit_is_not_read_to_its_end() -> None:
+    with chat(Odd(text="on ", endless=True), stream=True) as ask:
+        with pytest.raises(EndlessAnswerError, match="does not keep max_tokens"):
+            ask()
+        assert ask.waits == []
+
+
+def test_an_answer_on_its_way_can_be_abandoned() -> None:
+    with (
+        chat_server(lambda *_: Odd(text="on ", endless=True, stall_s=0.05)) as server,
+        ChatModel(Endpoint("m", server.url, "m")) as model,
+    ):
+        Timer(0.3, model.abandon).start()
+        with pytest.raises(TryAgainError, match="abandoned"):
+            model.attempt(ASK, Sampling(max_new_tokens=10_000))
 
 
 ENDING: dict[str, tuple[Odd, type[GymError], str]] = {

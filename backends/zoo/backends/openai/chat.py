@@ -33,6 +33,9 @@ STALL_S = 180.0
 
 CONNECT_S = 20.0
 
+PARTS_A_TOKEN, MORE_PARTS = 4, 64
+"""How many parts of a stream a token of the limit may take, and how many more are read."""
+
 Messages = Sequence[Mapping[str, str]]
 """Turns with `role` and `content`."""
 
@@ -124,6 +127,7 @@ class ChatModel:
         self._key, self._tell, self._pause = key, tell, pause
         self._where = f"{endpoint.name} at {urlsplit(endpoint.url).netloc}"
         self._lock = threading.Lock()
+        self._abandoned = threading.Event()
         self._client: Client | None = None
 
     def __enter__(self) -> Self:
@@ -137,6 +141,10 @@ class ChatModel:
         if self._client is not None:
             self._client.close()
 
+    def abandon(self) -> None:
+        """Ends answers that are on their way, in any thread, when their next part comes."""
+        self._abandoned.set()
+
     def chat(
         self, messages: Messages, sampling: Sampling, *, schema: Mapping[str, object] | None = None
     ) -> Reply:
@@ -149,7 +157,8 @@ class ChatModel:
 
         Raises:
             NotAvailableError: there is no server, or it refuses the key or the model.
-            InterruptedRunError: the quota is spent, or the server does not answer as it should.
+            InterruptedRunError: the quota is spent, or the server does not answer as it should: an
+                answer that goes on beyond its limit is not read to its end.
             InputError: the server refuses the request.
         """
         return with_retries(
@@ -179,7 +188,7 @@ class ChatModel:
         while True:
             body = self._body(messages, sampling, schema, seed)
             try:
-                return self._clean(self._call(body))
+                return self._clean(self._call(body, sampling.max_new_tokens))
             except RefusedParameterError as error:
                 self._drop(error)
 
@@ -231,7 +240,7 @@ class ChatModel:
             what = f"sent as {instead}" if instead else "left out from now on, without effect"
             self._tell(f"{self._where}: {error.name} is not accepted: it is {what}")
 
-    def _call(self, body: Mapping[str, object]) -> Reply:
+    def _call(self, body: Mapping[str, object], most_tokens: int) -> Reply:
         import httpx2
 
         sent = frozenset(body) - {"model", "messages", "stream"}
@@ -239,7 +248,7 @@ class ChatModel:
         url = f"{self.endpoint.url.rstrip('/')}/chat/completions"
         try:
             with self._open().stream("POST", url, json=body, headers=headers) as response:
-                return self._read(response, sent)
+                return self._read(response, sent, PARTS_A_TOKEN * most_tokens + MORE_PARTS)
         except httpx2.TimeoutException as error:
             reached = not isinstance(error, httpx2.ConnectTimeout | httpx2.PoolTimeout)
             message = f"{self._where}: no answer within {self.endpoint.stall_s:g} s"
@@ -258,13 +267,13 @@ class ChatModel:
             text = self._key.clean(str(error))
             raise TryAgainError(f"{self._where}: not readable: {text}", billed=True) from None
 
-    def _read(self, response: "Response", sent: frozenset[str]) -> Reply:
+    def _read(self, response: "Response", sent: frozenset[str], most_parts: int) -> Reply:
         headers = {key.lower(): value for key, value in response.headers.items()}
         status = response.status_code
         try:
             if status == 200 and "event-stream" in headers.get("content-type", ""):
                 lines = self._lines(response)
-                reply = read_stream(lines, self._where)
+                reply = read_stream(lines, self._where, most_parts)
                 _drain(lines)
                 return reply
             body = b"".join(self._chunks(response)).decode("utf-8", "replace")
@@ -278,6 +287,8 @@ class ChatModel:
         """Yields the body, up to a limit."""
         size = 0
         for chunk in response.iter_bytes():
+            if self._abandoned.is_set():
+                raise TryAgainError(f"{self._where}: the answer was abandoned", billed=True)
             size += len(chunk)
             if size > MOST_BYTES:
                 message = f"{self._where}: expected at most {MOST_BYTES:,} bytes, got more"

@@ -72,6 +72,10 @@ class TooLongError(InputError):
     """The messages and the answer together are longer than the model can read."""
 
 
+class EndlessAnswerError(InterruptedRunError):
+    """An answer goes on beyond its limit; what was sent may be charged."""
+
+
 class RefusedParameterError(InputError):
     """The server does not accept a parameter of the request.
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from zoo.backends.openai.failure import TryAgainError, error_in
+from zoo.backends.openai.failure import EndlessAnswerError, TryAgainError, error_in
 from zoo.backends.openai.text import well_formed
 
 _MOST_TOKENS = 1 << 31
@@ -89,11 +89,17 @@ def read_whole(body: str, where: str) -> Reply:
     )
 
 
-def read_stream(lines: Iterable[str], where: str) -> Reply:
+def read_stream(lines: Iterable[str], where: str, most_parts: int) -> Reply:
     """Returns the reply in a stream of server-sent events.
+
+    Args:
+        lines: the lines of the body.
+        where: the server and model, for messages.
+        most_parts: how many parts of text the answer may have: a part is a token, or more.
 
     Raises:
         ErrorInside: an event is an error.
+        EndlessAnswerError: the answer has more parts.
         TryAgainError: the stream ends without a finish reason, or an event is not JSON.
     """
     text: list[str] = []
@@ -116,6 +122,11 @@ def read_stream(lines: Iterable[str], where: str) -> Reply:
         delta = choice.get("delta")
         if isinstance(delta, dict):
             part = cast("dict[str, object]", delta)
+            if len(text) >= most_parts:
+                raise EndlessAnswerError(
+                    f"{where}: expected an answer within its limit, got more than {most_parts:,} "
+                    "parts: the server does not keep max_tokens"
+                )
             text.append(_text(part.get("content")))
             refusal.append(_text(part.get("refusal")))
             reasoning.append(_text(part.get("reasoning_content")) or _text(part.get("reasoning")))

@@ -4,14 +4,17 @@ import errno
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from zoo.backends.openai.failure import TooLongError, TryAgainError
+from zoo.backends.openai.failure import EndlessAnswerError, TooLongError, TryAgainError
 from zoo.backends.openai.reply import Reply, Usage
 from zoo.backends.sampling import Sampling
 from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError, StorageError
+from zoo.gym.experience.calls import caller
 from zoo.gym.experience.calls.budget import Budget, Cap, CapReachedError, bill_of, worst_case
 from zoo.gym.experience.calls.caller import TOO_LONG, Caller, Model, ReplayEndedError
 from zoo.gym.experience.calls.journal import Journal, Spent
@@ -169,6 +172,51 @@ def test_a_run_that_should_end_makes_no_more_calls() -> None:
     with pytest.raises(InterruptedRunError, match="stopped between calls"):
         caller.ask(Model("m", echo), [ask(task) for task in range(9)])
     assert echo.asked == 2
+
+
+class Slow(Echo):
+    """Answers when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let = threading.Event()
+
+    def attempt(self, *args: Any, **more: Any) -> Reply:
+        self.let.wait()
+        return super().attempt(*args, **more)
+
+
+def test_while_answers_are_on_their_way_no_more_calls_are_queued(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(caller, "_POLL_S", 0.001)
+    slow, looks = Slow(), count()
+
+    def leaving() -> str | None:
+        if next(looks) < 20:
+            return None
+        slow.let.set()
+        return "stopped"
+
+    one = Caller(Journal(), Budget(Cap()), leaving=leaving)
+    with pytest.raises(InterruptedRunError, match="stopped between calls"):
+        one.ask(Model("m", slow, concurrency=3), [ask(task) for task in range(30)])
+    assert slow.asked == 3
+
+
+def test_a_call_that_waits_for_its_turn_is_not_made_when_another_one_fails() -> None:
+    echo = Echo([NotAvailableError("no key")])
+    model = Model("m", echo, concurrency=2, per_minute=600)
+    with pytest.raises(NotAvailableError, match="no key"):
+        Caller(Journal(), Budget(Cap())).ask(model, [ask(0), ask(1)])
+    assert echo.asked == 1
+
+
+def test_an_answer_without_an_end_is_paid_for_and_not_asked_for_again() -> None:
+    echo, journal = Echo([EndlessAnswerError("on and on")]), Journal()
+    with pytest.raises(EndlessAnswerError):
+        texts(echo, [ask()], journal)
+    assert (echo.asked, journal.spent.usd) == (1, worst_case(ask(), PRICE).usd)
 
 
 def test_a_replay_names_the_first_slot_that_differs() -> None:

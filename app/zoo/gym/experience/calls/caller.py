@@ -12,7 +12,7 @@ from itertools import groupby, islice
 from queue import Empty, SimpleQueue
 from typing import Protocol, runtime_checkable
 
-from zoo.backends.openai.failure import TooLongError, TryAgainError
+from zoo.backends.openai.failure import EndlessAnswerError, TooLongError, TryAgainError
 from zoo.backends.openai.reply import Reply
 from zoo.backends.openai.retry import with_retries
 from zoo.backends.sampling import Sampling
@@ -60,6 +60,15 @@ class TogetherAnswerer(Protocol):
         seeds: Sequence[int],
     ) -> list[Reply]:
         """Returns the answer to each chat."""
+        ...
+
+
+@runtime_checkable
+class AbandoningAnswerer(Protocol):
+    """What can end answers that are on their way."""
+
+    def abandon(self) -> None:
+        """Ends them."""
         ...
 
 
@@ -178,9 +187,18 @@ class Caller:
                 self._ended.set()  # those that wait give up; those on the way are journalled
                 raise
             finally:
-                wait(running)
+                self._wait(running, model)
                 self._ended.clear()
                 self._pass_on()
+
+    def _wait(self, running: set[Future[None]], model: Model) -> None:
+        """Waits for the calls on their way: they are paid for. A second Ctrl-C abandons them."""
+        try:
+            wait(running)
+        except KeyboardInterrupt:
+            if isinstance(model.answerer, AbandoningAnswerer):
+                model.answerer.abandon()
+            raise
 
     def _run(
         self,
@@ -191,10 +209,8 @@ class Caller:
     ) -> None:
         while True:
             self._check_leaving()
-            for key, ask in left:
+            for key, ask in islice(left, model.concurrency - len(running)):
                 running.add(pool.submit(self._call, model, key, ask))
-                if len(running) >= model.concurrency:
-                    break
             if not running:
                 return
             done, _ = wait(running, _POLL_S, FIRST_COMPLETED)
@@ -279,6 +295,10 @@ class Caller:
             self._too_long(key, ask, error)
         except StorageError:
             raise  # an answer that cannot be stored is paid for
+        except EndlessAnswerError as error:
+            bill = worst
+            self.journal.lost(key, error.message, bill)
+            raise
         except GymError as error:
             bill = Spent()  # refused before any work
             self.journal.lost(key, error.message, bill)
@@ -288,8 +308,9 @@ class Caller:
 
     def _pause(self, seconds: float) -> None:
         """Waits between attempts; gives up as soon as the run ends."""
-        if seconds > 0 and self._ended.wait(seconds):
-            self._give_up()
+        if seconds > 0:
+            self._ended.wait(seconds)
+        self._give_up()
 
     def _give_up(self) -> None:
         if self._ended.is_set():
