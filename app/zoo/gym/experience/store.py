@@ -108,7 +108,8 @@ def load(name: str, version: int | None = None) -> Stored:
 
     Raises:
         NotAvailableError: there is no such library or version.
-        InputError: its file or its signature was changed.
+        InputError: its file or its signature was changed, or it has none: anybody who can write
+            in the folder could have made it.
     """
     known = versions(name)
     number = current(name) if version is None else version
@@ -118,12 +119,17 @@ def load(name: str, version: int | None = None) -> Stored:
     path = _root() / name / f"{number:04d}.json"
     library, digest = read_library(path)
     signer = _signer(path, digest)
+    if signer is None:
+        raise InputError(
+            f"{signature_file(path)}: expected your signature of the library, got none",
+            hint=f"as lessons of somebody else: zoo-gym experience import {path} --name NAME",
+        )
     if signer == "":
         raise InputError(
             f"{signature_file(path)}: expected the signature of a key that you trust, got another",
             hint="with a key of yours that you had before: zoo-gym keys trust NAME KEY",
         )
-    return Stored(name, number, path, library, digest, signer or YOU)
+    return Stored(name, number, path, library, digest, signer)
 
 
 def load_file(path: Path) -> Stored:
@@ -157,13 +163,14 @@ def _signer(path: Path, digest: str) -> str | None:
 
 
 def _is_stored(digest: str) -> bool:
-    """Returns whether a stored version has a digest."""
+    """Returns whether a stored version that you signed has a digest."""
     start = digest_start(digest)
     for name in names():
         for number in versions(name):
             path = _root() / name / f"{number:04d}.json"
             with suppress(OSError, GymError), open_regular(path) as file:
-                if file.read(len(start)) == start and read_library(path)[1] == digest:
+                same = file.read(len(start)) == start and read_library(path)[1] == digest
+                if same and _signer(path, digest) == YOU:
                     return True
     return False
 
@@ -211,7 +218,8 @@ def save(name: str, library: Library) -> Stored:
     own_key()
     folder = ensure_folder(_root() / name)
     known = _versions(folder)
-    if known:
+    newest = folder / f"{max(known, default=0):04d}.json"
+    if signature_file(newest).exists():  # one that was killed before it was signed is left alone
         last = load(name, known[-1])
         if last.library == library:
             use(name, last.version)

@@ -1,11 +1,16 @@
 """Parts of tasks share nothing."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.gym.experience.causal import task, tasks
 from zoo.gym.errors import InputError
+from zoo.gym.experience.learning.answers import Answer
 from zoo.gym.experience.learning.learn import batches
+from zoo.gym.experience.learning.pairs import Pairs
 from zoo.gym.experience.learning.split import split_tasks, task_text
+from zoo.gym.rewards.reward import Score, Task
 
 
 def test_half_teaches_a_quarter_decides_and_a_quarter_tests() -> None:
@@ -19,6 +24,24 @@ def test_equal_texts_stay_together() -> None:
     split = split_tasks([task(0, n // 2) for n in range(80)], 1)
     parts = [{task_text(one) for one in part} for part in (split.train, split.gate, split.test)]
     assert sum(map(len, parts)) == len(set.union(*parts)) == 40
+
+
+def spaced(one: Task, number: int) -> Task:
+    """Returns the same task with more white space, and a wide character."""
+    text = one.messages[-1].content
+    turn = replace(one.messages[-1], content=text.replace(" ", " " * number, 1) + "\n" * number)
+    return replace(one, messages=(*one.messages[:-1], turn))
+
+
+def test_white_space_makes_no_other_task() -> None:
+    mine = [spaced(one, number) for one in tasks(20, 0) for number in (1, 2, 3, 4)]
+    assert len(split_tasks(mine, 1).gate) == 0  # twenty tasks are too few
+    with pytest.raises(InputError, match="gate: expected tasks of their own, got 80"):
+        split_tasks(tasks(20, 0), 1, mine)
+    pairs = Pairs()
+    one = [Answer("a", Score(1.0, ""))] * 80
+    pairs.add(mine, one, one, 1)
+    assert len(pairs.differences) == 20
 
 
 def test_files_of_their_own_take_the_place_of_shares() -> None:

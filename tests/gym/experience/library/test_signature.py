@@ -140,3 +140,21 @@ def test_what_is_exported_is_proven_to_those_who_trust_the_key(
     assert [one["name"] for one in call("keys", "list", "--json").json["keys"]] == ["ann"]  # type: ignore[attr-defined]
     assert call("keys", "distrust", "ann").code == 0
     assert call("keys", "distrust", "ann").code == 4
+
+
+def test_a_version_without_a_signature_is_not_the_users_own(tmp_path: Path) -> None:
+    made = store.save("sums", LIBRARY)
+    signature_file(made.path).unlink()
+    with pytest.raises(InputError, match="expected your signature of the library, got none"):
+        store.load("sums")
+    copy = tmp_path / "copy.json"
+    copy.write_bytes(made.path.read_bytes())
+    assert store.load_file(copy).signer == ""  # nor is a copy of it
+    assert store.load_file(copy).library.evidence == {}
+
+
+def test_a_version_that_was_never_signed_does_not_stop_new_ones() -> None:
+    made = store.save("sums", LIBRARY)
+    signature_file(made.path).unlink()
+    assert store.save("sums", LIBRARY).version == 2
+    assert store.load("sums").library == LIBRARY

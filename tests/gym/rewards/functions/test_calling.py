@@ -214,6 +214,7 @@ def test_a_number_of_any_type_is_a_reward(result: object, value: float) -> None:
         (math.nan, "returned nan: expected a finite number"),
         (-math.inf, "returned -inf: expected a finite number"),
         (10**400, "returned inf: expected a finite number"),
+        (-1e300, "returned -1e+300: expected at most 1e+15 in size"),
         ({"score": 1}, "returned a mapping: expected reward and reasoning, got score"),
     ],
 )

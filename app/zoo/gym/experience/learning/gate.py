@@ -13,7 +13,7 @@ from zoo.gym.experience.calls.slot import Phase
 from zoo.gym.experience.learning.answers import Answer, Answers, chunked, slots
 from zoo.gym.experience.learning.pairs import Pairs
 from zoo.gym.experience.learning.signflip import LEVEL, sign_flip_p, tasks_needed
-from zoo.gym.experience.learning.split import task_text
+from zoo.gym.experience.learning.split import same_text
 from zoo.gym.experience.library.library import Library
 from zoo.gym.rewards.reward import Task
 
@@ -79,7 +79,7 @@ class Gate:
             after = self._draw("gate", step, look, places, edited)
             pairs.add([self.tasks[place] for place in places], before, after, self.draws)
             first = last
-            left = {task_text(task) for task in self.tasks[last:]} - pairs.rewards.keys()
+            left = {same_text(task) for task in self.tasks[last:]} - pairs.rewards.keys()
             verdict = self._verdict(pairs.differences, look, len(left))
             if verdict is not None:
                 return verdict

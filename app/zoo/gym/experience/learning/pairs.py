@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from zoo.gym.experience.learning.answers import Answer, chunked
-from zoo.gym.experience.learning.split import task_text
+from zoo.gym.experience.learning.split import same_text
 from zoo.gym.rewards.reward import Task
 
 
@@ -37,7 +37,7 @@ class Pairs:
                 first, second = self.unscored
                 self.unscored = first + a.score.failed, second + b.score.failed
                 if not a.score.failed and not b.score.failed:
-                    found = self.rewards.setdefault(task_text(task), [])
+                    found = self.rewards.setdefault(same_text(task), [])
                     found.append((a.score.value, b.score.value))
 
     @property

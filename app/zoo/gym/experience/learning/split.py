@@ -1,9 +1,11 @@
 """Splits tasks: those that teach, those that decide, and those that test at the end, once.
 
-Equal texts stay together, so that no task is in two parts.
+Equal texts stay together, so that no task is in two parts. Texts are equal that differ in white
+space and in ways to write the same characters alone.
 """
 
 import random
+import unicodedata
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
@@ -37,6 +39,12 @@ def task_text(task: Task) -> str:
     return "\n\n".join(f"{turn.role}: {turn.content}" for turn in task.messages)
 
 
+def same_text(task: Task) -> str:
+    """Returns what two tasks have in common that are no evidence apart from each other."""
+    turns = (f"{turn.role}: {' '.join(turn.content.split())}" for turn in task.messages)
+    return unicodedata.normalize("NFKC", "\n\n".join(turns))
+
+
 def split_tasks(
     tasks: Sequence[Task], seed: int, gate: Sequence[Task] = (), test: Sequence[Task] = ()
 ) -> Split:
@@ -53,11 +61,11 @@ def split_tasks(
     """
     groups: dict[str, list[Task]] = {}
     for task in tasks:
-        groups.setdefault(task_text(task), []).append(task)
+        groups.setdefault(same_text(task), []).append(task)
     if not groups:
         raise InputError("tasks: expected at least one task, got none")
     _refuse_shared(groups.keys(), gate, "gate")
-    _refuse_shared({*groups, *map(task_text, gate)}, test, "test")
+    _refuse_shared({*groups, *map(same_text, gate)}, test, "test")
     texts = sorted(groups)
     random.Random(f"split {seed}").shuffle(texts)  # noqa: S311
     shares = list(SHARES)
@@ -80,7 +88,7 @@ def _tasks(texts: Sequence[str], groups: dict[str, list[Task]]) -> tuple[Task, .
 
 
 def _refuse_shared(known: Set[str], given: Sequence[Task], name: str) -> None:
-    shared = [task for task in given if task_text(task) in known]
+    shared = [task for task in given if same_text(task) in known]
     if shared:
         raise InputError(
             f"{name}: expected tasks of their own, got {len(shared)} that are in another part too, "

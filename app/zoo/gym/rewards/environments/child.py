@@ -7,6 +7,7 @@ from typing import Any
 
 from zoo.gym.rewards.environments.package import dataset
 from zoo.gym.rewards.environments.rows import score
+from zoo.gym.rewards.functions.calling import MOST_REWARD
 from zoo.gym.rewards.processes.serve import serve
 
 
@@ -23,8 +24,8 @@ def prepare() -> Callable[[dict[str, Any]], dict[str, object]]:
             value = score(met[name], task, request["answer"])
         except Exception as error:  # noqa: BLE001 - the rules of an environment may raise anything
             return {"failed": f"environment {name}: {type(error).__name__}: {error}"[:300]}
-        if not isfinite(value):
-            return {"failed": f"environment {name}: gave {value}: expected a finite number"}
+        if not isfinite(value) or abs(value) > MOST_REWARD:
+            return {"failed": f"environment {name}: gave {value}: expected a finite reward"}
         return {"value": value}
 
     return answer

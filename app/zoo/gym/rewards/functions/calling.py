@@ -26,6 +26,9 @@ OTHER_ANSWER_NAMES = frozenset(
 )
 """Further names of a parameter that is meant for the answer."""
 
+MOST_REWARD = 1e15
+"""The largest reward: squares and sums of larger ones have no place in 32 bits."""
+
 QUERY_NAMES = frozenset(("query", "prompt", "question", "instruction"))
 """Names of a parameter that is meant for the query."""
 
@@ -161,6 +164,8 @@ def _number(value: object) -> float:
         number = math.inf
     if not math.isfinite(number):
         raise ValueError(f"returned {number}: expected a finite number")
+    if abs(number) > MOST_REWARD:
+        raise ValueError(f"returned {number}: expected at most {MOST_REWARD:g} in size")
     return number
 
 
