@@ -1,20 +1,32 @@
 """`zoo-gym round aggregate, rewards, verify`: results that anybody can compute again."""
 
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from zoo.gym.cli.communities import Given, Round, opened_round
 from zoo.gym.cli.delta import BROKEN
+from zoo.gym.cli.ending import fail
 from zoo.gym.cli.options import Json, Offline, Switch, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round_private import aggregate_private, rewards_private
 from zoo.gym.cli.sources import resolve_base
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import (
+    DoesNotFitError,
+    GymError,
+    InputError,
+    NotAvailableError,
+    StorageError,
+    exit_code,
+)
 from zoo.gym.humanize import counted, human_bytes
 from zoo.gym.paths import given_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zoo.gym.rounds.compute.verify import Check
     from zoo.gym.rounds.life.opening import Opened
 
 
@@ -164,19 +176,40 @@ def verify(
         raise InputError("--measure: has no effect in a private round, which no gate measures")
     if base is not None and not measure:
         raise InputError("--base: has no effect without --measure")
-    checks = checks_of(opened, folder, threads=threads)
+    steps = [checks_of(opened, folder, threads=threads)]
     if measure and opened.state.result is not None:
         from zoo.gym.rounds.measure.repeat import repeated
 
         model = resolve_base(base, opened.manifest.base.model, "--base", yes=yes, offline=offline)
-        checks += repeated(opened, folder, model.folder, threads=threads)
+        steps.append(repeated(opened, folder, model.folder, threads=threads))
     if head is not None:
-        checks.append(kept_head_check(opened, given_path(head)))
-    for check in checks:
-        mark = {True: "ok", False: "FAILED", None: "not checked"}[check.ok]
-        out.answer(f"{mark:<12}{check.name}: {check.detail}")
-    passed = all(check.ok is not False for check in checks)
-    recomputed = any(check.name == "result" and check.ok for check in checks)
-    shown = [vars(one) for one in checks]
-    out.result({"checks": shown, "recomputed": recomputed, "passed": passed})
-    return 0 if passed else BROKEN
+        steps.insert(0, iter([kept_head_check(opened, given_path(head))]))
+    return _report_checks(chain.from_iterable(steps), out)
+
+
+def _report_checks(steps: "Iterator[Check]", out: Output) -> int:
+    """Makes the checks, shows each and returns the exit code.
+
+    Where a storage fails, or this machine, no more is said of the round: the command ends with that
+    error, unless a check has failed before.
+    """
+    checks: list[Check] = []
+    failure: GymError | None = None
+    try:
+        for check in steps:
+            checks.append(check)
+            mark = {True: "ok", False: "FAILED", None: "not checked"}[check.ok]
+            out.answer(f"{mark:<12}{check.name}: {check.detail}")
+    except (StorageError, DoesNotFitError) as error:
+        failure = error
+        out.answer(f"{'not checked':<12}all else: {error.message}")
+    broken = any(check.ok is False for check in checks)
+    answer = {
+        "checks": [vars(one) for one in checks],
+        "recomputed": any(check.name == "result" and check.ok for check in checks),
+        "passed": not broken and failure is None,
+    }
+    if failure is None or broken:
+        out.result(answer)
+        return BROKEN if broken else 0
+    return fail(out, answer, failure.message, failure.hint, exit_code(failure))

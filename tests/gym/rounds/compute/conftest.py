@@ -10,7 +10,7 @@ from zoo.gym.rounds.life.contributing import prepare, reveal, send_commitment, s
 from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.life.writing import close_phase, create_round, take
 from zoo.gym.rounds.protocol.manifest import Manifest
-from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.signing import OwnKey
 
 Sources = dict[OwnKey, Path]
@@ -22,7 +22,7 @@ def sources(tmp_path: Path) -> Sources:
     return {who: fine_tune(tmp_path / f"tuned{seed}", seed) for seed, who in people}
 
 
-def run_round(storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest) -> None:
+def run_round(storage: Storage, base: Path, sources: Sources, manifest: Manifest) -> None:
     """Brings a round to the computing of its result."""
     create_round(storage, manifest, LOG)
     for who, source in sources.items():

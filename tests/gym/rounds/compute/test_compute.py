@@ -59,7 +59,7 @@ def test_a_stranger_gets_the_same_bytes(
     shutil.copytree(storage.folder, stranger.folder)
     opened = open_round(stranger)
 
-    checks = verify(opened, work_folder(opened.state.id), threads=1)
+    checks = list(verify(opened, work_folder(opened.state.id), threads=1))
     assert [check for check in checks if not check.ok] == []
     assert {"result", "Gram matrix", "weights", "refusals"} <= {check.name for check in checks}
     again = work_folder(opened.state.id) / "result.safetensors"
@@ -101,6 +101,18 @@ def test_a_changed_contribution_is_refused_by_name_and_the_rest_counts(
     assert list(report.refused) == [ALICE.public]
     assert "expected its digest, got other bytes" in report.refused[ALICE.public]
     assert {key for key, _ in report.contributions} == {BOB.public, CAROL.public}
+
+
+def test_a_damaged_copy_on_this_machine_is_fetched_again_and_refuses_nobody(
+    storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
+) -> None:
+    run_round(storage, base, sources, manifest)
+    publish(storage, LOG)
+    opened = open_round(storage)
+    copy = work_folder(opened.state.id) / opened.state.reveals[ALICE.public].digest
+    copy.write_bytes(copy.read_bytes()[:-1])
+    checks = list(verify(opened, work_folder(opened.state.id)))
+    assert [check for check in checks if not check.ok] == []
 
 
 def test_a_published_result_that_was_made_up_is_named(

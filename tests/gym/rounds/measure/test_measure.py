@@ -14,6 +14,7 @@ from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.measure.measure import measure, with_inbox
 from zoo.gym.rounds.measure.repeat import repeated
 from zoo.gym.rounds.protocol.records import FACTORS
+from zoo.gym.rounds.storage.chunks import chunk_name
 from zoo.gym.signing import PublicKey, sign
 
 pytestmark = pytest.mark.slow
@@ -45,6 +46,7 @@ def test_a_measured_round_refuses_harm_resizes_its_result_and_pays_for_gain(
     assert all(check.ok for check in verify(opened, folder))
     again = list(repeated(opened, folder, found.base))
     assert {check.name for check in again} == {
+        "files of examples",
         "re-fit measured",
         "measured contributions",
         "measured result",
@@ -119,3 +121,18 @@ def test_strange_keys_and_files_measure_nothing(measurable: Callable[..., Measur
     with pytest.raises(InputError, match="expected measurements of 3 contributions"):
         publish(found.storage, LOG)
     assert GATE.public not in open_round(found.storage).state.commits
+
+
+def test_examples_that_the_storage_lacks_are_a_failed_check(
+    measurable: Callable[..., Measurable],
+) -> None:
+    found = measurable()
+    shown = found.measure().state.measured.shown["evaluation"]
+    publish(found.storage, LOG)
+    opened = open_round(found.storage)
+    folder = work_folder(opened.state.id)
+    (folder / f"evaluation{shown.suffix}").unlink()
+    (found.storage.folder / chunk_name(shown.chunks)).unlink()
+    (check,) = repeated(opened, folder, found.base)
+    assert (check.name, check.ok) == ("files of examples", False)
+    assert f"expected chunk {shown.chunks[:12]}, got nothing" in check.detail

@@ -21,13 +21,15 @@ from zoo.gym.rounds.protocol.manifest import Coding, Manifest
 from zoo.gym.rounds.protocol.objects import Reveal
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.chunks import StoredFile, fetch
+from zoo.gym.rounds.storage.chunks import StoredFile, fetch_new
 from zoo.gym.signing import PublicKey
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+
+_SHOWN = 3
 
 Divide = Callable[[Sequence[Delta], Contributions], Contributions]
 """Makes contributions whose products and combination several processes compute."""
@@ -66,7 +68,7 @@ def collect(state: State, storage: Storage, folder: Path) -> Collected:
         folder: of this round on this machine.
 
     Raises:
-        StorageError: the storage cannot be read, or a file not be written.
+        StorageError: the storage cannot be read, or a file not be written: nobody is refused.
     """
     position = {key: number for number, key in enumerate(state.commits)}
     shown = sorted(state.reveals, key=lambda key: (state.reveals[key].digest, position[key]))
@@ -82,6 +84,22 @@ def collect(state: State, storage: Storage, folder: Path) -> Collected:
     return Collected(deltas, keys, refused)
 
 
+def refusals_text(refused: Mapping[PublicKey, str]) -> str:
+    """Returns the first refusals as text."""
+    shown = [f"{key.fingerprint}: {refused[key]}" for key in sorted(refused)[:_SHOWN]]
+    rest = len(refused) - len(shown)
+    return "; ".join([*shown, f"and {rest} more"] if rest else shown)
+
+
+def too_few(manifest: Manifest, found: int, refused: Mapping[PublicKey, str]) -> InputError:
+    """Returns the error that fewer contributions count than the quorum, and why others do not."""
+    why = f"; refused {refusals_text(refused)}" if refused else ""
+    return InputError(
+        f"round {manifest.name}: expected {manifest.quorum} contributions, got {found} of "
+        f"{manifest.quorum}{why}"
+    )
+
+
 def _reason(message: str, folder: Path, storage: Storage) -> str:
     """Returns a message as any machine would have it."""
     return message.replace(f"{folder}/", "").replace(f"{storage.address}: ", "")
@@ -89,8 +107,7 @@ def _reason(message: str, folder: Path, storage: Storage) -> str:
 
 def _fetched(reveal: Reveal, manifest: Manifest, storage: Storage, folder: Path) -> Delta:
     path = folder / reveal.digest
-    if not path.is_file():
-        fetch(StoredFile(reveal.digest, reveal.bytes, reveal.chunks), storage, path)
+    fetch_new(StoredFile(reveal.digest, reveal.bytes, reveal.chunks), storage, path)
     return open_contribution(path, manifest)
 
 

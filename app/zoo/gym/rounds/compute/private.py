@@ -18,6 +18,7 @@ from pydantic import JsonValue
 from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_small, storage_errors, write_beside
+from zoo.gym.rounds.compute.collect import too_few
 from zoo.gym.rounds.compute.publish import refusals_of, result_entry, work_folder
 from zoo.gym.rounds.compute.report import BY_WEIGHT, FORMAT, read_report, stored_file
 from zoo.gym.rounds.compute.verify import published_report
@@ -33,7 +34,7 @@ from zoo.gym.rounds.protocol.objects import Reveal
 from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.rewards.points import share_out
 from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.chunks import StoredFile, chunk_name, describe, fetch, store
+from zoo.gym.rounds.storage.chunks import StoredFile, chunk_name, describe, fetch, fetch_new, store
 from zoo.gym.signing import OwnKey, PublicKey, canonical, parse_key
 
 if TYPE_CHECKING:
@@ -142,8 +143,7 @@ def collect_sealed(state: State, storage: Storage, folder: Path) -> Sealed:
 
 def _fetched(reveal: Reveal, state: State, storage: Storage, folder: Path) -> Path:
     path = folder / reveal.digest
-    if not path.is_file():
-        fetch(StoredFile(reveal.digest, reveal.bytes, reveal.chunks), storage, path)
+    fetch_new(StoredFile(reveal.digest, reveal.bytes, reveal.chunks), storage, path)
     check_sealed(path, state.manifest)
     return path
 
@@ -155,10 +155,7 @@ def _draw(state: State, storage: Storage, folder: Path, *, force: bool, threads:
     privacy, manifest = privacy_of(state), state.manifest
     total, kept, refused = _exact_sum(state, storage, folder)
     if len(kept) < manifest.quorum:
-        raise InputError(
-            f"round {manifest.name}: expected {manifest.quorum} contributions, got {len(kept)} of "
-            f"{manifest.quorum}"
-        )
+        raise too_few(manifest, len(kept), refused)
     check_signal(privacy, values_of(manifest), len(kept), force=force)
     spending = ledger.Spending(privacy.epsilon, privacy.delta, privacy.noise)
     number = ledger.spend(state.id, [str(key) for key in kept], spending)

@@ -5,7 +5,7 @@ again. Everything else can: who is in the sum, the promise, the factors A, the p
 result is no longer than clipped contributions and such a noise can be.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -33,14 +33,16 @@ _UNLIKELY = 10.0
 """Standard deviations: noise beyond them has a probability below 1e-22."""
 
 
-def private_checks(opened: Opened, folder: Path) -> list[Check]:
-    """Returns the checks of a published private round.
+def private_checks(opened: Opened, folder: Path) -> Iterator[Check]:
+    """Yields the checks of a published private round.
 
     Args:
         opened: the round.
         folder: of the round on this machine.
+
+    Raises:
+        StorageError: the storage cannot be read, or a file not be written here.
     """
-    checks: list[Check] = []
     results: list[PrivateResult] = []
     sealed: list[Sealed] = []
 
@@ -53,14 +55,14 @@ def private_checks(opened: Opened, folder: Path) -> list[Check]:
         return f"{len(sealed[0].files)} sealed files of the right size"
 
     for name, act in (("published files", read), ("contributions", collect)):
-        checks.append(made(name, act))
+        yield made(name, act)
     if results and sealed:
-        checks += _of_result(opened.state, results[0], sealed[0])
+        yield from _of_result(opened.state, results[0], sealed[0])
     said = "contributions are sealed and the noise is secret: not computed again"
-    return [*checks, Check("noisy sum", said, ok=None)]
+    yield Check("noisy sum", said, ok=None)
 
 
-def _of_result(state: State, result: PrivateResult, sealed: Sealed) -> list[Check]:
+def _of_result(state: State, result: PrivateResult, sealed: Sealed) -> Iterator[Check]:
     report = result.report
     steps: dict[str, Callable[[], str]] = {
         "rule": lambda: _same(report.get("rule"), dict(PRIVATE_RULE)),
@@ -71,7 +73,8 @@ def _of_result(state: State, result: PrivateResult, sealed: Sealed) -> list[Chec
         "factors A": lambda: _factors(state, result.delta),
         "size of the result": lambda: _size(state, result.delta),
     }
-    return [made(name, act) for name, act in steps.items()]
+    for name, act in steps.items():
+        yield made(name, act)
 
 
 def _same(found: object, expected: object) -> str:

@@ -1,16 +1,19 @@
 """Verifies a round: computes everything again from the log and the chunks, and compares.
 
 What is checked by opening a round (signatures, the order of entries, the head and the tree) comes
-first; the rest is a list, so that one failed check does not hide the others.
+first; the rest is a list, so that one failed check does not hide the others. A file that the log
+names and the storage lacks is a failed check. A storage that cannot be read says nothing of the
+round: that is an error, never a failed check.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo.gym.errors import GymError, InputError
+from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rounds.compute.aggregate import Computed, compute
+from zoo.gym.rounds.compute.collect import refusals_text
 from zoo.gym.rounds.compute.report import read_report, stored_file
 from zoo.gym.rounds.life.opening import Opened, known_keys
 from zoo.gym.rounds.life.witnessing import read_kept_head, refuse_other_history
@@ -35,26 +38,34 @@ class Check:
     ok: bool | None = True
 
 
-def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> list[Check]:
-    """Returns the checks of a round.
+def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> Iterator[Check]:
+    """Yields the checks of a round, as they are made.
 
     Args:
         opened: the round, whose signatures, log and head were checked by opening it.
         folder: of the round on this machine.
         threads: number of threads; all if None.
+
+    Raises:
+        StorageError: the storage cannot be read, or a file not be written here; the checks before
+            hold, those after it were not made.
     """
+    yield Check("signatures", f"{len(opened.entries)} entries, each signed and in order")
+    yield _included(opened)
+    yield _witnessed(opened)
     state = opened.state
-    checks = [
-        Check("signatures", f"{len(opened.entries)} entries, each signed and in order"),
-        _included(opened),
-        _witnessed(opened),
-    ]
     if state.phase is not Phase.PUBLISHED:
-        return [*checks, Check("result", f"the round is in phase {state.phase}", ok=None)]
-    if state.manifest.privacy is not None:
+        yield Check("result", f"the round is in phase {state.phase}", ok=None)
+    elif state.manifest.privacy is not None:
         from zoo.gym.rounds.compute.private_checks import private_checks
 
-        return [*checks, *private_checks(opened, folder)]
+        yield from private_checks(opened, folder)
+    else:
+        yield from _computed_again(opened, folder, threads)
+
+
+def _computed_again(opened: Opened, folder: Path, threads: int | None) -> Iterator[Check]:
+    state = opened.state
     stored: dict[str, Any] = {}
     again: list[Computed] = []
 
@@ -64,13 +75,17 @@ def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> list[
 
     def repeat() -> str:
         again.append(compute(state, opened.storage, folder, threads=threads))
-        return f"{len(again[0].report.contributions)} contributions"
+        report = again[0].report
+        unlogged = {key: why for key, why in report.refused.items() if key not in state.refused}
+        if unlogged:
+            said = refusals_text(unlogged)
+            raise InputError(f"expected no refusals but those in the log, got {said}")
+        return f"{len(report.contributions)} contributions"
 
     for name, act in (("published files", read), ("contributions", repeat)):
-        checks.append(made(name, act))
+        yield made(name, act)
     if stored and again:
-        checks += _compared(stored, again[0], opened)
-    return checks
+        yield from _compared(stored, again[0], opened)
 
 
 def _witnessed(opened: Opened) -> Check:
@@ -135,10 +150,14 @@ def _published(opened: Opened, folder: Path) -> Mapping[str, Any]:
 
 
 def made(name: str, act: Callable[[], str]) -> Check:
-    """Returns the check that an act makes, which fails where the act raises one of our errors."""
+    """Returns the check that an act makes.
+
+    It fails where something is missing or other than expected; an error of the storage or of this
+    machine is raised.
+    """
     try:
         return Check(name, act())
-    except GymError as error:
+    except (InputError, NotAvailableError) as error:
         return Check(name, error.message, ok=False)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.aggregate import Chosen, candidates_of, choose, compute
-from zoo.gym.rounds.compute.verify import Check
+from zoo.gym.rounds.compute.verify import Check, made
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.measure.examples import read_examples, shown_file
 from zoo.gym.rounds.measure.gating import compare
@@ -14,7 +14,7 @@ from zoo.gym.rounds.measure.measure import refit_of
 from zoo.gym.rounds.measure.probes import probe, read_probes
 from zoo.gym.rounds.measure.value import values
 from zoo.gym.rounds.protocol.paired import Paired
-from zoo.gym.rounds.protocol.records import FACTORS, TOLERANCE, Probe, Purpose
+from zoo.gym.rounds.protocol.records import FACTORS, TOLERANCE, Probe, Purpose, examples_of
 from zoo.gym.signing import PublicKey
 
 
@@ -30,16 +30,25 @@ def repeated(
         threads: number of threads; all if None.
 
     Raises:
-        NotAvailableError: a file of examples is missing.
-        InputError: a file is not the one of the manifest, or the round measures nothing.
+        InputError: the round measures nothing, or a row or the base cannot be read.
+        StorageError: the storage cannot be read, or a file not be written here.
     """
     state = opened.state
     if not state.manifest.evaluation and not state.manifest.refit:
         raise InputError(f"round {state.manifest.name}: expected measurements, got a round without")
+    files: dict[str, Path] = {}
+
+    def fetch_all() -> str:
+        for purpose in examples_of(state.manifest):
+            files[purpose] = shown_file(purpose, state, opened.storage, folder)
+        return ", ".join(files)
+
+    yield (shown := made("files of examples", fetch_all))
+    if not shown.ok:
+        return
 
     def meter(purpose: Purpose) -> Meter:
-        file = shown_file(purpose, state, opened.storage, folder)
-        return Meter(base, read_examples(file, base))
+        return Meter(base, read_examples(files[purpose], base))
 
     chosen = choose(state, opened.storage, folder, threads=threads)
     if state.measured.refit:

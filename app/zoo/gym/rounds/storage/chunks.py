@@ -105,6 +105,20 @@ def fetch(stored: StoredFile, storage: Storage, path: Path, report: Progress | N
             raise InputError(f"file {stored.digest[:12]}: expected its digest, got another")
 
 
+def fetch_new(stored: StoredFile, storage: Storage, path: Path) -> None:
+    """Fetches a file unless it is there, whole: a damaged copy must not speak for the stored one.
+
+    Raises:
+        GymError: see `fetch`.
+    """
+    from zoo.core import file_digest
+
+    with storage_errors(path):
+        whole = path.is_file() and file_digest(path, zero_at=0, zero_len=0) == stored.digest
+    if not whole:
+        fetch(stored, storage, path)
+
+
 def listed(stored: StoredFile, storage: Storage) -> list[str]:
     """Returns the digests of the chunks of a stored file.
 
