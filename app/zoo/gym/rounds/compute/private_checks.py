@@ -23,7 +23,7 @@ from zoo.gym.rounds.compute.private import (
     published,
 )
 from zoo.gym.rounds.compute.report import BY_WEIGHT
-from zoo.gym.rounds.compute.verify import Check, made
+from zoo.gym.rounds.compute.verify import Check, made, refuse_unlogged
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.privacy.contribution import values_of
 from zoo.gym.rounds.privacy.mechanism import fixed_parts, record_of
@@ -52,6 +52,7 @@ def private_checks(opened: Opened, folder: Path) -> Iterator[Check]:
 
     def collect() -> str:
         sealed.append(collect_sealed(opened.state, opened.storage, folder))
+        refuse_unlogged(sealed[0].refused, opened.state)
         return f"{len(sealed[0].files)} sealed files of the right size"
 
     for name, act in (("published files", read), ("contributions", collect)):

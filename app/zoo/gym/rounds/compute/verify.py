@@ -19,8 +19,9 @@ from zoo.gym.rounds.life.opening import Opened, known_keys
 from zoo.gym.rounds.life.witnessing import read_kept_head, refuse_other_history
 from zoo.gym.rounds.log.tree import leaf_hash, proves_inclusion
 from zoo.gym.rounds.protocol import objects
-from zoo.gym.rounds.protocol.state import Phase
+from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.storage.chunks import fetch, read_chunk
+from zoo.gym.signing import PublicKey
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,8 @@ def _computed_again(opened: Opened, folder: Path, threads: int | None) -> Iterat
 
     def repeat() -> str:
         again.append(compute(state, opened.storage, folder, threads=threads))
-        report = again[0].report
-        unlogged = {key: why for key, why in report.refused.items() if key not in state.refused}
-        if unlogged:
-            said = refusals_text(unlogged)
-            raise InputError(f"expected no refusals but those in the log, got {said}")
-        return f"{len(report.contributions)} contributions"
+        refuse_unlogged(again[0].report.refused, state)
+        return f"{len(again[0].report.contributions)} contributions"
 
     for name, act in (("published files", read), ("contributions", repeat)):
         yield made(name, act)
@@ -147,6 +144,18 @@ def _published(opened: Opened, folder: Path) -> Mapping[str, Any]:
         read_chunk(opened.storage, str(report[name]))
     fetch(stored_file(report), opened.storage, folder / "published.safetensors")
     return report
+
+
+def refuse_unlogged(refused: Mapping[PublicKey, str], state: State) -> None:
+    """Refuses to find a contribution unfit that the log takes: its file was changed since.
+
+    Raises:
+        InputError: the first of them are named, with the reason.
+    """
+    unlogged = {key: why for key, why in refused.items() if key not in state.refused}
+    if unlogged:
+        said = refusals_text(unlogged)
+        raise InputError(f"expected no refusals but those in the log, got {said}")
 
 
 def made(name: str, act: Callable[[], str]) -> Check:

@@ -107,7 +107,10 @@ def stored_manifest(storage: Storage) -> Signed:
             f"{storage.address}: expected a round, got no {MANIFEST}",
             hint="zoo-gym round create makes one",
         )
-    return objects.decode(content)
+    try:
+        return objects.decode(content)
+    except InputError as error:
+        raise InputError(f"{MANIFEST}: {error.message}", hint=error.hint) from None
 
 
 def log_key(round_: str, manifest: Manifest) -> NoteKey:

@@ -52,7 +52,10 @@ def read_witness(content: bytes, round_: str, key: PublicKey) -> Head:
         InputError: it is none of this log, or lacks the witness's signature.
     """
     note = note_key(round_, key)
-    head, found = read_note(content, origin(round_), verifiers({note: key}))
+    try:
+        head, found = read_note(content, origin(round_), verifiers({note: key}))
+    except InputError as error:
+        raise InputError(f"{witness_name(key)}: {error.message}") from None
     if note not in found:
         raise InputError(f"{witness_name(key)}: expected a signature of the witness, got none")
     return head
