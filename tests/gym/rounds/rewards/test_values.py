@@ -60,6 +60,24 @@ def test_what_does_harm_or_nothing_earns_nothing(ladders: list[Ladder]) -> None:
 
 
 @pytest.mark.slow
+def test_copies_that_are_not_merged_earn_more_than_one_and_less_than_five(
+    ladders: list[Ladder],
+) -> None:
+    ratios: list[float] = []
+    for ladder in ladders:
+        alone = values(ladder, ladder.sent)
+        noise = np.random.default_rng(0).standard_normal((4, ladder.sent.shape[1]))
+        size = 0.35 * np.linalg.norm(ladder.sent[0]) / np.sqrt(ladder.sent.shape[1])
+        copies = (ladder.sent[0] + size * noise).astype(np.float32)  # a cosine of .944
+        found = values(ladder, np.concatenate([ladder.sent, copies]))
+        share = [max(0.0, float(value)) for value in (*found[:1], *found[10:])]
+        earned = sum(share) / np.maximum(found, 0).sum()
+        ratios.append(float(earned / (max(0.0, alone[0]) / np.maximum(alone, 0).sum())))
+    print(f"five that are no copies earn {np.mean(ratios):.2f} times as much as one")
+    assert 1 < np.mean(ratios) < 5
+
+
+@pytest.mark.slow
 def test_points_add_up_to_the_pool_in_a_hundred_thousand_cases() -> None:
     random = Random(0)
     for _ in range(100_000):

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 MEASURE = "a key of role gate measures: zoo-gym round measure"
 
+_NO_CHANGE = "expected a change of the base, got none"
+
 
 @dataclass(frozen=True)
 class Computed:
@@ -177,7 +179,10 @@ def candidates_of(
     threads: int | None = None,
     divide: Divide | None = None,
 ) -> "tuple[Collected, NDArray[np.uint64]]":
-    """Returns the contributions whose files are allowed and no copies, and their Gram matrix."""
+    """Returns the contributions whose files are allowed and no copies, and their Gram matrix.
+
+    One whose scalar product with itself is 0 changes nothing: it would earn without having worked.
+    """
     import numpy as np
 
     if state.manifest.privacy is not None:
@@ -192,11 +197,12 @@ def candidates_of(
     gram = in_form(collected.deltas, state.manifest, divide).gram(threads=threads)
     positions = [order[key] for key in collected.keys]
     found = copies(gram, positions, state.manifest.form)
-    refused: dict[PublicKey, str] = {}
+    nothing = [row for row in range(len(gram)) if not gram[row, row].any()]
+    refused = {collected.keys[row]: _NO_CHANGE for row in nothing}
     for row, original in found.items():
         said = collected.keys[original].fingerprint
         refused[collected.keys[row]] = f"a copy of the contribution of {said}, which came first"
-    kept = [row for row in range(len(collected.keys)) if row not in found]
+    kept = [row for row, key in enumerate(collected.keys) if key not in refused]
     return collected.without(refused), gram_of(gram, kept)
 
 
