@@ -300,7 +300,7 @@ def _command(app: App, words: str) -> str:
     rows = [
         (f"`{', '.join(option.names)}`", option.parameter.help or "")
         for option in found.assemble_argument_collection(parse_docstring=True)
-        if option.show and option.parameter.group != (SETTINGS,)
+        if option.show and option.names != ("*",) and option.parameter.group != (SETTINGS,)
     ]
     if words == "train":
         rows.append(("`--KEY`", "any setting of [config.md](config.md)"))

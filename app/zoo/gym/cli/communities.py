@@ -1,10 +1,17 @@
 """`zoo-gym round`: starts community rounds and takes part in them."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from zoo.gym.cli.community.options import (
+    NO_GATE,
+    NO_LESSONS,
+    GateOptions,
+    LessonOptions,
+    given_of,
+    refuse_given,
+)
 from zoo.gym.cli.options import Json, Offline, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round_private import promise_of, say_private
@@ -16,6 +23,7 @@ from zoo.gym.jobs import Run
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.rounds.protocol.manifest import Manifest
     from zoo.gym.signing import PublicKey
 
 Round = Annotated[str | None, Parameter(name="--round", metavar="ROUND")]
@@ -42,25 +50,20 @@ def create(
     *,
     base: str,
     out: str,
+    kind: Literal["delta", "experience"] = "delta",
     form: Literal["signs", "lowrank", "float"] | None = None,
     method: Method | None = None,
     f: int | None = None,
     min_contributors: int = 10,
-    max_contributors: int = 1000,
+    max_contributors: int | None = None,
     rank: int | None = None,
     tensors: tuple[str, ...] = (),
     commit_days: float = 7.0,
     reveal_days: float = 2.0,
     pool: int = 1000,
-    evaluation: str | None = None,
-    margin: float = 0.0,
-    quality_threshold: float | None = None,
-    validator: str | None = None,
-    refit: str | None = None,
-    refusals: str | None = None,
-    triggers: str | None = None,
-    previous: str | None = None,
-    gate: str | None = None,
+    measured: GateOptions = NO_GATE,
+    gate: Annotated[tuple[str, ...], Parameter(name="--gate", negative=())] = (),
+    lessons: LessonOptions = NO_LESSONS,
     witness: Annotated[tuple[str, ...], Parameter(name="--witness", negative=())] = (),
     after: str | None = None,
     newcomers_rounds: int | None = None,
@@ -75,29 +78,25 @@ def create(
 
     Args:
         name: what you call it
-        base: the base model's name or folder
+        base: the base model's name or folder; of lessons the name of the model that they are for
         out: a new folder, on a network share or a USB stick, too, https://HOST/rounds/NAME or s3://BUCKET/NAME
+        kind: delta combines changes of weights, experience lessons in text
         form: signs with one scale a tensor (1 bit, the default), lowrank for adapters as they are,
             or float for plain differences; a private round has lowrank
         method: the aggregation rule; byzantine_robust by default, and in a private round mean
         f: how many contributors may be malicious; by default 30 %, if the rule can
         min_contributors: fewer make the round void, after one extension
-        max_contributors: no more are taken
+        max_contributors: no more are taken; by default 1000, of lessons 1600 / --most
         rank: the largest rank of an adapter, in form lowrank only; by default 64. In a private
             round the rank of all, by default 8
         tensors: patterns of names of what may change; by default the matrices inside the layers
         commit_days: days until contributors have committed
         reveal_days: days after that until they have revealed
         pool: points that are shared out
-        evaluation: a file of held-out examples, which a gate measures on; show it to nobody yet
-        margin: nats a token that a contribution may add to the base's loss at most
-        quality_threshold: below this share of the median gain, points shrink; by default .8
-        validator: module:function that the gate runs as well, and that may refuse a contribution
-        refit: a file of public examples, on which the size of the result is chosen
-        refusals: a file of prompts (JSON lines) that the result must refuse as the base does
-        triggers: a file of prompts with triggers and targets that the result must not follow
-        previous: the file of the last result, which the new one may not be worse than
-        gate: the key that measures, ed25519:...; by default yours
+        measured: what a gate measures
+        gate: the key that measures, ed25519:... or a name that you trust; by default yours. Of
+            lessons several keys, each with tasks and a model of its own
+        lessons: which lessons are kept
         witness: keys that will sign the log's heads, or names of those that you trust
         after: an earlier round that is published: reputations go on from there
         newcomers_rounds: keys with fewer accepted rounds are newcomers; by default 3, with --after
@@ -109,23 +108,32 @@ def create(
         offline: never use the network
         as_json: print one JSON object as stdout's last line
     """
+    from zoo.gym.cli.community.lessons import begin_lessons, lesson_terms, refuse_of_weights
     from zoo.gym.cli.round_terms import measured_terms, newcomers_after, rank_of, seconds_of
-    from zoo.gym.rounds.life.terms import Terms
+    from zoo.gym.rounds.life.terms import MOST, Terms
     from zoo.gym.rounds.privacy.promise import form_and_method, wish_of
     from zoo.gym.signing import own_key
 
-    wish, seconds = wish_of(private, force=force), seconds_of(commit_days, reveal_days)
+    typed: dict[str, object] = dict(locals())
+    watchers = tuple(map(known_key, witness))
+    screen, seconds = Output(as_json), seconds_of(commit_days, reveal_days)
+    if kind == "experience":
+        refuse_of_weights(typed, measured)
+        numbers = (min_contributors, max_contributors, *seconds, pool, watchers)
+        chosen = lesson_terms(name, base, lessons, gate, numbers)
+        opened = begin_lessons(new_storage(out, offline=offline), chosen, own_key())
+        return _show(opened, screen)
+    refuse_given(given_of(lessons), "a round about weights")
+    wish = wish_of(private, force=force)
     coded = form_and_method(form, method, private=wish is not None)
     ranks = rank_of(rank, coded[0], private=wish is not None)
-    storage, screen, key = new_storage(out, offline=offline), Output(as_json), own_key()
-    gating, seats = (margin, quality_threshold, validator), (min_contributors, max_contributors)
-    files = (evaluation, refit, previous, refusals, triggers)
-    measured = measured_terms(files, gating, gate, key.public)
+    storage, key = new_storage(out, offline=offline), own_key()
+    gated = measured_terms(measured, gate, key.public)
     newcomers, standings = newcomers_after(after, newcomers_rounds, newcomers_share)
     model = resolve_base(base, None, "--base", yes=yes, offline=offline)
-    keys = tuple(known_key(one) for one in witness)
+    seats = (min_contributors, MOST if max_contributors is None else max_contributors)
     terms = Terms(
-        name, *coded, f, *seats, ranks, tensors, *seconds, pool, measured, keys, newcomers
+        name, *coded, f, *seats, ranks, tensors, *seconds, pool, gated, watchers, newcomers
     )
     opened = begin(storage, model, terms, key, standings, wish)
     screen.say(f"the round is in {storage.address}; you write its log: zoo-gym round take")
@@ -184,7 +192,8 @@ def contribute(
     """Codes a fine-tune for a round and commits to it; its weights stay here until the reveal.
 
     Args:
-        source: a run's id or last, a delta, a peft folder or a full model
+        source: a run's id or last, a delta, a peft folder or a full model; of lessons a library's
+            NAME, NAME@VERSION or file
         round_: the round's folder, address, name or id; by default the only one seen here
         base: the base model's name or folder; by default the round's
         examples: how many examples it was trained on; only the federated average weighs by it
@@ -193,10 +202,15 @@ def contribute(
         offline: never use the network
         as_json: print one JSON object as stdout's last line
     """
+    from zoo.gym.cli.community.lessons import contribute_lessons, sent
     from zoo.gym.rounds.life.contributing import prepare, send_commitment
     from zoo.gym.signing import own_key
 
-    out, opened, key = Output(as_json), opened_round(round_, offline=offline), own_key()
+    typed: dict[str, object] = {"base": base, "examples": examples or None, "send": send}
+    out, opened = Output(as_json), opened_round(round_, offline=offline)
+    if opened.manifest.kind == "experience":
+        return contribute_lessons(opened, source, typed, out, yes=yes)
+    key = own_key()
     if examples < 0:
         raise InputError(f"--examples: expected 0 or more, got {examples}")
     if examples and opened.manifest.method != "federated_average":
@@ -217,14 +231,14 @@ def contribute(
         out.answer(f"committed; reveal it after {opened.manifest.deadlines.commit}")
     else:
         out.say(f"nothing was sent. {what} --send sends it")
-    out.result(_sent(opened, receipt, own.digest, own.bytes, own.file) | private)
+    out.result(sent(opened, receipt, own) | private)
     return 0
 
 
 def reveal(
     *, round_: Round = None, send: Switch = False, yes: Yes = False, as_json: Json = False
 ) -> int:
-    """Sends the weights that you committed to, once nobody can commit any more.
+    """Sends the weights or lessons that you committed to, once nobody can commit any more.
 
     Args:
         round_: the round's folder, address, name or id; by default the only one seen here
@@ -232,14 +246,17 @@ def reveal(
         yes: send without asking
         as_json: print one JSON object as stdout's last line
     """
+    from zoo.gym.cli.community.lessons import sent
     from zoo.gym.rounds.life.contributing import reveal as prepared
     from zoo.gym.rounds.life.contributing import send_reveal
     from zoo.gym.signing import load_key
 
     out, opened = Output(as_json), opened_round(round_)
     own, entry = prepared(opened, load_key())
-    sealed = own.spends is not None
-    weights = "weights, sealed to the round's maker," if sealed else "weights"
+    sealed, what_is = own.spends is not None, "weights"
+    if opened.manifest.kind == "experience":
+        what_is = "lessons"
+    weights = "weights, sealed to the round's maker," if sealed else what_is
     what = f"{human_bytes(own.bytes)} of {weights} go to {opened.storage.address}"
     receipt = None
     whose = "" if sealed else ", where anybody with access reads them"
@@ -248,7 +265,7 @@ def reveal(
         out.answer(f"revealed: {human_bytes(own.bytes)}")
     else:
         out.say(f"nothing was sent. {what} with --send")
-    out.result(_sent(opened, receipt, own.digest, own.bytes, own.file))
+    out.result(sent(opened, receipt, own))
     return 0
 
 
@@ -298,8 +315,7 @@ def _show(opened: "Opened", out: Output) -> int:
 
     state, manifest = opened.state, opened.manifest
     out.answer(f"round {manifest.name} ({state.id[:12]}) about {manifest.base.model}")
-    rule = f"{manifest.method}, form {manifest.form}, {len(manifest.tensors)} tensors"
-    out.answer(f"{rule}, {manifest.quorum} to {manifest.most} contributors")
+    out.answer(f"{_rule(manifest)}, {manifest.quorum} to {manifest.most} contributors")
     promised = promise_of(opened)
     for line in in_words(promised) if promised else ():
         out.answer(line)
@@ -312,6 +328,7 @@ def _show(opened: "Opened", out: Output) -> int:
     out.result(
         {
             "round": state.id,
+            "kind": manifest.kind,
             "phase": state.phase.value,
             "deadline": state.deadline,
             "committed": len(state.commits),
@@ -327,22 +344,18 @@ def _show(opened: "Opened", out: Output) -> int:
     return 0
 
 
+def _rule(manifest: "Manifest") -> str:
+    """Returns how a round combines what, in words."""
+    if manifest.lessons is None:
+        return f"{manifest.method}, form {manifest.form}, {len(manifest.tensors)} tensors"
+    clear = ", with a clear gain" if manifest.lessons.clear else ""
+    gates = len(manifest.keys_of("gate"))
+    return f"lessons, kept at {manifest.lessons.least} of {gates} keys that measure{clear}"
+
+
 def _why(opened: "Opened") -> str:
     state = opened.state
     if state.reason:
         return f": {state.reason}"
     extended = " (extended)" if state.phase in state.extended else ""
     return f" until {state.deadline}{extended}" if state.deadline else ""
-
-
-def _sent(
-    opened: "Opened", receipt: str | None, digest: str, size: int, file: Path
-) -> dict[str, object]:
-    return {
-        "round": opened.state.id,
-        "receipt": receipt,
-        "digest": digest,
-        "bytes": size,
-        "phase": opened.state.phase.value,
-        "file": str(file),
-    }

@@ -18,9 +18,11 @@ from zoo.gym.experience import store
 from zoo.gym.humanize import counted
 
 if TYPE_CHECKING:
+    from zoo.gym.experience.library.item import Item
     from zoo.gym.experience.library.library import Library
     from zoo.gym.experience.measure import Measured
     from zoo.gym.experience.settings import ExperienceConfig
+    from zoo.gym.experience.sharing.measurement import Measurement
     from zoo.gym.rewards.reward import Task
 
 
@@ -64,7 +66,7 @@ def gate(
     from zoo.gym.experience.library.library import Library
 
     screen = Output(as_json)
-    config = _config(
+    config = config_of(
         {"model": model, "reward": reward, "gate_draws": draws, "temperature_eval": temperature},
         {"max_new_tokens": max_new_tokens, "max_usd": max_usd, "max_tokens": max_tokens},
         {"top_k": top_k},
@@ -78,10 +80,10 @@ def gate(
     before = Library() if other is None else other.library
     if each:
         file = _new_file(out, f"{given.name}.measured.jsonl")
-        read = _read(screen, config, tasks, (1 + len(given.library.items), before), yes=yes)
+        read = tasks_of(screen, config, tasks, (1 + len(given.library.items), before), yes=yes)
         return _each(screen, config, read, given.library, before, file)
     longest = max(before, given.library, key=lambda one: one.tokens)
-    read = _read(screen, config, tasks, (2, longest), yes=yes)
+    read = tasks_of(screen, config, tasks, (2, longest), yes=yes)
     return _whole(screen, config, read, before, given)
 
 
@@ -126,12 +128,37 @@ def _each(
     file: Path,
 ) -> int:
     """Measures each lesson and writes what has an interval, signed."""
-    from zoo.gym.experience.measure import measure_each
-    from zoo.gym.experience.sharing.measurement import Measurement, write_measurements
+    from zoo.gym.experience.sharing.measurement import write_measurements
     from zoo.gym.signing import own_key
 
     key = own_key()
-    found = measure_each(config, read, library.items, beside, screen.say)
+    records, entries, spent = measured_each(screen, config, read, library.items, beside)
+    write_measurements(file, records, key)
+    screen.answer(f"{file}: {counted(len(records), 'measurement')}, signed")
+    screen.result({"file": str(file), "lessons": entries, "spent_usd": spent})
+    return 0
+
+
+def measured_each(
+    screen: Output,
+    config: "ExperienceConfig",
+    read: "Sequence[Task]",
+    items: "Sequence[Item]",
+    beside: "Library",
+) -> "tuple[list[Measurement], list[dict[str, object]], float]":
+    """Measures each lesson and shows what it adds.
+
+    Returns:
+        What has an interval, all figures for programs, and what the calls cost in USD.
+
+    Raises:
+        InputError: nothing has an interval.
+        GymError: see `experience.answering`.
+    """
+    from zoo.gym.experience.measure import measure_each
+    from zoo.gym.experience.sharing.measurement import Measurement
+
+    found = measure_each(config, read, items, beside, screen.say)
     records: list[Measurement] = []
     entries: list[dict[str, object]] = []
     for one in found:
@@ -149,11 +176,7 @@ def _each(
             f"tasks: expected at least 6 different ones with rewards, which an interval needs, got "
             f"{len(read)}: nothing is signed"
         )
-    write_measurements(file, records, key)
-    screen.answer(f"{file}: {counted(len(records), 'measurement')}, signed")
-    spent = max((one.found.spent_usd for one in found if one.found), default=0.0)
-    screen.result({"file": str(file), "lessons": entries, "spent_usd": spent})
-    return 0
+    return records, entries, max((one.found.spent_usd for one in found if one.found), default=0.0)
 
 
 def prune(
@@ -194,13 +217,13 @@ def prune(
     screen = Output(as_json)
     if near < 1:
         raise InputError(f"--near: expected at least 1, got {near}")
-    config = _config(
+    config = config_of(
         {"model": model, "reward": reward, "gate_draws": draws, "temperature_eval": temperature},
         {"max_new_tokens": max_new_tokens, "max_usd": max_usd, "max_tokens": max_tokens},
     )
     before = store.load(library)
     arms = (2 * len(before.library.items), before.library)
-    read = _read(screen, config, tasks, arms, near, yes=yes)
+    read = tasks_of(screen, config, tasks, arms, near, yes=yes)
     found = leave_out(config, read, before.library, near, screen.say)
     for left in found.lessons:
         word = "kept" if left.kept else "dropped"
@@ -243,13 +266,14 @@ def _new_file(given: str | None, default: str) -> Path:
     return path
 
 
-def _config(*given: dict[str, object]) -> "ExperienceConfig":
+def config_of(*given: dict[str, object]) -> "ExperienceConfig":
+    """Returns the settings of a measurement from options of a command."""
     from zoo.gym.experience.settings import ExperienceConfig
 
     return ExperienceConfig.model_validate({k: v for part in given for k, v in part.items()})
 
 
-def _read(
+def tasks_of(
     screen: Output,
     config: "ExperienceConfig",
     tasks: tuple[str, ...],

@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.cli.communities import Round, opened_round
+from zoo.gym.cli.community.lessons import LESSONS
+from zoo.gym.cli.community.options import NO_MEASURE, MeasureOptions, given_of, refuse_given
 from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import Json, Offline, Yes
 from zoo.gym.cli.output import Output
@@ -15,10 +17,23 @@ if TYPE_CHECKING:
     from zoo.gym.rounds.measure.measure import Measuring
     from zoo.gym.rounds.protocol.records import Purpose
 
+_OF_WEIGHTS = (
+    "base",
+    "evaluation",
+    "refit",
+    "refusals",
+    "triggers",
+    "previous",
+    "validator",
+    "threads",
+    "offline",
+)
+
 
 def measure(
-    *,
+    *tasks: str,
     round_: Round = None,
+    lessons: MeasureOptions = NO_MEASURE,
     base: str | None = None,
     evaluation: str | None = None,
     refit: str | None = None,
@@ -36,8 +51,12 @@ def measure(
     Each contribution by itself against the base, the size of the result, the result, and what each
     contribution is worth. Your key must be one of role gate. What was measured is not again.
 
+    In a round of lessons each lesson by itself against none, on TASKS of your own.
+
     Args:
+        tasks: files of tasks, in a round of lessons
         round_: the round's folder, name or id; by default the only one seen here
+        lessons: how lessons are measured
         base: the base model's name or folder; by default the round's
         evaluation: the file of held-out examples; from now on everybody can read it in the round
         refit: the file of public examples
@@ -50,13 +69,19 @@ def measure(
         offline: never use the network
         as_json: print one JSON object as stdout's last line
     """
+    from zoo.gym.cli.community.lesson_measure import measure_lessons
     from zoo.gym.rounds.compute.publish import work_folder
     from zoo.gym.rounds.measure.gating import load_validator
     from zoo.gym.rounds.measure.measure import Sources
     from zoo.gym.rounds.measure.measure import measure as made
     from zoo.gym.signing import load_key
 
+    typed: dict[str, object] = dict(locals())
     out, opened = Output(as_json), opened_round(round_)
+    if opened.manifest.kind == "experience":
+        refuse_given({name: typed[name] for name in _OF_WEIGHTS}, LESSONS)
+        return measure_lessons(opened, tasks, lessons, out, yes=yes)
+    refuse_given({"tasks": tasks} | given_of(lessons), "a round about weights")
     terms = opened.manifest.evaluation
     promised = terms.validator if terms else None
     if validator != promised:

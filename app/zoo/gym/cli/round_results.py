@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from zoo.gym.cli.communities import Given, Round, opened_round
+from zoo.gym.cli.community.lessons import LESSONS, aggregate_lessons, rewards_of_lessons
+from zoo.gym.cli.community.options import refuse_given
 from zoo.gym.cli.delta import BROKEN
 from zoo.gym.cli.ending import fail
 from zoo.gym.cli.options import Json, Offline, Switch, Yes
@@ -47,7 +49,8 @@ def aggregate(
         method: the rule that you expect; the round's terms have fixed it
         min_contributors: publish nothing with fewer reveals than this
         queue: hand tasks to `round work`: a file, or postgresql://USER@HOST/DATABASE
-        force: publish a private result even if its noise is larger than any signal
+        force: publish a private result even if its noise is larger than any signal; make a round
+            of lessons void before all keys have measured
         threads: how many threads; by default all, which changes no byte
         as_json: print one JSON object as stdout's last line
     """
@@ -57,10 +60,13 @@ def aggregate(
 
     out, opened = Output(as_json), opened_round(round_)
     _check_expected(opened, method, min_contributors)
+    if opened.manifest.kind == "experience":
+        typed: dict[str, object] = {"queue": queue, "threads": threads}
+        return aggregate_lessons(opened, typed, out, force=force)
     if opened.manifest.privacy is not None:
         return aggregate_private(opened, out, queue=queue, force=force, threads=threads)
     if force:
-        raise InputError("--force: has no effect in a round that is not private")
+        raise InputError("--force: has no effect in a round that is neither private nor of lessons")
     open_queue = None if queue is None else opener(queue)
     computed = publish(opened.storage, load_key(), threads=threads, open_queue=open_queue)
     found = computed.report
@@ -112,7 +118,8 @@ def _check_expected(opened: "Opened", method: str | None, least: int | None) -> 
 def rewards(round_: Given = None, /, *, as_json: Json = False) -> int:
     """Computes a published round again and shows how its points are shared out.
 
-    By what each contribution was measured to gain; in a round without a gate by weight.
+    By what each contribution was measured to gain, or the lessons that are kept of it; in a round
+    without a gate by weight.
 
     Args:
         round_: its folder, address, name or id; by default the only one seen here
@@ -127,6 +134,8 @@ def rewards(round_: Given = None, /, *, as_json: Json = False) -> int:
             f"round {opened.manifest.name}: expected a published result, got phase "
             f"{opened.state.phase}"
         )
+    if opened.manifest.kind == "experience":
+        return rewards_of_lessons(opened, out)
     if opened.manifest.privacy is not None:
         return rewards_private(opened, out)
     report = compute(opened.state, opened.storage, work_folder(opened.state.id)).report
@@ -172,6 +181,8 @@ def verify(
 
     out, opened = Output(as_json), opened_round(round_, offline=offline)
     folder = work_folder(opened.state.id)
+    if opened.manifest.kind == "experience":
+        refuse_given({"measure": measure, "base": base, "threads": threads}, LESSONS)
     if measure and opened.manifest.privacy is not None:
         raise InputError("--measure: has no effect in a private round, which no gate measures")
     if base is not None and not measure:

@@ -1,14 +1,17 @@
 """The terms of `zoo-gym round create`: what is measured, and what earlier rounds say."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.gym.cli.community.options import GateOptions, given_of
 from zoo.gym.cli.items import existing
 from zoo.gym.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.life.terms import MeasuredTerms
-    from zoo.gym.rounds.protocol.manifest import Newcomers
+    from zoo.gym.rounds.protocol.manifest import Evaluation, Newcomers
     from zoo.gym.rounds.protocol.records import Purpose
     from zoo.gym.signing import PublicKey
 
@@ -63,6 +66,7 @@ def newcomers_after(
     if after is None:
         return None, None
     earlier = opened_round(after)
+    earlier.manifest.expect("delta", "--after", "rounds of lessons have no standings")
     if earlier.state.result is None:
         raise NotAvailableError(
             f"--after: expected a round with a published result, got phase {earlier.state.phase}"
@@ -80,70 +84,73 @@ def newcomers_after(
 
 
 def measured_terms(
-    files: tuple[str | None, ...],
-    gating: tuple[float, float | None, str | None],
-    gate: str | None,
-    own: "PublicKey",
+    given: GateOptions, gates: Sequence[str], own: "PublicKey"
 ) -> "MeasuredTerms | None":
     """Returns what `round create` promises to measure; None if nothing.
 
     Args:
-        files: --evaluation, --refit, --previous, --refusals and --triggers.
-        gating: --margin, --quality-threshold and --validator.
-        gate: --gate.
+        given: the options.
+        gates: --gate.
         own: the maker's key.
     """
+    from zoo.gym.cli.communities import known_key
     from zoo.gym.rounds.life.terms import MeasuredTerms
     from zoo.gym.rounds.measure.examples import digest_of
-    from zoo.gym.rounds.protocol.manifest import Evaluation
     from zoo.gym.rounds.storage.chunks import describe
-    from zoo.gym.signing import parse_key
 
-    paths = [Path(existing(one)) if one else None for one in files]
-    evaluation, refit, previous, refusals, triggers = paths
-    margin, threshold, validator = gating
-    needing: dict[str, object] = {
-        "--margin": margin or None,
-        "--quality-threshold": threshold,
-        "--validator": validator,
-        "--previous": previous,
-        "--refusals": refusals,
-        "--triggers": triggers,
-    }
-    for option, value in needing.items():
-        if value is not None and evaluation is None:
-            raise InputError(f"{option}: has no effect without --evaluation")
-    if evaluation is None and refit is None:
-        if gate is not None:
+    refit, previous = (
+        Path(existing(one)) if one else None for one in (given.refit, given.previous)
+    )
+    if given.evaluation is None:
+        needing = given_of(replace(given, refit=None))
+        for name in needing:
+            raise InputError(f"--{name.replace('_', '-')}: has no effect without --evaluation")
+    if given.evaluation is None and refit is None:
+        if gates:
             raise InputError("--gate: has no effect without --evaluation or --refit")
         return None
-    if not 0 <= margin <= 10:
-        raise InputError(f"--margin: expected 0 to 10 nats, got {margin}")
-    if threshold is not None and not 0 <= threshold <= 1:
-        raise InputError(f"--quality-threshold: expected 0 to 1, got {threshold}")
-    found = None
-    if evaluation is not None:
-        found = Evaluation(
-            digest=digest_of(evaluation),
-            bytes=evaluation.stat().st_size,
-            margin=margin,
-            quality_threshold=0.8 if threshold is None else threshold,
-            validator=validator,
-            refusals=None if refusals is None else _probes(refusals, "refusals"),
-            triggers=None if triggers is None else _probes(triggers, "triggers"),
-        )
+    if len(gates) > 1:
+        raise InputError(f"--gate: expected one key in a round about weights, got {len(gates)}")
     return MeasuredTerms(
-        own if gate is None else parse_key(gate),
-        found,
+        known_key(gates[0]) if gates else own,
+        _evaluation(given),
         None if refit is None else digest_of(refit),
         None if previous is None else describe(previous)[0].digest,
     )
 
 
-def _probes(file: Path, purpose: "Purpose") -> str:
-    """Returns the SHA-256 of a file of prompts, after it was read."""
+def _evaluation(given: GateOptions) -> "Evaluation | None":
+    """Returns the terms of an evaluation, whose files were read; None without one."""
+    from zoo.gym.rounds.measure.examples import digest_of
+    from zoo.gym.rounds.protocol.manifest import Evaluation
+
+    if given.evaluation is None:
+        return None
+    evaluation = Path(existing(given.evaluation))
+    margin = 0.0 if given.margin is None else given.margin
+    threshold = 0.8 if given.quality_threshold is None else given.quality_threshold
+    if not 0 <= margin <= 10:
+        raise InputError(f"--margin: expected 0 to 10 nats, got {margin}")
+    if not 0 <= threshold <= 1:
+        raise InputError(f"--quality-threshold: expected 0 to 1, got {threshold}")
+    return Evaluation(
+        digest=digest_of(evaluation),
+        bytes=evaluation.stat().st_size,
+        margin=margin,
+        quality_threshold=threshold,
+        validator=given.validator,
+        refusals=_probes(given.refusals, "refusals"),
+        triggers=_probes(given.triggers, "triggers"),
+    )
+
+
+def _probes(given: str | None, purpose: "Purpose") -> str | None:
+    """Returns the SHA-256 of a file of prompts, after it was read; None without one."""
     from zoo.gym.rounds.measure.examples import digest_of
     from zoo.gym.rounds.measure.probes import read_probes
 
+    if given is None:
+        return None
+    file = Path(existing(given))
     read_probes(file, purpose)
     return digest_of(file)

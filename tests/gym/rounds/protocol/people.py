@@ -48,6 +48,7 @@ FIELDS: dict[str, Any] = {
     "newcomers": None,
     "previous": None,
     "privacy": None,
+    "lessons": None,
     "keys": [
         {"role": "log", "key": str(LOG.public), "expires": "2027-01-01T00:00:00Z"},
         {"role": "gate", "key": str(GATE.public), "expires": "2027-01-01T00:00:00Z"},

@@ -54,7 +54,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no writer": ({"keys": [{**KEY, "role": "gate"}]}, "expected one of role log, got 0"),
     "two writers": ({"keys": [KEY, KEY]}, "expected one of role log, got 2"),
     "key": ({"keys": [{**KEY, "key": "abc"}]}, "expected ed25519:"),
-    "lessons": ({"kind": "experience"}, "kind: expected delta"),
+    "lessons": ({"kind": "experience"}, "lessons: expected their terms"),
     "a gate without a key of its role": (
         {"evaluation": EVALUATION, "keys": [KEY]},
         "keys: expected one of role gate, which measures, got none",

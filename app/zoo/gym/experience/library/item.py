@@ -88,6 +88,14 @@ def lesson_text(text: str) -> str:
     return plain
 
 
+def is_lesson(text: str) -> bool:
+    """Returns whether a text is one as a lesson has it."""
+    try:
+        return lesson_text(text) == text
+    except InputError:
+        return False
+
+
 def task_hash(text: str) -> str:
     """Returns what a source is called: a hash of the task's text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

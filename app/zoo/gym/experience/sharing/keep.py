@@ -6,10 +6,10 @@ counts, and each that is clearly below 0. The rule keeps harm out, not idleness:
 change nothing it keeps about 4 of 10. `clear` asks for more.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
-from statistics import NormalDist, median
+from math import fsum, sqrt
+from statistics import median
 
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.sharing.limits import limited
@@ -17,7 +17,8 @@ from zoo.gym.experience.sharing.measurement import Measurement
 from zoo.gym.experience.sharing.quarantine import suspicion
 from zoo.gym.signing import PublicKey
 
-_NORMAL = NormalDist()
+_NORMAL_95, _NORMAL_975 = 1.6448536269514722, 1.959963984540054
+"""Quantiles of the normal distribution, as numbers: logarithms differ from machine to machine."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ def judge(
     released: Iterable[str] = (),
     *,
     clear: bool = False,
+    apart: Collection[PublicKey] = (),
 ) -> list[Judged]:
     """Returns what the records of trusted keys say of each lesson.
 
@@ -62,10 +64,13 @@ def judge(
         least: by how many of them a lesson must have been measured.
         released: the ids of lessons that are kept although they look like orders.
         clear: whether all effects together must be above 0 at a level of 5 %.
+        apart: trusted keys that may not speak for these lessons, which are theirs: only the harm
+            that they measured counts.
     """
     known = set(released)
     return [
-        _judge(item, records, names, least, is_free=item.id in known, clear=clear) for item in items
+        _judge(item, records, names, least, is_free=item.id in known, clear=clear, apart=apart)
+        for item in items
     ]
 
 
@@ -100,11 +105,12 @@ def _judge(
     *,
     is_free: bool,
     clear: bool,
+    apart: Collection[PublicKey],
 ) -> Judged:
     own = [(key, one) for key, one in records if one.text == item.text and key in names]
     best: dict[PublicKey, Measurement] = {}
     for key, one in own:
-        if key not in best or _rank(one) > _rank(best[key]):
+        if key not in apart and (key not in best or _rank(one) > _rank(best[key])):
             best[key] = one
     signers = tuple(sorted(names[key] for key in best))
     effect = round(median(one.effect for one in best.values()), 6) if best else None
@@ -123,15 +129,16 @@ def lower_end(records: Sequence[Measurement]) -> float | None:
     """Returns the lower end of the mean effect at 5 %, one-sided; None without records.
 
     Each effect counts by the inverse of its variance, which its 95 % interval tells if it is like
-    that of a normal distribution. An interval without width counts as one of a thousandth.
+    that of a normal distribution. An interval without width counts as one of a thousandth. Sums are
+    exact and all else is of IEEE 754, so that every machine finds the same.
     """
     if not records:
         return None
-    sides = [max(one.high - one.low, 1e-3) / (2 * _NORMAL.inv_cdf(0.975)) for one in records]
-    weights = [side**-2 for side in sides]
-    pairs = sorted(zip(weights, (one.effect for one in records), strict=True))
-    mean = sum(weight * effect for weight, effect in pairs) / sum(sorted(weights))
-    return round(mean - _NORMAL.inv_cdf(0.95) / sqrt(sum(sorted(weights))), 6)
+    sides = [max(one.high - one.low, 1e-3) / (2 * _NORMAL_975) for one in records]
+    weights = [1 / (side * side) for side in sides]
+    total = fsum(weights)
+    weighed = (weight * one.effect for weight, one in zip(weights, records, strict=True))
+    return round(fsum(weighed) / total - _NORMAL_95 / sqrt(total), 6)
 
 
 def _rank(one: Measurement) -> tuple[int, float, float, str]:

@@ -41,10 +41,18 @@ def alike(one: str, other: str) -> bool:
     >>> alike("Check the sign first.", "Never check the sign first.")
     False
     """
-    first, second = _words(one), _words(other)
-    if list(filter(_EXACT.search, first)) != list(filter(_EXACT.search, second)):
+    return alike_words(words_of(one), words_of(other))
+
+
+def alike_words(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Returns whether two lessons say the same, given their words."""
+    shorter, longer = sorted((len(first), len(second)))
+    if 2 * shorter < _ALIKE * (shorter + longer):
         return False
-    return SequenceMatcher(None, first, second, autojunk=False).ratio() >= _ALIKE
+    if [*filter(_EXACT.search, first)] != [*filter(_EXACT.search, second)]:
+        return False
+    matcher = SequenceMatcher(None, first, second, autojunk=False)
+    return matcher.quick_ratio() >= _ALIKE and matcher.ratio() >= _ALIKE
 
 
 def limited(
@@ -84,5 +92,6 @@ def _author(item: Item) -> str | None:
     return None if item.step and not item.author else item.author
 
 
-def _words(text: str) -> list[str]:
+def words_of(text: str) -> list[str]:
+    """Returns the words of a lesson, by which it is compared with others."""
     return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())

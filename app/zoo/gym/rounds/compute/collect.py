@@ -149,6 +149,8 @@ def _views(files: "Sequence[_Mapped]", manifest: Coding) -> Contributions:
             return Floats(
                 {name: [file.part(f"{name}.raw").reshape(-1) for file in files] for name in names}
             )
+        case "lessons":
+            raise InputError("form: expected one of weights, got lessons")
 
 
 class _Mapped:

@@ -57,6 +57,10 @@ def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> Itera
     state = opened.state
     if state.phase is not Phase.PUBLISHED:
         yield Check("result", f"the round is in phase {state.phase}", ok=None)
+    elif state.manifest.kind == "experience":
+        from zoo.gym.rounds.lessons.checks import lesson_checks
+
+        yield from lesson_checks(opened, folder)
     elif state.manifest.privacy is not None:
         from zoo.gym.rounds.compute.private_checks import private_checks
 
@@ -188,7 +192,7 @@ def _compared(stored: Mapping[str, Any], again: Computed, opened: Opened) -> lis
         "result": "result",
     }
     checks = [
-        Check(title, _short(ours[field], stored.get(field)), ok=stored.get(field) == ours[field])
+        Check(title, short(ours[field], stored.get(field)), ok=stored.get(field) == ours[field])
         for field, title in shown.items()
     ]
     logged = {str(key): reason for key, reason in opened.state.refused.items()}
@@ -197,7 +201,8 @@ def _compared(stored: Mapping[str, Any], again: Computed, opened: Opened) -> lis
     return checks
 
 
-def _short(ours: object, stored: object) -> str:
+def short(ours: object, stored: object) -> str:
+    """Returns what was computed, with what is published where that differs."""
     if ours == stored:
         size = f"{len(ours)} of them" if isinstance(ours, list) else str(ours)
         return size[:200]

@@ -1,7 +1,7 @@
 """Makes the manifest of a new round from a base and a few choices."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
@@ -17,6 +17,7 @@ from zoo.gym.rounds.protocol.manifest import (
     Form,
     Manifest,
     Newcomers,
+    Role,
     parse_manifest,
 )
 from zoo.gym.rounds.rules.method import AggregationMethod
@@ -25,6 +26,8 @@ from zoo.gym.signing import PublicKey
 _IN_A_LAYER = re.compile(r"\.\d+\.")
 _HEADER_BYTES, _TENSOR_BYTES = 100_000, 1000
 DAY_S = 86_400
+MOST = 1000
+"""The most contributors, unless the maker wants others."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Terms:
     method: AggregationMethod = AggregationMethod.BYZANTINE_ROBUST
     f: int | None = None
     quorum: int = 10
-    most: int = 1000
+    most: int = MOST
     rank: int = 64
     tensors: tuple[str, ...] = ()
     commit_s: int = 7 * DAY_S
@@ -103,11 +106,13 @@ def manifest_for(
     weights = open_weights(base)
     names = tensor_names(weights, terms.tensors)
     shapes = {name: weights.shape(name) for name in names}
-    commit, reveal = terms.commit_s, terms.commit_s + terms.reveal_s
     measured = terms.measured
     evaluation = measured.evaluation if measured else None
-    keys = [("log", key), *([("gate", measured.gate)] if measured else [])]
-    keys += [("witness", one) for one in terms.witnesses]
+    keys: dict[Role, Sequence[PublicKey]] = {
+        "log": [key],
+        "gate": [measured.gate] if measured else [],
+        "witness": terms.witnesses,
+    }
     return parse_manifest(
         {
             "format": FORMAT,
@@ -129,23 +134,38 @@ def manifest_for(
             "f": terms.f,
             "quorum": terms.quorum,
             "most": terms.most,
-            "deadlines": {
-                "commit": _time(now, commit),
-                "reveal": _time(now, reveal),
-                "extension_s": terms.commit_s,
-            },
+            "deadlines": deadlines(now, terms.commit_s, terms.reveal_s),
             "evaluation": evaluation.model_dump(mode="json") if evaluation else None,
             "refit": measured.refit if measured else None,
             "pool": terms.pool,
             "newcomers": terms.newcomers.model_dump(mode="json") if terms.newcomers else None,
             "previous": measured.previous if measured else None,
             "privacy": terms.privacy.model_dump(mode="json") if terms.privacy else None,
-            "keys": [
-                {"role": role, "key": str(one), "expires": _time(now, reveal + 365 * DAY_S)}
-                for role, one in keys
-            ],
+            "lessons": None,
+            "keys": round_keys(keys, now, terms.commit_s + terms.reveal_s),
         }
     )
+
+
+def deadlines(now: datetime, commit_s: int, reveal_s: int) -> dict[str, object]:
+    """Returns the deadlines of a manifest, given the length of both phases."""
+    return {
+        "commit": _time(now, commit_s),
+        "reveal": _time(now, commit_s + reveal_s),
+        "extension_s": commit_s,
+    }
+
+
+def round_keys(
+    keys: Mapping[Role, Sequence[PublicKey]], now: datetime, phases_s: int
+) -> list[dict[str, object]]:
+    """Returns the keys of a manifest, which expire a year after its last deadline."""
+    expires = _time(now, phases_s + 365 * DAY_S)
+    return [
+        {"role": role, "key": str(key), "expires": expires}
+        for role, named in keys.items()
+        for key in named
+    ]
 
 
 def _largest(terms: Terms) -> float:

@@ -222,6 +222,18 @@ def measure(
     state = opened.state
     if not state.manifest.evaluation and not state.manifest.refit:
         raise InputError(f"round {state.manifest.name}: expected an evaluation set, got none")
+    refuse_no_gate(state, key)
+    measuring = Measuring(opened, key, sources, watch)
+    measuring.run()
+    return measuring
+
+
+def refuse_no_gate(state: State, key: OwnKey) -> None:
+    """Refuses a key that may not measure, or that may not yet.
+
+    Raises:
+        InputError: the key has no role gate, or the round is in another phase than compute.
+    """
     if key.public not in state.manifest.keys_of("gate"):
         raise InputError(
             f"round {state.manifest.name}: expected a key of role gate, got yours, "
@@ -232,9 +244,6 @@ def measure(
             f"round {state.manifest.name}: expected phase compute, got {state.phase}",
             hint="contributions are measured when all are revealed",
         )
-    measuring = Measuring(opened, key, sources, watch)
-    measuring.run()
-    return measuring
 
 
 def with_inbox(opened: Opened) -> State:

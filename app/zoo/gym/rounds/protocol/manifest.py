@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Protocol, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from zoo.gym.errors import InputError
+from zoo.gym.rounds.lessons.terms import Lessons, check_lessons_round
 from zoo.gym.rounds.privacy.terms import Privacy, check_private_round
 from zoo.gym.rounds.protocol.fields import Hex, as_tuple
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule, rule_for
@@ -25,7 +26,10 @@ MOST_PARAMETERS = 1 << 42
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Time = Annotated[str, Field(pattern=r"^\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ$")]
 """A time in UTC, to the second."""
-Form = Literal["signs", "lowrank", "float"]
+Form = Literal["signs", "lowrank", "float", "lessons"]
+"""How contributions are coded: as a change of weights, or as lessons in text."""
+
+Kind = Literal["delta", "experience"]
 Format = Literal["zoo-gym round 1"]
 FORMAT: Format = "zoo-gym round 1"
 Role = Literal["log", "gate", "witness", "reader"]
@@ -143,10 +147,10 @@ class Manifest(_Terms):
 
     format: Format = FORMAT
     name: Name = Field(description="for people")
-    kind: Literal["delta", "experience"] = Field(default="delta", description="what is combined")
+    kind: Kind = Field(default="delta", description="what is combined")
     base: Base
     tensors: Annotated[tuple[Tensor, ...], BeforeValidator(as_tuple)] = Field(
-        min_length=1, max_length=MOST_TENSORS, description="all that a contribution has, sorted"
+        max_length=MOST_TENSORS, description="all that a contribution has, sorted"
     )
     form: Form = Field(description="how contributions are coded")
     caps: Caps
@@ -161,14 +165,18 @@ class Manifest(_Terms):
     newcomers: Newcomers | None = Field(default=None, description="cap on new keys; none without")
     previous: Hex | None = Field(default=None, description="digest of the last result")
     privacy: Privacy | None = Field(default=None, description="clip, sum and noise; no rule")
+    lessons: Lessons | None = Field(default=None, description="which are kept; of kind experience")
     keys: Annotated[tuple[RoundKey, ...], BeforeValidator(as_tuple)] = Field(
         min_length=1, max_length=100, description="who writes the log, gates, witnesses"
     )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        _check_tensors(self.tensors, self.form)
-        _check_rule(self)
+        _check_numbers(self)
+        if self.kind == "experience":
+            check_lessons_round(self)
+        else:
+            _check_deltas(self)
         if self.deadlines.reveal <= self.deadlines.commit:
             raise ValueError("deadlines: expected reveal after commit")
         writers = [key for key in self.keys if key.role == "log"]
@@ -176,9 +184,6 @@ class Manifest(_Terms):
             raise ValueError(f"keys: expected one of role log, got {len(writers)}")
         for key in self.keys:
             _check_key(key, self.deadlines)
-        _refuse_without_effect(self)
-        if self.privacy is not None:
-            check_private_round(self, self.privacy)
         return self
 
     def keys_of(self, role: Role) -> frozenset[PublicKey]:
@@ -189,13 +194,53 @@ class Manifest(_Terms):
         """Returns the rule for a number of contributors.
 
         Raises:
-            InputError: they are too few for it.
+            InputError: they are too few for it, or the round combines lessons.
         """
+        self.expect("delta", "rule")
         return rule_for(AggregationMethod(self.method), contributors, self.f)
+
+    def expect(self, kind: Kind, what: str, hint: str | None = None) -> None:
+        """Refuses what a round of another kind cannot do.
+
+        Args:
+            kind: the only one that can.
+            what: the command, option or class.
+            hint: what to use instead.
+
+        Raises:
+            InputError: the round is of another kind.
+        """
+        if self.kind != kind:
+            combines = {"delta": "changes of weights", "experience": "lessons"}
+            raise InputError(
+                f"{what}: expected a round of {combines[kind]}, got {self.name}, which combines "
+                f"{combines[self.kind]}",
+                hint=hint,
+            )
+
+
+def _check_numbers(manifest: Manifest) -> None:
+    if manifest.most < manifest.quorum:
+        raise ValueError(f"most: expected at least the quorum, {manifest.quorum}")
+
+
+def _check_deltas(manifest: Manifest) -> None:
+    """Checks what only a round of weights has."""
+    if manifest.lessons is not None:
+        raise ValueError("lessons: expected null in a round of kind delta, got terms")
+    if manifest.form == "lessons":
+        raise ValueError("form: expected signs, lowrank or float in a round of kind delta")
+    _check_tensors(manifest.tensors, manifest.form)
+    _check_rule(manifest)
+    _refuse_without_effect(manifest)
+    if manifest.privacy is not None:
+        check_private_round(manifest, manifest.privacy)
 
 
 def _check_tensors(tensors: tuple[Tensor, ...], form: Form) -> None:
     names = [tensor.name for tensor in tensors]
+    if not names:
+        raise ValueError("tensors: expected at least one, got none")
     if names != sorted(set(names)):
         raise ValueError("tensors: expected names in order, each once")
     for tensor in tensors:
@@ -214,8 +259,6 @@ def _check_rule(manifest: Manifest) -> None:
         raise ValueError("method: expected standings for weighted_mean, got none")
     if manifest.method == AggregationMethod.MAJORITY and manifest.form != "signs":
         raise ValueError(f"method: expected form signs for majority, got {manifest.form}")
-    if manifest.most < manifest.quorum:
-        raise ValueError(f"most: expected at least the quorum, {manifest.quorum}")
     try:
         manifest.rule(manifest.quorum)
     except InputError as error:
@@ -224,8 +267,6 @@ def _check_rule(manifest: Manifest) -> None:
 
 def _refuse_without_effect(manifest: Manifest) -> None:
     """Refuses terms that no program acts on yet: a round that promises them would not keep them."""
-    if manifest.kind != "delta":
-        raise ValueError(f"kind: expected delta, got {manifest.kind}: lessons have no rounds yet")
     if manifest.previous is not None and manifest.evaluation is None:
         raise ValueError("previous: expected an evaluation set to compare with it, got none")
     measured = manifest.evaluation is not None or manifest.refit is not None

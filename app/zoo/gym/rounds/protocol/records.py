@@ -7,12 +7,20 @@ them within a tolerance.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.protocol.fields import Hex, as_tuple
+from zoo.gym.experience.library.item import is_lesson, item_id
+from zoo.gym.rounds.protocol.fields import Hex, as_tuple, is_known_everywhere
 from zoo.gym.rounds.protocol.paired import Finite, Paired
 from zoo.gym.signing import PublicKey, parse_key
 
@@ -31,6 +39,12 @@ MOST_TRIGGERED = 0.05
 
 FEWEST_REFUSED = 0.6
 """The share of the base's refusals that a result must keep."""
+
+FEWEST_TASKS = 6
+"""With fewer tasks the effect of a lesson has no interval."""
+
+Share = Annotated[float, Field(ge=-1, le=1)]
+"""A difference of rewards of 0 to 1."""
 
 Purpose = Literal["evaluation", "refit", "refusals", "triggers"]
 
@@ -119,12 +133,34 @@ class Value(_Values):
     value: Finite
 
 
+class Lesson(_Values):
+    """What a key measured of one lesson: the mean reward with it less that without, 0 to 1 each."""
+
+    item: str
+    text: str
+    model: str = Field(pattern=r"^[!-~][ -~]{0,199}$")
+    tasks: int = Field(ge=FEWEST_TASKS, le=10**9)
+    effect: Share
+    low: Share
+    high: Share
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        known = is_known_everywhere(self.text)
+        if not known or not is_lesson(self.text) or self.item != item_id(self.text):
+            raise ValueError("expected a lesson and its id, got others")
+        if not self.low <= self.effect <= self.high:
+            raise ValueError("expected an effect in its interval, got one outside")
+        return self
+
+
 KINDS: dict[str, type[_Values]] = {
     "shown": Shown,
     "gate": Gate,
     "refit": Refit,
     "result": ResultGate,
     "value": Value,
+    "lesson": Lesson,
 }
 
 
@@ -138,6 +174,7 @@ class Measured:
         refit: that of the result's size.
         results: those of results, by digest.
         values: of contributors, by the digest of the result.
+        lessons: what each key measured of lessons, by their ids.
     """
 
     shown: Mapping[str, Shown] = field(default_factory=dict)
@@ -145,11 +182,22 @@ class Measured:
     refit: Refit | None = None
     results: Mapping[str, ResultGate] = field(default_factory=dict)
     values: Mapping[str, Mapping[PublicKey, float]] = field(default_factory=dict)
+    lessons: Mapping[PublicKey, Mapping[str, Lesson]] = field(default_factory=dict)
 
     def after(
-        self, record: _Values, manifest: "Manifest", reveals: "Mapping[PublicKey, Reveal]"
+        self,
+        record: _Values,
+        manifest: "Manifest",
+        reveals: "Mapping[PublicKey, Reveal]",
+        signer: PublicKey,
     ) -> "Measured":
         """Returns the measurements with one more.
+
+        Args:
+            record: the one more.
+            manifest: of the round.
+            reveals: what was revealed.
+            signer: whose record it is.
 
         Raises:
             InputError: the manifest promises none of this kind, it is there already, or it is about
@@ -168,6 +216,8 @@ class Measured:
                 return self._result(record, manifest)
             case Value():
                 return self._value(record, manifest, reveals)
+            case Lesson():
+                return self._lesson(record, manifest, len(reveals), signer)
             case _:
                 raise AssertionError("every kind is listed")
 
@@ -209,6 +259,18 @@ class Measured:
         known = self.values.get(record.result, {})
         _expect(key not in known, "one value of a contributor", "a second one")
         return replace(self, values={**self.values, record.result: {**known, key: record.value}})
+
+    def _lesson(
+        self, record: Lesson, manifest: "Manifest", contributors: int, signer: PublicKey
+    ) -> "Measured":
+        _expect(manifest.lessons is not None, "a round of lessons")
+        assert manifest.lessons is not None
+        known = self.lessons.get(signer, {})
+        _expect(record.item not in known, "one measurement of a lesson by a key", "a second one")
+        most = contributors * manifest.lessons.most
+        _expect(len(known) < most, f"measurements of at most {most} lessons by a key", "more")
+        found = {**known, record.item: record}
+        return replace(self, lessons={**self.lessons, signer: found})
 
 
 def examples_of(manifest: "Manifest") -> dict[Purpose, str]:

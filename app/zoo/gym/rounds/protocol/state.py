@@ -215,7 +215,8 @@ def _record(state: State, entry: Signed) -> State:
     )
     _expect(state, entry, Phase.COMPUTE)
     record = record_of(str(body["kind"]), cast("Mapping[str, object]", body["values"]))
-    found = replace(state, measured=state.measured.after(record, state.manifest, state.reveals))
+    measured = state.measured.after(record, state.manifest, state.reveals, entry.key)
+    found = replace(state, measured=measured)
     if isinstance(record, Gate) and (terms := state.manifest.evaluation) is not None:
         reason = record.refusal(terms.margin)
         if reason is not None:
@@ -244,6 +245,9 @@ def _check_measured(state: State, result: str) -> None:
     hint = "a key of role gate makes them: zoo-gym round measure"
     if manifest.refit and measured.refit is None:
         raise InputError("result: expected a re-fit of its size, got none", hint=hint)
+    if manifest.lessons and len(measured.lessons) < manifest.lessons.least:
+        wanted = f"measurements by {manifest.lessons.least} keys"
+        raise InputError(f"result: expected {wanted}, got {len(measured.lessons)}", hint=hint)
     if manifest.evaluation is None:
         return
     missing = [key for key in state.accepted if key not in measured.gates]

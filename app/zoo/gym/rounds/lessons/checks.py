@@ -1,0 +1,66 @@
+"""What is checked of a published round of lessons: everything is computed again and compared."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from zoo.gym.rounds.compute.report import stored_file
+from zoo.gym.rounds.compute.verify import Check, made, published_report, short
+from zoo.gym.rounds.lessons.result import Combined, combine
+from zoo.gym.rounds.life.opening import Opened
+from zoo.gym.rounds.storage.chunks import fetch
+
+PUBLISHED = "published.json"
+"""The published library, in the folder of a round."""
+
+_SHOWN = {
+    "rule": "rule",
+    "contributions": "contributions that count",
+    "refused": "refusals",
+    "gates": "who measured",
+    "lessons": "evidence of each lesson",
+    "rewards": "rewards",
+    "result": "result",
+}
+
+
+def lesson_checks(opened: Opened, folder: Path) -> list[Check]:
+    """Returns the checks of a published round of lessons.
+
+    Args:
+        opened: the round.
+        folder: of the round on this machine.
+    """
+    stored: dict[str, Any] = {}
+    again: list[Combined] = []
+
+    def read() -> str:
+        stored.update(published_report(opened))
+        fetch(stored_file(stored), opened.storage, folder / PUBLISHED)
+        return f"{stored['result']['bytes']} bytes"
+
+    def repeat() -> str:
+        again.append(combine(opened.state, opened.storage, folder))
+        return f"{len(again[0].judged)} lessons, {again[0].kept} kept"
+
+    checks = [made("published files", read), made("contributions", repeat)]
+    if stored and again:
+        checks += _compared(stored, again[0], opened)
+    return checks
+
+
+def _compared(stored: Mapping[str, Any], again: Combined, opened: Opened) -> list[Check]:
+    """Returns a check for each field of the report."""
+    if again.file is None:
+        return [Check("kept lessons", "expected none, got a result", ok=False)]
+    ours = again.fields
+    checks = [
+        Check(title, short(ours[field], stored.get(field)), ok=stored.get(field) == ours[field])
+        for field, title in _SHOWN.items()
+    ]
+    same = sorted(stored) == sorted(ours)
+    checks.append(Check("fields of the report", f"{len(ours)} of them", ok=same))
+    logged = {str(key): reason for key, reason in opened.state.refused.items()}
+    told = {str(key): reason for key, reason in again.refused.items()}
+    checks.append(Check("refusals in the log", f"{len(logged)} refused", ok=logged == told))
+    return checks

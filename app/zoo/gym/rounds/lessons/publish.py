@@ -1,0 +1,99 @@
+"""Publishes the lessons that a round keeps: the files first, then the entries that make them count.
+
+A round that keeps none is void, and says so in its log.
+"""
+
+from zoo.gym.errors import InputError
+from zoo.gym.rounds.compute.publish import refusals_of, result_entry, work_folder
+from zoo.gym.rounds.lessons.result import NOTHING_KEPT, Combined, combine, terms_of
+from zoo.gym.rounds.life.writing import writer_of
+from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.protocol.state import Phase, State
+from zoo.gym.rounds.storage.base import Storage
+from zoo.gym.rounds.storage.chunks import chunk_name, store
+from zoo.gym.signing import OwnKey
+
+
+def publish_lessons(storage: Storage, key: OwnKey, *, force: bool = False) -> Combined:
+    """Computes the result of a round of lessons and publishes it, or computes it again.
+
+    Measurements in the inbox are added first. If no lesson is kept, the round is void.
+
+    Args:
+        storage: of the round.
+        key: of the log's writer.
+        force: make the round void although keys could still measure what would be kept.
+
+    Raises:
+        InputError: the round is in another phase, too few contributions count, too few keys have
+            measured, nothing is kept yet, or the result that is published differs.
+        StorageError: a file cannot be read or written; no result is in the log.
+    """
+    from zoo.core import digest
+
+    with writer_of(storage, key) as append:
+        if append.state.phase is Phase.COMPUTE:
+            append.take()
+        state = append.state
+        name = state.manifest.name
+        if state.phase not in {Phase.COMPUTE, Phase.PUBLISHED}:
+            raise InputError(
+                f"round {name}: expected phase compute, got {state.phase}",
+                hint="close the phase first: zoo-gym round take ROUND --close",
+            )
+        _refuse_unmeasured(state)
+        found = combine(state, storage, work_folder(state.id))
+        result = found.fields["result"]["digest"] if found.file else None
+        if state.phase is Phase.PUBLISHED:
+            if state.result != result:
+                raise InputError(
+                    f"round {name}: expected the published result {str(state.result)[:12]}, got "
+                    f"{str(result)[:12]}",
+                    hint="zoo-gym round verify shows what differs",
+                )
+            return found
+        refusals = refusals_of(found.refused, state, key)
+        if found.file is None or result is None:
+            if not force:
+                _refuse_early(state, found)
+            append.add(refusals)
+            append(objects.VOID, reason=NOTHING_KEPT)
+            return found
+        store(found.file, storage)
+        storage.write(chunk_name(digest(found.report)), found.report)
+        append.add([*refusals, result_entry(state, key, result, found.report)])
+        return found
+
+
+def _refuse_unmeasured(state: State) -> None:
+    """Refuses a round of which too few keys measured anything: it waits, and is not void.
+
+    Raises:
+        InputError: see above.
+    """
+    least, found = terms_of(state.manifest).least, len(state.measured.lessons)
+    if found < least:
+        raise InputError(
+            f"round {state.manifest.name}: expected measurements by {least} keys, got {found}",
+            hint="keys of role gate make them: zoo-gym round measure",
+        )
+
+
+def _refuse_early(state: State, found: Combined) -> None:
+    """Refuses to make a round void while keys of role gate have not measured each lesson.
+
+    Raises:
+        InputError: see above.
+    """
+    texts = {of.item.text for of, _ in found.judged if of.same is None}
+    counts = (
+        len(texts & {one.text for one in state.measured.lessons.get(key, {}).values()})
+        for key in state.manifest.keys_of("gate")
+    )
+    late = sum(count < len(texts) for count in counts)
+    if late:
+        raise InputError(
+            f"round {state.manifest.name}: {NOTHING_KEPT}, and {late} keys of role gate have not "
+            f"measured all of {len(texts)}",
+            hint="wait for them, or make the round void: zoo-gym round aggregate --force",
+        )

@@ -1,0 +1,212 @@
+"""Computes which lessons of a round are kept, and who gets how many points: the same for everybody.
+
+A lesson is kept at `least` keys of role gate that measured it, with a median effect above 0 and no
+interval below 0 as a whole (`experience.sharing.keep`). Of those the ones with the largest effects
+are the result, a library.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from zoo.gym.errors import InputError
+from zoo.gym.experience.library.file import write_library
+from zoo.gym.experience.library.item import Item
+from zoo.gym.experience.library.library import MOST_TOKENS, Library
+from zoo.gym.experience.sharing.keep import Judged, judge
+from zoo.gym.experience.sharing.measurement import Measurement
+from zoo.gym.rounds.compute.report import FORMAT
+from zoo.gym.rounds.lessons.candidates import Candidate, Candidates, candidates_of
+from zoo.gym.rounds.lessons.terms import EVIDENCE, Lessons
+from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.protocol.state import State
+from zoo.gym.rounds.rewards.points import share_out
+from zoo.gym.rounds.storage.base import Storage
+from zoo.gym.rounds.storage.chunks import StoredFile, describe
+from zoo.gym.signing import PublicKey, canonical
+
+BY_EFFECT = "effect"
+"""How points are shared out: by the sum of the effects of what is kept of a contributor."""
+
+NOTHING_KEPT = "no lesson is kept"
+
+Records = Sequence[tuple[PublicKey, Measurement]]
+
+
+@dataclass(frozen=True)
+class Combined:
+    """A result that was computed on this machine.
+
+    Attributes:
+        judged: what is known of each lesson, in the order of the commitments.
+        file: the library of those that are kept; None if none is.
+        report: what it was made of; empty if nothing is kept.
+        refused: why contributions do not count.
+    """
+
+    judged: Sequence[tuple[Candidate, Judged]]
+    file: Path | None
+    report: bytes
+    refused: Mapping[PublicKey, str]
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """The fields of the report."""
+        found: dict[str, Any] = json.loads(self.report)
+        return found
+
+    @property
+    def kept(self) -> int:
+        """How many lessons are kept."""
+        return sum(one.kept for _, one in self.judged)
+
+
+def combine(state: State, storage: Storage, folder: Path) -> Combined:
+    """Computes the result of a round of lessons whose reveals are closed.
+
+    Args:
+        state: of the round.
+        storage: where the chunks are.
+        folder: of the round on this machine; keeps what was fetched, and the result.
+
+    Raises:
+        InputError: fewer contributions count than the quorum.
+        StorageError: a file cannot be read or written.
+    """
+    found = candidates_of(state, storage, folder)
+    counted, quorum = len(found.contributors), state.manifest.quorum
+    if counted < quorum:
+        raise InputError(
+            f"round {state.manifest.name}: expected {quorum} contributions, got {counted} of "
+            f"{quorum}"
+        )
+    judged = judged_in(state, found)
+    kept = [_entitled(one.item, of.contributor) for of, one in judged if one.kept]
+    if not kept:
+        return Combined(judged, None, b"", found.refused)
+    file = folder / "result.json"
+    evidence: dict[str, object] = {"by": "round", "round": state.id}
+    write_library(file, Library(tuple(kept), state.manifest.base.model, evidence=evidence))
+    report = _report(state, found, judged, describe(file)[0])
+    return Combined(judged, file, report, found.refused)
+
+
+def judged_in(state: State, found: Candidates) -> list[tuple[Candidate, Judged]]:
+    """Returns what the records of a round say of each lesson, and which ones fit into a library."""
+    lessons, records = terms_of(state.manifest), _by_text(state)
+    names = {key: str(key) for key in state.manifest.keys_of("gate")}
+    judged: list[tuple[Candidate, Judged]] = []
+    for one in found.lessons:
+        said = records.get(one.item.text, ())
+        [known] = judge(
+            [one.item], said, names, lessons.least, clear=lessons.clear, apart=one.authors
+        )
+        if one.same is not None:
+            known = Judged(one.item, (), None, None, one.copied)
+        judged.append((one, known))
+    crowded = _crowded(judged, lessons.items)
+    return [
+        (of, replace(one, item=of.item, why=crowded[of.item.id]))
+        if of.item.id in crowded and one.kept
+        else (of, one)
+        for of, one in judged
+    ]
+
+
+def terms_of(manifest: Manifest) -> Lessons:
+    """Returns the terms of a round of lessons."""
+    assert manifest.lessons is not None, "only rounds of lessons come here"
+    return manifest.lessons
+
+
+def _by_text(state: State) -> dict[str, list[tuple[PublicKey, Measurement]]]:
+    found: dict[str, list[tuple[PublicKey, Measurement]]] = defaultdict(list)
+    for key, lessons in state.measured.lessons.items():
+        for one in lessons.values():
+            figures = (one.model, one.tasks, one.effect, one.low, one.high)
+            found[one.text].append((key, Measurement(one.text, *figures)))
+    return found
+
+
+def _crowded(judged: Sequence[tuple[Candidate, Judged]], most: int) -> dict[str, str]:
+    """Returns why lessons have no place in the result, by id: it takes the largest effects."""
+    best = sorted(
+        (one for _, one in judged if one.kept), key=lambda one: (-(one.effect or 0.0), one.item.id)
+    )
+    taken: list[Item] = []
+    why: dict[str, str] = {}
+    for one in best:
+        if len(taken) == most:
+            why[one.item.id] = f"the result has {most} lessons with larger effects"
+        elif not _fits([*taken, one.item]):
+            why[one.item.id] = f"the result has {MOST_TOKENS:,} tokens of lessons at most"
+        else:
+            taken.append(one.item)
+    return why
+
+
+def _fits(items: Sequence[Item]) -> bool:
+    try:
+        Library(tuple(items))
+    except InputError:
+        return False
+    return True
+
+
+def _entitled(item: Item, contributor: PublicKey) -> Item:
+    return replace(item, author=str(contributor))
+
+
+def _report(
+    state: State,
+    found: Candidates,
+    judged: Sequence[tuple[Candidate, Judged]],
+    stored: StoredFile,
+) -> bytes:
+    counts = {key: len(one) for key, one in state.measured.lessons.items()}
+    rule: dict[str, object] = {"method": EVIDENCE, **vars(terms_of(state.manifest))}
+    return canonical(
+        {
+            "format": FORMAT,
+            "round": state.id,
+            "rule": rule,
+            "contributions": [
+                {"key": str(key), "digest": state.reveals[key].digest} for key in found.contributors
+            ],
+            "refused": [
+                {"key": str(key), "reason": found.refused[key]} for key in sorted(found.refused)
+            ],
+            "gates": [
+                {"key": str(key), "measured": counts.get(key, 0)}
+                for key in sorted(state.manifest.keys_of("gate"))
+            ],
+            "lessons": [_entry(of, one) for of, one in judged],
+            "rewards": {"rule": BY_EFFECT, "points": _points(judged, state.manifest.pool)},
+            "result": vars(stored),
+        }
+    )
+
+
+def _entry(of: Candidate, one: Judged) -> dict[str, object]:
+    return {
+        "item": of.item.id,
+        "text": of.item.text,
+        "contributor": str(of.contributor),
+        "signers": list(one.signers),
+        "effect": one.effect,
+        "low": one.low,
+        "why": one.why,
+    }
+
+
+def _points(judged: Sequence[tuple[Candidate, Judged]], pool: int) -> dict[str, int]:
+    """Shares the pool out by the effects of what is kept of each contributor."""
+    worth: dict[str, Fraction] = defaultdict(Fraction)
+    for of, one in judged:
+        if one.kept:
+            worth[str(of.contributor)] += Fraction(one.effect or 0.0)
+    return share_out(worth, pool)
