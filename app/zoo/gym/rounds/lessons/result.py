@@ -7,7 +7,7 @@ are the result, a library.
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -95,10 +95,20 @@ def combine(state: State, storage: Storage, folder: Path) -> Combined:
     return Combined(judged, file, report, found.refused)
 
 
-def judged_in(state: State, found: Candidates) -> list[tuple[Candidate, Judged]]:
-    """Returns what the records of a round say of each lesson, and which ones fit into a library."""
+def judged_in(
+    state: State, found: Candidates, keys: Collection[PublicKey] | None = None
+) -> list[tuple[Candidate, Judged]]:
+    """Returns what the records of a round say of each lesson, and which ones fit into a library.
+
+    Args:
+        state: of the round.
+        found: its lessons.
+        keys: whose records count, and then all that they keep; by default those of all keys of
+            role gate.
+    """
     lessons, records = terms_of(state.manifest), _by_text(state)
-    names = {key: str(key) for key in state.manifest.keys_of("gate")}
+    counting = state.manifest.keys_of("gate") if keys is None else keys
+    names = {key: str(key) for key in counting}
     judged: list[tuple[Candidate, Judged]] = []
     for one in found.lessons:
         said = records.get(one.item.text, ())
@@ -108,6 +118,8 @@ def judged_in(state: State, found: Candidates) -> list[tuple[Candidate, Judged]]
         if one.same is not None:
             known = Judged(one.item, (), None, None, one.copied)
         judged.append((one, known))
+    if keys is not None:
+        return judged
     crowded = _crowded(judged, lessons.items)
     return [
         (of, replace(one, item=of.item, why=crowded[of.item.id]))
@@ -169,6 +181,7 @@ def _report(
 ) -> bytes:
     counts = {key: len(one) for key, one in state.measured.lessons.items()}
     rule: dict[str, object] = {"method": EVIDENCE, **vars(terms_of(state.manifest))}
+    points = points_of(_effects(judged), state.manifest.pool)
     return canonical(
         {
             "format": FORMAT,
@@ -185,7 +198,7 @@ def _report(
                 for key in sorted(state.manifest.keys_of("gate"))
             ],
             "lessons": [_entry(of, one) for of, one in judged],
-            "rewards": {"rule": BY_EFFECT, "points": _points(judged, state.manifest.pool)},
+            "rewards": {"rule": BY_EFFECT, "points": points},
             "result": vars(stored),
         }
     )
@@ -203,10 +216,20 @@ def _entry(of: Candidate, one: Judged) -> dict[str, object]:
     }
 
 
-def _points(judged: Sequence[tuple[Candidate, Judged]], pool: int) -> dict[str, int]:
-    """Shares the pool out by the effects of what is kept of each contributor."""
-    worth: dict[str, Fraction] = defaultdict(Fraction)
+def _effects(judged: Sequence[tuple[Candidate, Judged]]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = defaultdict(list)
     for of, one in judged:
-        if one.kept:
-            worth[str(of.contributor)] += Fraction(one.effect or 0.0)
+        if one.kept and one.effect is not None:
+            found[str(of.contributor)].append(one.effect)
+    return found
+
+
+def points_of(effects: Mapping[str, Sequence[float]], pool: int) -> dict[str, int]:
+    """Shares a pool out by the sums of effects, exactly.
+
+    Args:
+        effects: of what is kept of each contributor.
+        pool: points.
+    """
+    worth = {key: sum(map(Fraction, some), Fraction()) for key, some in effects.items()}
     return share_out(worth, pool)

@@ -1,0 +1,199 @@
+"""What is kept of lessons: by measurements of others, the first of copies, and paid by effect."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.gym.rounds.lessons.conftest import Start
+from tests.gym.rounds.lessons.world import GIL, GUS, GUY, IDLE, SIGN, UNITS
+from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG, person
+from zoo.gym.errors import InputError
+from zoo.gym.experience.library.file import read_library
+from zoo.gym.experience.library.item import Item
+from zoo.gym.rounds.lessons.publish import publish_lessons
+from zoo.gym.rounds.lessons.result import points_of
+from zoo.gym.rounds.life.writing import leave
+from zoo.gym.rounds.protocol.state import Phase
+
+
+def test_what_enough_keys_found_good_is_kept_with_its_author_and_evidence(start: Start) -> None:
+    world = start()
+    world.contribute(ALICE, UNITS, SIGN)
+    world.contribute(BOB, IDLE)
+    world.reveal()
+    world.measure({UNITS: 0.2, IDLE: -0.05})
+    world.measure({SIGN: 0.4}, [GUS])
+    found = world.combined()
+
+    assert world.why() == {
+        UNITS: "",
+        SIGN: "measured by 1 of at least 2 keys",
+        IDLE: "a median effect of -0.050",
+    }
+    assert found.file
+    [item] = read_library(found.file)[0].items
+    assert (item.text, item.author) == (UNITS, str(ALICE.public))
+    # a side of .3 / 3.92 = .0765 each: .2 - 1.645 * .0765 / sqrt(2) = .1110
+    assert item.evidence == {"keys": 2, "least_keys": 2, "effect": 0.2, "low": 0.110987}
+
+
+def test_a_clear_gain_is_needed_where_the_terms_say_so(start: Start) -> None:
+    world = start(clear=True)
+    world.contribute(ALICE, UNITS, SIGN)
+    world.reveal()
+    world.measure({UNITS: 0.2, SIGN: 0.05})
+    assert world.why() == {UNITS: "", SIGN: "no clear gain by all measurements together"}
+
+
+def test_a_key_does_not_count_for_a_lesson_of_its_own(start: Start) -> None:
+    world = start()
+    world.contribute(ALICE, SIGN)
+    world.contribute(GUS, UNITS)
+    world.reveal()
+    world.measure({UNITS: 0.2, SIGN: 0.1}, [GUS, GIL])
+    assert world.why() == {UNITS: "measured by 1 of at least 2 keys", SIGN: ""}
+    world.measure({UNITS: 0.2}, [GUY])
+    assert world.why()[UNITS] == ""
+
+
+def test_what_a_key_copied_is_its_own_too(start: Start) -> None:
+    world = start()
+    world.contribute(ALICE, UNITS)
+    world.contribute(GUS, UNITS.upper(), SIGN)
+    world.reveal()
+    world.measure({UNITS: 0.2}, [GUS, GIL])
+    assert world.why()[UNITS] == "measured by 1 of at least 2 keys"
+
+
+def test_clear_harm_that_a_key_finds_in_its_own_lesson_counts(start: Start) -> None:
+    world = start()
+    world.contribute(GUS, UNITS)
+    world.reveal()
+    world.measure({UNITS: 0.2}, [GIL, GUY])
+    assert world.combined().kept == 1
+    world.measure({UNITS: -0.2}, [GUS])
+    assert world.why()[UNITS] == f"harmful by the measurement of {GUS.public}"
+
+
+def test_of_lessons_that_say_the_same_the_earlier_commitment_counts(start: Start) -> None:
+    world = start()
+    world.contribute(BOB, UNITS)
+    world.contribute(ALICE, "check the units, of each number", SIGN)
+    world.reveal()
+    world.measure({UNITS: 0.2, SIGN: 0.1, "check the units, of each number": 0.9})
+    found = world.combined()
+    said = f"it says the same as [{Item(UNITS).id[:6]}] of {BOB.public.fingerprint}, which came"
+    assert world.why()["check the units, of each number"] == f"{said} first"
+    assert found.fields["rewards"]["points"] == {str(ALICE.public): 333, str(BOB.public): 667}
+
+
+def test_a_contribution_of_copies_alone_is_refused_and_does_not_count(start: Start) -> None:
+    world = start(quorum=2)
+    world.contribute(BOB, UNITS)
+    world.contribute(ALICE, UNITS)
+    world.reveal()
+    world.measure({UNITS: 0.2})
+    with pytest.raises(InputError, match="expected 2 contributions, got 1 of 2"):
+        world.combined()
+    more = start()
+    more.contribute(BOB, UNITS)
+    more.contribute(ALICE, UNITS)
+    more.reveal()
+    more.measure({UNITS: 0.2})
+    publish_lessons(more.storage, LOG)
+    assert list(more.opened.state.refused) == [ALICE.public]
+    assert more.opened.state.refused[ALICE.public].startswith("a copy of earlier contributions")
+
+
+def test_many_keys_with_many_lessons_do_not_fill_the_result(start: Start) -> None:
+    world = start(items=3, seats=40)
+    world.contribute(ALICE, UNITS)
+    idle = [f"Idle lesson {n} of {m} about nothing at all" for n in range(10) for m in range(16)]
+    for n in range(10):
+        world.contribute(person(f"sybil {n}"), *idle[16 * n : 16 * n + 16])
+    world.reveal()
+    world.measure({UNITS: 0.2, **dict.fromkeys(idle[:5], 0.01)})
+    found = world.combined()
+    kept = {of.item.text for of, one in found.judged if one.kept}
+    assert (len(found.judged), len(kept), UNITS in kept) == (161, 3, True)
+    whys = [one.why for _, one in found.judged if one.effect and not one.kept]
+    assert whys == ["the result has 3 lessons with larger effects"] * 3
+    assert found.fields["rewards"]["points"][str(ALICE.public)] == 909  # .2 of .22
+
+
+def test_the_result_is_no_longer_than_a_library_may_be(start: Start) -> None:
+    world = start()
+    long = [f"{n:02} " + "x" * 390 for n in range(25)]  # 396 bytes each, of 8,000
+    for who, texts in ((ALICE, long[:16]), (BOB, long[16:])):
+        world.contribute(who, *texts)
+    world.reveal()
+    world.measure({text: (n + 1) / 100 for n, text in enumerate(long)})
+    found = world.combined()
+    assert found.kept == 20
+    assert [world.why()[text] for text in long[:6]] == [
+        *["the result has 2,000 tokens of lessons at most"] * 5,
+        "",
+    ]
+
+
+def test_a_round_that_keeps_nothing_is_void_once_all_have_measured(start: Start) -> None:
+    world = start()
+    world.contribute(ALICE, UNITS)
+    world.reveal()
+    world.measure({UNITS: -0.05})
+    with pytest.raises(InputError, match="no lesson is kept, and 1 keys of role gate have not"):
+        publish_lessons(world.storage, LOG)
+    leave(world.storage, world.record(GUY, UNITS, -0.05))
+    assert publish_lessons(world.storage, LOG).file is None
+    state = world.opened.state
+    assert (state.phase, state.reason, state.result) == (Phase.VOID, "no lesson is kept", None)
+    with pytest.raises(InputError, match="expected phase compute, got void"):
+        publish_lessons(world.storage, LOG)
+
+
+def test_a_round_waits_for_as_many_keys_as_it_needs(start: Start) -> None:
+    world = start()
+    world.contribute(ALICE, UNITS)
+    world.reveal()
+    world.measure({UNITS: 0.2}, [GUS])
+    with pytest.raises(InputError, match="expected measurements by 2 keys, got 1"):
+        publish_lessons(world.storage, LOG, force=True)
+
+
+def test_records_of_lessons_that_nobody_contributed_change_nothing(start: Start) -> None:
+    world = start()
+    world.contribute(ALICE, UNITS)
+    world.reveal()
+    world.measure({UNITS: 0.2, SIGN: 0.9})
+    assert list(world.why()) == [UNITS]
+
+
+def test_a_published_round_is_computed_again(start: Start) -> None:
+    world = start()
+    world.contribute(CAROL, UNITS)
+    world.reveal()
+    world.measure({UNITS: 0.2})
+    first = publish_lessons(world.storage, LOG)
+    assert publish_lessons(world.storage, LOG).report == first.report
+    assert world.opened.state.phase is Phase.PUBLISHED
+
+
+EFFECTS = st.dictionaries(
+    st.text("ab", min_size=1, max_size=3), st.lists(st.floats(1e-6, 1), max_size=4), max_size=5
+)
+
+
+@settings(max_examples=200)
+@given(EFFECTS, st.integers(0, 10**12))
+def test_points_add_up_to_the_pool_and_follow_the_effects(
+    effects: dict[str, list[float]], pool: int
+) -> None:
+    worth = {name: sum(map(Fraction, some), Fraction()) for name, some in effects.items()}
+    found = points_of(effects, pool)
+    total = sum(worth.values())
+    assert sum(found.values()) == (pool if total else 0)
+    for name, share in worth.items():
+        if total:
+            assert abs(found.get(name, 0) - pool * share / total) < 1
