@@ -15,7 +15,7 @@ from zoo.gym.rounds.lessons.contribution import read_lessons
 from zoo.gym.rounds.protocol.objects import Reveal
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.chunks import StoredFile, fetch
+from zoo.gym.rounds.storage.chunks import StoredFile, fetch_new
 from zoo.gym.signing import PublicKey
 
 
@@ -65,7 +65,7 @@ class Candidates:
 
 
 def candidates_of(state: State, storage: Storage, folder: Path) -> Candidates:
-    """Fetches what was revealed; files that are in the folder already are not fetched again.
+    """Fetches what was revealed; whole files in the folder are not fetched again.
 
     Args:
         state: of a round of lessons whose reveals are closed.
@@ -98,8 +98,7 @@ def candidates_of(state: State, storage: Storage, folder: Path) -> Candidates:
 
 def _fetched(reveal: Reveal, state: State, storage: Storage, folder: Path) -> Sequence[Item]:
     path = folder / reveal.digest
-    if not path.is_file():
-        fetch(StoredFile(reveal.digest, reveal.bytes, reveal.chunks), storage, path)
+    fetch_new(StoredFile(reveal.digest, reveal.bytes, reveal.chunks), storage, path)
     return read_lessons(path, state.manifest).items
 
 
