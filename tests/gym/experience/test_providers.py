@@ -18,6 +18,7 @@ from zoo.gym.experience.settings import ExperienceConfig
 Keep = Callable[[str, str], None]
 
 CANARY = "sk-canary-0123456789"
+PRICE = {"input": 1, "output": 2, "date": "2026-01-01"}
 
 
 @pytest.fixture(autouse=True)
@@ -195,14 +196,22 @@ def test_without_consent_nothing_is_sent() -> None:
     ids=["teacher without a price", "cap without a price", "cap of a provider"],
 )
 def test_a_cap_in_money_counts_every_model_or_is_refused(more: dict[str, Any], said: str) -> None:
-    price = {"input": 1, "output": 2, "date": "2026-01-01"}
-    change_provider("deepseek", {"prices": {"a": price}})
+    change_provider("deepseek", {"prices": {"a": PRICE}})
     change_provider("capped", {"url": "https://a.b/v1", "max_usd": 2})
     config = ExperienceConfig.model_validate({"model": "deepseek/a", "max_tokens": 10**6} | more)
     with pytest.raises(InputError, match=said):
         cap_of(config, named_models(config))
     alone = ExperienceConfig(model="deepseek/a")
     assert cap_of(alone, named_models(alone)).usd == 5
+
+
+@pytest.mark.parametrize(("prices", "cap"), [({}, None), ({"*": PRICE}, 5)], ids=["free", "priced"])
+def test_a_server_of_this_machine_has_a_cap_if_it_has_a_price(
+    prices: dict[str, Any], cap: float | None
+) -> None:
+    change_provider("proxy", {"url": "http://127.0.0.1:1/v1", "prices": prices})
+    config = ExperienceConfig(model="proxy/a")
+    assert cap_of(config, named_models(config)).usd == cap
 
 
 def test_a_check_shows_what_a_model_says(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811

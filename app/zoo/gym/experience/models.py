@@ -76,7 +76,8 @@ def cap_of(config: ExperienceConfig, models: Named) -> Cap:
                 "for a million tokens, or --max-tokens N",
             )
     own = [one for one in models.on_servers if one.max_usd is not None]
-    in_money = config.max_usd is not None or own or any(one.price for one in paid)
+    # a server of this machine with a price stands before one that is paid
+    in_money = config.max_usd is not None or own or any(one.price for one in models.on_servers)
     for one in paid:
         if one.price is None and in_money:
             raise InputError(
