@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
@@ -74,6 +75,7 @@ def terms(writer: OwnKey, contributors: int) -> Manifest:
             "newcomers": None,
             "previous": None,
             "privacy": None,
+            "lessons": None,
             "keys": [{"role": "log", "key": str(writer.public), "expires": "2031-01-01T00:00:00Z"}],
         }
     )
@@ -94,8 +96,8 @@ def write_file(number: int, manifest: Manifest, out: Path) -> None:
 def run(contributors: int = CONTRIBUTORS) -> Iterator[Case]:
     """Yields the cases."""
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["ZOO_GYM_HOME"] = str(Path(folder, "home"))
-        yield from _measured(Path(folder), contributors)
+        with patch.dict(os.environ, {"ZOO_GYM_HOME": str(Path(folder, "home"))}):
+            yield from _measured(Path(folder), contributors)
 
 
 def _measured(folder: Path, contributors: int) -> Iterator[Case]:
