@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 
@@ -95,9 +94,10 @@ def write_file(number: int, manifest: Manifest, out: Path) -> None:
 
 def run(contributors: int = CONTRIBUTORS) -> Iterator[Case]:
     """Yields the cases."""
-    with tempfile.TemporaryDirectory() as folder:
-        with patch.dict(os.environ, {"ZOO_GYM_HOME": str(Path(folder, "home"))}):
-            yield from _measured(Path(folder), contributors)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        os.environ["ZOO_GYM_HOME"] = str(folder / "home")
+        yield from _measured(folder, contributors)
 
 
 def _measured(folder: Path, contributors: int) -> Iterator[Case]:
