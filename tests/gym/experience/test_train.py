@@ -137,6 +137,18 @@ def test_usage_is_within_the_estimate(call: Call, served: Served) -> None:
 
 
 @pytest.mark.usefixtures("near")
+def test_the_same_tasks_again_show_the_gate_no_smaller_gains(call: Call, served: Served) -> None:
+    once = write_tasks(Path("once.jsonl"), 60)
+    Path("often.jsonl").write_text(4 * once.read_text())
+    words = ("--model", served.model, *QUICK, "--json")
+    found = [
+        call("experience", "estimate", name, *words).json for name in ("once.jsonl", "often.jsonl")
+    ]
+    for key in ("gate_tasks", "visible_effect"):
+        assert found[0][key] == found[1][key]
+
+
+@pytest.mark.usefixtures("near")
 def test_a_run_without_better_answers_keeps_nothing_and_ends_well(
     call: Call, served: Served
 ) -> None:

@@ -16,7 +16,7 @@ from zoo.gym.experience.learning.prompts import MOST_EDITS, MOST_SHOWN, TEACHER
 from zoo.gym.experience.learning.propose import MOST_PER_STEP
 from zoo.gym.experience.learning.retire import most_calls
 from zoo.gym.experience.learning.signflip import LEVEL, visible_effect
-from zoo.gym.experience.learning.split import Split, task_text
+from zoo.gym.experience.learning.split import Split, same_text, task_text
 from zoo.gym.experience.library.library import MOST_TOKENS
 from zoo.gym.experience.models import Named
 from zoo.gym.experience.settings import ExperienceConfig
@@ -95,13 +95,13 @@ def estimate(config: ExperienceConfig, split: Split, models: Named) -> Estimate:
     level = LEVEL / (steps * LOOKS) if steps else LEVEL
     seen = None
     if split.gate:
-        seen = round(visible_effect(len(split.gate), config.gate_draws, level, VARIANCE), 4)
+        seen = round(_seen(split.gate, config, level), 4)
     return Estimate(
         Amount(*map(round, calls)),
         Amount(*map(round, tokens)),
         Amount(*(round(one, 6) for one in usd)),
         sorted({one.host for one in models.on_servers if not one.is_local}),
-        len(split.gate),
+        _different(split.gate),
         seen,
     )
 
@@ -127,15 +127,23 @@ def estimate_answers(
         _Calls(answers, most, config.max_new_tokens),
     ]
     tokens = [one.count * (one.prompt_tokens + one.answer_tokens) for one in cases]
-    seen = visible_effect(len(tasks), config.gate_draws, LEVEL, VARIANCE)
     return Estimate(
         Amount(answers, answers, answers),
         Amount(*map(round, tokens)),
         Amount(*(round(_usd(one, models), 6) for one in cases)),
         sorted({one.host for one in models.on_servers if not one.is_local}),
-        len(tasks),
-        round(seen, 4),
+        _different(tasks),
+        round(_seen(tasks, config, LEVEL), 4),
     )
+
+
+def _different(tasks: Sequence[Task]) -> int:
+    """Returns how many tasks count: equal texts are one."""
+    return len({same_text(task) for task in tasks})
+
+
+def _seen(tasks: Sequence[Task], config: ExperienceConfig, level: float) -> float:
+    return visible_effect(_different(tasks), config.gate_draws, level, VARIANCE)
 
 
 def _usd(calls: _Calls, models: Named) -> float:
