@@ -99,6 +99,46 @@ def _applied_and_undone(person: Call, digest: str) -> None:
     assert (found.code, "expected a result that was applied" in found.stderr) == (4, True)
 
 
+def test_a_round_is_not_made_void_without_consent(person: Call) -> None:
+    started(person)
+    first = person("maker", "round", "take", "--close")
+    assert "0 of 2 contributors in phase commit: the phase is extended, once" in first.stderr
+    second = person("maker", "round", "take", "--close")
+    assert (second.code, "makes the round void for good" in second.stderr) == (4, True)
+    assert person("maker", "round", "show", "--json").json["phase"] == "commit"
+    assert person("maker", "round", "take", "--close", "--yes", "--json").json["phase"] == "void"
+    early = person("maker", "round", "aggregate", "round")
+    assert (early.code, "hint" in early.stderr) == (2, False)
+
+
+def test_a_contributor_sees_what_is_done_and_what_is_next(person: Call) -> None:
+    started(person)
+    assert "you:" not in person("ann", "round", "show", "round").stdout
+    committed(person, "ann")
+    committed(person, "ben")
+    waiting = person("ann", "round", "show", "round").stdout
+    assert "you: committed; the round's maker has not taken it yet" in waiting
+    person("maker", "round", "take", "round", "--close")
+    due = person("ann", "round", "show", "round").stdout
+    assert "you: committed, not revealed: zoo-gym round reveal --send" in due
+    person("ann", "round", "reveal", "round", "--send")
+    person("maker", "round", "take", "round")
+    assert "you: revealed" in person("ann", "round", "show", "round").stdout
+
+
+def test_another_base_is_refused_by_its_name_and_not_downloaded(person: Call) -> None:
+    started(person)
+    words = ("ann", "--round", "round", "--base", "zen-nano")
+    found = person("ann", "round", "contribute", *words)
+    assert (
+        found.code,
+        "the base of the round, or a folder of it, got zen-nano" in found.stderr,
+    ) == (
+        2,
+        True,
+    )
+
+
 def test_nothing_leaves_without_send(person: Call) -> None:
     started(person)
     before = sorted(Path("round").rglob("*"))

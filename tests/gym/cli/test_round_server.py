@@ -10,6 +10,7 @@ from tests.gym.cli.conftest import write_model
 from tests.gym.rounds.storage.conftest import running
 from zoo.gym.rounds.server.gate import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer, server_config
+from zoo.gym.rounds.storage.tokens import keep_token
 
 Call = Callable[..., Any]
 
@@ -101,10 +102,16 @@ def test_a_wrong_token_and_an_absent_server_are_named(
     monkeypatch.setattr("zoo.gym.rounds.storage.http.WAITS_S", ())
     found = person("eve", "round", "show", f"{server.url}/rounds/tiny")
     assert (found.code, "expected a round, got no manifest.json" in found.stderr) == (4, True)
-    call("round", "token", server.url, stdin="wrong\n")
+    found = call("round", "token", server.url, stdin="wrong\n")
+    assert (found.code, "expected one of this server" in found.stderr) == (2, True)
+    kept = person("eve", "round", "show", f"{server.url}/rounds/tiny")
+    assert "expected a round, got no manifest.json" in kept.stderr  # with the token of before
+    keep_token(server.url, "wrong")
     found = person("eve", "round", "show", f"{server.url}/rounds/tiny")
     assert (found.code, "expected one of this server" in found.stderr) == (2, True)
     assert "zoo-gym round token" in found.stderr
+    found = call("round", "token", "http://127.0.0.1:9", stdin="any\n")
+    assert (found.code, "the token was not tried" in found.stderr) == (0, True)
     found = person("eve", "round", "show", "http://127.0.0.1:9/rounds/tiny")
     assert (found.code, "cannot be reached" in found.stderr) == (4, True)
 

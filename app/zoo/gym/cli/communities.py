@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from zoo.gym.cli.community.opened import known_key, opened_round
 from zoo.gym.cli.community.options import (
     NO_GATE,
     NO_LESSONS,
@@ -12,19 +13,18 @@ from zoo.gym.cli.community.options import (
     given_of,
     refuse_given,
 )
+from zoo.gym.cli.community.showing import show_round, why
 from zoo.gym.cli.options import Json, Offline, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
-from zoo.gym.cli.round_private import promise_of, say_private
-from zoo.gym.cli.round_start import begin, new_storage, refuse_offline
+from zoo.gym.cli.round_private import say_private
+from zoo.gym.cli.round_start import begin, new_storage
 from zoo.gym.cli.sources import resolve_base, result_of, run_or_path
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.humanize import human_bytes
 from zoo.gym.jobs import Run
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.life.opening import Opened
-    from zoo.gym.rounds.protocol.manifest import Manifest
-    from zoo.gym.signing import PublicKey
 
 Round = Annotated[str | None, Parameter(name="--round", metavar="ROUND")]
 Given = Annotated[str | None, Parameter(name="ROUND")]
@@ -122,7 +122,7 @@ def create(
         numbers = (min_contributors, max_contributors, *seconds, pool, watchers)
         chosen = lesson_terms(name, base, lessons, gate, numbers)
         opened = begin_lessons(new_storage(out, offline=offline), chosen, own_key())
-        return _show(opened, screen)
+        return show_round(opened, screen)
     refuse_given(given_of(lessons), "a round about weights")
     wish = wish_of(private, force=force)
     coded = form_and_method(form, method, private=wish is not None)
@@ -137,16 +137,7 @@ def create(
     )
     opened = begin(storage, model, terms, key, standings, wish)
     screen.say(f"the round is in {storage.address}; you write its log: zoo-gym round take")
-    return _show(opened, screen)
-
-
-def known_key(given: str) -> "PublicKey":
-    """Returns a key given as text, or by the name under which the user trusts it."""
-    from zoo.gym.signing.public_key import parse_key
-    from zoo.gym.signing.trusted import trusted_keys
-
-    named = trusted_keys().get(given)
-    return parse_key(given) if named is None else named
+    return show_round(opened, screen)
 
 
 def show(round_: Given = None, /, *, as_json: Json = False) -> int:
@@ -156,7 +147,7 @@ def show(round_: Given = None, /, *, as_json: Json = False) -> int:
         round_: its folder, address, name or id; by default the only one seen here
         as_json: print one JSON object as stdout's last line
     """
-    return _show(opened_round(round_), Output(as_json))
+    return show_round(opened_round(round_), Output(as_json))
 
 
 def list_rounds(*, as_json: Json = False) -> int:
@@ -218,6 +209,8 @@ def contribute(
             f"--examples: expected none, got {examples}: the rule {opened.manifest.method} does "
             "not weigh by them"
         )
+    if base is not None:
+        _check_base_name(opened, base)
     model = resolve_base(base, opened.manifest.base.model, "--base", yes=yes, offline=offline)
     found = run_or_path(source)
     folder = result_of(found) if isinstance(found, Run) else found
@@ -228,15 +221,31 @@ def contribute(
     receipt = None
     if send or confirmed(f"{what} It cannot be taken back. Send? [y/N] ", yes=yes):
         receipt = send_commitment(own, entry, opened.storage)
-        out.answer(f"committed; reveal it after {opened.manifest.deadlines.commit}")
+        out.answer(
+            f"committed; reveal it when the phase is closed: it is due to close at "
+            f"{opened.state.deadline}, and zoo-gym round show tells when it was"
+        )
     else:
         out.say(f"nothing was sent. {what} --send sends it")
     out.result(sent(opened, receipt, own) | private)
     return 0
 
 
+def _check_base_name(opened: "Opened", given: str) -> None:
+    """Refuses another base by its name, before anything is downloaded."""
+    from zoo.models.resolve import is_path, model_of_text
+
+    named = opened.manifest.base.model
+    if is_path(given) or given == named:
+        return
+    if (model_of_text(named) or named) != (model_of_text(given) or given):
+        raise InputError(
+            f"--base: expected {named}, the base of the round, or a folder of it, got {given}"
+        )
+
+
 def reveal(
-    *, round_: Round = None, send: Switch = False, yes: Yes = False, as_json: Json = False
+    round_: Round = None, *, send: Switch = False, yes: Yes = False, as_json: Json = False
 ) -> int:
     """Sends the weights or lessons that you committed to, once nobody can commit any more.
 
@@ -249,9 +258,14 @@ def reveal(
     from zoo.gym.cli.community.lessons import sent
     from zoo.gym.rounds.life.contributing import reveal as prepared
     from zoo.gym.rounds.life.contributing import send_reveal
-    from zoo.gym.signing import load_key
+    from zoo.gym.signing import has_key, load_key
 
     out, opened = Output(as_json), opened_round(round_)
+    if not has_key():
+        raise NotAvailableError(
+            "reveal: expected the key that you committed with, got none",
+            hint="it is in the data folder of the machine where you ran: zoo-gym round contribute",
+        )
     own, entry = prepared(opened, load_key())
     sealed, what_is = own.spends is not None, "weights"
     if opened.manifest.kind == "experience":
@@ -269,12 +283,15 @@ def reveal(
     return 0
 
 
-def take(*, round_: Round = None, close: Switch = False, as_json: Json = False) -> int:
+def take(
+    round_: Round = None, *, close: Switch = False, yes: Yes = False, as_json: Json = False
+) -> int:
     """Adds what contributors left to the log of your round, and closes phases.
 
     Args:
         round_: the round's folder, address, name or id; by default the only one seen here
         close: close the phase now, whatever its deadline is
+        yes: close it without asking, even if that makes the round void for good
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.life.writing import close_phase
@@ -287,75 +304,31 @@ def take(*, round_: Round = None, close: Switch = False, as_json: Json = False) 
     for name, reason in taken.refused:
         out.answer(f"refused {name}: {reason}")
     if close:
+        _check_close(opened_round(round_), out, yes=yes)
         close_phase(opened.storage, key)
     now = opened_round(round_)
-    out.answer(f"phase: {now.state.phase}{_why(now)}")
+    out.answer(f"phase: {now.state.phase}{why(now)}")
     refused = [{"entry": name, "reason": reason} for name, reason in taken.refused]
     fields = {"round": now.state.id, "phase": now.state.phase.value, "added": len(taken.added)}
     out.result({**fields, "refused": refused})
     return 0
 
 
-def opened_round(given: str | None, *, offline: bool = False) -> "Opened":
-    """Opens a round by its folder, address, name or id, and keeps where it is."""
-    from zoo.gym.rounds.life.opening import open_round
-    from zoo.gym.rounds.life.places import find_storage, remember_place
-    from zoo.gym.rounds.storage.address import is_address
+def _check_close(opened: "Opened", out: Output, *, yes: bool) -> None:
+    """Says what closing a phase with too few contributors does, and asks before it voids a round.
 
-    storage, expected = find_storage(given)
-    if is_address(storage.address):
-        refuse_offline(storage.address, offline=offline)
-    opened = open_round(storage, expected=expected)
-    remember_place(opened)
-    return opened
-
-
-def _show(opened: "Opened", out: Output) -> int:
-    from zoo.gym.rounds.privacy.promise import in_words
-
-    state, manifest = opened.state, opened.manifest
-    out.answer(f"round {manifest.name} ({state.id[:12]}) about {manifest.base.model}")
-    out.answer(f"{_rule(manifest)}, {manifest.quorum} to {manifest.most} contributors")
-    promised = promise_of(opened)
-    for line in in_words(promised) if promised else ():
-        out.answer(line)
-    out.answer(f"phase: {state.phase}{_why(opened)}")
-    out.answer(f"committed: {len(state.commits)}, revealed: {len(state.reveals)}")
-    for key, reason in state.refused.items():
-        out.answer(f"refused {key.fingerprint}: {reason}")
-    if state.result:
-        out.answer(f"result: {state.result}")
-    out.result(
-        {
-            "round": state.id,
-            "kind": manifest.kind,
-            "phase": state.phase.value,
-            "deadline": state.deadline,
-            "committed": len(state.commits),
-            "revealed": len(state.reveals),
-            "accepted": len(state.accepted),
-            "refused": [
-                {"contributor": str(key), "reason": why} for key, why in state.refused.items()
-            ],
-            "result": state.result,
-        }
-        | ({"privacy": promised} if promised else {})
-    )
-    return 0
-
-
-def _rule(manifest: "Manifest") -> str:
-    """Returns how a round combines what, in words."""
-    if manifest.lessons is None:
-        return f"{manifest.method}, form {manifest.form}, {len(manifest.tensors)} tensors"
-    clear = ", with a clear gain" if manifest.lessons.clear else ""
-    gates = len(manifest.keys_of("gate"))
-    return f"lessons, kept at {manifest.lessons.least} of {gates} keys that measure{clear}"
-
-
-def _why(opened: "Opened") -> str:
+    Raises:
+        NotAvailableError: the user does not agree.
+    """
     state = opened.state
-    if state.reason:
-        return f": {state.reason}"
-    extended = " (extended)" if state.phase in state.extended else ""
-    return f" until {state.deadline}{extended}" if state.deadline else ""
+    if not state.misses_quorum:
+        return
+    found = len(state.reveals if state.phase.value == "reveal" else state.commits)
+    counts = f"{found} of {state.manifest.quorum} contributors in phase {state.phase}"
+    if state.phase not in state.extended:
+        out.say(f"{counts}: the phase is extended, once; closed again, the round is void")
+    elif not confirmed(f"{counts}: closing makes the round void for good. Close? [y/N] ", yes=yes):
+        raise NotAvailableError(
+            f"{counts}: expected your consent, because closing makes the round void for good",
+            hint="agree with --yes",
+        )

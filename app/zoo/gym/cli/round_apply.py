@@ -1,6 +1,7 @@
 """`zoo-gym round apply, undo`: a verified result becomes the base of the next run."""
 
-from zoo.gym.cli.communities import Given, opened_round
+from zoo.gym.cli.communities import Given
+from zoo.gym.cli.community.opened import opened_round
 from zoo.gym.cli.options import Json, Offline, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import resolve_base

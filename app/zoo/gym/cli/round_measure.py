@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.gym.cli.communities import Round, opened_round
+from zoo.gym.cli.communities import Round
 from zoo.gym.cli.community.lessons import LESSONS
+from zoo.gym.cli.community.opened import opened_round
 from zoo.gym.cli.community.options import NO_MEASURE, MeasureOptions, given_of, refuse_given
 from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import Json, Offline, Yes
@@ -15,6 +16,7 @@ from zoo.gym.humanize import counted
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.measure.measure import Measuring
+    from zoo.gym.rounds.protocol.paired import Paired
     from zoo.gym.rounds.protocol.records import Purpose
 
 _OF_WEIGHTS = (
@@ -104,9 +106,20 @@ def measure(
     return _show(made(opened, load_key(), sources, out.say), out)
 
 
+def _against_base(loss: "Paired | None") -> str:
+    if loss is None:
+        return "no loss could be measured"
+    bound = f"one-sided 95 % bound {loss.bound:+.4f}"
+    return (
+        f"held-out loss {loss.mean:+.4f} nats a token against the base, {bound}, {loss.rows} rows"
+    )
+
+
 def _show(found: "Measuring", out: Output) -> int:
     """Prints what was measured."""
     state, measured, refused = found.state, found.state.measured, found.state.gate_refusals
+    for key, gate in measured.gates.items():
+        out.answer(f"{key.fingerprint}: {_against_base(gate.loss)}")
     for key, reason in refused.items():
         out.answer(f"refused {key.fingerprint}: {reason}")
     if measured.refit:
@@ -115,6 +128,8 @@ def _show(found: "Measuring", out: Output) -> int:
     if terms:
         failed = [one.refusal(terms.margin) for one in measured.results.values()]
         verdict = next((reason for reason in failed if reason), None)
+        for result in measured.results.values():
+            out.answer(f"result: {_against_base(result.base)}")
         out.answer(verdict or "the result passes the gate")
     out.answer(f"{counted(found.added, 'record')} signed: zoo-gym round aggregate takes them")
     out.result(

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from zoo.gym.cli.communities import Given, Round, opened_round
+from zoo.gym.cli.communities import Given, Round
 from zoo.gym.cli.community.lessons import LESSONS, aggregate_lessons, rewards_of_lessons
+from zoo.gym.cli.community.opened import opened_round
 from zoo.gym.cli.community.options import refuse_given
 from zoo.gym.cli.delta import BROKEN
 from zoo.gym.cli.ending import fail
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
 
 def aggregate(
-    *,
     round_: Round = None,
+    *,
     method: Annotated[str | None, Parameter(name="--method")] = None,
     min_contributors: int | None = None,
     queue: Annotated[str | None, Parameter(name="--queue", metavar="QUEUE")] = None,
@@ -221,6 +222,16 @@ def _report_checks(steps: "Iterator[Check]", out: Output) -> int:
         "passed": not broken and failure is None,
     }
     if failure is None or broken:
+        counts = [len([one for one in checks if one.ok is state]) for state in (True, False)]
+        out.answer(f"{counts[0]} checks hold, {counts[1]} failed: {_verdict(checks)}")
         out.result(answer)
         return BROKEN if broken else 0
     return fail(out, answer, failure.message, failure.hint, exit_code(failure))
+
+
+def _verdict(checks: "list[Check]") -> str:
+    if any(check.ok is False for check in checks):
+        return "do not use the result"
+    if not any(check.name == "result" and check.ok for check in checks):
+        return "nothing was computed again"
+    return "the result is the one that anybody computes; zoo-gym round apply uses it"

@@ -31,7 +31,6 @@ def begin(
     from zoo.gym.rounds.life.writing import create_round
     from zoo.gym.rounds.privacy.round_key import keep_round_key
     from zoo.gym.rounds.privacy.sealing import new_key
-    from zoo.gym.rounds.storage.chunks import chunk_name
 
     now, secret = dt.datetime.now(dt.UTC), new_key()
     if wish is not None:
@@ -40,9 +39,7 @@ def begin(
     if wish is not None:
         wish.check(manifest)
         keep_round_key(secret)
-    if standings is not None and manifest.newcomers is not None:
-        storage.write(chunk_name(manifest.newcomers.standings), standings)
-    create_round(storage, manifest, key)
+    create_round(storage, manifest, key, standings)
     opened = open_round(storage)
     remember_place(opened)
     return opened

@@ -50,7 +50,7 @@ def newcomers_after(
         share: --newcomers-share.
     """
     from zoo.core import digest
-    from zoo.gym.cli.communities import opened_round
+    from zoo.gym.cli.community.opened import opened_round
     from zoo.gym.rounds.compute.verify import published_report
     from zoo.gym.rounds.life.lots import new_nonce
     from zoo.gym.rounds.protocol.manifest import Newcomers
@@ -93,7 +93,7 @@ def measured_terms(
         gates: --gate.
         own: the maker's key.
     """
-    from zoo.gym.cli.communities import known_key
+    from zoo.gym.cli.community.opened import known_key
     from zoo.gym.rounds.life.terms import MeasuredTerms
     from zoo.gym.rounds.measure.examples import digest_of
     from zoo.gym.rounds.storage.chunks import describe

@@ -7,7 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from zoo.gym.cli.communities import Given, opened_round
+from zoo.gym.cli.communities import Given
+from zoo.gym.cli.community.opened import opened_round
 from zoo.gym.cli.options import Json
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import InputError

@@ -152,7 +152,10 @@ class Client:
         opened = self._opened(base_model, None)
         found = len(opened.state.reveals)
         if found < min_contributors:
-            raise InputError(f"min_contributors: expected at least {min_contributors}, got {found}")
+            raise InputError(
+                f"min_contributors: expected at least {min_contributors}, got {found} reveals in "
+                f"phase {opened.state.phase}"
+            )
         computed = publish(opened.storage, load_key())
         report = computed.report
         refused = {str(one): reason for one, reason in report.refused.items()}

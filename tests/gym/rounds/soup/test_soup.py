@@ -1,5 +1,6 @@
 """DeltaSoup: fine-tunes of named users become one delta."""
 
+import json
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from zoo.gym.delta.file.reader import tensor_parts
 from zoo.gym.delta.reading.weights import open_weights, read_float32
 from zoo.gym.rounds.privacy.ledger import all_spent
 from zoo.gym.rounds.soup.published import published_points
+from zoo.gym.rounds.soup.sources import Source, source_of
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +105,15 @@ def test_too_few_contributors_are_an_error(base: Path, tuned: Callable[[int], Pa
     soup, _ = soup_of(base, tuned, 2)
     with pytest.raises(InputError, match="2 of 3"):
         soup.aggregate(min_contributors=3)
+
+
+def test_a_folder_of_an_adapter_names_its_base(tmp_path: Path) -> None:
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    config = {"peft_type": "LORA", "base_model_name_or_path": "zen-pico", "target_modules": ["q"]}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    (folder / "adapter_model.safetensors").write_bytes(b"")
+    assert source_of(folder, tmp_path) == Source(folder, "zen-pico")
 
 
 def test_a_user_contributes_once(base: Path, tuned: Callable[[int], Path]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gym.rounds.protocol.people import ALICE, BOB, LOG
+from tests.gym.rounds.protocol.people import ALICE, BOB, LOG, NEWCOMERS
 from zoo.core import digest
 from zoo.gym.errors import GymError, InputError, StorageError
 from zoo.gym.rounds.life.opening import MANIFEST, open_round
@@ -14,7 +14,8 @@ from zoo.gym.rounds.life.writing import create_round, leave, log_writer, take
 from zoo.gym.rounds.log.reader import CHECKPOINT
 from zoo.gym.rounds.log.writer import LogWriter
 from zoo.gym.rounds.protocol import objects
-from zoo.gym.rounds.protocol.manifest import CONTEXT, Manifest, manifest_body
+from zoo.gym.rounds.protocol.manifest import CONTEXT, Manifest, Newcomers, manifest_body
+from zoo.gym.rounds.rewards.standings import write_standings
 from zoo.gym.rounds.storage import chunks
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import chunk_name, fetch, store
@@ -60,6 +61,16 @@ def test_a_name_that_is_no_safe_path_is_refused(place: Storage, name: str) -> No
 def test_more_bytes_than_a_file_may_have_are_refused(place: Storage) -> None:
     with pytest.raises(StorageError, match="expected at most 16777216 bytes"):
         place.write("chunks/00/" + 64 * "0", bytes((16 << 20) + 1))
+
+
+def test_a_round_starts_with_the_standings_of_an_earlier_one(
+    place: Storage, manifest: Manifest
+) -> None:
+    standings = write_standings({})
+    terms = Newcomers.model_validate({**NEWCOMERS, "standings": digest(standings)})
+    create_round(place, manifest.model_copy(update={"newcomers": terms}), LOG, standings)
+    assert place.read(chunk_name(digest(standings))) == standings
+    assert open_round(place).manifest.newcomers == terms
 
 
 def test_names_are_sorted_and_only_those_below_a_folder(place: Storage, manifest: Manifest) -> None:

@@ -71,7 +71,7 @@ def lesson_terms(
     numbers: Numbers,
 ) -> "LessonTerms":
     """Returns the terms of a round of lessons that options make."""
-    from zoo.gym.cli.communities import known_key
+    from zoo.gym.cli.community.opened import known_key
     from zoo.gym.experience.library.library import MOST_ITEMS
     from zoo.gym.experience.sharing.limits import MOST_OF_ONE
     from zoo.gym.rounds.lessons.measuring import public_name

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from zoo.gym.cli.communities import Given, Round, opened_round
+from zoo.gym.cli.communities import Given, Round
+from zoo.gym.cli.community.opened import opened_round
 from zoo.gym.cli.options import Json
 from zoo.gym.cli.output import Output
-from zoo.gym.errors import GymError, InputError, NotAvailableError
+from zoo.gym.errors import GymError, InputError, NotAvailableError, StorageError
 from zoo.gym.files import write_beside
 from zoo.gym.paths import ensure_folder, folders, given_path
 
@@ -97,6 +98,21 @@ async def _until_stopped(server: "CommunityLearningServer", started: Callable[[]
         await server.stop()
 
 
+def _is_tried(origin: str, found: str) -> bool:
+    """Returns whether a server took a token; False if it is away.
+
+    Raises:
+        InputError: it refuses the token, which is then not kept.
+    """
+    from zoo.gym.rounds.storage.http import HttpStorage
+
+    try:
+        HttpStorage(f"{origin}/rounds/any", found).read("manifest.json")
+    except (NotAvailableError, StorageError):
+        return False
+    return True
+
+
 def token(address: str, /, *, as_json: Json = False) -> int:
     """Keeps the token of a server of rounds, read from stdin.
 
@@ -110,6 +126,8 @@ def token(address: str, /, *, as_json: Json = False) -> int:
     out, origin = Output(as_json), origin_of(checked_address(address))
     asked = sys.stdin.isatty()
     found = getpass.getpass(f"token of {origin}: ") if asked else sys.stdin.readline()
+    if not _is_tried(origin, found.strip()):
+        out.say(f"{origin} cannot be reached: the token was not tried")
     keep_token(origin, found.strip())
     out.answer(f"kept the token of {origin} in {tokens_file()}")
     out.result({"server": origin, "file": str(tokens_file())})

@@ -87,11 +87,7 @@ def publish_private(
         return published(opened, folder)
     with writer_of(storage, key) as append:
         state = append.state
-        if state.phase is not Phase.COMPUTE:
-            raise InputError(
-                f"round {state.manifest.name}: expected phase compute, got {state.phase}",
-                hint="close the phase first: zoo-gym round take ROUND --close",
-            )
+        state.expect_compute()
         settled = ledger.report_of(state.id)
         if settled is None:
             settled = _draw(state, storage, folder, force=force, threads=threads)

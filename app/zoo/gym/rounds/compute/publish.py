@@ -53,11 +53,7 @@ def publish(
         if append.state.phase is Phase.COMPUTE:
             append.take()
         state = append.state
-        if state.phase not in {Phase.COMPUTE, Phase.PUBLISHED}:
-            raise InputError(
-                f"round {state.manifest.name}: expected phase compute, got {state.phase}",
-                hint="close the phase first: zoo-gym round take ROUND --close",
-            )
+        state.expect_compute(Phase.PUBLISHED)
         folder = work_folder(state.id)
         divide = None
         if open_queue is not None:

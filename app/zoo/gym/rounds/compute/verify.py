@@ -9,7 +9,7 @@ round: that is an error, never a failed check.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rounds.compute.aggregate import Computed, compute
@@ -204,6 +204,21 @@ def _compared(stored: Mapping[str, Any], again: Computed, opened: Opened) -> lis
 def short(ours: object, stored: object) -> str:
     """Returns what was computed, with what is published where that differs."""
     if ours == stored:
-        size = f"{len(ours)} of them" if isinstance(ours, list) else str(ours)
-        return size[:200]
+        return _in_words(ours)[:200]
     return f"expected {str(ours)[:150]}, got {str(stored)[:150]}"
+
+
+def _in_words(value: object) -> str:
+    """Returns what a field of a report has, for people."""
+    if value is None:
+        return "none"
+    if isinstance(value, list):
+        return f"{len(value)} of them"
+    if isinstance(value, dict):
+        named = cast("dict[str, object]", value)
+        parts = (
+            f"{key} of {len(one)}" if isinstance(one, dict) else f"{key} {one}"
+            for key, one in named.items()
+        )
+        return ", ".join(parts)
+    return str(value)

@@ -36,11 +36,7 @@ def publish_lessons(storage: Storage, key: OwnKey, *, force: bool = False) -> Co
             append.take()
         state = append.state
         name = state.manifest.name
-        if state.phase not in {Phase.COMPUTE, Phase.PUBLISHED}:
-            raise InputError(
-                f"round {name}: expected phase compute, got {state.phase}",
-                hint="close the phase first: zoo-gym round take ROUND --close",
-            )
+        state.expect_compute(Phase.PUBLISHED)
         _refuse_unmeasured(state)
         found = combine(state, storage, work_folder(state.id))
         result = found.fields["result"]["digest"] if found.file else None

@@ -26,6 +26,7 @@ from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import CONTEXT, Manifest, manifest_body, round_id
 from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.storage.base import Storage
+from zoo.gym.rounds.storage.chunks import chunk_name
 from zoo.gym.signing import OwnKey, Signed, sign
 from zoo.gym.signing.ed25519 import sign_bytes
 
@@ -49,13 +50,16 @@ class Taken:
     refused: Sequence[tuple[str, str]]
 
 
-def create_round(storage: Storage, manifest: Manifest, key: OwnKey) -> str:
+def create_round(
+    storage: Storage, manifest: Manifest, key: OwnKey, standings: bytes | None = None
+) -> str:
     """Starts a round and returns its id; the same manifest again is accepted.
 
     Args:
         storage: where it will be; empty, or with the same round.
         manifest: its terms; `key` is the one of role log.
         key: signs the manifest and the log.
+        standings: the chunk that the manifest names; None if it is stored, or names none.
 
     Raises:
         InputError: the key is not that of the log, another round is there, or the manifest is
@@ -78,6 +82,9 @@ def create_round(storage: Storage, manifest: Manifest, key: OwnKey) -> str:
         if there not in {None, objects.encode(signed)}:
             raise InputError(f"{storage.address}: expected no round, got another one")
         storage.write(MANIFEST, objects.encode(signed))
+        if standings is not None and manifest.newcomers is not None:
+            # a server takes chunks of a round that it knows; the log makes it one
+            storage.write(chunk_name(manifest.newcomers.standings), standings)
         if storage.read(CHECKPOINT) is None:
             empty = Head(origin(name), 0, tree.root(0, _no_node))
             log_writer(storage, empty, name, key).append([objects.encode(signed)])

@@ -78,6 +78,26 @@ class State:
         return follow(self, entry)
 
     @property
+    def misses_quorum(self) -> bool:
+        """Whether the phase, if it is closed now, has fewer contributors than the quorum."""
+        found = len(self.commits if self.phase is Phase.COMMIT else self.reveals)
+        return self.phase in {Phase.COMMIT, Phase.REVEAL} and found < self.manifest.quorum
+
+    def expect_compute(self, *others: Phase) -> None:
+        """Refuses to compute a result in another phase.
+
+        Raises:
+            InputError: the phase is neither compute nor one of `others`.
+        """
+        if self.phase in {Phase.COMPUTE, *others}:
+            return
+        to_close = self.phase in {Phase.COMMIT, Phase.REVEAL}
+        raise InputError(
+            f"round {self.manifest.name}: expected phase compute, got {self.phase}",
+            hint="close the phase first: zoo-gym round take --close" if to_close else None,
+        )
+
+    @property
     def accepted(self) -> tuple[PublicKey, ...]:
         """The contributors whose files count, by key."""
         return tuple(sorted(self.reveals.keys() - self.refused.keys()))

@@ -10,7 +10,7 @@ from zoo.gym.arguments import path_of
 from zoo.gym.delta.file.reader import is_delta, load_delta
 from zoo.gym.delta.reading.adapter import is_adapter
 from zoo.gym.errors import InputError
-from zoo.models.adapters import read_adapter_config
+from zoo.models.adapters import CONFIG_FILE, read_adapter_config
 from zoo.models.folder import read_config
 
 _EXPECTED = (
@@ -84,7 +84,7 @@ def _recorded(path: Path) -> str:
     if path.is_file():
         return load_delta(path).header.base.id if is_delta(path) else ""
     if is_adapter(path):
-        return str(read_adapter_config(path).get("base_model_name_or_path") or "")
+        return str(read_adapter_config(path / CONFIG_FILE).get("base_model_name_or_path") or "")
     return str(read_config(path).get("_name_or_path") or "") if path.is_dir() else ""
 
 

@@ -1,0 +1,109 @@
+"""How a round is shown."""
+
+import datetime as dt
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from zoo.gym.cli.output import Output
+from zoo.gym.cli.round_private import promise_of
+from zoo.gym.errors import InputError
+
+if TYPE_CHECKING:
+    from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.rounds.protocol.manifest import Manifest
+    from zoo.gym.signing import PublicKey
+
+
+def show_round(opened: "Opened", out: Output) -> int:
+    """Shows what a round waits for, what was decided, and what this user has done in it."""
+    from zoo.gym.rounds.privacy.promise import in_words
+
+    state, manifest = opened.state, opened.manifest
+    out.answer(f"round {manifest.name} ({state.id[:12]}) about {manifest.base.model}")
+    out.answer(f"{_rule(manifest)}, {manifest.quorum} to {manifest.most} contributors")
+    promised = promise_of(opened)
+    for line in in_words(promised) if promised else ():
+        out.answer(line)
+    out.answer(f"phase: {state.phase}{why(opened)}")
+    out.answer(f"committed: {len(state.commits)}, revealed: {len(state.reveals)}")
+    if (own := _own_part(opened)) is not None:
+        out.answer(own)
+    for key, reason in state.refused.items():
+        out.answer(f"refused {key.fingerprint}: {reason}")
+    if state.result:
+        out.answer(f"result: {state.result}; zoo-gym round verify checks it, round apply uses it")
+    out.result(
+        {
+            "round": state.id,
+            "kind": manifest.kind,
+            "phase": state.phase.value,
+            "deadline": state.deadline,
+            "committed": len(state.commits),
+            "revealed": len(state.reveals),
+            "accepted": len(state.accepted),
+            "refused": [
+                {"contributor": str(key), "reason": why} for key, why in state.refused.items()
+            ],
+            "result": state.result,
+        }
+        | ({"privacy": promised} if promised else {})
+    )
+    return 0
+
+
+def _rule(manifest: "Manifest") -> str:
+    """Returns how a round combines what, in words."""
+    if manifest.lessons is None:
+        return f"{manifest.method}, form {manifest.form}, {len(manifest.tensors)} tensors"
+    clear = ", with a clear gain" if manifest.lessons.clear else ""
+    gates = len(manifest.keys_of("gate"))
+    return f"lessons, kept at {manifest.lessons.least} of {gates} keys that measure{clear}"
+
+
+def _own_part(opened: "Opened") -> str | None:
+    """Returns what this user's key has done in a round, and what is next; None without a key."""
+    from zoo.gym.rounds.protocol.state import Phase
+    from zoo.gym.signing import has_key, load_key
+
+    if not has_key():
+        return None
+    state, key = opened.state, load_key().public
+    if key in state.refused:
+        return "you: refused"
+    if key in state.reveals:
+        return "you: revealed"
+    if key in state.commits:
+        late = " in time" if state.phase not in {Phase.COMMIT, Phase.REVEAL} else ""
+        due = ": zoo-gym round reveal --send" if state.phase is Phase.REVEAL else ""
+        return f"you: committed, not revealed{late}{due}"
+    waiting = _is_waiting(opened, key)
+    return "you: committed; the round's maker has not taken it yet" if waiting else None
+
+
+def _is_waiting(opened: "Opened", key: "PublicKey") -> bool:
+    """Returns whether a commitment of a key lies in the inbox."""
+    from zoo.gym.rounds.life.writing import INBOX
+    from zoo.gym.rounds.protocol import objects
+
+    for name in opened.storage.names(INBOX):
+        content = opened.storage.read(name)
+        with suppress(InputError):
+            entry = objects.decode(content or b"")
+            if entry.key == key and entry.context == objects.COMMIT:
+                return True
+    return False
+
+
+def why(opened: "Opened") -> str:
+    """Returns until when a phase goes, or why a round is void."""
+    state = opened.state
+    if state.reason:
+        return f": {state.reason}"
+    if not state.deadline:
+        return ""
+    extended = " (extended)" if state.phase in state.extended else ""
+    now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    passed = (
+        "; that is past: the round's maker may close it any time" if now > state.deadline else ""
+    )
+    return f" until {state.deadline}{extended}{passed}"
