@@ -84,6 +84,7 @@ def publish_private(
     opened = open_round(storage)
     folder = work_folder(opened.state.id)
     if opened.state.phase is Phase.PUBLISHED:
+        forget_round_key(privacy_of(opened.state).key)  # a program killed after the log left it
         return published(opened, folder)
     with writer_of(storage, key) as append:
         state = append.state
