@@ -30,16 +30,21 @@ def sign_bytes(private: bytes, message: bytes) -> bytes:
     return bytes(Ed25519PrivateKey.from_private_bytes(private).sign(message))
 
 
+def is_weak(public: bytes) -> bool:
+    """Returns whether a key is of small order, or not written as RFC 8032 writes it."""
+    ordinate = int.from_bytes(public, "little") % 2**255
+    return ordinate >= _PRIME or ordinate in _WEAK
+
+
 def is_signature(public: bytes, message: bytes, signature: bytes) -> bool:
     """Returns whether a signature of a message is that of a key; any bytes may be given.
 
-    A key of small order has no signatures.
+    A weak key has no signatures, see `is_weak`.
     """
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    ordinate = int.from_bytes(public, "little") % 2**255
-    if ordinate % _PRIME in _WEAK:
+    if is_weak(public):
         return False
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)

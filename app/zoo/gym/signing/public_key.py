@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 
 from zoo.gym.errors import InputError
-from zoo.gym.signing.ed25519 import PUBLIC_BYTES
+from zoo.gym.signing.ed25519 import PUBLIC_BYTES, is_weak
 
 _TEXT = re.compile(rf"ed25519:([0-9a-f]{{{2 * PUBLIC_BYTES}}})")
 _GROUP = 4
@@ -37,7 +37,7 @@ def parse_key(text: object) -> PublicKey:
     """Returns the public key with a text form.
 
     Raises:
-        InputError: it is none.
+        InputError: it is none, or one of small order.
     """
     found = _TEXT.fullmatch(text) if isinstance(text, str) else None
     if found is None:
@@ -45,4 +45,10 @@ def parse_key(text: object) -> PublicKey:
             "key: expected ed25519: and 64 hexadecimal digits, got another text",
             hint="its owner prints it: zoo-gym keys show",
         )
-    return PublicKey(bytes.fromhex(found[1]))
+    raw = bytes.fromhex(found[1])
+    if is_weak(raw):
+        raise InputError(
+            f"key {text}: expected a key of its owner alone, got one of small order, for which "
+            "anybody can sign"
+        )
+    return PublicKey(raw)

@@ -32,9 +32,9 @@ def test_computed_terms_keep_the_promise_with_the_finest_steps(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"epsilon": 0.0}, "privacy.epsilon: Input should be greater than or equal to 0.1"),
+        ({"epsilon": 0.0}, "privacy.epsilon: expected at least 0.1, got 0.0"),
         ({"epsilon": 0.09}, "privacy.epsilon"),
-        ({"epsilon": 10.1}, "privacy.epsilon: Input should be less than or equal to 10"),
+        ({"epsilon": 10.1}, "privacy.epsilon: expected at most 10"),
         ({"epsilon": float("nan")}, "privacy.epsilon"),
         ({"delta": 0.0}, "privacy.delta"),
         ({"delta": 0.4}, "privacy.delta: expected less than 1 / 3, the most contributors, got 0.4"),
@@ -48,7 +48,7 @@ def test_computed_terms_keep_the_promise_with_the_finest_steps(
         ({"sampling_rate": 0.1}, "sampling_rate: expected none"),
         ({"seed": "5a"}, "privacy.seed"),
         ({"key": "ed25519:" + "00" * 32}, "privacy.key"),
-        ({"unknown": 1}, "privacy.unknown: Extra inputs are not permitted"),
+        ({"unknown": 1}, "privacy.unknown: expected no field of this name"),
     ],
 )
 def test_a_promise_that_is_none_is_refused_by_name(

@@ -3,7 +3,6 @@
 A round is named by the SHA-256 of its signed manifest, so that no term can change.
 """
 
-import re
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Protocol, Self
@@ -13,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.lessons.terms import Lessons, check_lessons_round
 from zoo.gym.rounds.privacy.terms import Privacy, check_private_round
-from zoo.gym.rounds.protocol.fields import Hex, as_tuple
+from zoo.gym.rounds.protocol.fields import Hex, as_tuple, first_fault
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule, rule_for
 from zoo.gym.signing import PublicKey, Signed, canonical, parse_key
 
@@ -310,9 +309,7 @@ def parse_manifest(body: Mapping[str, object]) -> Manifest:
     try:
         found = Manifest.model_validate(dict(body))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        said = re.sub(r"^Value error, ", "", first["msg"])
+        where, said = first_fault(error)
         raise InputError(f"manifest{f'.{where}' if where else ''}: {said}") from None
     if canonical(manifest_body(found)) != canonical(dict(body)):
         raise InputError("manifest: expected every field, got one without some of them")

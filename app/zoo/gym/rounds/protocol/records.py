@@ -20,7 +20,7 @@ from pydantic import (
 
 from zoo.gym.errors import InputError
 from zoo.gym.experience.library.item import is_lesson, item_id
-from zoo.gym.rounds.protocol.fields import Hex, as_tuple, is_known_everywhere
+from zoo.gym.rounds.protocol.fields import Hex, as_tuple, first_fault, is_known_everywhere
 from zoo.gym.rounds.protocol.paired import Finite, Paired
 from zoo.gym.signing import PublicKey, parse_key
 
@@ -296,9 +296,8 @@ def record_of(kind: str, values: Mapping[str, Any]) -> _Values:
     try:
         return KINDS[kind].model_validate(dict(values))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"record {kind}.{where}: {first['msg']}") from None
+        where, said = first_fault(error)
+        raise InputError(f"record {kind}.{where}: {said}") from None
 
 
 def too_much(what: str, loss: Paired, than: str, margin: float) -> str | None:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_small, storage_errors, write_beside
 from zoo.gym.paths import ensure_folder, folders
+from zoo.gym.rounds.protocol.fields import first_fault
 from zoo.gym.rounds.server.config import ServerConfig
 from zoo.gym.rounds.server.gate import Gate, Role
 from zoo.gym.rounds.server.served import Served
@@ -95,9 +96,7 @@ def server_config(fields: Mapping[str, object]) -> ServerConfig:
     try:
         return ServerConfig.model_validate(dict(fields))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        said = first["msg"].removeprefix("Value error, ")
+        where, said = first_fault(error)
         raise InputError(f"server{f'.{where}' if where else ''}: {said}") from None
 
 

@@ -1,8 +1,9 @@
 """What the address of a round may be: a folder, a server or a bucket."""
 
 import ipaddress
+import re
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.storage.base import Storage
@@ -49,6 +50,8 @@ def checked_address(address: str) -> str:
             f"address of {parts.hostname}: expected no password, query or fragment in it",
             hint=f"zoo-gym round token {parts.scheme}://HOST keeps a token",
         )
+    if any(part in {".", ".."} for part in re.split(r"[/\\]", unquote(parts.path))):
+        raise InputError(f"{address}: expected the path of a round, got one with '.' or '..'")
     if parts.scheme == "http" and not is_loopback(parts.hostname):
         raise InputError(
             f"{address}: expected https for another machine, got http: the token and the weights "
