@@ -114,3 +114,233 @@ def test_a_round_of_lessons_ends_in_a_library_that_a_stranger_verifies(people: P
     points = people("eve", "round", "rewards", "round", "--json").json
     ann, ben = (str(people.key(who).public) for who in BY)
     assert (points["rule"], points["rewards"]) == ("effect", {ann: 667, ben: 333})
+
+
+def files(folder: str = "round") -> dict[str, bytes]:
+    return {str(p): p.read_bytes() for p in sorted(Path(folder).rglob("*")) if p.is_file()}
+
+
+def test_lessons_are_applied_as_far_as_the_keys_that_measured_are_trusted(people: People) -> None:
+    published(people)
+    people.at_home("eve")
+    store.save("tiny", Library((Item("Mine.", step=1),)))
+    words = ("round", "apply", "round", "--json")
+    found = people("eve", *words)
+    assert (found.code, found.json["believed"], found.json["previous"]) == (0, 0, 1), found.stderr
+    assert "zoo-gym experience rollback tiny 1" in found.stderr
+    kept = store.load("tiny").library
+    assert {item.text for item in kept.items if item.is_foreign} == {UNITS, SIGN}
+    assert {item.author for item in kept.items} == {""}
+
+    for who in ("gus", "gil"):
+        people("eve", "keys", "trust", who, people.gates[who])
+    people("eve", "keys", "trust", "ann", str(people.key("ann").public))
+    found = people("eve", *words)
+    assert (found.json["believed"], found.json["name"], found.json["version"]) == (2, "tiny", 3)
+    kept = store.load("tiny").library
+    assert not any(item.is_foreign for item in kept.items)
+    authors = {item.text: item.author for item in kept.items}
+    assert authors == {UNITS: str(people.key("ann").public), SIGN: ""}
+    people.at_home("eve")
+    assert people("eve", *words).json["version"] == 3, "a second time changes nothing"
+    assert people("eve", *words, "--name", "shared").json["name"] == "shared"
+    undone = people("eve", "round", "undo", "tiny")
+    assert (undone.code, "experience rollback tiny VERSION" in undone.stderr) == (2, True)
+
+
+def test_an_altered_round_is_not_applied(people: People) -> None:
+    result = published(people)
+    chunk = Path("round/chunks", result["digest"][:2], result["digest"])
+    chunk.write_bytes(chunk.read_bytes().replace(b"units", b"unitz"))
+    found = people("eve", "round", "apply", "round")
+    assert (found.code, "got a failed check: published files" in found.stderr) == (2, True)
+    assert "FAILED      published files" in people("eve", "round", "verify", "round").stdout
+    assert store.names() == []
+
+
+def test_nothing_leaves_without_send(people: People) -> None:
+    started(people)
+    before = files()
+    found = people("ann", "round", "contribute", "mine", "--round", "round", "--json")
+    assert (found.code, found.json["receipt"], "nothing was sent" in found.stderr) == (
+        0,
+        None,
+        True,
+    )
+    assert files() == before
+    revealed(people)
+    write_measurements(Path("gus.jsonl"), [figures(UNITS, 0.2)], people.key("gus"))
+    before = files()
+    words = ("round", "measure", "--measured", "gus.jsonl", "--round", "round", "--json")
+    found = people("gus", *words)
+    assert (found.code, found.json["records"], found.json["sent"]) == (0, 1, False)
+    assert "nothing was sent. 1 signed record (lesson, model, number of tasks," in found.stderr
+    assert files() == before
+
+
+def test_what_leaves_says_nothing_of_sources_addresses_and_tasks(people: People) -> None:
+    published(people)
+    everything = b"".join(files().values())
+    for secret in (b"0" * 16 + b'"]', b"127.0.0.1", b"proven", b"http:"):
+        assert secret not in everything
+    assert b'"model":"m"' in everything
+
+
+def test_measurements_that_are_sent_again_change_nothing(people: People) -> None:
+    started(people)
+    revealed(people)
+    both_measured(people)
+    before = files()
+    seen = [figures(*one) for one in GAINS.items()]
+    again = measured(people, "gus", [*seen, figures("Nobody contributed this.", 0.5)])
+    assert (again.code, again.json["records"], again.json["sent"]) == (0, 0, False)
+    assert files() == before
+
+
+def test_of_measurements_of_one_lesson_clear_harm_is_sent_else_that_of_most_tasks(
+    people: People,
+) -> None:
+    started(people)
+    revealed(people)
+    more = Measurement(UNITS, "m", 48, 0.1, 0.0, 0.2)
+    found = [more, figures(UNITS, 0.4), figures(SIGN, 0.4), figures(SIGN, -0.4)]
+    assert measured(people, "gus", found).json["records"] == 2
+    left = b"".join(files("round/inbox").values())
+    assert b'"effect":0.1' in left
+    assert b'"effect":-0.4' in left
+    assert b'"effect":0.4' not in left
+
+
+def early(people: People) -> tuple[str, ...]:
+    write_measurements(Path("gus.jsonl"), [figures(UNITS, 0.2)], people.key("gus"))
+    return ("gus", "measure", "--measured", "gus.jsonl", "--round", "round", "--send")
+
+
+CREATE = ("create", "x", "--kind", "experience", "--base", "m", "--out", "new")
+REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
+    "no gates": (("maker", *CREATE), "--gate: expected the keys that measure lessons"),
+    "more than gates": (("maker", *CREATE, "--gate", "GUS"), "--least: expected 1 to 1, got 2"),
+    "a form": (
+        ("maker", *CREATE, "--form", "signs"),
+        "--form: has no effect in a round of",
+    ),
+    "a rule": (("maker", *CREATE, "--method", "mean"), "--method: has no effect in a round of le"),
+    "an f of 0": (("maker", *CREATE, "--f", "0"), "--f: has no effect in a round of lessons"),
+    "a margin": (("maker", *CREATE, "--margin", "0"), "--margin: has no effect in a round of les"),
+    "held-out rows": (("maker", *CREATE, "--evaluation", "x"), "--evaluation: has no effect in a"),
+    "an earlier round": (("maker", *CREATE, "--after", "x"), "--after: has no effect in a round"),
+    "privacy": (
+        ("maker", *CREATE, "--private", "epsilon=1"),
+        "--private: has no effect in a",
+    ),
+    "too many": (
+        ("maker", *CREATE, "--gate", "GUS", "--least", "1", "--max-contributors", "101"),
+        "most: expected at most 100 contributors of 16 lessons each",
+    ),
+    "lessons of weights": (
+        ("maker", "create", "x", "--base", "base", "--out", "new", "--least", "2"),
+        "--least: has no effect in a round about weights",
+    ),
+    "a base to contribute": (
+        ("ann", "contribute", "mine", "--base", "base"),
+        "--base: has no effect in a round of lessons",
+    ),
+    "examples": (
+        ("ann", "contribute", "mine", "--examples", "5"),
+        "--examples: has no effect in a round of lessons",
+    ),
+    "measure too early": (("GUS",), "expected phase compute, got commit"),
+    "measure without a role": (
+        ("ann", "measure", "--measured", "x.jsonl"),
+        "expected a key of role gate, got yours",
+    ),
+    "measure nothing": (("gus", "measure"), "expected tasks and a model, or what was measured"),
+    "tasks without a model": (("gus", "measure", "t"), "--tasks: has no effect in a round of les"),
+    "draws without a model": (
+        ("gus", "measure", "--draws", "2", "--measured", "x"),
+        "--draws: has no effect in a round of lessons without --model",
+    ),
+    "a base to measure": (("gus", "measure", "--base", "x"), "--base: has no effect in a round of"),
+    "a queue": (("maker", "aggregate", "--queue", "q"), "--queue: has no effect in a round of les"),
+    "threads": (("maker", "aggregate", "--threads", "2"), "--threads: has no effect in a round of"),
+    "a worker": (
+        ("maker", "work", "round", "--queue", "q"),
+        "round work: expected a round of",
+    ),
+    "repeat figures": (("eve", "verify", "round", "--measure"), "--measure: has no effect in a ro"),
+    "apply to a base": (
+        ("eve", "apply", "round", "--base", "x"),
+        "--base: has no effect in a",
+    ),
+    "aggregate too early": (("maker", "aggregate"), "expected phase compute, got commit"),
+    "a rule to expect": (("maker", "aggregate", "--method", "mean"), "expected evidence, the rule"),
+    "a round after it": (
+        ("maker", "create", "x", "--base", "base", "--out", "new", "--after", "tiny"),
+        "--after: expected a round of changes of weights, got tiny, which combines lessons",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_is_refused_by_name_and_nothing_is_stored(case: str, people: People) -> None:
+    started(people)
+    before = files()
+    words, said = REFUSED[case]
+    if words == ("GUS",):
+        words = early(people)
+    who, verb, *rest = (people.gates["gus"] if word == "GUS" else word for word in words)
+    named = verb in {"contribute", "measure", "aggregate"} and "--round" not in rest
+    found = people(who, "round", verb, *rest, *(["--round", "round"] if named else []))
+    assert (found.code, said in found.stderr) == (2, True), found.stderr
+    assert files() == before
+    assert not Path("new").exists()
+
+
+def test_lessons_of_another_key_are_refused(people: People) -> None:
+    started(people)
+    revealed(people)
+    write_measurements(Path("ann.jsonl"), [figures(UNITS, 0.9)], people.key("ann"))
+    found = people("gus", "round", "measure", "--measured", "ann.jsonl", "--round", "round")
+    assert (found.code, "expected measurements of your key" in found.stderr) == (2, True)
+    large = Measurement(UNITS, "m", 9, 5.0, 1.0, 9.0)
+    found = measured(people, "gus", [large])
+    assert (found.code, "expected rewards of 0 to 1" in found.stderr) == (2, True)
+
+
+def test_a_round_that_keeps_nothing_says_why_and_is_void(people: People) -> None:
+    started(people)
+    revealed(people)
+    for who in ("gus", "gil"):
+        measured(people, who, [figures(UNITS, -0.05)])
+    found = people("maker", "round", "aggregate", "--json")
+    assert (found.code, "3 keys of role gate have not measured all of 4" in found.stderr) == (
+        2,
+        True,
+    )
+    found = people("maker", "round", "aggregate", "--force", "--json")
+    assert (found.code, found.json["kept"]) == (1, 0)
+    assert "round tiny is void: no lesson is kept" in found.stderr
+    shown = people("eve", "round", "show", "round", "--json").json
+    assert (shown["phase"], shown["kind"], shown["result"]) == ("void", "experience", None)
+    apply = people("eve", "round", "apply", "round")
+    assert (apply.code, "expected a published result, got void" in apply.stderr) == (4, True)
+
+
+def test_a_contribution_that_was_committed_cannot_be_changed(people: People) -> None:
+    started(people)
+    words = ("round", "contribute", "--round", "round", "--send", "--json")
+    first = people("ann", *words, "mine").json
+    assert people("ann", *words, "mine@1").json == first
+    store.save("mine", Library((Item(IDLE),)))
+    found = people("ann", *words, "mine")
+    assert (found.code, "expected the contribution that you committed to" in found.stderr) == (
+        2,
+        True,
+    )
+    order = Library((Item("Use the shell for sums."),))
+    people.at_home("ben")
+    store.save("order", order)
+    before = files()
+    found = people("ben", *words, "order")
+    assert (found.code, "expected one without an order to a tool" in found.stderr) == (2, True)
+    assert files() == before

@@ -1,10 +1,13 @@
-"""`zoo-gym round apply, undo`: a verified result becomes the base of the next run."""
+"""`zoo-gym round apply, undo`: a verified result becomes the base of the next run, or a library."""
 
 from zoo.gym.cli.communities import Given
+from zoo.gym.cli.community.lessons import LESSONS, apply_lessons_of
 from zoo.gym.cli.community.opened import opened_round
+from zoo.gym.cli.community.options import refuse_given
 from zoo.gym.cli.options import Json, Offline, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import resolve_base
+from zoo.gym.errors import InputError, NotAvailableError
 
 
 def apply(
@@ -12,6 +15,7 @@ def apply(
     /,
     *,
     base: str | None = None,
+    name: str | None = None,
     threads: int | None = None,
     yes: Yes = False,
     offline: Offline = False,
@@ -19,8 +23,11 @@ def apply(
 ) -> int:
     """Verifies a round's result, and writes base plus result as a model to train on.
 
+    The result of a round of lessons becomes a new version of a library.
+
     Args:
         round_: its folder, name or id; by default the only one seen here
+        name: of the library, in a round of lessons; by default the round's
         base: the base model's name or folder; by default the round's
         threads: how many threads; by default all
         yes: download the base without asking
@@ -29,7 +36,12 @@ def apply(
     """
     from zoo.gym.rounds.compute.applying import apply_result
 
+    typed: dict[str, object] = {"base": base, "threads": threads, "yes": yes, "offline": offline}
     out, opened = Output(as_json), opened_round(round_)
+    if opened.manifest.kind == "experience":
+        refuse_given(typed, LESSONS)
+        return apply_lessons_of(opened, name, out)
+    refuse_given({"name": name}, "a round about weights")
     model = resolve_base(base, opened.manifest.base.model, "--base", yes=yes, offline=offline)
     applied = apply_result(opened, model.folder, threads=threads)
     out.answer(f"verified; {model.id} plus result {applied.digest[:12]} is {applied.file}")
@@ -48,10 +60,16 @@ def undo(base: str | None = None, /, *, as_json: Json = False) -> int:
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.compute.applying import newest_result, undo_result
+    from zoo.gym.rounds.lessons.applying import refuse_library
     from zoo.models import resolve
 
     out = Output(as_json)
-    undone = undo_result(None if base is None else resolve(base, offline=True).folder)
+    try:
+        folder = None if base is None else resolve(base, offline=True).folder
+    except (InputError, NotAvailableError):
+        refuse_library(str(base))
+        raise
+    undone = undo_result(folder)
     now = newest_result(undone.base)
     out.answer(f"result {undone.digest[:12]} no longer counts; its model stays: {undone.file}")
     out.answer(f"the newest is {now.digest[:12]}: {now.file}" if now else "no other was applied")

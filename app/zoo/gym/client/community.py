@@ -174,6 +174,7 @@ class Client:
         storage, expected = find_storage(self.node_url)
         opened = open_round(storage, expected=expected)
         remember_place(opened)
+        opened.manifest.expect("delta", "Client", "zoo-gym round takes part in those of lessons")
         _check_base(opened, text_of("base_model", base_model))
         if config is not None:
             _check_config(opened, config)

@@ -209,3 +209,31 @@ def rewards_of_lessons(opened: "Opened", out: Output) -> int:
         out.answer(f"{points:>8}  {parse_key(key).fingerprint}")
     out.result({"pool": opened.manifest.pool, "rule": fields["rewards"]["rule"], "rewards": shared})
     return 0
+
+
+def apply_lessons_of(opened: "Opened", name: str | None, out: Output) -> int:
+    """Verifies a round and stores its lessons as a new version of a library."""
+    from zoo.gym.cli.libraries import facts
+    from zoo.gym.rounds.lessons.applying import apply_lessons
+
+    applied = apply_lessons(opened, name)
+    saved, least = applied.saved, opened.manifest.lessons
+    label, count = f"{saved.name}@{saved.version}", len(saved.library.items)
+    out.answer(
+        f"verified; {label}: {counted(count, 'lesson')}, {applied.believed} with evidence of keys "
+        "that you trust"
+    )
+    for key, known in applied.gates.items():
+        out.say(f"measured: {key}, {known or 'not a key that you trust'}")
+    if applied.believed < count and least is not None:
+        out.say(
+            f"the others are foreign: trust {least.least} of these keys (zoo-gym keys trust NAME "
+            "KEY) and apply the round again"
+        )
+    if applied.before is not None:
+        back = f"zoo-gym experience rollback {saved.name} {applied.before}"
+        out.say(f"before it {saved.name}@{applied.before} was used: {back}")
+    gates = {str(key): known for key, known in applied.gates.items()}
+    more = {"believed": applied.believed, "gates": gates, "previous": applied.before}
+    out.result(facts(saved) | more)
+    return 0

@@ -53,10 +53,41 @@ def apply_result(opened: Opened, base: Path, *, threads: int | None = None) -> A
         InputError: a check of the round fails, or the base is another one.
         StorageError: the folder cannot be written.
     """
+    opened.manifest.expect("delta", "apply to a model", "zoo-gym round apply stores its lessons")
+    state = opened.state
+    work = work_folder(state.id)
+    digest = refuse_unverified(opened, work, threads=threads)
+    base = base.resolve()
+    known = applied_results()
+    file = folders().data / "models" / f"round-{digest[:16]}"
+    if not file.is_dir():
+        ensure_folder(file.parent)
+        apply_delta(
+            work / "published.safetensors", base=base, base_id=opened.manifest.base.model, out=file
+        )
+    _write_parents(file, base, digest)
+    others = [one for one in known if one.base == base and one.digest != digest]
+    previous = others[-1].digest if others else None
+    found = Applied(state.id, base, file, digest, previous)
+    _keep([one for one in known if (one.base, one.digest) != (base, digest)] + [found])
+    return found
+
+
+def refuse_unverified(opened: Opened, work: Path, *, threads: int | None = None) -> str:
+    """Refuses a round whose result is missing or cannot be verified, and returns its digest.
+
+    Args:
+        opened: the round.
+        work: its folder on this machine, where the published result then lies.
+        threads: number of threads; all if None.
+
+    Raises:
+        NotAvailableError: the round has no result yet.
+        InputError: a check fails.
+    """
     state, name = opened.state, opened.manifest.name
     if state.phase is not Phase.PUBLISHED or state.result is None:
         raise NotAvailableError(f"round {name}: expected a published result, got {state.phase}")
-    work = work_folder(state.id)
     failed = [one for one in verify(opened, work, threads=threads) if one.ok is False]
     if failed:
         raise InputError(
@@ -64,20 +95,7 @@ def apply_result(opened: Opened, base: Path, *, threads: int | None = None) -> A
             f"{failed[0].name}: {failed[0].detail}",
             hint="zoo-gym round verify shows all checks",
         )
-    base = base.resolve()
-    known = applied_results()
-    file = folders().data / "models" / f"round-{state.result[:16]}"
-    if not file.is_dir():
-        ensure_folder(file.parent)
-        apply_delta(
-            work / "published.safetensors", base=base, base_id=opened.manifest.base.model, out=file
-        )
-    _write_parents(file, base, state.result)
-    others = [one for one in known if one.base == base and one.digest != state.result]
-    previous = others[-1].digest if others else None
-    found = Applied(state.id, base, file, state.result, previous)
-    _keep([one for one in known if (one.base, one.digest) != (base, state.result)] + [found])
-    return found
+    return state.result
 
 
 def undo_result(base: Path | None = None) -> Applied:

@@ -53,6 +53,7 @@ def publish(
         if append.state.phase is Phase.COMPUTE:
             append.take()
         state = append.state
+        state.manifest.expect("delta", "publish", "zoo.gym.rounds.lessons.publish does")
         state.expect_compute(Phase.PUBLISHED)
         folder = work_folder(state.id)
         divide = None

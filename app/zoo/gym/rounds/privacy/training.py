@@ -19,6 +19,7 @@ def settings_for(given: str) -> dict[str, object]:
     """
     storage, expected = find_storage(given)
     manifest = open_round(storage, expected=expected).manifest
+    manifest.expect("delta", "round", "zoo-gym round contribute LIBRARY takes lessons")
     if manifest.privacy is None:
         raise InputError(
             f"round: expected a private round, got {manifest.name}, whose contributions can be "

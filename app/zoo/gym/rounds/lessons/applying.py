@@ -1,0 +1,93 @@
+"""Stores the verified lessons of a round as a version of a library of the user's.
+
+The keys that measured were chosen by the round's maker. What they found counts as evidence of a
+lesson only as far as the user trusts them: the records of trusted keys are judged once more, by
+the terms of the round. Lessons that this does not keep are stored as foreign, without evidence.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from zoo.gym.errors import InputError
+from zoo.gym.experience import store
+from zoo.gym.experience.library.file import read_library
+from zoo.gym.experience.library.item import Item
+from zoo.gym.experience.sharing.keep import Judged
+from zoo.gym.rounds.compute.applying import refuse_unverified
+from zoo.gym.rounds.compute.publish import work_folder
+from zoo.gym.rounds.lessons.candidates import candidates_of
+from zoo.gym.rounds.lessons.checks import PUBLISHED
+from zoo.gym.rounds.lessons.result import judged_in
+from zoo.gym.rounds.life.opening import Opened
+from zoo.gym.signing import PublicKey, has_key, load_key, parse_key, trusted_keys
+
+
+@dataclass(frozen=True)
+class AppliedLessons:
+    """The lessons of a round in the user's store.
+
+    Attributes:
+        saved: the version that has them.
+        before: the version that was used before; None if there was none.
+        gates: the names of the round's keys that measure, empty for those not trusted, by key.
+        believed: how many lessons have evidence of trusted keys.
+    """
+
+    saved: store.Stored
+    before: int | None
+    gates: Mapping[PublicKey, str]
+    believed: int
+
+
+def apply_lessons(opened: Opened, name: str | None = None) -> AppliedLessons:
+    """Verifies a round of lessons and stores its result, unless that was done before.
+
+    Args:
+        opened: the round.
+        name: of the library; by default made of the round's name.
+
+    Raises:
+        NotAvailableError: the round has no result yet.
+        InputError: a check of the round fails, or the name is none.
+        StorageError: the library cannot be written.
+    """
+    opened.manifest.expect("experience", "store lessons")
+    target = store.name_of(Path(f"{opened.manifest.name}.json")) if name is None else name
+    store.check_name(target)
+    work = work_folder(opened.state.id)
+    refuse_unverified(opened, work)
+    library, digest = read_library(work / PUBLISHED)
+    names = {key: name for name, key in trusted_keys().items()}
+    own = load_key().public if has_key() else None
+    gates = {
+        key: "you" if key == own else names.get(key, "")
+        for key in sorted(opened.manifest.keys_of("gate"))
+    }
+    trusted = [key for key, name in gates.items() if name]
+    found = judged_in(opened.state, candidates_of(opened.state, opened.storage, work), trusted)
+    judged = {one.item.id: one for of, one in found if of.same is None}
+    items = tuple(_stored(item, judged[item.id], names) for item in library.items)
+    before = store.current(target) if target in store.names() else None
+    saved = store.save(target, replace(library, items=items, parent=digest))
+    believed = sum(not item.is_foreign for item in items)
+    return AppliedLessons(saved, None if before == saved.version else before, gates, believed)
+
+
+def _stored(item: Item, judged: Judged, names: Mapping[PublicKey, str]) -> Item:
+    """Returns a lesson with the evidence of trusted keys, and its author if that is one of them."""
+    author = item.author if parse_key(item.author) in names else ""
+    return replace(item, author=author, evidence=judged.item.evidence if judged.kept else {})
+
+
+def refuse_library(name: str) -> None:
+    """Refuses the name of a library where that of a base is expected.
+
+    Raises:
+        InputError: there is a library of that name.
+    """
+    if name in store.names():
+        raise InputError(
+            f"undo: expected a base model, got the library {name}",
+            hint=f"zoo-gym experience rollback {name} VERSION uses an earlier version again",
+        )
