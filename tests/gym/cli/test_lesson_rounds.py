@@ -1,16 +1,25 @@
 """`zoo-gym round` about lessons, from its terms to a library, by people with homes of their own."""
 
-from collections.abc import Callable, Iterable
+import socket
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.gym.cli.conftest import write_model
+from tests.gym.rounds.storage.conftest import running
+from zoo.gym import Trainer, TrainingConfig
+from zoo.gym.client import Client
+from zoo.gym.config import load_config
+from zoo.gym.errors import InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.library.file import read_library
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.sharing.measurement import Measurement, write_measurements
+from zoo.gym.rounds.server.gate import Role
+from zoo.gym.rounds.server.run import CommunityLearningServer, server_config
 from zoo.gym.signing import OwnKey, own_key
 
 Call = Callable[..., Any]
@@ -100,7 +109,23 @@ def published(people: People) -> Any:
     return found.json
 
 
-def test_a_round_of_lessons_ends_in_a_library_that_a_stranger_verifies(people: People) -> None:
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Returns the addresses that anything wants to reach from now on, which it cannot."""
+    asked: list[object] = []
+
+    def refuse(_: socket.socket, address: object) -> None:
+        asked.append(address)
+        raise OSError("no network in this test")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket.socket, "sendto", refuse)
+    return asked
+
+
+def test_a_round_of_lessons_ends_in_a_library_that_a_stranger_verifies(
+    people: People, no_network: list[object]
+) -> None:
     result = published(people)
     library = read_library(Path(result["result"]))[0]
     assert {item.text: item.evidence["effect"] for item in library.items} == {UNITS: 0.2, SIGN: 0.1}
@@ -114,6 +139,7 @@ def test_a_round_of_lessons_ends_in_a_library_that_a_stranger_verifies(people: P
     points = people("eve", "round", "rewards", "round", "--json").json
     ann, ben = (str(people.key(who).public) for who in BY)
     assert (points["rule"], points["rewards"]) == ("effect", {ann: 667, ben: 333})
+    assert no_network == []
 
 
 def files(folder: str = "round") -> dict[str, bytes]:
@@ -344,3 +370,52 @@ def test_a_contribution_that_was_committed_cannot_be_changed(people: People) -> 
     found = people("ben", *words, "order")
     assert (found.code, "expected one without an order to a tool" in found.stderr) == (2, True)
     assert files() == before
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[CommunityLearningServer]:
+    """Run by the maker."""
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "homes" / "maker"))
+    config = server_config({"folder": tmp_path / "served", "port": 0})
+    with running(CommunityLearningServer(None, config)) as found:
+        yield found
+
+
+@pytest.mark.slow
+def test_a_round_of_lessons_on_a_server_has_what_was_sent_and_no_more(
+    people: People, server: CommunityLearningServer
+) -> None:
+    for who in ("ann", "ben", "gus", "gil", "eve"):
+        given = f"{server.tokens[Role.CONTRIBUTOR]}\n"
+        assert people(who, "round", "token", server.url, stdin=given).code == 0
+    place = f"{server.url}/rounds/tiny"
+    started(people, place=place)
+    before = files("served")
+    for who in BY:
+        people(who, "round", "contribute", "mine", "--round", place)
+    assert files("served") == before
+    revealed(people, place)
+    before = files("served")
+    write_measurements(Path("own.jsonl"), [figures(UNITS, 0.2)], people.key("gus"))
+    people("gus", "round", "measure", "--measured", "own.jsonl", "--round", place)
+    assert files("served") == before
+    both_measured(people, place)
+    digest = people("maker", "round", "aggregate", "--json").json["digest"]
+    for where in (place, "served/tiny"):
+        found = people("eve", "round", "verify", where, "--json")
+        assert (found.code, found.json["passed"]) == (0, True), found.stdout
+        assert people("eve", "round", "show", where, "--json").json["result"] == digest
+
+
+def test_python_refuses_a_round_of_lessons_where_weights_are_meant(people: People) -> None:
+    published(people)
+    write_model(Path("base").resolve(), seed=1)
+    said = "expected a round of changes of weights, got tiny, which combines lessons"
+    with pytest.raises(InputError, match=f"apply to a model: {said}"):
+        Trainer(TrainingConfig(model="base", algorithm="sft")).apply_deltasoup("round")
+    with pytest.raises(InputError, match=f"Client: {said}"):
+        Client(node_url="round").contribute_improvement("ann", "m", improvement_data="base")
+    with pytest.raises(InputError, match=f"Client: {said}"):
+        Client(node_url="round").aggregate_community_improvements("m", 1)
+    with pytest.raises(InputError, match=f"round: {said}"):
+        load_config([], ["round=round", "dataset=x.jsonl"], {})

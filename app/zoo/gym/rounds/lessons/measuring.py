@@ -5,7 +5,7 @@ of the round when it is sent. A record has no task, and of the model its name al
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path, PureWindowsPath
 
 from zoo.gym.errors import InputError
 from zoo.gym.experience.library.item import Item
@@ -156,7 +156,7 @@ def public_name(model: str) -> str:
     """
     address, at, name = model.rpartition("#")
     found = name if at and "://" in address else model
-    if "://" in found or found.startswith(("~", ".", "/", "\\")) or PurePath(found).is_absolute():
+    if "://" in found or found.startswith(("~", ".", "/", "\\")) or PureWindowsPath(found).drive:
         found = found.replace("\\", "/").rstrip("/").rpartition("/")[2]
     plain = "".join(one if " " <= one <= "~" else "?" for one in found).strip()[:200]
     return plain or "?"
