@@ -348,6 +348,9 @@ def test_a_round_that_keeps_nothing_says_why_and_is_void(people: People) -> None
     assert "round tiny is void: no lesson is kept" in found.stderr
     shown = people("eve", "round", "show", "round", "--json").json
     assert (shown["phase"], shown["kind"], shown["result"]) == ("void", "experience", None)
+    assert people("eve", "round", "list", "--json").json["rounds"][0]["kind"] == "experience"
+    checked = people("eve", "round", "verify", "round")
+    assert "ok          kept lessons: none of 4 lessons" in checked.stdout
     apply = people("eve", "round", "apply", "round")
     assert (apply.code, "expected a published result, got void" in apply.stderr) == (4, True)
 

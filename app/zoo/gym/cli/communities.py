@@ -160,10 +160,14 @@ def list_rounds(*, as_json: Json = False) -> int:
 
     out, places = Output(as_json), known_places()
     for place in places:
-        out.answer(f"{place.id[:12]}  {place.name}  {place.address}")
+        lessons = "  (lessons)" if place.kind == "experience" else ""
+        out.answer(f"{place.id[:12]}  {place.name}  {place.address}{lessons}")
     if not places:
         out.say("no round yet: zoo-gym round show FOLDER opens one, round create starts one")
-    rounds = [{"round": one.id, "name": one.name, "address": one.address} for one in places]
+    rounds = [
+        {"round": one.id, "name": one.name, "address": one.address, "kind": one.kind}
+        for one in places
+    ]
     out.result({"rounds": rounds})
     return 0
 

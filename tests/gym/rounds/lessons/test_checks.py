@@ -128,6 +128,13 @@ def test_another_library_fails(start: Start, tmp_path: Path) -> None:
         publish_lessons(world.storage, LOG)
 
 
+def test_a_round_that_is_void_although_lessons_are_kept_fails(start: Start, tmp_path: Path) -> None:
+    world = filled(start)
+    with writer_of(world.storage, LOG) as append:
+        append(objects.VOID, reason="no lesson is kept")
+    assert failed(world, tmp_path / "eve") == ["kept lessons"]
+
+
 def test_a_refusal_without_reason_fails(start: Start, tmp_path: Path) -> None:
     world = filled(start)
     with writer_of(world.storage, LOG) as append:

@@ -57,6 +57,10 @@ def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> Itera
     state = opened.state
     if state.phase is not Phase.PUBLISHED:
         yield Check("result", f"the round is in phase {state.phase}", ok=None)
+        if state.phase is Phase.VOID and state.manifest.kind == "experience":
+            from zoo.gym.rounds.lessons.checks import void_checks
+
+            yield from void_checks(opened, folder)
     elif state.manifest.kind == "experience":
         from zoo.gym.rounds.lessons.checks import lesson_checks
 

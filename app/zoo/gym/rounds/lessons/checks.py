@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.report import stored_file
 from zoo.gym.rounds.compute.verify import Check, made, published_report, short
-from zoo.gym.rounds.lessons.result import Combined, combine
+from zoo.gym.rounds.lessons.result import NOTHING_KEPT, Combined, combine
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.storage.chunks import fetch
 
@@ -47,6 +48,23 @@ def lesson_checks(opened: Opened, folder: Path) -> list[Check]:
     if stored and again:
         checks += _compared(stored, again[0], opened)
     return checks
+
+
+def void_checks(opened: Opened, folder: Path) -> list[Check]:
+    """Returns the check of a round that is void because no lesson is kept; none of another one.
+
+    Args:
+        opened: the round.
+        folder: of the round on this machine.
+    """
+
+    def repeat() -> str:
+        found = combine(opened.state, opened.storage, folder)
+        if found.kept:
+            raise InputError(f"expected no lesson that is kept, got {found.kept}")
+        return f"none of {len(found.judged)} lessons"
+
+    return [made("kept lessons", repeat)] if opened.state.reason == NOTHING_KEPT else []
 
 
 def _compared(stored: Mapping[str, Any], again: Combined, opened: Opened) -> list[Check]:

@@ -24,11 +24,13 @@ class Place:
         id: the round's.
         name: what its maker calls it.
         address: where it was seen last.
+        kind: what it combines.
     """
 
     id: str
     name: str
     address: str
+    kind: str = "delta"
 
 
 def remember_place(opened: Opened) -> None:
@@ -38,7 +40,8 @@ def remember_place(opened: Opened) -> None:
         StorageError: it cannot be written.
     """
     path = _folder() / f"{opened.state.id}.json"
-    fields = {"name": opened.manifest.name, "address": opened.storage.address}
+    manifest = opened.manifest
+    fields = {"name": manifest.name, "address": opened.storage.address, "kind": manifest.kind}
     ensure_folder(path.parent)
     write_beside(path, json.dumps(fields))
 
@@ -49,7 +52,8 @@ def known_places() -> list[Place]:
     for path in _folder().glob("*.json"):
         fields = cast("dict[str, str]", read_json_object(path) or {})
         if "name" in fields and "address" in fields:
-            found.append(Place(path.stem, fields["name"], fields["address"]))
+            kind = fields.get("kind", "delta")
+            found.append(Place(path.stem, fields["name"], fields["address"], kind))
     return sorted(found, key=lambda place: (place.name, place.id))
 
 
