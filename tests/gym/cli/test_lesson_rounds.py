@@ -229,7 +229,8 @@ def test_of_measurements_of_one_lesson_clear_harm_is_sent_else_that_of_most_task
     started(people)
     revealed(people)
     more = Measurement(UNITS, "m", 48, 0.1, 0.0, 0.2)
-    found = [more, figures(UNITS, 0.4), figures(SIGN, 0.4), figures(SIGN, -0.4)]
+    harm = Measurement(SIGN, "m", 12, -0.4, -0.5, -0.3)
+    found = [more, figures(UNITS, 0.4), figures(SIGN, 0.4), harm]
     assert measured(people, "gus", found).json["records"] == 2
     left = b"".join(files("round/inbox").values())
     assert b'"effect":0.1' in left

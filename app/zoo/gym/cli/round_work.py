@@ -50,7 +50,9 @@ def work(
     from zoo.gym.rounds.work.worker import work as do_tasks
 
     out, opened = Output(as_json), opened_round(round_)
-    opened.manifest.expect("delta", "round work", "one machine computes them in a second")
+    opened.manifest.expect(
+        "delta", "round work", "one machine computes them: zoo-gym round aggregate"
+    )
     if workers is not None and (ray is None or workers < 1):
         raise InputError(f"--workers: expected 1 or more, with --ray, got {workers}")
     if ray is not None:

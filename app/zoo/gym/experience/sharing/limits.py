@@ -46,8 +46,9 @@ def alike(one: str, other: str) -> bool:
 
 def alike_words(first: Sequence[str], second: Sequence[str]) -> bool:
     """Returns whether two lessons say the same, given their words."""
-    shorter, longer = sorted((len(first), len(second)))
-    if 2 * shorter < _ALIKE * (shorter + longer):
+    known = set(second)
+    common = min(len(second), sum(map(known.__contains__, first)))  # no more can match
+    if 2 * common < _ALIKE * (len(first) + len(second)):
         return False
     if [*filter(_EXACT.search, first)] != [*filter(_EXACT.search, second)]:
         return False
