@@ -16,6 +16,8 @@ from zoo.gym.config import load_config
 from zoo.gym.delta import load_delta
 from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.experience import store
+from zoo.gym.experience.distilling.settings import DistillationConfig
+from zoo.gym.experience.distilling.start import prepare
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
 from zoo.gym.jobs import open_run, run_folders
@@ -160,3 +162,44 @@ def test_what_cannot_be_distilled_is_refused_by_name(call: Call) -> None:
         told = call("experience", "distill", *words)
         assert told.code in (2, 4)
         assert part in told.stderr
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "seed=7",
+        "lessons=wrap.json",
+        "group_size=8",
+        "num_generations=8",
+        "temperature=0.5",
+        "model_name_or_path=zen-nano",
+        "base_model=zen-nano",
+        "stage=grpo",
+        "max_completion_length=9",
+        "max_new_tokens=9",
+        "dataset_dir=elsewhere",
+    ],
+)
+def test_a_setting_that_a_distillation_has_itself_is_refused_by_name(
+    change: str, call: Call
+) -> None:
+    told = call("experience", "distill", "words", tasks(3), *WORDS, change)
+    assert told.code == 2
+    assert f"{change}: expected a setting of the training alone" in told.stderr
+    assert run_folders() == []
+
+
+@pytest.mark.parametrize("cap", ["--max-usd", "--max-tokens"])
+def test_a_cap_without_a_teacher_is_refused(cap: str, call: Call) -> None:
+    told = call("experience", "distill", "words", tasks(3), *WORDS, cap, "100")
+    assert told.code == 2
+    assert "has no effect without --teacher" in told.stderr
+
+
+def test_the_training_of_a_distillation_has_the_settings_that_are_given(call: Call) -> None:
+    config = DistillationConfig(model="zen-pico", seed=7)
+    changes = ["max_steps=3", "learning_rate=0.5", "logging_steps=5"]
+    made = prepare(config, "words", [Path(tasks(3))], changes)
+    assert (made.training.max_steps, made.training.learning_rate, made.training.seed) == (3, 0.5, 7)
+    idle = [note for note in made.notes if note.startswith("without effect: logging_steps (key=value)")]
+    assert len(idle) == 1, made.notes

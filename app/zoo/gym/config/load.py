@@ -258,7 +258,8 @@ def _with_round(layers: Sequence[list[Given]]) -> Sequence[list[Given]]:
     """Returns the layers with the settings of a private round below them, in place of its name.
 
     Raises:
-        InputError: another value was given for one of them, or the round is no private one.
+        InputError: another value was given for one of them, a round twice, or it is no private
+            one.
         NotAvailableError: there is no such round.
     """
     from zoo.gym.rounds.privacy.training import settings_for
@@ -266,6 +267,10 @@ def _with_round(layers: Sequence[list[Given]]) -> Sequence[list[Given]]:
     named = [one for layer in layers for one in layer if one.key == "round"]
     if not named:
         return layers
+    for layer in layers:
+        twice = [one.label for one in layer if one.key == "round"]
+        if len(twice) > 1:
+            raise InputError(f"{twice[1]}: already given as '{twice[0]}'")
     last = named[-1]
     found = settings_for(str(last.value))
     others = [[one for one in layer if one.key != "round"] for layer in layers]

@@ -111,6 +111,8 @@ def test_other_rounds_and_none_are_refused_by_name(
         load_config([], [f"round={storage.address}", "dataset=x.jsonl"], {})
     with pytest.raises(NotAvailableError, match="expected a round, got none"):
         load_config([], ["round=no-such-round", "dataset=x.jsonl"], {})
+    with pytest.raises(InputError, match="round=b: already given as 'round=a'"):
+        load_config([], ["round=a", "round=b", "dataset=x.jsonl"], {})
 
 
 def test_an_adapter_on_the_rounds_factors_is_contributed_whole(

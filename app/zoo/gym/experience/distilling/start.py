@@ -4,10 +4,11 @@ import json
 import platform
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zoo.gym.config import TrainConfig, dump_config, load_config
+from zoo.gym.config.load import Loaded, ours
 from zoo.gym.errors import InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.calls.budget import Cap
@@ -21,12 +22,14 @@ from zoo.gym.experience.session import load_reward
 from zoo.gym.experience.tasks import read_tasks, write_split
 from zoo.gym.files import write_beside
 from zoo.gym.humanize import counted
+from zoo.gym.jobs.outputs import check_unclaimed
 from zoo.gym.jobs.run import Run, create_run
 from zoo.gym.paths import given_path
 from zoo.gym.rewards.reward import Task
 from zoo.gym.train.planning.fixed_base import check_fixed_base
 from zoo.gym.train.planning.names import check_names
-from zoo.gym.train.run_folder.pinned import pinned
+from zoo.gym.train.result.output import check_chosen_output
+from zoo.gym.train.run_folder.pinned import idle_date, pinned
 from zoo.gym.train.run_folder.settings import store_settings
 from zoo.models import resolve
 
@@ -35,6 +38,20 @@ KIND = "distillation"
 
 LESSONS_FILE = "lessons.json"
 """In the run folder: the lessons, without those that are held back."""
+
+_OWN = {
+    "model_name_or_path": "--model {value}",
+    "seed": "--seed {value}",
+    "stage": "the stage is lessons, or with --teacher sft",
+    "lessons": "the library is the first argument: zoo-gym experience distill LIBRARY TASKS",
+    "group_size": "--group-size {value}",
+    "temperature": "--temperature-train {value}",
+    "max_completion_length": "--max-new-tokens {value}",
+    "max_new_tokens": "--max-new-tokens {value}",
+    "dataset": "the files of tasks are arguments: zoo-gym experience distill LIBRARY TASKS",
+    "dataset_dir": "the files of tasks are arguments: zoo-gym experience distill LIBRARY TASKS",
+}
+"""Settings of a training that a distillation sets, and how its user does."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +95,12 @@ def prepare(
     if not found.library.items:
         raise InputError(f"library: {library}: expected one with lessons, got none")
     models = named_models(config.calls)
+    for cap in ("max_usd", "max_tokens"):
+        if not config.teacher and getattr(config, cap) is not None:
+            raise InputError(
+                f"{cap}: has no effect without --teacher: no model on a server is called",
+                hint="leave it out; --max-new-tokens N is the longest answer",
+            )
     if config.teacher and not isinstance(models.model, Hosted):
         raise InputError(
             f"teacher: expected a model on a server, got {config.teacher}",
@@ -90,9 +113,11 @@ def prepare(
         pass
     for server in models.on_servers:
         server.key()
-    training = _training(config, found.library, split.train, changes)
-    told = [*notes, *test_notes, *found.notices, *_doubts(found, split, len(tasks))]
-    return Prepared(config, found, split, training, models, cap_of(config.calls, models), told)
+    loaded = _training(config, found.library, split.train, changes)
+    idle = [f"without effect: {one.key} ({one.origin}): {one.reason}" for one in loaded.ignored]
+    told = [*idle, *notes, *test_notes, *found.notices, *_doubts(found, split, len(tasks))]
+    cap = cap_of(config.calls, models)
+    return Prepared(config, found, split, loaded.config, models, cap, told)
 
 
 def _doubts(found: store.Stored, split: Split, count: int) -> list[str]:
@@ -109,12 +134,13 @@ def _doubts(found: store.Stored, split: Split, count: int) -> list[str]:
 
 def _training(
     config: DistillationConfig, library: Library, tasks: Sequence[Task], changes: Sequence[str]
-) -> TrainConfig:
+) -> Loaded:
     """Returns the pinned settings of the training, with files that stand for those of the run.
 
     Raises:
-        InputError: a setting is wrong.
+        InputError: a setting is wrong, or not one of the training alone.
     """
+    _refuse_own(changes)
     base = resolve(config.model, offline=True)
     own: dict[str, object] = {"model_name_or_path": config.model, "seed": config.seed}
     with tempfile.TemporaryDirectory() as folder:
@@ -131,7 +157,29 @@ def _training(
         fixed = pinned(loaded.config, base)
         check_names(fixed, base.folder)
         check_fixed_base(fixed, base.folder)
-        return fixed
+        if fixed.output_dir is not None:
+            check_unclaimed(Path(fixed.output_dir))
+            check_chosen_output(fixed)
+        dates = idle_date(loaded.config, loaded.origins.get("date", "default"), base.folder)
+        return replace(loaded, config=fixed, ignored=(*loaded.ignored, *dates))
+
+
+def _refuse_own(changes: Sequence[str]) -> None:
+    """Refuses settings of the training that a distillation has itself.
+
+    Raises:
+        InputError: one is given.
+    """
+    for change in changes:
+        key, _, value = change.partition("=")
+        hint = _OWN.get(ours(key.strip())) or _OWN.get(key.strip())
+        if hint is not None:
+            hint = hint.format(value=value)
+            raise InputError(
+                f"{change}: expected a setting of the training alone, got one that a distillation "
+                "has itself",
+                hint=hint,
+            )
 
 
 def rows_of(tasks: Sequence[Task]) -> str:
