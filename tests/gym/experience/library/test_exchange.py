@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.experience.library.exchange import (
@@ -18,7 +21,7 @@ from zoo.gym.experience.library.exchange import (
     to_youtu,
 )
 from zoo.gym.experience.library.file import write_library
-from zoo.gym.experience.library.item import Item
+from zoo.gym.experience.library.item import Item, lesson_text
 from zoo.gym.experience.library.library import Library
 
 LIBRARY = Library(
@@ -131,8 +134,9 @@ def test_what_is_no_lesson_is_left_out_with_its_line(tmp_path: Path) -> None:
     path.write_text(f"# Title\n\nText.\n\n- Good one.\n- {'w ' * 40}\n")
     found, left_out = read_foreign(path)
     assert [item.text for item in found.items] == ["Good one."]
-    assert len(left_out) == 1
-    assert left_out[0].startswith(f"{path}:6: lesson: expected at most 32 words")
+    assert left_out[0] == f"{path}:3: expected a list of lessons, got other text: Text."
+    assert left_out[1].startswith(f"{path}:6: lesson: expected at most 32 words")
+    assert len(left_out) == 2
 
 
 @pytest.mark.parametrize("text", ["", "just text", '{"a": 1}', "{", "\xff\x00"])
@@ -143,3 +147,104 @@ def test_a_file_without_lessons_is_refused(text: str, tmp_path: Path) -> None:
         read_foreign(path)
     with pytest.raises(NotAvailableError):
         read_foreign(tmp_path / "absent")
+
+
+def lesson(text: str) -> str | None:
+    """Returns a text as a lesson has it, None if it is none."""
+    try:
+        return lesson_text(text)
+    except InputError:
+        return None
+
+
+TEXTS = st.lists(
+    st.one_of(
+        st.text(max_size=80),
+        st.from_regex(
+            r"\A(?:[-*+] |\d\. |\[[0-9a-f, x]{0,17}\] ?|# |<!-- ?|[G0-9\[\]. :|-]){1,6}x"
+        ),
+        st.from_regex(r"\Ax ?(?:<!--|-->|[0-9a-f]{16}|:: | ){1,6}"),
+    )
+    .map(lesson)
+    .filter(bool),
+    min_size=1,
+    max_size=5,
+    unique=True,
+)
+
+
+@pytest.mark.parametrize("form", [*FORMS, "json"])
+@given(texts=TEXTS, with_known=st.booleans())
+@example(texts=["[1, 2] is a list; count it", "[Hint] x", "1. x", "- x", "# x"], with_known=False)
+@example(texts=[Item("x").id, f"[{Item('x').id[:6]}] y", "x"], with_known=True)
+@example(texts=[f"x <!-- {Item('x').id} -->", "x <!-- y -->", "<!-- -->", "---"], with_known=True)
+def test_any_lessons_are_the_same_after_export_and_import(
+    form: str, texts: list[str], with_known: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    library = Library(tuple(map(Item, texts)))
+    path = tmp_path_factory.mktemp("forms") / "l.json"
+    if form == "json":
+        write_library(path, library)
+    else:
+        path.write_text(FORMS[form][0](library, "name"), encoding="utf-8")
+    found, left_out = read_foreign(path, library if with_known else None)
+    assert {item.text for item in found.items} == set(texts)
+    assert left_out == []
+
+
+def read(tmp_path: Path, text: str, known: Library | None = None) -> tuple[set[str], list[str]]:
+    """Returns the texts of lessons in a file, and what was left out, without the file's name."""
+    path = tmp_path / "wrap.md"
+    path.write_text(text)
+    found, left_out = read_foreign(path, known)
+    return {item.text for item in found.items}, [one.removeprefix(str(path)) for one in left_out]
+
+
+def test_a_lesson_has_all_lines_of_its_item(tmp_path: Path) -> None:
+    text = "- Check the sign\n  before\nyou write.\n\n  And after.\n1. Count\n   twice.\n2) Stop.\n"
+    assert read(tmp_path, text) == (
+        {"Check the sign before you write. And after.", "Count twice.", "Stop."},
+        [],
+    )
+
+
+def test_nested_items_headings_and_rules_end_an_item(tmp_path: Path) -> None:
+    text = "- Outer.\n  - Inner.\n# Title\n- Other.\n---\n* * *\n+ Last.\n"
+    assert read(tmp_path, text) == ({"Outer.", "Inner.", "Other.", "Last."}, [])
+
+
+def test_brackets_are_of_the_lesson_unless_they_are_its_id(tmp_path: Path) -> None:
+    old = LIBRARY.items[0]
+    text = f"- [Hint] Keep units.\n- [x] Done.\n- [abcdef] No id.\n- [{old.id[:6]}] Changed.\n"
+    kept = {"[Hint] Keep units.", "[x] Done.", "[abcdef] No id."}
+    assert read(tmp_path, text, LIBRARY) == (kept | {"Changed."}, [])
+    assert read(tmp_path, text) == (kept | {f"[{old.id[:6]}] Changed."}, [])
+
+
+def test_text_beside_the_lists_is_named(tmp_path: Path) -> None:
+    text = "---\nname: a\n---\nOne\nparagraph.\n\n- Good. <!-- why -->\n\nBehind it.\n- \n"
+    assert read(tmp_path, text) == (
+        {"Good."},
+        [
+            ":4: expected a list of lessons, got other text: One paragraph.",
+            ":7: expected a lesson, got a comment behind it: why",
+            ":9: expected a list of lessons, got other text: Behind it.",
+            ":10: lesson: expected some text, got none",
+        ],
+    )
+
+
+def test_each_key_of_experiences_is_taken_or_named(tmp_path: Path) -> None:
+    text = '{"G0": "a", "G0": "b", "tip": "c", "G2": {"text": "d", "G3": "e"}}'
+    assert read(tmp_path, text) == (
+        {"a", "b"},
+        [":tip: expected a key such as G0, got another one", ":G2: expected text, got dict"],
+    )
+
+
+@given(text=st.text(max_size=300))
+def test_any_text_is_read_or_refused(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("any") / "l.md"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with suppress(InputError):
+        read_foreign(path)

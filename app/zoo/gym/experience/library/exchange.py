@@ -3,7 +3,8 @@
 In and out: Markdown with the id of each lesson, the parent of a text that was changed, a folder's
 `SKILL.md`, `experiences.json` of youtu-agent (`{"G0": "Name: text"}`) and playbooks of ACE
 (`[str-00001] helpful=4 harmful=0 :: text`). In alone: the agents that youtu-agent writes, in YAML.
-A text that was changed by hand, or comes from elsewhere, has no evidence.
+A text that was changed by hand, or comes from elsewhere, has no evidence. What is not taken is
+named.
 """
 
 import json
@@ -18,14 +19,19 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.experience.library.file import MOST_BYTES, read_library
 from zoo.gym.experience.library.item import Item, lesson_text
 from zoo.gym.experience.library.library import HEADING, Library
+from zoo.gym.experience.library.markdown import entries
 from zoo.gym.experience.library.signature import as_foreign
 from zoo.gym.files import read_small
 
-_LESSON = re.compile(r"^\s*[-*+]\s+(?:\[[^\]\n]{1,40}\]\s*)?(\S.*?)\s*(?:<!--([^>]*)-->)?\s*$")
-_ACE = re.compile(r"^\s*\[[^\]]{1,40}\]\s*helpful=(\d{1,9})\s*harmful=(\d{1,9})\s*::\s*(\S.*)$")
+_ID_BESIDE = re.compile(r"<!--\s*([0-9a-f]{16})\s*-->")
+_COMMENT = re.compile(r"\s*<!--((?:(?!-->).)*)-->$")
+_LABEL = re.compile(r"\[([0-9a-f]{6,16})\]\s*(?=\S)")
 _IN_AGENT = re.compile(r"\[G?\d{1,9}\]\.\s+(.*?)(?=\s*\[G?\d{1,9}\]\.\s|\s*\Z)", re.DOTALL)
 _YOUTU = re.compile(r"G\d{1,9}")
 _SKILL_NAME = re.compile(r"[^a-z0-9-]+")
+
+_MOST_SHOWN = 60
+_MOST_READ = 4096  # a longer entry is no lesson anyway
 
 MOST_DESCRIPTION = 1024
 """The longest description of a skill."""
@@ -106,9 +112,11 @@ def read_foreign(
         return _old_kept(read(path), known), []
     items: dict[str, Item] = {}
     left_out: list[str] = []
-    found = _in_agent(path, text) if path.suffix in (".yaml", ".yml") else _items(text)
+    found = _in_agent(path, text) if path.suffix in (".yaml", ".yml") else _items(text, known)
     for place, item in found:
         try:
+            if isinstance(item, str):
+                raise InputError(item)
             checked = _checked(item, known)
         except InputError as error:
             left_out.append(f"{path}:{place}: {error.message}")
@@ -160,19 +168,67 @@ def _in_agent(path: Path, text: str) -> Iterator[tuple[int, Item]]:
     yield from ((place, Item(str(one))) for place, one in enumerate(texts, 1))
 
 
-def _items(text: str) -> Iterator[tuple[int, Item]]:
-    """Yields each lesson of a text with its line."""
+def _items(text: str, known: Library | None) -> Iterator[tuple[int | str, Item | str]]:
+    """Yields each lesson of a text with its line or key, and why others are none."""
     if text.lstrip()[:1] == "{":
-        entries = cast("dict[str, object]", json.loads(text))
-        for place, (key, value) in enumerate(entries.items(), 1):
-            if _YOUTU.fullmatch(key) and isinstance(value, str):
-                yield place, Item(value)
+        yield from _in_json(text)
         return
-    for place, line in enumerate(text.splitlines(), 1):
-        if (ace := _ACE.match(line)) is not None:
-            yield place, Item(ace[3], better=int(ace[1]), worse=int(ace[2]))
-        elif (lesson := _LESSON.match(line)) is not None:
-            yield place, Item(lesson[1], parents=((lesson[2] or "").strip(),))
+    for entry in entries(text):
+        if entry.kind == "other":
+            yield entry.line, f"expected a list of lessons, got other text: {_cut(entry.text)}"
+            continue
+        plain, parent, comment = entry.text, "", ""
+        if entry.kind == "list" and len(plain) <= _MOST_READ:
+            plain, parent, comment = _without_id(plain, known)
+        parents = (parent,) if parent else ()
+        yield entry.line, Item(plain, parents, better=entry.better, worse=entry.worse)
+        if comment:
+            yield entry.line, f"expected a lesson, got a comment behind it: {_cut(comment)}"
+
+
+def _in_json(text: str) -> Iterator[tuple[str, Item | str]]:
+    """Yields the lessons of `experiences.json`; of a key that is there twice, both."""
+    pairs: list[tuple[str, object]] = []
+
+    def outermost(found: list[tuple[str, object]]) -> object:
+        pairs[:] = found
+        return dict(found)
+
+    json.loads(text, object_pairs_hook=outermost)
+    for key, value in pairs:
+        if _YOUTU.fullmatch(key) is None:
+            yield key, "expected a key such as G0, got another one"
+        elif isinstance(value, str):
+            yield key, Item(value)
+        else:
+            yield key, f"expected text, got {type(value).__name__}"
+
+
+def _without_id(text: str, known: Library | None) -> tuple[str, str, str]:
+    """Returns an entry without its id, the id, and a comment behind it that is none.
+
+    The id is in a comment, as we write it, or in brackets before the text, as a teacher sees it;
+    other brackets are of the text.
+    """
+    beside = list(_ID_BESIDE.finditer(text))
+    if beside:
+        last = beside[-1]
+        plain = f"{text[: last.start()].strip()} {text[last.end() :].strip()}".strip()
+        return plain, last[1], ""
+    label = _LABEL.match(text)
+    named = known.find(label[1]) if label and known else None
+    if label is not None and named is not None:
+        return text[label.end() :], named.id, ""
+    comment = _COMMENT.search(text)
+    if comment is None:
+        return text, "", ""
+    return text[: comment.start()], "", comment[1].strip()
+
+
+def _cut(text: str) -> str:
+    """Returns the beginning of a text, on one line."""
+    plain = " ".join(text.split())
+    return plain if len(plain) <= _MOST_SHOWN else f"{plain[:_MOST_SHOWN]}..."
 
 
 def _with_known(items: tuple[Item, ...], known: Library | None) -> Library:
