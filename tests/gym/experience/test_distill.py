@@ -201,5 +201,7 @@ def test_the_training_of_a_distillation_has_the_settings_that_are_given(call: Ca
     changes = ["max_steps=3", "learning_rate=0.5", "logging_steps=5"]
     made = prepare(config, "words", [Path(tasks(3))], changes)
     assert (made.training.max_steps, made.training.learning_rate, made.training.seed) == (3, 0.5, 7)
-    idle = [note for note in made.notes if note.startswith("without effect: logging_steps (key=value)")]
+    idle = [
+        note for note in made.notes if note.startswith("without effect: logging_steps (key=value)")
+    ]
     assert len(idle) == 1, made.notes

@@ -17,7 +17,7 @@ from zoo.gym.experience.calls.journal import Journal
 from zoo.gym.experience.learning.answers import Answers
 from zoo.gym.experience.learning.split import Split
 from zoo.gym.experience.models import cap_of, named_models, open_models
-from zoo.gym.experience.session import load_reward
+from zoo.gym.experience.session import load_reward, reward_files
 from zoo.gym.experience.settings import ExperienceConfig
 from zoo.gym.experience.tasks import task_line
 from zoo.gym.files import remove_file, storage_errors
@@ -50,47 +50,46 @@ def answering(
         GymError: see `Caller.ask`.
     """
     models = named_models(config)
-    path = _journal(config, tasks, what)
-    lock = path.with_suffix(".lock")
-    with locked(lock) as held:
-        if not held:
-            raise InputError("expected one such command at a time, got a second one")
-        journal = Journal(path)
-        if journal.spent.calls:
-            tell(f"continues after {journal.spent.calls:,} calls of an earlier time")
-        try:
-            caller = Caller(journal, Budget(cap_of(config, models), journal.spent), tell=tell)
-            with (
-                load_reward(config, Split(tuple(tasks))) as scorer,
-                open_models(models, caller.notices.put) as (model, _),
-            ):
-                yield Answers(caller, model, scorer, config.system, config.top_k)
-        except CapReachedError as error:
-            hint = "repeat the command with a higher --max-usd or --max-tokens: answers are kept"
-            raise InterruptedRunError(error.message, hint=hint) from None
-        except InterruptedRunError as error:
-            raise InterruptedRunError(error.message, hint=_AGAIN) from None
-        finally:
-            journal.close()
-        with storage_errors(path):
-            remove_file(path)
+    with load_reward(config, Split(tuple(tasks))) as scorer:
+        path = _journal(config, tasks, what, reward_files(config, scorer))
+        lock = path.with_suffix(".lock")
+        with locked(lock) as held:
+            if not held:
+                raise InputError("expected one such command at a time, got a second one")
+            journal = Journal(path)
+            if journal.spent.calls:
+                tell(f"continues after {journal.spent.calls:,} calls of an earlier time")
+            try:
+                caller = Caller(journal, Budget(cap_of(config, models), journal.spent), tell=tell)
+                with open_models(models, caller.notices.put) as (model, _):
+                    yield Answers(caller, model, scorer, config.system, config.top_k)
+            except CapReachedError as error:
+                hint = (
+                    "repeat the command with a higher --max-usd or --max-tokens: answers are kept"
+                )
+                raise InterruptedRunError(error.message, hint=hint) from None
+            except InterruptedRunError as error:
+                raise InterruptedRunError(error.message, hint=_AGAIN) from None
+            finally:
+                journal.close()
+            with storage_errors(path):
+                remove_file(path)
     with suppress(OSError):  # Windows keeps a file that another command has open
         lock.unlink()
 
 
-def _journal(config: ExperienceConfig, tasks: Sequence[Task], what: Mapping[str, object]) -> Path:
-    """Returns the place of the journal of a command: caps change nothing that was answered."""
+def _journal(
+    config: ExperienceConfig,
+    tasks: Sequence[Task],
+    what: Mapping[str, object],
+    files: Mapping[str, str],
+) -> Path:
+    """Returns the place of the journal of a command.
+
+    Caps change nothing that was answered; other files of the reward give other rewards.
+    """
     settings = {key: one for key, one in config.model_dump(mode="json").items() if key not in _CAPS}
-    named = [dict(what), settings, _reward_file(config.reward), [task_line("", t) for t in tasks]]
-    text = json.dumps(named, sort_keys=True)
+    lines = [task_line("", task) for task in tasks]
+    text = json.dumps([dict(what), settings, sorted(files.values()), lines], sort_keys=True)
     folder = ensure_folder(folders().data / "measuring")
     return folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.jsonl"
-
-
-def _reward_file(reward: str) -> str:
-    """Returns the digest of a file of rewards: another one gives other rewards."""
-    path = Path(reward.rpartition(":")[0] or reward).expanduser()
-    if not path.is_file():
-        return ""
-    with storage_errors(path):
-        return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -23,6 +23,7 @@ from zoo.gym.experience.learning.signflip import LEVEL
 from zoo.gym.experience.learning.split import Split
 from zoo.gym.experience.library.file import write_library
 from zoo.gym.experience.models import cap_of, named_models, open_models
+from zoo.gym.experience.scoring import check_same_reward, digests_of
 from zoo.gym.experience.settings import LIVE, ExperienceConfig
 from zoo.gym.experience.tasks import read_split
 from zoo.gym.files import write_beside
@@ -98,6 +99,7 @@ def learn_in(
             load_reward(config, split, reward, labels=True) as scorer,
             open_models(models, caller.notices.put, turn) as (model, teacher),
         ):
+            check_same_reward(run.env_file, reward_files(config, scorer))
             report = partial(_report, run, budget)
             found = learn(split, caller, model, teacher, scorer, lesson_of(config), report)
     except InterruptedRunError as error:
@@ -161,6 +163,16 @@ def load_reward(
     spec = config.reward if given is None else given
     spec = _spec(spec) if isinstance(spec, str) else spec
     return load(spec, [*split.train, *split.gate, *split.test])
+
+
+def reward_files(config: ExperienceConfig, reward: Reward) -> dict[str, str]:
+    """Returns a digest of each file and model of the reward of a run or a command.
+
+    Raises:
+        GymError: a model or an adapter is gone.
+    """
+    is_named = config.reward not in (MAJORITY, LIVE)
+    return digests_of(reward, _spec(config.reward) if is_named else LIVE)
 
 
 def lesson_of(config: ExperienceConfig) -> Lesson:

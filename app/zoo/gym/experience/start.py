@@ -14,7 +14,8 @@ from zoo.gym.experience.calls.budget import Cap
 from zoo.gym.experience.estimate import Estimate, estimate
 from zoo.gym.experience.learning.split import LEAST_TASKS, Split, split_tasks
 from zoo.gym.experience.models import Named, cap_of, named_models
-from zoo.gym.experience.session import KIND, load_reward
+from zoo.gym.experience.scoring import KEY as REWARD_FILES_KEY
+from zoo.gym.experience.session import KIND, load_reward, reward_files
 from zoo.gym.experience.settings import ExperienceConfig
 from zoo.gym.experience.tasks import read_tasks, write_split
 from zoo.gym.humanize import counted
@@ -36,6 +37,7 @@ class Prepared:
         estimate: what it will need.
         notes: what the user should know, in sentences.
         reward: what scores answers, in a sentence.
+        reward_files: digests of the files and models that it consists of.
     """
 
     config: ExperienceConfig
@@ -45,6 +47,7 @@ class Prepared:
     estimate: Estimate
     notes: list[str]
     reward: str
+    reward_files: dict[str, str]
 
 
 def prepare_files(config: ExperienceConfig, paths: Sequence[Path]) -> Prepared:
@@ -82,14 +85,14 @@ def prepare(
     test, test_notes = _file(config.test)
     split = split_tasks(tasks, config.seed, gate, test)
     with load_reward(config, split, reward, labels=True) as scorer:
-        described = scorer.description
+        described, files = scorer.description, reward_files(config, scorer)
     for server in models.on_servers:
         server.key()
     for local in models.in_process:
         local.check()
     told = [*notes, *gate_notes, *test_notes, *_warnings(config, models, split, len(tasks))]
     need = estimate(config, split, models)
-    return Prepared(config, split, models, cap, need, told, described)
+    return Prepared(config, split, models, cap, need, told, described, files)
 
 
 def _file(given: str) -> tuple[list[Task], list[str]]:
@@ -127,6 +130,7 @@ def make_run(prepared: Prepared) -> Run:
         KIND: settings,
         "python": platform.python_version(),
         "estimate": prepared.estimate.as_json(),
+        REWARD_FILES_KEY: prepared.reward_files,
     }
     text = yaml.safe_dump({"stage": KIND, **shown}, sort_keys=False, allow_unicode=True)
     run = create_run(text, env)

@@ -1,6 +1,6 @@
 """Creates the reward that a setting names."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -93,6 +93,11 @@ class Chosen(Reward):
     def parts(self) -> tuple[str, ...]:
         """The name of the chosen reward if it has a weight."""
         return self.reward.parts
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """The files of the chosen reward."""
+        return self.reward.sources
 
     def missing(self, task: Task) -> str | None:
         """Returns what the task lacks."""

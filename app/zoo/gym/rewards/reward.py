@@ -104,6 +104,11 @@ class Reward(ABC):
         """The names of the rewards that it sums, in order; empty for a single one."""
         return ()
 
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """The SHA-256 of each file of the user that it consists of, by path."""
+        return {}
+
     def missing(self, task: Task) -> str | None:
         """Returns what a task lacks, `no answer`; None if its responses can be scored."""
         del task

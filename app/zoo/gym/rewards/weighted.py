@@ -38,6 +38,11 @@ class Weighted(Reward):
         """The names of the rewards."""
         return tuple(reward.name for reward in self.rewards)
 
+    @property
+    def sources(self) -> dict[str, str]:
+        """The files of all rewards."""
+        return {file: one for reward in self.rewards for file, one in reward.sources.items()}
+
     def missing(self, task: Task) -> str | None:
         """Returns what the first reward lacks that lacks anything."""
         for reward in self.rewards:

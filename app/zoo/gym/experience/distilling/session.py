@@ -25,7 +25,8 @@ from zoo.gym.experience.learning.learn import Tested
 from zoo.gym.experience.library.file import read_library
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.models import cap_of, named_models, open_models
-from zoo.gym.experience.session import JOURNAL_FILE, load_reward
+from zoo.gym.experience.scoring import check_same_reward
+from zoo.gym.experience.session import JOURNAL_FILE, load_reward, reward_files
 from zoo.gym.experience.tasks import read_split
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.jobs.control import wait_while_paused
@@ -79,6 +80,7 @@ def _draw_rows(run: Run, config: DistillationConfig, library: Library) -> None:
             load_reward(calls, split) as reward,
             open_models(models, caller.notices.put) as (teacher, _),
         ):
+            check_same_reward(run.env_file, reward_files(calls, reward))
             rows = rewarded_rows(config, split.train, library, caller, teacher, reward)
     write_beside(run.rows_file, rows, sync=True)
 
@@ -115,6 +117,7 @@ def _measured(
                 load_reward(config.calls, split) as reward,
                 turn_on_device(run, device_key(detect().name)),
             ):
+                check_same_reward(run.env_file, reward_files(config.calls, reward))
                 found = compare(config, tasks, library, caller, reward, result, delta)
             _write_delta(run, config, result, delta, found)
     files = {"delta": str(delta), "delta_bytes": delta.stat().st_size}

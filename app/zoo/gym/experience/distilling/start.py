@@ -18,7 +18,8 @@ from zoo.gym.experience.library.file import write_library
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.models import Named, cap_of, named_models
 from zoo.gym.experience.providers.names import Hosted
-from zoo.gym.experience.session import load_reward
+from zoo.gym.experience.scoring import KEY as REWARD_FILES_KEY
+from zoo.gym.experience.session import load_reward, reward_files
 from zoo.gym.experience.tasks import read_tasks, write_split
 from zoo.gym.files import write_beside
 from zoo.gym.humanize import counted
@@ -66,6 +67,7 @@ class Prepared:
         models: who answers, if a server does.
         cap: what may be spent.
         notes: what the user should know, in sentences.
+        reward_files: digests of the files and models that the reward consists of.
     """
 
     config: DistillationConfig
@@ -75,6 +77,7 @@ class Prepared:
     models: Named
     cap: Cap
     notes: list[str]
+    reward_files: dict[str, str]
 
 
 def prepare(
@@ -95,10 +98,10 @@ def prepare(
     if not found.library.items:
         raise InputError(f"library: {library}: expected one with lessons, got none")
     models = named_models(config.calls)
-    for cap in ("max_usd", "max_tokens"):
-        if not config.teacher and getattr(config, cap) is not None:
+    for key in ("max_usd", "max_tokens"):
+        if not config.teacher and getattr(config, key) is not None:
             raise InputError(
-                f"{cap}: has no effect without --teacher: no model on a server is called",
+                f"{key}: has no effect without --teacher: no model on a server is called",
                 hint="leave it out; --max-new-tokens N is the longest answer",
             )
     if config.teacher and not isinstance(models.model, Hosted):
@@ -109,15 +112,15 @@ def prepare(
     tasks, notes = read_tasks(paths)
     test, test_notes = read_tasks([given_path(config.test)]) if config.test else ([], [])
     split = split_tasks(tasks, config.seed, (), test)
-    with load_reward(config.calls, split):
-        pass
+    with load_reward(config.calls, split) as reward:
+        files = reward_files(config.calls, reward)
     for server in models.on_servers:
         server.key()
     loaded = _training(config, found.library, split.train, changes)
     idle = [f"without effect: {one.key} ({one.origin}): {one.reason}" for one in loaded.ignored]
     told = [*idle, *notes, *test_notes, *found.notices, *_doubts(found, split, len(tasks))]
     cap = cap_of(config.calls, models)
-    return Prepared(config, found, split, loaded.config, models, cap, told)
+    return Prepared(config, found, split, loaded.config, models, cap, told, files)
 
 
 def _doubts(found: store.Stored, split: Split, count: int) -> list[str]:
@@ -202,6 +205,7 @@ def make_run(prepared: Prepared) -> Run:
         "library": {"name": name, "digest": found.digest},
         "python": platform.python_version(),
         "settings": prepared.training.model_dump(mode="json"),
+        REWARD_FILES_KEY: prepared.reward_files,
     }
     run = create_run(dump_config(prepared.training), env)
     write_split(run.folder, prepared.split)

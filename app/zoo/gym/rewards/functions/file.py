@@ -38,6 +38,12 @@ class FileFunction(Reward):
         if reason := hello.get("refused", hello.get("failed")):
             self.close()
             raise InputError(f"reward: '{settings.function}': {reason}")
+        self._sources = self._workers.sources
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """The file of the function and those that it imports; not what a call imports later."""
+        return self._sources
 
     @property
     def name(self) -> str:

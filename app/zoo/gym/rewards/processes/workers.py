@@ -37,13 +37,18 @@ class Workers:
 
     def __init__(self, argv: Sequence[str], *, timeout_s: float, count: int = 1) -> None:
         self._argv, self._timeout_s = tuple(argv), timeout_s
-        digests: dict[str, str] = {}
-        self._processes = [_Worker(self._argv, digests) for _ in range(count)]
+        self._digests: dict[str, str] = {}
+        self._processes = [_Worker(self._argv, self._digests) for _ in range(count)]
         _open.add(self)
 
     def start(self) -> _Reply:
         """Starts the first process and returns what it reports: `{}`, or `{"refused": ...}`."""
         return self._processes[0].started()
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The SHA-256 of each file of the user that a process has imported so far, by path."""
+        return dict(self._digests)
 
     def ask(self, requests: Sequence[Mapping[str, Any]]) -> list[_Reply]:
         """Returns the reply to each request, in order; `{"failed": reason}` without a reply.

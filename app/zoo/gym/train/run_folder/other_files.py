@@ -37,7 +37,7 @@ def check_same_files(env_file: Path, config: TrainConfig) -> None:
     """
     env = read_env(env_file)
     if config.other_files and not {OTHER_FILES_KEY, FORMER_KEY} & env.keys():
-        now = {label: _digest(label, place) for label, place in config.other_files.items()}
+        now = {label: digest_of(label, place) for label, place in config.other_files.items()}
         update_env(env_file, {OTHER_FILES_KEY: now})
     refuse_changed_files(env_file, config)
 
@@ -61,7 +61,7 @@ def refuse_changed_files(env_file: Path, config: TrainConfig) -> None:
         raise InputError(f"{env_file}: {OTHER_FILES_KEY}: expected digests, got a damaged value")
     before = cast("Mapping[str, Any]", stored)
     for label, place in config.other_files.items():
-        if _digest(label, place) != before.get(label):
+        if digest_of(label, place) != before.get(label):
             raise InputError(
                 f"{label}: '{place}': expected the file that run {env_file.parent.name} began "
                 "with, got a changed file",
@@ -69,8 +69,12 @@ def refuse_changed_files(env_file: Path, config: TrainConfig) -> None:
             )
 
 
-def _digest(label: str, place: str) -> str:
-    """Returns the SHA-256 of a file; of a folder, that of the files of an adapter."""
+def digest_of(label: str, place: str) -> str:
+    """Returns the SHA-256 of a file; of a folder, that of the files of an adapter.
+
+    Raises:
+        NotAvailableError: there is no such file.
+    """
     path = given_path(place)
     files = [path / name for name in _ADAPTER_FILES] if path.is_dir() else [path]
     present = [file for file in files if file.is_file()]
