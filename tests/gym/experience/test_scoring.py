@@ -79,11 +79,11 @@ def test_a_repeated_gate_starts_anew_with_a_changed_reward(
     tasks = str(write_tasks(Path("sums.jsonl"), 12))
     store.save("rules", Library((Item(f"For family-0 use strategy-{TRUE[0]}"),)))
     words = ("gate", "rules", tasks, "--model", served.model, "--reward", form)
-    words = (*words, "--max-new-tokens", "16", "--draws", "1", "--max-tokens", "800")
-    assert call("experience", *words).code == 5
-    again = call("experience", *words)
+    limits = ("--max-new-tokens", "16", "--draws", "1", "--max-tokens", "800")
+    assert call("experience", *words, *limits).code == 5
+    again = call("experience", *words, *limits)
     assert "continues after" in again.stderr
     Path("helping.py").write_text(INVERTED)
-    changed = call("experience", *words)
+    changed = call("experience", *words, *limits)
     assert (changed.code, "continues after" in changed.stderr) == (5, False)
     assert len(list((folders().data / "measuring").glob("*.jsonl"))) == 2

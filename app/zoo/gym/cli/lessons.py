@@ -168,8 +168,8 @@ def import_lessons(
     library, left_out = read_foreign(path, known, read)
     old = {item.id for item in known.items} if known else set[str]()
     refuse_unknown(release, {item.id for item in library.items})
-    foreign = [item for item in library.items if item.is_foreign and item.id not in old]
-    held = held_back(foreign, release)
+    others = [item for item in library.items if _is_of_others(item) and item.id not in old]
+    held = held_back(others, release)
     for sentence in left_out:
         out.say(f"left out: {sentence}")
     for one in held:

@@ -178,14 +178,15 @@ def _is_stored(digest: str) -> bool:
 def load_given(given: str) -> Stored:
     """Returns a library by its name, `NAME@VERSION`, or the path of a file, to be used.
 
-    Lessons of a file for which nobody vouches are held back if they look like orders.
+    Lessons of a file of somebody else, trusted or not, are held back if they look like orders.
 
     Raises:
         NotAvailableError: there is none.
         InputError: the version is no number, or the file was changed.
     """
     found = load_candidates(given)
-    held = held_back(found.library.items) if found.signer == "" else []
+    is_of_others = not found.version and found.signer != YOU
+    held = held_back(found.library.items) if is_of_others else []
     if not held:
         return found
     rest = found.library.changed([one.item.id for one in held], ())

@@ -128,6 +128,7 @@ def test_a_strangers_order_is_not_in_the_prompt(call: Call, served: Served) -> N
     assert told.code == 0, told.stderr
     assert "in quarantine" in told.stderr
     assert ORDER.text not in str(served.server.requests)
-    trust("me", trusted)
+    trust("me", trusted)  # a key vouches for what was measured, not for a text
     assert call(*words, "--library", "shared.json", "--json").code == 0
-    assert ORDER.text in str(served.server.requests)
+    assert ORDER.text not in str(served.server.requests)
+    assert RULES[0].text in str(served.server.requests)
