@@ -75,7 +75,11 @@ def test_a_journal_of_another_version_is_named_and_not_called_different(
     path = open_run("last").folder / "journal.jsonl"
     first, *rest = path.read_text().splitlines(keepends=True)
     assert json.loads(first) == {"format": FORMAT, "method": METHOD}
-    path.write_text("".join(rest))  # as before there were formats
+    path.write_text("".join(rest))  # as before there were formats, and digests in reports
+    result = open_run("last").result
+    report = json.loads((result / "report.json").read_text())
+    (result / "report.json").write_text(json.dumps({**report, "files": None}))
+    (result / "report.json.sig").unlink()
     assert call("experience", "replay", "last", "--json").json["same"] is True
     monkeypatch.setattr("zoo.gym.experience.learning.prompts.TEACHER", "You improve lessons.")
     told = call("experience", "replay", "last", "--json")

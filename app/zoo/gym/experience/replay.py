@@ -11,7 +11,8 @@ from zoo.gym.experience.calls.caller import Answerer, Caller, Model, ReplayEnded
 from zoo.gym.experience.calls.journal import Journal
 from zoo.gym.experience.learning.learn import learn
 from zoo.gym.experience.library.file import read_library, write_library
-from zoo.gym.experience.session import JOURNAL_FILE, LIBRARY_FILE, lesson_of, read_settings
+from zoo.gym.experience.library.report import JOURNAL_FILE, first_change
+from zoo.gym.experience.session import LIBRARY_FILE, figures_of, lesson_of, read_settings
 from zoo.gym.experience.tasks import read_split
 from zoo.gym.jobs.run import Run
 
@@ -22,7 +23,7 @@ class Replayed:
 
     Attributes:
         digest: the digest of the repeated library; empty if the replay did not come to its end.
-        same: whether the library is that of the run.
+        same: whether the library, the figures of the report and the files are those of the run.
         first_difference: where it differs; None if it does not.
         other_method: why it must be expected to differ, in words: another version of the program
             wrote the journal; empty if this one did.
@@ -61,9 +62,13 @@ def replay(run: Run) -> Replayed:
         journal.close()
     with tempfile.TemporaryDirectory() as folder:
         again = write_library(Path(folder) / LIBRARY_FILE, found.library)
-    different = None if again == digest else f"library: {again[:16]} instead of {digest[:16]}"
-    other = journal.other_method if different else ""
-    return Replayed(again, same=again == digest, first_difference=different, other_method=other)
+    if again != digest:
+        different = f"library: {again[:16]} instead of {digest[:16]}"
+        return Replayed(
+            again, same=False, first_difference=different, other_method=journal.other_method
+        )
+    changed = first_change(run.folder, digest, figures_of(found, journal.spent))
+    return Replayed(again, same=changed is None, first_difference=changed)
 
 
 class _Nobody:

@@ -6,6 +6,7 @@ calls that are missing, and continues where it was.
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -15,17 +16,24 @@ from zoo.gym.errors import InputError, InterruptedRunError
 from zoo.gym.experience import store
 from zoo.gym.experience.calls.budget import Budget
 from zoo.gym.experience.calls.caller import Caller
-from zoo.gym.experience.calls.journal import Journal
+from zoo.gym.experience.calls.journal import Journal, Spent
 from zoo.gym.experience.learning.gate import LOOKS
 from zoo.gym.experience.learning.learn import Learned, Lesson, batches, learn
 from zoo.gym.experience.learning.majority import COMPARES, MAJORITY
 from zoo.gym.experience.learning.signflip import LEVEL
 from zoo.gym.experience.learning.split import Split
 from zoo.gym.experience.library.file import write_library
+from zoo.gym.experience.library.report import (
+    JOURNAL_FILE,
+    REPORT_FILE,
+    REPORTED,
+    file_sha256,
+    sign_report,
+)
 from zoo.gym.experience.models import cap_of, named_models, open_models
 from zoo.gym.experience.scoring import check_same_reward, digests_of
 from zoo.gym.experience.settings import LIVE, ExperienceConfig
-from zoo.gym.experience.tasks import read_split
+from zoo.gym.experience.tasks import TASKS_KEY, check_same_tasks, read_split
 from zoo.gym.files import write_beside
 from zoo.gym.jobs.control import wait_while_paused
 from zoo.gym.jobs.queue import turn_on_device
@@ -35,7 +43,6 @@ from zoo.gym.rewards.loading import load
 from zoo.gym.rewards.reward import Reward
 from zoo.gym.rewards.spec import parse_spec
 
-JOURNAL_FILE = "journal.jsonl"
 LIBRARY_FILE = "library.json"
 ENTRY = "zoo.gym.experience.session:work"
 """What a worker runs."""
@@ -82,6 +89,9 @@ def learn_in(
         InterruptedRunError: the run was stopped, a cap is reached, or a server is.
         GymError: a server refuses, or nothing can be scored.
     """
+    from zoo.gym.train.run_folder.settings import read_env
+
+    check_same_tasks(run.folder, read_env(run.env_file).get(TASKS_KEY))
     split = read_split(run.folder)
     models = named_models(config)
     cap = cap_of(config, models)
@@ -108,7 +118,7 @@ def learn_in(
         ) from error
     finally:
         journal.close()
-    return _finish(run, config, found, budget)
+    return _finish(run, config, found)
 
 
 def change_caps(run: Run, changes: Sequence[str]) -> None:
@@ -223,17 +233,9 @@ def _report(run: Run, budget: Budget, **figures: object) -> None:
     run.events.emit("step", **figures, **spent)
 
 
-def _finish(
-    run: Run, config: ExperienceConfig, found: Learned, budget: Budget
-) -> Mapping[str, object]:
-    """Stores the result, also under its name, and returns the fields of the end event."""
-    result = ensure_folder(run.result)
-    digest = write_library(result / LIBRARY_FILE, found.library)
-    stored: store.Stored | None = None
-    if found.library.items:
-        stored = store.save(config.name, found.library)
-    spent = budget.spent
-    metrics: dict[str, object] = {
+def figures_of(found: Learned, spent: Spent) -> dict[str, object]:
+    """Returns what a report says of a finished run, but for the name of its library."""
+    return {
         "verdict": found.verdict,
         "effect": None if found.test is None else found.test.effect,
         "low": found.library.evidence.get("low"),
@@ -248,7 +250,20 @@ def _finish(
         "completion_tokens": spent.completion_tokens,
         "spent_usd": round(spent.usd, 6),
     }
+
+
+def _finish(run: Run, config: ExperienceConfig, found: Learned) -> Mapping[str, object]:
+    """Stores the result, also under its name, and returns the fields of the end event."""
+    result = ensure_folder(run.result)
+    digest = write_library(result / LIBRARY_FILE, found.library)
+    stored: store.Stored | None = None
+    if found.library.items:
+        stored = store.save(config.name, found.library)
+    with closing(Journal(run.folder / JOURNAL_FILE)) as journal:  # as a replay adds it up
+        metrics = figures_of(found, journal.spent)
     named = {"library": None if stored is None else f"{stored.name}@{stored.version}"}
-    report = {"digest": digest, **named, **metrics}
-    write_beside(result / "report.json", json.dumps(report, indent=1) + "\n", sync=True)
+    files = {name: file_sha256(run.folder / name) for name in REPORTED}
+    report = {"digest": digest, **named, **metrics, "files": files}
+    write_beside(result / REPORT_FILE, json.dumps(report, indent=1) + "\n", sync=True)
+    sign_report(result / REPORT_FILE)
     return {"metrics": {"digest": digest, **named, **metrics}}

@@ -17,7 +17,7 @@ from zoo.gym.experience.models import Named, cap_of, named_models
 from zoo.gym.experience.scoring import KEY as REWARD_FILES_KEY
 from zoo.gym.experience.session import KIND, load_reward, reward_files
 from zoo.gym.experience.settings import ExperienceConfig
-from zoo.gym.experience.tasks import read_tasks, write_split
+from zoo.gym.experience.tasks import TASKS_KEY, read_tasks, tasks_digest, write_split
 from zoo.gym.humanize import counted
 from zoo.gym.jobs.run import Run, create_run
 from zoo.gym.paths import given_path
@@ -122,6 +122,8 @@ def make_run(prepared: Prepared) -> Run:
         StorageError: it cannot be written.
         InputError: a task has a value that JSON cannot represent, or your key cannot be used.
     """
+    from zoo.gym.train.run_folder.settings import update_env
+
     own_key()  # it signs the library: better refused before the first call than after the last
     settings = prepared.config.model_dump(mode="json")
     shown = {key: value for key, value in settings.items() if value not in (None, "")}
@@ -136,6 +138,7 @@ def make_run(prepared: Prepared) -> Run:
     run = create_run(text, env)
     try:
         write_split(run.folder, prepared.split)
+        update_env(run.env_file, {TASKS_KEY: tasks_digest(run.folder)})
     except InputError:
         from zoo.gym.jobs.remove import remove
 

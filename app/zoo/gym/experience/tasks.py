@@ -1,5 +1,6 @@
 """Reads tasks from files, and keeps those of a run in its folder."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,6 +15,9 @@ from zoo.gym.rewards.reward import Task
 from zoo.gym.train.rollouts import task_of_record
 
 TASKS_FILE = "tasks.jsonl"
+
+TASKS_KEY = "tasks_sha256"
+"""In `env.json` of a run: the digest of its tasks."""
 
 _PARTS = ("train", "gate", "test")
 
@@ -46,6 +50,37 @@ def write_split(folder: Path, split: Split) -> None:
     parts = zip(_PARTS, (split.train, split.gate, split.test), strict=True)
     lines = [task_line(part, task) for part, tasks in parts for task in tasks]
     write_beside(folder / TASKS_FILE, "".join(lines), sync=True)
+
+
+def tasks_digest(folder: Path) -> str:
+    """Returns the SHA-256 of the tasks of a run.
+
+    Raises:
+        NotAvailableError: they are missing.
+    """
+    path = folder / TASKS_FILE
+    if not path.is_file():
+        raise NotAvailableError(f"{path}: expected the tasks of the run, got nothing")
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def check_same_tasks(folder: Path, noted: object) -> None:
+    """Refuses tasks other than those that a run began with.
+
+    Args:
+        folder: the run's.
+        noted: their digest in its `env.json`; None for a run that noted none.
+
+    Raises:
+        NotAvailableError: they are missing.
+        InputError: they were changed.
+    """
+    if noted is not None and tasks_digest(folder) != noted:
+        raise InputError(
+            f"{folder / TASKS_FILE}: expected the tasks that run {folder.name} began with, got a "
+            "changed file",
+            hint="restore the file, or start a new run",
+        )
 
 
 def read_split(folder: Path) -> Split:

@@ -24,10 +24,11 @@ from zoo.gym.experience.distilling.start import KIND, LESSONS_FILE
 from zoo.gym.experience.learning.learn import Tested
 from zoo.gym.experience.library.file import read_library
 from zoo.gym.experience.library.library import Library
+from zoo.gym.experience.library.report import JOURNAL_FILE
 from zoo.gym.experience.models import cap_of, named_models, open_models
 from zoo.gym.experience.scoring import check_same_reward
-from zoo.gym.experience.session import JOURNAL_FILE, load_reward, reward_files
-from zoo.gym.experience.tasks import read_split
+from zoo.gym.experience.session import load_reward, reward_files
+from zoo.gym.experience.tasks import TASKS_KEY, check_same_tasks, read_split
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.jobs.control import wait_while_paused
 from zoo.gym.jobs.queue import turn_on_device
@@ -52,6 +53,7 @@ def work(run: Run) -> Mapping[str, object]:
     """
     env = read_env(run.env_file)
     config = DistillationConfig.model_validate(env[KIND])
+    check_same_tasks(run.folder, env.get(TASKS_KEY))
     library, _ = read_library(run.folder / LESSONS_FILE)
     if config.teacher and not run.rows_file.is_file():
         _draw_rows(run, config, library)

@@ -20,7 +20,7 @@ from zoo.gym.experience.models import Named, cap_of, named_models
 from zoo.gym.experience.providers.names import Hosted
 from zoo.gym.experience.scoring import KEY as REWARD_FILES_KEY
 from zoo.gym.experience.session import load_reward, reward_files
-from zoo.gym.experience.tasks import read_tasks, write_split
+from zoo.gym.experience.tasks import TASKS_KEY, read_tasks, tasks_digest, write_split
 from zoo.gym.files import write_beside
 from zoo.gym.humanize import counted
 from zoo.gym.jobs.outputs import check_unclaimed
@@ -31,7 +31,7 @@ from zoo.gym.train.planning.fixed_base import check_fixed_base
 from zoo.gym.train.planning.names import check_names
 from zoo.gym.train.result.output import check_chosen_output
 from zoo.gym.train.run_folder.pinned import idle_date, pinned
-from zoo.gym.train.run_folder.settings import store_settings
+from zoo.gym.train.run_folder.settings import store_settings, update_env
 from zoo.models import resolve
 
 KIND = "distillation"
@@ -209,6 +209,7 @@ def make_run(prepared: Prepared) -> Run:
     }
     run = create_run(dump_config(prepared.training), env)
     write_split(run.folder, prepared.split)
+    update_env(run.env_file, {TASKS_KEY: tasks_digest(run.folder)})
     write_library(run.folder / LESSONS_FILE, found.library)
     places: dict[str, object] = {"dataset": (str(run.rows_file),)}
     if not config.teacher:
