@@ -79,6 +79,7 @@ def infer(
     out.result(
         {
             "text": reply.text,
+            "finish": reply.finish,
             "lessons": len(found.items),
             "prompt_tokens": usage.prompt_tokens if usage else None,
             "completion_tokens": usage.completion_tokens if usage else None,

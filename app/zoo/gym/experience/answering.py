@@ -62,12 +62,14 @@ def answering(
             try:
                 caller = Caller(journal, Budget(cap_of(config, models), journal.spent), tell=tell)
                 with open_models(models, caller.notices.put) as (model, _):
-                    yield Answers(caller, model, scorer, config.system, config.top_k)
+                    yield Answers(caller, model, scorer, config.system, config.top_k, tell=tell)
             except CapReachedError as error:
                 hint = (
                     "repeat the command with a higher --max-usd or --max-tokens: answers are kept"
                 )
                 raise InterruptedRunError(error.message, hint=hint) from None
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(_AGAIN) from None
             except InterruptedRunError as error:
                 raise InterruptedRunError(error.message, hint=_AGAIN) from None
             finally:

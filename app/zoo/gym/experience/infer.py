@@ -10,6 +10,7 @@ from zoo.gym.experience.calls.budget import Budget, Cap, CapReachedError
 from zoo.gym.experience.calls.caller import TOO_LONG, Caller
 from zoo.gym.experience.calls.journal import Journal
 from zoo.gym.experience.calls.slot import Ask, Slot
+from zoo.gym.experience.learning.ends import ended, sentence
 from zoo.gym.experience.learning.prompts import lessons_for, task_turns
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.models import Named, cap_of, named_models, open_models
@@ -36,8 +37,8 @@ def infer(
     if not query.strip():
         raise InputError("query: expected some text, got none")
     top_k = top_k_of(config.top_k, library)
-    for sentence in doubts(library, config.model, top_k):
-        tell(sentence)
+    for doubt in doubts(library, config.model, top_k):
+        tell(doubt)
     task = Task((Message("user", query),))
     turns = task_turns(task, lessons_for(task, library, top_k), config.system)
     how = Sampling(config.max_new_tokens, config.temperature_eval)
@@ -52,6 +53,8 @@ def infer(
         raise InterruptedRunError(error.message, hint=hint) from None
     if reply.finish == TOO_LONG:
         raise InputError(reply.reasoning)
+    if (kind := ended(reply)) is not None:
+        tell(f"the answer is {sentence(kind, config.max_new_tokens)}")
     return reply
 
 

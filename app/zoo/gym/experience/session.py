@@ -111,7 +111,7 @@ def learn_in(
         ):
             check_same_reward(run.env_file, reward_files(config, scorer))
             report = partial(_report, run, budget)
-            found = learn(split, caller, model, teacher, scorer, lesson_of(config), report)
+            found = learn(split, caller, model, teacher, scorer, lesson_of(config), report, tell)
     except InterruptedRunError as error:
         raise InterruptedRunError(
             error.message, hint=(error.hint or "").replace("RUN", run.id) or None

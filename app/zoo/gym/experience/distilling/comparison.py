@@ -80,7 +80,9 @@ def _answers(
     adapter, delta = (weights if way == kind else None for kind in ("adapter", "delta"))
     with open_chat(config.model, system="", adapter=adapter, delta=delta) as session:
         model = Model(f"{config.model} ({way})", LocalChat(session), None, BATCH)
-        return Answers(caller, model, reward).draw(drawn, where, lessons, how)
+        return Answers(caller, model, reward, tell=caller.notices.put).draw(
+            drawn, where, lessons, how
+        )
 
 
 def as_json(tested: Tested) -> dict[str, object]:

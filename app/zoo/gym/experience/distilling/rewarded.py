@@ -33,7 +33,9 @@ def rewarded_rows(
     how = Sampling(config.max_new_tokens, config.temperature_train)
     drawn = [task for task in tasks for _ in range(config.group_size)]
     where = slots("rollout", 0, 0, range(len(tasks)), config.group_size)
-    answers = Answers(caller, teacher, reward).draw(drawn, where, library, how)
+    answers = Answers(caller, teacher, reward, tell=caller.notices.put).draw(
+        drawn, where, library, how
+    )
     lines: list[str] = []
     for task, group in zip(tasks, chunked(answers, config.group_size), strict=True):
         known = [one for one in group if not one.score.failed]

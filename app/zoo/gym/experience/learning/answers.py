@@ -1,6 +1,6 @@
 """Draws answers to tasks with a library in the prompt, and scores them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import nan
 from statistics import fmean
@@ -10,6 +10,7 @@ from zoo.backends.sampling import Sampling
 from zoo.gym.errors import GuardError
 from zoo.gym.experience.calls.caller import TOO_LONG, Caller, Model
 from zoo.gym.experience.calls.slot import Ask, Phase, Slot
+from zoo.gym.experience.learning.ends import Ends
 from zoo.gym.experience.learning.prompts import lessons_for, task_turns
 from zoo.gym.experience.library.library import Library
 from zoo.gym.rewards.reward import Reward, Sample, Score, Task
@@ -42,6 +43,7 @@ class Answers:
         top_k: the most lessons in a prompt; None for all.
         unscored: answers without a reward so far.
         drawn: answers so far.
+        tell: gets sentences about answers that are not whole.
     """
 
     caller: Caller
@@ -52,6 +54,10 @@ class Answers:
     unscored: int = 0
     drawn: int = 0
     reason: str = ""
+    tell: Callable[[str], object] = bool
+
+    def __post_init__(self) -> None:
+        self.ends = Ends(self.tell)
 
     def draw(
         self, tasks: Sequence[Task], slots: Sequence[Slot], library: Library, how: Sampling
@@ -73,6 +79,8 @@ class Answers:
             for task, slot in zip(tasks, slots, strict=True)
         ]
         replies = self.caller.ask(self.model, asks)
+        if slots:
+            self.ends.add(slots[0].phase, replies, how.max_new_tokens)
         keys = [ask.key(self.model.name) for ask in asks]
         texts = [reply.text for reply in replies]
         scores = self._scores(keys, tasks, replies)

@@ -146,6 +146,7 @@ def learn(
     reward: Reward | None,
     how: Lesson,
     report: Report = _silent,
+    tell: Callable[[str], object] = bool,
 ) -> Learned:
     """Learns a library from tasks.
 
@@ -157,11 +158,12 @@ def learn(
         reward: scores answers; None in a replay.
         how: the settings.
         report: gets the figures of each step.
+        tell: gets sentences about answers that are not whole.
 
     Raises:
         GymError: see `Caller.ask` and `Answers.draw`.
     """
-    answers = Answers(caller, model, reward, how.system, how.top_k)
+    answers = Answers(caller, model, reward, how.system, how.top_k, tell=tell)
     if how.labels == MAJORITY:
         split = label_split(split, answers, how.group_size, how.train_how, caller.notices.put)
     hows = (how.group_size, how.train_how, how.teacher_how)
@@ -171,7 +173,9 @@ def learn(
     found = Learned(Library((), model.name, teacher.name, how.domain), None, "nothing kept")
     for step, places in enumerate(steps):
         found = _step(found, step, [split.train[place] for place in places], proposer, gate)
-        report(**found.figures, steps=len(steps), unscored=answers.unscored)
+        report(
+            **found.figures, steps=len(steps), unscored=answers.unscored, ended=answers.ends.take()
+        )
     return _tested(found, answers, split, how) if found.library.items else found
 
 
