@@ -17,7 +17,7 @@ from zoo.gym.experience.calls.journal import Journal
 from zoo.gym.experience.learning.answers import Answers
 from zoo.gym.experience.learning.split import Split
 from zoo.gym.experience.models import cap_of, named_models, open_models
-from zoo.gym.experience.session import load_reward
+from zoo.gym.experience.session import CAPS, load_reward
 from zoo.gym.experience.settings import ExperienceConfig
 from zoo.gym.experience.tasks import task_line
 from zoo.gym.files import remove_file, storage_errors
@@ -25,7 +25,6 @@ from zoo.gym.files.lock import locked
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rewards.reward import Task
 
-_CAPS = ("max_usd", "max_tokens")
 _AGAIN = "repeat the command: all answers are kept"
 
 
@@ -66,7 +65,7 @@ def answering(
             ):
                 yield Answers(caller, model, scorer, config.system, config.top_k)
         except CapReachedError as error:
-            hint = "repeat the command with a higher --max-usd or --max-tokens: answers are kept"
+            hint = f"repeat the command with a higher {error.option}: answers are kept"
             raise InterruptedRunError(error.message, hint=hint) from None
         except InterruptedRunError as error:
             raise InterruptedRunError(error.message, hint=_AGAIN) from None
@@ -80,7 +79,7 @@ def answering(
 
 def _journal(config: ExperienceConfig, tasks: Sequence[Task], what: Mapping[str, object]) -> Path:
     """Returns the place of the journal of a command: caps change nothing that was answered."""
-    settings = {key: one for key, one in config.model_dump(mode="json").items() if key not in _CAPS}
+    settings = {key: one for key, one in config.model_dump(mode="json").items() if key not in CAPS}
     named = [dict(what), settings, _reward_file(config.reward), [task_line("", t) for t in tasks]]
     text = json.dumps(named, sort_keys=True)
     folder = ensure_folder(folders().data / "measuring")

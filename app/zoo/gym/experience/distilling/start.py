@@ -3,9 +3,10 @@
 import json
 import platform
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from zoo.gym.config import TrainConfig, dump_config, load_config
 from zoo.gym.errors import InputError
@@ -17,7 +18,7 @@ from zoo.gym.experience.library.file import write_library
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.models import Named, cap_of, named_models
 from zoo.gym.experience.providers.names import Hosted
-from zoo.gym.experience.session import load_reward
+from zoo.gym.experience.session import CAPS, load_reward
 from zoo.gym.experience.tasks import read_tasks, write_split
 from zoo.gym.files import write_beside
 from zoo.gym.humanize import counted
@@ -90,9 +91,30 @@ def prepare(
         pass
     for server in models.on_servers:
         server.key()
+    cap = check_caps(config)
     training = _training(config, found.library, split.train, changes)
     told = [*notes, *test_notes, *found.notices, *_doubts(found, split, len(tasks))]
-    return Prepared(config, found, split, training, models, cap_of(config.calls, models), told)
+    return Prepared(config, found, split, training, models, cap, told)
+
+
+def settings_of(env: Mapping[str, Any]) -> DistillationConfig:
+    """Returns the settings of a run in its `env.json`."""
+    return DistillationConfig.model_validate(env[KIND])
+
+
+def check_caps(config: DistillationConfig) -> Cap:
+    """Returns the cap on the calls of a teacher.
+
+    Raises:
+        InputError: there is a cap, but no teacher; or see `cap_of`.
+    """
+    if not config.teacher:
+        for key in CAPS:
+            if getattr(config, key) is not None:
+                raise InputError(
+                    f"{key}: has no effect: without a teacher on a server no call is made"
+                )
+    return cap_of(config.calls, named_models(config.calls))
 
 
 def _doubts(found: store.Stored, split: Split, count: int) -> list[str]:
