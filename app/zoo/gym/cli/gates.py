@@ -232,9 +232,13 @@ def prune(
         if left.reason:
             screen.say(f"  kept, because there is no reward: {left.reason}")
     saved = before
-    if found.library != before.library:
+    if all(left.kept for left in found.lessons):
+        screen.say(f"nothing was dropped: {library}@{saved.version} stays as it is")
+    else:
         saved = store.save(library, replace(found.library, parent=before.digest))
-    screen.say(f"{library}@{saved.version}: {counted(len(found.library.items), 'lesson')}")
+        screen.say(f"{library}@{saved.version}: {counted(len(found.library.items), 'lesson')}")
+        if before.library.evidence:
+            screen.say("it is unproven: what was measured is of the lessons with the dropped ones")
     lessons = [
         {"id": left.item.id, "effect": left.effect, "tasks": left.tasks, "kept": left.kept}
         for left in found.lessons

@@ -114,7 +114,8 @@ def pin(library: str, /, *lessons: str, off: Switch = False, as_json: Json = Fal
         was_near = "top_k" in before.library.evidence  # what was measured had other prompts
         evidence = {} if was_near else before.library.evidence
         changed = replace(changed, evidence=evidence, parent=before.digest)
-    saved = store.save(library, changed)
+        before = store.save(library, changed)
+    saved = before
     count = sum(item.pinned for item in changed.items)
     out.answer(f"{library}@{saved.version}: {count} of {counted(len(items), 'lesson')} pinned")
     out.result(facts(saved) | {"pinned": [i.id for i in changed.items if i.pinned]})

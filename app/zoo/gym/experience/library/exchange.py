@@ -140,7 +140,12 @@ def _is_library(path: Path, text: str) -> bool:
 
 
 def _old_kept(library: Library, known: Library | None) -> Library:
-    """Returns a library whose lessons of unknown origin keep what is known of them here."""
+    """Returns a library whose lessons of unknown origin keep what is known of them here.
+
+    The same lessons as the known ones, with nothing measured of them, are the known library.
+    """
+    if known is not None and not library.evidence and library.has_lessons_of(known):
+        return known
     old = {item.id: item for item in known.items} if known else {}
     items = tuple(item if item.step else old.get(item.id, item) for item in library.items)
     return replace(library, items=items)
