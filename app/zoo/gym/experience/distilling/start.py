@@ -19,7 +19,7 @@ from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.models import Named, cap_of, named_models
 from zoo.gym.experience.providers.names import Hosted
 from zoo.gym.experience.session import CAPS, load_reward
-from zoo.gym.experience.tasks import read_tasks, write_split
+from zoo.gym.experience.tasks import read_tasks, seen_by, without_seen, write_split
 from zoo.gym.files import write_beside
 from zoo.gym.humanize import counted
 from zoo.gym.jobs.run import Run, create_run
@@ -86,15 +86,30 @@ def prepare(
         )
     tasks, notes = read_tasks(paths)
     test, test_notes = read_tasks([given_path(config.test)]) if config.test else ([], [])
-    split = split_tasks(tasks, config.seed, (), test)
+    split, seen_notes = measured_apart(split_tasks(tasks, config.seed, (), test), found.library)
     with load_reward(config.calls, split):
         pass
     for server in models.on_servers:
         server.key()
     cap = check_caps(config)
     training = _training(config, found.library, split.train, changes)
-    told = [*notes, *test_notes, *found.notices, *_doubts(found, split, len(tasks))]
+    told = [*notes, *test_notes, *seen_notes, *found.notices, *_doubts(found, split, len(tasks))]
     return Prepared(config, found, split, training, models, cap, told)
+
+
+def measured_apart(split: Split, library: Library) -> tuple[Split, list[str]]:
+    """Returns the split without tasks that would measure what the lessons were learned from."""
+    seen = seen_by(library.items)
+    gate, test = (without_seen(part, seen, 0)[0] for part in (split.gate, split.test))
+    count = len(split.gate) + len(split.test) - len(gate) - len(test)
+    if not count:
+        return split, []
+    taught = [task for task in split.gate if task not in gate]
+    note = (
+        f"{count} of {len(split.gate) + len(split.test)} tasks measure nothing: the lessons were "
+        "learned from them"
+    )
+    return Split((*split.train, *taught), tuple(gate), tuple(test)), [note]
 
 
 def settings_of(env: Mapping[str, Any]) -> DistillationConfig:
