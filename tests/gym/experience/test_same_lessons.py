@@ -57,3 +57,12 @@ def test_a_pin_that_is_there_makes_no_version_also_after_a_rollback(call: Call) 
     call("experience", "rollback", "some", "1")
     told = call("experience", "pin", "some", pinned.id, "--json")
     assert (told.json["version"], store.versions("some")) == (1, [1, 2])
+
+
+def test_a_lesson_is_shown_with_its_probe(call: Call) -> None:
+    probe = {"probe_without": 0.2, "probe_with": 1.0, "gain": 0.25, "tasks": 8}
+    store.save("some", Library((replace(RULES[0], better=1, worse=4, evidence=probe),)))
+    told = call("experience", "show", "some").stdout
+    assert "learned from a group with 1 better and 4 worse answers" in told
+    assert "probe: mean reward 0.20 without it, 1.00 with it" in told
+    assert "prune: +25.0 points with it, on 8 tasks near it" in told

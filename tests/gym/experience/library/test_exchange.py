@@ -143,3 +143,11 @@ def test_a_file_without_lessons_is_refused(text: str, tmp_path: Path) -> None:
         read_foreign(path)
     with pytest.raises(NotAvailableError):
         read_foreign(tmp_path / "absent")
+
+
+def test_a_playbook_does_not_count_the_answers_from_before_a_lesson() -> None:
+    learned = Item("Add.", better=1, worse=4, step=1)
+    theirs = Item("Count.", better=4, worse=1)
+    told = to_ace(Library((learned, theirs)), "x")
+    assert "helpful=0 harmful=0 :: Add." in told
+    assert "helpful=4 harmful=1 :: Count." in told

@@ -54,11 +54,15 @@ def to_youtu(library: Library, name: str) -> str:
 
 
 def to_ace(library: Library, name: str) -> str:
-    """Returns a library as a playbook of ACE, with counts of better and worse answers."""
+    """Returns a library as a playbook of ACE, with the counts that such a file had of a lesson.
+
+    What was learned here has none: the answers of its group did not have the lesson yet.
+    """
     del name
+    counts = [(0, 0) if item.step else (item.better, item.worse) for item in library.items]
     lines = [
-        f"[str-{place:05d}] helpful={item.better} harmful={item.worse} :: {item.text}"
-        for place, item in enumerate(library.items, 1)
+        f"[str-{place:05d}] helpful={better} harmful={worse} :: {item.text}"
+        for place, (item, (better, worse)) in enumerate(zip(library.items, counts, strict=True), 1)
     ]
     return "\n".join(["## STRATEGIES & INSIGHTS", *lines, "", "## OTHERS", ""])
 
