@@ -136,6 +136,24 @@ def test_usage_is_within_the_estimate(call: Call, served: Served) -> None:
         assert bounds["low"] <= bounds["expected"] <= bounds["high"]
 
 
+@pytest.mark.parametrize("model", ["deepseek/chat", "openai:gpt-5", "https://e.org/v1#m"])
+def test_an_estimate_needs_no_key_price_or_cap(
+    model: str, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("DEEPSEEK_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    tasks = str(write_tasks(Path("sums.jsonl"), 48))
+    words = (tasks, "--model", model, "--reward", "exact")
+    told = call("experience", "estimate", *words, "--json")
+    assert (told.code, told.json["calls"]["expected"] > 100) == (0, True)  # type: ignore[index]
+    assert f"no price of {model} is known" in told.stderr
+    assert "a run needs more: " in told.stderr
+    refused = call("experience", "train", *words)
+    assert refused.code == 2
+    name = model.partition("/")[0].partition(":")[0] if "://" not in model else "NAME url="
+    assert f"providers set {name}" in refused.stderr
+
+
 @pytest.mark.usefixtures("near")
 def test_the_same_tasks_again_show_the_gate_no_smaller_gains(call: Call, served: Served) -> None:
     once = write_tasks(Path("once.jsonl"), 60)

@@ -76,7 +76,7 @@ def estimate(*tasks: str, as_json: Json = False, **settings: object) -> int:
         **settings: as of experience train
     """
     out = Output(as_json)
-    prepared = _prepare(tasks, settings)
+    prepared = _prepare(tasks, settings, will_run=False)
     _say_prepared(out, prepared)
     out.result(prepared.estimate.as_json())
     return 0
@@ -122,7 +122,9 @@ def resolve_local(settings: Mapping[str, object], *, yes: bool, offline: bool) -
         resolve_models(local, yes=yes, offline=offline)
 
 
-def _prepare(tasks: tuple[str, ...], settings: Mapping[str, object]) -> "Prepared":
+def _prepare(
+    tasks: tuple[str, ...], settings: Mapping[str, object], *, will_run: bool = True
+) -> "Prepared":
     from zoo.gym.experience.start import prepare_files
 
     if not tasks:
@@ -134,7 +136,7 @@ def _prepare(tasks: tuple[str, ...], settings: Mapping[str, object]) -> "Prepare
         )
     given = {key: value for key, value in settings.items() if value is not None}
     config = read_flags(ExperienceConfig, given)
-    return prepare_files(config, [Path(existing(task)) for task in tasks])
+    return prepare_files(config, [Path(existing(task)) for task in tasks], will_run=will_run)
 
 
 def _say_prepared(out: Output, prepared: "Prepared") -> None:

@@ -72,8 +72,7 @@ def cap_of(config: ExperienceConfig, models: Named) -> Cap:
         if one.price is None and config.max_tokens is None:
             raise InputError(
                 f"{one.id}: expected its price, or a cap in tokens, got neither",
-                hint=f"zoo-gym providers set NAME {one.model}.input=USD {one.model}.output=USD "
-                "for a million tokens, or --max-tokens N",
+                hint=f"{_how_to_price(one)}, or --max-tokens N",
             )
     own = [one for one in models.on_servers if one.max_usd is not None]
     # a server of this machine with a price stands before one that is paid
@@ -82,8 +81,7 @@ def cap_of(config: ExperienceConfig, models: Named) -> Cap:
         if one.price is None and in_money:
             raise InputError(
                 f"max_usd: does not cover {one.id}: expected its price, got none",
-                hint=f"zoo-gym providers set NAME {one.model}.input=USD {one.model}.output=USD "
-                "for a million tokens",
+                hint=_how_to_price(one),
             )
     if config.max_usd is not None:
         if all(one.price is None for one in models.all):
@@ -92,6 +90,13 @@ def cap_of(config: ExperienceConfig, models: Named) -> Cap:
     caps = [one.max_usd for one in own if one.max_usd is not None]
     usd = min(caps) if caps else DEFAULT_USD if in_money else None
     return Cap(usd, config.max_tokens)
+
+
+def _how_to_price(one: Hosted) -> str:
+    """Returns how a user gives the price of a model, in words."""
+    name = one.provider_name or f"NAME url={one.provider.url}"
+    prices = f"{one.model}.input=USD {one.model}.output=USD"
+    return f"zoo-gym providers set {name} {prices} for a million tokens"
 
 
 @contextmanager
