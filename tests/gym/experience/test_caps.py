@@ -8,7 +8,9 @@ import pytest
 
 from tests.chat_server import chat_server
 from tests.gym.experience.conftest import Call, Served, write_tasks
-from zoo.gym.errors import InterruptedRunError
+from zoo.backends.openai.failure import failure
+from zoo.backends.openai.retry import NOT_RUNNING
+from zoo.gym.errors import GymError, InterruptedRunError, NotAvailableError
 from zoo.gym.experience import store
 from zoo.gym.experience.calls.budget import Budget, Cap, CapReachedError
 from zoo.gym.experience.calls.journal import Spent
@@ -25,6 +27,38 @@ def contents(run: Run) -> dict[str, bytes]:
     """Returns what a resume may change."""
     files = (run.env_file, run.config_file, run.events.path, run.folder / "journal.jsonl")
     return {path.name: path.read_bytes() for path in files if path.exists()}
+
+
+def test_a_server_that_is_not_there_makes_no_run(call: Call) -> None:
+    tasks = str(write_tasks(Path("sums.jsonl"), 12))
+    told = call("experience", "train", tasks, "--model", "http://127.0.0.1:9/v1#m", *TINY)
+    assert (told.code, "cannot be reached" in told.stderr) == (4, True)
+    assert call("runs", "list", "--json").json["runs"] == []
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "not_said"),
+    [
+        (NotAvailableError("gone", hint=NOT_RUNNING), "runs resume r0001", "start again"),
+        (failure(404, {}, "no", "m", frozenset()), "start again with a model", "runs resume"),
+    ],
+    ids=["gone", "no such model"],
+)
+def test_a_hint_leads_to_what_helps(
+    error: GymError,
+    said: str,
+    not_said: str,
+    call: Call,
+    served: Served,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def failed(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("zoo.gym.experience.session.learn", failed)
+    tasks = str(write_tasks(Path("sums.jsonl"), 12))
+    told = call("experience", "train", tasks, "--model", served.model, *TINY)
+    assert (told.code, said in told.stderr, not_said in told.stderr) == (4, True, False)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +90,10 @@ def test_a_refused_change_leaves_a_run_of_lessons_as_it_was(call: Call, served: 
     twice = ("--set", "max_tokens=2000", "--set", "max_tokens=3000")
     assert call("runs", "resume", "last", *twice).code == 2
     assert contents(open_run("last")) == before
-    assert call("runs", "resume", "last", "--set", "max_tokens=200000").code == 0
+    told = call("runs", "resume", "last", "--set", "max_tokens=200000")
+    assert told.code == 0
+    assert "answers so far are read from the journal" in told.stderr
+    assert "trained again" not in told.stderr
 
 
 def test_a_distillation_that_reached_its_cap_goes_on_under_a_higher_one(

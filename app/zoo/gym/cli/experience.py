@@ -49,6 +49,7 @@ def train(
 
 def begin(out: Output, prepared: "Prepared", *, yes: bool, detach: bool = False) -> int:
     """Shows what a run will need, asks about new hosts, starts it, and follows it to its end."""
+    from zoo.gym.experience.models import check_servers
     from zoo.gym.experience.providers.consent import require_consent
     from zoo.gym.experience.session import ENTRY
     from zoo.gym.experience.start import make_run
@@ -56,6 +57,8 @@ def begin(out: Output, prepared: "Prepared", *, yes: bool, detach: bool = False)
     _say_prepared(out, prepared)
     leaves = f"Tasks and answers leave this machine; cap: {prepared.cap}."
     require_consent(prepared.models.on_servers, leaves, lambda text: confirmed(text, yes=yes))
+    for doubt in check_servers(prepared.models):
+        out.say(f"warning: {doubt}")
     run = make_run(prepared)
     out.say(f"run {run.id}: {prepared.config.model} in {run.folder}")
     launch(run, entry=ENTRY)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from zoo.gym.cli.ending import fail
 from zoo.gym.cli.items import existing
 from zoo.gym.cli.lessons import Model
 from zoo.gym.cli.libraries import facts, say_held_back, verdict
@@ -112,8 +111,11 @@ def _whole(
         screen.say("answers without a reward: {} before, {} with it".format(*found.unscored))
     sentence = f"{given.name}: {found.verdict}: {_points(found)}"
     if found.verdict != "accepted":
-        needed = f"about {found.needed:,} tasks would show it" if found.needed else None
-        return fail(screen, answer, sentence, needed, EXIT_CODES[GymError])
+        screen.answer(sentence)
+        if found.needed:
+            screen.say(f"about {found.needed:,} tasks would show a gain of this size")
+        screen.result(answer)
+        return EXIT_CODES[GymError]
     screen.answer(sentence)
     saved = None if before.items else store_evidence(given, config, found)
     if saved is not None:
@@ -324,7 +326,8 @@ def tasks_of(
     if need.usd.high:
         screen.say(f"USD: {need.usd}; cap: {cap}")
     if need.visible_effect is not None and near is None:
-        screen.say(f"gains from about {100 * need.visible_effect:.0f} points of 100 on are seen")
+        points = f"{100 * need.visible_effect:.0f} points of 100"
+        screen.say(f"a gain of {points} is found four times of five, if answers vary as is usual")
     leaves = f"Tasks and lessons leave this machine; cap: {cap}."
     require_consent(models.on_servers, leaves, lambda text: confirmed(text, yes=yes))
     return read, [task for task in every if task not in read]

@@ -92,6 +92,24 @@ def cap_of(config: ExperienceConfig, models: Named) -> Cap:
     return Cap(usd, config.max_tokens)
 
 
+def check_servers(models: Named) -> list[str]:
+    """Makes sure that servers are there before a run begins; returns doubts, in sentences.
+
+    Some servers answer for models that they do not list, so such a model is not refused.
+
+    Raises:
+        NotAvailableError: one cannot be reached, or a key is missing.
+    """
+    doubts: list[str] = []
+    for one in models.on_servers:
+        with one.open() as client:
+            listed = client.listed_models()
+        if listed and one.model not in listed:
+            near = ", ".join(listed[:5])
+            doubts.append(f"{one.id}: the server does not list {one.model}; it lists {near}")
+    return doubts
+
+
 def _how_to_price(one: Hosted) -> str:
     """Returns how a user gives the price of a model, in words."""
     name = one.provider_name or f"NAME url={one.provider.url}"

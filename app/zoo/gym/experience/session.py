@@ -10,9 +10,10 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 
+from zoo.backends.openai.retry import NOT_RUNNING
 from zoo.backends.sampling import Sampling
 from zoo.gym.config.yaml_file import parse_value
-from zoo.gym.errors import InputError, InterruptedRunError
+from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
 from zoo.gym.experience import store
 from zoo.gym.experience.calls.budget import Budget
 from zoo.gym.experience.calls.caller import Caller
@@ -112,12 +113,17 @@ def hints_for(run: Run) -> Generator[None]:
 
     Raises:
         InterruptedRunError: one was raised.
+        NotAvailableError: the same; the hint says how the run continues.
     """
     try:
         yield
     except InterruptedRunError as error:
         hint = (error.hint or "").replace("RUN", run.id) or None
         raise InterruptedRunError(error.message, hint=hint) from error
+    except NotAvailableError as error:
+        if (hint := error.hint or "").startswith(NOT_RUNNING):
+            hint = f"{hint} then resume the run: zoo-gym runs resume {run.id}"
+        raise NotAvailableError(error.message, hint=hint or None) from error
 
 
 def change_caps(run: Run, changes: Sequence[str]) -> None:
