@@ -31,7 +31,7 @@ def test_a_command_that_a_cap_ended_goes_on_where_it_was(
     words = ("experience", verb, "rules", tasks, "--model", served.model, *QUICK, "--json")
     few = call(*words, "--max-tokens", "800")
     assert (few.code, len(journals())) == (5, 1)
-    assert "repeat the command with a higher --max-usd or --max-tokens" in few.stderr
+    assert "repeat the command with a higher --max-tokens" in few.stderr
     first = len(served.server.requests)
     assert first > 0
     whole = call(*words)

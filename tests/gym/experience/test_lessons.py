@@ -70,6 +70,7 @@ def test_a_gate_passes_what_helps_and_nothing_else(call: Call, served: Served) -
     assert (good.code, good.json["verdict"], good.json["tasks"]) == (0, "accepted", 24)
     bad = call("experience", "gate", "sayings", tasks, *words)
     assert (bad.code, bad.json["verdict"] in ("rejected", "not enough")) == (1, True)
+    assert "error" not in bad.stderr + bad.stdout  # it is what was measured
     worse = call("experience", "gate", "sayings", tasks, "--against", "rules", *words)
     assert (worse.code, worse.json["verdict"]) == (1, "rejected")
     same = call("experience", "gate", "rules", tasks, "--against", "rules@1", *words)

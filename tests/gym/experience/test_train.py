@@ -6,11 +6,13 @@ from typing import Any, cast
 
 import pytest
 
+from tests.chat_server import Body, Odd
 from tests.gym.experience.conftest import Call, Served, write_tasks
 from zoo.gym.experience import store
 from zoo.gym.experience.calls.journal import FORMAT, METHOD
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
+from zoo.gym.experience.tasks import read_split
 from zoo.gym.jobs import Run, open_run
 from zoo.gym.jobs.events import tail_events
 
@@ -138,6 +140,43 @@ def test_usage_is_within_the_estimate(call: Call, served: Served) -> None:
         assert isinstance(bounds, dict)
         assert bounds["low"] <= amount <= bounds["high"]
         assert bounds["low"] <= bounds["expected"] <= bounds["high"]
+
+
+@pytest.mark.usefixtures("near")
+def test_a_run_whose_answers_are_all_wrong_shows_some(call: Call, served: Served) -> None:
+    def idle(_: Body, number: int) -> Odd:
+        return Odd(text="no idea")
+
+    served.odd = idle
+    tasks = str(write_tasks(Path("sums.jsonl"), 12))
+    words = (tasks, "--model", served.model, *QUICK, "--max-epochs", "1")
+    told = call("experience", "train", *words)
+    assert "all answers have the reward 0: there was nothing to compare" in told.stderr
+    assert told.stderr.count("answer: no idea; expected: used strategy-") == 3
+    run = open_run("last")
+    rows = {task.messages[-1].content: task.answer for task in read_split(run.folder).train}
+    lines = [line.strip() for line in told.stderr.splitlines()]
+    for place, line in enumerate(lines):
+        if line.startswith("task: "):
+            assert lines[place + 1].endswith(f"expected: {rows[line.removeprefix('task: ')]}")
+
+
+@pytest.mark.parametrize("model", ["deepseek/chat", "openai:gpt-5", "https://e.org/v1#m"])
+def test_an_estimate_needs_no_key_price_or_cap(
+    model: str, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("DEEPSEEK_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    tasks = str(write_tasks(Path("sums.jsonl"), 48))
+    words = (tasks, "--model", model, "--reward", "exact")
+    told = call("experience", "estimate", *words, "--json")
+    assert (told.code, told.json["calls"]["expected"] > 100) == (0, True)  # type: ignore[index]
+    assert f"no price of {model} is known" in told.stderr
+    assert "a run needs more: " in told.stderr
+    refused = call("experience", "train", *words)
+    assert refused.code == 2
+    name = model.partition("/")[0].partition(":")[0] if "://" not in model else "NAME url="
+    assert f"providers set {name}" in refused.stderr
 
 
 @pytest.mark.usefixtures("near")

@@ -43,6 +43,7 @@ def distill(
     """
     from zoo.gym.experience.distilling.session import ENTRY
     from zoo.gym.experience.distilling.start import make_run
+    from zoo.gym.experience.models import check_servers
     from zoo.gym.experience.providers.consent import refuse_offline, require_consent
 
     out = Output(as_json)
@@ -57,6 +58,8 @@ def distill(
     out.say(f"tasks: {len(split.train)} are learned from, {held_out} measure the result")
     leaves = f"Tasks, lessons and answers leave this machine; cap: {prepared.cap}."
     require_consent(servers, leaves, lambda text: confirmed(text, yes=yes))
+    for doubt in check_servers(prepared.models):
+        out.say(f"warning: {doubt}")
     run = make_run(prepared)
     out.say(f"run {run.id}: {prepared.config.model} in {run.folder}")
     launch(run, entry=ENTRY)

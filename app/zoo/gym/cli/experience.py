@@ -1,6 +1,7 @@
 """`zoo-gym experience train, estimate, replay`: lessons from a model's own answers."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,15 @@ from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import Json, Offline, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import EXIT_CODES, GymError, InputError, InterruptedRunError
+from zoo.gym.experience.learning.learn import batches
+from zoo.gym.experience.learning.majority import MAJORITY
 from zoo.gym.experience.settings import ExperienceConfig
+from zoo.gym.experience.tasks import read_split
 from zoo.gym.humanize import figure
 from zoo.gym.jobs import Event, Run, Status, follow, launch, open_run, read_status, state_name
+
+MOST_SHOWN, MOST_CHARACTERS = 3, 120
+"""Answers that are shown if nothing was kept, and the characters of each."""
 
 if TYPE_CHECKING:
     from zoo.gym.experience.start import Prepared
@@ -49,6 +56,7 @@ def train(
 
 def begin(out: Output, prepared: "Prepared", *, yes: bool, detach: bool = False) -> int:
     """Shows what a run will need, asks about new hosts, starts it, and follows it to its end."""
+    from zoo.gym.experience.models import check_servers
     from zoo.gym.experience.providers.consent import require_consent
     from zoo.gym.experience.session import ENTRY
     from zoo.gym.experience.start import make_run
@@ -56,6 +64,8 @@ def begin(out: Output, prepared: "Prepared", *, yes: bool, detach: bool = False)
     _say_prepared(out, prepared)
     leaves = f"Tasks and answers leave this machine; cap: {prepared.cap}."
     require_consent(prepared.models.on_servers, leaves, lambda text: confirmed(text, yes=yes))
+    for doubt in check_servers(prepared.models):
+        out.say(f"warning: {doubt}")
     run = make_run(prepared)
     out.say(f"run {run.id}: {prepared.config.model} in {run.folder}")
     launch(run, entry=ENTRY)
@@ -76,7 +86,7 @@ def estimate(*tasks: str, as_json: Json = False, **settings: object) -> int:
         **settings: as of experience train
     """
     out = Output(as_json)
-    prepared = _prepare(tasks, settings)
+    prepared = _prepare(tasks, settings, will_run=False)
     _say_prepared(out, prepared)
     out.result(prepared.estimate.as_json())
     return 0
@@ -122,7 +132,9 @@ def resolve_local(settings: Mapping[str, object], *, yes: bool, offline: bool) -
         resolve_models(local, yes=yes, offline=offline)
 
 
-def _prepare(tasks: tuple[str, ...], settings: Mapping[str, object]) -> "Prepared":
+def _prepare(
+    tasks: tuple[str, ...], settings: Mapping[str, object], *, will_run: bool = True
+) -> "Prepared":
     from zoo.gym.experience.start import prepare_files
 
     if not tasks:
@@ -134,7 +146,7 @@ def _prepare(tasks: tuple[str, ...], settings: Mapping[str, object]) -> "Prepare
         )
     given = {key: value for key, value in settings.items() if value is not None}
     config = read_flags(ExperienceConfig, given)
-    return prepare_files(config, [Path(existing(task)) for task in tasks])
+    return prepare_files(config, [Path(existing(task)) for task in tasks], will_run=will_run)
 
 
 def _say_prepared(out: Output, prepared: "Prepared") -> None:
@@ -183,6 +195,7 @@ def finish(run: Run, status: Status, out: Output) -> int:
     spent = f"{metrics.get('calls'):,} calls, {metrics.get('spent_usd'):,.4f} USD"
     if metrics.get("library") is None:
         out.answer(f"run {run.id} is done: nothing was kept; {spent}")
+        _say_why(run, out)
     elif answer["interval"] is None:
         out.answer(f"run {run.id} is done: {metrics['library']}, unproven; {spent}")
     else:
@@ -196,6 +209,40 @@ def finish(run: Run, status: Status, out: Output) -> int:
         out.say(f"  zoo-gym experience show {metrics['library']}    shows the lessons")
     out.result(answer)
     return 0
+
+
+def _say_why(run: Run, out: Output) -> None:
+    """Says why nothing was kept if all rewards are the same, with some answers to judge by."""
+    from zoo.gym.experience.calls.journal import Journal
+    from zoo.gym.experience.library.report import JOURNAL_FILE
+    from zoo.gym.experience.session import read_settings
+
+    with closing(Journal(run.folder / JOURNAL_FILE)) as journal:
+        answers = [one for one in journal.answers() if one[0].startswith("rollout step 0 ")]
+    rewards = {score.value for _, _, score in answers if not score.failed}
+    if len(rewards) != 1:
+        return
+    out.say(
+        f"all answers have the reward {rewards.pop():g}: there was nothing to compare. Is the "
+        "model able to do the tasks, and the reward right?"
+    )
+    config, tasks = read_settings(run), read_split(run.folder).train
+    if config.reward == MAJORITY:  # tasks without one are left out: places are others
+        return
+    first = batches(len(tasks), config.max_epochs, config.seed)[0]
+    shown: dict[int, str] = {}
+    for slot, text, _ in answers:
+        shown.setdefault(int(slot.split()[6]), text)
+    for place, text in list(shown.items())[:MOST_SHOWN]:
+        task = tasks[first[place]]
+        wanted = "" if task.answer is None else f"; expected: {_short(task.answer)}"
+        out.say(f"  task: {_short(task.messages[-1].content)}")
+        out.say(f"  answer: {_short(text) or '(nothing)'}{wanted}")
+
+
+def _short(value: object) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
 
 
 def _answer(run: Run, status: Status) -> dict[str, object]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from zoo.gym.cli.ending import fail
 from zoo.gym.cli.items import existing
 from zoo.gym.cli.lessons import Model
 from zoo.gym.cli.libraries import facts, say_held_back, verdict
@@ -16,6 +15,9 @@ from zoo.gym.cli.output import Output
 from zoo.gym.errors import EXIT_CODES, GymError, InputError
 from zoo.gym.experience import store
 from zoo.gym.humanize import counted
+
+LEAST_MEASURED = 6
+"""With fewer tasks there is no interval."""
 
 if TYPE_CHECKING:
     from zoo.gym.experience.library.item import Item
@@ -80,10 +82,11 @@ def gate(
     before = Library() if other is None else other.library
     if each:
         file = _new_file(out, f"{given.name}.measured.jsonl")
-        read = tasks_of(screen, config, tasks, (1 + len(given.library.items), before), yes=yes)
+        arms = (1 + len(given.library.items), before)
+        read, _ = tasks_of(screen, config, tasks, arms, measured=given.library.items, yes=yes)
         return _each(screen, config, read, given.library, before, file)
     longest = max(before, given.library, key=lambda one: one.tokens)
-    read = tasks_of(screen, config, tasks, (2, longest), yes=yes)
+    read, _ = tasks_of(screen, config, tasks, (2, longest), measured=given.library.items, yes=yes)
     return _whole(screen, config, read, before, given)
 
 
@@ -108,8 +111,11 @@ def _whole(
         screen.say("answers without a reward: {} before, {} with it".format(*found.unscored))
     sentence = f"{given.name}: {found.verdict}: {_points(found)}"
     if found.verdict != "accepted":
-        needed = f"about {found.needed:,} tasks would show it" if found.needed else None
-        return fail(screen, answer, sentence, needed, EXIT_CODES[GymError])
+        screen.answer(sentence)
+        if found.needed:
+            screen.say(f"about {found.needed:,} tasks would show a gain of this size")
+        screen.result(answer)
+        return EXIT_CODES[GymError]
     screen.answer(sentence)
     saved = None if before.items else store_evidence(given, config, found)
     if saved is not None:
@@ -223,8 +229,8 @@ def prune(
     )
     before = store.load(library)
     arms = (2 * len(before.library.items), before.library)
-    read = tasks_of(screen, config, tasks, arms, near, yes=yes)
-    found = leave_out(config, read, before.library, near, screen.say)
+    read, seen = tasks_of(screen, config, tasks, arms, near, measured=before.library.items, yes=yes)
+    found = leave_out(config, read, before.library, near, screen.say, seen)
     for left in found.lessons:
         word = "kept" if left.kept else "dropped"
         points = f"{100 * left.effect:+6.1f} points" if left.tasks else "not compared"
@@ -232,9 +238,13 @@ def prune(
         if left.reason:
             screen.say(f"  kept, because there is no reward: {left.reason}")
     saved = before
-    if found.library != before.library:
+    if all(left.kept for left in found.lessons):
+        screen.say(f"nothing was dropped: {library}@{saved.version} stays as it is")
+    else:
         saved = store.save(library, replace(found.library, parent=before.digest))
-    screen.say(f"{library}@{saved.version}: {counted(len(found.library.items), 'lesson')}")
+        screen.say(f"{library}@{saved.version}: {counted(len(found.library.items), 'lesson')}")
+        if before.library.evidence:
+            screen.say("it is unproven: what was measured is of the lessons with the dropped ones")
     lessons = [
         {"id": left.item.id, "effect": left.effect, "tasks": left.tasks, "kept": left.kept}
         for left in found.lessons
@@ -280,9 +290,12 @@ def tasks_of(
     arms: "tuple[int, Library]",
     near: int | None = None,
     *,
+    measured: "Sequence[Item]",
     yes: bool,
-) -> "list[Task]":
+) -> "tuple[list[Task], list[Task]]":
     """Returns the tasks in files, after the estimate and consent to send them.
+
+    The second list has those that the lessons were learned from, which measure nothing.
 
     Args:
         screen: shows the estimate.
@@ -290,17 +303,19 @@ def tasks_of(
         tasks: the files.
         arms: how often the tasks are answered, and the longest lessons in a prompt.
         near: how many tasks of each arm are answered at most; None for all.
+        measured: the lessons that are measured.
         yes: whether consent is given.
     """
     from zoo.gym.experience.estimate import estimate_answers
     from zoo.gym.experience.models import cap_of, named_models
     from zoo.gym.experience.providers.consent import require_consent
-    from zoo.gym.experience.tasks import read_tasks
+    from zoo.gym.experience.tasks import read_tasks, seen_by, without_seen
 
     if not tasks:
         raise InputError("TASKS: expected at least one file of tasks, got none")
-    read, notes = read_tasks([Path(existing(task)) for task in tasks])
-    for note in notes:
+    every, notes = read_tasks([Path(existing(task)) for task in tasks])
+    read, left_out = without_seen(every, seen_by(measured), 1 if near else LEAST_MEASURED)
+    for note in (*notes, *([left_out] if left_out else [])):
         screen.say(note)
     models, (times, lessons) = named_models(config), arms
     count = len(read) if near is None else min(near, len(read))
@@ -311,7 +326,8 @@ def tasks_of(
     if need.usd.high:
         screen.say(f"USD: {need.usd}; cap: {cap}")
     if need.visible_effect is not None and near is None:
-        screen.say(f"gains from about {100 * need.visible_effect:.0f} points of 100 on are seen")
+        points = f"{100 * need.visible_effect:.0f} points of 100"
+        screen.say(f"a gain of {points} is found four times of five, if answers vary as is usual")
     leaves = f"Tasks and lessons leave this machine; cap: {cap}."
     require_consent(models.on_servers, leaves, lambda text: confirmed(text, yes=yes))
-    return read
+    return read, [task for task in every if task not in read]

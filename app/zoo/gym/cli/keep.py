@@ -87,6 +87,8 @@ def keep(
     base = given if before is None else before
     items = (*kept, *(one for one in known if one.id not in ids))
     kept_library = replace(base.library, items=items, parent=base.digest, evidence={})
+    if kept_library.has_lessons_of(base.library):  # what was measured of them still holds
+        kept_library = replace(kept_library, evidence=base.library.evidence)
     saved = store.save(target, kept_library)
     beside = f" beside {len(items) - len(kept)}" if before else ""
     out.answer(f"{target}@{saved.version}: {counted(len(kept), 'lesson')} of {len(judged)}{beside}")

@@ -185,7 +185,8 @@ def import_lessons(
             hint="what you have read and want: --release ID",
         )
     made_from = files[-1] if files else before
-    if made_from is not None and library.items != made_from.library.items:
+    is_other = made_from is not None and library.items != made_from.library.items
+    if made_from is not None and is_other and library != known:
         kept = {item.id for item in made_from.library.items} & {item.id for item in library.items}
         library = replace(library, parent=made_from.digest if files or kept else "")
     saved = store.save(target, library)

@@ -6,6 +6,7 @@ from zoo.gym.cli.options import Json, Switch
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import InputError
 from zoo.gym.experience import store
+from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.store import Stored
 from zoo.gym.humanize import counted
 
@@ -42,12 +43,31 @@ def show(library: str, /, *, as_json: Json = False) -> int:
     out.answer(f"{found.name}@{found.version}: {verdict(found)}, for {_model(found)}, {tokens}")
     say_held_back(out, found)
     for item in found.library.items:
-        counts = f"{item.better} better and {item.worse} worse answers"
         mark = " (pinned)" if item.pinned else ""
-        out.answer(f"[{item.id[:6]}] {item.text}{mark}\n         step {item.step}, {counts}")
+        known = "\n         ".join(["", *_known_of(item)])
+        out.answer(f"[{item.id[:6]}] {item.text}{mark}{known}")
     items = [asdict(item) | {"id": item.id} for item in found.library.items]
     out.result(facts(found) | {"items": items, "text": found.library.text})
     return 0
+
+
+def _known_of(item: Item) -> list[str]:
+    """Returns where a lesson is from and what was measured of it, in words."""
+    counts = f"{item.better} better and {item.worse} worse answers"
+    if item.step:
+        found = [f"step {item.step}: learned from a group with {counts}"]
+    else:
+        found = [f"its file counts {counts}"] if item.better or item.worse else []
+    seen = {key: one for key, one in item.evidence.items() if isinstance(one, int | float)}
+    if {"probe_without", "probe_with"} <= seen.keys():
+        found.append(
+            f"probe: mean reward {seen['probe_without']:.2f} without it, "
+            f"{seen['probe_with']:.2f} with it"
+        )
+    if {"gain", "tasks"} <= seen.keys():
+        tasks = counted(int(seen["tasks"]), "task")
+        found.append(f"prune: {100 * seen['gain']:+.1f} points with it, on {tasks} near it")
+    return found
 
 
 def diff(before: str, after: str, /, *, as_json: Json = False) -> int:
@@ -114,7 +134,8 @@ def pin(library: str, /, *lessons: str, off: Switch = False, as_json: Json = Fal
         was_near = "top_k" in before.library.evidence  # what was measured had other prompts
         evidence = {} if was_near else before.library.evidence
         changed = replace(changed, evidence=evidence, parent=before.digest)
-    saved = store.save(library, changed)
+        before = store.save(library, changed)
+    saved = before
     count = sum(item.pinned for item in changed.items)
     out.answer(f"{library}@{saved.version}: {count} of {counted(len(items), 'lesson')} pinned")
     out.result(facts(saved) | {"pinned": [i.id for i in changed.items if i.pinned]})

@@ -170,8 +170,13 @@ def resume(
     before = jobs.resume(found, changes)
     for change in changes:
         out.say(f"from now on: {change}")
-    out.say(f"run {found.id} resumes from step {before.step}")
-    if before.step < last:
+    if is_experience(found):
+        out.say(
+            f"run {found.id} resumes: answers so far are read from the journal, not asked again"
+        )
+    else:
+        out.say(f"run {found.id} resumes from step {before.step}")
+    if before.step < last and not is_experience(found):
         out.say(
             f"steps {before.step + 1} to {last} are trained again: they are after the checkpoint"
         )

@@ -17,7 +17,7 @@ from zoo.gym.experience.calls.journal import Journal
 from zoo.gym.experience.learning.answers import Answers
 from zoo.gym.experience.learning.split import Split
 from zoo.gym.experience.models import cap_of, named_models, open_models
-from zoo.gym.experience.session import load_reward, reward_files
+from zoo.gym.experience.session import CAPS, load_reward, reward_files
 from zoo.gym.experience.settings import ExperienceConfig
 from zoo.gym.experience.tasks import task_line
 from zoo.gym.files import remove_file, storage_errors
@@ -25,7 +25,6 @@ from zoo.gym.files.lock import locked
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rewards.reward import Task
 
-_CAPS = ("max_usd", "max_tokens")
 _AGAIN = "repeat the command: all answers are kept"
 
 
@@ -64,9 +63,7 @@ def answering(
                 with open_models(models, caller.notices.put) as (model, _):
                     yield Answers(caller, model, scorer, config.system, config.top_k, tell=tell)
             except CapReachedError as error:
-                hint = (
-                    "repeat the command with a higher --max-usd or --max-tokens: answers are kept"
-                )
+                hint = f"repeat the command with a higher {error.option}: answers are kept"
                 raise InterruptedRunError(error.message, hint=hint) from None
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(_AGAIN) from None
@@ -90,7 +87,7 @@ def _journal(
 
     Caps change nothing that was answered; other files of the reward give other rewards.
     """
-    settings = {key: one for key, one in config.model_dump(mode="json").items() if key not in _CAPS}
+    settings = {key: one for key, one in config.model_dump(mode="json").items() if key not in CAPS}
     lines = [task_line("", task) for task in tasks]
     text = json.dumps([dict(what), settings, sorted(files.values()), lines], sort_keys=True)
     folder = ensure_folder(folders().data / "measuring")

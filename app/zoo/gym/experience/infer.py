@@ -49,7 +49,7 @@ def infer(
         with open_models(models, caller.notices.put) as (model, _):
             [reply] = caller.ask(model, [ask])
     except CapReachedError as error:
-        hint = "a higher --max-usd or --max-tokens, or a lower --max-new-tokens"
+        hint = f"a higher {error.option}, or a lower --max-new-tokens"
         raise InterruptedRunError(error.message, hint=hint) from None
     if reply.finish == TOO_LONG:
         raise InputError(reply.reasoning)

@@ -72,8 +72,7 @@ def cap_of(config: ExperienceConfig, models: Named) -> Cap:
         if one.price is None and config.max_tokens is None:
             raise InputError(
                 f"{one.id}: expected its price, or a cap in tokens, got neither",
-                hint=f"zoo-gym providers set NAME {one.model}.input=USD {one.model}.output=USD "
-                "for a million tokens, or --max-tokens N",
+                hint=f"{_how_to_price(one)}, or --max-tokens N",
             )
     own = [one for one in models.on_servers if one.max_usd is not None]
     # a server of this machine with a price stands before one that is paid
@@ -82,8 +81,7 @@ def cap_of(config: ExperienceConfig, models: Named) -> Cap:
         if one.price is None and in_money:
             raise InputError(
                 f"max_usd: does not cover {one.id}: expected its price, got none",
-                hint=f"zoo-gym providers set NAME {one.model}.input=USD {one.model}.output=USD "
-                "for a million tokens",
+                hint=_how_to_price(one),
             )
     if config.max_usd is not None:
         if all(one.price is None for one in models.all):
@@ -92,6 +90,31 @@ def cap_of(config: ExperienceConfig, models: Named) -> Cap:
     caps = [one.max_usd for one in own if one.max_usd is not None]
     usd = min(caps) if caps else DEFAULT_USD if in_money else None
     return Cap(usd, config.max_tokens)
+
+
+def check_servers(models: Named) -> list[str]:
+    """Makes sure that servers are there before a run begins; returns doubts, in sentences.
+
+    Some servers answer for models that they do not list, so such a model is not refused.
+
+    Raises:
+        NotAvailableError: one cannot be reached, or a key is missing.
+    """
+    doubts: list[str] = []
+    for one in models.on_servers:
+        with one.open() as client:
+            listed = client.listed_models()
+        if listed and one.model not in listed:
+            near = ", ".join(listed[:5])
+            doubts.append(f"{one.id}: the server does not list {one.model}; it lists {near}")
+    return doubts
+
+
+def _how_to_price(one: Hosted) -> str:
+    """Returns how a user gives the price of a model, in words."""
+    name = one.provider_name or f"NAME url={one.provider.url}"
+    prices = f"{one.model}.input=USD {one.model}.output=USD"
+    return f"zoo-gym providers set {name} {prices} for a million tokens"
 
 
 @contextmanager

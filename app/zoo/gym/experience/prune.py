@@ -62,6 +62,7 @@ def prune(
     library: Library,
     near: int,
     tell: Callable[[str], None],
+    origins: Sequence[Task] = (),
 ) -> Pruned:
     """Leaves each lesson out in turn and drops those without which answers are as good.
 
@@ -73,6 +74,7 @@ def prune(
         library: the lessons.
         near: how many tasks each lesson is compared on.
         tell: gets notices.
+        origins: tasks that lessons were learned from: they are not answered, but near ones are.
 
     Raises:
         InputError: there is no lesson.
@@ -86,7 +88,9 @@ def prune(
         for number, item in enumerate(library.items):
             if item.pinned:
                 continue
-            places = nearest(origin_text(item, tasks), list(map(task_text, tasks)), near)
+            places = nearest(
+                origin_text(item, [*origins, *tasks]), list(map(task_text, tasks)), near
+            )
             left = _compare(answers, config, tasks, places, number, rest, item)
             found.append(left)
             if not left.kept:

@@ -5,14 +5,15 @@ calls that are missing, and continues where it was.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 
+from zoo.backends.openai.retry import NOT_RUNNING
 from zoo.backends.sampling import Sampling
 from zoo.gym.config.yaml_file import parse_value
-from zoo.gym.errors import InputError, InterruptedRunError
+from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError
 from zoo.gym.experience import store
 from zoo.gym.experience.calls.budget import Budget
 from zoo.gym.experience.calls.caller import Caller
@@ -46,6 +47,9 @@ from zoo.gym.rewards.spec import parse_spec
 LIBRARY_FILE = "library.json"
 ENTRY = "zoo.gym.experience.session:work"
 """What a worker runs."""
+
+CAPS = ("max_usd", "max_tokens")
+"""The settings that a resume may change."""
 
 KIND = "experience"
 """What `env.json` calls such a run, and the key of its settings there."""
@@ -95,8 +99,7 @@ def learn_in(
     split = read_split(run.folder)
     models = named_models(config)
     cap = cap_of(config, models)
-    journal = Journal(run.folder / JOURNAL_FILE)
-    try:
+    with hints_for(run), closing(Journal(run.folder / JOURNAL_FILE)) as journal:
         budget = Budget(cap, journal.spent)
         turn = partial(turn_on_device, run, wait=wait)
         leaving = partial(wait_while_paused, run.control, run.events)
@@ -112,35 +115,62 @@ def learn_in(
             check_same_reward(run.env_file, reward_files(config, scorer))
             report = partial(_report, run, budget)
             found = learn(split, caller, model, teacher, scorer, lesson_of(config), report, tell)
-    except InterruptedRunError as error:
-        raise InterruptedRunError(
-            error.message, hint=(error.hint or "").replace("RUN", run.id) or None
-        ) from error
-    finally:
-        journal.close()
     return _finish(run, config, found)
 
 
-def change_caps(run: Run, changes: Sequence[str]) -> None:
-    """Changes the caps of a run before it is resumed.
+@contextmanager
+def hints_for(run: Run) -> Generator[None]:
+    """Names the run in the hints of what interrupts it.
 
     Raises:
-        InputError: a change is of another setting, or a value is wrong.
+        InterruptedRunError: one was raised.
+        NotAvailableError: the same; the hint says how the run continues.
+    """
+    try:
+        yield
+    except InterruptedRunError as error:
+        hint = (error.hint or "").replace("RUN", run.id) or None
+        raise InterruptedRunError(error.message, hint=hint) from error
+    except NotAvailableError as error:
+        if (hint := error.hint or "").startswith(NOT_RUNNING):
+            hint = f"{hint} then resume the run: zoo-gym runs resume {run.id}"
+        raise NotAvailableError(error.message, hint=hint or None) from error
+
+
+def change_caps(run: Run, changes: Sequence[str]) -> None:
+    """Changes the caps of a run before it is resumed; nothing is stored if one is refused.
+
+    Raises:
+        InputError: a change is of another setting, or a value is wrong or would have no effect.
     """
     from zoo.gym.train.run_folder.settings import update_env
 
-    config = read_settings(run)
+    config, given = read_settings(run), caps_in(changes)
+    if given:
+        changed = ExperienceConfig.model_validate(config.model_dump() | given)
+        cap_of(changed, named_models(changed))
+        update_env(run.env_file, {KIND: changed.model_dump(mode="json")})
+
+
+def caps_in(changes: Sequence[str]) -> dict[str, object]:
+    """Returns the caps that `KEY=VALUE` set, by key.
+
+    Raises:
+        InputError: one is of another setting, has no value, or is given twice.
+    """
     given: dict[str, object] = {}
     for change in changes:
         key, equals, text = change.partition("=")
-        if key not in ("max_usd", "max_tokens") or not equals:
+        if key not in CAPS or not equals:
             raise InputError(
                 f"{change}: expected max_usd=... or max_tokens=..., got another change"
             )
+        if not text or key in given:
+            raise InputError(
+                f"{change}: expected one value of {key}, got {'two' if text else 'none'}"
+            )
         given[key] = parse_value(text)
-    if given:
-        changed = ExperienceConfig.model_validate(config.model_dump() | given)
-        update_env(run.env_file, {KIND: changed.model_dump(mode="json")})
+    return given
 
 
 def load_reward(

@@ -1,14 +1,14 @@
 """Prepares a run: reads and splits tasks, checks models, cap and reward, and makes the folder."""
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
-from zoo.gym.errors import InputError
+from zoo.gym.errors import GymError, InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.calls.budget import Cap
 from zoo.gym.experience.estimate import Estimate, estimate
@@ -50,15 +50,22 @@ class Prepared:
     reward_files: dict[str, str]
 
 
-def prepare_files(config: ExperienceConfig, paths: Sequence[Path]) -> Prepared:
+def prepare_files(
+    config: ExperienceConfig, paths: Sequence[Path], *, will_run: bool = True
+) -> Prepared:
     """Returns the run that learns from files of tasks.
+
+    Args:
+        config: the settings.
+        paths: the files.
+        will_run: see `prepare`.
 
     Raises:
         GymError: a file, model, price or reward is missing or wrong.
     """
     tasks, notes = read_tasks(paths)
     name = config.name or store.name_of(paths[0])
-    return prepare(config.model_copy(update={"name": name}), tasks, notes)
+    return prepare(config.model_copy(update={"name": name}), tasks, notes, will_run=will_run)
 
 
 def prepare(
@@ -66,6 +73,8 @@ def prepare(
     tasks: Sequence[Task],
     notes: Sequence[str] = (),
     reward: object = None,
+    *,
+    will_run: bool = True,
 ) -> Prepared:
     """Returns the run that learns from tasks.
 
@@ -74,25 +83,57 @@ def prepare(
         tasks: the tasks.
         notes: what is known about their files.
         reward: a reward function of this process.
+        will_run: whether calls follow; a key, price, cap or model that only they need is else a
+            note.
 
     Raises:
         GymError: a file, model, price or reward is missing or wrong.
     """
     store.check_name(config.name)
     models = named_models(config)
-    cap = cap_of(config, models)
+    cap, missing = _checked(config, models, will_run=will_run)
     gate, gate_notes = _file(config.gate)
     test, test_notes = _file(config.test)
     split = split_tasks(tasks, config.seed, gate, test)
     with load_reward(config, split, reward, labels=True) as scorer:
         described, files = scorer.description, reward_files(config, scorer)
-    for server in models.on_servers:
-        server.key()
-    for local in models.in_process:
-        local.check()
-    told = [*notes, *gate_notes, *test_notes, *_warnings(config, models, split, len(tasks))]
+    told = [
+        *missing,
+        *notes,
+        *gate_notes,
+        *test_notes,
+        *_warnings(config, models, split, len(tasks)),
+    ]
     need = estimate(config, split, models)
     return Prepared(config, split, models, cap, need, told, described, files)
+
+
+def _checked(config: ExperienceConfig, models: Named, *, will_run: bool) -> tuple[Cap, list[str]]:
+    """Returns the cap, and what a run still needs, in sentences.
+
+    Raises:
+        GymError: something is missing, and calls follow.
+    """
+    cap, missing = Cap(), list[str]()
+    checks: list[Callable[[], object]] = [one.key for one in models.on_servers]
+    checks += [one.check for one in models.in_process]
+    try:
+        cap = cap_of(config, models)
+    except InputError as error:
+        if will_run:
+            raise
+        missing.append(f"a run needs more: {error.message}")
+    for check in checks:
+        try:
+            check()
+        except GymError as error:
+            if will_run:
+                raise
+            missing.append(f"a run needs more: {error.message}")
+    paid = [one for one in models.on_servers if not one.is_local and one.price is None]
+    if paid and not will_run:
+        missing.append(f"no price of {paid[0].id} is known: what it costs is not estimated")
+    return cap, missing
 
 
 def _file(given: str) -> tuple[list[Task], list[str]]:

@@ -219,12 +219,14 @@ def save(name: str, library: Library) -> Stored:
     own_key()
     folder = ensure_folder(_root() / name)
     known = _versions(folder)
-    newest = folder / f"{max(known, default=0):04d}.json"
-    if signature_file(newest).exists():  # one that was killed before it was signed is left alone
-        last = load(name, known[-1])
-        if last.library == library:
-            use(name, last.version)
-            return last
+    for number in dict.fromkeys((current(name), known[-1])) if known else ():
+        # one that was killed before it was signed is left alone
+        if not signature_file(folder / f"{number:04d}.json").exists():
+            continue
+        same = load(name, number)
+        if same.library == library:
+            use(name, number)
+            return same
     own = folder / f".{uuid.uuid4().hex}.new"
     try:
         digest = write_library(own, library)

@@ -2,15 +2,19 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.records import Message
-from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.experience.learning.split import Split
+from zoo.gym.errors import GymError, InputError, NotAvailableError
+from zoo.gym.experience.learning.split import Split, task_text
+from zoo.gym.experience.library.file import read_library
+from zoo.gym.experience.library.item import Item, task_hash
 from zoo.gym.files import write_beside
+from zoo.gym.jobs.run import is_experience, run_folders
 from zoo.gym.rewards.reward import Task
 from zoo.gym.train.rollouts import task_of_record
 
@@ -38,6 +42,53 @@ def read_tasks(paths: Sequence[Path]) -> tuple[list[Task], list[str]]:
             raise InputError(f"{task.source}: expected a task in words, got one with tools")
     notes = [*found.notes, *(f"left out: {problem}" for problem in found.problems)]
     return tasks, notes
+
+
+def seen_by(items: Sequence[Item]) -> frozenset[str]:
+    """Returns the hashes of the tasks that made lessons what they are.
+
+    Those are their sources, and the tasks that taught or decided in runs of this user
+    which kept one of them; the tasks of a run's test decided nothing.
+    """
+    found = {source for item in items for source in item.sources}
+    ids = {item.id for item in items}
+    for run in run_folders():
+        path = run.result / "library.json"
+        if not is_experience(run) or not path.is_file():
+            continue
+        with suppress(GymError, OSError):  # a damaged run is no reason to refuse a measurement
+            kept, _ = read_library(path)
+            if ids & {item.id for item in kept.items}:
+                split = read_split(run.folder)
+                found |= {task_hash(task_text(task)) for task in (*split.train, *split.gate)}
+    return frozenset(found)
+
+
+def without_seen(
+    tasks: Sequence[Task], seen: Set[str], least: int
+) -> tuple[list[Task], str | None]:
+    """Returns the tasks that can measure lessons, and a sentence if others are left out.
+
+    Args:
+        tasks: all tasks.
+        seen: see `seen_by`.
+        least: the fewest different ones that are enough.
+
+    Raises:
+        InputError: tasks are left out, and too few remain.
+    """
+    rest = [task for task in tasks if task_hash(task_text(task)) not in seen]
+    count = len(tasks) - len(rest)
+    if not count:
+        return rest, None
+    why = f"{count} of {len(tasks)} tasks are left out: the lessons were learned from them"
+    if len({task_text(task) for task in rest}) < least:
+        raise InputError(
+            f"tasks: expected at least {least} that the lessons were not learned from, got "
+            f"{len(rest)}: {why}",
+            hint="measure on tasks that the run which learned the lessons did not have",
+        )
+    return rest, why
 
 
 def write_split(folder: Path, split: Split) -> None:

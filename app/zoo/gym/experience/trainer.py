@@ -132,6 +132,7 @@ class TrainingFreeGRPO:
             NotAvailableError: the server, its model or the key is missing.
             InterruptedRunError: a cap was reached, or a server is; answers are kept.
         """
+        from zoo.gym.experience.models import check_servers
         from zoo.gym.experience.start import make_run, prepare
 
         config = self._settings
@@ -149,6 +150,8 @@ class TrainingFreeGRPO:
             f"USD: {need.usd}; cap: {prepared.cap}",
             file=sys.stderr,
         )
+        for doubt in check_servers(prepared.models):
+            _warn(doubt)
         run = make_run(prepared)
         metrics = _work(run, prepared.config, reward_model)
         library, _ = read_library(run.result / "library.json")

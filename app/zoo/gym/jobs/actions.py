@@ -198,14 +198,18 @@ def _restart(
         raise InputError(f"run '{run.id}' is done: expected a paused, stopped or failed run")
     if is_experience(run):
         return _restart_experience(run, status, changes, wait_s=wait_s)
+    caps: list[str] = []
     if is_distillation(run):
         from zoo.gym.experience.distilling.session import ENTRY
+        from zoo.gym.experience.session import CAPS
 
         entry = ENTRY
+        caps = [one for one in changes if one.partition("=")[0] in CAPS]
+        changes = [one for one in changes if one not in caps]
     if not changes:
         _apply_changes(run, ())  # reports an edit itself, not an error that follows from it
     step = _step_found(run, status, changes, finish=finish)
-    before = partial(_prepare, run, changes, step, finish=finish)
+    before = partial(_prepare, run, changes, step, finish=finish, caps=caps)
     launch(run, before=before, wait_s=wait_s, entry=entry)
     return replace(status, step=step)
 
@@ -252,11 +256,20 @@ def _step_found(run: Run, status: Status, changes: Sequence[str], *, finish: boo
     return found.step
 
 
-def _prepare(run: Run, changes: Sequence[str], step: int, *, finish: bool) -> None:
+def _prepare(
+    run: Run, changes: Sequence[str], step: int, *, finish: bool, caps: Sequence[str]
+) -> None:
     from zoo.gym.train.run_folder.env import note_versions
-    from zoo.gym.train.run_folder.settings import finish_at
+    from zoo.gym.train.run_folder.settings import finish_at, update_env
 
+    stored: dict[str, object] = {}
+    if caps:
+        from zoo.gym.experience.distilling.session import changed_caps
+
+        stored = changed_caps(run, caps)
     _apply_changes(run, changes)
+    if stored:
+        update_env(run.env_file, stored)
     finish_at(run.env_file, step if finish else None)
     run.control.clear()
     if (warning := note_versions(run.env_file, step)) is not None:

@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 
 from zoo.backends.openai.failure import RefusedParameterError, TryAgainError, failure
 from zoo.backends.openai.reply import ErrorInside, Reply, read_stream, read_whole
-from zoo.backends.openai.retry import with_retries
+from zoo.backends.openai.retry import NOT_RUNNING, with_retries
 from zoo.backends.openai.secrets import NO_KEY, Secret
 from zoo.backends.openai.text import well_formed
 from zoo.backends.sampling import Sampling
-from zoo.core.errors import InputError
+from zoo.core.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:
     from httpx2 import Client, Response
@@ -191,6 +191,31 @@ class ChatModel:
                 return self._clean(self._call(body, sampling.max_new_tokens))
             except RefusedParameterError as error:
                 self._drop(error)
+
+    def listed_models(self) -> list[str] | None:
+        """Returns the models that the server lists, None if it lists none; no answer is drawn.
+
+        Raises:
+            NotAvailableError: there is no server.
+        """
+        import httpx2
+
+        url = f"{self.endpoint.url.rstrip('/')}/models"
+        limit = min(CONNECT_S, self.endpoint.stall_s)
+        try:
+            response = self._open().get(url, headers=self._key.headers(), timeout=limit)
+            found = response.json() if response.status_code == 200 else None
+        except httpx2.ConnectError as error:
+            text = self._key.clean(str(error))
+            raise NotAvailableError(
+                f"{self._where}: cannot be reached: {text}", hint=NOT_RUNNING
+            ) from None
+        except (httpx2.HTTPError, ValueError, RecursionError):
+            return None
+        try:
+            return [str(one["id"]) for one in found["data"]] if found else None
+        except (TypeError, KeyError):
+            return None
 
     def _body(
         self,

@@ -133,7 +133,10 @@ def _refused_caller(status: int, said: str, body: str, where: str) -> GymError:
     if status in (401, 403):
         return NotAvailableError(f"{where}: the key was refused (HTTP {status}): {said}")
     if status == 404:
-        return NotAvailableError(f"{where}: no such model or address (HTTP 404): {said}")
+        return NotAvailableError(
+            f"{where}: no such model or address (HTTP 404): {said}",
+            hint="start again with a model that the server has: a run keeps the one it began with",
+        )
     return InputError(f"{where}: the request was refused (HTTP {status}): {said}")
 
 

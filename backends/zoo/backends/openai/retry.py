@@ -19,6 +19,9 @@ PATIENCE_S = 600.0
 FIRST_WAIT_S = 1.0
 """The wait after the first failure if the server names none; it doubles each time."""
 
+NOT_RUNNING = "is the server running, and the address right?"
+"""The hint for a server that cannot be reached."""
+
 Result = TypeVar("Result")
 
 
@@ -61,9 +64,7 @@ def _given_up(
     error: TryAgainError, number: int, wait_s: float
 ) -> NotAvailableError | InterruptedRunError:
     if not error.reached:
-        return NotAvailableError(
-            error.message, hint="is the server running, and the address right?"
-        )
+        return NotAvailableError(error.message, hint=NOT_RUNNING)
     why = f"after {number} attempts" if wait_s <= PATIENCE_S else f"it asks to wait {wait_s:,.0f} s"
     return InterruptedRunError(
         f"{error.message} ({why})", hint="resume the run later: answers are kept"

@@ -248,3 +248,11 @@ def test_any_text_is_read_or_refused(text: str, tmp_path_factory: pytest.TempPat
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with suppress(InputError):
         read_foreign(path)
+
+
+def test_a_playbook_does_not_count_the_answers_from_before_a_lesson() -> None:
+    learned = Item("Add.", better=1, worse=4, step=1)
+    theirs = Item("Count.", better=4, worse=1)
+    told = to_ace(Library((learned, theirs)), "x")
+    assert "helpful=0 harmful=0 :: Add." in told
+    assert "helpful=4 harmful=1 :: Count." in told

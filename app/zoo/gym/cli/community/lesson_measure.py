@@ -84,7 +84,8 @@ def _measured(
 
     items = making.left
     longest = max(items, key=lambda item: len(item.text.encode()))
-    read = tasks_of(out, config, tasks, (1 + len(items), Library((longest,))), yes=yes)
+    arms = (1 + len(items), Library((longest,)))
+    read, _ = tasks_of(out, config, tasks, arms, measured=items, yes=yes)
     records, entries, spent = measured_each(out, config, read, items, Library())
     making.keep(records)
     return entries, spent

@@ -37,7 +37,22 @@ class Cap:
 
 
 class CapReachedError(InterruptedRunError):
-    """The next call could exceed the cap; a run can be resumed with a higher one."""
+    """The next call could exceed the cap; a run can be resumed with a higher one.
+
+    Args:
+        message: what was spent, and what the next call may need.
+        setting: the cap that is reached, `max_usd` or `max_tokens`.
+    """
+
+    def __init__(self, message: str, setting: str) -> None:
+        hint = f"resume with a higher cap: zoo-gym runs resume RUN --set {setting}=..."
+        super().__init__(message, hint=f"{hint}; all answers are kept")
+        self.setting = setting
+
+    @property
+    def option(self) -> str:
+        """The option of commands that sets the cap."""
+        return f"--{self.setting.replace('_', '-')}"
 
 
 class Budget:
@@ -83,14 +98,13 @@ class Budget:
             self._changed.notify_all()
 
     def _reached(self, worst: Spent) -> CapReachedError:
-        used = f"{self.spent.usd:,.4f} USD" if self.cap.usd is not None else ""
-        used = used or f"{self.spent.tokens:,} tokens"
-        next_one = f"{worst.usd:,.4f} USD" if self.cap.usd is not None else f"{worst.tokens:,}"
+        in_money = not replace(self.cap, tokens=None).allows(total((self.spent, worst)))
+        used = f"{self.spent.usd:,.4f} USD" if in_money else f"{self.spent.tokens:,} tokens"
+        next_one = f"{worst.usd:,.4f} USD" if in_money else f"{worst.tokens:,}"
         return CapReachedError(
             f"the cap of {self.cap} is reached: {used} are spent, the next call may need "
             f"{next_one}",
-            hint="resume with a higher cap: zoo-gym runs resume RUN --set max_usd=...; "
-            "all answers are kept",
+            "max_usd" if in_money else "max_tokens",
         )
 
 

@@ -111,6 +111,14 @@ class Journal:
         """Returns the answer to a call, None if there is none."""
         return self._replies.get(key)
 
+    def answers(self) -> list[tuple[str, str, Score]]:
+        """Returns the slot, text and reward of each answer that has one, in order of arrival."""
+        return [
+            (slot, self._replies[key].text, self._scores[key])
+            for slot, key in self._slots.items()
+            if key in self._scores
+        ]
+
     def score(self, key: str) -> Score | None:
         """Returns the reward of an answer, None if it has none yet."""
         return self._scores.get(key)

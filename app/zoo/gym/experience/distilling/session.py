@@ -5,7 +5,7 @@ answers in the journal, training from its newest checkpoint.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -20,14 +20,14 @@ from zoo.gym.experience.calls.journal import Journal
 from zoo.gym.experience.distilling.comparison import as_json, compare
 from zoo.gym.experience.distilling.rewarded import rewarded_rows
 from zoo.gym.experience.distilling.settings import DistillationConfig
-from zoo.gym.experience.distilling.start import KIND, LESSONS_FILE
+from zoo.gym.experience.distilling.start import KIND, LESSONS_FILE, check_caps, settings_of
 from zoo.gym.experience.learning.learn import Tested
 from zoo.gym.experience.library.file import read_library
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.library.report import JOURNAL_FILE
 from zoo.gym.experience.models import cap_of, named_models, open_models
 from zoo.gym.experience.scoring import check_same_reward
-from zoo.gym.experience.session import load_reward, reward_files
+from zoo.gym.experience.session import caps_in, hints_for, load_reward, reward_files
 from zoo.gym.experience.tasks import TASKS_KEY, check_same_tasks, read_split
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.jobs.control import wait_while_paused
@@ -52,14 +52,29 @@ def work(run: Run) -> Mapping[str, object]:
         GymError: training fails, or nothing can be scored.
     """
     env = read_env(run.env_file)
-    config = DistillationConfig.model_validate(env[KIND])
+    config = settings_of(env)
     check_same_tasks(run.folder, env.get(TASKS_KEY))
     library, _ = read_library(run.folder / LESSONS_FILE)
     if config.teacher and not run.rows_file.is_file():
-        _draw_rows(run, config, library)
+        with hints_for(run):
+            _draw_rows(run, config, library)
     trained = cast("Mapping[str, Any]", read_json_object(run.folder / TRAINED_FILE) or _train(run))
     found = _measured(run, config, library, Path(str(trained["model"])))
     return {"model": trained["model"], "metrics": {**trained["metrics"], **found}}
+
+
+def changed_caps(run: Run, changes: Sequence[str]) -> dict[str, object]:
+    """Returns what `env.json` of a run has after changes of its caps; nothing without changes.
+
+    Raises:
+        InputError: a value is wrong, or would have no effect.
+    """
+    config, given = settings_of(read_env(run.env_file)), caps_in(changes)
+    if not given:
+        return {}
+    changed = DistillationConfig.model_validate(config.model_dump() | given)
+    check_caps(changed)
+    return {KIND: changed.model_dump(mode="json")}
 
 
 def _caller(run: Run, journal: Journal, cap: Cap) -> Caller:

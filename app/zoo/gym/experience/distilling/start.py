@@ -3,9 +3,10 @@
 import json
 import platform
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from zoo.gym.config import TrainConfig, dump_config, load_config
 from zoo.gym.config.load import Loaded, ours
@@ -19,8 +20,15 @@ from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.models import Named, cap_of, named_models
 from zoo.gym.experience.providers.names import Hosted
 from zoo.gym.experience.scoring import KEY as REWARD_FILES_KEY
-from zoo.gym.experience.session import load_reward, reward_files
-from zoo.gym.experience.tasks import TASKS_KEY, read_tasks, tasks_digest, write_split
+from zoo.gym.experience.session import CAPS, load_reward, reward_files
+from zoo.gym.experience.tasks import (
+    TASKS_KEY,
+    read_tasks,
+    seen_by,
+    tasks_digest,
+    without_seen,
+    write_split,
+)
 from zoo.gym.files import write_beside
 from zoo.gym.humanize import counted
 from zoo.gym.jobs.outputs import check_unclaimed
@@ -98,12 +106,6 @@ def prepare(
     if not found.library.items:
         raise InputError(f"library: {library}: expected one with lessons, got none")
     models = named_models(config.calls)
-    for key in ("max_usd", "max_tokens"):
-        if not config.teacher and getattr(config, key) is not None:
-            raise InputError(
-                f"{key}: has no effect without --teacher: no model on a server is called",
-                hint="leave it out; --max-new-tokens N is the longest answer",
-            )
     if config.teacher and not isinstance(models.model, Hosted):
         raise InputError(
             f"teacher: expected a model on a server, got {config.teacher}",
@@ -111,16 +113,53 @@ def prepare(
         )
     tasks, notes = read_tasks(paths)
     test, test_notes = read_tasks([given_path(config.test)]) if config.test else ([], [])
-    split = split_tasks(tasks, config.seed, (), test)
+    split, seen_notes = measured_apart(split_tasks(tasks, config.seed, (), test), found.library)
     with load_reward(config.calls, split) as reward:
         files = reward_files(config.calls, reward)
     for server in models.on_servers:
         server.key()
+    cap = check_caps(config)
     loaded = _training(config, found.library, split.train, changes)
     idle = [f"without effect: {one.key} ({one.origin}): {one.reason}" for one in loaded.ignored]
-    told = [*idle, *notes, *test_notes, *found.notices, *_doubts(found, split, len(tasks))]
-    cap = cap_of(config.calls, models)
+    doubts = _doubts(found, split, len(tasks))
+    told = [*idle, *notes, *test_notes, *seen_notes, *found.notices, *doubts]
     return Prepared(config, found, split, loaded.config, models, cap, told, files)
+
+
+def measured_apart(split: Split, library: Library) -> tuple[Split, list[str]]:
+    """Returns the split without tasks that would measure what the lessons were learned from."""
+    seen = seen_by(library.items)
+    gate, test = (without_seen(part, seen, 0)[0] for part in (split.gate, split.test))
+    count = len(split.gate) + len(split.test) - len(gate) - len(test)
+    if not count:
+        return split, []
+    taught = [task for task in split.gate if task not in gate]
+    note = (
+        f"{count} of {len(split.gate) + len(split.test)} tasks measure nothing: the lessons were "
+        "learned from them"
+    )
+    return Split((*split.train, *taught), tuple(gate), tuple(test)), [note]
+
+
+def settings_of(env: Mapping[str, Any]) -> DistillationConfig:
+    """Returns the settings of a run in its `env.json`."""
+    return DistillationConfig.model_validate(env[KIND])
+
+
+def check_caps(config: DistillationConfig) -> Cap:
+    """Returns the cap on the calls of a teacher.
+
+    Raises:
+        InputError: there is a cap, but no teacher; or see `cap_of`.
+    """
+    if not config.teacher:
+        for key in CAPS:
+            if getattr(config, key) is not None:
+                raise InputError(
+                    f"{key}: has no effect without --teacher: no model on a server is called",
+                    hint="leave it out; --max-new-tokens N is the longest answer",
+                )
+    return cap_of(config.calls, named_models(config.calls))
 
 
 def _doubts(found: store.Stored, split: Split, count: int) -> list[str]:

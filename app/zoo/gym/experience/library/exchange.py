@@ -60,11 +60,15 @@ def to_youtu(library: Library, name: str) -> str:
 
 
 def to_ace(library: Library, name: str) -> str:
-    """Returns a library as a playbook of ACE, with counts of better and worse answers."""
+    """Returns a library as a playbook of ACE, with the counts that such a file had of a lesson.
+
+    What was learned here has none: the answers of its group did not have the lesson yet.
+    """
     del name
+    counts = [(0, 0) if item.step else (item.better, item.worse) for item in library.items]
     lines = [
-        f"[str-{place:05d}] helpful={item.better} harmful={item.worse} :: {item.text}"
-        for place, item in enumerate(library.items, 1)
+        f"[str-{place:05d}] helpful={better} harmful={worse} :: {item.text}"
+        for place, (item, (better, worse)) in enumerate(zip(library.items, counts, strict=True), 1)
     ]
     return "\n".join(["## STRATEGIES & INSIGHTS", *lines, "", "## OTHERS", ""])
 
@@ -148,7 +152,12 @@ def _is_library(path: Path, text: str) -> bool:
 
 
 def _old_kept(library: Library, known: Library | None) -> Library:
-    """Returns a library whose lessons of unknown origin keep what is known of them here."""
+    """Returns a library whose lessons of unknown origin keep what is known of them here.
+
+    The same lessons as the known ones, with nothing measured of them, are the known library.
+    """
+    if known is not None and not library.evidence and library.has_lessons_of(known):
+        return known
     old = {item.id: item for item in known.items} if known else {}
     items = tuple(item if item.step else old.get(item.id, item) for item in library.items)
     return replace(library, items=items)

@@ -70,6 +70,11 @@ class Library:
         """The model that the evidence is of; without one the model that the lessons are for."""
         return str(self.evidence.get("model") or self.model)
 
+    def has_lessons_of(self, other: "Library") -> bool:
+        """Returns whether both put the same lessons into prompts, with the same pins."""
+        mine, theirs = ([(item.id, item.pinned) for item in one.items] for one in (self, other))
+        return mine == theirs
+
     def find(self, start: str) -> Item | None:
         """Returns the lesson whose id is or uniquely begins with `start`, None without one."""
         found = [item for item in self.items if item.id.startswith(start)]

@@ -31,6 +31,11 @@ class Hosted:
         return urlsplit(self.provider.url).netloc
 
     @property
+    def provider_name(self) -> str:
+        """What the server is called in the table; empty for an address."""
+        return "" if "://" in self.id else self.id.removesuffix(self.model)[:-1]
+
+    @property
     def is_local(self) -> bool:
         """Whether the server is this machine: it costs nothing, and nothing leaves."""
         return is_loopback(urlsplit(self.provider.url).hostname or "")

@@ -1,0 +1,74 @@
+"""Tasks that lessons were learned from are no evidence for them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.gym.experience.causal import FAMILIES, TRUE, tasks
+from tests.gym.experience.conftest import Call, Served, write_tasks
+from zoo.gym.experience import store
+from zoo.gym.experience.distilling.start import measured_apart
+from zoo.gym.experience.learning.split import Split, task_text
+from zoo.gym.experience.library.item import Item, task_hash
+from zoo.gym.experience.library.library import Library
+from zoo.gym.experience.tasks import read_split, seen_by
+from zoo.gym.jobs import open_run
+
+pytestmark = pytest.mark.usefixtures("near")
+
+QUICK = ("--reward", "exact", "--max-new-tokens", "16", "--draws", "1", "--json")
+
+
+def learned(count: int) -> Library:
+    """Returns rules that were learned from the first tasks of a file."""
+    hashes = tuple(task_hash(task_text(one)) for one in tasks(48, 0))[:count]
+    rules = [Item(f"For family-{f} use strategy-{TRUE[f]}", step=1) for f in range(FAMILIES)]
+    return Library((replace(rules[0], sources=hashes), *rules[1:]))
+
+
+def asked(served: Served) -> set[str]:
+    return {body["messages"][-1]["content"] for body in served.server.requests}
+
+
+@pytest.mark.parametrize("more", [("gate",), ("gate", "--each"), ("prune", "--near", "9")], ids=str)
+def test_tasks_of_the_lessons_are_left_out(
+    more: tuple[str, ...], call: Call, served: Served
+) -> None:
+    file = str(write_tasks(Path("own.jsonl"), 48))
+    store.save("rules", learned(28))
+    verb, *options = more
+    told = call("experience", verb, "rules", file, "--model", served.model, *options, *QUICK)
+    assert "28 of 48 tasks are left out: the lessons were learned from them" in told.stderr
+    seen = {one.messages[-1].content for one in tasks(48, 0)[:28]}
+    assert asked(served)
+    assert not asked(served) & seen
+
+
+def test_a_gate_with_too_few_other_tasks_is_refused(call: Call, served: Served) -> None:
+    file = str(write_tasks(Path("own.jsonl"), 48))
+    store.save("rules", learned(43))
+    told = call("experience", "gate", "rules", file, "--model", served.model, *QUICK)
+    assert (told.code, "expected at least 6" in told.stderr) == (2, True)
+    assert "got 5: 43 of 48 tasks are left out" in told.stderr
+    assert (served.server.requests, store.versions("rules")) == ([], [1])
+
+
+def test_a_distillation_measures_on_other_tasks() -> None:
+    every = tasks(48, 0)
+    split = Split(every[:8], every[8:30], every[30:])
+    found, [note] = measured_apart(split, learned(28))
+    assert (len(found.train), len(found.gate), len(found.test)) == (28, 2, 18)
+    assert note.startswith("20 of 40 tasks measure nothing")
+
+
+def test_the_run_that_kept_a_lesson_names_all_tasks_that_taught_or_decided(
+    call: Call, served: Served
+) -> None:
+    file = str(write_tasks(Path("sums.jsonl"), 60))
+    words = ("--reward", "exact", "--max-new-tokens", "16", "--max-epochs", "1")
+    call("experience", "train", file, "--model", served.model, *words, "--test-draws", "1")
+    split = read_split(open_run("last").folder)
+    taught = {task_hash(task_text(one)) for one in (*split.train, *split.gate)}
+    assert seen_by(store.load("sums").library.items) == taught
+    assert seen_by([Item("Something else.")]) == frozenset()
