@@ -82,7 +82,7 @@ def test_the_estimate_is_said_before_and_is_not_passed(call: Call, served: Serve
     store.save("rules", Library(tuple(RULES[:2])))
     told = call("experience", "gate", "rules", tasks, "--model", served.model, *QUICK)
     assert "calls, at most: 24; tokens, low / expected / high: " in told.stderr
-    assert "points of 100 on are seen" in told.stderr
+    assert "points of 100 is found four times of five" in told.stderr
     assert len(served.server.requests) == 24
     seen = len(served.server.requests)
     words = ("prune", "rules", tasks, "--model", served.model, *QUICK, "--near", "3")
