@@ -245,7 +245,7 @@ def test_a_run_parks_at_its_cap_and_a_higher_one_finishes_it(call: Call, served:
         (("--model", "http://127.0.0.1:9/v1#m", "--name", "../x"), 2, "name"),
         (("--model", "http://127.0.0.1:9/v1#m", "--gate", "sums.jsonl"), 2, "of their own"),
         (("--model", "http://127.0.0.1:9/v1#m", "--system", "x" * 9, "--test", "no"), 4, "no"),
-        (("--model", "https://e.org/v1#m", "--max-tokens", "9", "--offline"), 2, "--offline"),
+        (("--model", "https://e.org/v1#m", "--max-tokens", "9", "--offline"), 4, "--offline"),
         (("--model", "https://e.org/v1#m", "--max-tokens", "9"), 4, "expected your consent"),
     ],
 )

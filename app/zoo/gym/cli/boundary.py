@@ -77,8 +77,8 @@ def run(words: Sequence[str]) -> int:
         # The reader of our output has exited; a second error at exit would only hide that.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except KeyboardInterrupt:
-        failure, code = GymError("stopped by Ctrl-C"), EXIT_CTRL_C
+    except KeyboardInterrupt as stop:  # a command may say how it continues
+        failure, code = GymError("stopped by Ctrl-C", hint=str(stop) or None), EXIT_CTRL_C
     except CycloptsError as error:
         failure = usage_error(error, words)
     except GymError as error:

@@ -44,13 +44,11 @@ def distill(
     from zoo.gym.experience.distilling.session import ENTRY
     from zoo.gym.experience.distilling.start import make_run
     from zoo.gym.experience.models import check_servers
-    from zoo.gym.experience.providers.consent import refuse_offline, require_consent
+    from zoo.gym.experience.providers.consent import require_consent
 
     out = Output(as_json)
     prepared = _prepare(library, tasks, settings, yes=yes, offline=offline)
     servers = prepared.models.on_servers
-    if offline:
-        refuse_offline(servers)
     for note in prepared.notes:
         out.say(note)
     split = prepared.split
@@ -75,6 +73,8 @@ def _prepare(
 ) -> "Prepared":
     from zoo.gym.cli.sources import resolve_models
     from zoo.gym.experience.distilling.start import prepare
+    from zoo.gym.experience.models import named_models
+    from zoo.gym.experience.providers.consent import refuse_offline
 
     if settings.get("model") is None:
         raise InputError("--model: expected the model that is trained, got nothing")
@@ -84,6 +84,8 @@ def _prepare(
         raise InputError(f"TASKS: expected at least one file of tasks, got {got}")
     given = {key: value for key, value in settings.items() if value is not None}
     config = read_flags(DistillationConfig, given)
+    if offline:
+        refuse_offline(named_models(config.calls).on_servers)
     resolve_models([config.model], yes=yes, offline=offline)
     return prepare(config, library, [Path(existing(one)) for one in items.data], items.overrides)
 

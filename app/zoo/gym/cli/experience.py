@@ -1,7 +1,7 @@
 """`zoo-gym experience train, estimate, replay`: lessons from a model's own answers."""
 
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,13 +44,9 @@ def train(
         as_json: print one JSON object as stdout's last line
         **settings: how lessons are learned
     """
-    from zoo.gym.experience.providers.consent import refuse_offline
-
     out = Output(as_json)
     resolve_local(settings, yes=yes, offline=offline)
-    prepared = _prepare(tasks, settings)
-    if offline:
-        refuse_offline(prepared.models.on_servers)
+    prepared = _prepare(tasks, settings, offline=offline)
     return begin(out, prepared, yes=yes, detach=detach)
 
 
@@ -133,8 +129,14 @@ def resolve_local(settings: Mapping[str, object], *, yes: bool, offline: bool) -
 
 
 def _prepare(
-    tasks: tuple[str, ...], settings: Mapping[str, object], *, will_run: bool = True
+    tasks: tuple[str, ...],
+    settings: Mapping[str, object],
+    *,
+    will_run: bool = True,
+    offline: bool = False,
 ) -> "Prepared":
+    from zoo.gym.experience.models import named_models
+    from zoo.gym.experience.providers.consent import refuse_offline
     from zoo.gym.experience.start import prepare_files
 
     if not tasks:
@@ -146,6 +148,8 @@ def _prepare(
         )
     given = {key: value for key, value in settings.items() if value is not None}
     config = read_flags(ExperienceConfig, given)
+    if offline:  # before anything else that such a model lacks, such as its price
+        refuse_offline(named_models(config).on_servers)
     return prepare_files(config, [Path(existing(task)) for task in tasks], will_run=will_run)
 
 
@@ -257,5 +261,18 @@ def _answer(run: Run, status: Status) -> dict[str, object]:
         "verdict": metrics.get("verdict"),
         "effect": metrics.get("effect"),
         "interval": None if low is None else [low, high],
-        "spent_usd": metrics.get("spent_usd"),
+        "spent_usd": metrics.get("spent_usd", _spent_usd(run, status)),
     }
+
+
+def _spent_usd(run: Run, status: Status) -> float | None:
+    """Returns what an unfinished run has spent by its journal, None if it cannot be read now."""
+    from zoo.gym.experience.calls.journal import Journal
+    from zoo.gym.experience.library.report import JOURNAL_FILE
+
+    path = run.folder / JOURNAL_FILE
+    if status.live or not path.is_file():
+        return None
+    with suppress(InputError), closing(Journal(path)) as journal:
+        return round(journal.spent.usd, 6)
+    return None

@@ -134,8 +134,9 @@ def pin(library: str, /, *lessons: str, off: Switch = False, as_json: Json = Fal
         was_near = "top_k" in before.library.evidence  # what was measured had other prompts
         evidence = {} if was_near else before.library.evidence
         changed = replace(changed, evidence=evidence, parent=before.digest)
-        before = store.save(library, changed)
-    saved = before
+        saved = store.save(library, changed)
+    else:
+        saved = before
     count = sum(item.pinned for item in changed.items)
     out.answer(f"{library}@{saved.version}: {count} of {counted(len(items), 'lesson')} pinned")
     out.result(facts(saved) | {"pinned": [i.id for i in changed.items if i.pinned]})

@@ -117,12 +117,16 @@ def _changes(settings: tuple[str, ...], known: Provider | None) -> dict[str, obj
 
     found: dict[str, object] = {}
     prices = {m: one.model_dump() for m, one in known.prices.items()} if known else {}
+    given: set[str] = set()
     for word in settings:
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise InputError(
                 "expected KEY=VALUE, got another word, which may be a key: it is not shown"
             )
+        if key in given:
+            raise InputError(f"{key}: expected it once, got it twice")
+        given.add(key)
         model, dot, part = key.rpartition(".")
         if dot and part in ("input", "cached", "output"):
             prices.setdefault(model, {})[part] = parse_value(text)

@@ -12,7 +12,7 @@ from zoo.gym.errors import GymError, InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.calls.budget import Cap
 from zoo.gym.experience.estimate import Estimate, estimate
-from zoo.gym.experience.learning.split import LEAST_TASKS, Split, split_tasks
+from zoo.gym.experience.learning.split import LEAST_TASKS, Split, split_tasks, task_text
 from zoo.gym.experience.models import Named, cap_of, named_models
 from zoo.gym.experience.scoring import KEY as REWARD_FILES_KEY
 from zoo.gym.experience.session import KIND, load_reward, reward_files
@@ -95,6 +95,7 @@ def prepare(
     gate, gate_notes = _file(config.gate)
     test, test_notes = _file(config.test)
     split = split_tasks(tasks, config.seed, gate, test)
+    _refuse_idle(config, split)
     with load_reward(config, split, reward, labels=True) as scorer:
         described, files = scorer.description, reward_files(config, scorer)
     told = [
@@ -102,7 +103,7 @@ def prepare(
         *notes,
         *gate_notes,
         *test_notes,
-        *_warnings(config, models, split, len(tasks)),
+        *_warnings(config, models, split, tasks),
     ]
     need = estimate(config, split, models)
     return Prepared(config, split, models, cap, need, told, described, files)
@@ -140,7 +141,25 @@ def _file(given: str) -> tuple[list[Task], list[str]]:
     return read_tasks([given_path(given)]) if given else ([], [])
 
 
-def _warnings(config: ExperienceConfig, models: Named, split: Split, count: int) -> list[str]:
+def _refuse_idle(config: ExperienceConfig, split: Split) -> None:
+    """Refuses numbers of answers that nobody will draw.
+
+    Raises:
+        InputError: one is given.
+    """
+    for key, tasks in (("gate_draws", split.gate), ("test_draws", split.test)):
+        if not tasks and key in config.model_fields_set:
+            part = key.partition("_")[0]
+            raise InputError(
+                f"{key}: has no effect: expected at least {LEAST_TASKS} different tasks, or a file "
+                f"for the {part}, got neither",
+                hint=f"leave it out, or --{part} FILE",
+            )
+
+
+def _warnings(
+    config: ExperienceConfig, models: Named, split: Split, tasks: Sequence[Task]
+) -> list[str]:
     found: list[str] = []
     if not config.teacher and models.model.is_local:
         found.append(
@@ -148,12 +167,19 @@ def _warnings(config: ExperienceConfig, models: Named, split: Split, count: int)
         )
     if not split.gate:
         found.append(
-            f"{counted(count, 'task')}: too few for a gate: expected at least {LEAST_TASKS}, or a "
+            f"{_different(tasks)}: too few for a gate: expected at least {LEAST_TASKS}, or a "
             "file for it: what is learned stays unproven"
         )
     if config.group_size == 1:
         found.append("group_size is 1: without other answers to compare with, nothing is learned")
     return found
+
+
+def _different(tasks: Sequence[Task]) -> str:
+    """Returns how many tasks there are, and different texts if those are fewer."""
+    texts = len({task_text(task) for task in tasks})
+    beside = "" if texts == len(tasks) else f" of {counted(texts, 'text')}"
+    return f"{counted(len(tasks), 'task')}{beside}"
 
 
 def make_run(prepared: Prepared) -> Run:

@@ -11,7 +11,7 @@ No weights change. It runs in this process and writes the same run folder as
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -213,6 +213,8 @@ def _tasks(dataset: object) -> "tuple[list[Task], list[str], str]":
     from zoo.gym.experience.tasks import read_tasks
 
     given = listed(dataset)
+    if isinstance(given, list) and not given:
+        raise InputError("dataset: expected rows, or files of rows, got none")
     if not are_rows(given):
         paths = [path_of("dataset", one) for one in (given if isinstance(given, list) else [given])]
         return (*read_tasks(paths), store.name_of(paths[0]))
@@ -224,6 +226,7 @@ def _tasks(dataset: object) -> "tuple[list[Task], list[str], str]":
         except InputError as error:
             message = error.message.replace(f"{path}:", "dataset: row ")
             raise InputError(message.replace(str(path), "dataset"), hint=error.hint) from None
+    tasks = [replace(one, source=one.source.replace(f"{path}:", "dataset: row ")) for one in tasks]
     return tasks, [note.replace(str(path), "dataset") for note in notes], "python"
 
 

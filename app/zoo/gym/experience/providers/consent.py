@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import NotAvailableError
 from zoo.gym.experience.providers.names import Hosted
 from zoo.gym.files import read_small, write_beside
 from zoo.gym.paths import ensure_folder, folders
@@ -49,8 +49,10 @@ def refuse_offline(models: Iterable[Hosted]) -> None:
     """Refuses models of other machines.
 
     Raises:
-        InputError: one is not on this machine.
+        NotAvailableError: one is not on this machine.
     """
     far = next((model for model in models if not model.is_local), None)
     if far is not None:
-        raise InputError(f"--offline: expected models of this machine, got {far.id} at {far.host}")
+        raise NotAvailableError(
+            f"--offline: expected models of this machine, got {far.id} at {far.host}"
+        )

@@ -1,0 +1,99 @@
+"""Nothing that a user gives is without effect: it is refused, or said."""
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.gym.experience.conftest import Call, Served, write_tasks
+from zoo.gym.errors import EXIT_CTRL_C, InputError
+from zoo.gym.experience import store
+from zoo.gym.experience.calls.journal import Journal, Spent
+from zoo.gym.experience.library.item import Item
+from zoo.gym.experience.library.library import Library
+from zoo.gym.experience.trainer import TrainingFreeGRPO
+from zoo.gym.jobs import open_run
+
+pytestmark = pytest.mark.usefixtures("near")
+
+
+@pytest.mark.parametrize("part", ["gate", "test"])
+def test_draws_for_a_part_without_tasks_are_refused(part: str, call: Call, served: Served) -> None:
+    tasks = str(write_tasks(Path("few.jsonl"), 12))
+    words = (tasks, "--model", served.model, "--reward", "exact", f"--{part}-draws", "2")
+    told = call("experience", "estimate", *words)
+    assert told.code == 2
+    assert f"{part}_draws: has no effect: expected at least 40 different tasks" in told.stderr
+    other = str(write_tasks(Path("other.jsonl"), 12, first=12))
+    assert call("experience", "estimate", *words, f"--{part}", other).code == 0
+
+
+def test_equal_texts_are_counted_once(call: Call, served: Served) -> None:
+    row = [json.dumps({"prompt": f"a {n % 30}", "answer": "b"}) for n in range(90)]
+    Path("rows.jsonl").write_text("\n".join(row))
+    told = call("experience", "estimate", "rows.jsonl", "--model", served.model)
+    assert "90 tasks of 30 texts: too few for a gate" in told.stderr
+
+
+def test_a_provider_has_each_setting_once(call: Call) -> None:
+    told = call(
+        "providers", "set", "mine", "url=http://127.0.0.1:1/v1", "url=http://127.0.0.1:2/v1"
+    )
+    assert (told.code, "url: expected it once, got it twice" in told.stderr) == (2, True)
+
+
+def test_a_pin_that_changes_nothing_stores_no_version(call: Call) -> None:
+    item = Item("Add.")
+    store.save("some", Library((item,)))
+    store.save("some", Library((item, Item("Carry."))))
+    store.use("some", 1)
+    told = call("experience", "pin", "some", item.id, "--off", "--json")
+    assert (told.code, told.json["version"], store.versions("some")) == (0, 1, [1, 2])
+
+
+@pytest.mark.usefixtures("call")
+def test_rows_of_python_are_named_as_such(served: Served) -> None:
+    trainer = TrainingFreeGRPO(served.model)
+    with pytest.raises(InputError, match="dataset: expected rows"):
+        trainer.train([])
+    rows = [{"prompt": "a", "answer": "b"}, {"prompt": "c"}]
+    with pytest.raises(InputError, match=r"^dataset: row 2: .*expected what reward exact"):
+        trainer.train(rows, "exact")
+
+
+def test_offline_is_refused_with_its_own_exit_code(call: Call) -> None:
+    tasks = str(write_tasks(Path("few.jsonl"), 12))
+    store.save("some", Library((Item("Add."),)))
+    for words in (
+        ("train", tasks, "--model", "deepseek/x"),
+        ("distill", "some", tasks, "--model", "zen-pico", "--teacher", "deepseek/x"),
+    ):
+        told = call("experience", *words, "--offline")
+        assert (told.code, "--offline: expected models of this" in told.stderr) == (4, True), words
+
+
+def test_a_run_that_a_cap_ended_says_what_it_spent(call: Call, served: Served) -> None:
+    tasks = str(write_tasks(Path("few.jsonl"), 12))
+    words = (tasks, "--model", served.model, "--reward", "exact", "--max-tokens", "4000", "--json")
+    told = call("experience", "train", *words, "--max-new-tokens", "16")
+    assert (told.code, told.json["spent_usd"]) == (5, 0.0)
+    with closing(Journal(open_run("last").folder / "journal.jsonl")) as journal:
+        journal.lost("key", "no answer", Spent(1, usd=0.25))
+    again = call("runs", "resume", "last", "--json")
+    assert (again.code, again.json["spent_usd"]) == (5, 0.25)
+
+
+@pytest.mark.parametrize("verb", ["gate", "prune"])
+def test_ctrl_c_says_how_to_continue(
+    verb: str, call: Call, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("zoo.gym.experience.calls.caller.Caller.ask", stop)
+    store.save("some", Library((Item("Add."), Item("Carry."))))
+    tasks = str(write_tasks(Path("few.jsonl"), 12))
+    told = call("experience", verb, "some", tasks, "--model", served.model, "--reward", "exact")
+    assert told.code == EXIT_CTRL_C
+    assert "hint: repeat the command: all answers are kept" in told.stderr
