@@ -148,7 +148,7 @@ def _say_prepared(out: Output, prepared: "Prepared") -> None:
         out.say(f"USD: {need.usd}; cap: {prepared.cap}")
     if need.visible_effect is not None:
         points = 100 * need.visible_effect
-        out.say(f"the gate sees gains from about {points:.0f} points of 100 on")
+        out.say(f"the gate would find a gain of {points:.0f} points of 100 four times of five")
     for host in need.leaves:
         out.say(f"tasks and answers are sent to {host}")
 

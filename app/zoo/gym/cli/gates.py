@@ -311,7 +311,9 @@ def tasks_of(
     if need.usd.high:
         screen.say(f"USD: {need.usd}; cap: {cap}")
     if need.visible_effect is not None and near is None:
-        screen.say(f"gains from about {100 * need.visible_effect:.0f} points of 100 on are seen")
+        screen.say(
+            f"it would find a gain of {100 * need.visible_effect:.0f} points of 100 4 times of 5"
+        )
     leaves = f"Tasks and lessons leave this machine; cap: {cap}."
     require_consent(models.on_servers, leaves, lambda text: confirmed(text, yes=yes))
     return read

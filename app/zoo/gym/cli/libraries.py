@@ -39,11 +39,13 @@ def show(library: str, /, *, as_json: Json = False) -> int:
     out = Output(as_json)
     found = store.load_given(library)
     tokens = f"{found.library.tokens} tokens"
-    out.answer(f"{found.name}@{found.version}: {verdict(found)}, for {_model(found)}, {tokens}")
+    name = f"{found.name}@{found.version}" if found.version else str(found.path)
+    out.answer(f"{name}: {verdict(found)}, for {_model(found)}, {tokens}")
     say_held_back(out, found)
     for item in found.library.items:
         counts = f"{item.better} better and {item.worse} worse answers"
         mark = " (pinned)" if item.pinned else ""
+        mark += " (foreign)" if item.is_foreign else ""
         out.answer(f"[{item.id[:6]}] {item.text}{mark}\n         step {item.step}, {counts}")
     items = [asdict(item) | {"id": item.id} for item in found.library.items]
     out.result(facts(found) | {"items": items, "text": found.library.text})

@@ -69,8 +69,12 @@ def check(model: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
     out = Output(as_json)
     found = hosted(model)
     if found is None:
-        raise InputError(f"{model}: expected a model on a server, got the name of none")
-    cost = "A question of six words leaves this machine."
+        names = ", ".join(providers())
+        raise InputError(
+            f"{model}: expected a model on a server, got a name that begins with no known server",
+            hint=f"SERVER/MODEL with one of {names}, or http://HOST:PORT/v1#MODEL",
+        )
+    cost = "One short question leaves this machine."
     require_consent([found], cost, lambda question: confirmed(question, yes=yes))
     began = time.monotonic()
     with found.open(tell=out.say) as chat:

@@ -12,6 +12,7 @@ from zoo.gym.errors import InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.calls.budget import Cap
 from zoo.gym.experience.estimate import Estimate, estimate
+from zoo.gym.experience.learning.majority import DESCRIPTION, MAJORITY
 from zoo.gym.experience.learning.split import LEAST_TASKS, Split, split_tasks
 from zoo.gym.experience.models import Named, cap_of, named_models
 from zoo.gym.experience.session import KIND, load_reward
@@ -82,7 +83,7 @@ def prepare(
     test, test_notes = _file(config.test)
     split = split_tasks(tasks, config.seed, gate, test)
     with load_reward(config, split, reward, labels=True) as scorer:
-        described = scorer.description
+        described = DESCRIPTION if config.reward == MAJORITY else scorer.description
     for server in models.on_servers:
         server.key()
     for local in models.in_process:

@@ -273,7 +273,12 @@ def check_name(name: str) -> None:
 
 def name_of(path: Path) -> str:
     """Returns the name of the library that is learned from a file."""
-    plain = re.sub(r"[^a-z0-9_.-]+", "-", path.stem.lower()).strip("-.")
+    return plain_name(path.stem)
+
+
+def plain_name(text: str) -> str:
+    """Returns a text as a name of a library."""
+    plain = re.sub(r"[^a-z0-9_.-]+", "-", text.lower()).strip("-._")
     return plain[:40] or "library"
 
 
