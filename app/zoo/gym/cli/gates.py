@@ -311,9 +311,8 @@ def tasks_of(
     if need.usd.high:
         screen.say(f"USD: {need.usd}; cap: {cap}")
     if need.visible_effect is not None and near is None:
-        screen.say(
-            f"it would find a gain of {100 * need.visible_effect:.0f} points of 100 4 times of 5"
-        )
+        points = f"{100 * need.visible_effect:.0f} points of 100"
+        screen.say(f"it would find a gain of {points} four times of five")
     leaves = f"Tasks and lessons leave this machine; cap: {cap}."
     require_consent(models.on_servers, leaves, lambda text: confirmed(text, yes=yes))
     return read
