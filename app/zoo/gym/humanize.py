@@ -1,5 +1,7 @@
 """Formats sizes, numbers and times for people, the same in commands and app."""
 
+import math
+
 
 def human_bytes(count: int) -> str:
     """Returns a size for people: `812 bytes`, `42.8 kB`, `1.5 GB`."""
@@ -35,3 +37,15 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def money(usd: float) -> str:
+    """Returns an amount with the digits that it needs: `0 USD`, `5.00 USD`, `0.0212 USD`."""
+    if not usd:
+        return "0 USD"
+    digits = 2 if abs(usd) >= 1 else min(15, 2 - math.floor(math.log10(abs(usd))))
+    text = f"{usd:,.{digits}f}"
+    if digits > 2:  # cents at least, and no zeros behind them
+        whole, _, cents = text.partition(".")
+        text = f"{whole}.{cents[:2]}{cents[2:].rstrip('0')}"
+    return f"{text} USD"

@@ -80,8 +80,13 @@ def test_new_forgets_and_help_explains(
 def test_an_unknown_command_is_not_a_prompt(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert talk(monkeypatch, "/exit\n", "/etc/hosts?\n")[0] == ["/ETC/HOSTS?"]
-    assert "no such command: /exit. /new" in capsys.readouterr().err
+    assert talk(monkeypatch, "/leave\n", "/etc/hosts?\n")[0] == ["/ETC/HOSTS?"]
+    assert "no such command: /leave. /new" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["/quit\n", "/exit\n"])
+def test_quit_ends_the_chat(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+    assert talk(monkeypatch, "a\n", word, "b\n")[0] == ["A"]
 
 
 def test_lessons_can_change_between_two_turns(

@@ -1,11 +1,17 @@
 """What stands for known answers is read from the reward, however it is written."""
 
+from pathlib import Path
+
 import pytest
 
+from zoo.gym.data.records import Message
 from zoo.gym.errors import InputError
+from zoo.gym.experience.learning.majority import DESCRIPTION
 from zoo.gym.experience.learning.split import Split
 from zoo.gym.experience.session import labels_of, load_reward
 from zoo.gym.experience.settings import LIVE, ExperienceConfig
+from zoo.gym.experience.start import prepare
+from zoo.gym.rewards.reward import Task
 
 
 @pytest.mark.parametrize(
@@ -23,6 +29,37 @@ from zoo.gym.experience.settings import LIVE, ExperienceConfig
 )
 def test_a_judge_and_a_majority_are_marked(reward: str, labels: str) -> None:
     assert labels_of(ExperienceConfig(model="m", reward=reward)) == labels
+
+
+def test_the_first_task_without_an_answer_is_the_first_of_the_file() -> None:
+    turns = (Message("user", "?"),)
+    rows = tuple(Task(turns, None, "", {}, f"no.jsonl:{line}") for line in (55, 10, 9, 70))
+    with pytest.raises(InputError, match=r"4 of 4 rows have none, first no.jsonl:9\b") as found:
+        load_reward(ExperienceConfig(model="m"), Split(rows, (), ()))
+    assert "majority" in (found.value.hint or "")
+    assert "judge" in (found.value.hint or "")
+
+
+def test_a_judge_without_a_model_is_told_how_to_get_one() -> None:
+    with pytest.raises(InputError, match="model: not given") as found:
+        load_reward(ExperienceConfig(model="m", reward="judge"), Split((), (), ()))
+    assert found.value.hint == "{kind: judge, model: MODEL}"
+
+
+def test_the_list_of_rewards_names_the_majority() -> None:
+    with pytest.raises(InputError, match="exat") as found:
+        load_reward(ExperienceConfig(model="m", reward="exat"), Split((), (), ()))
+    assert "majority" in (found.value.hint or "")
+
+
+def test_the_majority_is_described_as_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path))
+    tasks = [Task((Message("user", str(i)),), None, "", {}, f"a:{i}") for i in range(50)]
+    model = "http://127.0.0.1:9/v1#m"
+    config = ExperienceConfig(model=model, reward="majority", name="n", max_tokens=9)
+    assert prepare(config, tasks).reward == DESCRIPTION
 
 
 def test_a_majority_is_refused_where_no_labels_are_drawn() -> None:

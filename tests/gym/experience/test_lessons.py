@@ -205,3 +205,29 @@ def test_what_is_not_there_or_not_meant_is_a_sentence(
     Path("rules.md").write_text("- One lesson.\n")
     told = call("experience", *words, "--json")
     assert (told.code, "Traceback" in told.stderr) == (code, False), told.stderr
+
+
+@pytest.mark.parametrize(
+    ("form", "file"),
+    [
+        ("skill", "rules/SKILL.md"),
+        ("youtu", "rules.experiences.json"),
+        ("ace", "rules.playbook.txt"),
+        ("markdown", "rules.md"),
+    ],
+)
+def test_ones_own_export_comes_back_to_its_library(call: Call, form: str, file: str) -> None:
+    call("experience", "list")
+    store.save("rules", Library((Item("Mine.", step=2), Item("Theirs.")), "m"))
+    call("experience", "export", "rules", "--form", form)
+    found = call("experience", "import", file, "--json").json
+    assert (found["name"], found["version"]) == ("rules", 1)  # the same lessons: no new version
+    shown = call("experience", "show", "rules").stdout
+    assert "Theirs. (foreign)" in shown
+    assert "Mine. (foreign)" not in shown
+    assert "step 2" in shown
+
+
+def test_a_skill_has_its_own_name(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "SKILL.md").write_text("---\nname: 'sorting'\ndescription: x\n---\n\n- Sort.\n")
+    assert call("experience", "import", "SKILL.md", "--json").json["name"] == "sorting"

@@ -176,7 +176,7 @@ def test_a_host_is_asked_about_once_and_loopback_never() -> None:
     models = [hosted("deepseek/a"), hosted("deepseek/b"), hosted("http://127.0.0.1:9/v1#m")]
     for _ in range(2):
         require_consent([one for one in models if one], "Tasks leave.", confirm)
-    assert asked == ["Tasks leave. Send them to api.deepseek.com? [y/N] "]
+    assert asked == ["Tasks leave. Send to api.deepseek.com? [y/N] "]
 
 
 def test_without_consent_nothing_is_sent() -> None:

@@ -8,6 +8,9 @@ import math
 from pathlib import Path
 from typing import Any
 
+from zoo.gym.experience.library.file import write_library
+from zoo.gym.experience.library.item import Item
+from zoo.gym.experience.library.library import Library
 from zoo.gym.jobs import Run, create_run
 
 CONFIG = "model_name_or_path: zen-pico\ndataset: [/data/rows.jsonl]\nfinetuning_type: lora\n"
@@ -111,3 +114,41 @@ def rows_file(folder: Path) -> Path:
 def words(count: int) -> list[str]:
     """Made-up words of four letters."""
     return [f"{a}o{b}i" for a in "bdfgklmnprst" for b in "bdfgklm"][:count]
+
+
+def lessons_run(*, done: bool) -> Run:
+    """A run that learns lessons, as its worker writes it."""
+    settings = {"model": "http://127.0.0.1:80/v1#clerk", "teacher": "wise", "name": "balls"}
+    run = create_run(
+        "stage: experience\nmodel: x\n", {"kind": "experience", "experience": settings}
+    )
+    run.events.emit("state", state="running")
+    tasks = {"train": 60, "gate": 30, "test": 30}
+    run.events.emit("plan", steps=1, tasks=tasks, cap="5.00 USD")
+    if not done:
+        return run
+    lessons = ("Red balls bounce.", "Blue balls roll.")
+    gate = {"verdict": "accepted", "effect": 0.6, "p": 0.0002, "tasks": 20, "looks": 2}
+    figures = {"reward": 0.21333, "counts": {"groups": 60, "mixed groups": 39}, "gate": gate}
+    edits = [f"add {text}" for text in lessons]
+    run.events.emit("step", step=1, steps=1, edits=edits, lessons=2, calls=474, **figures)
+    run.result.mkdir()
+    write_library(run.result / "library.json", Library(tuple(map(Item, lessons)), "clerk"))
+    found = {"library": "balls@1", "verdict": "proven", "effect": 0.533, "low": 0.354}
+    found |= {"high": 0.706, "reward_without": 0.2083, "reward_with": 0.7417, "lessons": 2}
+    spent = {"calls": 714, "prompt_tokens": 35175, "completion_tokens": 1857, "spent_usd": 0.0212}
+    end(run, "done", metrics=found | spent)
+    return run
+
+
+def distillation_run() -> Run:
+    """A run that turned lessons into weights."""
+    env = {"distillation": {"model": "zen-pico", "teacher": ""}, "library": {"name": "balls@1"}}
+    run = create_run("stage: lessons\nmodel_name_or_path: zen-pico\n", env)
+    run.events.emit("state", state="running")
+    run.events.emit("plan", steps=20, model="zen-pico")
+    train(run, 1, 20, steps=20)
+    found = {"effect": 0.12, "interval": [0.03, 0.21], "verdict": "proven"}
+    metrics = {"verdict": "proven", "delta": "/runs/model.delta.safetensors"}
+    end(run, "done", model="/runs/result", metrics=metrics | {"measured": {"adapter": found}})
+    return run

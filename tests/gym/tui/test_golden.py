@@ -46,6 +46,12 @@ async def done_run(app: GymApp, pilot: Pilot[None]) -> None:
     await shows(pilot, "Done, step 150", "Chat with it", "100%")
 
 
+async def lessons_run(app: GymApp, pilot: Pilot[None]) -> None:
+    run = fakes.lessons_run(done=True)
+    await app.action_watch(run.id)
+    await shows(pilot, "balls@1 is proven", "2 lessons kept", "tokens 37,032")
+
+
 async def new_training(app: GymApp, pilot: Pilot[None]) -> None:
     app.action_start("/data/chats.jsonl")
     await shows(pilot, "200 examples", "my.jsonl:57: no answer", "90 steps of 16 rows")
@@ -57,6 +63,8 @@ VIEWS: dict[str, tuple[View, tuple[int, int]]] = {
     "runs": (list_of_runs, (80, 24)),
     "run-working": (working_run, (120, 36)),
     "run-done": (done_run, (80, 24)),
+    "run-lessons": (lessons_run, (80, 24)),
+    "run-lessons-wide": (lessons_run, (120, 36)),
     "start": (new_training, (100, 30)),
 }
 

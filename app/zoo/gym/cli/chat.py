@@ -63,6 +63,7 @@ def chat(
 
     if all(value is None for value in (model, adapter, delta, run)):
         raise _nothing_named()
+    _refuse_server(model)
     keep_odd_bytes()
     _check_numbers(max_new_tokens, temperature, seed)
     name = model or ""
@@ -96,6 +97,17 @@ def chat(
         turns = converse(session, out, name, top_k) if is_typed else answer_lines(session, out)
     out.result({"turns": turns, "system": system})
     return 0
+
+
+def _refuse_server(model: str | None) -> None:
+    """Refuses a model on a server, and names the command that asks one."""
+    from zoo.gym.experience.providers.names import hosted
+
+    if model is not None and not given_path(model).exists() and hosted(model) is not None:
+        raise InputError(
+            f"--model: expected a model of this machine, got one on a server: {model!r}",
+            hint=f"zoo-gym experience infer QUERY --model {model} --library NAME",
+        )
 
 
 def _nothing_named() -> InputError:

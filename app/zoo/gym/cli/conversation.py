@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 BYTE_ORDER_MARK = "\ufeff"
 HELP = (
     "/new starts over, /experience NAME reads lessons (none: no more), "
-    "Ctrl-C stops an answer, Ctrl-D exits; /help shows this"
+    "Ctrl-C stops an answer, /quit or Ctrl-D exits; /help shows this"
 )
 _COMMAND = re.compile(r"/[a-z]+")
 
@@ -40,7 +40,7 @@ def converse(
     while True:
         try:
             prompt = _typed()
-            if prompt is None:
+            if prompt is None or prompt in ("/quit", "/exit"):
                 return turns
             if prompt == "/help":
                 out.say(HELP)

@@ -1,6 +1,7 @@
 """`zoo-gym experience distill`: lessons become weights, and what they gained is measured."""
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,16 +99,24 @@ def finish(run: Run, status: Status, out: Output) -> int:
         code = status.exit_code or EXIT_CODES[InterruptedRunError if resumable else GymError]
         message = status.message or f"run '{run.id}' is {status.state}"
         return fail(out, answer, message, status.hint or how_to_continue(run), code)
-    metrics = status.metrics or {}
-    out.answer(f"run {run.id} is done: the adapter is {metrics['verdict']}: {status.model}")
-    measured: dict[str, dict[str, Any]] = metrics.get("measured") or {}
-    for way, found in measured.items():
-        out.answer(f"  {way:<8} {_line(found)}")
-    if not measured:
-        out.say("no task was held out: nothing was measured")
-    out.answer(f"  delta: {metrics['delta']}, {metrics['delta_verdict']}")
+    for line in end_lines(run, status):
+        out.answer(line)
     out.result(answer)
     return 0
+
+
+def end_lines(run: Run, status: Status) -> Iterator[str]:
+    """Yields what a run that is done measured; nothing for another."""
+    metrics = status.metrics
+    if status.state != "done" or metrics is None or "verdict" not in metrics:
+        return
+    yield f"run {run.id} is done: the adapter is {metrics['verdict']}: {status.model}"
+    measured: dict[str, dict[str, Any]] = metrics.get("measured") or {}
+    for way, found in measured.items():
+        yield f"  {way:<8} {_line(found)}"
+    if not measured:
+        yield "  no task was held out: nothing was measured"
+    yield f"  delta: {metrics['delta']}, {metrics['delta_verdict']}"
 
 
 def _line(found: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """`zoo-gym experience train, estimate, replay`: lessons from a model's own answers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from zoo.gym.experience.learning.learn import batches
 from zoo.gym.experience.learning.majority import MAJORITY
 from zoo.gym.experience.settings import ExperienceConfig
 from zoo.gym.experience.tasks import read_split
-from zoo.gym.humanize import figure
+from zoo.gym.humanize import counted, figure, money
 from zoo.gym.jobs import Event, Run, Status, follow, launch, open_run, read_status, state_name
 
 MOST_SHOWN, MOST_CHARACTERS = 3, 120
@@ -164,16 +164,16 @@ def _say_prepared(out: Output, prepared: "Prepared") -> None:
         out.say(f"USD: {need.usd}; cap: {prepared.cap}")
     if need.visible_effect is not None:
         points = 100 * need.visible_effect
-        out.say(f"the gate sees gains from about {points:.0f} points of 100 on")
+        out.say(f"the gate would find a gain of {points:.0f} points of 100 four times of five")
     for host in need.leaves:
         out.say(f"tasks and answers are sent to {host}")
 
 
-def show_event(out: Output, event: Event) -> None:
-    """Prints an event of a run for people."""
-    kind = event["kind"]
+def show_event(out: Output, event: Event, *, as_log: bool = False) -> None:
+    """Prints an event of a run for people, to stdout if it is the answer of a command."""
+    kind, say = event["kind"], out.answer if as_log else out.say
     if kind == "warn":
-        out.say(f"warning: {event.get('message')}")
+        say(f"warning: {event.get('message')}")
     if kind != "step":
         return
     counts, gate = event.get("counts") or {}, event.get("gate")
@@ -184,7 +184,7 @@ def show_event(out: Output, event: Event) -> None:
         line += f"; gate: {gate['verdict']}, {gate['effect']:+.3f} (p {gate['p']:.2g})"
         needed = gate.get("needed")
         line += f", about {needed:,} tasks would show it" if needed else ""
-    out.say(f"{line}; {event.get('lessons')} lessons, {event.get('calls'):,} calls")
+    say(f"{line}; {event.get('lessons')} lessons, {event.get('calls') or 0:,} calls")
 
 
 def finish(run: Run, status: Status, out: Output) -> int:
@@ -195,24 +195,38 @@ def finish(run: Run, status: Status, out: Output) -> int:
         code = status.exit_code or EXIT_CODES[InterruptedRunError if resumable else GymError]
         message = status.message or f"run '{run.id}' is {status.state}"
         return fail(out, answer, message, status.hint or how_to_continue(run), code)
+    for line in end_lines(run, status):
+        out.answer(line)
     metrics = status.metrics or {}
-    spent = f"{metrics.get('calls'):,} calls, {metrics.get('spent_usd'):,.4f} USD"
-    if metrics.get("library") is None:
-        out.answer(f"run {run.id} is done: nothing was kept; {spent}")
+    if metrics.get("library") is not None:
+        out.say(f"  zoo-gym experience show {metrics['library']}    shows the lessons")
+    else:
         _say_why(run, out)
-    elif answer["interval"] is None:
-        out.answer(f"run {run.id} is done: {metrics['library']}, unproven; {spent}")
+    out.result(answer)
+    return 0
+
+
+def end_lines(run: Run, status: Status) -> Iterator[str]:
+    """Yields the verdict of a run and what it spent; without them why it ended."""
+    metrics = status.metrics
+    if status.state != "done" or metrics is None:
+        yield f"run {run.id} is {state_name(status.state, status.request)}" + (
+            f": {status.message}" if status.message else ""
+        )
+        return
+    if metrics.get("library") is None:
+        yield f"run {run.id} is done: nothing was kept"
+    elif metrics.get("low") is None:
+        yield f"run {run.id} is done: {metrics['library']}, unproven"
     else:
         low, high = (100 * float(metrics[key]) for key in ("low", "high"))
         effect = f"{100 * float(metrics['effect']):+.1f} points, 95 % {low:+.1f} to {high:+.1f}"
         added = f"{metrics.get('tokens_added')} tokens added to each prompt"
         verdict = metrics["verdict"]
-        out.answer(f"run {run.id} is done: {metrics['library']} is {verdict}: {effect}; {added}")
-        out.say(f"spent: {spent}")
-    if metrics.get("library") is not None:
-        out.say(f"  zoo-gym experience show {metrics['library']}    shows the lessons")
-    out.result(answer)
-    return 0
+        yield f"run {run.id} is done: {metrics['library']} is {verdict}: {effect}; {added}"
+    tokens = int(metrics.get("prompt_tokens") or 0) + int(metrics.get("completion_tokens") or 0)
+    usd = money(float(metrics.get("spent_usd") or 0.0))
+    yield f"spent: {counted(int(metrics.get('calls') or 0), 'call')}, {tokens:,} tokens, {usd}"
 
 
 def _say_why(run: Run, out: Output) -> None:

@@ -145,7 +145,8 @@ def _names(least: int) -> dict[PublicKey, str]:
         names[load_key().public] = YOU
     if not 1 <= least <= len(names):
         raise InputError(
-            f"--least: expected 1 to {len(names)}, your key and those that you trust, got {least}",
+            f"--least: expected at most {counted(len(names), 'key')} (yours and those that you "
+            f"trust) and at least 1, got {least}",
             hint="zoo-gym keys trust NAME KEY",
         )
     return names

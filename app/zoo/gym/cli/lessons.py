@@ -147,16 +147,17 @@ def import_lessons(
     Args:
         file: a library, Markdown with a list, SKILL.md, a playbook of ACE, experiences.json or an
             agent of youtu-agent
-        name: the library's name; by default that of the file
+        name: the library's name; by default the one in the file, as of a skill, else that of the
+            file without .experiences and .playbook
         release: ids of lessons in quarantine, or like others, that you have read and want
         most: lessons of one author at most; by default 16 if the library has lessons already
         as_json: print one JSON object as stdout's last line
     """
-    from zoo.gym.experience.library.exchange import read_foreign
+    from zoo.gym.experience.library.exchange import name_in, read_foreign
     from zoo.gym.experience.sharing.quarantine import held_back
 
     out, path = Output(as_json), Path(existing(file, "a file of lessons"))
-    target = store.name_of(path) if name is None else name
+    target = store.plain_name(name_in(path)) if name is None else name
     store.check_name(target)
     before = store.load(target) if target in store.names() else None
     known = None if before is None else before.library

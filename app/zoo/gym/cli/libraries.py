@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, replace
 
-from zoo.gym.cli.options import Json, Switch
+from zoo.gym.cli.options import Json, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import InputError
 from zoo.gym.experience import store
@@ -40,10 +40,12 @@ def show(library: str, /, *, as_json: Json = False) -> int:
     out = Output(as_json)
     found = store.load_given(library)
     tokens = f"{found.library.tokens} tokens"
-    out.answer(f"{found.name}@{found.version}: {verdict(found)}, for {_model(found)}, {tokens}")
+    name = f"{found.name}@{found.version}" if found.version else str(found.path)
+    out.answer(f"{name}: {verdict(found)}, for {_model(found)}, {tokens}")
     say_held_back(out, found)
     for item in found.library.items:
         mark = " (pinned)" if item.pinned else ""
+        mark += " (foreign)" if item.is_foreign else ""
         known = "\n         ".join(["", *_known_of(item)])
         out.answer(f"[{item.id[:6]}] {item.text}{mark}{known}")
     items = [asdict(item) | {"id": item.id} for item in found.library.items]
@@ -105,6 +107,32 @@ def rollback(library: str, version: int, /, *, as_json: Json = False) -> int:
     found = store.load(library)
     out.answer(f"{library}@{found.version} is used: {verdict(found)}")
     out.result(facts(found))
+    return 0
+
+
+def remove(library: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
+    """Deletes a library, or one version of it, after a confirmation.
+
+    Args:
+        library: its name for all versions, or NAME@VERSION
+        yes: delete without a confirmation
+        as_json: print one JSON object as stdout's last line
+    """
+    out = Output(as_json)
+    name, at, number = library.partition("@")
+    if at and not (number.isascii() and number.isdecimal() and len(number) < 9):
+        raise InputError(f"{library}: expected NAME@VERSION with a number")
+    version = int(number) if at else None
+    numbers = store.versions(name)
+    what = f"version {version}" if at else counted(len(numbers), "version")
+    if not confirmed(f"Permanently delete {what} of {name}? [y/N] ", yes=yes):
+        raise InputError(
+            f"{library} was not deleted: expected a confirmation",
+            hint=f"delete it without a confirmation: zoo-gym experience remove {library} --yes",
+        )
+    gone = store.remove(name, version)
+    out.answer(f"{name}: {counted(len(gone), 'version')} deleted")
+    out.result({"name": name, "versions": gone})
     return 0
 
 

@@ -1,6 +1,7 @@
 """`zoo-gym providers`: the servers that answer chats, their settings, and whether they answer."""
 
 import time
+from collections.abc import Iterator
 
 from zoo.gym.cli.options import Json, Yes, confirmed
 from zoo.gym.cli.output import Output
@@ -13,8 +14,10 @@ from zoo.gym.experience.providers.table import (
     change_provider,
     providers,
     providers_file,
+    remove_provider,
     today,
 )
+from zoo.gym.humanize import money
 
 _ASK = "Reply with the word yes."
 
@@ -30,6 +33,8 @@ def list_providers(*, as_json: Json = False) -> int:
     for entry in entries:
         where = f" ({entry['key_from'] or 'not set'})" if entry["key"] else ""
         out.answer(f"{entry['name']:<12} {entry['url']:<36} {entry['key'] or 'no key'}{where}")
+        for line in _costs(providers()[str(entry["name"])]):
+            out.answer(f"  {line}")
     out.say(f"settings: {providers_file()}; an id is NAME/MODEL, such as deepseek/MODEL")
     out.result({"providers": entries, "file": str(providers_file())})
     return 0
@@ -56,6 +61,32 @@ def set_provider(name: str, /, *settings: str, as_json: Json = False) -> int:
     return 0
 
 
+def remove(name: str, /, *, as_json: Json = False) -> int:
+    """Removes a server and its prices from your settings; a built-in one has its own again.
+
+    Args:
+        name: its name, as in providers list
+        as_json: print one JSON object as stdout's last line
+    """
+    out = Output(as_json)
+    remove_provider(name)
+    out.answer(f"{name}: removed from {providers_file()}")
+    out.result({"name": name, "known": name in providers()})
+    return 0
+
+
+def _costs(one: Provider) -> Iterator[str]:
+    """Yields the prices of a server's models and the cap of its runs."""
+    for model, price in one.prices.items():
+        cached = "" if price.cached is None else f", cached {price.cached:g}"
+        yield (
+            f"{model}: input {price.input:g}{cached}, output {price.output:g} USD for a million "
+            f"tokens, of {price.date}"
+        )
+    if one.max_usd is not None:
+        yield f"cap of a run: {money(one.max_usd)}"
+
+
 def check(model: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
     """Asks a model on a server for one word, and shows what came back.
 
@@ -69,8 +100,12 @@ def check(model: str, /, *, yes: Yes = False, as_json: Json = False) -> int:
     out = Output(as_json)
     found = hosted(model)
     if found is None:
-        raise InputError(f"{model}: expected a model on a server, got the name of none")
-    cost = "A question of six words leaves this machine."
+        names = ", ".join(providers())
+        raise InputError(
+            f"{model}: expected a model on a server, got a name that begins with no known server",
+            hint=f"SERVER/MODEL with one of {names}, or http://HOST:PORT/v1#MODEL",
+        )
+    cost = "One short question leaves this machine."
     require_consent([found], cost, lambda question: confirmed(question, yes=yes))
     began = time.monotonic()
     with found.open(tell=out.say) as chat:

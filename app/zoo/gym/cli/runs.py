@@ -1,7 +1,7 @@
 """`zoo-gym runs`: lists, shows, follows and controls runs through their files."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,13 @@ WAIT_S = 600.0
 """How long a request to a worker may take; steps can be long."""
 
 
-_ONLY_JSON = frozenset({"metrics", "created", "updated", "request", "decides", "best"})
+KINDS = {
+    "lessons": "This run learns lessons in text: it trains no weights, and has no model as result.",
+    "distillation": "This run turns the lessons of a library into an adapter and its delta.",
+}
+"""What is special about a run, in a sentence."""
+
+_ONLY_JSON = frozenset({"kind", "metrics", "created", "updated", "request", "decides", "best"})
 
 
 def list_runs(*, as_json: Json = False) -> int:
@@ -43,18 +49,23 @@ def list_runs(*, as_json: Json = False) -> int:
         row.id: jobs.displayed_state(jobs.Run(Path(row.folder)), row.state, row.request)
         for row in rows
     }
+    kinds = {row.id: jobs.kind_of(jobs.Run(Path(row.folder))) for row in rows}
     for row in rows:
         step = f"{row.step}/{row.steps}" if row.steps else str(row.step)
         fault = f"damaged: {row.fault}" if row.fault else ""
         name = f"  {names[row.id]}" if names[row.id] else ""
-        stage = f" ({row.stage})" if row.stage not in {None, "sft"} else ""
-        model = f"{row.model or fault}{stage}"
+        kind = kinds[row.id]
+        stage = kind if kind != "training" else row.stage
+        shown = f" ({stage})" if stage not in {None, "sft"} else ""
+        model = f"{row.model or fault}{shown}"
         line = f"{row.id}  {states[row.id]:<11}  step {step:<11}  {model}{name}"
         out.answer(line.rstrip())
     if not rows:
         out.say("no runs yet; start one with: zoo-gym train FILE --model zen-nano")
     plain = [
-        {"id": row.id, "name": names[row.id]} | row.as_json() | {"state": states[row.id]}
+        {"id": row.id, "name": names[row.id], "kind": kinds[row.id]}
+        | row.as_json()
+        | {"state": states[row.id]}
         for row in rows
     ]
     out.result({"runs": plain})
@@ -70,7 +81,11 @@ def show(run: str, /, *, as_json: Json = False) -> int:
     """
     out, found = Output(as_json), jobs.open_run(run)
     status = jobs.reconcile(found)
+    kind = jobs.kind_of(found)
     answer = {"id": found.id, "name": found.name, "folder": str(found.folder)} | asdict(status)
+    answer |= {"kind": kind}
+    if kind in KINDS:
+        out.answer(KINDS[kind])
     del answer["offset"], answer["reached"], answer["saved_best"]
     answer["model"] = jobs.trained_model(found, status.model)
     answer["state"] = jobs.displayed_state(found, status.state, status.request)
@@ -98,7 +113,9 @@ def tail(run: str, /, *, as_json: Json = False) -> int:
         as_json: print one JSON object as stdout's last line
     """
     out, found = Output(as_json), jobs.open_run(run)
-    status, progress = jobs.Status(), _progress(found, out)
+    status, progress, kind = jobs.Status(), _progress(found, out), jobs.kind_of(found)
+    if kind in KINDS:
+        out.say(KINDS[kind])
     for events, now in jobs.watch(found):
         status = now
         for event in events:
@@ -107,9 +124,27 @@ def tail(run: str, /, *, as_json: Json = False) -> int:
             else:
                 progress(event)
     state = jobs.displayed_state(found, status.state, status.request)
+    if not as_json:
+        for line in _end_lines(found, status):
+            out.answer(line)
     model = jobs.trained_model(found, status.model)
-    out.result({"run": found.id, "state": state, "model": model})
+    out.result({"run": found.id, "kind": kind, "state": state, "model": model})
     return 0
+
+
+def _end_lines(run: jobs.Run, status: jobs.Status) -> Iterator[str]:
+    """Yields what a run about lessons found; of a training its events say all."""
+    match jobs.kind_of(run):
+        case "lessons":
+            from zoo.gym.cli.experience import end_lines
+
+            yield from end_lines(run, status)
+        case "distillation":
+            from zoo.gym.cli.distill import end_lines as lines
+
+            yield from lines(run, status)
+        case "training":
+            return
 
 
 def _progress(run: jobs.Run, out: Output) -> Callable[[jobs.Event], object]:
@@ -117,7 +152,7 @@ def _progress(run: jobs.Run, out: Output) -> Callable[[jobs.Event], object]:
         return Progress(out, as_log=True)
     from zoo.gym.cli.experience import show_event
 
-    return partial(show_event, out)
+    return partial(show_event, out, as_log=True)
 
 
 def pause(run: str, /, *, park: Switch = False, as_json: Json = False) -> int:

@@ -65,11 +65,7 @@ def result_of(run: Run) -> Path:
     Raises:
         InputError: the run has none yet.
     """
-    if is_experience(run):
-        raise InputError(
-            f"run '{run.id}' learned lessons: expected a run that trained weights",
-            hint="zoo-gym chat --model MODEL --experience NAME uses lessons",
-        )
+    refuse_lessons(run)
     if not run.result.is_dir():
         status = reconcile(run)
         raise InputError(
@@ -77,6 +73,19 @@ def result_of(run: Run) -> Path:
             hint=f"zoo-gym runs {_way_to_a_result(run, status)}",
         )
     return run.result
+
+
+def refuse_lessons(run: Run) -> None:
+    """Refuses a run of lessons, which has no weights.
+
+    Raises:
+        InputError: the run is one.
+    """
+    if is_experience(run):
+        raise InputError(
+            f"run '{run.id}' learned lessons: expected a run that trained weights",
+            hint="zoo-gym chat --model MODEL --experience NAME uses lessons",
+        )
 
 
 def _way_to_a_result(run: Run, status: Status) -> str:
@@ -99,7 +108,12 @@ def run_around(path: Path) -> Run | None:
 
 
 def run_config(run: Run) -> TrainConfig:
-    """Returns the settings of a run."""
+    """Returns the settings of a run that trained weights.
+
+    Raises:
+        InputError: it learned lessons, or its settings are damaged.
+    """
+    refuse_lessons(run)
     return load_config([run.config_file], [], {}).config
 
 

@@ -79,7 +79,10 @@ def _sentence(error: cyclopts.CycloptsError, command: str) -> str:
 
 
 def _unknown_command(word: str, command: str) -> str:
-    near = difflib.get_close_matches(word, children(command), n=1)
+    known = list(children(command))
+    swapped = [one for one in known if sorted(one) == sorted(word)]  # trian: train, not trial
+    longer = [one for one in known if len(word) > 1 and one.startswith(word)]
+    near = [*swapped, *difflib.get_close_matches(word, known, n=1), *longer][:1]
     return f"{f'{command} {word}'.strip()}: no such command" + _did_you_mean(near)
 
 

@@ -12,6 +12,7 @@ from zoo.gym.errors import GymError, InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.calls.budget import Cap
 from zoo.gym.experience.estimate import Estimate, estimate
+from zoo.gym.experience.learning.majority import DESCRIPTION, MAJORITY
 from zoo.gym.experience.learning.split import LEAST_TASKS, Split, split_tasks, task_text
 from zoo.gym.experience.models import Named, cap_of, named_models
 from zoo.gym.experience.scoring import KEY as REWARD_FILES_KEY
@@ -97,7 +98,8 @@ def prepare(
     split = split_tasks(tasks, config.seed, gate, test)
     _refuse_idle(config, split)
     with load_reward(config, split, reward, labels=True) as scorer:
-        described, files = scorer.description, reward_files(config, scorer)
+        described = DESCRIPTION if config.reward == MAJORITY else scorer.description
+        files = reward_files(config, scorer)
     told = [
         *missing,
         *notes,

@@ -7,6 +7,7 @@ user's key.
 import difflib
 import os
 import re
+import shutil
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -30,6 +31,8 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
 
 _VERSION = re.compile(r"(\d{4})\.json")
 _CURRENT = "current"
+_HIGHEST = "highest"
+"""The highest version there was, once one is deleted: its number is not used again."""
 
 
 @dataclass(frozen=True)
@@ -242,7 +245,7 @@ def save(name: str, library: Library) -> Stored:
 def _take_number(own: Path, folder: Path) -> int:
     """Gives a file the next free number, which another run may want at the same time."""
     while True:
-        number = max(_versions(folder), default=0) + 1
+        number = max(*_versions(folder), _highest(folder), 0) + 1
         path = folder / f"{number:04d}.json"
         with storage_errors(path), suppress(FileExistsError):
             os.link(own, path)  # unlike a renaming it replaces nothing
@@ -262,6 +265,30 @@ def use(name: str, version: int) -> None:
     write_beside(_root() / name / _CURRENT, f"{version}\n", sync=True)
 
 
+def remove(name: str, version: int | None = None) -> list[int]:
+    """Deletes a version of a library, or all of them, and returns their numbers.
+
+    Raises:
+        NotAvailableError: there is no such library or version.
+        StorageError: a file cannot be deleted.
+    """
+    known, folder = versions(name), _root() / name
+    if version is not None and version not in known:
+        listed = ", ".join(map(str, known))
+        raise NotAvailableError(f"{name}: expected a version of {listed}, got {version}")
+    gone = known if version is None else [version]
+    with storage_errors(folder):
+        for number in gone:
+            path = folder / f"{number:04d}.json"
+            path.unlink(missing_ok=True)  # first: a version without its signature is refused
+            signature_file(path).unlink(missing_ok=True)
+        if gone == known:
+            shutil.rmtree(folder)
+        else:
+            write_beside(folder / _HIGHEST, f"{max(known[-1], _highest(folder))}\n", sync=True)
+    return gone
+
+
 def check_name(name: str) -> None:
     """Refuses what is no name of a library.
 
@@ -276,8 +303,22 @@ def check_name(name: str) -> None:
 
 def name_of(path: Path) -> str:
     """Returns the name of the library that is learned from a file."""
-    plain = re.sub(r"[^a-z0-9_.-]+", "-", path.stem.lower()).strip("-.")
+    return plain_name(path.stem)
+
+
+def plain_name(text: str) -> str:
+    """Returns a text as a name of a library."""
+    plain = re.sub(r"[^a-z0-9_.-]+", "-", text.lower()).strip("-._")
     return plain[:40] or "library"
+
+
+def _highest(folder: Path) -> int:
+    """Returns the highest version that was deleted, 0 without one."""
+    try:
+        text = read_small(folder / _HIGHEST).decode().strip()
+    except (OSError, UnicodeDecodeError):
+        return 0
+    return int(text) if text.isdecimal() and text.isascii() and len(text) < 9 else 0
 
 
 def _root() -> Path:

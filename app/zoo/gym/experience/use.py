@@ -51,7 +51,7 @@ def lessons_of(given: str, model: str, top_k: int | None = None) -> InUse:
     """
     names = [name.strip() for name in given.split(",") if name.strip()]
     if not names:
-        raise InputError("experience: expected the name of a library, got nothing")
+        raise InputError("--experience: expected the name of a library, got an empty one")
     found = [store.load_given(name) for name in names]
     measured = {top_k_of(None, one.library) for one in found}
     nearest = top_k or (measured.pop() if len(measured) == 1 else None)

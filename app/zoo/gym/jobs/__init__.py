@@ -29,8 +29,10 @@ from zoo.gym.jobs.outputs import check_unclaimed as check_unclaimed
 from zoo.gym.jobs.outputs import trained_model as trained_model
 from zoo.gym.jobs.remove import remove as remove
 from zoo.gym.jobs.remove import size_bytes as size_bytes
+from zoo.gym.jobs.run import Kind as Kind
 from zoo.gym.jobs.run import Run as Run
 from zoo.gym.jobs.run import create_run as create_run
+from zoo.gym.jobs.run import kind_of as kind_of
 from zoo.gym.jobs.run import open_run as open_run
 from zoo.gym.jobs.run import run_folders as run_folders
 from zoo.gym.jobs.state import State as State

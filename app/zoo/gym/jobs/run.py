@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_json_object, read_small, write_beside
@@ -21,6 +22,9 @@ from zoo.gym.paths import PRIVATE_FOLDER, ensure_folder, folders, storage_error
 from zoo.gym.processes import this_process
 from zoo.gym.train.run_folder.workspace import ROWS_FILE
 from zoo.gym.versions import versions
+
+Kind: TypeAlias = Literal["training", "lessons", "distillation"]
+"""What a run does: trains weights, learns lessons in text, or turns lessons into weights."""
 
 _ID = re.compile(r"r(\d{4,})")
 _NUMBER = re.compile(r"r?0*(\d+)")
@@ -177,14 +181,22 @@ def run_folders() -> list[Run]:
     return [run for run in (Run(parent / name) for name in names) if _was_begun(run.folder)]
 
 
+def kind_of(run: Run) -> Kind:
+    """Returns what a run does; `training` for one whose `env.json` cannot be read."""
+    env = read_json_object(run.env_file) or {}
+    if env.get("kind") == "experience":
+        return "lessons"
+    return "distillation" if "distillation" in env else "training"
+
+
 def is_experience(run: Run) -> bool:
     """Returns whether a run learns lessons in text, not weights."""
-    return (read_json_object(run.env_file) or {}).get("kind") == "experience"
+    return kind_of(run) == "lessons"
 
 
 def is_distillation(run: Run) -> bool:
     """Returns whether a run turns lessons into weights, and measures them after its training."""
-    return "distillation" in (read_json_object(run.env_file) or {})
+    return kind_of(run) == "distillation"
 
 
 def _was_begun(folder: Path) -> bool:

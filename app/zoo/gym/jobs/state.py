@@ -9,7 +9,7 @@ from zoo.gym.errors import EXIT_CODES, InterruptedRunError, StorageError
 from zoo.gym.files.lock import locked
 from zoo.gym.jobs.events import Event, tail_events
 from zoo.gym.jobs.identity import read_identity
-from zoo.gym.jobs.run import Run
+from zoo.gym.jobs.run import Run, is_experience
 from zoo.gym.processes import is_alive, is_halted
 from zoo.gym.train.run_folder.ended import makes_result, read_ended
 
@@ -197,7 +197,9 @@ def reconcile(run: Run, status: Status | None = None) -> Status:
 def _gone(run: Run, status: Status) -> dict[str, object]:
     found = read_ended(run.folder)
     what = f"a resume continues from the checkpoint of step {found.step}"
-    if not found.step:
+    if is_experience(run):
+        what = "a resume continues with the answers in its journal"
+    elif not found.step:
         what = "no checkpoint was written, so a resume starts again"
     elif not found.resumable:
         what = f"it can be finished from step {found.step}, but not resumed: save_only_model"

@@ -76,10 +76,19 @@ def _is_formula(task: Task) -> bool:
     return not has_number(task) and any("\\" in one for one in accepted_answers(task.answer))
 
 
+def _place(source: str) -> tuple[str, int]:
+    """Returns file and line of a row, to be sorted by: a split has shuffled the rows."""
+    file, _, line = source.rpartition(":")
+    return (file, int(line)) if line.isascii() and line.isdecimal() else (source, 0)
+
+
 def _nothing_to_compare(tasks: Sequence[Task], bare: Sequence[Task]) -> InputError:
     got = f"{len(bare):,} of {counted(len(tasks), 'row')} have none" if tasks else "no rows"
-    first = next((f", first {task.source}" for task in bare if task.source), "")
+    sources = sorted((task.source for task in bare if task.source), key=_place)
+    first = f", first {sources[0]}" if sources else ""
     return InputError(
         f"reward: auto needs an answer in every row to compare responses with: {got}{first}",
-        hint="add the key 'answer' to the rows, or choose a reward that needs none",
+        hint="add the key 'answer' to the rows, or choose a reward that needs none: in zoo-gym "
+        "experience train --reward majority, which takes what most answers say, or --reward "
+        "'{kind: judge, model: MODEL}', in which a model scores",
     )

@@ -28,6 +28,7 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 HINT = (
     "a reward is a function (my.py:score), a reward model (its folder, org/name), or one of "
     + ", ".join(KINDS)
+    + "; zoo-gym experience train also has majority, which needs no answers"
 )
 
 
@@ -123,7 +124,8 @@ def _make(name: str, options: Mapping[str, Any]) -> RewardSettings:
         return KINDS[name](**options)
     except InputError as error:
         lines = "\n".join(f"reward: {name}: {line}" for line in error.message.splitlines())
-        raise InputError(lines, hint=error.hint) from None
+        hint = f"{{kind: {name}, model: MODEL}}" if "model: not given" in lines else error.hint
+        raise InputError(lines, hint=hint) from None
 
 
 def _place(name: str) -> tuple[str, str] | None:

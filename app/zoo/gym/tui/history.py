@@ -34,6 +34,7 @@ class History:
         saved_step: the step of the newest checkpoint.
         metrics: the latest value of each metric that a step reported.
         held_out_metrics: the same for evaluations.
+        lesson_steps: the events of steps that learned lessons, by step; they have no loss.
         notes: messages, oldest first.
     """
 
@@ -48,6 +49,7 @@ class History:
     saved_step: int | None = None
     metrics: dict[str, object] = field(default_factory=dict[str, object])
     held_out_metrics: dict[str, object] = field(default_factory=dict[str, object])
+    lesson_steps: dict[int, Event] = field(default_factory=dict[int, Event])
     notes: list[str] = field(default_factory=list[str])
 
     def take(self, events: Sequence[Event]) -> None:
@@ -127,6 +129,9 @@ class History:
             self.best_steps.append(step)
 
     def _take_step(self, event: Event) -> None:
+        if "lessons" in event:
+            self.lesson_steps[event["step"]] = self.last = event
+            return
         if self.last and event["step"] <= self.last["step"]:
             self.held_out = [point for point in self.held_out if point[0] < event["step"]]
             self.scores = [point for point in self.scores if point[0] < event["step"]]
@@ -149,8 +154,13 @@ def thinned(points: Sequence[Point], most: int) -> list[Point]:
     return found
 
 
-def meaning(history: History) -> str:
-    """Returns what the curves mean, for somebody who has never seen one."""
+def meaning(history: History, *, measures_later: bool = False) -> str:
+    """Returns what the curves mean, for somebody who has never seen one.
+
+    Args:
+        history: of the run.
+        measures_later: whether the run measures its result on tasks after the training.
+    """
     if not history.losses:
         return "No step has finished yet."
     trend = _trend([loss for _, loss in history.losses], is_over=history.status.state == "done")
@@ -159,6 +169,8 @@ def meaning(history: History) -> str:
         return f"{loss}. The run failed before it had a result."
     if history.evaluated and not history.scores:
         return f"{loss}. No number for the held-out {history.decides} was measured."
+    if not history.scores and measures_later:
+        return f"{loss}. What was gained is measured on held-out tasks after the training."
     if not history.scores:
         return f"{loss}. No examples were held out, so memorising cannot be ruled out."
     return f"{loss}. {_held_out_words(history)}"

@@ -128,7 +128,7 @@ def test_another_form_of_the_same_library_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "l.json"
     write_library(path, LIBRARY)
     path.write_text(json.dumps(json.loads(path.read_text())))
-    with pytest.raises(InputError, match="as zoo-gym writes it"):
+    with pytest.raises(InputError, match="one that was edited"):
         read_library(path)
     with pytest.raises(NotAvailableError):
         read_library(tmp_path / "absent.json")

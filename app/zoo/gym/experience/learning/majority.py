@@ -23,6 +23,9 @@ from zoo.gym.rewards.reward import Task
 MAJORITY = "majority"
 """The name of the reward that needs no answers of rows."""
 
+DESCRIPTION = "1 if the final answer is what most answers without lessons say, else 0"
+"""What it scores, for people."""
+
 COMPARES = "answer"
 """The reward that compares answers with labels."""
 

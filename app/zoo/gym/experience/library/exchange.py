@@ -28,6 +28,8 @@ _COMMENT = re.compile(r"\s*<!--((?:(?!-->).)*)-->$")
 _LABEL = re.compile(r"\[([0-9a-f]{6,16})\]\s*(?=\S)")
 _IN_AGENT = re.compile(r"\[G?\d{1,9}\]\.\s+(.*?)(?=\s*\[G?\d{1,9}\]\.\s|\s*\Z)", re.DOTALL)
 _YOUTU = re.compile(r"G\d{1,9}")
+_FRONT_MATTER = re.compile(r"---\r?\n(.*?)\r?\n---\s", re.DOTALL)
+_NAMED = re.compile(r"^name:[ \t]*(\S.*?)\s*$", re.MULTILINE)
 _SKILL_NAME = re.compile(r"[^a-z0-9-]+")
 
 _MOST_SHOWN = 60
@@ -80,6 +82,24 @@ FORMS = {
     "ace": (to_ace, "{}.playbook.txt"),
 }
 """What writes each form, and the default name of its file."""
+
+
+def name_in(path: Path) -> str:
+    """Returns what a file of lessons calls itself, else the file's name without our suffixes.
+
+    The name is `name` in the front matter of a skill; a `SKILL.md` without one has its folder's.
+    """
+    try:
+        text = read_small(path, most_bytes=MOST_BYTES).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        text = ""  # reading the lessons says what is wrong
+    front = _FRONT_MATTER.match(text)
+    named = _NAMED.search(front[1]) if front else None
+    if named is not None:
+        return named[1].strip("\"'")
+    if path.name == "SKILL.md":
+        return path.resolve().parent.name
+    return path.stem.removesuffix(".experiences").removesuffix(".playbook")
 
 
 def read_unknown(path: Path) -> Library:

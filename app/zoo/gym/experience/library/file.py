@@ -52,7 +52,9 @@ def read_library(path: Path) -> tuple[Library, str]:
     try:
         content = read_small(path, most_bytes=MOST_BYTES)
     except FileNotFoundError:
-        raise NotAvailableError(f"{path}: expected a library, got nothing") from None
+        raise NotAvailableError(
+            f"{path}: expected the file of a library, found no such file"
+        ) from None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"{path}: expected a library: {reason}") from None
@@ -67,7 +69,7 @@ def read_library(path: Path) -> tuple[Library, str]:
     except InputError as error:
         raise InputError(f"{path}: {error.message}") from None
     if _bytes(library, digest) != content:
-        raise InputError(f"{path}: expected a library as zoo-gym writes it, got a changed one")
+        raise InputError(f"{path}: expected an unchanged library, got one that was edited")
     if file_digest(path, zero_at=len(_START), zero_len=_DIGITS) != digest:
         raise InputError(
             f"{path}: expected a file with the digest that it names, got a changed one",

@@ -35,7 +35,7 @@ def require_consent(models: Iterable[Hosted], leaves: str, confirm: Callable[[st
     for host in dict.fromkeys(model.host for model in models if not model.is_local):
         if host in known:
             continue
-        if not confirm(f"{leaves} Send them to {host}? [y/N] "):
+        if not confirm(f"{leaves} Send to {host}? [y/N] "):
             raise NotAvailableError(
                 f"{host}: expected your consent, because {leaves[0].lower()}{leaves[1:]}",
                 hint="agree with --yes",

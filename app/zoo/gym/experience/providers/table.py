@@ -17,7 +17,7 @@ from zoo.backends.openai.chat import check_url
 from zoo.gym.config.report import unknown
 from zoo.gym.config.settings import Settings
 from zoo.gym.config.values import Number, Whole, iso_date
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import write_beside
 from zoo.gym.paths import ensure_folder, folders
 
@@ -139,6 +139,23 @@ def change_provider(name: str, fields: Mapping[str, object]) -> Provider:
     ensure_folder(providers_file().parent)
     write_beside(providers_file(), yaml.safe_dump(stored, sort_keys=True), sync=True)
     return found
+
+
+def remove_provider(name: str) -> None:
+    """Removes the settings of a server from the user's file; a shipped one has its own again.
+
+    Raises:
+        NotAvailableError: the file has none of that name.
+        StorageError: the file cannot be written.
+    """
+    import yaml
+
+    stored = _read()
+    if name not in stored:
+        listed = ", ".join(stored) or "none"
+        raise NotAvailableError(f"{name}: expected a server of {providers_file()}: {listed}")
+    del stored[name]
+    write_beside(providers_file(), yaml.safe_dump(stored, sort_keys=True), sync=True)
 
 
 def _read() -> dict[str, dict[str, object]]:

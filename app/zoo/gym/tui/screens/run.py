@@ -7,17 +7,19 @@ from typing import ClassVar, cast
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import Footer, Static
 
 from zoo.gym.errors import GymError
-from zoo.gym.jobs import Ended, EventReader, Run, is_finishing, read_ended, reconcile
+from zoo.gym.jobs import Ended, EventReader, Kind, Run, is_finishing, kind_of, read_ended, reconcile
 from zoo.gym.jobs.listing import stored_yaml
 from zoo.gym.jobs.state import has_worker
 from zoo.gym.paths import folders
 from zoo.gym.terminal import visible
+from zoo.gym.tui import lessons_text
 from zoo.gym.tui.app import app_of
 from zoo.gym.tui.history import History, meaning
+from zoo.gym.tui.lessons_run import LessonsRun, names_of
 from zoo.gym.tui.run_text import headline, last_notes, meters, watched_metrics, what_next
 from zoo.gym.tui.screens.controls import ControlScreen
 from zoo.gym.tui.widgets.bar import Bar
@@ -42,6 +44,11 @@ in nats per token; other methods minimise a value of their own.
 Lower is better. Only the held-out loss shows whether the model also got better \
 at examples that it was not trained on.
 
+A run that learns lessons changes no weights and has no loss. Each of its steps has the mean \
+reward of the answers, the edits that were tried, and what the gate found: the edited library \
+against the one before, on tasks that the teacher never sees. The verdict is of the test: proven \
+if its whole 95 % interval is above 0.
+
 The run does not need this window: you can close it and open the run again later.
 """
     CSS: ClassVar[str] = """
@@ -57,8 +64,11 @@ The run does not need this window: you can close it and open the run again later
     RunScreen #next { padding: 0 1; height: auto; }
     RunScreen #middle { layout: vertical; }
     RunScreen LossChart { height: 1fr; }
+    RunScreen #body { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; display: none; }
+    RunScreen #lessons { height: auto; }
     RunScreen.-wide #middle { layout: horizontal; }
     RunScreen.-wide LossChart { height: 100%; width: 1fr; }
+    RunScreen.-wide #body { height: 100%; width: 1fr; }
     RunScreen.-wide #side { width: 34; height: 100%; padding: 1 0; }
     RunScreen.-wide #meaning { margin-top: 1; }
     """
@@ -73,6 +83,8 @@ The run does not need this window: you can close it and open the run again later
         self.run = Run(folders().runs / run_id)
         self.history = History()
         self._reader = EventReader(self.run.events.path)
+        self._kind: Kind = kind_of(self.run)
+        self._about = LessonsRun()
         self._fault = self._model = ""
         self._reads = 0
         self._pending: str | None = None
@@ -89,6 +101,8 @@ The run does not need this window: you can close it and open the run again later
         yield Static(id="progress", markup=False)
         with Horizontal(id="middle"):
             yield LossChart(id="curve")
+            with VerticalScroll(id="body"):
+                yield Static(id="lessons", markup=False)
             with Vertical(id="side"):
                 yield Meters(id="meters")
                 yield Static(id="metrics", markup=False)
@@ -99,6 +113,9 @@ The run does not need this window: you can close it and open the run again later
 
     async def on_mount(self) -> None:
         """Starts to follow the run."""
+        if self._kind == "lessons":
+            self.query_one(LossChart).display = False
+            self.query_one("#body").display = True
         self._follow()
 
     def on_resize(self) -> None:
@@ -133,7 +150,7 @@ The run does not need this window: you can close it and open the run again later
 
     @work
     async def _follow(self) -> None:
-        self._model = await asyncio.to_thread(model_of, self.run)
+        self._model = await asyncio.to_thread(title_of, self.run, self._kind)
         self._show_title()
         await self._read()
         self._show()
@@ -153,7 +170,8 @@ The run does not need this window: you can close it and open the run again later
         if status.live and self._reads % _CHECK_EVERY == 0 and not has_worker(self.run):
             await asyncio.to_thread(self._mark_dead)
         fault = await asyncio.to_thread(self._take)
-        changed = fault is None or pending != self._pending or fault != self._fault
+        more = self._kind != "training" and await asyncio.to_thread(self._read_lessons)
+        changed = more or fault is None or pending != self._pending or fault != self._fault
         self._pending, self._fault = pending, fault or ""
         if changed:
             state, live = self.history.status.state, self.history.status.live
@@ -174,6 +192,14 @@ The run does not need this window: you can close it and open the run again later
         self.history.take(events)
         return None
 
+    def _read_lessons(self) -> bool:
+        """Reads what a run about lessons has beside its events; says whether it is any."""
+        try:
+            return self._about.read(self.run)
+        except OSError as error:
+            self.history.notes.append(f"This run cannot be read: {error}")
+            return False
+
     def _mark_dead(self) -> None:
         try:
             reconcile(self.run)
@@ -188,21 +214,39 @@ The run does not need this window: you can close it and open the run again later
             self.refresh_bindings()
 
     def _show_parts(self, history: History) -> None:
-        head = self._fault or headline(
-            history, self._pending, self._ended, finishing=self._finishing
-        )
-        status, following = history.status, what_next(history, self.run, self._ended)
+        status = history.status
+        head, following, explained = self._texts(history)
+        head = self._fault or head
         self._write("#state", head)
         self._write("#progress", bar(status.step, status.steps, self.size.width - 2))
-        self.query_one(LossChart).name_unit(history.loss_unit)
-        self.query_one(LossChart).show(history.losses, history.held_out)
-        self.query_one(Meters).show(meters(history))
+        if self._kind == "lessons":
+            self._write("#lessons", lessons_text.lessons_body(history, self._about))
+            self.query_one(Meters).show(lessons_text.lessons_meters(history, self._about))
+        else:
+            self.query_one(LossChart).name_unit(history.loss_unit)
+            self.query_one(LossChart).show(history.losses, history.held_out)
+            self.query_one(Meters).show(meters(history))
         between = "\n" if self.has_class("-wide") else "   "  # beside the chart or below it
         self._write("#metrics", between.join(watched_metrics(history)))
-        self._write("#meaning", meaning(history))
+        self._write("#meaning", explained)
         self._write("#notes", last_notes(history, 3 if self.size.height < 28 else 6))
         self._write("#next", following)
         self._shown = visible("\n".join([head, *history.notes, following]))
+
+    def _texts(self, history: History) -> tuple[str, str, str]:
+        """Returns the sentence at the top, what to do next, and what the figures mean."""
+        head = headline(history, self._pending, self._ended, finishing=self._finishing)
+        following = what_next(history, self.run, self._ended)
+        if self._kind == "lessons":
+            head = lessons_text.lessons_headline(history, self._pending)
+            return head, lessons_text.lessons_next(history, self.run, self._about.names), ""
+        if self._kind == "distillation":
+            head = lessons_text.distillation_headline(history) or head
+            if history.status.state == "done":
+                following = lessons_text.distillation_next(history, self.run)
+            found = lessons_text.distillation_verdict(history)
+            return head, following, found or meaning(history, measures_later=True)
+        return head, following, meaning(history)
 
     def _write(self, part: str, text: str) -> None:
         """Updates a part of the screen if its text changed; an empty one is hidden."""
@@ -216,6 +260,17 @@ The run does not need this window: you can close it and open the run again later
         fits = before and text and max(len(before), len(text)) <= room
         widget.update(text, layout=not fits)
         widget.display = bool(text)
+
+
+def title_of(run: Run, kind: Kind) -> str:
+    """Returns what a run is about in a few words."""
+    match kind:
+        case "lessons":
+            return lessons_text.lessons_title(names_of(run))
+        case "distillation":
+            return lessons_text.distillation_title(names_of(run))
+        case "training":
+            return model_of(run)
 
 
 def model_of(run: Run) -> str:

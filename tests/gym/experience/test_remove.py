@@ -1,0 +1,53 @@
+"""What a user takes away again, and where a typed word leads."""
+
+import pytest
+
+from tests.gym.experience.conftest import Call
+from zoo.gym.experience import store
+from zoo.gym.experience.library.item import Item
+from zoo.gym.experience.library.library import Library
+
+
+def save(*texts: str) -> None:
+    store.save("rules", Library(tuple(map(Item, texts)), "m"))
+
+
+def test_a_removed_version_is_gone_and_its_number_is_not_used_again(call: Call) -> None:
+    call("experience", "list")
+    save("One.")
+    save("Two.")
+    assert call("experience", "remove", "rules@2", "--yes", "--json").json["versions"] == [2]
+    assert store.current("rules") == 1
+    save("Three.")
+    assert store.versions("rules") == [1, 3]
+
+
+def test_a_library_is_removed_after_a_yes_alone(call: Call) -> None:
+    call("experience", "list")
+    save("One.")
+    assert call("experience", "remove", "rules").code == 2
+    assert store.names() == ["rules"]
+    assert call("experience", "remove", "rules", "--yes").code == 0
+    assert store.names() == []
+
+
+def test_a_server_is_shown_with_its_price_and_removed(call: Call) -> None:
+    call("providers", "set", "home", "url=http://127.0.0.1:9/v1", "m.input=0.28", "m.output=0.4")
+    call("providers", "set", "home", "max_usd=2")
+    shown = call("providers", "list").stdout
+    assert "m: input 0.28, output 0.4 USD for a million tokens" in shown
+    assert "cap of a run: 2.00 USD" in shown
+    assert call("providers", "remove", "home").code == 0
+    assert "home" not in call("providers", "list").stdout
+    assert call("providers", "remove", "home").code == 4
+
+
+def test_a_chat_with_a_model_on_a_server_names_infer(call: Call) -> None:
+    found = call("chat", "--model", "http://127.0.0.1:9/v1#m", "--experience", "rules")
+    assert found.code == 2
+    assert "hint: zoo-gym experience infer QUERY --model http://127.0.0.1:9/v1#m" in found.stderr
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("trian", "train"), ("esti", "estimate")])
+def test_a_mistyped_command_is_corrected(call: Call, typed: str, meant: str) -> None:
+    assert f"Did you mean '{meant}'?" in call("experience", typed).stderr
