@@ -25,7 +25,7 @@ def test_runs_of_lessons_are_named(call: Call) -> None:
     assert "learns lessons in text" in call("runs", "show", "r0001").stdout
     assert "an adapter and its delta" in call("runs", "show", "r0002").stdout
     assert call("runs", "show", "r0001", "--json").json["kind"] == "lessons"
-    assert call("runs", "tail", "r0002", "--json").json["kind"] == "distillation"
+    assert call("runs", "show", "r0002", "--json").json["kind"] == "distillation"
 
 
 def test_the_tail_of_a_run_of_lessons_ends_with_its_verdict(call: Call) -> None:

@@ -82,8 +82,8 @@ def show(run: str, /, *, as_json: Json = False) -> int:
     out, found = Output(as_json), jobs.open_run(run)
     status = jobs.reconcile(found)
     kind = jobs.kind_of(found)
-    answer = {"id": found.id, "name": found.name, "folder": str(found.folder)} | asdict(status)
-    answer |= {"kind": kind}
+    named = {"id": found.id, "name": found.name, "kind": kind, "folder": str(found.folder)}
+    answer = named | asdict(status)
     if kind in KINDS:
         out.answer(KINDS[kind])
     del answer["offset"], answer["reached"], answer["saved_best"]
@@ -128,7 +128,8 @@ def tail(run: str, /, *, as_json: Json = False) -> int:
         for line in _end_lines(found, status):
             out.answer(line)
     model = jobs.trained_model(found, status.model)
-    out.result({"run": found.id, "kind": kind, "state": state, "model": model})
+    # no `kind`: that of the lines before is an event's
+    out.result({"run": found.id, "state": state, "model": model})
     return 0
 
 
