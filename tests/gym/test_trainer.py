@@ -99,6 +99,9 @@ def test_the_next_run_trains_on_the_result_that_was_applied(
     other = shutil.copytree(pico, home / "base-plus-result")
     found = Applied("0" * 64, pico, other, "1" * 64)
     monkeypatch.setattr(applying, "applied_results", lambda: [found])
+    with pytest.raises(InputError, match="plus result 111111111111 as it was written"):
+        Trainer(config()).apply_deltasoup()
+    monkeypatch.setattr(applying, "refuse_changed", lambda _: None)
     trainer = Trainer(config())
     assert trainer.apply_deltasoup() == found
     result = trainer.train(dataset=ROWS)

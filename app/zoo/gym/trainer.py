@@ -221,13 +221,18 @@ class Trainer(Trained):
             What was applied; None, with a warning, if there is no result for this base.
 
         Raises:
-            InputError: the round is about another base, or a check of it fails.
+            InputError: the round is about another base, a check of it fails, or the model that was
+                written for it was changed since.
             NotAvailableError: the round has no result yet.
 
         Warns:
             GymWarning: no result was applied to this base.
         """
-        from zoo.gym.rounds.compute.applying import apply_result, newest_result
+        from zoo.gym.rounds.compute.applying import (
+            apply_result,
+            newest_result,
+            refuse_changed,
+        )
         from zoo.gym.rounds.life.opening import open_round
         from zoo.gym.rounds.life.places import find_storage
         from zoo.models import resolve
@@ -245,6 +250,8 @@ class Trainer(Trained):
                 GymWarning,
                 stacklevel=2,
             )
+        else:
+            refuse_changed(self._applied)
         return self._applied
 
     def _on_result(self, given: Mapping[str, object]) -> dict[str, object]:

@@ -113,17 +113,23 @@ def _new_config(base: Path, dtype: OutType) -> str:
     return json.dumps(config, indent=2) + "\n"
 
 
-def _copy_files(base: Path, folder: Path) -> None:
+def copied_files(base: Path) -> Iterator[Path]:
+    """Yields the files of a base that `apply_delta` copies: tokenizer, chat templates, licence."""
     for file in sorted(base.iterdir()):
         wanted = file.suffix in _COPIED or file.name.startswith(_LEGAL)
         index = file.name.endswith(".index.json")
         if file.is_file() and wanted and not index and file.name not in _NOT_COPIED:
-            with storage_errors(folder):
-                shutil.copyfile(file, folder / file.name)
+            yield file
     templates = base / "additional_chat_templates"
-    if templates.is_dir():
+    yield from (file for file in sorted(templates.rglob("*")) if file.is_file())
+
+
+def _copy_files(base: Path, folder: Path) -> None:
+    for file in copied_files(base):
+        copy = folder / file.relative_to(base)
         with storage_errors(folder):
-            shutil.copytree(templates, folder / templates.name)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
 
 
 def _shards(rebuild: Rebuild, shard_bytes: int) -> list[list[Entry]]:

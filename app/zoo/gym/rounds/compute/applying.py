@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from zoo.gym.delta.apply import apply_delta
 from zoo.gym.delta.reading.parents import PARENTS_FILE, parents_of
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.paths import ensure_folder, folders
+from zoo.gym.rounds.compute.model_folder import build, is_whole, model_folder_of
 from zoo.gym.rounds.compute.publish import work_folder
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.life.opening import Opened
@@ -41,7 +41,7 @@ class Applied:
 
 
 def apply_result(opened: Opened, base: Path, *, threads: int | None = None) -> Applied:
-    """Verifies the result of a round and writes base plus result, unless that was done before.
+    """Verifies the result of a round and writes base plus result, unless it is there, unchanged.
 
     Args:
         opened: the round.
@@ -59,12 +59,8 @@ def apply_result(opened: Opened, base: Path, *, threads: int | None = None) -> A
     digest = refuse_unverified(opened, work, threads=threads)
     base = base.resolve()
     known = applied_results()
-    file = folders().data / "models" / f"round-{digest[:16]}"
-    if not file.is_dir():
-        ensure_folder(file.parent)
-        apply_delta(
-            work / "published.safetensors", base=base, base_id=opened.manifest.base.model, out=file
-        )
+    file = model_folder_of(base, digest)
+    build(file, work / "published.safetensors", base, opened.manifest.base.model)
     _write_parents(file, base, digest)
     others = [one for one in known if one.base == base and one.digest != digest]
     previous = others[-1].digest if others else None
@@ -122,6 +118,21 @@ def newest_result(base: Path | None = None) -> Applied | None:
     wanted = None if base is None else base.resolve()
     found = [one for one in applied_results() if wanted is None or one.base == wanted]
     return found[-1] if found else None
+
+
+def refuse_changed(applied: Applied) -> None:
+    """Refuses a model folder that is no longer base plus result.
+
+    Raises:
+        InputError: its files, or those of the base, were changed or removed since.
+    """
+    if applied.file == model_folder_of(applied.base, applied.digest) and is_whole(applied.file):
+        return
+    raise InputError(
+        f"{applied.file}: expected {applied.base} plus result {applied.digest[:12]} as it was "
+        "written, got other files or another base",
+        hint=f"write it again: zoo-gym round apply {applied.round} --base {applied.base}",
+    )
 
 
 def applied_results() -> list[Applied]:
