@@ -182,3 +182,16 @@ def test_the_order_of_records_changes_nothing(start: Start) -> None:
             world.measure({UNITS: 0.2 if key is GIL else 0.1}, [key])
         reports.append(world.combined().fields["lessons"])
     assert reports[0] == reports[1]
+
+
+def test_a_file_that_is_uploaded_after_the_result_changes_nothing(
+    start: Start, tmp_path: Path
+) -> None:
+    world = filled(start)
+    name = chunk_name(world.opened.state.reveals[CAROL.public].chunks)
+    late = world.storage.read(name) or b""
+    (world.storage.folder / name).unlink()
+    publish_lessons(world.storage, LOG)
+    (world.storage.folder / name).write_bytes(late)
+    assert failed(world, tmp_path / "eve") == []
+    assert publish_lessons(world.storage, LOG).refused == world.opened.state.refused

@@ -151,7 +151,8 @@ def test_a_file_that_is_missing_is_refused_without_its_place(start: Start) -> No
     chunks = world.opened.state.reveals[BOB.public].chunks
     (world.storage.folder / "chunks" / chunks[:2] / chunks).unlink()
     assert world.combined().refused == {
-        BOB.public: f"expected chunk {chunks[:12]}, got nothing",
+        BOB.public: "not stored when the result was computed: expected chunk "
+        f"{chunks[:12]}, got nothing",
     }
 
 

@@ -284,3 +284,21 @@ def test_a_result_that_was_made_up_is_named(
     opened = open_round(storage)
     failed = {one.name for one in verify(opened, work_folder(opened.state.id)) if one.ok is False}
     assert failed == {"factors A", "size of the result"}
+
+
+def test_a_file_that_is_uploaded_after_the_result_changes_nothing(
+    storage: FolderStorage,
+    base: Path,
+    private_sources: Sources,
+    private_manifest: Manifest,
+    tmp_path: Path,
+) -> None:
+    run_round(storage, base, private_sources, private_manifest)
+    name = chunk_name(open_round(storage).state.reveals[CAROL.public].chunks)
+    late = storage.read(name) or b""
+    (storage.folder / name).unlink()
+    publish_private(storage, LOG, force=True)
+    (storage.folder / name).write_bytes(late)
+    checks = {one.name: one for one in verify(open_round(storage), tmp_path)}
+    assert [one for one in checks.values() if one.ok is False] == []
+    assert "1 of 3 refused by the maker's word alone" in checks["missing files"].detail

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from zoo.gym.delta.file.reader import Delta
 from zoo.gym.delta.file.terms import term_parts
 from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.rounds.compute.reasons import fetch_revealed, reason_of, refused_by_word
 from zoo.gym.rounds.contribution.check import open_contribution
 from zoo.gym.rounds.forms.base import Contributions
 from zoo.gym.rounds.forms.floats import Floats
@@ -21,7 +22,6 @@ from zoo.gym.rounds.protocol.manifest import Coding, Manifest
 from zoo.gym.rounds.protocol.objects import Reveal
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.chunks import StoredFile, fetch_new
 from zoo.gym.signing import PublicKey
 
 if TYPE_CHECKING:
@@ -74,13 +74,13 @@ def collect(state: State, storage: Storage, folder: Path) -> Collected:
     shown = sorted(state.reveals, key=lambda key: (state.reveals[key].digest, position[key]))
     deltas: list[Delta] = []
     keys: list[PublicKey] = []
-    refused: dict[PublicKey, str] = {}
-    for key in shown:
+    refused = refused_by_word(state)
+    for key in (key for key in shown if key not in refused):
         try:
             deltas.append(_fetched(state.reveals[key], state.manifest, storage, folder))
             keys.append(key)
         except (InputError, NotAvailableError) as error:
-            refused[key] = _reason(error.message, folder, storage)
+            refused[key] = reason_of(error, folder, storage)
     return Collected(deltas, keys, refused)
 
 
@@ -100,14 +100,9 @@ def too_few(manifest: Manifest, found: int, refused: Mapping[PublicKey, str]) ->
     )
 
 
-def _reason(message: str, folder: Path, storage: Storage) -> str:
-    """Returns a message as any machine would have it."""
-    return message.replace(f"{folder}/", "").replace(f"{storage.address}: ", "")
-
-
 def _fetched(reveal: Reveal, manifest: Manifest, storage: Storage, folder: Path) -> Delta:
     path = folder / reveal.digest
-    fetch_new(StoredFile(reveal.digest, reveal.bytes, reveal.chunks), storage, path)
+    fetch_revealed(reveal, storage, path)
     return open_contribution(path, manifest)
 
 

@@ -20,6 +20,7 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_small, storage_errors, write_beside
 from zoo.gym.rounds.compute.collect import too_few
 from zoo.gym.rounds.compute.publish import refusals_of, result_entry, work_folder
+from zoo.gym.rounds.compute.reasons import fetch_revealed, reason_of, refused_by_word
 from zoo.gym.rounds.compute.report import BY_WEIGHT, FORMAT, read_report, stored_file
 from zoo.gym.rounds.compute.verify import published_report
 from zoo.gym.rounds.life.opening import Opened, open_round
@@ -34,7 +35,7 @@ from zoo.gym.rounds.protocol.objects import Reveal
 from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.rewards.points import share_out
 from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.chunks import StoredFile, chunk_name, describe, fetch, fetch_new, store
+from zoo.gym.rounds.storage.chunks import StoredFile, chunk_name, describe, fetch, store
 from zoo.gym.signing import OwnKey, PublicKey, canonical, parse_key
 
 if TYPE_CHECKING:
@@ -128,19 +129,19 @@ def collect_sealed(state: State, storage: Storage, folder: Path) -> Sealed:
     """
     place = {key: number for number, key in enumerate(state.commits)}
     files: list[tuple[PublicKey, Path]] = []
-    refused: dict[PublicKey, str] = {}
-    for key in sorted(state.reveals, key=lambda key: (state.reveals[key].digest, place[key])):
+    refused = refused_by_word(state)
+    shown = sorted(state.reveals, key=lambda key: (state.reveals[key].digest, place[key]))
+    for key in (key for key in shown if key not in refused):
         try:
             files.append((key, _fetched(state.reveals[key], state, storage, folder)))
         except (InputError, NotAvailableError) as error:
-            said = error.message.replace(f"{storage.address}: ", "")
-            refused[key] = said.replace(f"{folder}/", "")
+            refused[key] = reason_of(error, folder, storage)
     return Sealed(files, refused)
 
 
 def _fetched(reveal: Reveal, state: State, storage: Storage, folder: Path) -> Path:
     path = folder / reveal.digest
-    fetch_new(StoredFile(reveal.digest, reveal.bytes, reveal.chunks), storage, path)
+    fetch_revealed(reveal, storage, path)
     check_sealed(path, state.manifest)
     return path
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rounds.compute.aggregate import Computed, compute
 from zoo.gym.rounds.compute.collect import refusals_text
+from zoo.gym.rounds.compute.reasons import NOT_STORED, refused_by_word
 from zoo.gym.rounds.compute.report import read_report, stored_file
 from zoo.gym.rounds.life.opening import Opened, known_keys
 from zoo.gym.rounds.life.witnessing import read_kept_head, refuse_other_history
@@ -55,6 +56,7 @@ def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> Itera
     yield _included(opened)
     yield _witnessed(opened)
     state = opened.state
+    yield from _by_word(state)
     if state.phase is not Phase.PUBLISHED:
         yield Check("result", f"the round is in phase {state.phase}", ok=None)
         if state.phase is Phase.VOID and state.manifest.kind == "experience":
@@ -99,6 +101,13 @@ def _witnessed(opened: Opened) -> Check:
     covered = max(opened.witnesses.values(), default=0)
     detail = f"{len(opened.witnesses)} of {named} signed, up to entry {covered}"
     return Check("witnesses", detail if named else "the round names none")
+
+
+def _by_word(state: State) -> Iterator[Check]:
+    """Counts the refusals that nobody can check afterwards, if there are any."""
+    if found := len(refused_by_word(state)):
+        said = f"{found} of {len(state.reveals)} refused by the maker's word alone: {NOT_STORED}"
+        yield Check("missing files", said, ok=None)
 
 
 def kept_head_check(opened: Opened, path: Path) -> Check:

@@ -11,11 +11,11 @@ from pathlib import Path
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.sharing.limits import alike_words, words_of
+from zoo.gym.rounds.compute.reasons import fetch_revealed, reason_of, refused_by_word
 from zoo.gym.rounds.lessons.contribution import read_lessons
 from zoo.gym.rounds.protocol.objects import Reveal
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.chunks import StoredFile, fetch_new
 from zoo.gym.signing import PublicKey
 
 
@@ -77,14 +77,13 @@ def candidates_of(state: State, storage: Storage, folder: Path) -> Candidates:
     """
     found: list[Candidate] = []
     counted: list[PublicKey] = []
-    refused: dict[PublicKey, str] = {}
+    refused = refused_by_word(state)
     words: list[Sequence[str]] = []
-    for key in (key for key in state.commits if key in state.reveals):
+    for key in (key for key in state.commits if key in state.reveals and key not in refused):
         try:
             items = _fetched(state.reveals[key], state, storage, folder)
         except (InputError, NotAvailableError) as error:
-            said = error.message.replace(f"{folder}/", "")
-            refused[key] = said.replace(f"{storage.address}: ", "")
+            refused[key] = reason_of(error, folder, storage)
             continue
         own = [_candidate(item, key, found, words) for item in items]
         if all(one.same for one in own):
@@ -98,7 +97,7 @@ def candidates_of(state: State, storage: Storage, folder: Path) -> Candidates:
 
 def _fetched(reveal: Reveal, state: State, storage: Storage, folder: Path) -> Sequence[Item]:
     path = folder / reveal.digest
-    fetch_new(StoredFile(reveal.digest, reveal.bytes, reveal.chunks), storage, path)
+    fetch_revealed(reveal, storage, path)
     return read_lessons(path, state.manifest).items
 
 
