@@ -25,6 +25,7 @@ from zoo.gym.errors import (
 )
 from zoo.gym.humanize import counted, human_bytes
 from zoo.gym.paths import given_path
+from zoo.gym.terminal import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -211,7 +212,7 @@ def _report_checks(steps: "Iterator[Check]", out: Output) -> int:
         for check in steps:
             checks.append(check)
             mark = {True: "ok", False: "FAILED", None: "not checked"}[check.ok]
-            out.answer(f"{mark:<12}{check.name}: {check.detail}")
+            out.answer(f"{mark:<12}{check.name}: {one_line(check.detail)}")
     except (StorageError, DoesNotFitError) as error:
         failure = error
         out.answer(f"{'not checked':<12}all else: {error.message}")

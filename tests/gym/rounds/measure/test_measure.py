@@ -99,13 +99,14 @@ def test_a_validator_refuses_with_its_reason(measurable: Callable[..., Measurabl
     def heavy(file: Path, base: Path) -> str | None:
         assert file.is_file()
         assert base.is_dir()
-        return None if own.digest in file.name else "only Alice's is wanted"
+        return None if own.digest in file.name else f"only Alice's is wanted\nphase{'!' * 2000}"
 
     own = open_round(found.storage).state.reveals[ALICE.public]
     with pytest.raises(InputError, match="expected 2 contributions, got 1"):
         found.measure(validator=heavy)
     refused = with_inbox(open_round(found.storage)).refused
-    said = "the round's own validator: only Alice's is wanted"
+    said = "the round's own validator: only Alice's is wanted\\x0aphase"
+    said = f"{said:!<997}..."
     assert refused == {CAROL.public: refused[CAROL.public], BOB.public: said}
 
 

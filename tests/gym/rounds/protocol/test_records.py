@@ -101,6 +101,13 @@ def test_a_reason_of_the_validator_refuses_whatever_the_loss() -> None:
     assert state.refused[ALICE.public] == "the round's own validator: no"
 
 
+@pytest.mark.parametrize("reason", ["too bad\nphase: published", "", "a\u202eb"])
+def test_a_reason_of_other_than_one_printable_line_is_no_record(reason: str) -> None:
+    found = Round()
+    with pytest.raises(InputError, match="expected a reason in one line, got"):
+        found.after(found.gate(ALICE, "alice", BETTER, reason))
+
+
 def test_the_factor_is_the_one_with_the_lowest_loss() -> None:
     found = Round()
     state = found.after(*found.measured())

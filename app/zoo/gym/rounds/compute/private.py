@@ -31,6 +31,7 @@ from zoo.gym.rounds.privacy.mechanism import add_noise, record_of, write_private
 from zoo.gym.rounds.privacy.promise import check_signal
 from zoo.gym.rounds.privacy.round_key import forget_round_key, load_round_key
 from zoo.gym.rounds.privacy.terms import Privacy
+from zoo.gym.rounds.protocol.fields import as_text
 from zoo.gym.rounds.protocol.objects import Reveal
 from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.rewards.points import share_out
@@ -184,7 +185,7 @@ def _exact_sum(
             total += open_values(path, manifest, privacy, private, info)
             kept.append(key)
         except InputError as error:
-            refused[key] = f"contribution: {error.message}"
+            refused[key] = as_text(f"contribution: {error.message}")
     return total, kept, refused
 
 

@@ -98,7 +98,7 @@ def _store(computed: Computed, storage: Storage) -> None:
 def refusals_of(refused: Mapping[PublicKey, str], state: State, key: OwnKey) -> list[Signed]:
     """Returns the signed refusals that are not in the log yet."""
     return [
-        sign(key, objects.REFUSAL, objects.body_of(state.id, key=str(one), reason=reason[:2000]))
+        sign(key, objects.REFUSAL, objects.body_of(state.id, key=str(one), reason=reason))
         for one, reason in sorted(refused.items())
         if one not in state.refused
     ]

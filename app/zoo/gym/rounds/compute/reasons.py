@@ -7,6 +7,7 @@ reason from the log, and compute all others again: nobody can change a published
 from pathlib import Path
 
 from zoo.gym.errors import GymError, InputError, NotAvailableError
+from zoo.gym.rounds.protocol.fields import as_text
 from zoo.gym.rounds.protocol.objects import Reveal
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.storage.base import Storage
@@ -30,8 +31,11 @@ def fetch_revealed(reveal: Reveal, storage: Storage, path: Path) -> None:
 
 
 def reason_of(error: GymError, folder: Path, storage: Storage) -> str:
-    """Returns why a contribution is refused, as any machine would have it."""
-    return error.message.replace(f"{folder}/", "").replace(f"{storage.address}: ", "")
+    """Returns why a contribution is refused, as any machine has it, and as the log may have it.
+
+    It may quote what the contributor sent.
+    """
+    return as_text(error.message.replace(f"{folder}/", "").replace(f"{storage.address}: ", ""))
 
 
 def refused_by_word(state: State) -> dict[PublicKey, str]:

@@ -23,6 +23,7 @@ from zoo.gym.rounds.log.reader import CHECKPOINT
 from zoo.gym.rounds.log.tiles import ENTRY_BYTES
 from zoo.gym.rounds.log.writer import LogWriter
 from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.protocol.fields import as_text
 from zoo.gym.rounds.protocol.manifest import CONTEXT, Manifest, manifest_body, round_id
 from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.storage.base import Storage
@@ -202,7 +203,7 @@ class Appender:
                 entry = objects.decode(content)
                 state = state.after(entry)
             except InputError as error:
-                refused.append((name, error.message))
+                refused.append((name, as_text(error.message)))
             else:
                 added.append(entry)
         self.add(added)

@@ -9,8 +9,9 @@ from typing import cast
 
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.measure.losses import Meter
+from zoo.gym.rounds.protocol.fields import as_text
 from zoo.gym.rounds.protocol.paired import Paired, paired
-from zoo.gym.rounds.protocol.records import Gate
+from zoo.gym.rounds.protocol.records import MOST_REASON, Gate
 from zoo.gym.signing import PublicKey
 
 Validator = Callable[[Path, Path], object]
@@ -44,7 +45,7 @@ def gate(
         loss = compare(before, meter.losses(file))
         reason = None if loss else "held-out loss: expected numbers, got infinity or none"
     except InputError as error:  # base plus contribution is beyond float32
-        reason = error.message.replace(f"{file}: ", "")[:1000]
+        reason = as_text(error.message.replace(f"{file}: ", ""), MOST_REASON)
     if reason is None and validator is not None:
         reason = _validated(validator, file, meter.base)
     return Gate(contributor=str(key), digest=digest, loss=loss, reason=reason)
@@ -77,6 +78,6 @@ def _validated(validator: Validator, file: Path, base: Path) -> str | None:
     found = validator(file, base)
     if found is None:
         return None
-    if not isinstance(found, str) or not found.strip() or not found.isprintable():
-        raise InputError(f"validator: expected a reason in a line, or None, got {found!r:.80}")
-    return f"the round's own validator: {found[:900]}"
+    if not isinstance(found, str) or not found.strip():
+        raise InputError(f"validator: expected a reason, or None, got {found!r:.80}")
+    return as_text(f"the round's own validator: {found.strip()}", MOST_REASON)

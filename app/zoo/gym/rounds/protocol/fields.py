@@ -13,6 +13,9 @@ Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """A digest of 32 bytes."""
 
 
+MOST_TEXT = 2000
+"""Characters of a sentence in an entry."""
+
 _BOUNDS = {
     "greater_than": ("more than", "gt"),
     "greater_than_equal": ("at least", "ge"),
@@ -68,6 +71,39 @@ def _sentence(details: "ErrorDetails") -> str:
 def as_tuple(value: object) -> object:
     """Returns a list of JSON as a tuple, anything else as it is."""
     return tuple(cast("list[object]", value)) if isinstance(value, list) else value
+
+
+def is_text(value: object) -> bool:
+    """Says whether a value is a sentence: one line of printable characters."""
+    return isinstance(value, str) and 0 < len(value) <= MOST_TEXT and value.isprintable()
+
+
+def as_text(said: str, most: int = MOST_TEXT) -> str:
+    r"""Returns what may be anybody's words as a sentence that an entry may have.
+
+    Characters that are not printable in Unicode 3.2, and so not in every version of Python, become
+    escapes, and what is too long is cut: the same words on every machine.
+
+    Args:
+        said: the words.
+        most: characters that are left.
+
+    Example:
+        >>> as_text("too bad\nphase: published")
+        'too bad\\x0aphase: published'
+    """
+    line = "".join(one if _is_plain(one) else _escaped(one) for one in said) or "no reason given"
+    return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
+def _is_plain(one: str) -> bool:
+    # the soft hyphen was a dash in 3.2, and is invisible since
+    return one == " " or (one != "\xad" and unicodedata.ucd_3_2_0.category(one)[0] not in "CZ")
+
+
+def _escaped(one: str) -> str:
+    code = ord(one)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def is_known_everywhere(text: str) -> bool:

@@ -21,7 +21,6 @@ RESULT, VOID = "round result", "round void"
 CONTEXTS = (MANIFEST, COMMIT, CLOSE, LOT, REVEAL, REFUSAL, RECORD, RESULT, VOID)
 
 _HEX = re.compile(r"[0-9a-f]{64}")
-_MOST_TEXT = 2000
 _MOST_BYTES = 1 << 40
 
 
@@ -110,7 +109,7 @@ def checked(signed: Signed, fields: Mapping[str, Callable[[object], bool]]) -> M
     kind = signed.context.removeprefix("round ")
     for name in [*(name for name in fields if name not in body), *sorted(body)]:
         if name not in fields:
-            raise InputError(f"{kind}: expected {', '.join(fields)}, got '{name[:60]}' as well")
+            raise InputError(f"{kind}: expected {', '.join(fields)}, got {name!r:.60} as well")
         if name not in body or not fields[name](body[name]):
             raise InputError(f"{kind}.{name}: expected another value, got {body.get(name)!r:.80}")
     return body
@@ -119,11 +118,6 @@ def checked(signed: Signed, fields: Mapping[str, Callable[[object], bool]]) -> M
 def is_hex(value: object) -> bool:
     """Says whether a value is a digest."""
     return isinstance(value, str) and _HEX.fullmatch(value) is not None
-
-
-def is_text(value: object) -> bool:
-    """Says whether a value is a sentence."""
-    return isinstance(value, str) and 0 < len(value) <= _MOST_TEXT and value.isprintable()
 
 
 def is_size(value: object) -> bool:

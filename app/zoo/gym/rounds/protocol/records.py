@@ -15,12 +15,13 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
 from zoo.gym.errors import InputError
 from zoo.gym.experience.library.item import is_lesson, item_id
-from zoo.gym.rounds.protocol.fields import Hex, as_tuple, first_fault, is_known_everywhere
+from zoo.gym.rounds.protocol.fields import Hex, as_tuple, first_fault, is_known_everywhere, is_text
 from zoo.gym.rounds.protocol.paired import Finite, Paired
 from zoo.gym.signing import PublicKey, parse_key
 
@@ -42,6 +43,9 @@ FEWEST_REFUSED = 0.6
 
 FEWEST_TASKS = 6
 """With fewer tasks the effect of a lesson has no interval."""
+
+MOST_REASON = 1000
+"""Characters of the reason that a gate gives."""
 
 Share = Annotated[float, Field(ge=-1, le=1)]
 """A difference of rewards of 0 to 1."""
@@ -70,7 +74,14 @@ class Gate(_Values):
     contributor: str
     digest: Hex
     loss: Paired | None
-    reason: str | None = Field(max_length=1000)
+    reason: str | None = Field(max_length=MOST_REASON)
+
+    @field_validator("reason")
+    @classmethod
+    def _check(cls, value: str | None) -> str | None:
+        if value is not None and not is_text(value):
+            raise ValueError("expected a reason in one line, got other characters or none")
+        return value
 
     def refusal(self, margin: float) -> str | None:
         """Returns why the contribution does not count, None if it does."""

@@ -14,8 +14,9 @@ from typing import cast
 
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.protocol.fields import is_text
 from zoo.gym.rounds.protocol.manifest import Manifest, Role, read_manifest, round_id
-from zoo.gym.rounds.protocol.objects import Reveal, is_hex, is_text
+from zoo.gym.rounds.protocol.objects import Reveal, is_hex
 from zoo.gym.rounds.protocol.records import Gate, Measured, record_of
 from zoo.gym.rounds.rewards.newcomers import nonce_commitment
 from zoo.gym.signing import PublicKey, Signed, parse_key
@@ -73,7 +74,7 @@ class State:
         if entry.body.get("round") != self.id:
             raise InputError(
                 f"{entry.context}: expected one of round {self.id[:12]}, got one of "
-                f"{str(entry.body.get('round'))[:12]}"
+                f"{entry.body.get('round')!r:.14}"
             )
         return follow(self, entry)
 
