@@ -104,7 +104,11 @@ def measurable(
     """Returns a round of them that waits for its measurements."""
 
     def made(
-        *, refusals: str | None = None, triggers: str | None = None, **changes: Any
+        *,
+        refusals: str | None = None,
+        triggers: str | None = None,
+        validator: str | None = None,
+        **changes: Any,
     ) -> Measurable:
         base = open_weights(pico)
         names = sorted(base.tensors)  # float32 in place of bfloat16 counts as a change
@@ -119,6 +123,7 @@ def measurable(
                     "digest": _sha256(rows["CD"]),
                     "refusals": refusals,
                     "triggers": triggers,
+                    "validator": validator,
                 },
                 "refit": _sha256(rows["EF"]),
                 **changes,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,10 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.life.opening import open_round
+from zoo.gym.rounds.measure.gating import gate
 from zoo.gym.rounds.measure.measure import measure, with_inbox
 from zoo.gym.rounds.measure.repeat import repeated
-from zoo.gym.rounds.protocol.records import FACTORS
+from zoo.gym.rounds.protocol.records import FACTORS, Gate
 from zoo.gym.rounds.storage.chunks import chunk_name
 from zoo.gym.signing import PublicKey, sign
 
@@ -94,7 +96,7 @@ def test_a_lying_gate_is_named_by_whoever_measures_again(
 
 
 def test_a_validator_refuses_with_its_reason(measurable: Callable[..., Measurable]) -> None:
-    found = measurable(refit=None)
+    found = measurable(refit=None, validator="checks:ours")
 
     def heavy(file: Path, base: Path) -> str | None:
         assert file.is_file()
@@ -108,6 +110,38 @@ def test_a_validator_refuses_with_its_reason(measurable: Callable[..., Measurabl
     said = "the round's own validator: only Alice's is wanted\\x0aphase"
     said = f"{said:!<997}..."
     assert refused == {CAROL.public: refused[CAROL.public], BOB.public: said}
+
+
+@pytest.mark.parametrize("said", ["held-out loss: expected numbers, got infinity", "too old"])
+def test_a_gate_that_leaves_out_a_loss_is_named_by_whoever_measures_again(
+    said: str, measurable: Callable[..., Measurable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hides(*given: Any) -> Gate:
+        found = gate(*given)
+        hidden = found.contributor == str(CAROL.public)
+        return found.model_copy(update={"loss": None, "reason": said}) if hidden else found
+
+    found = measurable(refit=None)
+    monkeypatch.setattr("zoo.gym.rounds.measure.measure.gate", hides)
+    found.measure()
+    assert publish(found.storage, LOG).report.refused == {CAROL.public: said}
+    opened = open_round(found.storage)
+    again = repeated(opened, work_folder(opened.state.id), found.base)
+    assert [check.name for check in again if not check.ok] == ["measured contributions"]
+
+
+def test_whoever_measures_again_does_not_vouch_for_a_validator(
+    measurable: Callable[..., Measurable],
+) -> None:
+    found = measurable(refit=None, validator="checks:ours")
+    carol = open_round(found.storage).state.reveals[CAROL.public].digest
+    found.measure(validator=lambda file, _: "too old" if carol in file.name else None)
+    publish(found.storage, LOG)
+    opened = open_round(found.storage)
+    again = list(repeated(opened, work_folder(opened.state.id), found.base))
+    (open_,) = (check for check in again if not check.ok)
+    assert (open_.name, open_.ok) == ("validator", None)
+    assert open_.detail == "1 refused by the validator's word alone"
 
 
 def test_strange_keys_and_files_measure_nothing(measurable: Callable[..., Measurable]) -> None:

@@ -96,7 +96,7 @@ def test_a_margin_lets_a_small_harm_pass() -> None:
 
 
 def test_a_reason_of_the_validator_refuses_whatever_the_loss() -> None:
-    found = Round()
+    found = Round(evaluation={**EVALUATION, "validator": "checks:ours"})
     state = found.after(found.gate(ALICE, "alice", BETTER, "the round's own validator: no"))
     assert state.refused[ALICE.public] == "the round's own validator: no"
 
@@ -152,6 +152,22 @@ REFUSED: dict[str, tuple[dict[str, Any], Callable[[Round], Signed], str]] = {
     "another file": ({}, lambda r: r.gate(ALICE, "bob", BETTER), "the revealed file"),
     "few rows": ({}, lambda r: r.gate(ALICE, "alice", {**BETTER, "rows": 9}), "loss.rows"),
     "no measured figure": ({}, lambda r: r.gate(ALICE, "alice", {"rows": 10}), "loss.mean"),
+    "neither loss nor reason": ({}, lambda r: r.gate(ALICE, "alice"), "a loss, or why there is no"),
+    "a reason beside a loss": (
+        {},
+        lambda r: r.gate(ALICE, "alice", BETTER, "too old"),
+        "expected a loss or a reason, got both",
+    ),
+    "a validator that nobody named": (
+        {},
+        lambda r: r.gate(ALICE, "alice", BETTER, "the round's own validator: no"),
+        "expected no validator's reason, got one",
+    ),
+    "a validator before a loss": (
+        {"evaluation": {**EVALUATION, "validator": "checks:ours"}},
+        lambda r: r.gate(ALICE, "alice", None, "the round's own validator: no"),
+        "a loss, or why there is none",
+    ),
     "seven losses": ({}, lambda r: r.record("refit", {"losses": [1.0] * 7}), "refit.losses"),
     "no gate promised": (
         {"evaluation": None},

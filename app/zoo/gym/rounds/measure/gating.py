@@ -11,7 +11,7 @@ from zoo.gym.errors import InputError
 from zoo.gym.rounds.measure.losses import Meter
 from zoo.gym.rounds.protocol.fields import as_text
 from zoo.gym.rounds.protocol.paired import Paired, paired
-from zoo.gym.rounds.protocol.records import MOST_REASON, Gate
+from zoo.gym.rounds.protocol.records import MOST_REASON, VALIDATOR_SAYS, Gate
 from zoo.gym.signing import PublicKey
 
 Validator = Callable[[Path, Path], object]
@@ -80,4 +80,4 @@ def _validated(validator: Validator, file: Path, base: Path) -> str | None:
         return None
     if not isinstance(found, str) or not found.strip():
         raise InputError(f"validator: expected a reason, or None, got {found!r:.80}")
-    return as_text(f"the round's own validator: {found.strip()}", MOST_REASON)
+    return as_text(f"{VALIDATOR_SAYS}{found.strip()}", MOST_REASON)

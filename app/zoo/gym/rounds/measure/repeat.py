@@ -8,7 +8,7 @@ from zoo.gym.rounds.compute.aggregate import Chosen, candidates_of, choose, comp
 from zoo.gym.rounds.compute.verify import Check, made
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.measure.examples import read_examples, shown_file
-from zoo.gym.rounds.measure.gating import compare
+from zoo.gym.rounds.measure.gating import compare, gate
 from zoo.gym.rounds.measure.losses import Meter
 from zoo.gym.rounds.measure.measure import refit_of
 from zoo.gym.rounds.measure.probes import probe, read_probes
@@ -64,12 +64,15 @@ def _gates(
     meter: Meter, before: list[float], opened: Opened, folder: Path, threads: int | None
 ) -> Iterator[Check]:
     found, _ = candidates_of(opened.state, opened.storage, folder, threads=threads)
-    apart: dict[PublicKey, float] = {}
+    gates, apart = opened.state.measured.gates, dict[PublicKey, float]()
     for key, delta in zip(found.keys, found.deltas, strict=True):
-        signed = opened.state.measured.gates[key].loss
-        again = compare(before, meter.losses(delta.path)) if signed else None
-        apart[key] = _apart(signed, again)
+        again = gate(meter, before, (key, gates[key].digest), delta.path)
+        apart[key] = _apart(gates[key].loss, again.loss)
     yield _check("measured contributions", apart)
+    by_word = [key for key in found.keys if gates[key].loss and gates[key].reason]
+    if by_word:
+        said = f"{len(by_word)} refused by the validator's word alone"
+        yield Check("validator", said, ok=None)
 
 
 def _result(
@@ -120,6 +123,8 @@ def _same_counts(purpose: Purpose, signed: Probe, again: Probe) -> Check:
 def _apart(signed: Paired | None, again: Paired | None) -> float:
     if signed is None or again is None:
         return 0.0 if signed is again else float("inf")
+    if signed.rows != again.rows:
+        return float("inf")
     return max(abs(signed.mean - again.mean), abs(signed.bound - again.bound))
 
 

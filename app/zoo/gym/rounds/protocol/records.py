@@ -46,6 +46,8 @@ FEWEST_TASKS = 6
 
 MOST_REASON = 1000
 """Characters of the reason that a gate gives."""
+VALIDATOR_SAYS = "the round's own validator: "
+"""How the reason of a validator begins."""
 
 Share = Annotated[float, Field(ge=-1, le=1)]
 """A difference of rewards of 0 to 1."""
@@ -245,6 +247,7 @@ class Measured:
         key = _revealed(record.contributor, reveals)
         _expect(reveals[key].digest == record.digest, "the revealed file", "another")
         _expect(key not in self.gates, "one measurement of a contribution", "a second one")
+        _check_reason(record, manifest.evaluation.validator if manifest.evaluation else None)
         return replace(self, gates={**self.gates, key: record})
 
     def _result(self, record: ResultGate, manifest: "Manifest") -> "Measured":
@@ -319,6 +322,16 @@ def too_much(what: str, loss: Paired, than: str, margin: float) -> str | None:
         f"{what}: expected a one-sided 95 % bound of at most {margin:+.4f} nats against {than}, "
         f"got {loss.bound:+.4f} (mean {loss.mean:+.4f}, {loss.rows} rows)"
     )
+
+
+def _check_reason(record: Gate, validator: str | None) -> None:
+    """Refuses a reason that nothing in the round can give."""
+    if record.loss is None:
+        said = record.reason is not None and not record.reason.startswith(VALIDATOR_SAYS)
+        _expect(said, "a loss, or why there is none", "neither")
+    elif record.reason is not None:
+        _expect(record.reason.startswith(VALIDATOR_SAYS), "a loss or a reason", "both")
+        _expect(validator is not None, "no validator's reason", "one")
 
 
 def _of(probe: Probe) -> str:
