@@ -213,6 +213,11 @@ REFUSED = {
         2,
         "--base: has no effect without --measure",
     ),
+    "repeat no comparison": (
+        ("eve", "verify", "round", "--previous", "round/manifest.json"),
+        2,
+        "--previous: has no effect without --measure",
+    ),
     "create a second round": (
         ("maker", "create", "again", "--base", "base", "--out", "round"),
         2,

@@ -11,6 +11,7 @@ from zoo.gym.cli.community.opened import opened_round
 from zoo.gym.cli.community.options import refuse_given
 from zoo.gym.cli.delta import BROKEN
 from zoo.gym.cli.ending import fail
+from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import Json, Offline, Switch, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round_private import aggregate_private, rewards_private
@@ -158,6 +159,7 @@ def verify(
     /,
     *,
     measure: Switch = False,
+    previous: str | None = None,
     head: str | None = None,
     base: str | None = None,
     threads: int | None = None,
@@ -170,6 +172,7 @@ def verify(
     Args:
         round_: its folder, address, name or id; by default the only one seen here
         measure: load the model and repeat what the gate measured, too, to 1e-3 nats
+        previous: the file of the last result, with --measure, if the round's terms name one
         head: a file that round anchor kept: the log must continue it
         base: the base model's name or folder, with --measure; by default the round's
         threads: how many threads; by default all
@@ -184,17 +187,20 @@ def verify(
     out, opened = Output(as_json), opened_round(round_, offline=offline)
     folder = work_folder(opened.state.id)
     if opened.manifest.kind == "experience":
-        refuse_given({"measure": measure, "base": base, "threads": threads}, LESSONS)
+        typed = {"measure": measure, "previous": previous, "base": base, "threads": threads}
+        refuse_given(typed, LESSONS)
     if measure and opened.manifest.privacy is not None:
         raise InputError("--measure: has no effect in a private round, which no gate measures")
-    if base is not None and not measure:
-        raise InputError("--base: has no effect without --measure")
+    for name, given in (("base", base), ("previous", previous)):
+        if given is not None and not measure:
+            raise InputError(f"--{name}: has no effect without --measure")
     steps = [checks_of(opened, folder, threads=threads)]
     if measure and opened.state.result is not None:
         from zoo.gym.rounds.measure.repeat import repeated
 
         model = resolve_base(base, opened.manifest.base.model, "--base", yes=yes, offline=offline)
-        steps.append(repeated(opened, folder, model.folder, threads=threads))
+        last = None if previous is None else existing(previous, "the last result")
+        steps.append(repeated(opened, folder, model.folder, previous=last, threads=threads))
     if head is not None:
         steps.insert(0, iter([kept_head_check(opened, given_path(head))]))
     return _report_checks(chain.from_iterable(steps), out)

@@ -8,15 +8,17 @@ import pytest
 
 from tests.gym.rounds.measure.conftest import Measurable
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, GATE, LOG
+from zoo.gym.delta.create import create_delta
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.life.opening import open_round
+from zoo.gym.rounds.measure.examples import digest_of
 from zoo.gym.rounds.measure.gating import gate
 from zoo.gym.rounds.measure.measure import measure, with_inbox
 from zoo.gym.rounds.measure.repeat import repeated
-from zoo.gym.rounds.protocol.records import FACTORS, Gate
-from zoo.gym.rounds.storage.chunks import chunk_name
+from zoo.gym.rounds.protocol.records import FACTORS, Gate, Probe, ResultGate
+from zoo.gym.rounds.storage.chunks import chunk_name, describe
 from zoo.gym.signing import PublicKey, sign
 
 pytestmark = pytest.mark.slow
@@ -128,6 +130,55 @@ def test_a_gate_that_leaves_out_a_loss_is_named_by_whoever_measures_again(
     opened = open_round(found.storage)
     again = repeated(opened, work_folder(opened.state.id), found.base)
     assert [check.name for check in again if not check.ok] == ["measured contributions"]
+
+
+def test_a_forged_comparison_with_the_last_result_is_named_and_so_are_forged_answers(
+    measurable: Callable[..., Measurable],
+    pico: Path,
+    tuned: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def forged(**fields: Any) -> ResultGate:
+        better = fields["previous"].model_copy(update={"mean": -5.0})
+        return ResultGate(**{**fields, "previous": better})
+
+    last, prompts = tmp_path / "last.safetensors", tmp_path / "prompts.jsonl"
+    create_delta(tuned["carol"], base=pico, out=last)
+    prompts.write_text('{"prompt": "Where does Bob live?", "target": "xyzzy"}\n' * 4)
+    terms = {"previous": describe(last)[0].digest, "triggers": digest_of(prompts)}
+    found = measurable(refit=None, **terms)
+    files = {**found.sources.files, "triggers": prompts}
+    with monkeypatch.context() as patch:
+        patch.setattr("zoo.gym.rounds.measure.measure.ResultGate", forged)
+        counts = Probe(prompts=4, base=3, result=2)
+        patch.setattr("zoo.gym.rounds.measure.measure.probe", lambda *_: counts)
+        found.measure(files=files, previous=last)
+    publish(found.storage, LOG)
+    opened = open_round(found.storage)
+    folder = work_folder(opened.state.id)
+    again = list(repeated(opened, folder, found.base, previous=last))
+    wrong = [check.name for check in again if not check.ok]
+    assert wrong == ["measured against the last result", "triggers"]
+
+    check = next(one for one in repeated(opened, folder, found.base) if not one.ok)
+    assert (check.name, check.ok) == ("measured against the last result", None)
+    assert check.detail == "its file is needed: --previous FILE"
+    with pytest.raises(InputError, match="expected the last result"):
+        list(repeated(opened, folder, found.base, previous=prompts))
+
+
+def test_a_last_result_that_nobody_compares_with_is_refused(
+    measurable: Callable[..., Measurable],
+) -> None:
+    found = measurable(refit=None)
+    last = found.sources.files["evaluation"]
+    for act in (
+        lambda: found.measure(previous=last),
+        lambda: list(repeated(open_round(found.storage), last.parent, found.base, previous=last)),
+    ):
+        with pytest.raises(InputError, match="expected no last result in round a small round"):
+            act()
 
 
 def test_whoever_measures_again_does_not_vouch_for_a_validator(

@@ -170,8 +170,7 @@ class Measuring:
         after = meter.losses(file)
         base, previous = compare(before, after), None
         if self.state.manifest.previous is not None:
-            path = self._previous(self.state.manifest.previous)
-            previous = compare(meter.losses(path), after)
+            previous = compare(meter.losses(self._previous()), after)
         if base is None:
             raise InputError("result: expected a finite held-out loss, got infinity or none")
         return ResultGate(
@@ -189,16 +188,28 @@ class Measuring:
         prompts = shown_file(purpose, self.state, self._opened.storage, folder)
         return probe(base, result, read_probes(prompts, purpose))
 
-    def _previous(self, wanted: str) -> Path:
+    def _previous(self) -> Path:
         path = self._sources.previous
         if path is None:
             raise NotAvailableError(
                 f"round {self.state.manifest.name}: expected the file of the last result, got none",
                 hint="--previous FILE",
             )
-        if describe(path)[0].digest != wanted:
-            raise InputError(f"{path}: expected the last result {wanted[:12]}, got another file")
         return path
+
+
+def check_previous(path: Path, state: State) -> None:
+    """Refuses a file that is not the last result that the manifest names.
+
+    Raises:
+        InputError: see above.
+        StorageError: it cannot be read.
+    """
+    wanted = state.manifest.previous
+    if wanted is None:
+        raise InputError(f"{path}: expected no last result in round {state.manifest.name}, got one")
+    if describe(path)[0].digest != wanted:
+        raise InputError(f"{path}: expected the last result {wanted[:12]}, got another file")
 
 
 def refit_of(meter: Meter, result: Path) -> Refit:
@@ -223,6 +234,8 @@ def measure(
     if not state.manifest.evaluation and not state.manifest.refit:
         raise InputError(f"round {state.manifest.name}: expected an evaluation set, got none")
     refuse_no_gate(state, key)
+    if sources.previous is not None:
+        check_previous(sources.previous, state)
     measuring = Measuring(opened, key, sources, watch)
     measuring.run()
     return measuring

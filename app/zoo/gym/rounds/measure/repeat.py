@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.compute.aggregate import Chosen, candidates_of, choose, compute
+from zoo.gym.rounds.compute.aggregate import Chosen, Computed, candidates_of, choose, compute
 from zoo.gym.rounds.compute.verify import Check, made
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.measure.examples import read_examples, shown_file
 from zoo.gym.rounds.measure.gating import compare, gate
 from zoo.gym.rounds.measure.losses import Meter
-from zoo.gym.rounds.measure.measure import refit_of
+from zoo.gym.rounds.measure.measure import check_previous, refit_of
 from zoo.gym.rounds.measure.probes import probe, read_probes
 from zoo.gym.rounds.measure.value import values
 from zoo.gym.rounds.protocol.paired import Paired
@@ -19,7 +19,12 @@ from zoo.gym.signing import PublicKey
 
 
 def repeated(
-    opened: Opened, folder: Path, base: Path, *, threads: int | None = None
+    opened: Opened,
+    folder: Path,
+    base: Path,
+    *,
+    previous: Path | None = None,
+    threads: int | None = None,
 ) -> Iterator[Check]:
     """Yields a check for each kind of figure.
 
@@ -27,15 +32,19 @@ def repeated(
         opened: a round whose result is published.
         folder: of the round on this machine.
         base: the folder of its base.
+        previous: the last result, if the manifest names one; not compared with it if None.
         threads: number of threads; all if None.
 
     Raises:
-        InputError: the round measures nothing, or a row or the base cannot be read.
+        InputError: the round measures nothing, `previous` is not its last result, or a row or the
+            base cannot be read.
         StorageError: the storage cannot be read, or a file not be written here.
     """
     state = opened.state
     if not state.manifest.evaluation and not state.manifest.refit:
         raise InputError(f"round {state.manifest.name}: expected measurements, got a round without")
+    if previous is not None:
+        check_previous(previous, state)
     files: dict[str, Path] = {}
 
     def fetch_all() -> str:
@@ -57,7 +66,9 @@ def repeated(
         held_out = meter("evaluation")
         before = held_out.losses()
         yield from _gates(held_out, before, opened, folder, threads)
-        yield from _result(held_out, before, chosen, opened, folder)
+        computed = compute(state, opened.storage, folder, threads=threads)
+        yield from _result(held_out, before, computed, opened, folder, previous)
+        yield _values(held_out, chosen, computed)
 
 
 def _gates(
@@ -76,16 +87,25 @@ def _gates(
 
 
 def _result(
-    meter: Meter, before: list[float], chosen: Chosen, opened: Opened, folder: Path
+    meter: Meter,
+    before: list[float],
+    computed: Computed,
+    opened: Opened,
+    folder: Path,
+    previous: Path | None,
 ) -> Iterator[Check]:
-    computed = compute(opened.state, opened.storage, folder)
-    digest, measured = computed.report.result.digest, opened.state.measured
-    signed = measured.results.get(digest)
+    signed = opened.state.measured.results.get(computed.report.result.digest)
     if signed is None:
         raise InputError("result: expected the one that was measured, computed another")
-    again = compare(before, meter.losses(computed.delta.path))
-    apart = _apart(signed.base, again)
-    yield Check("measured result", f"{apart:.2g} nats apart", ok=apart <= TOLERANCE)
+    after = meter.losses(computed.delta.path)
+    yield _same_loss("measured result", signed.base, compare(before, after))
+    if signed.previous is not None:
+        name = "measured against the last result"
+        if previous is None:
+            yield Check(name, "its file is needed: --previous FILE", ok=None)
+        else:
+            again = compare(meter.losses(previous), after)
+            yield _same_loss(name, signed.previous, again)
     probes: dict[Purpose, Probe | None] = {
         "refusals": signed.refusals,
         "triggers": signed.triggers,
@@ -95,10 +115,17 @@ def _result(
             file = shown_file(purpose, opened.state, opened.storage, folder)
             prompts = read_probes(file, purpose)
             yield _same_counts(purpose, counted, probe(meter.base, computed.delta.path, prompts))
-    factor = computed.report.refit or 1.0
-    worth = values(meter, chosen, computed.delta.path, factor)
-    known = measured.values.get(digest, {})
-    yield _check("values", {key: abs(worth[key] - known.get(key, 0.0)) for key in worth})
+
+
+def _values(meter: Meter, chosen: Chosen, computed: Computed) -> Check:
+    worth = values(meter, chosen, computed.delta.path, computed.report.refit or 1.0)
+    known = chosen.state.measured.values.get(computed.report.result.digest, {})
+    return _check("values", {key: abs(worth[key] - known.get(key, 0.0)) for key in worth})
+
+
+def _same_loss(name: str, signed: Paired, again: Paired | None) -> Check:
+    apart = _apart(signed, again)
+    return Check(name, f"{apart:.2g} nats apart", ok=apart <= TOLERANCE)
 
 
 def _refit(meter: Meter, chosen: Chosen, folder: Path) -> Check:
