@@ -1,6 +1,7 @@
 """The result of a round: what it is, that everybody gets it, and that changes are named."""
 
 import shutil
+from json import loads
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from zoo.gym.delta.rebuild import difference
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute import aggregate
 from zoo.gym.rounds.compute.publish import publish, work_folder
+from zoo.gym.rounds.compute.report import Report
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.life.contributing import own_contribution
 from zoo.gym.rounds.life.opening import open_round
@@ -21,6 +23,7 @@ from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.rules.aggregate import Selection, select
 from zoo.gym.rounds.storage.chunks import chunk_name, describe
 from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.signing import canonical
 
 
 @pytest.mark.parametrize("form", ["signs", "float"])
@@ -135,6 +138,40 @@ def test_a_published_result_that_was_made_up_is_named(
     opened = open_round(storage)
     failed = {one.name for one in verify(opened, work_folder(opened.state.id)) if not one.ok}
     assert failed == {"weights", "rewards", "standings", "result"}
+
+
+LIES: dict[str, tuple[dict[str, object], str]] = {
+    "another weight of no change": ({"rest": 123456.0}, "weight of no change"),
+    "a whole number": ({"rest": 0}, "weight of no change"),
+    "truth for a weight": ({"weights": [True, 1.0, 1.0]}, "weights"),
+    "a factor": ({"refit": 8.0}, "re-fit"),
+    "another field": ({"winner": "maker"}, "fields of the report"),
+    "a promise of privacy": ({"privacy": None}, "fields of the report"),
+    "no list": ({"refused": None}, "published files"),
+    "no digest": ({"gram": "../log"}, "published files"),
+    "no standings": ({"standings": None}, "published files"),
+}
+
+
+@pytest.mark.parametrize("case", LIES)
+def test_a_report_that_lies_fails_by_the_name_of_its_field(
+    case: str,
+    storage: FolderStorage,
+    base: Path,
+    sources: Sources,
+    manifest: Manifest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    changes, named = LIES[case]
+    told = Report.as_bytes
+    run_round(storage, base, sources, manifest)
+    with monkeypatch.context() as patch:
+        lied = lambda report: canonical({**loads(told(report)), **changes})  # noqa: E731
+        patch.setattr(Report, "as_bytes", lied)
+        publish(storage, LOG)
+    opened = open_round(storage)
+    failed = [one.name for one in verify(opened, work_folder(opened.state.id)) if not one.ok]
+    assert failed == [named]
 
 
 def test_too_few_contributions_are_no_round(

@@ -1,6 +1,7 @@
 """A private round from the terms to the result: once, with what anybody can check of it."""
 
 import shutil
+from json import loads
 from pathlib import Path
 from typing import Any
 
@@ -302,3 +303,38 @@ def test_a_file_that_is_uploaded_after_the_result_changes_nothing(
     checks = {one.name: one for one in verify(open_round(storage), tmp_path)}
     assert [one for one in checks.values() if one.ok is False] == []
     assert "1 of 3 refused by the maker's word alone" in checks["missing files"].detail
+
+
+LIES: dict[str, tuple[dict[str, object], str]] = {
+    "weights": ({"weights": [1, 0, 0]}, "fields of the report"),
+    "rest": ({"rest": 9.0}, "fields of the report"),
+    "refit": ({"refit": 8.0}, "fields of the report"),
+    "gram": ({"gram": "11" * 32}, "fields of the report"),
+    "newcomers": ({"newcomers": ["me"]}, "fields of the report"),
+    "standings": ({"standings": "11" * 32}, "fields of the report"),
+    "more": ({"audited_by": "nobody"}, "fields of the report"),
+    "no list": ({"refused": "none"}, "published files"),
+    "nobody": ({"contributions": []}, "published files"),
+}
+
+
+@pytest.mark.parametrize("case", LIES)
+def test_a_private_report_that_lies_fails(
+    case: str,
+    storage: FolderStorage,
+    base: Path,
+    private_sources: Sources,
+    private_manifest: Manifest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    changes, named = LIES[case]
+    told = private.private_report
+    run_round(storage, base, private_sources, private_manifest)
+    with monkeypatch.context() as patch:
+        patch.setattr(private, "private_report", lambda *given: {**told(*given), **changes})
+        honest = {} if named == "fields of the report" else {"refused": []}
+        patch.setattr(private, "read_report", lambda content: {**loads(content), **honest})
+        publish_private(storage, LOG, force=True)
+    opened = open_round(storage)
+    checks = verify(opened, work_folder(opened.state.id))
+    assert [one.name for one in checks if one.ok is False] == [named]

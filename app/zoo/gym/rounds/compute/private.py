@@ -161,7 +161,7 @@ def _draw(state: State, storage: Storage, folder: Path, *, force: bool, threads:
     add_noise(total, privacy, threads=threads)
     recipe: dict[str, JsonValue] = {"round": state.id, "rule": dict(PRIVATE_RULE)}
     delta = write_private_result(total, len(kept), manifest, privacy, recipe, folder / _RESULT)
-    report = canonical(_report(state, kept, refused, describe(delta.path)[0]))
+    report = canonical(private_report(state, kept, refused, describe(delta.path)[0]))
     write_beside(folder / _REPORT, report.decode(), sync=True)
     found = digest(report)
     ledger.settle(state.id, number, found)
@@ -189,9 +189,10 @@ def _exact_sum(
     return total, kept, refused
 
 
-def _report(
+def private_report(
     state: State, kept: Sequence[PublicKey], refused: Mapping[PublicKey, str], stored: StoredFile
 ) -> dict[str, Any]:
+    """Returns the fields of a report, given who is in the sum, who is not, and the result."""
     privacy, values = privacy_of(state), values_of(state.manifest)
     record = record_of(privacy, values, len(kept))
     return {

@@ -20,14 +20,16 @@ from zoo.gym.rounds.compute.private import (
     collect_sealed,
     equal_points,
     privacy_of,
+    private_report,
     published,
 )
-from zoo.gym.rounds.compute.report import BY_WEIGHT
-from zoo.gym.rounds.compute.verify import Check, made, refuse_unlogged
+from zoo.gym.rounds.compute.report import BY_WEIGHT, stored_file
+from zoo.gym.rounds.compute.verify import Check, made, refuse_unlogged, same_field
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.privacy.contribution import values_of
 from zoo.gym.rounds.privacy.mechanism import fixed_parts, record_of
 from zoo.gym.rounds.protocol.state import State
+from zoo.gym.signing import parse_key
 
 _UNLIKELY = 10.0
 """Standard deviations: noise beyond them has a probability below 1e-22."""
@@ -47,7 +49,10 @@ def private_checks(opened: Opened, folder: Path) -> Iterator[Check]:
     sealed: list[Sealed] = []
 
     def read() -> str:
-        results.append(published(opened, folder))
+        found = published(opened, folder)
+        if not found.report["contributions"]:
+            raise InputError("report.contributions: expected a contribution, got none")
+        results.append(found)
         return f"{results[0].report['result']['bytes']} bytes"
 
     def collect() -> str:
@@ -73,6 +78,7 @@ def _of_result(state: State, result: PrivateResult, sealed: Sealed) -> Iterator[
         "privacy": lambda: _promise(state, result),
         "factors A": lambda: _factors(state, result.delta),
         "size of the result": lambda: _size(state, result.delta),
+        "fields of the report": lambda: _fields(state, result),
     }
     for name, act in steps.items():
         yield made(name, act)
@@ -113,6 +119,20 @@ def _rewards(state: State, report: Mapping[str, Any]) -> str:
     keys = [one["key"] for one in report["contributions"]]
     _same(report.get("rewards"), {"rule": BY_WEIGHT, "points": equal_points(state, keys)})
     return f"{state.manifest.pool} points in equal parts"
+
+
+def _fields(state: State, result: PrivateResult) -> str:
+    """Checks that the report says nothing but what follows from who is in the sum."""
+    report = result.report
+    keys = [parse_key(one["key"]) for one in report["contributions"]]
+    if strange := [key for key in keys if key not in state.reveals]:
+        raise InputError(f"expected contributors who revealed, got {strange[0].fingerprint}")
+    expected = private_report(state, keys, result.refused, stored_file(report))
+    names = sorted(expected.keys() | report.keys())
+    if wrong := [name for name in names if not same_field(expected, report, name)]:
+        said = ", ".join(ascii(name)[:40] for name in wrong[:5])
+        raise InputError(f"expected what follows from the round, got another {said}")
+    return f"{len(expected)} of them"
 
 
 def _promise(state: State, result: PrivateResult) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from zoo.gym.errors import InputError
+from zoo.gym.rounds.protocol.objects import is_hex
 from zoo.gym.rounds.storage.chunks import StoredFile
 from zoo.gym.signing import PublicKey, canonical
 
@@ -100,7 +101,26 @@ def read_report(content: bytes) -> Mapping[str, Any]:
     fields = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     if fields.get("format") != FORMAT or canonical(fields) != content:
         raise InputError(f"report: expected canonical JSON of format '{FORMAT}', got other bytes")
+    for name, wanted in (("contributions", {"key", "digest"}), ("refused", {"key", "reason"})):
+        if not _lists_texts(fields.get(name), wanted):
+            said = " and ".join(sorted(wanted, reverse=True))
+            raise InputError(f"report.{name}: expected a list of {said}, got another value")
+    for name in ("gram", "standings"):
+        if not (fields.get(name) is None or is_hex(fields[name])):
+            raise InputError(f"report.{name}: expected a digest, got {fields[name]!r:.80}")
     return fields
+
+
+def _lists_texts(value: object, names: set[str]) -> bool:
+    """Says whether a value is a list of objects that have texts of these names alone."""
+    if not isinstance(value, list):
+        return False
+    return all(
+        isinstance(one, dict)
+        and cast("dict[str, object]", one).keys() == names
+        and all(isinstance(text, str) for text in cast("dict[str, object]", one).values())
+        for one in cast("list[object]", value)
+    )
 
 
 def stored_file(report: Mapping[str, Any]) -> StoredFile:

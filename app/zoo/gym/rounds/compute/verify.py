@@ -22,7 +22,7 @@ from zoo.gym.rounds.log.tree import leaf_hash, proves_inclusion
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.storage.chunks import fetch, read_chunk
-from zoo.gym.signing import PublicKey
+from zoo.gym.signing import PublicKey, canonical
 
 
 @dataclass(frozen=True)
@@ -158,6 +158,8 @@ def _published(opened: Opened, folder: Path) -> Mapping[str, Any]:
     """Returns the published report, after its files were fetched and checked."""
     report = published_report(opened)
     for name in ("gram", "standings"):
+        if report.get(name) is None:
+            raise InputError(f"report.{name}: expected a digest, got nothing")
         read_chunk(opened.storage, str(report[name]))
     fetch(stored_file(report), opened.storage, folder / "published.safetensors")
     return report
@@ -189,14 +191,13 @@ def made(name: str, act: Callable[[], str]) -> Check:
 
 def _compared(stored: Mapping[str, Any], again: Computed, opened: Opened) -> list[Check]:
     """Returns a check for each field of the report."""
-    from json import loads
-
-    ours: Mapping[str, Any] = loads(again.report.as_bytes())
+    ours = read_report(again.report.as_bytes())
     shown = {
         "rule": "rule",
         "contributions": "order of contributions",
         "refused": "refusals",
         "weights": "weights",
+        "rest": "weight of no change",
         "refit": "re-fit",
         "rewards": "rewards",
         "newcomers": "newcomers",
@@ -204,14 +205,44 @@ def _compared(stored: Mapping[str, Any], again: Computed, opened: Opened) -> lis
         "gram": "Gram matrix",
         "result": "result",
     }
-    checks = [
-        Check(title, short(ours[field], stored.get(field)), ok=stored.get(field) == ours[field])
-        for field, title in shown.items()
-    ]
+    checks = compared_fields(ours, stored, shown)
     logged = {str(key): reason for key, reason in opened.state.refused.items()}
     told = {one["key"]: one["reason"] for one in ours["refused"]}
     checks.append(Check("refusals in the log", f"{len(logged)} refused", ok=logged == told))
     return checks
+
+
+def compared_fields(
+    ours: Mapping[str, Any], stored: Mapping[str, Any], shown: Mapping[str, str]
+) -> list[Check]:
+    """Returns a check for each field of a report, and one that it has no other fields.
+
+    Args:
+        ours: the report as it is computed again.
+        stored: the published one, whose format and round were checked when it was read.
+        shown: the title of each check, by field.
+    """
+    assert ours.keys() == {*shown, "format", "round"}, "every field is compared"
+    checks = [
+        Check(title, short(ours[field], stored.get(field)), ok=same_field(ours, stored, field))
+        for field, title in shown.items()
+    ]
+    more, less = sorted(stored.keys() - ours.keys()), sorted(ours.keys() - stored.keys())
+    said = f"{len(ours)} of them"
+    if more or less:
+        said = f"expected {said}, got {_listed(more)} as well and {_listed(less)} missing"
+    return [*checks, Check("fields of the report", said, ok=not more and not less)]
+
+
+def same_field(ours: Mapping[str, Any], stored: Mapping[str, Any], field: str) -> bool:
+    """Says whether both have the same JSON in a field: to Python, true, 1 and 1.0 are equal."""
+    if field not in ours or field not in stored:
+        return False
+    return canonical(ours[field]) == canonical(stored[field])
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(ascii(name)[:40] for name in names[:3]) or "none"
 
 
 def short(ours: object, stored: object) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.report import stored_file
-from zoo.gym.rounds.compute.verify import Check, made, published_report, short
+from zoo.gym.rounds.compute.verify import Check, compared_fields, made, published_report
 from zoo.gym.rounds.lessons.result import NOTHING_KEPT, Combined, combine
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.storage.chunks import fetch
@@ -72,12 +72,7 @@ def _compared(stored: Mapping[str, Any], again: Combined, opened: Opened) -> lis
     if again.file is None:
         return [Check("kept lessons", "expected none, got a result", ok=False)]
     ours = again.fields
-    checks = [
-        Check(title, short(ours[field], stored.get(field)), ok=stored.get(field) == ours[field])
-        for field, title in _SHOWN.items()
-    ]
-    same = sorted(stored) == sorted(ours)
-    checks.append(Check("fields of the report", f"{len(ours)} of them", ok=same))
+    checks = compared_fields(ours, stored, _SHOWN)
     logged = {str(key): reason for key, reason in opened.state.refused.items()}
     told = {str(key): reason for key, reason in again.refused.items()}
     checks.append(Check("refusals in the log", f"{len(logged)} refused", ok=logged == told))
