@@ -9,10 +9,12 @@ from tests.gym.rounds.compute.conftest import run_round
 from tests.gym.rounds.conftest import fine_tune
 from tests.gym.rounds.protocol.people import LOG, NEWCOMERS, person
 from zoo.core import digest
+from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.life.lots import new_nonce
 from zoo.gym.rounds.life.opening import open_round
+from zoo.gym.rounds.life.writing import create_round
 from zoo.gym.rounds.protocol.manifest import Manifest, Newcomers
 from zoo.gym.rounds.rewards.reputation import Reputation
 from zoo.gym.rounds.rewards.standings import read_standings, write_standings
@@ -92,3 +94,14 @@ def test_the_weighted_mean_weighs_by_reputation(
     assert report.weights is not None
     weights = {key: w for (key, _), w in zip(report.contributions, report.weights, strict=True)}
     assert weights == {key: number / 8 for number, key in enumerate(KEYS)}
+
+
+def test_a_round_does_not_start_from_a_reputation_beyond_1(
+    storage: FolderStorage, manifest: Manifest
+) -> None:
+    content = write_standings({KEYS[0]: Reputation(1e30, 3)})
+    terms = {**NEWCOMERS, "standings": digest(content), "nonce": new_nonce()}
+    given = manifest.model_copy(update={"newcomers": Newcomers.model_validate(terms)})
+    with pytest.raises(InputError, match="expected a reputation of 0 to 1"):
+        create_round(storage, given, LOG, content)
+    assert not storage.folder.exists()

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.gym.rounds.protocol.people import digest_of, person
+from zoo.gym.errors import InputError
 from zoo.gym.rounds.rewards.newcomers import capped_points, capped_weights, drawn, seats_of
 from zoo.gym.rounds.rewards.reputation import Reputation
 from zoo.gym.rounds.rewards.standings import read_standings, standings_after, write_standings
@@ -93,3 +94,24 @@ def test_standings_are_read_as_they_were_written_and_go_on() -> None:
         eve: Reputation(0.0, 0),
     }
     assert read_standings(write_standings(after)) == after
+
+
+@pytest.mark.parametrize("value", [1e30, 1.0000001, -3.0, -1e-9])
+def test_a_reputation_outside_of_0_to_1_is_refused(value: float) -> None:
+    content = write_standings({OLD[0]: Reputation(value, 3)})
+    with pytest.raises(InputError, match=f"a reputation of 0 to 1 for {OLD[0].fingerprint}, got"):
+        read_standings(content)
+
+
+def test_accepted_rounds_below_0_and_numbers_beyond_floats_are_refused() -> None:
+    with pytest.raises(InputError, match="expected accepted rounds, 0 or more"):
+        read_standings(write_standings({OLD[0]: Reputation(0.5, -1)}))
+    for number in (b"1" + b"0" * 400, b"1e999"):
+        content = write_standings({OLD[0]: Reputation(0.25, 3)}).replace(b"0.25", number)
+        with pytest.raises(InputError, match="standings: expected"):
+            read_standings(content)
+
+
+def test_the_edges_of_reputation_are_read() -> None:
+    known = {OLD[0]: Reputation(0.0, 0), OLD[1]: Reputation(1.0, 9)}
+    assert read_standings(write_standings(known)) == known

@@ -26,6 +26,7 @@ from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.fields import as_text
 from zoo.gym.rounds.protocol.manifest import CONTEXT, Manifest, manifest_body, round_id
 from zoo.gym.rounds.protocol.state import Phase, State
+from zoo.gym.rounds.rewards.standings import read_standings
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import chunk_name
 from zoo.gym.signing import OwnKey, Signed, sign
@@ -63,12 +64,14 @@ def create_round(
         standings: the chunk that the manifest names; None if it is stored, or names none.
 
     Raises:
-        InputError: the key is not that of the log, another round is there, or the manifest is
-            larger than an entry of the log.
+        InputError: the key is not that of the log, another round is there, the manifest is larger
+            than an entry of the log, or `standings` are none.
         StorageError: it cannot be written.
     """
     if manifest.keys_of("log") != {key.public}:
         raise InputError("manifest: expected your key as the key of role log, got another one")
+    if standings is not None:
+        read_standings(standings)  # or the round would end in that error
     signed = sign(key, CONTEXT, manifest_body(manifest))
     size = len(objects.encode(signed))
     if size > ENTRY_BYTES:

@@ -30,7 +30,7 @@ def read_standings(content: bytes) -> Standings:
     """Returns stored standings.
 
     Raises:
-        InputError: they are none.
+        InputError: they are none, or a reputation is not 0 to 1.
     """
     try:
         found = cast("dict[str, Any]", json.loads(content))
@@ -39,10 +39,20 @@ def read_standings(content: bytes) -> Standings:
             parse_key(one["key"]): Reputation(float(one["reputation"]), int(one["accepted"]))
             for one in members
         }
-    except (ValueError, RecursionError, KeyError, TypeError):
+    except (ValueError, RecursionError, KeyError, TypeError, OverflowError):
         raise InputError(
             f"standings: expected JSON of format '{FORMAT}', got other bytes"
         ) from None
+    for key, one in standings.items():
+        if not 0 <= one.value <= 1:  # it weighs the contribution in weighted_mean
+            raise InputError(
+                f"standings: expected a reputation of 0 to 1 for {key.fingerprint}, got {one.value}"
+            )
+        if one.accepted < 0:
+            raise InputError(
+                f"standings: expected accepted rounds, 0 or more, for {key.fingerprint}, got "
+                f"{one.accepted}"
+            )
     if write_standings(standings) != content:
         raise InputError("standings: expected canonical JSON of theirs, got another form")
     return standings
