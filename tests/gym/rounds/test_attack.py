@@ -71,6 +71,14 @@ def test_the_command_prints_rows_and_the_worst(capsys: pytest.CaptureFixture[str
     assert found["rows"][0]["recovered"] == pytest.approx(100)
 
 
+def test_as_many_attack_as_the_rule_is_to_withstand(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["round", "attack", "none", "--method", "median", "--contributors", "10"]
+    for f, expected in (((), 3), (("--f", "1"), 1), (("--f", "1", "--attackers", "2"), 2)):
+        assert main([*words, *f, "--seeds", "1", "--json"]) == 0
+        found = capsys.readouterr().out
+        assert json.loads(found.splitlines()[-1])["attackers"] == expected
+
+
 def test_without_the_digits_the_error_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

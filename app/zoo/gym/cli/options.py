@@ -19,6 +19,14 @@ Files = Annotated[tuple[str, ...], Parameter(metavar="FILE", negative=(), show_d
 Model = Annotated[str | None, Parameter(name=["--model", "--model_name_or_path"], metavar="MODEL")]
 
 
+def _at_least_one(_: type, value: int | None) -> None:
+    if value is not None and value < 1:
+        raise ValueError(f"expected at least 1, got {value}")
+
+
+Threads = Annotated[int | None, Parameter(name="--threads", validator=_at_least_one)]
+
+
 def output_path(given: str | None, default: str) -> Path:
     """Returns the path given with `--out`, or the default.
 

@@ -4,7 +4,7 @@ from zoo.gym.cli.communities import Given
 from zoo.gym.cli.community.lessons import LESSONS, apply_lessons_of
 from zoo.gym.cli.community.opened import opened_round
 from zoo.gym.cli.community.options import refuse_given
-from zoo.gym.cli.options import Json, Offline, Yes
+from zoo.gym.cli.options import Json, Offline, Threads, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import resolve_base
 from zoo.gym.errors import InputError, NotAvailableError
@@ -16,7 +16,7 @@ def apply(
     *,
     base: str | None = None,
     name: str | None = None,
-    threads: int | None = None,
+    threads: Threads = None,
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,

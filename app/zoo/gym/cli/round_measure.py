@@ -8,7 +8,7 @@ from zoo.gym.cli.community.lessons import LESSONS
 from zoo.gym.cli.community.opened import opened_round
 from zoo.gym.cli.community.options import NO_MEASURE, MeasureOptions, given_of, refuse_given
 from zoo.gym.cli.items import existing
-from zoo.gym.cli.options import Json, Offline, Yes
+from zoo.gym.cli.options import Json, Offline, Threads, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import resolve_base
 from zoo.gym.errors import InputError
@@ -43,7 +43,7 @@ def measure(
     triggers: str | None = None,
     previous: str | None = None,
     validator: str | None = None,
-    threads: int | None = None,
+    threads: Threads = None,
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,

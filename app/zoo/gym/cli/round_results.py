@@ -12,7 +12,7 @@ from zoo.gym.cli.community.options import refuse_given
 from zoo.gym.cli.delta import BROKEN
 from zoo.gym.cli.ending import fail
 from zoo.gym.cli.items import existing
-from zoo.gym.cli.options import Json, Offline, Switch, Yes
+from zoo.gym.cli.options import Json, Offline, Switch, Threads, Yes
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round_private import aggregate_private, rewards_private
 from zoo.gym.cli.sources import resolve_base
@@ -42,7 +42,7 @@ def aggregate(
     min_contributors: int | None = None,
     queue: Annotated[str | None, Parameter(name="--queue", metavar="QUEUE")] = None,
     force: Switch = False,
-    threads: int | None = None,
+    threads: Threads = None,
     as_json: Json = False,
 ) -> int:
     """Computes the result of your round from what was revealed, and publishes it.
@@ -162,7 +162,7 @@ def verify(
     previous: str | None = None,
     head: str | None = None,
     base: str | None = None,
-    threads: int | None = None,
+    threads: Threads = None,
     yes: Yes = False,
     offline: Offline = False,
     as_json: Json = False,

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from zoo.gym.cli.communities import Given
 from zoo.gym.cli.community.opened import opened_round
-from zoo.gym.cli.options import Json
+from zoo.gym.cli.options import Json, Threads
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import counted
@@ -25,7 +25,7 @@ def work(
     /,
     *,
     queue: Queue,
-    threads: int | None = None,
+    threads: Threads = None,
     idle_s: float | None = None,
     ray: Annotated[str | None, Parameter(name="--ray", metavar="CLUSTER")] = None,
     workers: int | None = None,
@@ -55,6 +55,8 @@ def work(
     )
     if workers is not None and (ray is None or workers < 1):
         raise InputError(f"--workers: expected 1 or more, with --ray, got {workers}")
+    if idle_s is not None and not idle_s >= 0:
+        raise InputError(f"--idle-s: expected 0 seconds or more, got {idle_s}")
     if ray is not None:
         options = {"--queue": queue, "--threads": threads, "--idle-s": idle_s}
         done = _on_ray(ray, opened.storage.address, options, workers or 2)

@@ -46,7 +46,7 @@ def attack(
         form: what contributors send: plain differences, or signs with one scale for each tensor
         refit: choose the size of the result, one factor of eight, on public examples
         contributors: how many there are
-        attackers: how many of them are malicious; by default as many as f
+        attackers: how many of them are malicious; by default as many as f, of rules without it 30 %
         f: how many malicious ones the rule withstands; by default 30 %, if the rule can
         dirichlet: digits are shared out unequally, by a Dirichlet distribution with this parameter
         seeds: the number of rounds, each with other data and networks
@@ -61,9 +61,11 @@ def attack(
     if unknown:
         raise InputError(f"attack: expected one of {', '.join(NAMES)}, got {unknown[0]!r}")
     rule = rule_for(AggregationMethod(method), contributors, f, mixed=mix)
-    malicious = default_f(contributors) if attackers is None else attackers
+    withstood = default_f(contributors) if f is None else f
+    malicious = withstood if attackers is None else attackers
     trial = Trial(rule, form, refit, contributors, malicious, dirichlet, seeds)
     rows = try_attacks(trial, names or tuple(ATTACKS), out.say)
+    out.answer(f"{malicious} of {contributors} contributors are malicious")
     out.answer(f"{'attack':<16} {'gain kept':>9} {'backdoor':>9}")
     for row in rows:
         out.answer(f"{row.attack:<16} {row.recovered:7.1f} % {row.backdoor:7.1f} %")
@@ -71,7 +73,8 @@ def attack(
     out.answer(f"worst: {worst.recovered:.1f} % ({worst.attack})")
     out.say("gain kept: of the gain in accuracy of the mean of honest contributions")
     shown = [vars(row) for row in rows]
-    out.result({"rows": shown, "worst": vars(worst), "rule": _described(rule)})
+    answer = {"rows": shown, "worst": vars(worst), "rule": _described(rule)}
+    out.result(answer | {"attackers": malicious})
     return 0
 
 

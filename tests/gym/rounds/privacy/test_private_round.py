@@ -332,7 +332,7 @@ def test_a_private_report_that_lies_fails(
     run_round(storage, base, private_sources, private_manifest)
     with monkeypatch.context() as patch:
         patch.setattr(private, "private_report", lambda *given: {**told(*given), **changes})
-        honest = {} if named == "fields of the report" else {"refused": []}
+        honest: dict[str, object] = {} if named == "fields of the report" else {"refused": []}
         patch.setattr(private, "read_report", lambda content: {**loads(content), **honest})
         publish_private(storage, LOG, force=True)
     opened = open_round(storage)
