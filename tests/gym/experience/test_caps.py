@@ -16,6 +16,7 @@ from zoo.gym.experience.calls.budget import Budget, Cap, CapReachedError
 from zoo.gym.experience.calls.journal import Spent
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
+from zoo.gym.experience.providers.table import change_provider
 from zoo.gym.jobs import Run, open_run
 
 pytestmark = pytest.mark.usefixtures("near")
@@ -34,6 +35,20 @@ def test_a_server_that_is_not_there_makes_no_run(call: Call) -> None:
     told = call("experience", "train", tasks, "--model", "http://127.0.0.1:9/v1#m", *TINY)
     assert (told.code, "cannot be reached" in told.stderr) == (4, True)
     assert call("runs", "list", "--json").json["runs"] == []
+
+
+def test_a_run_does_not_go_on_with_another_server_of_the_same_name(
+    call: Call, served: Served
+) -> None:
+    change_provider("mine", {"url": served.server.url})
+    tasks = str(write_tasks(Path("sums.jsonl"), 12))
+    told = call("experience", "train", tasks, "--model", "mine/m", *TINY, "--max-tokens", "900")
+    assert told.code == 5, told.stderr
+    asked = len(served.server.requests)
+    change_provider("mine", {"url": "https://192.0.2.2:8443/v1"})
+    told = call("runs", "resume", "last", "--set", "max_tokens=90000")
+    assert "mine/m: expected the server that the run began with" in told.stderr
+    assert len(served.server.requests) == asked
 
 
 @pytest.mark.parametrize(

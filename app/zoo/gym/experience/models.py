@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from zoo.gym.errors import InputError
 from zoo.gym.experience.calls.budget import Cap
@@ -11,6 +11,9 @@ from zoo.gym.experience.calls.caller import Model
 from zoo.gym.experience.local import BATCH, Local
 from zoo.gym.experience.providers.names import Hosted, hosted
 from zoo.gym.experience.settings import ExperienceConfig
+
+SERVERS_KEY = "servers"
+"""The key of the addresses of servers in a run's `env.json`."""
 
 DEFAULT_USD = 5.0
 """The cap of a run that names none."""
@@ -58,6 +61,30 @@ def named_models(config: ExperienceConfig) -> Named:
 
 def _named(name: str) -> AnyModel:
     return hosted(name) or Local(name)
+
+
+def addresses_of(models: Named) -> dict[str, str]:
+    """Returns the address of each model on a server, which a run notes."""
+    return {one.id: one.provider.url for one in models.on_servers}
+
+
+def check_same_servers(models: Named, noted: object) -> None:
+    """Refuses to go on with another server under the same name: nobody has agreed to it.
+
+    Args:
+        models: those of the run, as the providers are now.
+        noted: what `addresses_of` gave when it began; anything else of a run of before.
+
+    Raises:
+        InputError: an address is another one.
+    """
+    began = cast("dict[str, object]", noted) if isinstance(noted, dict) else {}
+    for name, url in addresses_of(models).items():
+        if name in began and began[name] != url:
+            raise InputError(
+                f"{name}: expected the server that the run began with, {began[name]}, got {url}",
+                hint="set its url back with zoo-gym providers set, or start another run",
+            )
 
 
 def cap_of(config: ExperienceConfig, models: Named) -> Cap:

@@ -31,7 +31,13 @@ from zoo.gym.experience.library.report import (
     file_sha256,
     sign_report,
 )
-from zoo.gym.experience.models import cap_of, named_models, open_models
+from zoo.gym.experience.models import (
+    SERVERS_KEY,
+    cap_of,
+    check_same_servers,
+    named_models,
+    open_models,
+)
 from zoo.gym.experience.scoring import check_same_reward, digests_of
 from zoo.gym.experience.settings import LIVE, ExperienceConfig
 from zoo.gym.experience.tasks import TASKS_KEY, check_same_tasks, read_split
@@ -95,9 +101,11 @@ def learn_in(
     """
     from zoo.gym.train.run_folder.settings import read_env
 
-    check_same_tasks(run.folder, read_env(run.env_file).get(TASKS_KEY))
+    env = read_env(run.env_file)
+    check_same_tasks(run.folder, env.get(TASKS_KEY))
     split = read_split(run.folder)
     models = named_models(config)
+    check_same_servers(models, env.get(SERVERS_KEY))
     cap = cap_of(config, models)
     with hints_for(run), closing(Journal(run.folder / JOURNAL_FILE)) as journal:
         budget = Budget(cap, journal.spent)

@@ -14,7 +14,7 @@ from zoo.gym.experience.calls.budget import Cap
 from zoo.gym.experience.estimate import Estimate, estimate
 from zoo.gym.experience.learning.majority import DESCRIPTION, MAJORITY
 from zoo.gym.experience.learning.split import LEAST_TASKS, Split, split_tasks, task_text
-from zoo.gym.experience.models import Named, cap_of, named_models
+from zoo.gym.experience.models import SERVERS_KEY, Named, addresses_of, cap_of, named_models
 from zoo.gym.experience.scoring import KEY as REWARD_FILES_KEY
 from zoo.gym.experience.session import KIND, load_reward, reward_files
 from zoo.gym.experience.settings import ExperienceConfig
@@ -207,7 +207,8 @@ def make_run(prepared: Prepared) -> Run:
     run = create_run(text, env)
     try:
         write_split(run.folder, prepared.split)
-        update_env(run.env_file, {TASKS_KEY: tasks_digest(run.folder)})
+        noted = {TASKS_KEY: tasks_digest(run.folder), SERVERS_KEY: addresses_of(prepared.models)}
+        update_env(run.env_file, noted)
     except InputError:
         from zoo.gym.jobs.remove import remove
 

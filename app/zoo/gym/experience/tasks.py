@@ -10,7 +10,7 @@ from typing import Any, cast
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.records import Message
 from zoo.gym.errors import GymError, InputError, NotAvailableError
-from zoo.gym.experience.learning.split import Split, task_text
+from zoo.gym.experience.learning.split import Split, same_text, task_text
 from zoo.gym.experience.library.file import read_library
 from zoo.gym.experience.library.item import Item, task_hash
 from zoo.gym.files import write_beside
@@ -82,7 +82,7 @@ def without_seen(
     if not count:
         return rest, None
     why = f"{count} of {len(tasks)} tasks are left out: the lessons were learned from them"
-    if len({task_text(task) for task in rest}) < least:
+    if len({same_text(task) for task in rest}) < least:
         raise InputError(
             f"tasks: expected at least {least} that the lessons were not learned from, got "
             f"{len(rest)}: {why}",

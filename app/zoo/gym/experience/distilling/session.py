@@ -25,7 +25,13 @@ from zoo.gym.experience.learning.learn import Tested
 from zoo.gym.experience.library.file import read_library
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.library.report import JOURNAL_FILE
-from zoo.gym.experience.models import cap_of, named_models, open_models
+from zoo.gym.experience.models import (
+    SERVERS_KEY,
+    cap_of,
+    check_same_servers,
+    named_models,
+    open_models,
+)
 from zoo.gym.experience.scoring import check_same_reward
 from zoo.gym.experience.session import caps_in, hints_for, load_reward, reward_files
 from zoo.gym.experience.tasks import TASKS_KEY, check_same_tasks, read_split
@@ -54,6 +60,7 @@ def work(run: Run) -> Mapping[str, object]:
     env = read_env(run.env_file)
     config = settings_of(env)
     check_same_tasks(run.folder, env.get(TASKS_KEY))
+    check_same_servers(named_models(config.calls), env.get(SERVERS_KEY))
     library, _ = read_library(run.folder / LESSONS_FILE)
     if config.teacher and not run.rows_file.is_file():
         with hints_for(run):

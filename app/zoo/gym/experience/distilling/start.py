@@ -17,7 +17,7 @@ from zoo.gym.experience.distilling.settings import DistillationConfig
 from zoo.gym.experience.learning.split import LEAST_TASKS, Split, split_tasks
 from zoo.gym.experience.library.file import write_library
 from zoo.gym.experience.library.library import Library
-from zoo.gym.experience.models import Named, cap_of, named_models
+from zoo.gym.experience.models import SERVERS_KEY, Named, addresses_of, cap_of, named_models
 from zoo.gym.experience.providers.names import Hosted
 from zoo.gym.experience.scoring import KEY as REWARD_FILES_KEY
 from zoo.gym.experience.session import CAPS, load_reward, reward_files
@@ -248,7 +248,8 @@ def make_run(prepared: Prepared) -> Run:
     }
     run = create_run(dump_config(prepared.training), env)
     write_split(run.folder, prepared.split)
-    update_env(run.env_file, {TASKS_KEY: tasks_digest(run.folder)})
+    noted = {TASKS_KEY: tasks_digest(run.folder), SERVERS_KEY: addresses_of(prepared.models)}
+    update_env(run.env_file, noted)
     write_library(run.folder / LESSONS_FILE, found.library)
     places: dict[str, object] = {"dataset": (str(run.rows_file),)}
     if not config.teacher:
