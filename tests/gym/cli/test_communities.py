@@ -111,6 +111,26 @@ def test_a_round_is_not_made_void_without_consent(person: Call) -> None:
     assert (early.code, "hint" in early.stderr) == (2, False)
 
 
+def test_a_round_of_too_few_contributions_is_made_void_with_consent(person: Call) -> None:
+    started(person)
+    for who in ("ann", "ben"):
+        words = ("contribute", "ann", "--round", "round", "--base", "base", "--send")
+        person(who, "round", *words)
+    person("maker", "round", "take", "--close")
+    for who in ("ann", "ben"):
+        person(who, "round", "reveal", "--send")
+    person("maker", "round", "take", "--close")
+    first = person("maker", "round", "aggregate")
+    assert (first.code, "expected 2 contributions, got 1 of 2" in first.stderr) == (2, True)
+    assert "zoo-gym round aggregate --yes" in first.stderr
+    assert person("maker", "round", "show", "--json").json["phase"] == "compute"
+    second = person("maker", "round", "aggregate", "--yes")
+    assert (second.code, "is void: 1 of 2 contributions count" in second.stderr) == (1, True)
+    shown = person("eve", "round", "show", "round").stdout
+    assert "phase: void: 1 of 2 contributions count" in shown
+    assert "a copy of the contribution of" in shown
+
+
 def test_a_contributor_sees_what_is_done_and_what_is_next(person: Call) -> None:
     started(person)
     assert "you:" not in person("ann", "round", "show", "round").stdout

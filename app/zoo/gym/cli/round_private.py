@@ -1,7 +1,9 @@
 """What `zoo-gym round` does and says of private rounds."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from zoo.gym.cli.community.voiding import or_void
 from zoo.gym.cli.options import Json
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import InputError
@@ -51,7 +53,13 @@ def promise_of(opened: "Opened") -> dict[str, object] | None:
 
 
 def aggregate_private(
-    opened: "Opened", out: Output, *, queue: str | None, force: bool, threads: int | None
+    opened: "Opened",
+    out: Output,
+    *,
+    queue: str | None,
+    force: bool,
+    threads: int | None,
+    yes: bool,
 ) -> int:
     """Draws and publishes the result of a private round, once."""
     from zoo.gym.rounds.compute.private import publish_private
@@ -61,7 +69,8 @@ def aggregate_private(
 
     if queue is not None:
         raise InputError("--queue: has no effect in a private round: one machine opens and adds up")
-    found = publish_private(opened.storage, load_key(), force=force, threads=threads)
+    act = partial(publish_private, opened.storage, load_key(), force=force, threads=threads)
+    found = or_void(act, yes=yes)
     report, privacy = found.report, opened.manifest.privacy
     assert privacy is not None, "asked before"
     count = len(report["contributions"])

@@ -1,5 +1,6 @@
 """`zoo-gym round aggregate, rewards, verify`: results that anybody can compute again."""
 
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +10,7 @@ from zoo.gym.cli.communities import Given, Round
 from zoo.gym.cli.community.lessons import LESSONS, aggregate_lessons, rewards_of_lessons
 from zoo.gym.cli.community.opened import opened_round
 from zoo.gym.cli.community.options import refuse_given
+from zoo.gym.cli.community.voiding import or_void
 from zoo.gym.cli.delta import BROKEN
 from zoo.gym.cli.ending import fail
 from zoo.gym.cli.items import existing
@@ -43,6 +45,7 @@ def aggregate(
     queue: Annotated[str | None, Parameter(name="--queue", metavar="QUEUE")] = None,
     force: Switch = False,
     threads: Threads = None,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> int:
     """Computes the result of your round from what was revealed, and publishes it.
@@ -55,6 +58,7 @@ def aggregate(
         force: publish a private result even if its noise is larger than any signal; make a round
             of lessons void before all keys have measured
         threads: how many threads; by default all, which changes no byte
+        yes: make the round void without asking if too few contributions count
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.compute.publish import publish
@@ -65,13 +69,14 @@ def aggregate(
     _check_expected(opened, method, min_contributors)
     if opened.manifest.kind == "experience":
         typed: dict[str, object] = {"queue": queue, "threads": threads}
-        return aggregate_lessons(opened, typed, out, force=force)
+        return aggregate_lessons(opened, typed, out, force=force, yes=yes)
     if opened.manifest.privacy is not None:
-        return aggregate_private(opened, out, queue=queue, force=force, threads=threads)
+        return aggregate_private(opened, out, queue=queue, force=force, threads=threads, yes=yes)
     if force:
         raise InputError("--force: has no effect in a round that is neither private nor of lessons")
     open_queue = None if queue is None else opener(queue)
-    computed = publish(opened.storage, load_key(), threads=threads, open_queue=open_queue)
+    act = partial(publish, opened.storage, load_key(), threads=threads, open_queue=open_queue)
+    computed = or_void(act, yes=yes)
     found = computed.report
     warnings = [] if found.rule["f"] else ["the rule withstands no malicious contributor"]
     if found.newcomers is None:

@@ -12,7 +12,7 @@ from tests.gym.rounds.contribution.conftest import LAYERS
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG
 from zoo.gym.delta.file.reader import load_delta
 from zoo.gym.delta.rebuild import difference
-from zoo.gym.errors import InputError
+from zoo.gym.errors import GymError, InputError
 from zoo.gym.rounds.compute import aggregate
 from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.report import Report
@@ -20,6 +20,7 @@ from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.life.contributing import own_contribution
 from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.rules.aggregate import Selection, select
 from zoo.gym.rounds.storage.chunks import chunk_name, describe
 from zoo.gym.rounds.storage.folder import FolderStorage
@@ -180,4 +181,28 @@ def test_too_few_contributions_are_no_round(
     run_round(storage, base, dict.fromkeys(sources, sources[ALICE]), manifest)
     with pytest.raises(InputError, match="expected 2 contributions, got 1 of 2"):
         publish(storage, LOG)
-    assert open_round(storage).state.result is None
+    assert open_round(storage).state.phase is Phase.COMPUTE
+
+
+def test_too_few_contributions_make_the_round_void_after_their_refusals(
+    storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
+) -> None:
+    run_round(storage, base, dict.fromkeys(sources, sources[ALICE]), manifest)
+    with pytest.raises(GymError, match=r"is void: 1 of 2 contributions count; refused .*a copy"):
+        publish(storage, LOG, void=True)
+    state = open_round(storage).state
+    assert (state.phase, state.reason) == (Phase.VOID, "1 of 2 contributions count")
+    assert state.refused.keys() == {BOB.public, CAROL.public}
+
+
+def test_a_published_round_is_not_made_void(
+    storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
+) -> None:
+    run_round(storage, base, sources, manifest)
+    publish(storage, LOG)
+    for reveal in open_round(storage).state.reveals.values():
+        (storage.folder / chunk_name(reveal.chunks)).unlink()
+        (work_folder(open_round(storage).state.id) / reveal.digest).unlink()
+    with pytest.raises(InputError, match="got 0 of 2"):
+        publish(storage, LOG, void=True)
+    assert open_round(storage).state.phase is Phase.PUBLISHED

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.gym.rounds.lessons.conftest import Start
 from tests.gym.rounds.lessons.world import GIL, GUS, GUY, IDLE, SIGN, UNITS
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG, person
-from zoo.gym.errors import InputError
+from zoo.gym.errors import GymError, InputError
 from zoo.gym.experience.library.file import read_library
 from zoo.gym.experience.library.item import Item
 from zoo.gym.rounds.lessons.publish import publish_lessons
@@ -197,3 +197,15 @@ def test_points_add_up_to_the_pool_and_follow_the_effects(
     for name, share in worth.items():
         if total:
             assert abs(found.get(name, 0) - pool * share / total) < 1
+
+
+def test_a_round_of_too_few_contributions_is_void_although_nobody_measured(start: Start) -> None:
+    world = start(quorum=2)
+    for who in (ALICE, BOB):
+        world.smuggle(who, b"{}" if who is ALICE else b"[]")
+    world.reveal()
+    with pytest.raises(GymError, match="is void: 0 of 2 contributions count; refused"):
+        publish_lessons(world.storage, LOG, void=True)
+    state = world.opened.state
+    assert (state.phase, state.reason) == (Phase.VOID, "0 of 2 contributions count")
+    assert state.refused.keys() == {ALICE.public, BOB.public}

@@ -15,7 +15,7 @@ from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG
 from zoo.core.errors import StorageError
 from zoo.gym.delta.file.reader import tensor_parts
 from zoo.gym.delta.rebuild import difference
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.rounds.compute import private
 from zoo.gym.rounds.compute.private import publish_private
 from zoo.gym.rounds.compute.publish import publish, work_folder
@@ -27,6 +27,7 @@ from zoo.gym.rounds.privacy.contribution import read_values
 from zoo.gym.rounds.privacy.round_key import keep_round_key, load_round_key
 from zoo.gym.rounds.privacy.sealing import info_for, new_key
 from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.storage.chunks import chunk_name, describe
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.models.fixed_factor import fixed_factor
@@ -198,6 +199,13 @@ def test_too_few_contributions_draw_nothing(
     name = open_round(storage).state.id
     assert ledger.report_of(name) is None
     assert all(one.draws == 1 for one in ledger.all_spent())  # what contributors noted themselves
+
+    with pytest.raises(GymError, match="is void: 0 of 2 contributions count"):
+        publish_private(storage, LOG, force=True, void=True)
+    assert open_round(storage).state.phase is Phase.VOID
+    assert private_manifest.privacy
+    with pytest.raises(NotAvailableError, match="expected the key that opens"):
+        load_round_key(private_manifest.privacy.key)
 
 
 def test_more_noise_than_signal_is_refused_without_force_and_spends_nothing(

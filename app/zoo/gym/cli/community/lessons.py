@@ -2,9 +2,11 @@
 
 import datetime as dt
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from zoo.gym.cli.community.options import GateOptions, LessonOptions, given_of, refuse_given
+from zoo.gym.cli.community.voiding import or_void
 from zoo.gym.cli.ending import fail
 from zoo.gym.cli.options import confirmed
 from zoo.gym.cli.output import Output
@@ -142,7 +144,7 @@ def sent(opened: "Opened", receipt: str | None, own: "Own") -> dict[str, object]
 
 
 def aggregate_lessons(
-    opened: "Opened", typed: Mapping[str, object], out: Output, *, force: bool
+    opened: "Opened", typed: Mapping[str, object], out: Output, *, force: bool, yes: bool
 ) -> int:
     """Computes which lessons are kept and publishes them, or makes the round void."""
     from zoo.gym.rounds.lessons.publish import publish_lessons
@@ -150,7 +152,7 @@ def aggregate_lessons(
     from zoo.gym.signing import load_key
 
     refuse_given(typed, LESSONS)
-    found = publish_lessons(opened.storage, load_key(), force=force)
+    found = or_void(partial(publish_lessons, opened.storage, load_key(), force=force), yes=yes)
     for key, reason in found.refused.items():
         out.answer(f"refused {key.fingerprint}: {reason}")
     answer = _show_judged(found, out)

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from zoo.gym.delta.file.reader import Delta
 from zoo.gym.errors import InputError
 from zoo.gym.files import write_beside
-from zoo.gym.rounds.compute.collect import Collected, Divide, collect, in_form, too_few
+from zoo.gym.rounds.compute.collect import Collected, Divide, TooFewError, collect, in_form
 from zoo.gym.rounds.compute.copies import copies
 from zoo.gym.rounds.compute.members import Members, members_of, with_cap, with_seats
 from zoo.gym.rounds.compute.report import AUMANN_SHAPLEY, BY_WEIGHT, Report
@@ -158,7 +158,7 @@ def choose(
     collected = with_seats(collected, members, state)
     found = len(collected.deltas)
     if found < state.manifest.quorum:
-        raise too_few(state.manifest, found, collected.refused)
+        raise TooFewError(state.manifest, found, collected.refused)
     rule = state.manifest.rule(found)
     contributions = in_form(collected.deltas, state.manifest, divide)
     counted = set(collected.keys)

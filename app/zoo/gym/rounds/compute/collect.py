@@ -35,6 +35,21 @@ Divide = Callable[[Sequence[Delta], Contributions], Contributions]
 """Makes contributions whose products and combination several processes compute."""
 
 
+class TooFewError(InputError):
+    """Fewer contributions count than the quorum."""
+
+    def __init__(self, manifest: Manifest, found: int, refused: Mapping[PublicKey, str]) -> None:
+        """Says how many count, and why others do not."""
+        why = f"; refused {refusals_text(refused)}" if refused else ""
+        super().__init__(
+            f"round {manifest.name}: expected {manifest.quorum} contributions, got {found} of "
+            f"{manifest.quorum}{why}",
+            hint="its maker can make the round void: zoo-gym round aggregate --yes",
+        )
+        self.refused = refused
+        self.reason = f"{found} of {manifest.quorum} contributions count"
+
+
 @dataclass(frozen=True)
 class Collected:
     """The contributions whose files are what the round allows.
@@ -89,15 +104,6 @@ def refusals_text(refused: Mapping[PublicKey, str]) -> str:
     shown = [f"{key.fingerprint}: {refused[key]}" for key in sorted(refused)[:_SHOWN]]
     rest = len(refused) - len(shown)
     return "; ".join([*shown, f"and {rest} more"] if rest else shown)
-
-
-def too_few(manifest: Manifest, found: int, refused: Mapping[PublicKey, str]) -> InputError:
-    """Returns the error that fewer contributions count than the quorum, and why others do not."""
-    why = f"; refused {refusals_text(refused)}" if refused else ""
-    return InputError(
-        f"round {manifest.name}: expected {manifest.quorum} contributions, got {found} of "
-        f"{manifest.quorum}{why}"
-    )
 
 
 def _fetched(reveal: Reveal, manifest: Manifest, storage: Storage, folder: Path) -> Delta:

@@ -18,8 +18,8 @@ from pydantic import JsonValue
 from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_small, storage_errors, write_beside
-from zoo.gym.rounds.compute.collect import too_few
-from zoo.gym.rounds.compute.publish import refusals_of, result_entry, work_folder
+from zoo.gym.rounds.compute.collect import TooFewError
+from zoo.gym.rounds.compute.publish import refusals_of, result_entry, voiding, work_folder
 from zoo.gym.rounds.compute.reasons import fetch_revealed, reason_of, refused_by_word
 from zoo.gym.rounds.compute.report import BY_WEIGHT, FORMAT, read_report, stored_file
 from zoo.gym.rounds.compute.verify import published_report
@@ -65,7 +65,12 @@ class PrivateResult:
 
 
 def publish_private(
-    storage: Storage, key: OwnKey, *, force: bool = False, threads: int | None = None
+    storage: Storage,
+    key: OwnKey,
+    *,
+    force: bool = False,
+    void: bool = False,
+    threads: int | None = None,
 ) -> PrivateResult:
     """Draws the result of a private round and publishes it; a published one is read again.
 
@@ -73,9 +78,11 @@ def publish_private(
         storage: of the round.
         key: of the log's writer, on the machine that has the round's key.
         force: publish also where the noise is larger than any signal.
+        void: make the round void if fewer contributions count than the quorum.
         threads: number of threads that draw; all if None.
 
     Raises:
+        GymError: too few contributions count: the round is void.
         InputError: the round is in another phase, too few contributions count, or the noise would
             drown them.
         NotAvailableError: the round's key is not here, or what was drawn is lost.
@@ -85,15 +92,21 @@ def publish_private(
 
     opened = open_round(storage)
     folder = work_folder(opened.state.id)
-    if opened.state.phase is Phase.PUBLISHED:
+    if opened.state.closed:
         forget_round_key(privacy_of(opened.state).key)  # a program killed after the log left it
+    if opened.state.phase is Phase.PUBLISHED:
         return published(opened, folder)
     with writer_of(storage, key) as append:
         state = append.state
         state.expect_compute()
         settled = ledger.report_of(state.id)
         if settled is None:
-            settled = _draw(state, storage, folder, force=force, threads=threads)
+            try:
+                with voiding(append, key, agreed=void):
+                    settled = _draw(state, storage, folder, force=force, threads=threads)
+            finally:
+                if append.state.phase is Phase.VOID:
+                    forget_round_key(privacy_of(state).key)
         found, content = _drawn(state, folder, settled)
         store(found.delta.path, storage)
         storage.write(chunk_name(digest(content)), content)
@@ -154,7 +167,7 @@ def _draw(state: State, storage: Storage, folder: Path, *, force: bool, threads:
     privacy, manifest = privacy_of(state), state.manifest
     total, kept, refused = _exact_sum(state, storage, folder)
     if len(kept) < manifest.quorum:
-        raise too_few(manifest, len(kept), refused)
+        raise TooFewError(manifest, len(kept), refused)
     check_signal(privacy, values_of(manifest), len(kept), force=force)
     spending = ledger.Spending(privacy.epsilon, privacy.delta, privacy.noise)
     number = ledger.spend(state.id, [str(key) for key in kept], spending)

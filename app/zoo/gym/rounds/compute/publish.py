@@ -1,11 +1,13 @@
 """Publishes the result of a round: the files first, then the entries that make them count."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from zoo.gym.errors import GymError, InputError
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.compute.aggregate import Computed, compute, save_report
+from zoo.gym.rounds.compute.collect import TooFewError, refusals_text
 from zoo.gym.rounds.compute.dividing import RoundParts, dividing
 from zoo.gym.rounds.life.writing import Appender, writer_of
 from zoo.gym.rounds.protocol import objects
@@ -31,6 +33,7 @@ def publish(
     threads: int | None = None,
     open_queue: Open | None = None,
     watch: Watch = ignore,
+    void: bool = False,
 ) -> Computed:
     """Computes the result of a round and publishes it; a published one is computed again.
 
@@ -40,11 +43,12 @@ def publish(
         threads: number of threads; all if None.
         open_queue: opens the queue of tasks for other processes; they all run here if None.
         watch: called while others work on tasks.
+        void: make the round void if fewer contributions count than the quorum.
 
     Measurements in the inbox are added first. A result that fails the gate makes the round void.
 
     Raises:
-        GymError: the result failed the gate.
+        GymError: the result failed the gate, or too few contributions count: the round is void.
         InputError: the round is in another phase, too few contributions count, something was not
             measured that must be, or the result that is published differs.
         StorageError: a file cannot be read or written; no result is in the log.
@@ -60,7 +64,8 @@ def publish(
         if open_queue is not None:
             parts = RoundParts(state, storage, folder)
             divide = dividing(open_queue, state, parts, watch, threads)
-        computed = compute(state, storage, folder, threads=threads, divide=divide)
+        with voiding(append, key, agreed=void):
+            computed = compute(state, storage, folder, threads=threads, divide=divide)
         save_report(computed, folder)
         if state.phase is Phase.COMPUTE:
             _refuse_failed(computed, append)
@@ -75,6 +80,32 @@ def publish(
                 hint="zoo-gym round verify shows what differs",
             )
         return computed
+
+
+@contextmanager
+def voiding(append: Appender, key: OwnKey, *, agreed: bool) -> Generator[None]:
+    """Makes a round void in which too few contributions count, if that was agreed.
+
+    The refusals come first in the log, and then the reason.
+
+    Raises:
+        GymError: the round is void now.
+        TooFewError: it could be made void.
+        InputError: too few count of a result that is published.
+    """
+    try:
+        yield
+    except TooFewError as error:
+        state = append.state
+        if state.phase is not Phase.COMPUTE:
+            raise InputError(error.message) from None
+        if not agreed:
+            raise
+        body = objects.body_of(state.id, reason=error.reason)
+        refusals = refusals_of(error.refused, state, key)
+        append.add([*refusals, sign(key, objects.VOID, body)])
+        why = f"; refused {refusals_text(error.refused)}" if error.refused else ""
+        raise GymError(f"round {state.manifest.name} is void: {error.reason}{why}") from None
 
 
 def _refuse_failed(computed: Computed, append: Appender) -> None:

@@ -4,7 +4,7 @@ A round that keeps none is void, and says so in its log.
 """
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.compute.publish import refusals_of, result_entry, work_folder
+from zoo.gym.rounds.compute.publish import refusals_of, result_entry, voiding, work_folder
 from zoo.gym.rounds.lessons.result import NOTHING_KEPT, Combined, combine, terms_of
 from zoo.gym.rounds.life.writing import writer_of
 from zoo.gym.rounds.protocol import objects
@@ -14,7 +14,9 @@ from zoo.gym.rounds.storage.chunks import chunk_name, store
 from zoo.gym.signing import OwnKey
 
 
-def publish_lessons(storage: Storage, key: OwnKey, *, force: bool = False) -> Combined:
+def publish_lessons(
+    storage: Storage, key: OwnKey, *, force: bool = False, void: bool = False
+) -> Combined:
     """Computes the result of a round of lessons and publishes it, or computes it again.
 
     Measurements in the inbox are added first. If no lesson is kept, the round is void.
@@ -23,8 +25,10 @@ def publish_lessons(storage: Storage, key: OwnKey, *, force: bool = False) -> Co
         storage: of the round.
         key: of the log's writer.
         force: make the round void although keys could still measure what would be kept.
+        void: make the round void if fewer contributions count than the quorum.
 
     Raises:
+        GymError: too few contributions count: the round is void.
         InputError: the round is in another phase, too few contributions count, too few keys have
             measured, nothing is kept yet, or the result that is published differs.
         StorageError: a file cannot be read or written; no result is in the log.
@@ -37,8 +41,9 @@ def publish_lessons(storage: Storage, key: OwnKey, *, force: bool = False) -> Co
         state = append.state
         name = state.manifest.name
         state.expect_compute(Phase.PUBLISHED)
+        with voiding(append, key, agreed=void):  # first: of too few nothing may be measurable
+            found = combine(state, storage, work_folder(state.id))
         _refuse_unmeasured(state)
-        found = combine(state, storage, work_folder(state.id))
         result = found.fields["result"]["digest"] if found.file else None
         if state.phase is Phase.PUBLISHED:
             if state.result != result:

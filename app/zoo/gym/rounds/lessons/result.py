@@ -19,6 +19,7 @@ from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import MOST_TOKENS, Library
 from zoo.gym.experience.sharing.keep import Judged, judge
 from zoo.gym.experience.sharing.measurement import Measurement
+from zoo.gym.rounds.compute.collect import TooFewError
 from zoo.gym.rounds.compute.report import FORMAT
 from zoo.gym.rounds.lessons.candidates import Candidate, Candidates, candidates_of
 from zoo.gym.rounds.lessons.terms import EVIDENCE, Lessons
@@ -80,10 +81,7 @@ def combine(state: State, storage: Storage, folder: Path) -> Combined:
     found = candidates_of(state, storage, folder)
     counted, quorum = len(found.contributors), state.manifest.quorum
     if counted < quorum:
-        raise InputError(
-            f"round {state.manifest.name}: expected {quorum} contributions, got {counted} of "
-            f"{quorum}"
-        )
+        raise TooFewError(state.manifest, counted, found.refused)
     judged = judged_in(state, found)
     kept = [_entitled(one.item, of.contributor) for of, one in judged if one.kept]
     if not kept:
