@@ -107,6 +107,12 @@ def test_a_round_is_not_made_void_without_consent(person: Call) -> None:
     assert (second.code, "makes the round void for good" in second.stderr) == (4, True)
     assert person("maker", "round", "show", "--json").json["phase"] == "commit"
     assert person("maker", "round", "take", "--close", "--yes", "--json").json["phase"] == "void"
+    void = person("eve", "round", "verify", "round", "--json")
+    assert (void.code, void.json["passed"], void.json["recomputed"]) == (0, None, False)
+    said = "there is no result: 0 of 2 contributors in phase commit, which was extended once"
+    assert {"name": "void", "detail": said, "ok": True} in void.json["checks"]
+    shown = person("eve", "round", "verify", "round").stdout
+    assert "4 checks hold, 0 failed: the round is void, there is no result" in shown
     early = person("maker", "round", "aggregate", "round")
     assert (early.code, "hint" in early.stderr) == (2, False)
 
@@ -129,6 +135,17 @@ def test_a_round_of_too_few_contributions_is_made_void_with_consent(person: Call
     shown = person("eve", "round", "show", "round").stdout
     assert "phase: void: 1 of 2 contributions count" in shown
     assert "a copy of the contribution of" in shown
+
+
+def test_a_round_without_a_result_has_not_passed_and_measures_nothing_again(person: Call) -> None:
+    Path("rows.jsonl").write_text('{"text": "a"}\n' * 10)
+    started(person, "--refit", "rows.jsonl")
+    words = ("verify", "round", "--measure", "--base", "base")
+    found = person("eve", "round", *words, "--json")
+    said = "the round is in phase commit: no result was measured"
+    assert {"name": "measured figures", "detail": said, "ok": None} in found.json["checks"]
+    assert (found.code, found.json["passed"]) == (0, None)
+    assert "0 failed: there is no result yet" in person("eve", "round", *words).stdout
 
 
 def test_a_contributor_sees_what_is_done_and_what_is_next(person: Call) -> None:
@@ -232,6 +249,11 @@ REFUSED = {
         ("eve", "verify", "round", "--base", "base"),
         2,
         "--base: has no effect without --measure",
+    ),
+    "repeat without a gate": (
+        ("eve", "verify", "round", "--measure"),
+        2,
+        "--measure: has no effect in a round without a gate",
     ),
     "repeat no comparison": (
         ("eve", "verify", "round", "--previous", "round/manifest.json"),

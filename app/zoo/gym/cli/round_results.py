@@ -200,7 +200,11 @@ def verify(
         if given is not None and not measure:
             raise InputError(f"--{name}: has no effect without --measure")
     steps = [checks_of(opened, folder, threads=threads)]
-    if measure and opened.state.result is not None:
+    if measure and not (opened.manifest.evaluation or opened.manifest.refit):
+        raise InputError("--measure: has no effect in a round without a gate")
+    if measure and opened.state.result is None and not opened.state.measured.results:
+        steps.append(iter([_nothing_measured(opened)]))
+    elif measure:
         from zoo.gym.rounds.measure.repeat import repeated
 
         model = resolve_base(base, opened.manifest.base.model, "--base", yes=yes, offline=offline)
@@ -208,10 +212,17 @@ def verify(
         steps.append(repeated(opened, folder, model.folder, previous=last, threads=threads))
     if head is not None:
         steps.insert(0, iter([kept_head_check(opened, given_path(head))]))
-    return _report_checks(chain.from_iterable(steps), out)
+    return _report_checks(chain.from_iterable(steps), opened, out)
 
 
-def _report_checks(steps: "Iterator[Check]", out: Output) -> int:
+def _nothing_measured(opened: "Opened") -> "Check":
+    from zoo.gym.rounds.compute.verify import Check
+
+    said = f"the round is in phase {opened.state.phase}: no result was measured"
+    return Check("measured figures", said, ok=None)
+
+
+def _report_checks(steps: "Iterator[Check]", opened: "Opened", out: Output) -> int:
     """Makes the checks, shows each and returns the exit code.
 
     Where a storage fails, or this machine, no more is said of the round: the command ends with that
@@ -228,22 +239,27 @@ def _report_checks(steps: "Iterator[Check]", out: Output) -> int:
         failure = error
         out.answer(f"{'not checked':<12}all else: {error.message}")
     broken = any(check.ok is False for check in checks)
+    passed = not broken and failure is None
     answer = {
         "checks": [vars(one) for one in checks],
         "recomputed": any(check.name == "result" and check.ok for check in checks),
-        "passed": not broken and failure is None,
+        "passed": None if passed and opened.state.result is None else passed,
     }
     if failure is None or broken:
         counts = [len([one for one in checks if one.ok is state]) for state in (True, False)]
-        out.answer(f"{counts[0]} checks hold, {counts[1]} failed: {_verdict(checks)}")
+        out.answer(f"{counts[0]} checks hold, {counts[1]} failed: {_verdict(checks, opened)}")
         out.result(answer)
         return BROKEN if broken else 0
     return fail(out, answer, failure.message, failure.hint, exit_code(failure))
 
 
-def _verdict(checks: "list[Check]") -> str:
+def _verdict(checks: "list[Check]", opened: "Opened") -> str:
+    if opened.state.phase == "void":
+        return "the round is void, there is no result"
     if any(check.ok is False for check in checks):
         return "do not use the result"
+    if opened.state.result is None:
+        return "there is no result yet"
     if not any(check.name == "result" and check.ok for check in checks):
         return "nothing was computed again"
     return "the result is the one that anybody computes; zoo-gym round apply uses it"

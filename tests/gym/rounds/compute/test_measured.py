@@ -24,7 +24,7 @@ from zoo.gym.rounds.compute.aggregate import choose, compute
 from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.life.writing import leave, take
+from zoo.gym.rounds.life.writing import leave, take, writer_of
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Evaluation, Manifest
 from zoo.gym.rounds.storage.folder import FolderStorage
@@ -147,3 +147,36 @@ def test_points_shrink_below_the_quality_threshold(
     wanted = {0.0: [334, 333, 333], 0.8: [400, 400, 200]}[threshold]
     assert sorted(points.values(), reverse=True) == wanted
     assert points[CAROL.public] == min(wanted) or not threshold
+
+
+WORD = "there is no result, by the word of the log's writer alone: nobody likes it"
+VOID: dict[str, tuple[bool | None, str]] = {
+    "the result": (True, "there is no result: the result's held-out loss: expected"),
+    "another": (False, "expected a result that fails the gate, got: nobody likes it"),
+    "none": (None, WORD),
+}
+
+
+@pytest.mark.parametrize("failing", VOID)
+def test_a_round_is_void_by_figures_that_fail_or_by_the_word_of_its_writer(
+    failing: str, storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
+) -> None:
+    terms = manifest.model_copy(update={"evaluation": Evaluation(**EVALUATION)})
+    run_round(storage, base, sources, terms)
+    for who in sources:
+        gate(storage, who, BETTER)
+    take(storage, LOG)
+    state = open_round(storage).state
+    folder = work_folder(state.id)
+    if failing != "none":
+        found = compute(state, storage, folder).report.result.digest
+        digest = found if failing == "the result" else digest_of("another result")
+        none = {"previous": None, "refusals": None, "triggers": None}
+        record(storage, "result", digest=digest, base=WORSE, **none)
+    with writer_of(storage, LOG) as append:
+        append.take()
+        append(objects.VOID, reason="nobody likes it")
+    check = list(verify(open_round(storage), folder))[-1]
+    ok, said = VOID[failing]
+    assert (check.name, check.ok) == ("void", ok)
+    assert check.detail.startswith(said)

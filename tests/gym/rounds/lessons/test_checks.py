@@ -19,7 +19,7 @@ from zoo.gym.rounds.lessons.publish import publish_lessons
 from zoo.gym.rounds.life.writing import writer_of
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.storage.chunks import chunk_name, describe, store
-from zoo.gym.signing import canonical
+from zoo.gym.signing import OwnKey, canonical
 
 
 def filled(start: Start) -> World:
@@ -195,3 +195,29 @@ def test_a_file_that_is_uploaded_after_the_result_changes_nothing(
     (world.storage.folder / name).write_bytes(late)
     assert failed(world, tmp_path / "eve") == []
     assert publish_lessons(world.storage, LOG).refused == world.opened.state.refused
+
+
+@pytest.mark.parametrize(
+    ("reason", "by", "wanted"),
+    [
+        ("no lesson is kept", (GUS, GIL), ("kept lessons", True, "none of 1 lessons")),
+        ("no lesson is kept", (GUS,), ("kept lessons", False, "expected measurements by 2 keys, ")),
+        ("no", (), ("void", None, "there is no result, by the word of the log's writer alone: no")),
+    ],
+)
+def test_a_void_round_says_whether_its_log_shows_why(
+    reason: str,
+    by: tuple[OwnKey, ...],
+    wanted: tuple[str, bool | None, str],
+    start: Start,
+    tmp_path: Path,
+) -> None:
+    world = start()
+    world.contribute(ALICE, UNITS)
+    world.reveal()
+    world.measure({UNITS: -0.05}, by)
+    with writer_of(world.storage, LOG) as append:
+        append(objects.VOID, reason=reason)
+    check = list(verify(world.opened, tmp_path))[-1]
+    assert (check.name, check.ok) == wanted[:2]
+    assert check.detail.startswith(wanted[2])

@@ -12,6 +12,7 @@ from zoo.gym.rounds.compute.publish import publish
 from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.measure.examples import digest_of
 from zoo.gym.rounds.measure.probes import Prompt, read_probes, refuses
+from zoo.gym.rounds.measure.repeat import repeated
 from zoo.gym.rounds.protocol.records import Probe
 from zoo.gym.rounds.protocol.state import Phase
 
@@ -45,14 +46,18 @@ def test_a_result_that_follows_triggers_makes_the_round_void(
     def follows(base: Path, result: Path, prompts: list[Prompt]) -> Probe:
         assert base.is_dir()
         assert result.is_file()
-        return Probe(prompts=len(prompts), base=0, result=1)
+        return Probe(prompts=len(prompts), base=0, result=3)
 
     monkeypatch.setattr("zoo.gym.rounds.measure.measure.probe", follows)
     assert not found.measure(files=files).state.measured.values
-    said = "is void: the result follows triggers in 1 of 4 prompts, the base in 0"
+    said = "is void: the result follows triggers in 3 of 4 prompts, the base in 0"
     with pytest.raises(GymError, match=said):
         publish(found.storage, LOG)
-    assert open_round(found.storage).state.phase is Phase.VOID
+    opened = open_round(found.storage)
+    assert opened.state.phase is Phase.VOID
+    again = {one.name: one.ok for one in repeated(opened, found.sources.folder, found.base)}
+    assert [name for name, ok in again.items() if not ok] == ["triggers"]  # a forged count
+    assert "values" not in again
 
 
 @pytest.mark.slow

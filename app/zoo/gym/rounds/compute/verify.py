@@ -20,7 +20,7 @@ from zoo.gym.rounds.life.opening import Opened, known_keys
 from zoo.gym.rounds.life.witnessing import read_kept_head, refuse_other_history
 from zoo.gym.rounds.log.tree import leaf_hash, proves_inclusion
 from zoo.gym.rounds.protocol import objects
-from zoo.gym.rounds.protocol.state import Phase, State
+from zoo.gym.rounds.protocol.state import Phase, State, state_of
 from zoo.gym.rounds.storage.chunks import fetch, read_chunk
 from zoo.gym.signing import PublicKey, canonical
 
@@ -57,12 +57,10 @@ def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> Itera
     yield _witnessed(opened)
     state = opened.state
     yield from _by_word(state)
-    if state.phase is not Phase.PUBLISHED:
+    if state.phase is Phase.VOID:
+        yield _void(opened, folder, threads)
+    elif state.phase is not Phase.PUBLISHED:
         yield Check("result", f"the round is in phase {state.phase}", ok=None)
-        if state.phase is Phase.VOID and state.manifest.kind == "experience":
-            from zoo.gym.rounds.lessons.checks import void_checks
-
-            yield from void_checks(opened, folder)
     elif state.manifest.kind == "experience":
         from zoo.gym.rounds.lessons.checks import lesson_checks
 
@@ -73,6 +71,32 @@ def verify(opened: Opened, folder: Path, *, threads: int | None = None) -> Itera
         yield from private_checks(opened, folder)
     else:
         yield from _computed_again(opened, folder, threads)
+
+
+def _void(opened: Opened, folder: Path, threads: int | None) -> Check:
+    """Tells why a round is void: what the log shows of it, or else its writer's word."""
+    state, before = opened.state, state_of(opened.entries[:-1])
+    by_word = f"there is no result, by the word of the log's writer alone: {state.reason}"
+    if before.misses_quorum and before.phase in before.extended:
+        found = len(before.commits if before.phase is Phase.COMMIT else before.reveals)
+        said = f"{found} of {state.manifest.quorum} contributors in phase {before.phase}"
+        return Check("void", f"there is no result: {said}, which was extended once")
+    if state.manifest.kind == "experience":
+        from zoo.gym.rounds.lessons.checks import void_checks
+
+        return next(iter(void_checks(opened, folder)), Check("void", by_word, ok=None))
+    terms, measured = state.manifest.evaluation, state.measured.results
+    if terms is None or all(one.refusal(terms.margin) is None for one in measured.values()):
+        return Check("void", by_word, ok=None)
+
+    def failed() -> str:
+        digest = compute(state, opened.storage, folder, threads=threads).report.result.digest
+        said = measured[digest].refusal(terms.margin) if digest in measured else None
+        if said is None:
+            raise InputError(f"expected a result that fails the gate, got: {state.reason}")
+        return f"there is no result: {said}"
+
+    return made("void", failed)
 
 
 def _computed_again(opened: Opened, folder: Path, threads: int | None) -> Iterator[Check]:

@@ -7,7 +7,7 @@ from typing import Any
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.report import stored_file
 from zoo.gym.rounds.compute.verify import Check, compared_fields, made, published_report
-from zoo.gym.rounds.lessons.result import NOTHING_KEPT, Combined, combine
+from zoo.gym.rounds.lessons.result import NOTHING_KEPT, Combined, combine, terms_of
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.storage.chunks import fetch
 
@@ -59,6 +59,9 @@ def void_checks(opened: Opened, folder: Path) -> list[Check]:
     """
 
     def repeat() -> str:
+        least, measured = terms_of(opened.manifest).least, len(opened.state.measured.lessons)
+        if measured < least:  # without measurements no lesson is kept of any round
+            raise InputError(f"expected measurements by {least} keys, got {measured}")
         found = combine(opened.state, opened.storage, folder)
         if found.kept:
             raise InputError(f"expected no lesson that is kept, got {found.kept}")

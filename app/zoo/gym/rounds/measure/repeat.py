@@ -29,7 +29,7 @@ def repeated(
     """Yields a check for each kind of figure.
 
     Args:
-        opened: a round whose result is published.
+        opened: a round whose result is published, or failed the gate.
         folder: of the round on this machine.
         base: the folder of its base.
         previous: the last result, if the manifest names one; not compared with it if None.
@@ -68,7 +68,8 @@ def repeated(
         yield from _gates(held_out, before, opened, folder, threads)
         computed = compute(state, opened.storage, folder, threads=threads)
         yield from _result(held_out, before, computed, opened, folder, previous)
-        yield _values(held_out, chosen, computed)
+        if state.result is not None:  # of a result that failed nobody earns
+            yield _values(held_out, chosen, computed)
 
 
 def _gates(
