@@ -121,6 +121,7 @@ def measurable(
                 "evaluation": {
                     **EVALUATION,
                     "digest": _sha256(rows["CD"]),
+                    "bytes": rows["CD"].stat().st_size,
                     "refusals": refusals,
                     "triggers": triggers,
                     "validator": validator,

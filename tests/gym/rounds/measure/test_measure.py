@@ -1,6 +1,7 @@
 """A gate measures a round with a real model: who counts, the size, the result, and its parts."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.measure.examples import digest_of
+from zoo.gym.rounds.measure.examples import check_file, digest_of
 from zoo.gym.rounds.measure.gating import gate
 from zoo.gym.rounds.measure.measure import measure, with_inbox
 from zoo.gym.rounds.measure.repeat import repeated
 from zoo.gym.rounds.protocol.records import FACTORS, Gate, Probe, ResultGate
+from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.storage.chunks import chunk_name, describe
 from zoo.gym.signing import PublicKey, sign
 
@@ -195,6 +197,13 @@ def test_whoever_measures_again_does_not_vouch_for_a_validator(
     assert open_.detail == "1 refused by the validator's word alone"
 
 
+def sized(state: State, size: int) -> State:
+    """Returns a state whose terms say another size of the held-out examples."""
+    assert state.manifest.evaluation
+    terms = state.manifest.evaluation.model_copy(update={"bytes": size})
+    return replace(state, manifest=state.manifest.model_copy(update={"evaluation": terms}))
+
+
 def test_strange_keys_and_files_measure_nothing(measurable: Callable[..., Measurable]) -> None:
     found = measurable()
     opened = open_round(found.storage)
@@ -204,6 +213,8 @@ def test_strange_keys_and_files_measure_nothing(measurable: Callable[..., Measur
         found.measure(files={})
     with pytest.raises(InputError, match="expected the evaluation file with SHA-256"):
         found.measure(files={"evaluation": found.sources.files["refit"]})
+    with pytest.raises(InputError, match="expected 7 bytes by the round's terms, got"):
+        check_file(found.sources.files["evaluation"], "evaluation", sized(opened.state, 7))
     with pytest.raises(InputError, match="expected measurements of 3 contributions"):
         publish(found.storage, LOG)
     assert GATE.public not in open_round(found.storage).state.commits

@@ -77,6 +77,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "reputations": ({"method": "weighted_mean"}, "expected standings for weighted_mean"),
     "votes of floats": ({"method": "majority", "form": "float"}, "form signs for majority"),
     "an old key": ({"keys": [{**KEY, "expires": "2026-12-01T00:00:00Z"}]}, "to expire after"),
+    "a role that does nothing": ({"keys": [KEY, {**KEY, "role": "reader"}]}, "keys.1.role"),
     "number as text": ({"quorum": "2"}, "quorum"),
     "not a number": ({"caps": {**FIELDS["caps"], "value": float("nan")}}, "caps.value"),
 }

@@ -144,6 +144,21 @@ def test_a_result_must_not_lose_refusals_or_follow_triggers(name: str) -> None:
         found.after(*records, found.passed(**{name: bad}), found.result())
 
 
+SHOWN = {
+    "purpose": "evaluation",
+    "sha256": EVALUATION["digest"],
+    "suffix": ".jsonl",
+    "digest": digest_of("file"),
+    "bytes": EVALUATION["bytes"],
+    "chunks": digest_of("list"),
+}
+
+
+def test_the_held_out_examples_of_the_manifest_are_shown() -> None:
+    found = Round()
+    assert found.after(found.record("shown", SHOWN)).measured.shown["evaluation"].bytes == 1000
+
+
 REFUSED: dict[str, tuple[dict[str, Any], Callable[[Round], Signed], str]] = {
     "of another key": ({}, lambda r: r.record("gate", {}, who=ALICE), "a key of role gate"),
     "of the log's key": ({}, lambda r: r.record("gate", {}, who=LOG), "a key of role gate"),
@@ -180,19 +195,14 @@ REFUSED: dict[str, tuple[dict[str, Any], Callable[[Round], Signed], str]] = {
         "a round with a re-fit",
     ),
     "a last result that nobody named": ({}, lambda r: r.passed(previous=BETTER), "none of prev"),
+    "another size of the evaluation set": (
+        {},
+        lambda r: r.record("shown", {**SHOWN, "bytes": 10}),
+        "expected a file of 1000 bytes, got 10",
+    ),
     "another evaluation set": (
         {},
-        lambda r: r.record(
-            "shown",
-            {
-                "purpose": "evaluation",
-                "sha256": digest_of("other rows"),
-                "suffix": ".jsonl",
-                "digest": digest_of("file"),
-                "bytes": 10,
-                "chunks": digest_of("list"),
-            },
-        ),
+        lambda r: r.record("shown", {**SHOWN, "sha256": digest_of("other rows")}),
         "the evaluation file of the manifest",
     ),
 }

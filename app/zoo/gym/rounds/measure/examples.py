@@ -66,6 +66,9 @@ def check_file(file: Path, purpose: Purpose, state: State) -> None:
     if wanted != got:
         named = "none" if wanted is None else f"the {purpose} file with SHA-256 {wanted[:12]}"
         raise InputError(f"{file}: expected {named}, got {got[:12]}")
+    terms, size = state.manifest.evaluation, file.stat().st_size
+    if purpose == "evaluation" and terms is not None and terms.bytes != size:
+        raise InputError(f"{file}: expected {terms.bytes} bytes by the round's terms, got {size}")
 
 
 def shown_file(purpose: Purpose, state: State, storage: Storage, folder: Path) -> Path:

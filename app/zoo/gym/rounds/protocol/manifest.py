@@ -31,7 +31,7 @@ Form = Literal["signs", "lowrank", "float", "lessons"]
 Kind = Literal["delta", "experience"]
 Format = Literal["zoo-gym round 1"]
 FORMAT: Format = "zoo-gym round 1"
-Role = Literal["log", "gate", "witness", "reader"]
+Role = Literal["log", "gate", "witness"]
 
 
 class _Terms(BaseModel):
@@ -133,7 +133,7 @@ class RoundKey(_Terms):
 
     role: Role = Field(description="log writes the log, gate signs what a model measured")
     key: str = Field(description="ed25519: and 64 hexadecimal digits")
-    expires: Time = Field(description="after the deadline of reveals")
+    expires: Time = Field(description="after the deadline of reveals; no clock is in the log")
 
     @property
     def public(self) -> PublicKey:

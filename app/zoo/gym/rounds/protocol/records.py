@@ -238,6 +238,9 @@ class Measured:
         _expect(record.purpose not in self.shown, "each file once", f"{record.purpose} again")
         wanted = examples_of(manifest).get(record.purpose)
         _expect(record.sha256 == wanted, f"the {record.purpose} file of the manifest", "another")
+        if record.purpose == "evaluation" and manifest.evaluation is not None:
+            size = manifest.evaluation.bytes
+            _expect(record.bytes == size, f"a file of {size} bytes", str(record.bytes))
         return replace(self, shown={**self.shown, record.purpose: record})
 
     def _gated(
