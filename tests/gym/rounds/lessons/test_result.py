@@ -126,7 +126,7 @@ def test_many_keys_with_many_lessons_do_not_fill_the_result(start: Start) -> Non
 def test_the_result_is_no_longer_than_a_library_may_be(start: Start) -> None:
     world = start()
     words = " ".join(["x" * 12] * 30)
-    long = [f"{n:02} {words}xxx" for n in range(25)]  # 396 bytes each, of 8,000
+    long = [f"{n:02} {words}x" for n in range(25)]  # 396 bytes each, of 8,000
     for who, texts in ((ALICE, long[:16]), (BOB, long[16:])):
         world.contribute(who, *texts)
     world.reveal()
