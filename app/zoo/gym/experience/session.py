@@ -21,6 +21,7 @@ from zoo.gym.experience.calls.journal import Journal, Spent
 from zoo.gym.experience.learning.gate import LOOKS
 from zoo.gym.experience.learning.learn import Learned, Lesson, batches, learn
 from zoo.gym.experience.learning.majority import COMPARES, MAJORITY
+from zoo.gym.experience.learning.scoring import check_same_reward, digests_of
 from zoo.gym.experience.learning.signflip import LEVEL
 from zoo.gym.experience.learning.split import Split
 from zoo.gym.experience.library.file import write_library
@@ -38,7 +39,6 @@ from zoo.gym.experience.models import (
     named_models,
     open_models,
 )
-from zoo.gym.experience.scoring import check_same_reward, digests_of
 from zoo.gym.experience.settings import LIVE, ExperienceConfig
 from zoo.gym.experience.tasks import TASKS_KEY, check_same_tasks, read_split
 from zoo.gym.files import write_beside

@@ -13,9 +13,9 @@ from zoo.gym.experience import store
 from zoo.gym.experience.calls.budget import Cap
 from zoo.gym.experience.estimate import Estimate, estimate
 from zoo.gym.experience.learning.majority import DESCRIPTION, MAJORITY
+from zoo.gym.experience.learning.scoring import KEY as REWARD_FILES_KEY
 from zoo.gym.experience.learning.split import LEAST_TASKS, Split, split_tasks, task_text
 from zoo.gym.experience.models import SERVERS_KEY, Named, addresses_of, cap_of, named_models
-from zoo.gym.experience.scoring import KEY as REWARD_FILES_KEY
 from zoo.gym.experience.session import KIND, load_reward, reward_files
 from zoo.gym.experience.settings import ExperienceConfig
 from zoo.gym.experience.tasks import TASKS_KEY, read_tasks, tasks_digest, write_split

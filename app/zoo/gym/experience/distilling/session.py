@@ -22,6 +22,7 @@ from zoo.gym.experience.distilling.rewarded import rewarded_rows
 from zoo.gym.experience.distilling.settings import DistillationConfig
 from zoo.gym.experience.distilling.start import KIND, LESSONS_FILE, check_caps, settings_of
 from zoo.gym.experience.learning.learn import Tested
+from zoo.gym.experience.learning.scoring import check_same_reward
 from zoo.gym.experience.library.file import read_library
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.library.report import JOURNAL_FILE
@@ -32,7 +33,6 @@ from zoo.gym.experience.models import (
     named_models,
     open_models,
 )
-from zoo.gym.experience.scoring import check_same_reward
 from zoo.gym.experience.session import caps_in, hints_for, load_reward, reward_files
 from zoo.gym.experience.tasks import TASKS_KEY, check_same_tasks, read_split
 from zoo.gym.files import read_json_object, write_beside

@@ -14,12 +14,12 @@ from zoo.gym.errors import InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.calls.budget import Cap
 from zoo.gym.experience.distilling.settings import DistillationConfig
+from zoo.gym.experience.learning.scoring import KEY as REWARD_FILES_KEY
 from zoo.gym.experience.learning.split import LEAST_TASKS, Split, split_tasks
 from zoo.gym.experience.library.file import write_library
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.models import SERVERS_KEY, Named, addresses_of, cap_of, named_models
 from zoo.gym.experience.providers.names import Hosted
-from zoo.gym.experience.scoring import KEY as REWARD_FILES_KEY
 from zoo.gym.experience.session import CAPS, load_reward, reward_files
 from zoo.gym.experience.tasks import (
     TASKS_KEY,
