@@ -363,6 +363,13 @@ def test_no_text_shows_a_key() -> None:
     assert CANARY not in f"{secret!r} {model!r} {vars(model)}"
 
 
+@pytest.mark.parametrize("value", ["EMPTY", "ollama"])
+def test_a_placeholder_is_sent_and_hides_no_word(value: str) -> None:
+    with chat(f"it is {value}", key=value) as ask:
+        assert ask().text == f"it is {value}"
+    assert ask.server.headers[0]["Authorization"] == f"Bearer {value}"
+
+
 @pytest.mark.parametrize("value", ["short", "with\nline ends", "snow ☃ man man"])
 def test_what_cannot_be_a_key_is_refused_without_being_shown(value: str) -> None:
     with pytest.raises(InputError, match="MY_KEY: expected an API key") as caught:

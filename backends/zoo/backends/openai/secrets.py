@@ -9,6 +9,9 @@ from zoo.core.errors import InputError
 SHORTEST = 8
 """A shorter key would be found in ordinary text."""
 
+PLACEHOLDERS = frozenset(("empty", "none", "ollama", "lm-studio", "no-key", "dummy", "test"))
+"""What programs are given for a server that wants some key: no secrets, and words of texts."""
+
 MARK = "[key]"
 
 
@@ -20,18 +23,16 @@ class Secret:
         source: where it is from, such as the name of its variable.
 
     Raises:
-        InputError: it is shorter than 8 characters, or cannot be a header.
+        InputError: it is shorter than 8 characters and no placeholder, or cannot be a header.
     """
 
     def __init__(self, value: str, source: str = "") -> None:
         value = value.strip()
-        if value and (len(value) < SHORTEST or not value.isascii() or not value.isprintable()):
-            raise InputError(
-                f"{source or 'key'}: expected an API key of at least {SHORTEST} ASCII characters, "
-                f"got {len(value)} characters that are none"
-            )
+        is_secret = bool(value) and value.lower() not in PLACEHOLDERS
+        if is_secret:
+            _check(value, source or "key")
         self._value = value
-        forms = sorted(set(_forms(value)), key=len, reverse=True) if value else []
+        forms = sorted(set(_forms(value)), key=len, reverse=True) if is_secret else []
         self._forms = re.compile("|".join(map(_escaped, forms)), re.IGNORECASE) if forms else None
 
     def __repr__(self) -> str:
@@ -60,6 +61,19 @@ def _escaped(value: str) -> str:
         rf"|&(?:amp;){{0,3}}\#(?:0{{0,4}}{ord(one)}|x0{{0,4}}{ord(one):x});)"
         for one in value
     )
+
+
+def _check(value: str, source: str) -> None:
+    if not value.isascii() or not value.isprintable():
+        raise InputError(
+            f"{source}: expected an API key of ASCII letters, digits and signs, got one with other "
+            "characters"
+        )
+    if len(value) < SHORTEST:
+        raise InputError(
+            f"{source}: expected an API key of at least {SHORTEST} characters, got {len(value)}",
+            hint=f"a server without keys takes {', '.join(sorted(PLACEHOLDERS))}",
+        )
 
 
 def _forms(value: str) -> Iterator[str]:
