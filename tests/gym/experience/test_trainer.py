@@ -9,8 +9,9 @@ import pytest
 from tests.gym.experience.causal import TRUE, tasks
 from tests.gym.experience.conftest import Served
 from zoo.gym import ExperienceLibrary, GRPOConfig, GymError, InputError, TrainingFreeGRPO
-from zoo.gym.errors import GymWarning, NotAvailableError
+from zoo.gym.errors import GymWarning, InterruptedRunError, NotAvailableError
 from zoo.gym.experience.replay import replay
+from zoo.gym.experience.session import read_settings
 from zoo.gym.jobs import open_run, read_status
 
 pytestmark = pytest.mark.filterwarnings("ignore::zoo.core.errors.GymWarning")
@@ -50,6 +51,20 @@ def test_lessons_are_learned_from_columns_and_used(served: Served) -> None:
     assert read_status(open_run(experiences.run)).state == "done"
     experiences.save("mine.json")
     assert ExperienceLibrary.load("mine.json").lessons == experiences.lessons
+
+
+def test_a_cap_in_tokens_and_a_name_are_those_of_the_run(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = TrainingFreeGRPO(served.model, quick(), max_tokens=200, name="parcels")
+    with pytest.raises(InterruptedRunError, match="the cap of 200 tokens is reached"):
+        small.train(ROWS, right)
+    enough = TrainingFreeGRPO(served.model, quick(group_size=2), max_tokens=10**7, name="parcels")
+    found = enough.train({key: rows[:8] for key, rows in ROWS.items()}, lambda *_: 0.0)
+    assert f"run {found.run}: nothing kept, 0 lessons" in capsys.readouterr().err
+    assert read_settings(open_run(found.run)).name == "parcels"
+    with pytest.raises(InputError, match=r"name '\.\./up'"):
+        TrainingFreeGRPO(served.model, name="../up")
 
 
 def test_an_answer_without_lessons_has_a_bare_prompt(served: Served) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo.gym.arguments import instance_of, number_of, path_of, text_of
+from zoo.gym.arguments import instance_of, number_of, path_of, text_of, whole_of
 from zoo.gym.config.values import are_rows, listed
 from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.experience import store
@@ -23,6 +23,7 @@ from zoo.gym.experience.library.file import read_library, write_library
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.settings import LIVE, ExperienceConfig
 from zoo.gym.grpo import DEFAULTS, GRPOConfig
+from zoo.gym.humanize import counted
 
 if TYPE_CHECKING:
     from zoo.gym.config.values import Data
@@ -88,11 +89,14 @@ class TrainingFreeGRPO:
     """Learns lessons in text from a model's own answers; no weights change (arXiv:2510.08191).
 
     Args:
-        base_model: the model that answers: `deepseek/MODEL`, `openai:MODEL`, `http://HOST/v1#MODEL`.
+        base_model: the model that answers: `deepseek/MODEL`, `openai:MODEL`, `http://HOST/v1#MODEL`,
+            or one of this machine, `zen-nano` or a folder.
         config: `group_size`, `max_epochs`, `temperature_train` and `temperature_eval` are used;
             `max_new_tokens` and `seed` may be given. What changes weights is refused.
         teacher: the model that proposes lessons; by default the base model.
         budget: the cap on all calls, in USD; by default 5, none for servers of this machine.
+        max_tokens: the cap in tokens, which a hosted model without a price needs.
+        name: what the library is called; by default after the file, or `python` for rows.
 
     Raises:
         InputError: an argument has the wrong type, or a setting has no effect here.
@@ -105,6 +109,8 @@ class TrainingFreeGRPO:
         *,
         teacher: str | None = None,
         budget: float | None = None,
+        max_tokens: int | None = None,
+        name: str | None = None,
     ) -> None:
         chosen = GRPOConfig() if config is None else config
         hint = "TrainingFreeGRPO(base_model, GRPOConfig(...))"
@@ -115,6 +121,11 @@ class TrainingFreeGRPO:
             given["teacher"] = text_of("teacher", teacher)
         if budget is not None:
             given["max_usd"] = number_of("budget", budget)
+        if max_tokens is not None:
+            given["max_tokens"] = whole_of("max_tokens", max_tokens)
+        if name is not None:
+            store.check_name(text_of("name", name))
+        self._name = name
         self._settings = ExperienceConfig.model_validate(given)
         self._learned: ExperienceLibrary | None = None
 
@@ -140,7 +151,8 @@ class TrainingFreeGRPO:
             config, reward_model = config.model_copy(update={"reward": reward_model}), None
         elif reward_model is not None:
             config = config.model_copy(update={"reward": LIVE})
-        tasks, notes, name = _tasks(dataset)
+        tasks, notes, found = _tasks(dataset)
+        name = found if self._name is None else self._name
         prepared = prepare(config.model_copy(update={"name": name}), tasks, notes, reward_model)
         need = prepared.estimate
         for note in prepared.notes:
@@ -156,6 +168,8 @@ class TrainingFreeGRPO:
         metrics = _work(run, prepared.config, reward_model)
         library, _ = read_library(run.result / "library.json")
         self._learned = ExperienceLibrary(library, str(metrics["verdict"]), metrics, run.id)
+        kept = counted(len(self._learned), "lesson")
+        print(f"run {run.id}: {self._learned.verdict}, {kept}", file=sys.stderr)
         return self._learned
 
     def infer(self, query: str, experiences: "ExperienceLibrary | str | None" = None) -> str:
