@@ -180,6 +180,16 @@ def test_an_estimate_needs_no_key_price_or_cap(
 
 
 @pytest.mark.usefixtures("near")
+@pytest.mark.parametrize(("cap", "is_said"), [("1000", True), ("100000000", False)])
+def test_a_cap_below_what_is_expected_is_said_before(
+    cap: str, call: Call, served: Served, *, is_said: bool
+) -> None:
+    words = (str(write_tasks(Path("sums.jsonl"), 60)), "--model", served.model, *QUICK)
+    told = call("experience", "estimate", *words, "--max-tokens", cap)
+    assert ("the cap is below what is expected" in told.stderr) is is_said
+
+
+@pytest.mark.usefixtures("near")
 def test_the_same_tasks_again_show_the_gate_no_smaller_gains(call: Call, served: Served) -> None:
     once = write_tasks(Path("once.jsonl"), 60)
     Path("often.jsonl").write_text(4 * once.read_text())

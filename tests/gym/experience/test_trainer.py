@@ -60,7 +60,7 @@ def test_a_cap_in_tokens_and_a_name_are_those_of_the_run(
     with pytest.raises(InterruptedRunError, match="the cap of 200 tokens is reached"):
         small.train(ROWS, right)
     enough = TrainingFreeGRPO(served.model, quick(group_size=2), max_tokens=10**7, name="parcels")
-    found = enough.train({key: rows[:8] for key, rows in ROWS.items()}, lambda *_: 0.0)
+    found = enough.train(ROWS, lambda query, response: 0.0)
     assert f"run {found.run}: nothing kept, 0 lessons" in capsys.readouterr().err
     assert read_settings(open_run(found.run)).name == "parcels"
     with pytest.raises(InputError, match=r"name '\.\./up'"):

@@ -162,6 +162,12 @@ def _say_prepared(out: Output, prepared: "Prepared") -> None:
     out.say(f"calls, low / expected / high: {need.calls}; tokens: {need.tokens}")
     if need.usd.high:
         out.say(f"USD: {need.usd}; cap: {prepared.cap}")
+    below = prepared.cap.usd is not None and prepared.cap.usd < need.usd.expected
+    if below or (prepared.cap.tokens or need.tokens.high) < need.tokens.expected:
+        out.say(
+            "the cap is below what is expected, with answers of 30 % of --max-new-tokens: a run "
+            "may park at it, to be resumed with a higher one"
+        )
     if need.visible_effect is not None:
         points = 100 * need.visible_effect
         out.say(f"the gate would find a gain of {points:.0f} points of 100 four times of five")

@@ -79,6 +79,8 @@ def aggregate(
     computed = or_void(act, yes=yes)
     found = computed.report
     warnings = [] if found.rule["f"] else ["the rule withstands no malicious contributor"]
+    if found.rule["method"] == "federated_average":
+        warnings.append("contributors are weighed by the numbers of examples that they name")
     if found.newcomers is None:
         warnings.append("all keys are new: there is no cap on newcomers")
     out.answer(

@@ -156,7 +156,8 @@ def _usd(calls: _Calls, models: Named) -> float:
 
 def _low(config: ExperienceConfig, split: Split) -> list[_Calls]:
     rollouts = len(split.train) * config.max_epochs * config.group_size
-    return [_Calls(rollouts + _labels(config, split), 1, 0)]
+    # some tokenizers read eight bytes as one token
+    return [_Calls(rollouts + _labels(config, split), _prompt(split.train, config) / 2, 1)]
 
 
 def _labels(config: ExperienceConfig, split: Split) -> int:

@@ -43,6 +43,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "form": ({"form": "ternary"}, "form"),
     "method": ({"method": "soup"}, "expected one of byzantine_robust"),
     "krum of 2": ({"method": "krum"}, "expected at least"),
+    "one winner under a cap": (
+        {"method": "krum", "quorum": 5, "most": 9, "newcomers": NEWCOMERS},
+        "another one than krum with a cap on newcomers",
+    ),
     "bulyan of 10 with f 3": ({"method": "bulyan", "quorum": 10, "most": 10, "f": 3}, "bulyan"),
     "f of a mean": ({"f": 1}, "expected 0 for mean"),
     "most below quorum": ({"most": 1}, "at least the quorum"),

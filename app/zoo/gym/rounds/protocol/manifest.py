@@ -256,6 +256,11 @@ def _check_rule(manifest: Manifest) -> None:
         raise ValueError(f"method: expected one of {', '.join(AggregationMethod)}")
     if manifest.method == AggregationMethod.WEIGHTED_MEAN and manifest.newcomers is None:
         raise ValueError("method: expected standings for weighted_mean, got none")
+    if manifest.method == AggregationMethod.KRUM and manifest.newcomers is not None:
+        raise ValueError(
+            "method: expected another one than krum with a cap on newcomers: it takes one "
+            "contribution, which may be a newcomer's"
+        )
     if manifest.method == AggregationMethod.MAJORITY and manifest.form != "signs":
         raise ValueError(f"method: expected form signs for majority, got {manifest.form}")
     try:
