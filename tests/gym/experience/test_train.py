@@ -19,7 +19,8 @@ from zoo.gym.jobs.events import tail_events
 QUICK = ("--reward", "exact", "--max-new-tokens", "16", "--teacher-max-new-tokens", "64")
 
 
-SMALL = ("--max-epochs", "1", "--group-size", "5", "--gate-draws", "2", "--test-draws", "1")
+UNGATED = ("--max-epochs", "1", "--group-size", "5")
+SMALL = (*UNGATED, "--gate-draws", "2", "--test-draws", "1")
 
 
 def train(call: Call, served: Served, *more: str, count: int = 60) -> dict[str, Any]:
@@ -215,7 +216,7 @@ def test_a_run_without_better_answers_keeps_nothing_and_ends_well(
 @pytest.mark.usefixtures("near")
 def test_few_tasks_are_learned_without_a_gate_and_stay_unproven(call: Call, served: Served) -> None:
     tasks = write_tasks(Path("few.jsonl"), 24)
-    words = ("experience", "train", str(tasks), "--model", served.model, *QUICK, *SMALL)
+    words = ("experience", "train", str(tasks), "--model", served.model, *QUICK, *UNGATED)
     told = call(*words, "--json")
     assert (told.json["verdict"], told.json["interval"]) == ("unproven", None)
     assert "24 tasks: too few for a gate" in told.stderr
@@ -240,7 +241,7 @@ def test_a_run_parks_at_its_cap_and_a_higher_one_finishes_it(call: Call, served:
     assert resumed.code == 0, resumed.stderr
     assert resumed.json["digest"] == undisturbed["digest"]
     tailed = call("runs", "tail", "last")
-    assert "step 1/1: reward " in tailed.stderr
+    assert "step 1/1: reward " in tailed.stdout
 
 
 @pytest.mark.usefixtures("near")
