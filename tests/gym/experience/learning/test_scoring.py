@@ -61,7 +61,7 @@ def test_a_run_is_not_resumed_with_a_changed_reward(call: Call, served: Served) 
     asked = len(served.server.requests)
     assert asked > 0
     run = open_run("last")
-    noted = json.loads(run.env_file.read_text())["reward_files"]
+    noted = json.loads(run.env_file.read_text())["reward_digests"]
     assert {Path(file).name for file in noted} == {"rw.py", "helping.py"}
     Path("helping.py").write_text(INVERTED)
     told = call("runs", "resume", "last", "--set", "max_tokens=9000000", "--json")

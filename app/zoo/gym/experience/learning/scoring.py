@@ -13,7 +13,7 @@ from zoo.gym.experience.settings import LIVE
 from zoo.gym.rewards.reward import Reward
 from zoo.gym.rewards.spec import parse_spec
 
-KEY = "reward_files"
+KEY = "reward_digests"
 """In `env.json` of a run: the digest of each part, by its path or name."""
 
 
