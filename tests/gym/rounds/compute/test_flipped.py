@@ -37,12 +37,13 @@ from zoo.gym.rounds.storage.folder import FolderStorage
 
 Form = Literal["signs", "lowrank", "float", "private"]
 FORMS: tuple[Form, ...] = ("signs", "lowrank", "float", "private")
-PLAIN, SLOW, NIGHTLY = 2, 60, 2000
+PLAIN, SLOW, MORE, NIGHTLY = 2, 8, 60, 2000
 """Bytes that are flipped in each file, at most; a smaller file has each flipped."""
 
 CASES = [
     ("signs", PLAIN),
     *(pytest.param(form, SLOW, marks=pytest.mark.slow) for form in FORMS),
+    *(pytest.param(form, MORE, marks=pytest.mark.nightly) for form in FORMS),
     pytest.param("signs", NIGHTLY, marks=[pytest.mark.nightly, pytest.mark.timeout(7200)]),
 ]
 

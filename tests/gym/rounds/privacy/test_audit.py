@@ -34,11 +34,17 @@ def least_epsilon(there: NDArray[np.float64], absent: NDArray[np.float64], delta
     """Returns a lower bound of epsilon by the best threshold."""
     found = 0.0
     for threshold in np.linspace(-3, 10, 200):
-        true, false = (there > threshold).mean(), (absent > threshold).mean()
-        low = true - DEVIATIONS * sqrt(max(true * (1 - true), 1 / TRIALS) / TRIALS) - delta
-        high = false + DEVIATIONS * sqrt(max(false * (1 - false), 1 / TRIALS) / TRIALS)
+        low = score_bound((there > threshold).mean(), -DEVIATIONS) - delta
+        high = score_bound((absent > threshold).mean(), DEVIATIONS)
         found = max(found, log(low / high) if low > 0 else -inf)
     return found
+
+
+def score_bound(rate: float, z: float) -> float:
+    """Returns Wilson's bound of a rate at z deviations, which also holds where few were counted."""
+    n = TRIALS
+    half = z * sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
+    return float((rate + z * z / (2 * n) + half) / (1 + z * z / n))
 
 
 def contribution(promised: Privacy, length: float) -> NDArray[np.int64]:
