@@ -31,9 +31,9 @@ from zoo.gym.train.run_folder.checkpoint import find_checkpoint, write_checkpoin
 TWO = ["num_processes=2", "gradient_accumulation_steps=1"]
 
 
-APART = {"full": 1e-5, "ppo": 1e-5, "distill": 1e-5}
-"""How far kinds come apart whose norms are sums over more weights, in another order; 2e-6 to 4e-6
-were measured, and 5e-7 at most of the others."""
+APART = {"full": 1e-5, "grpo": 1e-5, "ppo": 1e-5, "distill": 1e-5}
+"""How far kinds come apart whose norms are sums over more weights or answers, in another order;
+2e-6 to 4e-6 were measured, and 5e-7 at most of the others."""
 
 
 def two_of(stage: str) -> list[str]:
