@@ -183,6 +183,16 @@ ENDING: dict[str, tuple[Odd, type[GymError], str]] = {
         TooLongError,
         "longer than the model can read",
     ),
+    "llama.cpp's full context": (
+        Odd(400, error("the request exceeds the available context size (4096)")),
+        TooLongError,
+        "longer than the model can read",
+    ),
+    "a context that is only mentioned": (
+        Odd(400, error("role 'tool' is malformed; this model has a context window of 128000")),
+        InputError,
+        "the request was refused (HTTP 400): role 'tool'",
+    ),
     "a refused request": (Odd(400, error("no")), InputError, "refused (HTTP 400): no"),
 }
 

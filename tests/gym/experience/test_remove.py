@@ -1,5 +1,7 @@
 """What a user takes away again, and where a typed word leads."""
 
+from typing import Any, cast
+
 import pytest
 
 from tests.gym.experience.conftest import Call
@@ -20,6 +22,45 @@ def test_a_removed_version_is_gone_and_its_number_is_not_used_again(call: Call) 
     assert store.current("rules") == 1
     save("Three.")
     assert store.versions("rules") == [1, 3]
+
+
+def test_once_the_version_in_use_is_removed_the_newest_is_used(call: Call) -> None:
+    call("experience", "list")
+    for text in ("One.", "Two.", "Three."):
+        save(text)
+    call("experience", "rollback", "rules", "1")
+    call("experience", "remove", "rules@1", "--yes")
+    assert store.current("rules") == 3
+
+
+@pytest.mark.parametrize("choice", [b"", b"9\n", b"\xff", b"-1", b"1 2"])
+def test_a_damaged_choice_is_no_silent_change_of_version(call: Call, choice: bytes) -> None:
+    call("experience", "list")
+    save("One.")
+    save("Two.")
+    file = store.load("rules").path.parent / "current"
+    file.write_bytes(choice)
+    shown = call("experience", "show", "rules")
+    assert shown.code == 2
+    assert "expected a version of 1, 2, got" in shown.stderr
+    assert call("experience", "rollback", "rules", "1").code == 0
+    assert store.current("rules") == 1
+    file.write_bytes(choice)
+    save("Three.")
+    assert store.current("rules") == 3
+
+
+def test_a_refused_library_does_not_hide_the_others(call: Call) -> None:
+    call("experience", "list")
+    save("One.")
+    store.save("sums", Library((Item("Carry the one."),), "m"))
+    store.load("rules").path.write_text("{}")
+    found = call("experience", "list", "--json")
+    rows, refused = (cast("list[Any]", found.json[key]) for key in ("libraries", "refused"))
+    assert [row["name"] for row in rows] == ["sums"]
+    assert [row["name"] for row in refused] == ["rules"]
+    assert "rules cannot be used: " in found.stderr
+    assert call("experience", "list").code == 0
 
 
 def test_a_library_is_removed_after_a_yes_alone(call: Call) -> None:

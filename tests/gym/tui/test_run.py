@@ -321,6 +321,22 @@ def test_help_names_the_keys_that_work_here_and_closes(drive: Drive, run: Run) -
     drive(visit, size=(120, 36))
 
 
+def test_help_of_a_run_that_learns_lessons_is_of_lessons(drive: Drive) -> None:
+    run = fakes.lessons_run(done=False)
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await app.action_watch(run.id)
+        await shows(pilot, "Learning lessons")
+        await pilot.press("question_mark")
+        await shows(pilot, "changes no weights", "ctrl+p")
+        assert "Lower is better" not in screen_text(app)
+        await pilot.press("escape", "x")
+        await shows(pilot, "keeps all answers it has received")
+        assert "checkpoint" not in screen_text(app)
+
+    drive(visit, size=(120, 36))
+
+
 def test_a_run_that_makes_its_result_offers_no_training(drive: Drive, run: Run) -> None:
     run.env_file.write_text(json.dumps({"finish_at": 60}))
 

@@ -19,14 +19,20 @@ def list_libraries(*, as_json: Json = False) -> int:
     """
     out = Output(as_json)
     rows: list[dict[str, object]] = []
+    refused: list[dict[str, object]] = []
     for name in store.names():
-        found = store.load(name)
+        try:
+            found = store.load(name)
+        except InputError as error:
+            refused.append({"name": name, "reason": error.message})
+            out.say(f"{name} cannot be used: {error}")
+            continue
         rows.append(facts(found) | {"versions": store.versions(name)})
         lessons = counted(len(found.library.items), "lesson")
         out.answer(f"{name}@{found.version}  {lessons}, {verdict(found)}, for {_model(found)}")
-    if not rows:
+    if not rows and not refused:
         out.say("no libraries yet; learn one: zoo-gym experience train TASKS --model MODEL")
-    out.result({"libraries": rows})
+    out.result({"libraries": rows, "refused": refused})
     return 0
 
 

@@ -96,14 +96,24 @@ def current(name: str) -> int:
 
     Raises:
         NotAvailableError: there is no library of that name.
+        InputError: what was chosen cannot be read, or is no version.
     """
     known = versions(name)
+    path = _root() / name / _CURRENT
     try:
-        text = read_small(_root() / name / _CURRENT).decode().strip()
-    except (OSError, UnicodeDecodeError):
-        text = ""
+        text = read_small(path).decode(errors="replace").strip()
+    except FileNotFoundError:
+        return known[-1]
+    except OSError as error:
+        raise InputError(f"{path}: it cannot be read ({error.strerror})") from error
     chosen = int(text) if text.isdecimal() and text.isascii() and len(text) < 9 else 0
-    return chosen if chosen in known else known[-1]
+    if chosen not in known:
+        listed = ", ".join(map(str, known))
+        raise InputError(
+            f"{path}: expected a version of {listed}, got {text[:20]!r}",
+            hint=f"choose one: zoo-gym experience rollback {name} {known[-1]}",
+        )
+    return chosen
 
 
 def load(name: str, version: int | None = None) -> Stored:
@@ -222,7 +232,10 @@ def save(name: str, library: Library) -> Stored:
     own_key()
     folder = ensure_folder(_root() / name)
     known = _versions(folder)
-    for number in dict.fromkeys((current(name), known[-1])) if known else ():
+    used: list[int] = []
+    with suppress(GymError):  # a choice that cannot be read is replaced below
+        used = [current(name)] if known else []
+    for number in dict.fromkeys((*used, *known[-1:])):
         # one that was killed before it was signed is left alone
         if not signature_file(folder / f"{number:04d}.json").exists():
             continue
@@ -268,6 +281,8 @@ def use(name: str, version: int) -> None:
 def remove(name: str, version: int | None = None) -> list[int]:
     """Deletes a version of a library, or all of them, and returns their numbers.
 
+    Once the version that is used is deleted, the newest is used.
+
     Raises:
         NotAvailableError: there is no such library or version.
         StorageError: a file cannot be deleted.
@@ -277,6 +292,7 @@ def remove(name: str, version: int | None = None) -> list[int]:
         listed = ", ".join(map(str, known))
         raise NotAvailableError(f"{name}: expected a version of {listed}, got {version}")
     gone = known if version is None else [version]
+    was_used = version is not None and _is_chosen(folder, version)
     with storage_errors(folder):
         for number in gone:
             path = folder / f"{number:04d}.json"
@@ -285,8 +301,17 @@ def remove(name: str, version: int | None = None) -> list[int]:
         if gone == known:
             shutil.rmtree(folder)
         else:
+            if was_used:
+                (folder / _CURRENT).unlink()
             write_beside(folder / _HIGHEST, f"{max(known[-1], _highest(folder))}\n", sync=True)
     return gone
+
+
+def _is_chosen(folder: Path, version: int) -> bool:
+    try:
+        return read_small(folder / _CURRENT).strip() == str(version).encode()
+    except OSError:
+        return False
 
 
 def check_name(name: str) -> None:

@@ -12,6 +12,15 @@ from zoo.gym.tui.history import History
 from zoo.gym.tui.lessons_run import LessonsRun, Names
 from zoo.gym.tui.widgets.meters import Meter
 
+HELP = """
+A run that learns lessons changes no weights and has no loss. Each of its steps has the mean \
+reward of the answers, the edits that were tried, and what the gate found: the edited library \
+against the one before, on tasks that the teacher never sees. The verdict is of the test: proven \
+if its whole 95 % interval is above 0.
+
+The run does not need this window: you can close it and open the run again later.
+"""
+
 _NO_TEACHER = "its own teacher"
 
 

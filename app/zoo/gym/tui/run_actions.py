@@ -84,7 +84,12 @@ def resume(app: App[Any], run: Run) -> None:
 
 def park(app: App[Any], run: Run) -> None:
     """Saves a run and ends its process, which frees the device."""
-    _request(app, run, jobs.park, f"{run.id} saves a checkpoint and ends its process")
+    _request(app, run, jobs.park, f"{run.id} {_saves(run)} and ends its process")
+
+
+def _saves(run: Run) -> str:
+    lessons = jobs.kind_of(run) == "lessons"
+    return "keeps all answers it has received" if lessons else "saves a checkpoint"
 
 
 def stop(app: App[Any], run: Run) -> None:
@@ -102,10 +107,10 @@ def stop(app: App[Any], run: Run) -> None:
         return
     dialog = ConfirmDialog(
         f"Stop run {run.id}?",
-        f"It saves a checkpoint and its process ends. {ONCE_STOPPED[resumes]}",
+        f"It {_saves(run)} and its process ends. {ONCE_STOPPED[resumes]}",
         yes="Yes, stop it",
     )
-    done = f"{run.id} saves a checkpoint and stops"
+    done = f"{run.id} {_saves(run)} and stops"
     _confirm(app, dialog, lambda: _request(app, run, jobs.stop, done))
 
 

@@ -12,9 +12,15 @@ from zoo.core.errors import GymError, InputError, InterruptedRunError, NotAvaila
 
 _QUOTA = re.compile(r"insufficient[_ ](quota|balance|credit|funds)|billing|payment", re.IGNORECASE)
 _TOO_LONG = re.compile(
-    r"context_length|context.{0,40}(length|window|size)|maximum context|too many tokens|n_ctx",
+    r"context_length_exceeded|exceed_context|maximum context|too many tokens", re.IGNORECASE
+)
+_CONTEXT = re.compile(r"context.{0,40}(length|window|size)|n_ctx", re.IGNORECASE)
+_EXCESS = re.compile(
+    r"exceed|too (?:long|large|big)|(?:long|larg|great|bigg)er than|more (?:tokens )?than|"
+    r"reduce|beyond|overflow|does(?: not|n't) fit",
     re.IGNORECASE,
 )
+"""Words that make a full context of a mere mention of the context."""
 _NO_CREDIT = re.compile(r'"(?:code|type)"\s*:\s*"insufficient_')
 _REJECTED = re.compile(
     r"un(?:supported|known|recogni[sz]ed|expected)|does not support|cannot find field|"
@@ -141,7 +147,7 @@ def _refused_caller(status: int, said: str, body: str, where: str) -> GymError:
 
 
 def _refused_request(said: str, body: str, where: str, sent: frozenset[str]) -> GymError:
-    if _TOO_LONG.search(body):
+    if _TOO_LONG.search(body) or (_CONTEXT.search(body) and _EXCESS.search(body)):
         return TooLongError(f"{where}: longer than the model can read {said}")
     if name := _refused(body, sent):
         return RefusedParameterError(f"{where}: {name} is not accepted {said}", name)

@@ -19,7 +19,7 @@ EVERYWHERE = (
 
 
 class ExplainDialog(ModalScreen[None]):
-    """Explains the screen below it, from that screen's `HELP` and its keys.
+    """Explains the screen below it, from its `own_help` or else its `HELP`, and its keys.
 
     Args:
         about: the screen to explain.
@@ -47,7 +47,8 @@ class ExplainDialog(ModalScreen[None]):
         with VerticalScroll() as box:
             box.border_title = "Help"
             box.border_subtitle = "Esc closes"
-            yield Static((self.about.HELP or "").strip() + "\n", markup=False)
+            text = getattr(self.about, "own_help", "") or self.about.HELP or ""
+            yield Static(text.strip() + "\n", markup=False)
             rows = [*_keys(self.about), *EVERYWHERE]
             yield Static("\n".join(f"{key:<20} {text}" for key, text in rows), markup=False)
 

@@ -44,11 +44,6 @@ in nats per token; other methods minimise a value of their own.
 Lower is better. Only the held-out loss shows whether the model also got better \
 at examples that it was not trained on.
 
-A run that learns lessons changes no weights and has no loss. Each of its steps has the mean \
-reward of the answers, the edits that were tried, and what the gate found: the edited library \
-against the one before, on tasks that the teacher never sees. The verdict is of the test: proven \
-if its whole 95 % interval is above 0.
-
 The run does not need this window: you can close it and open the run again later.
 """
     CSS: ClassVar[str] = """
@@ -84,6 +79,7 @@ The run does not need this window: you can close it and open the run again later
         self.history = History()
         self._reader = EventReader(self.run.events.path)
         self._kind: Kind = kind_of(self.run)
+        self.own_help = lessons_text.HELP if self._kind == "lessons" else ""
         self._about = LessonsRun()
         self._fault = self._model = ""
         self._reads = 0
