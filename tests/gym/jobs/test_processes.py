@@ -36,6 +36,10 @@ APART = {"full": 1e-5, "grpo": 1e-5, "ppo": 1e-5, "distill": 1e-5}
 2e-6 to 4e-6 were measured, and 5e-7 at most of the others."""
 
 
+SOONER = ("dpo", "grpo", "full")
+"""The stages whose two processes are slow tests; those of the others are nightly ones."""
+
+
 def two_of(stage: str) -> list[str]:
     words = [word for word in WORDS[stage] if not word.startswith("gradient_accumulation")]
     return [*TRAIN, *words, *TWO]
@@ -69,8 +73,13 @@ def peers(place: Place) -> list[psutil.Process]:
     return [child for child in children if "zoo.gym.jobs.crew.peer" in child.cmdline()]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", [*WORDS, "full"])
+@pytest.mark.parametrize(
+    "stage",
+    [
+        pytest.param(stage, marks=pytest.mark.slow if stage in SOONER else pytest.mark.nightly)
+        for stage in (*WORDS, "full")
+    ],
+)
 def test_two_processes_train_as_one(tmp_path: Path, stage: str) -> None:
     more = ["finetuning_type=full"] if stage == "full" else []
     stage = "sft" if stage == "full" else stage
@@ -85,11 +94,10 @@ def test_two_processes_train_as_one(tmp_path: Path, stage: str) -> None:
 @pytest.mark.parametrize(
     "stage",
     [
-        pytest.param("dpo", marks=pytest.mark.slow),
         pytest.param("grpo", marks=pytest.mark.slow),
         *(
             pytest.param(stage, marks=pytest.mark.nightly)
-            for stage in ("tdpo", "kto", "ppo", "rm", "distill", "full")
+            for stage in ("dpo", "tdpo", "kto", "ppo", "rm", "distill", "full")
         ),
     ],
 )

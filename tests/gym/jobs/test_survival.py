@@ -13,10 +13,7 @@ from tests.gym.jobs import killers
 from tests.gym.jobs.real_runs import Outcome, Place, Reached, told
 from tests.gym.jobs.warm import server
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX's"),
-]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX's")
 
 
 OUTSIDE: dict[str, tuple[Reached, float]] = {
@@ -32,6 +29,9 @@ OUTSIDE: dict[str, tuple[Reached, float]] = {
 """Kills from outside: behind which event, and how many seconds later."""
 
 MOMENTS = [*killers.INSIDE, *killers.BESIDE, *OUTSIDE]
+
+SOONER = frozenset(MOMENTS[::2])
+"""Every second moment is a slow test, the others are nightly ones."""
 
 
 def survive(folder: Path, server: ForkServerContext, moment: str) -> Outcome:
@@ -62,7 +62,13 @@ def outcomes(folder: Path, request: pytest.FixtureRequest) -> Iterator[Callable[
         yield lambda moment: futures[moment].result()
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param(moment, marks=pytest.mark.slow if moment in SOONER else pytest.mark.nightly)
+        for moment in MOMENTS
+    ],
+)
 def test_a_killed_run_resumes_to_the_weights_of_a_whole_one(
     whole: Place, outcomes: Callable[[str], Outcome], moment: str
 ) -> None:
@@ -77,6 +83,7 @@ def test_twenty_moments_are_tried_and_half_of_them_inside_a_checkpoint() -> None
     assert (len(MOMENTS), len(set(MOMENTS)), len(killers.INSIDE)) == (20, 20, 10)
 
 
+@pytest.mark.slow
 def test_without_the_rename_a_kill_leaves_a_torn_checkpoint(folder: Path) -> None:
     place = Place(folder / "straight", server())
     place.train("straight")

@@ -17,16 +17,16 @@ import pytest
 from tests.gym.jobs.real_runs import STEPS, WORDS, Outcome, Place
 from tests.gym.jobs.warm import server
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX's"),
-]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX's")
 
 KILLS = {"sft": 10, "dpo": 10, "grpo": 10}
 """Of each kind of moment for a stage."""
 
 KILLS_OF_OTHERS = 2
 """Of each stage that is not in `KILLS`: its loop is that of one of them."""
+
+SOONER = {"sft": 2, "dpo": 3, "grpo": 4}
+"""How many of each kind of moment are slow tests, of other stages one; the rest is nightly."""
 
 
 def moments() -> list[str]:
@@ -41,6 +41,13 @@ def moments() -> list[str]:
         drawn = rng.sample(updates, KILLS.get(stage, KILLS_OF_OTHERS))
         found += [f"{stage}-in_update_{step}_{part}" for step, part in drawn]
     return found
+
+
+def is_sooner(moment: str) -> bool:
+    """Says whether a moment is one of the first of its kind."""
+    kind, stage = moment.rsplit("_", 2)[0], moment.partition("-")[0]
+    alike = [one for one in moments() if one.startswith(f"{kind}_")]
+    return alike.index(moment) < SOONER.get(stage, 1)
 
 
 def survive(folder: Path, shared: ForkServerContext, moment: str) -> Outcome:
@@ -74,7 +81,13 @@ def outcomes(
         yield lambda m: (killed[m].result(), whole[m.partition("-")[0]].result())
 
 
-@pytest.mark.parametrize("moment", moments())
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param(moment, marks=pytest.mark.slow if is_sooner(moment) else pytest.mark.nightly)
+        for moment in moments()
+    ],
+)
 def test_a_run_killed_at_a_random_step_resumes_to_the_same_bytes(
     outcomes: Callable[[str], tuple[Outcome, Place]], moment: str
 ) -> None:

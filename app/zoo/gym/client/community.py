@@ -133,15 +133,17 @@ class Client:
         )
 
     def aggregate_community_improvements(
-        self, base_model: str, min_contributors: int = 10
+        self, base_model: str, min_contributors: int = 10, *, void: bool = False
     ) -> CommunityResult:
         """Computes and publishes the result of your round; a published one is computed again.
 
         Args:
             base_model: the round's base.
             min_contributors: fewer raise.
+            void: make the round void, for good, if fewer contributions count than its quorum.
 
         Raises:
+            GymError: the round is void now.
             InputError: too few, another phase, or the key is not that of the log.
             NotAvailableError: there is no round.
             StorageError: a file cannot be read or written.
@@ -156,7 +158,7 @@ class Client:
                 f"min_contributors: expected at least {min_contributors}, got {found} reveals in "
                 f"phase {opened.state.phase}"
             )
-        computed = publish(opened.storage, load_key())
+        computed = publish(opened.storage, load_key(), void=void)
         report = computed.report
         refused = {str(one): reason for one, reason in report.refused.items()}
         return CommunityResult(

@@ -17,7 +17,7 @@ from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.measure.examples import check_file, digest_of
 from zoo.gym.rounds.measure.gating import gate
 from zoo.gym.rounds.measure.measure import measure, with_inbox
-from zoo.gym.rounds.measure.repeat import repeated
+from zoo.gym.rounds.measure.repeat import repeated, values_limit
 from zoo.gym.rounds.protocol.records import FACTORS, Gate, Probe, ResultGate
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.storage.chunks import chunk_name, describe
@@ -97,6 +97,14 @@ def test_a_lying_gate_is_named_by_whoever_measures_again(
     opened = open_round(found.storage)
     again = repeated(opened, work_folder(opened.state.id), found.base)
     assert [check.name for check in again if not check.ok] == ["values"]
+
+
+@pytest.mark.parametrize(
+    ("worth", "limit"),
+    [([3.0, 0.1], 1e-3), ([0.001, -0.0004], 2e-5), ([-0.002], 4e-5), ([1e-9], 1e-5), ([], 1e-5)],
+)
+def test_values_may_differ_by_a_fiftieth_of_the_largest(worth: list[float], limit: float) -> None:
+    assert values_limit(worth) == pytest.approx(limit)
 
 
 def test_a_validator_refuses_with_its_reason(measurable: Callable[..., Measurable]) -> None:
