@@ -53,6 +53,24 @@ def test_an_id_that_names_no_model_is_refused(name: str) -> None:
         hosted(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"), [("deepsek/v3", "deepseek/v3"), ("openrouterr:m", "openrouter:m")]
+)
+def test_a_slip_in_the_name_of_a_server_is_corrected(name: str, meant: str) -> None:
+    with pytest.raises(InputError, match=f"Did you mean '{meant}'?"):
+        hosted(name)
+
+
+def test_a_slip_in_a_price_is_corrected(call: Call) -> None:  # noqa: F811
+    found = call("providers", "set", "home", "url=http://127.0.0.1:9/v1", "m.inptu=0.3")
+    assert (found.code, "Did you mean 'input'?" in found.stderr) == (2, True)
+    assert "home" not in providers()
+
+
+def test_the_hub_has_organisations_with_names_like_a_server() -> None:
+    assert hosted("deepseek-ai/DeepSeek-V3") is None
+
+
 @pytest.mark.parametrize("url", [f"https://u:{CANARY}@a.b/v1", f"https://a.b/v1?key={CANARY}"])
 def test_a_key_in_an_address_without_a_model_is_not_shown(url: str) -> None:
     with pytest.raises(InputError, match="behind '#', got none") as caught:

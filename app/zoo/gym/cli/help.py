@@ -100,7 +100,7 @@ def _labels(entry: "HelpEntry") -> str:
 
 def _text(entry: "HelpEntry") -> str:
     notes = [f"one of {', '.join(entry.choices)}"] if entry.choices else []
-    notes += [f"default {entry.default}"] if entry.default else []
+    notes += [f"default {entry.default}"] if entry.default not in (None, "", '""') else []
     notes += ["must be given"] if entry.required else []
     text = _plain(entry.description)
     return f"{text} ({'; '.join(notes)})".strip() if notes else text

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from zoo.gym.cli.options import Json, Yes, confirmed
 from zoo.gym.cli.output import Output
+from zoo.gym.config.report import unknown
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.experience.providers.consent import require_consent
 from zoo.gym.experience.providers.keys import key_place
@@ -142,6 +143,9 @@ def _shown(out: Output, name: str, one: Provider) -> dict[str, object]:
     return {"name": name, "key_is_set": is_set, "key_from": place, **one.model_dump()}
 
 
+_PRICES = ("input", "cached", "output")
+
+
 def _changes(settings: tuple[str, ...], known: Provider | None) -> dict[str, object]:
     """Returns the settings by key; prices are merged with those known.
 
@@ -163,7 +167,10 @@ def _changes(settings: tuple[str, ...], known: Provider | None) -> dict[str, obj
             raise InputError(f"{key}: expected it once, got it twice")
         given.add(key)
         model, dot, part = key.rpartition(".")
-        if dot and part in ("input", "cached", "output"):
+        if dot and part not in _PRICES:
+            near = unknown("price", part, _PRICES)
+            raise InputError(f"{key}: {near}", hint=f"prices are {model}.input, .cached, .output")
+        if dot:
             prices.setdefault(model, {})[part] = parse_value(text)
             prices[model]["date"] = today()
             found["prices"] = prices
