@@ -134,7 +134,7 @@ def test_a_round_of_too_few_contributions_is_made_void_with_consent(person: Call
     assert (second.code, "is void: 1 of 2 contributions count" in second.stderr) == (1, True)
     shown = person("eve", "round", "show", "round").stdout
     assert "phase: void: 1 of 2 contributions count" in shown
-    assert "a copy of the contribution of" in shown
+    assert "refused: a copy of the contribution of" in shown
 
 
 def test_a_round_without_a_result_has_not_passed_and_measures_nothing_again(person: Call) -> None:
@@ -160,7 +160,13 @@ def test_a_contributor_sees_what_is_done_and_what_is_next(person: Call) -> None:
     assert "you: committed, not revealed: zoo-gym round reveal --send" in due
     person("ann", "round", "reveal", "round", "--send")
     person("maker", "round", "take", "round")
-    assert "you: revealed" in person("ann", "round", "show", "round").stdout
+    shown = person("ann", "round", "show", "round").stdout
+    assert "you: revealed" in shown
+    lines = [line.split(" ", 3)[2:] for line in shown.splitlines() if line.startswith("  ")]
+    assert sorted(" ".join(words[1:]) for words in lines) == ["(you) revealed", "committed"]
+    listed = person("maker", "round", "show", "round", "--json").json["contributors"]
+    assert [one["state"] for one in listed].count("revealed") == 1
+    assert {one["fingerprint"] for one in listed} == {words[0] for words in lines}
 
 
 def test_another_base_is_refused_by_its_name_and_not_downloaded(person: Call) -> None:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from zoo.gym.rounds.protocol.manifest import Manifest
     from zoo.gym.signing import PublicKey
 
+MOST_SHOWN = 20
+"""Contributors that are shown; a program gets all of them."""
+
 
 def show_round(opened: "Opened", out: Output) -> int:
     """Shows what a round waits for, what was decided, and what this user has done in it."""
@@ -28,8 +31,13 @@ def show_round(opened: "Opened", out: Output) -> int:
     out.answer(f"committed: {len(state.commits)}, revealed: {len(state.reveals)}")
     if (own := _own_part(opened)) is not None:
         out.answer(own)
-    for key, reason in state.refused.items():
-        out.answer(f"refused {key.fingerprint}: {reason}")
+    contributors = _contributors(opened)
+    for one in contributors[:MOST_SHOWN]:
+        name = f" ({one['name']})" if one["name"] else ""
+        why_not = f": {one['reason']}" if one["reason"] else ""
+        out.answer(f"  {one['fingerprint']}{name} {one['state']}{why_not}")
+    if len(contributors) > MOST_SHOWN:
+        out.answer(f"  and {len(contributors) - MOST_SHOWN} more: --json shows all")
     if state.result:
         out.answer(f"result: {state.result}; zoo-gym round verify checks it, round apply uses it")
     out.result(
@@ -45,10 +53,35 @@ def show_round(opened: "Opened", out: Output) -> int:
                 {"contributor": str(key), "reason": why} for key, why in state.refused.items()
             ],
             "result": state.result,
+            "contributors": contributors,
         }
         | ({"privacy": promised} if promised else {})
     )
     return 0
+
+
+def _contributors(opened: "Opened") -> list[dict[str, str]]:
+    """Returns who takes part and how far: the refused first, then by key."""
+    from zoo.gym.signing import signer_name
+
+    state = opened.state
+    found: list[dict[str, str]] = []
+    for key in sorted(state.commits, key=lambda key: (key not in state.refused, key)):
+        far = "committed"
+        if key in state.refused:
+            far = "refused"
+        elif key in state.reveals:
+            far = "counts" if state.result else "revealed"
+        found.append(
+            {
+                "contributor": str(key),
+                "fingerprint": key.fingerprint,
+                "name": signer_name(key),
+                "state": far,
+                "reason": state.refused.get(key, ""),
+            }
+        )
+    return found
 
 
 def _rule(manifest: "Manifest") -> str:
