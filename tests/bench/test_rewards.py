@@ -19,7 +19,7 @@ def test_the_lower_end_is_below_the_gain_and_zero_without_one() -> None:
     ("way", "least", "most"),
     [
         pytest.param("grpo", 20, 100, marks=pytest.mark.slow),
-        pytest.param(SHUFFLED, -100, 2, marks=pytest.mark.slow),
+        pytest.param(SHUFFLED, -100, 2, marks=pytest.mark.nightly),
         pytest.param("rloo", 20, 100, marks=pytest.mark.nightly),
     ],
 )

@@ -141,7 +141,7 @@ def test_a_whole_run_takes_less_memory_than_the_plain_step(
     assert metrics["peak_host_bytes"] <= 0.6 * plain["peak_host_bytes"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_512_tokens_need_at_most_3_gigabytes_for_the_plain_loss(place: Path) -> None:
     model, options = weights(place).parent, ("--tokens", "512", "--steps", "1")
     ours = run_step("ours", model, *options, "--threads", THREADS)

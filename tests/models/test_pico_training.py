@@ -37,7 +37,7 @@ def test_a_shortened_training_follows_the_committed_curve(tmp_path: Path) -> Non
         assert point["accuracy"] == pytest.approx(expected["accuracy"], abs=0.03)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_trainings_give_the_same_bytes(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     build(first, 20)

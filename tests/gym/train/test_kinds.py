@@ -91,7 +91,7 @@ def test_thirty_steps_lower_the_held_out_loss_and_end_in_a_delta_or_its_refusal(
     assert (code, NO_DELTA.get(kind, "") in said.err) == (2 if kind in NO_DELTA else 0, True)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # jobs/test_survival_kinds.py kills some kinds among slow tests
 @pytest.mark.filterwarnings("ignore:no delta can be made:zoo.core.errors.GymWarning")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_killed_run_ends_with_the_same_bytes_as_one_that_was_not(

@@ -14,7 +14,7 @@ from zoo.gym.jobs.run import create_run
 from zoo.gym.jobs.worker import main as work
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.nightly,  # jobs/test_survival_methods.py kills each stage once among slow tests
     pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX's"),
 ]
 
