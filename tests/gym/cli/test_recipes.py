@@ -106,7 +106,7 @@ def test_a_recipe_trains_from_the_command_line(
     assert is_written(run.result)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
 def test_a_recipe_trains_from_python(recipe: Path, rows: dict[str, Path], place: Path) -> None:
     items = [*small(recipe, place), f"dataset={data(recipe, rows)}"]

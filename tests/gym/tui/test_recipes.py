@@ -16,10 +16,12 @@ from zoo.gym.config.stages import METHODS
 from zoo.gym.jobs import read_status, run_folders
 from zoo.gym.tui.app import GymApp
 
-pytestmark = pytest.mark.slow
 __all__ = ["rows"]  # a fixture
 
 OF_STAGES = {yaml.safe_load(recipe.read_text())["stage"]: recipe for recipe in RECIPES}
+
+SOONER = ("sft", "dpo", "grpo")
+"""The stages of slow tests; every recipe trains from the command line there."""
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +30,13 @@ def _no_worker_is_left() -> Iterator[None]:
     kill_workers()
 
 
-@pytest.mark.parametrize("stage", METHODS)
+@pytest.mark.parametrize(
+    "stage",
+    [
+        pytest.param(stage, marks=pytest.mark.slow if stage in SOONER else pytest.mark.nightly)
+        for stage in METHODS
+    ],
+)
 def test_a_recipe_trains_from_the_app(
     drive: Drive,
     place: Path,
