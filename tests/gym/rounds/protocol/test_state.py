@@ -76,11 +76,14 @@ def test_a_late_commitment_and_a_strange_key_do_not_count(opening: Signed) -> No
     refused([*entries[:2], commit(ALICE, name, "other")], "has committed already")
 
 
-def test_a_copied_commitment_is_refused(opening: Signed) -> None:
+def test_a_copied_commitment_keeps_nobody_out_and_cannot_be_revealed(opening: Signed) -> None:
     name = round_id(opening)
     first = commit(ALICE, name, "a")
-    copied = sign(BOB, objects.COMMIT, dict(first.body))
-    refused([opening, first, copied], "got another contributor's")
+    copied = sign(BOB, objects.COMMIT, dict(first.body))  # whose name in the inbox may sort first
+    closed = [opening, copied, first, close(name, "commit")]
+
+    assert set(after(*closed, reveal(ALICE, name, "a")).accepted) == {ALICE.public}
+    refused([*closed, reveal(BOB, name, "a")], "expected the file of the commitment")
 
 
 def test_a_reveal_that_differs_from_its_commitment_is_refused(opening: Signed) -> None:

@@ -160,8 +160,6 @@ def _commit(state: State, entry: Signed) -> State:
     _expect(state, entry, Phase.COMMIT)
     if entry.key in state.commits:
         raise InputError(f"commit: key {entry.key.fingerprint} has committed already")
-    if found in state.commits.values():
-        raise InputError("commit: expected a commitment of its own, got another contributor's")
     if len(state.commits) >= state.manifest.most:
         raise InputError(f"commit: the round takes {state.manifest.most} contributors at most")
     return replace(state, commits={**state.commits, entry.key: str(found)})
