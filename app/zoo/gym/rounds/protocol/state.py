@@ -304,7 +304,7 @@ _FOLLOW = {
 
 
 def _is_phase(value: object) -> bool:
-    return value in {Phase.COMMIT.value, Phase.REVEAL.value}
+    return isinstance(value, str) and value in {Phase.COMMIT.value, Phase.REVEAL.value}
 
 
 def _is_key(value: object) -> bool:
