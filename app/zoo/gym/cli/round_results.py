@@ -33,8 +33,10 @@ from zoo.gym.terminal import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zoo.gym.rounds.compute.report import Report
     from zoo.gym.rounds.compute.verify import Check
     from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.rounds.protocol.manifest import Manifest
 
 
 def aggregate(
@@ -78,11 +80,7 @@ def aggregate(
     act = partial(publish, opened.storage, load_key(), threads=threads, open_queue=open_queue)
     computed = or_void(act, yes=yes)
     found = computed.report
-    warnings = [] if found.rule["f"] else ["the rule withstands no malicious contributor"]
-    if found.rule["method"] == "federated_average":
-        warnings.append("contributors are weighed by the numbers of examples that they name")
-    if found.newcomers is None:
-        warnings.append("all keys are new: there is no cap on newcomers")
+    warnings = _warnings(found, opened.manifest)
     out.answer(
         f"result {found.result.digest[:12]}, {human_bytes(found.result.bytes)}: "
         f"{counted(len(found.contributions), 'contribution')}, {found.rule['method']} with f = "
@@ -110,6 +108,19 @@ def aggregate(
         }
     )
     return 0
+
+
+def _warnings(found: "Report", manifest: "Manifest") -> list[str]:
+    from zoo.gym.rounds.compute.members import fill_quorum
+
+    warnings = [] if found.rule["f"] else ["the rule withstands no malicious contributor"]
+    if found.rule["method"] == "federated_average":
+        warnings.append("contributors are weighed by the numbers of examples that they name")
+    if found.newcomers is None:
+        warnings.append("all keys are new: there is no cap on newcomers")
+    if fill_quorum(found, manifest):
+        warnings.append("newcomers fill up the quorum: they have more than their share of seats")
+    return warnings
 
 
 def _check_expected(opened: "Opened", method: str | None, least: int | None) -> None:

@@ -9,13 +9,16 @@ from tests.gym.rounds.compute.conftest import run_round
 from tests.gym.rounds.conftest import fine_tune
 from tests.gym.rounds.protocol.people import LOG, NEWCOMERS, person
 from zoo.core import digest
-from zoo.gym.errors import InputError
+from zoo.gym.errors import GymError, InputError
+from zoo.gym.rounds.compute.collect import NoResultError, TooFewError
+from zoo.gym.rounds.compute.members import fill_quorum
 from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.life.lots import new_nonce
 from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.life.writing import create_round
 from zoo.gym.rounds.protocol.manifest import Manifest, Newcomers
+from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.rewards.reputation import Reputation
 from zoo.gym.rounds.rewards.standings import read_standings, write_standings
 from zoo.gym.rounds.storage.chunks import chunk_name, read_chunk
@@ -82,6 +85,55 @@ def test_if_all_are_new_there_is_no_cap(
     ended(storage, base, sources, manifest, {})
     report = publish(storage, LOG).report
     assert (len(report.contributions), report.newcomers) == (7, None)
+
+
+def test_newcomers_fill_up_the_quorum_and_have_a_fifth_of_weight_and_points(
+    storage: FolderStorage, base: Path, sources: dict[str, Path], manifest: Manifest
+) -> None:
+    ended(storage, base, sources, manifest, {KEYS[0]: Reputation(0.5, 3)}, quorum=3)
+    report = publish(storage, LOG).report
+
+    assert report.newcomers
+    assert len(report.newcomers) == 2  # floor(.2 / .8) is 0 of 3
+    assert fill_quorum(report, open_round(storage).manifest)
+    assert report.points[KEYS[0]] == 800
+    assert report.weights == [1 if key == KEYS[0] else 0.125 for key, _ in report.contributions]
+
+
+def test_a_rule_without_weights_gives_newcomers_no_more_seats(
+    storage: FolderStorage, base: Path, sources: dict[str, Path], manifest: Manifest
+) -> None:
+    known = {KEYS[0]: Reputation(0.5, 3)}
+    with pytest.raises(TooFewError, match="got 1 of 3"):
+        ended(storage, base, sources, manifest, known, quorum=3, method="median")
+
+
+@pytest.mark.parametrize(
+    ("known", "method", "said"),
+    [
+        ({person("absent").public: Reputation(0.5, 3)}, "mean", "nobody contributes whom"),
+        (dict.fromkeys(KEYS, Reputation(0.0, 3)), "weighted_mean", "all reputations are 0"),
+        (
+            {KEYS[0]: Reputation(0.0, 3), person("absent").public: Reputation(0.5, 3)},
+            "weighted_mean",
+            "all reputations are 0",
+        ),
+    ],
+)
+def test_a_round_in_which_nobody_known_has_weight_can_be_made_void(
+    storage: FolderStorage,
+    base: Path,
+    sources: dict[str, Path],
+    manifest: Manifest,
+    known: Mapping[PublicKey, Reputation],
+    method: str,
+    said: str,
+) -> None:
+    with pytest.raises(NoResultError, match="expected"):
+        ended(storage, base, sources, manifest, known, method=method)
+    with pytest.raises(GymError, match=said):
+        publish(storage, LOG, void=True)
+    assert open_round(storage).state.phase is Phase.VOID
 
 
 @pytest.mark.slow

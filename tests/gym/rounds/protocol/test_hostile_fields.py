@@ -73,14 +73,13 @@ def places(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[st
     """Yields the path of each value in a body."""
     if path:
         yield path
-    inner = value.items() if isinstance(value, dict) else ()
-    inner = enumerate(value) if isinstance(value, list) else inner
-    for key, one in inner:
+    inner = dict(enumerate(value)) if isinstance(value, list) else value
+    for key, one in inner.items() if isinstance(inner, dict) else ():
         yield from places(one, (*path, key))
 
 
 def changed(body: dict[str, Any], path: tuple[str | int, ...], value: object) -> dict[str, Any]:
-    found = json.loads(json.dumps(body))
+    found: dict[str, Any] = json.loads(json.dumps(body))
     at: Any = found
     for key in path[:-1]:
         at = at[key]

@@ -9,15 +9,18 @@ from tests.gym.rounds.protocol.people import (
     BOB,
     CAROL,
     DAVE,
+    FIELDS,
     LOG,
+    NEWCOMERS,
     close,
     commit,
     digest_of,
+    person,
     reveal,
 )
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.protocol import objects
-from zoo.gym.rounds.protocol.manifest import round_id
+from zoo.gym.rounds.protocol.manifest import CONTEXT, round_id
 from zoo.gym.rounds.protocol.objects import body_of, encode
 from zoo.gym.rounds.protocol.state import Phase, State, state_of
 from zoo.gym.signing import Signed, sign
@@ -100,6 +103,14 @@ def test_more_contributors_than_allowed_are_refused(opening: Signed) -> None:
     name = round_id(opening)
     people = zip((ALICE, BOB, CAROL, DAVE), "abcd", strict=True)
     refused([opening, *(commit(who, name, one) for who, one in people)], "3 contributors at most")
+
+
+def test_a_cap_on_newcomers_leaves_room_for_as_many_again() -> None:
+    opening = sign(LOG, CONTEXT, {**FIELDS, "newcomers": NEWCOMERS})
+    name = round_id(opening)
+    seven = [commit(person(str(number)), name, "a") for number in range(7)]  # most is 3
+    assert len(after(opening, *seven[:6]).commits) == 6
+    refused([opening, *seven], "6 contributors at most")
 
 
 def test_a_missed_quorum_extends_a_phase_once_and_then_voids_the_round(opening: Signed) -> None:

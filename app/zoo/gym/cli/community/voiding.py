@@ -1,4 +1,4 @@
-"""Asks before a round with too few contributions becomes void."""
+"""Asks before a round of which no result can come becomes void."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -9,7 +9,7 @@ Result = TypeVar("Result")
 
 
 def or_void(publish: Callable[..., Result], *, yes: bool) -> Result:
-    """Publishes a result; if too few contributions count, makes the round void after a yes.
+    """Publishes a result; if none can come of the round, makes it void after a yes.
 
     Args:
         publish: publishes; `void=True` lets it make the round void.
@@ -17,13 +17,13 @@ def or_void(publish: Callable[..., Result], *, yes: bool) -> Result:
 
     Raises:
         GymError: the round is void.
-        InputError: too few contributions count, and the user does not agree.
+        InputError: no result can come of it, and the user does not agree.
     """
-    from zoo.gym.rounds.compute.collect import TooFewError
+    from zoo.gym.rounds.compute.collect import NoResultError
 
     try:
         return publish(void=yes)
-    except TooFewError as error:
+    except NoResultError as error:
         asked = f"{error.message}: make the round void for good? [y/N] "
         if not confirmed(asked, yes=False):
             raise

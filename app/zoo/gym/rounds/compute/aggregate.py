@@ -15,7 +15,14 @@ from pydantic import JsonValue
 from zoo.gym.delta.file.reader import Delta
 from zoo.gym.errors import InputError
 from zoo.gym.files import write_beside
-from zoo.gym.rounds.compute.collect import Collected, Divide, TooFewError, collect, in_form
+from zoo.gym.rounds.compute.collect import (
+    Collected,
+    Divide,
+    NoResultError,
+    TooFewError,
+    collect,
+    in_form,
+)
 from zoo.gym.rounds.compute.copies import copies
 from zoo.gym.rounds.compute.members import Members, members_of, with_cap, with_seats
 from zoo.gym.rounds.compute.report import AUMANN_SHAPLEY, BY_WEIGHT, Report
@@ -165,9 +172,7 @@ def choose(
     gram = gram_of(products, [row for row, key in enumerate(candidates.keys) if key in counted])
     given = _given(rule, collected, state, members)
     selection = select(rule, contributions, given, gram=gram, threads=threads)
-    if state.manifest.newcomers:
-        share = state.manifest.newcomers.share
-        selection = with_cap(selection, list(collected.keys), members, share)
+    selection = with_cap(selection, collected, members, state.manifest)
     return Chosen(state, collected, contributions, selection, gram, members)
 
 
@@ -236,10 +241,12 @@ def _given(
         return None
     if what == "reputations":
         found = [members.reputation(key).value for key in collected.keys]
-        if not any(found):
-            raise InputError(f"{rule.method.value}: expected reputations above 0, got none")
-        return np.array(found, np.float32)
-    return np.array([state.reveals[key].examples for key in collected.keys], np.float32)
+    else:
+        found = [state.reveals[key].examples for key in collected.keys]
+    if not any(found):
+        said = f"{rule.method.value}: expected {what} above 0, got none"
+        raise NoResultError(state.manifest, said, f"all {what} are 0", collected.refused)
+    return np.array(found, np.float32)
 
 
 def _computed(chosen: Chosen, delta: Delta) -> Computed:

@@ -35,19 +35,30 @@ Divide = Callable[[Sequence[Delta], Contributions], Contributions]
 """Makes contributions whose products and combination several processes compute."""
 
 
-class TooFewError(InputError):
+class NoResultError(InputError):
+    """What was revealed makes no result, whoever computes it: the round can be made void."""
+
+    def __init__(
+        self, manifest: Manifest, said: str, reason: str, refused: Mapping[PublicKey, str]
+    ) -> None:
+        """Names the round, and the reason for which it may become void."""
+        super().__init__(
+            f"round {manifest.name}: {said}",
+            hint="its maker can make the round void: zoo-gym round aggregate --yes",
+        )
+        self.refused = refused
+        self.reason = reason
+
+
+class TooFewError(NoResultError):
     """Fewer contributions count than the quorum."""
 
     def __init__(self, manifest: Manifest, found: int, refused: Mapping[PublicKey, str]) -> None:
         """Says how many count, and why others do not."""
         why = f"; refused {refusals_text(refused)}" if refused else ""
-        super().__init__(
-            f"round {manifest.name}: expected {manifest.quorum} contributions, got {found} of "
-            f"{manifest.quorum}{why}",
-            hint="its maker can make the round void: zoo-gym round aggregate --yes",
-        )
-        self.refused = refused
-        self.reason = f"{found} of {manifest.quorum} contributions count"
+        counts = f"{found} of {manifest.quorum}"
+        said = f"expected {manifest.quorum} contributions, got {counts}{why}"
+        super().__init__(manifest, said, f"{counts} contributions count", refused)
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,14 @@ from collections.abc import Collection, Set
 from dataclasses import dataclass, replace
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.compute.collect import Collected
+from zoo.gym.rounds.compute.collect import Collected, NoResultError
+from zoo.gym.rounds.compute.report import Report
+from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.rewards.newcomers import capped_weights, drawn, seats_of
 from zoo.gym.rounds.rewards.reputation import Reputation
-from zoo.gym.rounds.rewards.standings import Standings, read_standings
-from zoo.gym.rounds.rules.aggregate import Selection
+from zoo.gym.rounds.rewards.standings import Standings, established, read_standings
+from zoo.gym.rounds.rules.aggregate import BY_COLUMNS, Selection
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import read_chunk
 from zoo.gym.signing import PublicKey
@@ -21,7 +23,8 @@ class Members:
 
     Attributes:
         standings: of keys that took part before.
-        newcomers: those on whom the cap is; None if it is on nobody, as all are new.
+        newcomers: those on whom the cap is; None if it is on nobody, as all are new, those that the
+            standings name among them.
         left_out: newcomers who were not drawn.
     """
 
@@ -44,6 +47,7 @@ def members_of(state: State, storage: Storage, keys: Collection[PublicKey]) -> M
 
     Raises:
         NotAvailableError: the standings are missing.
+        NoResultError: only newcomers are left of whom others are known.
         InputError: they are none, or the nonce of the lot was not shown yet.
     """
     terms = state.manifest.newcomers
@@ -51,24 +55,43 @@ def members_of(state: State, storage: Storage, keys: Collection[PublicKey]) -> M
         return Members({})
     standings = read_standings(read_chunk(storage, terms.standings))
     found = Members(standings)
-    new = {key for key in keys if found.reputation(key).accepted < terms.rounds}
-    if len(new) == len(keys):
+    known = established(standings, terms.rounds)
+    if not known:
         return found  # nobody could be preferred
+    new = set(keys) - known
+    if keys and len(new) == len(keys):
+        said = "a contribution of somebody who is not new, as the standings know some, got none"
+        reason = "nobody contributes whom the standings know"
+        raise NoResultError(state.manifest, f"expected {said}", reason, {})
     if state.nonce is None:
         raise InputError(
             f"round {state.manifest.name}: expected the nonce of the lot among newcomers, got none",
             hint="whoever writes the log shows it: zoo-gym round take",
         )
-    seats = seats_of(len(keys) - len(new), terms.share)
-    seated = set(
-        drawn(
-            new,
-            len(new) if seats is None else seats,
-            list(state.commits.values()),
-            state.nonce,
-        )
-    )
+    seats = _seats(state.manifest, len(keys) - len(new))
+    seated = set(drawn(new, seats, list(state.commits.values()), state.nonce))
     return Members(standings, frozenset(seated), tuple(sorted(new - seated)))
+
+
+def _seats(manifest: Manifest, known: int) -> int:
+    """Returns how many newcomers may count beside those who are known.
+
+    Where a rule has weights, which are capped by themselves, they fill up the quorum: or few known
+    contributors would make a round void that has enough of all.
+    """
+    assert manifest.newcomers is not None, "only rounds with a cap come here"
+    seats = seats_of(known, manifest.newcomers.share)
+    room = max(0, manifest.most - known)
+    least = 0 if manifest.method in BY_COLUMNS else manifest.quorum - known
+    return room if seats is None else max(min(seats, room), least)
+
+
+def fill_quorum(report: Report, manifest: Manifest) -> bool:
+    """Returns whether newcomers have more seats than their share, as the quorum needs them."""
+    if manifest.newcomers is None or report.newcomers is None:
+        return False
+    seats = seats_of(len(report.contributions) - len(report.newcomers), manifest.newcomers.share)
+    return seats is not None and len(report.newcomers) > seats
 
 
 def with_seats(collected: Collected, members: Members, state: State) -> Collected:
@@ -84,21 +107,23 @@ def with_seats(collected: Collected, members: Members, state: State) -> Collecte
 
 
 def with_cap(
-    selection: Selection, keys: list[PublicKey], members: Members, share: float
+    selection: Selection, collected: Collected, members: Members, manifest: Manifest
 ) -> Selection:
     """Returns a selection in which newcomers have at most a share of the weight.
 
     Raises:
-        InputError: nobody else has any.
+        NoResultError: nobody else has any.
     """
     import numpy as np
 
-    if selection.weighing is None or not members.capped:
+    terms = manifest.newcomers
+    if terms is None or selection.weighing is None or not members.capped:
         return selection
-    kept = [keys[row] for row in selection.kept]
+    kept = [collected.keys[row] for row in selection.kept]
     weights = dict(zip(kept, map(float, selection.weighing.weights), strict=True))
-    capped = capped_weights(weights, members.capped & weights.keys(), share)
+    capped = capped_weights(weights, members.capped & weights.keys(), terms.share)
     if not any(capped.values()):
-        raise InputError("weights: expected some of contributors who are not new, got none")
+        said = "expected weights of contributors who are not new, got none"
+        raise NoResultError(manifest, said, "only newcomers have weight", collected.refused)
     values = np.array([float(capped[key]) for key in kept], np.float32)
     return replace(selection, weighing=replace(selection.weighing, weights=values))

@@ -7,7 +7,7 @@ from pathlib import Path
 from zoo.gym.errors import GymError, InputError
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.compute.aggregate import Computed, compute, save_report
-from zoo.gym.rounds.compute.collect import TooFewError, refusals_text
+from zoo.gym.rounds.compute.collect import NoResultError, refusals_text
 from zoo.gym.rounds.compute.dividing import RoundParts, dividing
 from zoo.gym.rounds.life.writing import Appender, writer_of
 from zoo.gym.rounds.protocol import objects
@@ -84,18 +84,18 @@ def publish(
 
 @contextmanager
 def voiding(append: Appender, key: OwnKey, *, agreed: bool) -> Generator[None]:
-    """Makes a round void in which too few contributions count, if that was agreed.
+    """Makes a round void in which too few contributions count or none has weight, if agreed.
 
     The refusals come first in the log, and then the reason.
 
     Raises:
         GymError: the round is void now.
-        TooFewError: it could be made void.
+        NoResultError: it could be made void.
         InputError: too few count of a result that is published.
     """
     try:
         yield
-    except TooFewError as error:
+    except NoResultError as error:
         state = append.state
         if state.phase is not Phase.COMPUTE:
             raise InputError(error.message) from None

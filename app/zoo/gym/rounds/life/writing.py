@@ -16,6 +16,7 @@ from zoo.gym.files.lock import locked
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.life.lots import kept_nonce
 from zoo.gym.rounds.life.opening import MANIFEST, Opened, open_round
+from zoo.gym.rounds.life.room import established_of, expect_room
 from zoo.gym.rounds.life.witnessing import note_key, origin
 from zoo.gym.rounds.log import tree
 from zoo.gym.rounds.log.head import Head
@@ -29,7 +30,7 @@ from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.rewards.standings import read_standings
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import chunk_name
-from zoo.gym.signing import OwnKey, Signed, sign
+from zoo.gym.signing import OwnKey, PublicKey, Signed, sign
 from zoo.gym.signing.ed25519 import sign_bytes
 
 INBOX = "inbox"
@@ -195,6 +196,9 @@ class Appender:
         added: list[Signed] = []
         refused: list[tuple[str, str]] = []
         state = self.state
+        known = frozenset[PublicKey]()
+        if state.phase is Phase.COMMIT:
+            known = established_of(state.manifest, self._storage)
         taken = {inbox_name(content) for content in self._known}  # are not read again
         for name in self._storage.names(INBOX):
             if name in taken:
@@ -204,10 +208,13 @@ class Appender:
                 continue
             try:
                 entry = objects.decode(content)
-                state = state.after(entry)
+                after = state.after(entry)
+                if entry.context == objects.COMMIT:
+                    expect_room(state, entry.key, known)
             except InputError as error:
                 refused.append((name, as_text(error.message)))
             else:
+                state = after
                 added.append(entry)
         self.add(added)
         return Taken(added, refused)

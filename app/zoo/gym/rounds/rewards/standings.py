@@ -58,6 +58,11 @@ def read_standings(content: bytes) -> Standings:
     return standings
 
 
+def established(standings: Standings, rounds: int) -> frozenset[PublicKey]:
+    """Returns the keys that are no newcomers: of at least a number of accepted rounds."""
+    return frozenset(key for key, one in standings.items() if one.accepted >= rounds)
+
+
 def standings_after(
     before: Standings,
     qualities: Mapping[PublicKey, float],
