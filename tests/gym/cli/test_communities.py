@@ -117,6 +117,23 @@ def test_a_round_is_not_made_void_without_consent(person: Call) -> None:
     assert (early.code, "hint" in early.stderr) == (2, False)
 
 
+def test_the_maker_alone_makes_a_round_void_by_word(person: Call) -> None:
+    started(person)
+    words = ("community", "void", "round", "--because", "the gate's key is lost")
+    asked = person("maker", *words)
+    assert (asked.code, "agree with --yes" in asked.stderr) == (4, True)
+    person("ann", "keys", "create")
+    other = person("ann", *words, "--yes")
+    assert (other.code, "the key of the log's writer" in other.stderr) == (2, True)
+    found = person("maker", *words, "--yes", "--json")
+    assert (found.code, found.json["phase"]) == (0, "void")
+    assert found.json["reason"] == "the gate's key is lost"
+    again = person("maker", *words, "--yes")
+    assert (again.code, "got phase void" in again.stderr) == (2, True)
+    checked = person("eve", "round", "verify", "round")
+    assert "by the word of the log's writer alone: the gate's key is lost" in checked.stdout
+
+
 def test_a_round_of_too_few_contributions_is_made_void_with_consent(person: Call) -> None:
     started(person)
     for who in ("ann", "ben"):

@@ -60,7 +60,7 @@ def aggregate(
         force: publish a private result even if its noise is larger than any signal; make a round
             of lessons void before all keys have measured
         threads: how many threads; by default all, which changes no byte
-        yes: make the round void without asking if too few contributions count
+        yes: make the round void without asking if too few contributions count, or none has weight
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.compute.publish import publish

@@ -80,6 +80,7 @@ VERBS = (
         "[ROUND]",
         "Publishes the result.",
     ),
+    Verb("round void", "community.voiding:void", "[ROUND]", "Makes your round void for good."),
     Verb("round work", "round_work:work", "[ROUND]", "Helps to compute a round."),
     Verb("round verify", "round_results:verify", "[ROUND]", "Computes a round again and compares."),
     Verb("round rewards", "round_results:rewards", "[ROUND]", "Shows who gets how many points."),

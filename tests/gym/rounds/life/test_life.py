@@ -20,7 +20,14 @@ from zoo.gym.rounds.life.contributing import (
     send_reveal,
 )
 from zoo.gym.rounds.life.opening import MANIFEST, open_round
-from zoo.gym.rounds.life.writing import close_phase, create_round, leave, lock_file, take
+from zoo.gym.rounds.life.writing import (
+    close_phase,
+    create_round,
+    leave,
+    lock_file,
+    take,
+    void_round,
+)
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.storage.chunks import StoredFile, fetch
@@ -182,3 +189,20 @@ def test_a_manifest_larger_than_an_entry_of_the_log_is_refused_whole(tmp_path: P
     with pytest.raises(InputError, match=r"at most 65535 bytes.* with 2000 tensors"):
         create_round(FolderStorage(tmp_path / "round"), terms(tensors=tensors), LOG)
     assert not (tmp_path / "round").exists()
+
+
+def test_the_maker_makes_a_round_void_by_word_in_any_open_phase(
+    started: FolderStorage, base: Path, tmp_path: Path
+) -> None:
+    for seed, who in enumerate((ALICE, BOB)):
+        commit(started, who, fine_tune(tmp_path / str(seed), seed), base)
+    close_phase(started, LOG)
+    with pytest.raises(InputError, match="expected the key of the log's writer"):
+        void_round(started, ALICE, "a lost key")
+    for bad in ("", " ", "two\nlines", "x" * 2001):
+        with pytest.raises(InputError, match="because: expected a reason in one line"):
+            void_round(started, LOG, bad)
+    assert void_round(started, LOG, "a lost key").reason == "a lost key"
+    assert open_round(started).state.phase is Phase.VOID
+    with pytest.raises(InputError, match="the round is void already"):
+        void_round(started, LOG, "again")

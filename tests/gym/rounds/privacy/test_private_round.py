@@ -22,6 +22,7 @@ from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.life.contributing import own_contribution
 from zoo.gym.rounds.life.opening import open_round
+from zoo.gym.rounds.life.writing import close_phase, create_round
 from zoo.gym.rounds.privacy import ledger, mechanism
 from zoo.gym.rounds.privacy.contribution import read_values
 from zoo.gym.rounds.privacy.round_key import keep_round_key, load_round_key
@@ -149,6 +150,17 @@ def test_copies_count_because_no_contribution_decides_about_another(
     assert len(found.report["contributions"]) == 3
     points = found.report["rewards"]["points"]
     assert sorted(points.values()) == [333, 333, 334]
+
+
+def test_a_private_round_made_void_in_any_way_leaves_no_key(
+    storage: FolderStorage, private_manifest: Manifest
+) -> None:
+    assert private_manifest.privacy is not None
+    create_round(storage, private_manifest, LOG)
+    close_phase(storage, LOG)
+    assert close_phase(storage, LOG).phase is Phase.VOID  # extended once, still nobody
+    with pytest.raises(NotAvailableError):
+        load_round_key(private_manifest.privacy.key)
 
 
 def test_a_seal_for_another_contributor_is_refused_and_verified_as_the_makers_word(

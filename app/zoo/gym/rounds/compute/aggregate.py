@@ -43,7 +43,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-MEASURE = "a key of role gate measures: zoo-gym round measure"
+MEASURE = (
+    "a key of role gate measures: zoo-gym round measure; if it is lost, the round's maker can make "
+    "it void: zoo-gym round void --because TEXT"
+)
 
 _NO_CHANGE = "expected a change of the base, got none"
 

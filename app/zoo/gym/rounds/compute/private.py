@@ -101,12 +101,8 @@ def publish_private(
         state.expect_compute()
         settled = ledger.report_of(state.id)
         if settled is None:
-            try:
-                with voiding(append, key, agreed=void):
-                    settled = _draw(state, storage, folder, force=force, threads=threads)
-            finally:
-                if append.state.phase is Phase.VOID:
-                    forget_round_key(privacy_of(state).key)
+            with voiding(append, key, agreed=void):
+                settled = _draw(state, storage, folder, force=force, threads=threads)
         found, content = _drawn(state, folder, settled)
         store(found.delta.path, storage)
         storage.write(chunk_name(digest(content)), content)

@@ -36,7 +36,8 @@ def kept_nonce(commitment: str) -> str:
         return read_small(path, most_bytes=100).decode()
     raise InputError(
         f"{path}: expected the nonce of the lot, got nothing",
-        hint="it is on the machine where you ran: zoo-gym round create",
+        hint="it is on the machine where you ran zoo-gym round create; if it is lost, make the "
+        "round void: zoo-gym round void --because TEXT",
     )
 
 

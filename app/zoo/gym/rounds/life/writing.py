@@ -23,8 +23,9 @@ from zoo.gym.rounds.log.head import Head
 from zoo.gym.rounds.log.reader import CHECKPOINT
 from zoo.gym.rounds.log.tiles import ENTRY_BYTES
 from zoo.gym.rounds.log.writer import LogWriter
+from zoo.gym.rounds.privacy.round_key import forget_round_key
 from zoo.gym.rounds.protocol import objects
-from zoo.gym.rounds.protocol.fields import as_text
+from zoo.gym.rounds.protocol.fields import MOST_TEXT, as_text
 from zoo.gym.rounds.protocol.manifest import CONTEXT, Manifest, manifest_body, round_id
 from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.rewards.standings import read_standings
@@ -149,6 +150,28 @@ def close_phase(storage: Storage, key: OwnKey) -> State:
         return append.state
 
 
+def void_round(storage: Storage, key: OwnKey, because: str) -> State:
+    """Makes a round void by the word of its maker, in any phase before a result is published.
+
+    Args:
+        storage: of the round.
+        key: of the log's writer.
+        because: the reason, one line, which stands in the log.
+
+    Raises:
+        InputError: the round has ended, the key is not that of the log, or the reason is no line.
+        StorageError: the log cannot be written.
+    """
+    if not because.strip() or as_text(because) != because:
+        raise InputError(
+            f"because: expected a reason in one line of 1 to {MOST_TEXT} printable characters, "
+            f"got {because!r:.60}"
+        )
+    with writer_of(storage, key) as append:
+        append(objects.VOID, reason=because)
+        return append.state
+
+
 class Appender:
     """Adds entries to the log of a round; made by `writer_of`."""
 
@@ -179,6 +202,7 @@ class Appender:
         self._log.append(contents)
         self._known |= set(contents)
         self.state = state
+        _forget_if_void(state)
 
     def show_nonce(self) -> None:
         """Shows the maker's nonce of the lot among newcomers, when nobody can commit any more.
@@ -235,7 +259,14 @@ def writer_of(storage: Storage, key: OwnKey) -> Generator[Appender]:
                 f"{storage.address}: expected the key of the log's writer, got "
                 f"{key.public.fingerprint}"
             )
+        _forget_if_void(opened.state)  # a program killed after the log left it
         yield Appender(opened, key)
+
+
+def _forget_if_void(state: State) -> None:
+    """Deletes the key that opens the contributions of a private round that has no result."""
+    if state.phase is Phase.VOID and state.manifest.privacy is not None:
+        forget_round_key(state.manifest.privacy.key)
 
 
 @contextmanager

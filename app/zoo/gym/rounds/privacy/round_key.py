@@ -43,7 +43,8 @@ def load_round_key(text: str) -> bytes:
         except FileNotFoundError:
             raise NotAvailableError(
                 f"{path}: expected the key that opens the round's contributions, got nothing",
-                hint="it is on the machine that ran zoo-gym round create, until the result is out",
+                hint="it is on the machine that ran zoo-gym round create, until the result is out; "
+                "if it is lost, make the round void: zoo-gym round void --because TEXT",
             ) from None
     found = bytes.fromhex(content) if _DIGITS.fullmatch(content) else b""
     if not found or sealing.key_text(sealing.public_of(found)) != text:
