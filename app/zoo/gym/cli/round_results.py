@@ -215,7 +215,8 @@ def verify(
     steps = [checks_of(opened, folder, threads=threads)]
     if measure and not (opened.manifest.evaluation or opened.manifest.refit):
         raise InputError("--measure: has no effect in a round without a gate")
-    if measure and opened.state.result is None and not opened.state.measured.results:
+    found = opened.state.measured
+    if measure and opened.state.result is None and not (found.results or found.gates):
         steps.append(iter([_nothing_measured(opened)]))
     elif measure:
         from zoo.gym.rounds.measure.repeat import repeated
@@ -267,9 +268,10 @@ def _report_checks(steps: "Iterator[Check]", opened: "Opened", out: Output) -> i
 
 
 def _verdict(checks: "list[Check]", opened: "Opened") -> str:
+    broken = any(check.ok is False for check in checks)
     if opened.state.phase == "void":
-        return "the round is void, there is no result"
-    if any(check.ok is False for check in checks):
+        return f"the round is void, {'but not as it says' if broken else 'there is no result'}"
+    if broken:
         return "do not use the result"
     if opened.state.result is None:
         return "there is no result yet"

@@ -10,7 +10,7 @@ import pytest
 from tests.gym.rounds.measure.conftest import Measurable
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, GATE, LOG
 from zoo.gym.delta.create import create_delta
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.life.opening import open_round
@@ -97,6 +97,30 @@ def test_a_lying_gate_is_named_by_whoever_measures_again(
     opened = open_round(found.storage)
     again = repeated(opened, work_folder(opened.state.id), found.base)
     assert [check.name for check in again if not check.ok] == ["values"]
+
+
+def test_a_gate_that_voids_a_round_by_lies_is_named_by_whoever_measures_again(
+    measurable: Callable[..., Measurable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def harmful(*given: Any) -> Gate:
+        found = gate(*given)
+        assert found.loss is not None
+        return found.model_copy(update={"loss": found.loss.model_copy(update={"mean": 5.0})})
+
+    found = measurable()
+    with monkeypatch.context() as patch:
+        patch.setattr("zoo.gym.rounds.measure.measure.gate", harmful)
+        with pytest.raises(InputError, match="expected 2 contributions, got 0"):
+            found.measure()
+    with pytest.raises(GymError, match="is void"):
+        publish(found.storage, LOG, void=True)
+    opened = open_round(found.storage)
+    again = list(repeated(opened, work_folder(opened.state.id), found.base))
+    assert [(check.name, check.ok) for check in again] == [
+        ("files of examples", True),
+        ("measured contributions", False),
+        ("measured result", None),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.aggregate import Chosen, Computed, candidates_of, choose, compute
+from zoo.gym.rounds.compute.collect import NoResultError
 from zoo.gym.rounds.compute.verify import Check, made
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.measure.examples import read_examples, shown_file
@@ -15,6 +16,7 @@ from zoo.gym.rounds.measure.probes import probe, read_probes
 from zoo.gym.rounds.measure.value import values
 from zoo.gym.rounds.protocol.paired import Paired
 from zoo.gym.rounds.protocol.records import FACTORS, TOLERANCE, Probe, Purpose, examples_of
+from zoo.gym.rounds.protocol.state import State
 from zoo.gym.signing import PublicKey
 
 LEAST = 1e-5
@@ -32,7 +34,8 @@ def repeated(
     """Yields a check for each kind of figure.
 
     Args:
-        opened: a round whose result is published, or failed the gate.
+        opened: a round whose contributions were measured; without a measured result, as of a void
+            round, the figures of the contributions alone are repeated.
         folder: of the round on this machine.
         base: the folder of its base.
         previous: the last result, if the manifest names one; not compared with it if None.
@@ -44,14 +47,13 @@ def repeated(
         StorageError: the storage cannot be read, or a file not be written here.
     """
     state = opened.state
-    if not state.manifest.evaluation and not state.manifest.refit:
-        raise InputError(f"round {state.manifest.name}: expected measurements, got a round without")
-    if previous is not None:
-        check_previous(previous, state)
+    _check(state, previous)
     files: dict[str, Path] = {}
+    ended = state.result is not None or bool(state.measured.results)
 
     def fetch_all() -> str:
-        for purpose in examples_of(state.manifest):
+        purposes = examples_of(state.manifest)
+        for purpose in purposes if ended else purposes.keys() & {"evaluation"}:
             files[purpose] = shown_file(purpose, state, opened.storage, folder)
         return ", ".join(files)
 
@@ -62,17 +64,33 @@ def repeated(
     def meter(purpose: Purpose) -> Meter:
         return Meter(base, read_examples(files[purpose], base))
 
-    chosen = choose(state, opened.storage, folder, threads=threads)
+    held_out = meter("evaluation") if state.manifest.evaluation else None
+    before = held_out.losses() if held_out else []
+    if held_out:  # first: forged figures may be why the round has no result
+        yield from _gates(held_out, before, opened, folder, threads)
+    if not ended:
+        said = f"the round is in phase {state.phase}: no result was measured"
+        yield Check("measured result", said, ok=None)
+        return
+    try:
+        chosen = choose(state, opened.storage, folder, threads=threads)
+    except NoResultError as error:  # of a void round
+        yield Check("measured result", error.message, ok=None)
+        return
     if state.measured.refit:
         yield _refit(meter("refit"), chosen, folder)
-    if state.manifest.evaluation:
-        held_out = meter("evaluation")
-        before = held_out.losses()
-        yield from _gates(held_out, before, opened, folder, threads)
+    if held_out:
         computed = compute(state, opened.storage, folder, threads=threads)
         yield from _result(held_out, before, computed, opened, folder, previous)
         if state.result is not None:  # of a result that failed nobody earns
             yield _values(held_out, chosen, computed)
+
+
+def _check(state: State, previous: Path | None) -> None:
+    if not state.manifest.evaluation and not state.manifest.refit:
+        raise InputError(f"round {state.manifest.name}: expected measurements, got a round without")
+    if previous is not None:
+        check_previous(previous, state)
 
 
 def _gates(
@@ -80,11 +98,13 @@ def _gates(
 ) -> Iterator[Check]:
     found, _ = candidates_of(opened.state, opened.storage, folder, threads=threads)
     gates, apart = opened.state.measured.gates, dict[PublicKey, float]()
-    for key, delta in zip(found.keys, found.deltas, strict=True):
+    measured = [one for one in zip(found.keys, found.deltas, strict=True) if one[0] in gates]
+    for key, delta in measured:
         again = gate(meter, before, (key, gates[key].digest), delta.path)
         apart[key] = _apart(gates[key].loss, again.loss)
-    yield _check("measured contributions", apart)
-    by_word = [key for key in found.keys if gates[key].loss and gates[key].reason]
+    name = "measured contributions"
+    yield _compared(name, apart) if apart else Check(name, "none that can be read", ok=None)
+    by_word = [key for key, _ in measured if gates[key].loss and gates[key].reason]
     if by_word:
         said = f"{len(by_word)} refused by the validator's word alone"
         yield Check("validator", said, ok=None)
@@ -125,7 +145,7 @@ def _values(meter: Meter, chosen: Chosen, computed: Computed) -> Check:
     worth = values(meter, chosen, computed.delta.path, computed.report.refit or 1.0)
     known = chosen.state.measured.values.get(computed.report.result.digest, {})
     apart = {key: abs(worth[key] - known.get(key, 0.0)) for key in worth}
-    return _check("values", apart, values_limit(worth.values()))
+    return _compared("values", apart, values_limit(worth.values()))
 
 
 def values_limit(worth: Iterable[float]) -> float:
@@ -169,7 +189,7 @@ def _apart(signed: Paired | None, again: Paired | None) -> float:
     return max(abs(signed.mean - again.mean), abs(signed.bound - again.bound))
 
 
-def _check(name: str, apart: dict[PublicKey, float], limit: float = TOLERANCE) -> Check:
+def _compared(name: str, apart: dict[PublicKey, float], limit: float = TOLERANCE) -> Check:
     worst = max(apart, key=apart.__getitem__)
     detail = f"{len(apart)} of them, {apart[worst]:.2g} nats apart at most ({worst.fingerprint})"
     return Check(name, detail, ok=apart[worst] <= limit)
