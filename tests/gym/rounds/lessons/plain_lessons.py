@@ -33,6 +33,7 @@ def redo(folder: Path) -> tuple[dict[str, tuple[str, float, float]], dict[str, i
         for entry in log
         if entry["context"] == "round record" and entry["key"] in gates
     ]
+    authors = {entry["key"] for entry in log if entry["context"] == "round reveal"}
     kept: dict[str, tuple[str, float, float]] = {}
     for entry in log:
         if entry["context"] != "round reveal":
@@ -40,7 +41,8 @@ def redo(folder: Path) -> tuple[dict[str, tuple[str, float, float]], dict[str, i
         author = entry["key"]
         for item in json.loads(bytes_of(folder, entry["body"]["chunks"]))["items"]:
             found = [(key, one) for key, one in records if one["text"] == item["text"]]
-            harmed = any(one["high"] < 0 for _, one in found)
+            against = {key for key, one in found if one["high"] < 0}
+            harmed = len(against) > 1 or bool(against - authors | against & {author})
             counted = [one for key, one in found if key != author]
             if len(counted) < terms["lessons"]["least"] or harmed:
                 continue

@@ -14,7 +14,7 @@ from zoo.gym.experience.library.file import read_library
 from zoo.gym.experience.library.item import Item
 from zoo.gym.rounds.lessons.publish import publish_lessons
 from zoo.gym.rounds.lessons.result import points_of
-from zoo.gym.rounds.life.writing import leave
+from zoo.gym.rounds.life.writing import leave, take
 from zoo.gym.rounds.protocol.state import Phase
 
 
@@ -75,6 +75,27 @@ def test_clear_harm_that_a_key_finds_in_its_own_lesson_counts(start: Start) -> N
     assert world.combined().kept == 1
     world.measure({UNITS: -0.2}, [GUS])
     assert world.why()[UNITS] == f"harmful by the measurement of {GUS.public}"
+
+
+def test_harm_that_a_contributor_finds_in_rivals_counts_beside_that_of_another(
+    start: Start,
+) -> None:
+    world = start()
+    world.contribute(GUS, IDLE)
+    world.contribute(ALICE, UNITS)
+    world.reveal()
+    world.measure({UNITS: 0.3}, [GIL, GUY])
+    leave(world.storage, world.record(GUS, UNITS, -0.01, low=-0.02, high=-0.001))
+    take(world.storage, LOG)
+    assert world.why()[UNITS] == ""  # a median of .3, .3 and -.01
+    more = start(gates=(GUS, GIL, GUY, CAROL))
+    for who, text in ((GUS, IDLE), (ALICE, UNITS), (CAROL, SIGN)):
+        more.contribute(who, text)
+    more.reveal()
+    more.measure({UNITS: 0.3}, [GIL, GUY])
+    more.measure({UNITS: -0.2}, [GUS, CAROL])
+    assert more.why()[UNITS].startswith("harmful by the measurement of ")
+    assert str(CAROL.public) in more.why()[UNITS]
 
 
 def test_of_lessons_that_say_the_same_the_earlier_commitment_counts(start: Start) -> None:

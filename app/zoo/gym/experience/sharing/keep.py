@@ -54,6 +54,7 @@ def judge(
     *,
     clear: bool = False,
     apart: Collection[PublicKey] = (),
+    rivals: Collection[PublicKey] = (),
 ) -> list[Judged]:
     """Returns what the records of trusted keys say of each lesson.
 
@@ -66,10 +67,22 @@ def judge(
         clear: whether all effects together must be above 0 at a level of 5 %.
         apart: trusted keys that may not speak for these lessons, which are theirs: only the harm
             that they measured counts.
+        rivals: trusted keys with lessons beside these, which gain if these are not kept: harm that
+            one of them measured counts if another key measured harm, too.
     """
     known = set(released)
+    counted = [(key, one) for key, one in records if key in names]
     return [
-        _judge(item, records, names, least, is_free=item.id in known, clear=clear, apart=apart)
+        _judge(
+            item,
+            [(key, one) for key, one in counted if one.text == item.text],
+            names,
+            least,
+            is_free=item.id in known,
+            clear=clear,
+            apart=apart,
+            rivals=set(rivals) - set(apart),
+        )
         for item in items
     ]
 
@@ -106,15 +119,17 @@ def _judge(
     is_free: bool,
     clear: bool,
     apart: Collection[PublicKey],
+    rivals: Collection[PublicKey],
 ) -> Judged:
-    own = [(key, one) for key, one in records if one.text == item.text and key in names]
     best: dict[PublicKey, Measurement] = {}
-    for key, one in own:
+    for key, one in records:
         if key not in apart and (key not in best or _rank(one) > _rank(best[key])):
             best[key] = one
     signers = tuple(sorted(names[key] for key in best))
     effect = round(median(one.effect for one in best.values()), 6) if best else None
-    harmed = sorted({names[key] for key, one in own if one.high < 0})
+    against = {key for key, one in records if one.high < 0}
+    is_alone = len(against) == 1 and against.issubset(rivals)
+    harmed = [] if is_alone else sorted(names[key] for key in against)
     low = lower_end(list(best.values()))
     why = _why_not(item, len(best), effect, harmed, least, is_free=is_free)
     if not why and clear and not (low or 0.0) > 0:

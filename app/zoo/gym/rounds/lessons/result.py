@@ -1,7 +1,8 @@
 """Computes which lessons of a round are kept, and who gets how many points: the same for everybody.
 
 A lesson is kept at `least` keys of role gate that measured it, with a median effect above 0 and no
-interval below 0 as a whole (`experience.sharing.keep`). Of those the ones with the largest effects
+interval below 0 as a whole (`experience.sharing.keep`); of a key that contributes lessons itself
+such an interval counts only beside that of another key. Of those the ones with the largest effects
 are the result, a library.
 """
 
@@ -111,7 +112,13 @@ def judged_in(
     for one in found.lessons:
         said = records.get(one.item.text, ())
         [known] = judge(
-            [one.item], said, names, lessons.least, clear=lessons.clear, apart=one.authors
+            [one.item],
+            said,
+            names,
+            lessons.least,
+            clear=lessons.clear,
+            apart=one.authors,
+            rivals=found.contributors,
         )
         if one.same is not None:
             known = Judged(one.item, (), None, None, one.copied)
