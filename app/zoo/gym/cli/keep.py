@@ -48,7 +48,7 @@ def keep(
         measured: files of signed measurements, of experience gate --each
         least: by how many keys a lesson must have been measured
         clear: all their effects together must be above 0 at 5 %: without it, about 4 of 10
-            lessons that change nothing are kept
+            lessons that change nothing are kept, at two keys a quarter
         name: the library to store; by default that of the candidates
         add: keep the lessons that the library has, too, instead of replacing them
         most: lessons of one author at most: those with the largest effects

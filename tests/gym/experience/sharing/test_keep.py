@@ -4,6 +4,8 @@ import random
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.sharing.keep import Judged, judge, lower_end
@@ -28,9 +30,9 @@ def judged(*records: tuple[int, Measurement], least: int = 2, item: Item = ITEM)
 def test_a_lesson_that_enough_keys_find_good_is_kept_with_its_evidence() -> None:
     found = judged((0, record(0.1)), (1, record(0.3)), (2, record(-0.1)))
     assert (found.kept, found.effect, found.signers) == (True, 0.1, ("a", "b", "c"))
-    # 0.1 on average, with a side of 1 / 3.92 = 0.255: 0.1 - 1.645 * 0.255 / sqrt(3) = -0.142
+    # a side of 1 / 3.92 = 0.255: 0.1 - 1.645 * 1.2533 * 0.255 / sqrt(3) = -0.2036
     assert found.item.evidence == pytest.approx(
-        {"keys": 3, "least_keys": 2, "effect": 0.1, "low": -0.142}, abs=1e-3
+        {"keys": 3, "least_keys": 2, "effect": 0.1, "low": -0.2036}, abs=1e-3
     )
     assert not found.item.is_foreign
 
@@ -68,20 +70,51 @@ def test_one_clear_harm_is_enough_against_it_even_in_an_older_record() -> None:
 
 
 def test_a_gain_is_clear_by_all_measurements_together() -> None:
-    # sides of 0.2 / 3.92 = 0.051 each: alone 0.06 - 0.084 < 0, three together 0.06 - 0.048 > 0
-    records = [(KEYS[n], record(0.06, -0.04, 0.16)) for n in range(3)]
+    # sides of 0.2 / 3.92 = 0.051 each: alone 0.065 - 0.084 < 0, three together 0.065 - 0.061 > 0
+    records = [(KEYS[n], record(0.065, -0.035, 0.165)) for n in range(3)]
     one = judge([ITEM], records[:1], NAMES, 1, clear=True)[0]
     assert one.why == "no clear gain by all measurements together"
-    assert one.low == pytest.approx(0.06 - 0.084, abs=1e-3)
+    assert one.low == pytest.approx(0.065 - 0.0839, abs=1e-4)
     all_three = judge([ITEM], records, NAMES, 1, clear=True)[0]
     assert all_three.kept
-    assert all_three.low == pytest.approx(0.06 - 0.048, abs=1e-3)
+    assert all_three.low == pytest.approx(0.065 - 0.0607, abs=1e-4)
     assert judge([ITEM], records[:1], NAMES, 1)[0].kept
 
 
-def test_an_interval_without_width_divides_by_nothing() -> None:
-    assert lower_end([record(0.1, 0.1, 0.1)]) == pytest.approx(0.1, abs=1e-3)
+def test_an_interval_without_width_is_no_certainty() -> None:
+    # of 20 tasks: as one of 3 / 20; 0.1 - 1.645 * 0.15 / 3.92 = 0.037
+    assert lower_end([record(0.1, 0.1, 0.1)]) == pytest.approx(0.037, abs=1e-3)
     assert lower_end([]) is None
+
+
+LIE = record(1.0, 1.0, 1.0, tasks=10**9)
+
+
+@pytest.mark.parametrize("honest", [(0.0,), (0.0, 0.0), (0.01, 0.0, -0.01)])
+def test_a_minority_that_lies_upwards_does_not_keep_an_idle_lesson(
+    honest: tuple[float, ...],
+) -> None:
+    records = [(n, record(effect)) for n, effect in enumerate(honest)]
+    found = judged(*records, (3, LIE))
+    assert (found.kept, found.effect) == (False, 0.0)
+
+
+@given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0, 1)), min_size=2, max_size=3))
+def test_a_minority_that_lies_raises_no_figure_above_those_of_the_honest(
+    honest: list[tuple[float, float]],
+) -> None:
+    records = [(n, record(one, one - side, one + side)) for n, (one, side) in enumerate(honest)]
+    found = judged(*records, (3, LIE))
+    assert found.effect is not None
+    assert found.low is not None
+    assert found.effect <= max(one for one, _ in honest) + 1e-6
+    assert found.low <= found.effect
+
+
+def test_no_weight_lets_a_narrow_interval_pass_for_a_clear_gain() -> None:
+    records = [(KEYS[n], record(0.01, -0.14, 0.16)) for n in range(3)]
+    [found] = judge([ITEM], [*records, (KEYS[3], LIE)], NAMES, 2, clear=True)
+    assert found.why == "no clear gain by all measurements together"
 
 
 def test_a_record_of_another_lesson_says_nothing() -> None:

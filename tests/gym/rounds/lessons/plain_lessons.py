@@ -6,9 +6,9 @@ contributions, copies and crowded results; signatures are not checked.
 
 import json
 from fractions import Fraction
-from math import fsum, sqrt
+from math import sqrt
 from pathlib import Path
-from statistics import median
+from statistics import median_high, median_low
 from typing import Any
 
 from tests.gym.rounds.plain_round import bytes_of, entries
@@ -17,10 +17,10 @@ Body = dict[str, Any]
 
 
 def low_of(records: list[Body]) -> float:
-    sides = [max(r["high"] - r["low"], 0.001) / (2 * 1.959963984540054) for r in records]
-    weights = [1 / (side * side) for side in sides]
-    mean = fsum(w * r["effect"] for w, r in zip(weights, records, strict=True)) / fsum(weights)
-    return round(mean - 1.6448536269514722 / sqrt(fsum(weights)), 6)
+    width = median_high(max(r["high"] - r["low"], 3 / r["tasks"]) for r in records)
+    error = width / (2 * 1.959963984540054) / sqrt(len(records))
+    error *= 1.2533141373155003 if len(records) > 2 else 1
+    return round(median_low(r["effect"] for r in records) - 1.6448536269514722 * error, 6)
 
 
 def redo(folder: Path) -> tuple[dict[str, tuple[str, float, float]], dict[str, int]]:
@@ -46,7 +46,7 @@ def redo(folder: Path) -> tuple[dict[str, tuple[str, float, float]], dict[str, i
             counted = [one for key, one in found if key != author]
             if len(counted) < terms["lessons"]["least"] or harmed:
                 continue
-            effect, low = round(median(one["effect"] for one in counted), 6), low_of(counted)
+            effect, low = round(median_low(one["effect"] for one in counted), 6), low_of(counted)
             if effect > 0 and (low > 0 or not terms["lessons"]["clear"]):
                 kept[item["text"]] = author, effect, low
     return kept, points_of(kept, terms["pool"])

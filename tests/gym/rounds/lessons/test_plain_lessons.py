@@ -19,9 +19,7 @@ TOPICS = ("units", "signs", "brackets", "rounding", "dates", "names", "tables", 
 def test_plain_python_keeps_the_same_lessons_and_pays_the_same_points(
     clear: bool, start: Start
 ) -> None:
-    rng = random.Random(
-        9
-    )  # GUS alone finds harm in a lesson of ALICE or BOB, and in one of its own
+    rng = random.Random(9)  # GUS alone finds harm: in a lesson of others, and in one of its own
     world = start(clear=clear, pool=997)
     texts = [f"Look at the {topic} first, then at number {n}." for n, topic in enumerate(TOPICS)]
     for who, some in ((ALICE, texts[:3]), (BOB, texts[3:6]), (GUS, texts[6:])):

@@ -47,6 +47,22 @@ def test_a_clear_gain_is_needed_where_the_terms_say_so(start: Start) -> None:
     assert world.why() == {UNITS: "", SIGN: "no clear gain by all measurements together"}
 
 
+@pytest.mark.parametrize("clear", [False, True])
+def test_one_of_two_keys_that_lies_earns_nothing_for_an_idle_lesson(
+    clear: bool, start: Start
+) -> None:
+    world = start(clear=clear)
+    world.contribute(ALICE, UNITS)
+    world.contribute(BOB, IDLE)
+    world.reveal()
+    world.measure({UNITS: 0.2, IDLE: 0.0}, [GIL])
+    leave(world.storage, world.record(GUS, UNITS, 0.2))
+    leave(world.storage, world.record(GUS, IDLE, 1.0, low=1.0, high=1.0))
+    take(world.storage, LOG)
+    assert world.why() == {UNITS: "", IDLE: "a median effect of +0.000"}
+    assert world.combined().fields["rewards"]["points"] == {str(ALICE.public): 1000}
+
+
 def test_a_key_does_not_count_for_a_lesson_of_its_own(start: Start) -> None:
     world = start()
     world.contribute(ALICE, SIGN)
