@@ -38,22 +38,26 @@ def test_files_one_behind_the_other_are_one_file(tmp_path: Path) -> None:
     assert len(read_measurements(tmp_path / "b")[0]) == 2
 
 
-CHANGES: dict[str, Any] = {
-    "text": "Check the signs.",
-    "item": "0" * 16,
-    "model": 5,
-    "tasks": 0,
-    "effect": 0.5,
-    "low": 0.11,
-    "high": "high",
-    "more": 1,
-}
+CHANGES: list[tuple[str, Any]] = [
+    ("text", "Check the signs."),
+    ("item", "0" * 16),
+    ("model", 5),
+    ("tasks", 0),
+    ("effect", 0.5),
+    ("low", 0.11),
+    ("high", "high"),
+    ("high", 10**400),
+    ("high", 1.7e308),
+    ("low", -(10**400)),
+    ("low", -1e308),
+    ("more", 1),
+]
 
 
-@pytest.mark.parametrize("name", CHANGES)
-def test_nonsense_is_left_out_even_if_it_is_signed(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "value"), CHANGES, ids=range(len(CHANGES)))
+def test_nonsense_is_left_out_even_if_it_is_signed(name: str, value: Any, tmp_path: Path) -> None:
     write_measurements(tmp_path / "a", [ONE], KEY)
-    body = json.loads((tmp_path / "a").read_text())["body"] | {name: CHANGES[name]}
+    body = json.loads((tmp_path / "a").read_text())["body"] | {name: value}
     with (tmp_path / "a").open("ab") as file:
         file.write(canonical(sign(KEY, CONTEXT, body).as_json()) + b"\n")
     found, left_out = read_measurements(tmp_path / "a")

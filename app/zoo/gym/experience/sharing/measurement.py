@@ -4,7 +4,6 @@ It has no task, and no clock. Records are lines of a file, which may be put one 
 """
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,8 @@ from zoo.gym.signing import OwnKey, PublicKey, canonical, sign, verify
 
 CONTEXT = "experience measurement"
 MOST_BYTES = 16_000_000
+MOST_FIGURE = 1e15
+"""The largest size of a figure: none of a reward is larger, and none that is smaller overflows."""
 
 _FIELDS = {"item", "text", "model", "tasks", "effect", "low", "high"}
 
@@ -118,8 +119,13 @@ def _measurement(body: Mapping[str, object]) -> Measurement:
     if type(tasks) is not int or not 0 < tasks < 1 << 31 or len(model) > 1000:
         raise InputError("measurement: expected a number of tasks and a model, got others")
     figures = [body["low"], body["effect"], body["high"]]
-    if not all(type(one) in (int, float) and math.isfinite(cast("float", one)) for one in figures):
-        raise InputError("measurement: expected an effect in its interval, got no numbers")
+    if not all(
+        type(one) in (int, float) and abs(cast("float", one)) <= MOST_FIGURE for one in figures
+    ):
+        raise InputError(
+            f"measurement: expected an effect and its interval up to {MOST_FIGURE:g} in size, got "
+            "others"
+        )
     low, effect, high = (float(cast("float", one)) for one in figures)
     if not low <= effect <= high:
         raise InputError("measurement: expected an effect in its interval, got one outside")
