@@ -7,12 +7,13 @@ import pytest
 
 from tests.gym.experience.causal import FAMILIES, TRUE, tasks
 from tests.gym.experience.conftest import Call, Served, write_tasks
+from zoo.gym.errors import InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.distilling.start import measured_apart
-from zoo.gym.experience.learning.split import Split, task_text
+from zoo.gym.experience.learning.split import Split, source_of, task_text
 from zoo.gym.experience.library.item import Item, task_hash
 from zoo.gym.experience.library.library import Library
-from zoo.gym.experience.tasks import read_split, seen_by
+from zoo.gym.experience.tasks import read_split, seen_by, without_seen
 from zoo.gym.jobs import open_run
 
 pytestmark = pytest.mark.usefixtures("near")
@@ -69,6 +70,19 @@ def test_the_run_that_kept_a_lesson_names_all_tasks_that_taught_or_decided(
     words = ("--reward", "exact", "--max-new-tokens", "16", "--max-epochs", "1")
     call("experience", "train", file, "--model", served.model, *words, "--test-draws", "1")
     split = read_split(open_run("last").folder)
-    taught = {task_hash(task_text(one)) for one in (*split.train, *split.gate)}
+    taught = {source_of(one) for one in (*split.train, *split.gate)}
     assert seen_by(store.load("sums").library.items) == taught
     assert seen_by([Item("Something else.")]) == frozenset()
+
+
+def test_white_space_and_case_make_no_fresh_task() -> None:
+    every = tasks(20, 0)
+    item = Item("Some lesson.", sources=tuple(map(source_of, every)))
+    turns = [one.messages[-1] for one in every]
+    texts = [turn.content.replace(" ", "  ", 1).upper() + "\n" for turn in turns]
+    changed = [
+        replace(one, messages=(*one.messages[:-1], replace(turn, content=text)))
+        for one, turn, text in zip(every, turns, texts, strict=True)
+    ]
+    with pytest.raises(InputError, match="20 of 20 tasks are left out"):
+        without_seen(changed, seen_by([item]), 6)

@@ -14,7 +14,7 @@ from zoo.gym.experience.calls.budget import Cap
 from zoo.gym.experience.estimate import Estimate, estimate
 from zoo.gym.experience.learning.majority import DESCRIPTION, MAJORITY
 from zoo.gym.experience.learning.scoring import KEY as REWARD_FILES_KEY
-from zoo.gym.experience.learning.split import LEAST_TASKS, Split, split_tasks, task_text
+from zoo.gym.experience.learning.split import LEAST_TASKS, Split, same_text, split_tasks
 from zoo.gym.experience.models import SERVERS_KEY, Named, addresses_of, cap_of, named_models
 from zoo.gym.experience.session import KIND, load_reward, reward_files
 from zoo.gym.experience.settings import ExperienceConfig
@@ -179,7 +179,7 @@ def _warnings(
 
 def _different(tasks: Sequence[Task]) -> str:
     """Returns how many tasks there are, and different texts if those are fewer."""
-    texts = len({task_text(task) for task in tasks})
+    texts = len({same_text(task) for task in tasks})
     beside = "" if texts == len(tasks) else f" of {counted(texts, 'text')}"
     return f"{counted(len(tasks), 'task')}{beside}"
 

@@ -10,9 +10,9 @@ from typing import Any, cast
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.records import Message
 from zoo.gym.errors import GymError, InputError, NotAvailableError
-from zoo.gym.experience.learning.split import Split, same_text, task_text
+from zoo.gym.experience.learning.split import Split, is_among, same_text, source_of
 from zoo.gym.experience.library.file import read_library
-from zoo.gym.experience.library.item import Item, task_hash
+from zoo.gym.experience.library.item import Item
 from zoo.gym.files import write_beside
 from zoo.gym.jobs.run import is_experience, run_folders
 from zoo.gym.rewards.reward import Task
@@ -60,7 +60,7 @@ def seen_by(items: Sequence[Item]) -> frozenset[str]:
             kept, _ = read_library(path)
             if ids & {item.id for item in kept.items}:
                 split = read_split(run.folder)
-                found |= {task_hash(task_text(task)) for task in (*split.train, *split.gate)}
+                found |= set(map(source_of, (*split.train, *split.gate)))
     return frozenset(found)
 
 
@@ -77,7 +77,7 @@ def without_seen(
     Raises:
         InputError: tasks are left out, and too few remain.
     """
-    rest = [task for task in tasks if task_hash(task_text(task)) not in seen]
+    rest = [task for task in tasks if not is_among(task, seen)]
     count = len(tasks) - len(rest)
     if not count:
         return rest, None

@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from tests.gym.experience.causal import task, tasks
+from zoo.gym.data.records import Message
 from zoo.gym.errors import InputError
 from zoo.gym.experience.learning.answers import Answer
 from zoo.gym.experience.learning.learn import batches
 from zoo.gym.experience.learning.pairs import Pairs
-from zoo.gym.experience.learning.split import split_tasks, task_text
+from zoo.gym.experience.learning.split import same_text, split_tasks, task_text
 from zoo.gym.rewards.reward import Score, Task
 
 
@@ -42,6 +43,15 @@ def test_white_space_makes_no_other_task() -> None:
     one = [Answer("a", Score(1.0, ""))] * 80
     pairs.add(mine, one, one, 1)
     assert len(pairs.differences) == 20
+
+
+def test_case_makes_no_other_task_but_another_digit_does() -> None:
+    turn = Message("user", "How many bags of 3\u00b2 toys? Caf\u00e9")
+    texts = [turn.content.upper(), turn.content.replace("\u00e9", "e\u0301"), "\n" + turn.content]
+    same = [Task((replace(turn, content=text),)) for text in texts]
+    assert {same_text(one) for one in same} == {same_text(Task((turn,)))}
+    other = Task((replace(turn, content=turn.content.replace("\u00b2", "2")),))
+    assert same_text(other) != same_text(Task((turn,)))
 
 
 def test_files_of_their_own_take_the_place_of_shares() -> None:

@@ -25,7 +25,7 @@ from zoo.gym.rewards.reward import Score
 FORMAT = 1
 """How the lines are written; files of before have no first line that says it, and are format 0."""
 
-METHOD = 1
+METHOD = 2
 """How calls are made: raised when prompts, their order or decisions change; a test sees that."""
 
 

@@ -11,7 +11,7 @@ from zoo.gym.experience.calls.slot import Ask, Slot
 from zoo.gym.experience.learning.answers import Answer, Answers, chunked, mean_reward, slots
 from zoo.gym.experience.learning.prompts import AGAIN, MOST_EDITS, teacher_turns
 from zoo.gym.experience.learning.retire import retire
-from zoo.gym.experience.learning.split import task_text
+from zoo.gym.experience.learning.split import source_of
 from zoo.gym.experience.library.edits import (
     SCHEMA,
     Edit,
@@ -19,7 +19,7 @@ from zoo.gym.experience.library.edits import (
     check_edit,
     parse_edits,
 )
-from zoo.gym.experience.library.item import Item, task_hash
+from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
 from zoo.gym.rewards.reward import Task
 
@@ -103,7 +103,7 @@ class Proposer:
         better = sum(answer.score.value > mean for answer in scored)
         origin = Item(
             "",
-            sources=(task_hash(task_text(task)),),
+            sources=(source_of(task),),
             better=better,
             worse=len(scored) - better,
             model=self.answers.model.name,

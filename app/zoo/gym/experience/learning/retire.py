@@ -10,8 +10,8 @@ from zoo.backends.sampling import Sampling
 from zoo.gym.experience.learning.answers import Answer, Answers, chunked, slots
 from zoo.gym.experience.learning.nearest import nearest
 from zoo.gym.experience.learning.pairs import Pairs
-from zoo.gym.experience.learning.split import task_text
-from zoo.gym.experience.library.item import Item, task_hash
+from zoo.gym.experience.learning.split import is_among, task_text
+from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import MOST_ITEMS, Library
 from zoo.gym.rewards.reward import Task
 
@@ -65,7 +65,7 @@ def most_calls(tasks: int, items: int) -> int:
 
 def origin_text(item: Item, tasks: Sequence[Task]) -> str:
     """Returns the text that tasks are near to: that of a lesson's tasks, else its own."""
-    own = [text for text in map(task_text, tasks) if task_hash(text) in item.sources]
+    own = [task_text(task) for task in tasks if is_among(task, item.sources)]
     return "\n".join(own) or item.text
 
 

@@ -1,15 +1,16 @@
 """Splits tasks: those that teach, those that decide, and those that test at the end, once.
 
 Equal texts stay together, so that no task is in two parts. Texts are equal that differ in white
-space and in ways to write the same characters alone.
+space, in case, and in ways to encode the same characters alone.
 """
 
 import random
 import unicodedata
-from collections.abc import Sequence, Set
+from collections.abc import Container, Sequence, Set
 from dataclasses import dataclass
 
 from zoo.gym.errors import InputError
+from zoo.gym.experience.library.item import task_hash
 from zoo.gym.rewards.reward import Task
 
 LEAST_TASKS = 40
@@ -35,14 +36,25 @@ class Split:
 
 
 def task_text(task: Task) -> str:
-    """Returns what makes a task the same as another: all of its turns."""
+    """Returns all turns of a task as they are."""
     return "\n\n".join(f"{turn.role}: {turn.content}" for turn in task.messages)
 
 
 def same_text(task: Task) -> str:
     """Returns what two tasks have in common that are no evidence apart from each other."""
     turns = (f"{turn.role}: {' '.join(turn.content.split())}" for turn in task.messages)
-    return unicodedata.normalize("NFKC", "\n\n".join(turns))
+    folded = unicodedata.normalize("NFC", "\n\n".join(turns)).casefold()
+    return unicodedata.normalize("NFC", folded)
+
+
+def source_of(task: Task) -> str:
+    """Returns the hash that stands for a task, and for all that are the same, in a library."""
+    return task_hash(same_text(task))
+
+
+def is_among(task: Task, sources: Container[str]) -> bool:
+    """Returns whether hashes of tasks, also those of older libraries, have that of a task."""
+    return source_of(task) in sources or task_hash(task_text(task)) in sources
 
 
 def split_tasks(
