@@ -36,6 +36,16 @@ def test_equal_texts_are_counted_once(call: Call, served: Served) -> None:
     assert "90 tasks of 30 texts: too few for a gate" in told.stderr
 
 
+def test_more_tasks_than_a_library_remembers_are_refused(
+    call: Call, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zoo.gym.experience.start.MOST_SEEN", 32)
+    tasks = str(write_tasks(Path("many.jsonl"), 44))
+    told = call("experience", "estimate", tasks, "--model", served.model, "--reward", "exact")
+    assert told.code == 2
+    assert "tasks: expected at most 32 that teach or decide, got 33" in told.stderr
+
+
 def test_a_provider_has_each_setting_once(call: Call) -> None:
     told = call(
         "providers", "set", "mine", "url=http://127.0.0.1:1/v1", "url=http://127.0.0.1:2/v1"

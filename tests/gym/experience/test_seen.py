@@ -1,5 +1,8 @@
 """Tasks that lessons were learned from are no evidence for them."""
 
+import json
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -86,3 +89,39 @@ def test_white_space_and_case_make_no_fresh_task() -> None:
     ]
     with pytest.raises(InputError, match="20 of 20 tasks are left out"):
         without_seen(changed, seen_by([item]), 6)
+
+
+def taught_here(call: Call, served: Served) -> tuple[str, tuple[str, ...]]:
+    """Returns a file with the tasks that a run's lessons were learned from, and QUICK."""
+    file = str(write_tasks(Path("sums.jsonl"), 60))
+    words = ("--reward", "exact", "--max-new-tokens", "16", "--max-epochs", "1")
+    call("experience", "train", file, "--model", served.model, *words, "--test-draws", "1")
+    split = read_split(open_run("last").folder)
+    rows = [
+        {"prompt": one.messages[-1].content, "answer": one.answer}
+        for one in (*split.train, *split.gate)
+    ]
+    Path("taught.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return "taught.jsonl", ("--model", served.model, *QUICK)
+
+
+def test_the_tasks_of_a_removed_run_stay_known(call: Call, served: Served) -> None:
+    file, quick = taught_here(call, served)
+    shutil.rmtree(open_run("last").folder)
+    told = call("experience", "gate", "sums", file, *quick)
+    assert (told.code, "45 of 45 tasks are left out" in told.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("comments", ["kept", "gone"])
+@pytest.mark.parametrize("name", ["sums", "other"])
+def test_texts_that_are_changed_by_hand_keep_the_tasks(
+    comments: str, name: str, call: Call, served: Served
+) -> None:
+    file, quick = taught_here(call, served)
+    call("experience", "export", "sums", "--out", "l.md")
+    text = Path("l.md").read_text().replace("- For", "- for")
+    Path("l.md").write_text(text if comments == "kept" else re.sub(" <!-- .* -->", "", text))
+    assert call("experience", "import", "l.md", "--name", name).code == 0
+    shutil.rmtree(open_run("last").folder)
+    told = call("experience", "gate", name, file, *quick)
+    assert (told.code, "45 of 45 tasks are left out" in told.stderr) == (2, True)

@@ -1,7 +1,7 @@
 """`zoo-gym experience gate, prune`: lessons measured on tasks of the user's."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,6 +66,7 @@ def gate(
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.experience.library.library import Library
+    from zoo.gym.experience.tasks import seen_by
 
     screen = Output(as_json)
     config = config_of(
@@ -80,13 +81,14 @@ def gate(
     other = None if against is None else store.load_given(against)
     say_held_back(screen, other)
     before = Library() if other is None else other.library
+    seen = seen_by(given.library.items, given.library.seen)
     if each:
         file = _new_file(out, f"{given.name}.measured.jsonl")
         arms = (1 + len(given.library.items), before)
-        read, _ = tasks_of(screen, config, tasks, arms, measured=given.library.items, yes=yes)
+        read, _ = tasks_of(screen, config, tasks, arms, seen=seen, yes=yes)
         return _each(screen, config, read, given.library, before, file)
     longest = max(before, given.library, key=lambda one: one.tokens)
-    read, _ = tasks_of(screen, config, tasks, (2, longest), measured=given.library.items, yes=yes)
+    read, _ = tasks_of(screen, config, tasks, (2, longest), seen=seen, yes=yes)
     return _whole(screen, config, read, before, given)
 
 
@@ -219,6 +221,7 @@ def prune(
     from dataclasses import replace
 
     from zoo.gym.experience.prune import prune as leave_out
+    from zoo.gym.experience.tasks import seen_by
 
     screen = Output(as_json)
     if near < 1:
@@ -229,8 +232,9 @@ def prune(
     )
     before = store.load(library)
     arms = (2 * len(before.library.items), before.library)
-    read, seen = tasks_of(screen, config, tasks, arms, near, measured=before.library.items, yes=yes)
-    found = leave_out(config, read, before.library, near, screen.say, seen)
+    seen = seen_by(before.library.items, before.library.seen)
+    read, taught = tasks_of(screen, config, tasks, arms, near, seen=seen, yes=yes)
+    found = leave_out(config, read, before.library, near, screen.say, taught)
     for left in found.lessons:
         word = "kept" if left.kept else "dropped"
         points = f"{100 * left.effect:+6.1f} points" if left.tasks else "not compared"
@@ -290,7 +294,7 @@ def tasks_of(
     arms: "tuple[int, Library]",
     near: int | None = None,
     *,
-    measured: "Sequence[Item]",
+    seen: Set[str],
     yes: bool,
 ) -> "tuple[list[Task], list[Task]]":
     """Returns the tasks in files, after the estimate and consent to send them.
@@ -303,18 +307,18 @@ def tasks_of(
         tasks: the files.
         arms: how often the tasks are answered, and the longest lessons in a prompt.
         near: how many tasks of each arm are answered at most; None for all.
-        measured: the lessons that are measured.
+        seen: hashes of the tasks that made the lessons what they are.
         yes: whether consent is given.
     """
     from zoo.gym.experience.estimate import estimate_answers
     from zoo.gym.experience.models import cap_of, named_models
     from zoo.gym.experience.providers.consent import require_consent
-    from zoo.gym.experience.tasks import read_tasks, seen_by, without_seen
+    from zoo.gym.experience.tasks import read_tasks, without_seen
 
     if not tasks:
         raise InputError("TASKS: expected at least one file of tasks, got none")
     every, notes = read_tasks([Path(existing(task)) for task in tasks])
-    read, left_out = without_seen(every, seen_by(measured), 1 if near else LEAST_MEASURED)
+    read, left_out = without_seen(every, seen, 1 if near else LEAST_MEASURED)
     for note in (*notes, *([left_out] if left_out else [])):
         screen.say(note)
     models, (times, lessons) = named_models(config), arms

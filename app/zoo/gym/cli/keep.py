@@ -86,7 +86,8 @@ def keep(
     ids = {one.id for one in kept}
     base = given if before is None else before
     items = (*kept, *(one for one in known if one.id not in ids))
-    kept_library = replace(base.library, items=items, parent=base.digest, evidence={})
+    seen = (*base.library.seen, *given.library.seen)
+    kept_library = replace(base.library, items=items, parent=base.digest, evidence={}, seen=seen)
     if kept_library.has_lessons_of(base.library):  # what was measured of them still holds
         kept_library = replace(kept_library, evidence=base.library.evidence)
     saved = store.save(target, kept_library)

@@ -155,6 +155,7 @@ def import_lessons(
     """
     from zoo.gym.experience.library.exchange import name_in, read_foreign
     from zoo.gym.experience.sharing.quarantine import held_back
+    from zoo.gym.experience.tasks import remembered
 
     out, path = Output(as_json), Path(existing(file, "a file of lessons"))
     target = store.plain_name(name_in(path)) if name is None else name
@@ -167,7 +168,10 @@ def import_lessons(
         files.append(store.load_file(file))
         return store.as_taken(files[-1])
 
-    library, left_out = read_foreign(path, known, read)
+    stored = {item.id for one in store.every() for item in one.items}
+    library, left_out = read_foreign(path, known, read, stored)
+    if not files and library != known:
+        library = remembered(library, known)
     old = {item.id for item in known.items} if known else set[str]()
     refuse_unknown(release, {item.id for item in library.items})
     others = [item for item in library.items if _is_of_others(item) and item.id not in old]

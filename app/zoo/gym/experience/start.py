@@ -15,6 +15,7 @@ from zoo.gym.experience.estimate import Estimate, estimate
 from zoo.gym.experience.learning.majority import DESCRIPTION, MAJORITY
 from zoo.gym.experience.learning.scoring import KEY as REWARD_FILES_KEY
 from zoo.gym.experience.learning.split import LEAST_TASKS, Split, same_text, split_tasks
+from zoo.gym.experience.library.library import MOST_SEEN
 from zoo.gym.experience.models import SERVERS_KEY, Named, addresses_of, cap_of, named_models
 from zoo.gym.experience.session import KIND, load_reward, reward_files
 from zoo.gym.experience.settings import ExperienceConfig
@@ -97,6 +98,7 @@ def prepare(
     test, test_notes = _file(config.test)
     split = split_tasks(tasks, config.seed, gate, test)
     _refuse_idle(config, split)
+    _refuse_many(split)
     with load_reward(config, split, reward, labels=True) as scorer:
         described = DESCRIPTION if config.reward == MAJORITY else scorer.description
         files = reward_files(config, scorer)
@@ -141,6 +143,20 @@ def _checked(config: ExperienceConfig, models: Named, *, will_run: bool) -> tupl
 
 def _file(given: str) -> tuple[list[Task], list[str]]:
     return read_tasks([given_path(given)]) if given else ([], [])
+
+
+def _refuse_many(split: Split) -> None:
+    """Refuses more tasks than a library can remember.
+
+    Raises:
+        InputError: there are more that teach or decide.
+    """
+    count = len({same_text(task) for task in (*split.train, *split.gate)})
+    if count > MOST_SEEN:
+        raise InputError(
+            f"tasks: expected at most {MOST_SEEN:,} that teach or decide, got {count:,}",
+            hint="a library keeps the hash of each; train on a part of them",
+        )
 
 
 def _refuse_idle(config: ExperienceConfig, split: Split) -> None:

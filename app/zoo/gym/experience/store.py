@@ -145,6 +145,16 @@ def load(name: str, version: int | None = None) -> Stored:
     return Stored(name, number, path, library, digest, signer)
 
 
+def every() -> list[Library]:
+    """Returns all versions of all libraries that can be read, also unsigned ones."""
+    found: list[Library] = []
+    for name in names():
+        for number in versions(name):
+            with suppress(OSError, GymError):
+                found.append(read_library(_root() / name / f"{number:04d}.json")[0])
+    return found
+
+
 def load_file(path: Path) -> Stored:
     """Returns the library in a file, without evidence unless you or a trusted key vouch for it.
 

@@ -4,15 +4,19 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from zoo.gym.data.reading.dataset import read_dataset
 from zoo.gym.data.records import Message
 from zoo.gym.errors import GymError, InputError, NotAvailableError
+from zoo.gym.experience import store
 from zoo.gym.experience.learning.split import Split, is_among, same_text, source_of
 from zoo.gym.experience.library.file import read_library
 from zoo.gym.experience.library.item import Item
+from zoo.gym.experience.library.library import Library
+from zoo.gym.experience.sharing.limits import alike
 from zoo.gym.files import write_beside
 from zoo.gym.jobs.run import is_experience, run_folders
 from zoo.gym.rewards.reward import Task
@@ -44,14 +48,15 @@ def read_tasks(paths: Sequence[Path]) -> tuple[list[Task], list[str]]:
     return tasks, notes
 
 
-def seen_by(items: Sequence[Item]) -> frozenset[str]:
+def seen_by(items: Sequence[Item], seen: Iterable[str] = ()) -> frozenset[str]:
     """Returns the hashes of the tasks that made lessons what they are.
 
-    Those are their sources, and the tasks that taught or decided in runs of this user
-    which kept one of them; the tasks of a run's test decided nothing.
+    Those are their sources, those that their library has, and the tasks that taught or decided in
+    runs of this user which kept one of them or what it was changed from; the tasks of a run's test
+    decided nothing.
     """
-    found = {source for item in items for source in item.sources}
-    ids = {item.id for item in items}
+    found = {*seen, *(source for item in items for source in item.sources)}
+    ids = {one for item in items for one in (item.id, *item.parents)}
     for run in run_folders():
         path = run.result / "library.json"
         if not is_experience(run) or not path.is_file():
@@ -62,6 +67,35 @@ def seen_by(items: Sequence[Item]) -> frozenset[str]:
                 split = read_split(run.folder)
                 found |= set(map(source_of, (*split.train, *split.gate)))
     return frozenset(found)
+
+
+def remembered(library: Library, known: Library | None) -> Library:
+    """Returns lessons that were read from a text with what is known of the tasks behind them.
+
+    A lesson that a stored library has, was changed from one, or says the same as one, has its
+    sources; all tasks that those libraries and their runs know count as seen.
+
+    Args:
+        library: the lessons.
+        known: the version that they follow, if it is another one.
+    """
+    stored = [*store.every(), *([known] if known else [])]
+    behind: list[Library] = [known] if known else []
+    items: list[Item] = []
+    for item in library.items:
+        near = [(one, origin) for origin in stored for one in origin.items if _is_from(item, one)]
+        behind += [replace(origin, items=(one,)) for one, origin in near]
+        sources = {source for one, _ in near for source in one.sources}
+        items.append(replace(item, sources=(*item.sources, *sorted(sources - {*item.sources}))))
+    seen = seen_by(
+        [one for origin in behind for one in origin.items],
+        {one for origin in behind for one in origin.seen},
+    )
+    return replace(library, items=tuple(items), seen=(*library.seen, *seen))
+
+
+def _is_from(item: Item, other: Item) -> bool:
+    return other.id in (item.id, *item.parents) or alike(other.text, item.text)
 
 
 def without_seen(

@@ -15,7 +15,7 @@ from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.experience.library.edits import UnreadableError, check_edit, parse_edits
 from zoo.gym.experience.library.file import read_library, write_library
 from zoo.gym.experience.library.item import Item, lesson_text
-from zoo.gym.experience.library.library import MOST_ITEMS, Library
+from zoo.gym.experience.library.library import MOST_ITEMS, MOST_SEEN, Library
 
 A, B = Item("Check the sign first.", sources=("a" * 16,)), Item("Use whole numbers.", step=2)
 LIBRARY = Library((A, B), "m", "t", "sums", evidence={"effect": 0.25})
@@ -36,6 +36,20 @@ def test_a_pin_is_read_as_it_was_written_and_changes_no_other_file(tmp_path: Pat
     assert read_library(tmp_path / "l.json") == (pinned, digest)
     write_library(tmp_path / "l.json", LIBRARY)
     assert "pinned" not in (tmp_path / "l.json").read_text()
+
+
+def test_the_most_tasks_that_are_remembered_fit_and_others_change_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "l.json"
+    seen = tuple(f"{n:016x}" for n in range(MOST_SEEN))
+    longest = tuple(Item(f"{n:02d}" + "\u4e00" * 50, sources=seen[:16]) for n in range(40))
+    full = Library(longest, "m", seen=seen[::-1])
+    digest = write_library(path, full)
+    assert read_library(path) == (full, digest)
+    assert (full.seen, full.changed([longest[0].id], ()).seen) == (seen, seen)
+    with pytest.raises(InputError, match="hashes of at most 32,000 tasks, got 32,001"):
+        Library(seen=(*seen, "f" * 16))
+    write_library(path, LIBRARY)
+    assert "seen" not in path.read_text()
 
 
 def test_the_order_of_learning_does_not_change_the_bytes(tmp_path: Path) -> None:

@@ -81,11 +81,12 @@ def _measured(
 ) -> tuple[list[dict[str, object]], float]:
     """Measures what is left and keeps it, and returns the figures and what they cost in USD."""
     from zoo.gym.experience.library.library import Library
+    from zoo.gym.experience.tasks import seen_by
 
     items = making.left
     longest = max(items, key=lambda item: len(item.text.encode()))
     arms = (1 + len(items), Library((longest,)))
-    read, _ = tasks_of(out, config, tasks, arms, measured=items, yes=yes)
+    read, _ = tasks_of(out, config, tasks, arms, seen=seen_by(items), yes=yes)
     records, entries, spent = measured_each(out, config, read, items, Library())
     making.keep(records)
     return entries, spent

@@ -128,7 +128,7 @@ def prepare(
 
 def measured_apart(split: Split, library: Library) -> tuple[Split, list[str]]:
     """Returns the split without tasks that would measure what the lessons were learned from."""
-    seen = seen_by(library.items)
+    seen = seen_by(library.items, library.seen)
     gate, test = (without_seen(part, seen, 0)[0] for part in (split.gate, split.test))
     count = len(split.gate) + len(split.test) - len(gate) - len(test)
     if not count:

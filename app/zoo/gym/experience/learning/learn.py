@@ -15,7 +15,7 @@ from zoo.gym.experience.learning.majority import MAJORITY, label_split
 from zoo.gym.experience.learning.pairs import Pairs
 from zoo.gym.experience.learning.propose import Proposer
 from zoo.gym.experience.learning.signflip import interval
-from zoo.gym.experience.learning.split import Split
+from zoo.gym.experience.learning.split import Split, source_of
 from zoo.gym.experience.library.library import Library
 from zoo.gym.rewards.reward import Reward, Task
 
@@ -164,13 +164,16 @@ def learn(
         GymError: see `Caller.ask` and `Answers.draw`.
     """
     answers = Answers(caller, model, reward, how.system, how.top_k, tell=tell)
+    seen = tuple(map(source_of, (*split.train, *split.gate)))
     if how.labels == MAJORITY:
         split = label_split(split, answers, how.group_size, how.train_how, caller.notices.put)
     hows = (how.group_size, how.train_how, how.teacher_how)
     proposer = Proposer(answers, caller, teacher, *hows, split.train)
     steps = batches(len(split.train), how.epochs, how.seed)
     gate = Gate(answers, split.gate, how.gate_draws, how.eval_how, len(steps))
-    found = Learned(Library((), model.name, teacher.name, how.domain), None, "nothing kept")
+    found = Learned(
+        Library((), model.name, teacher.name, how.domain, seen=seen), None, "nothing kept"
+    )
     for step, places in enumerate(steps):
         found = _step(found, step, [split.train[place] for place in places], proposer, gate)
         report(

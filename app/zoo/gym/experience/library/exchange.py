@@ -9,7 +9,7 @@ named.
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -112,7 +112,10 @@ def read_unknown(path: Path) -> Library:
 
 
 def read_foreign(
-    path: Path, known: Library | None = None, read: Callable[[Path], Library] = read_unknown
+    path: Path,
+    known: Library | None = None,
+    read: Callable[[Path], Library] = read_unknown,
+    ids: Collection[str] = (),
 ) -> tuple[Library, list[str]]:
     """Returns the lessons in a file of any form, and why others were left out.
 
@@ -120,6 +123,7 @@ def read_foreign(
         path: a library, Markdown, `SKILL.md`, a playbook of ACE, `experiences.json`, or an agent.
         known: a library whose lessons keep what is known of them if their text is the same.
         read: reads a library of ours, with the evidence that somebody vouches for.
+        ids: those of lessons elsewhere, which may be parents, too.
 
     Raises:
         NotAvailableError: there is no file.
@@ -134,6 +138,7 @@ def read_foreign(
         raise InputError(f"{path}: expected a file of lessons in UTF-8: {error}") from None
     if text.lstrip()[:1] == "{" and _is_library(path, text):
         return _old_kept(read(path), known), []
+    parents = {*ids, *(item.id for item in known.items)} if known else set(ids)
     items: dict[str, Item] = {}
     left_out: list[str] = []
     found = _in_agent(path, text) if path.suffix in (".yaml", ".yml") else _items(text, known)
@@ -141,7 +146,7 @@ def read_foreign(
         try:
             if isinstance(item, str):
                 raise InputError(item)
-            checked = _checked(item, known)
+            checked = _checked(item, parents)
         except InputError as error:
             left_out.append(f"{path}:{place}: {error.message}")
             continue
@@ -151,15 +156,15 @@ def read_foreign(
     return _with_known(tuple(items.values()), known), left_out
 
 
-def _checked(item: Item, known: Library | None) -> Item:
+def _checked(item: Item, known: Collection[str]) -> Item:
     """Returns a lesson of a text; its parent is the one whose id stands beside it, if it is known.
 
     Raises:
         InputError: it is no lesson.
     """
     found = replace(item, text=lesson_text(item.text), parents=())
-    ids = {one.id for one in known.items} - {found.id} if known else set[str]()
-    return replace(found, parents=tuple(one for one in item.parents if one in ids))
+    parents = (one for one in item.parents if one in known and one != found.id)
+    return replace(found, parents=tuple(parents))
 
 
 def _is_library(path: Path, text: str) -> bool:
@@ -180,7 +185,8 @@ def _old_kept(library: Library, known: Library | None) -> Library:
         return known
     old = {item.id: item for item in known.items} if known else {}
     items = tuple(item if item.step else old.get(item.id, item) for item in library.items)
-    return replace(library, items=items)
+    seen = (*library.seen, *(known.seen if known else ()))
+    return replace(library, items=items, seen=seen)
 
 
 def _in_agent(path: Path, text: str) -> Iterator[tuple[int, Item]]:
@@ -268,4 +274,4 @@ def _with_known(items: tuple[Item, ...], known: Library | None) -> Library:
     kept = tuple(old.get(item.id, item) for item in items)
     if {item.id for item in kept} == old.keys():
         return known
-    return Library(kept, known.model, known.teacher, known.domain)
+    return Library(kept, known.model, known.teacher, known.domain, seen=known.seen)

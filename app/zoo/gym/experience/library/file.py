@@ -114,6 +114,7 @@ def _bytes(library: Library, digest: str) -> bytes:
         "evidence": dict(library.evidence),
         "items": [_fields(item) for item in library.items],
     }
+    fields |= {"seen": list(library.seen)} if library.seen else {}
     rest = json.dumps(fields, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
     return f'{_START}{digest}",{rest[1:]}\n'.encode()
 
@@ -141,7 +142,8 @@ def _library(fields: Mapping[str, Any]) -> tuple[Library, str]:
         items = tuple(_item(cast("dict[str, Any]", one)) for one in fields["items"])
         texts = [_text(fields[key]) for key in ("model", "teacher", "domain", "parent", "digest")]
         model, teacher, domain, parent, digest = texts
-        library = Library(items, model, teacher, domain, parent, _mapping(fields["evidence"]))
+        evidence, seen = _mapping(fields["evidence"]), tuple(_ids(fields.get("seen", [])))
+        library = Library(items, model, teacher, domain, parent, evidence, seen)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise InputError(f"not a library: {type(error).__name__} {error}") from None
     return library, digest

@@ -1,7 +1,7 @@
 """A version of all lessons of a model, and its limits."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from zoo.gym.errors import InputError
 from zoo.gym.experience.library.item import Item
@@ -9,6 +9,9 @@ from zoo.gym.experience.library.item import Item
 MOST_ITEMS = 48
 MOST_TOKENS = 2000
 """The longest text of a library, at four bytes a token."""
+
+MOST_SEEN = 32_000
+"""The most tasks whose hashes a library can have: as many as fit into its file."""
 
 HEADING = "Lessons from earlier tasks. Follow each lesson that applies to the task:"
 
@@ -24,6 +27,8 @@ class Library:
         domain: what the tasks are about, in the user's words.
         parent: the digest of the file that it was made from; empty for one that was learned.
         evidence: what the test of this version found; empty without one.
+        seen: hashes of the tasks that taught or decided in what the lessons are from, in order:
+            those are no evidence for them, also once the run is gone or a text is changed.
     """
 
     items: tuple[Item, ...] = ()
@@ -32,12 +37,13 @@ class Library:
     domain: str = ""
     parent: str = ""
     evidence: Mapping[str, object] = field(default_factory=dict[str, object])
+    seen: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Checks the limits.
 
         Raises:
-            InputError: too many or too long lessons, or two with the same text.
+            InputError: too many or too long lessons, or two with the same text; too many tasks.
         """
         if len(self.items) > MOST_ITEMS:
             raise InputError(
@@ -50,6 +56,11 @@ class Library:
             raise InputError(
                 f"library: expected at most {MOST_TOKENS:,} tokens of text, got {self.tokens:,}"
             )
+        if len(self.seen) > MOST_SEEN:
+            raise InputError(
+                f"library: expected hashes of at most {MOST_SEEN:,} tasks, got {len(self.seen):,}"
+            )
+        object.__setattr__(self, "seen", tuple(sorted(set(self.seen))))
         if ids != sorted(ids):
             ordered = tuple(sorted(self.items, key=lambda item: item.id))
             object.__setattr__(self, "items", ordered)
@@ -90,4 +101,4 @@ class Library:
         items = [item for item in self.items if item.id not in without]
         known = {item.id for item in items}
         items += [item for item in added if item.id not in known]
-        return Library(tuple(items), self.model, self.teacher, self.domain, self.parent)
+        return replace(self, items=tuple(items), evidence={})
