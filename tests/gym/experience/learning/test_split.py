@@ -1,5 +1,6 @@
 """Parts of tasks share nothing."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -57,10 +58,20 @@ def test_case_makes_no_other_task_but_another_digit_does() -> None:
 def test_files_of_their_own_take_the_place_of_shares() -> None:
     mine, gate, test = tasks(90, 0), tasks(10, 1000), tasks(10, 2000)
     both = split_tasks(mine, 1, gate, test)
-    assert (len(both.train), both.gate, both.test) == (90, gate, test)
+    assert (len(both.train), len(both.gate), both.test) == (90, 10, test)
+    assert {*map(same_text, both.gate)} == {*map(same_text, gate)}
     only_gate, only_test = split_tasks(mine, 1, gate), split_tasks(mine, 1, (), test)
     assert (len(only_gate.train), len(only_gate.test)) == (60, 30)
     assert (len(only_test.train), len(only_test.gate)) == (60, 30)
+
+
+def test_a_sorted_gate_file_shows_all_kinds_in_its_first_third() -> None:
+    gate = tuple(task(family, 1000 + n) for family in range(3) for n in range(20))
+    first = split_tasks(tasks(40, 0), 1, gate).gate[:20]
+    kinds = Counter(one.messages[-1].content.split()[1] for one in first)
+    assert min(kinds[f"family-{family}"] for family in range(3)) > 2  # the file's first: 20, 0, 0
+    assert split_tasks(tasks(40, 0), 1, gate[::-1]).gate[:20] == first
+    assert split_tasks(tasks(40, 0), 2, gate).gate[:20] != first
 
 
 @pytest.mark.parametrize("name", ["gate", "test"])

@@ -65,21 +65,21 @@ def split_tasks(
     Args:
         tasks: all tasks.
         seed: another one splits otherwise.
-        gate: tasks of a file of their own, in the place of a share.
+        gate: tasks of a file of their own, in the place of a share. The file may be sorted, but
+            early looks must see all kinds, so they are shuffled.
         test: the same for the test.
 
     Raises:
         InputError: there are no tasks, or a task of the gate or the test is also another part's.
     """
-    groups: dict[str, list[Task]] = {}
-    for task in tasks:
-        groups.setdefault(same_text(task), []).append(task)
+    groups = _groups(tasks)
     if not groups:
         raise InputError("tasks: expected at least one task, got none")
     _refuse_shared(groups.keys(), gate, "gate")
     _refuse_shared({*groups, *map(same_text, gate)}, test, "test")
-    texts = sorted(groups)
-    random.Random(f"split {seed}").shuffle(texts)  # noqa: S311
+    texts = _shuffled(groups, f"split {seed}")
+    gate_groups = _groups(gate)
+    gate = _tasks(_shuffled(gate_groups, f"gate {seed}"), gate_groups)
     shares = list(SHARES)
     if len(texts) < LEAST_TASKS and not gate:
         return Split(_tasks(texts, groups), (), tuple(test))
@@ -92,7 +92,21 @@ def split_tasks(
         ends = [2 / 3, 2 / 3]
     first, second = (round(end * len(texts)) for end in ends)
     own_gate, own_test = _tasks(texts[first:second], groups), _tasks(texts[second:], groups)
-    return Split(_tasks(texts[:first], groups), tuple(gate) or own_gate, tuple(test) or own_test)
+    return Split(_tasks(texts[:first], groups), gate or own_gate, tuple(test) or own_test)
+
+
+def _groups(tasks: Sequence[Task]) -> dict[str, list[Task]]:
+    groups: dict[str, list[Task]] = {}
+    for task in tasks:
+        groups.setdefault(same_text(task), []).append(task)
+    return groups
+
+
+def _shuffled(groups: dict[str, list[Task]], seed: str) -> list[str]:
+    """Returns the texts of tasks in an order that does not depend on that of a file."""
+    texts = sorted(groups)
+    random.Random(seed).shuffle(texts)  # noqa: S311
+    return texts
 
 
 def _tasks(texts: Sequence[str], groups: dict[str, list[Task]]) -> tuple[Task, ...]:
