@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.gym.experience.learning import signflip
+from zoo.gym.experience.learning.learn import compared
 from zoo.gym.experience.learning.signflip import (
     interval,
     sign_flip_p,
@@ -60,6 +61,29 @@ def test_fewer_than_six_tasks_bound_nothing() -> None:
     for count in range(1, 6):
         assert interval([1.0] * count) == (-math.inf, math.inf)
     assert interval([1.0] * 8) == (1.0, 1.0)
+
+
+def test_five_gains_prove_nothing_whatever_they_are() -> None:
+    for gains in itertools.product([0.25, 0.5, 0.75, 1.0], repeat=5):
+        assert interval(gains) == (-math.inf, math.inf)
+        assert compared([(0.0, gain) for gain in gains], 0).verdict == "unproven"
+    assert compared([(0.0, 0.5)] * 6, 0).verdict == "proven"  # p is 1 / 64
+
+
+def test_a_proof_needs_the_exact_test_too() -> None:
+    rng = random.Random(790)
+    gains = [0.0] * 25 + [rng.choice([0.25, 0.5, 0.75, 1.0]) for _ in range(5)]
+    rng.shuffle(gains)
+    assert interval(gains)[0] > 0  # drawn: one more or less subset of 4,999
+    assert sign_flip_p(gains) == 1 / 32
+    assert compared([(0.0, gain) for gain in gains], 0).verdict == "unproven"
+
+
+@given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 0.5, 1.0]), min_size=6, max_size=8))
+def test_the_interval_of_few_tasks_has_the_means_that_the_test_accepts(gains: list[float]) -> None:
+    low, _ = interval(gains)
+    assert counted([one - low - 1e-6 for one in gains]) > 0.025
+    assert counted([one - low + 1e-6 for one in gains]) <= 0.025
 
 
 def test_drawn_signs_can_fall_below_a_small_level() -> None:

@@ -14,7 +14,7 @@ from zoo.gym.experience.learning.gate import Gate, Verdict
 from zoo.gym.experience.learning.majority import MAJORITY, label_split
 from zoo.gym.experience.learning.pairs import Pairs
 from zoo.gym.experience.learning.propose import Proposer
-from zoo.gym.experience.learning.signflip import interval
+from zoo.gym.experience.learning.signflip import LEVEL, interval, sign_flip_p
 from zoo.gym.experience.learning.split import Split, source_of
 from zoo.gym.experience.library.library import Library
 from zoo.gym.rewards.reward import Reward, Task
@@ -68,8 +68,8 @@ class Tested:
     """What the test found.
 
     Attributes:
-        verdict: `proven` if the whole interval is above 0 and no more answers lack a reward with
-            the library than without, else `unproven`.
+        verdict: `proven` if the whole interval is above 0, so is the gain by the test itself, and
+            no more answers lack a reward with the library than without, else `unproven`.
         effect: the mean difference of the rewards with and without the library.
         interval: its 95 % interval; infinite with too few tasks for one.
         base: the mean reward without the library.
@@ -250,8 +250,10 @@ def compared(
     """
     differences = [after - before for before, after in pairs]
     low, high = interval(differences)
+    side = LEVEL / 2  # the interval of many tasks is drawn, and may miss it by a little
+    is_clear = low > 0 and sign_flip_p(differences, side) <= side
     return Tested(
-        "proven" if low > 0 and unscored[1] <= unscored[0] else "unproven",
+        "proven" if is_clear and unscored[1] <= unscored[0] else "unproven",
         round(fmean(differences), 6),
         (round(low, 6), round(high, 6)),
         round(fmean(before for before, _ in pairs), 6),

@@ -69,25 +69,28 @@ def interval(differences: Sequence[float], level: float = 1 - LEVEL) -> tuple[fl
 
     A shift m is not rejected as long as enough choices of signs give a larger sum of (d - m). For
     one choice that holds up to m = the mean of the differences whose sign it flips, so the bounds
-    are quantiles of the means of random subsets. The choice that flips none gives the same sum for
-    every m and rejects nothing: with fewer than six tasks there are no bounds.
+    are quantiles of the means of subsets: of all of them, or of random ones of many tasks. The
+    choice that flips none gives the same sum for every m and rejects nothing: with fewer than six
+    tasks there are no bounds.
 
     Args:
         differences: one a task, also those of 0.
         level: the confidence.
     """
-    if not differences:
-        return -math.inf, math.inf
-    rng = random.Random(repr(list(differences)))  # noqa: S311
+    subsets = 1 << len(differences)
+    if subsets <= DRAWS:
+        choices: Sequence[int] = range(subsets)
+    else:
+        rng = random.Random(repr(list(differences)))  # noqa: S311
+        choices = [rng.getrandbits(len(differences)) for _ in range(DRAWS)]
     means: list[float] = []
-    for _ in range(DRAWS):
-        chosen = rng.getrandbits(len(differences))
+    for chosen in choices:
         flipped = [one for place, one in enumerate(differences) if chosen >> place & 1]
         if flipped:
             means.append(fmean(flipped))
     means.sort()
-    none = DRAWS - len(means)
-    cut = int((1 - level) / 2 * DRAWS) - none
+    none = len(choices) - len(means)
+    cut = int((1 - level) / 2 * len(choices)) - none
     return (means[cut], means[-1 - cut]) if cut >= 0 else (-math.inf, math.inf)
 
 
