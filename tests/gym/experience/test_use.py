@@ -54,6 +54,9 @@ def test_the_nearest_lessons_are_read_where_they_were_measured_so_or_are_asked_f
     assert "measured with the nearest 1 in a prompt: the nearest 2" in str(
         lessons_of("near", "m", 2).notices
     )
+    told: list[str] = []
+    lessons_of("near", "m", 1, told.append).nearest("qqqq")
+    assert told == ["no lesson shares a word with it: the prompt has the first 1 by their ids"]
     both = lessons_of("near,proven", "m")
     assert (both.top_k, "all are now" in str(both.notices)) == (None, True)
 

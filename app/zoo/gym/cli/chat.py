@@ -68,7 +68,8 @@ def chat(
     _check_numbers(max_new_tokens, temperature, seed)
     name = model or ""
     _check_top_k(top_k, experience)
-    lessons = None if experience is None else lessons_of(experience, name, top_k)
+    out = Output(as_json)
+    lessons = None if experience is None else lessons_of(experience, name, top_k, out.say)
     tuned = find_tuned(run=run, adapter=adapter, delta=delta)
     base = tuned.folder
     if base is None:
@@ -76,7 +77,6 @@ def chat(
     elif model is not None:
         _refuse_second_model(model, base)
     go_offline()  # a run's whole model needs no lookup
-    out = Output(as_json)
     if system is None:
         system = _trained_system(tuned, run, out)
     out.say(f"loading {tuned.folder or model or tuned.base}")

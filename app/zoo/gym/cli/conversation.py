@@ -73,7 +73,7 @@ def _read_lessons(
         out.say("no lessons")
         return
     try:
-        lessons = lessons_of(given, model, top_k)
+        lessons = lessons_of(given, model, top_k, out.say)
     except GymError as error:
         out.say(str(error))
         return

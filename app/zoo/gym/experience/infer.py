@@ -11,7 +11,7 @@ from zoo.gym.experience.calls.caller import TOO_LONG, Caller
 from zoo.gym.experience.calls.journal import Journal
 from zoo.gym.experience.calls.slot import Ask, Slot
 from zoo.gym.experience.learning.ends import ended, sentence
-from zoo.gym.experience.learning.prompts import lessons_for, task_turns
+from zoo.gym.experience.learning.prompts import lessons_for, task_turns, unmatched
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.models import Named, cap_of, named_models, open_models
 from zoo.gym.experience.settings import ExperienceConfig
@@ -40,6 +40,8 @@ def infer(
     for doubt in doubts(library, config.model, top_k):
         tell(doubt)
     task = Task((Message("user", query),))
+    if none_near := unmatched(task, library, top_k):
+        tell(none_near)
     turns = task_turns(task, lessons_for(task, library, top_k), config.system)
     how = Sampling(config.max_new_tokens, config.temperature_eval)
     models = named_models(config)

@@ -15,7 +15,7 @@ from zoo.gym.experience.learning.answers import Answer, Answers, slots
 from zoo.gym.experience.learning.nearest import nearest
 from zoo.gym.experience.learning.pairs import Pairs
 from zoo.gym.experience.learning.retire import origin_text
-from zoo.gym.experience.learning.split import task_text
+from zoo.gym.experience.learning.split import contents
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.settings import ExperienceConfig
@@ -89,7 +89,7 @@ def prune(
             if item.pinned:
                 continue
             places = nearest(
-                origin_text(item, [*origins, *tasks]), list(map(task_text, tasks)), near
+                origin_text(item, [*origins, *tasks]), list(map(contents, tasks)), near
             )
             left = _compare(answers, config, tasks, places, number, rest, item)
             found.append(left)

@@ -7,7 +7,7 @@ from zoo.gym.data.records import Message
 from zoo.gym.errors import InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.infer import doubts, top_k_of
-from zoo.gym.experience.learning.prompts import lessons_for
+from zoo.gym.experience.learning.prompts import lessons_for, unmatched
 from zoo.gym.experience.library.library import Library
 from zoo.gym.rewards.reward import Task
 
@@ -20,11 +20,13 @@ class InUse:
         library: the lessons.
         top_k: how many a prompt has at most that are not pinned; None for all.
         notices: sentences that a user should read.
+        tell: gets a sentence where no lesson is near to what was said.
     """
 
     library: Library
     top_k: int | None
     notices: list[str]
+    tell: Callable[[str], object] = bool
 
     @property
     def text(self) -> str | Callable[[str], str]:
@@ -33,10 +35,15 @@ class InUse:
 
     def nearest(self, words: str) -> str:
         """Returns the pinned lessons and those that share most words with a text."""
-        return lessons_for(Task((Message("user", words),)), self.library, self.top_k).text
+        task = Task((Message("user", words),))
+        if none_near := unmatched(task, self.library, self.top_k):
+            self.tell(none_near)
+        return lessons_for(task, self.library, self.top_k).text
 
 
-def lessons_of(given: str, model: str, top_k: int | None = None) -> InUse:
+def lessons_of(
+    given: str, model: str, top_k: int | None = None, tell: Callable[[str], object] = bool
+) -> InUse:
     """Returns the lessons of libraries, and how they are read.
 
     Args:
@@ -44,6 +51,7 @@ def lessons_of(given: str, model: str, top_k: int | None = None) -> InUse:
         model: the model that will read them.
         top_k: how many of them a prompt has at most; by default as they were measured, if all of
             the libraries were measured so.
+        tell: gets a sentence where no lesson is near to what was said.
 
     Raises:
         InputError: nothing is named, or together they are larger than a library may be.
@@ -58,7 +66,7 @@ def lessons_of(given: str, model: str, top_k: int | None = None) -> InUse:
     notices = [f"{one.name}: {sentence}" for one in found for sentence in one.notices]
     for one in found:
         notices += [f"{one.name}: {each}" for each in doubts(one.library, model, nearest)]
-    return InUse(_together([one.library for one in found]), nearest, notices)
+    return InUse(_together([one.library for one in found]), nearest, notices, tell)
 
 
 def _together(libraries: Sequence[Library]) -> Library:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from zoo.gym.experience.learning.nearest import nearest
-from zoo.gym.experience.learning.split import task_text
+from zoo.gym.experience.learning.nearest import nearest, shares_words
+from zoo.gym.experience.learning.split import contents
 from zoo.gym.experience.library.edits import LABEL
 from zoo.gym.experience.library.item import MOST_WORDS
 from zoo.gym.experience.library.library import Library
@@ -50,9 +50,17 @@ def lessons_for(task: Task, library: Library, top_k: int | None) -> Library:
     free = [item for item in library.items if not item.pinned]
     if top_k is None or len(free) <= top_k:
         return library
-    places = nearest(task_text(task), [item.text for item in free], top_k)
+    places = nearest(contents(task), [item.text for item in free], top_k)
     near = {free[place].id for place in places}
     return replace(library, items=tuple(i for i in library.items if i.pinned or i.id in near))
+
+
+def unmatched(task: Task, library: Library, top_k: int | None) -> str:
+    """Returns a sentence if lessons are chosen though none is near to a task; empty otherwise."""
+    free = [item for item in library.items if not item.pinned]
+    if top_k is None or len(free) <= top_k or shares_words(contents(task), [i.text for i in free]):
+        return ""
+    return f"no lesson shares a word with it: the prompt has the first {top_k} by their ids"
 
 
 def task_turns(task: Task, library: Library, system: str) -> Turns:

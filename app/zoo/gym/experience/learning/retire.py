@@ -10,7 +10,7 @@ from zoo.backends.sampling import Sampling
 from zoo.gym.experience.learning.answers import Answer, Answers, chunked, slots
 from zoo.gym.experience.learning.nearest import nearest
 from zoo.gym.experience.learning.pairs import Pairs
-from zoo.gym.experience.learning.split import is_among, task_text
+from zoo.gym.experience.learning.split import contents, is_among
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import MOST_ITEMS, Library
 from zoo.gym.rewards.reward import Task
@@ -39,7 +39,7 @@ def retire(
     Raises:
         GymError: see `Answers.draw`.
     """
-    texts = [task_text(task) for task in tasks]
+    texts = list(map(contents, tasks))
     free = [item for item in library.items if not item.pinned]
     near = [sorted(nearest(origin_text(item, tasks), texts, NEAR)) for item in free]
     every = sorted({place for places in near for place in places})
@@ -65,7 +65,7 @@ def most_calls(tasks: int, items: int) -> int:
 
 def origin_text(item: Item, tasks: Sequence[Task]) -> str:
     """Returns the text that tasks are near to: that of a lesson's tasks, else its own."""
-    own = [task_text(task) for task in tasks if is_among(task, item.sources)]
+    own = [contents(task) for task in tasks if is_among(task, item.sources)]
     return "\n".join(own) or item.text
 
 

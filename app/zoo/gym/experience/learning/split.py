@@ -40,6 +40,11 @@ def task_text(task: Task) -> str:
     return "\n\n".join(f"{turn.role}: {turn.content}" for turn in task.messages)
 
 
+def contents(task: Task) -> str:
+    """Returns the words of a task, without the roles of its turns."""
+    return "\n\n".join(turn.content for turn in task.messages)
+
+
 def same_text(task: Task) -> str:
     """Returns what two tasks have in common that are no evidence apart from each other."""
     turns = (f"{turn.role}: {' '.join(turn.content.split())}" for turn in task.messages)
