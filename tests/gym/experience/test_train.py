@@ -78,11 +78,13 @@ def test_a_journal_of_another_version_is_named_and_not_called_different(
     path = open_run("last").folder / "journal.jsonl"
     first, *rest = path.read_text().splitlines(keepends=True)
     assert json.loads(first) == {"format": FORMAT, "method": METHOD}
-    path.write_text("".join(rest))  # as before there were formats, and digests in reports
     result = open_run("last").result
     report = json.loads((result / "report.json").read_text())
     (result / "report.json").write_text(json.dumps({**report, "files": None}))
     (result / "report.json.sig").unlink()
+    told = call("experience", "replay", "last", "--json")  # this version has digests and signs
+    assert (told.code, "journal.jsonl: changed" in str(told.json)) == (1, True)
+    path.write_text("".join(rest))  # as before there were formats, and digests in reports
     assert call("experience", "replay", "last", "--json").json["same"] is True
     monkeypatch.setattr("zoo.gym.experience.learning.prompts.TEACHER", "You improve lessons.")
     told = call("experience", "replay", "last", "--json")
@@ -93,6 +95,17 @@ def test_a_journal_of_another_version_is_named_and_not_called_different(
     path.write_text(json.dumps({"format": FORMAT + 1, "method": 9}) + "\n" + "".join(rest))
     told = call("experience", "replay", "last", "--json")
     assert (told.code, "a later version of zoo-gym wrote it" in told.stderr) == (2, True)
+
+
+@pytest.mark.usefixtures("near")
+def test_a_replay_writes_nothing(call: Call, served: Served) -> None:
+    train(call, served, "--max-epochs", "1", "--group-size", "2", "--test-draws", "1", count=40)
+    path = open_run("last").folder / "journal.jsonl"
+    content = path.read_bytes()
+    for damaged in (b"", content[:-20], content[: len(content) // 2]):
+        path.write_bytes(damaged)
+        assert call("experience", "replay", "last", "--json").code == 1
+        assert path.read_bytes() == damaged
 
 
 @pytest.mark.slow

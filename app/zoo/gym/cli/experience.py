@@ -241,7 +241,7 @@ def _say_why(run: Run, out: Output) -> None:
     from zoo.gym.experience.library.report import JOURNAL_FILE
     from zoo.gym.experience.session import read_settings
 
-    with closing(Journal(run.folder / JOURNAL_FILE)) as journal:
+    with closing(Journal(run.folder / JOURNAL_FILE, is_kept=True)) as journal:
         answers = [one for one in journal.answers() if one[0].startswith("rollout step 0 ")]
     rewards = {score.value for _, _, score in answers if not score.failed}
     if len(rewards) != 1:
@@ -293,6 +293,6 @@ def _spent_usd(run: Run, status: Status) -> float | None:
     path = run.folder / JOURNAL_FILE
     if status.live or not path.is_file():
         return None
-    with suppress(InputError), closing(Journal(path)) as journal:
+    with suppress(InputError), closing(Journal(path, is_kept=True)) as journal:
         return round(journal.spent.usd, 6)
     return None

@@ -48,7 +48,7 @@ def replay(run: Run) -> Replayed:
     path = run.folder / JOURNAL_FILE
     if not path.is_file():
         raise InputError(f"{path}: expected the journal of the run, got nothing")
-    journal = Journal(path)
+    journal = Journal(path, is_kept=True)
     nobody: Answerer = _Nobody()
     model, teacher = Model(config.model, nobody), Model(config.teacher_name, nobody)
     try:
@@ -67,7 +67,8 @@ def replay(run: Run) -> Replayed:
         return Replayed(
             again, same=False, first_difference=different, other_method=journal.other_method
         )
-    changed = first_change(run.folder, digest, figures_of(found, journal.spent))
+    figures = figures_of(found, journal.spent)
+    changed = first_change(run.folder, digest, figures, is_reported=journal.method > 0)
     return Replayed(again, same=changed is None, first_difference=changed)
 
 

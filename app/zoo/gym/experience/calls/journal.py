@@ -66,6 +66,7 @@ class Journal:
 
     Args:
         path: the file; None keeps everything in memory.
+        is_kept: whether the file stays as it is, to the byte: what is new is kept in memory.
 
     Attributes:
         method: the method by which its calls were made; 0 for one before there were numbers.
@@ -75,7 +76,7 @@ class Journal:
         StorageError: it cannot be read.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, *, is_kept: bool = False) -> None:
         self.path = path
         self.spent = Spent()
         self.method = METHOD
@@ -88,7 +89,8 @@ class Journal:
         self._is_torn = False
         if path is not None:
             with storage_errors(path):
-                self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+                if not is_kept:
+                    self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
                 self._load(path)
 
     @property
@@ -209,10 +211,9 @@ class Journal:
             self._scores[entry["scored"]] = Score(value, entry["reason"])
 
     def _load(self, path: Path) -> None:
-        assert self._handle is not None
         content = path.read_bytes()
         whole = content.rfind(b"\n") + 1
-        if whole < len(content):  # a line that a kill cut
+        if whole < len(content) and self._handle is not None:  # a line that a kill cut
             os.ftruncate(self._handle, whole)
         if not whole:
             self._write({"format": FORMAT, "method": METHOD})

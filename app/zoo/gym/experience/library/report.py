@@ -43,13 +43,16 @@ def sign_report(path: Path) -> None:
     write_signed(signature_file(path), sign(own_key(), _CONTEXT, body))
 
 
-def first_change(folder: Path, digest: str, figures: Mapping[str, object]) -> str | None:
+def first_change(
+    folder: Path, digest: str, figures: Mapping[str, object], *, is_reported: bool = True
+) -> str | None:
     """Returns which file of a finished run was changed, None if none was.
 
     Args:
         folder: the run's.
         digest: that of the library which the replay made.
         figures: what a report says of the replay.
+        is_reported: whether the version that wrote the journal kept digests of files in a report.
 
     Raises:
         NotAvailableError: the report is missing.
@@ -68,8 +71,8 @@ def first_change(folder: Path, digest: str, figures: Mapping[str, object]) -> st
         if found.get(key) != value:
             return f"{REPORT_FILE}: {key}: {value} instead of {found.get(key)}"
     files: Any = found.get("files")
-    if files is None and not signature_file(path).is_file():
-        return None  # of a version that kept no digests
+    if files is None and not is_reported and not signature_file(path).is_file():
+        return None
     for name in REPORTED:
         if not isinstance(files, dict) or files.get(name) != file_sha256(folder / name):
             return f"{name}: changed since the run has ended"
