@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.gym.cli.conftest import write_model
+from tests.gym.rounds.protocol.people import ALICE, LOG, commit
 from zoo.gym.cli import main
 from zoo.gym.errors import InputError, StorageError
+from zoo.gym.rounds.life.writing import create_round, leave, take
+from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.storage.address import open_storage
 from zoo.gym.rounds.storage.s3 import S3Storage
 
@@ -59,3 +62,18 @@ def test_a_round_can_be_made_in_a_bucket_and_found_by_its_name(
     assert main(["round", "show", bucket]) == 0
     assert main(["round", "verify", bucket]) == 0
     assert "FAILED" not in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_marker_of_a_folder_in_a_bucket_keeps_nobody_from_being_taken(
+    bucket: str, storage: object, manifest: Manifest
+) -> None:
+    from s3fs import S3FileSystem
+
+    place = open_storage(bucket)
+    round_ = create_round(place, manifest, LOG)
+    leave(place, commit(ALICE, round_, "alice"))
+    name, _, prefix = bucket.removeprefix("s3://").partition("/")
+    for key in (f"{prefix}/inbox/", f"{prefix}/inbox/READ ME.txt"):
+        S3FileSystem(skip_instance_cache=True).call_s3("put_object", Bucket=name, Key=key, Body=b"")
+    assert len(take(place, LOG).added) == 1

@@ -1,12 +1,10 @@
 """How a round is shown."""
 
 import datetime as dt
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round_private import promise_of
-from zoo.gym.errors import InputError
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.life.opening import Opened
@@ -115,16 +113,12 @@ def _own_part(opened: "Opened") -> str | None:
 
 def _is_waiting(opened: "Opened", key: "PublicKey") -> bool:
     """Returns whether a commitment of a key lies in the inbox."""
-    from zoo.gym.rounds.life.writing import INBOX
+    from zoo.gym.rounds.life.inbox import left_entries
     from zoo.gym.rounds.protocol import objects
+    from zoo.gym.signing import Signed
 
-    for name in opened.storage.names(INBOX):
-        content = opened.storage.read(name)
-        with suppress(InputError):
-            entry = objects.decode(content or b"")
-            if entry.key == key and entry.context == objects.COMMIT:
-                return True
-    return False
+    entries = [entry for _, entry in left_entries(opened.storage) if isinstance(entry, Signed)]
+    return any(entry.key == key and entry.context == objects.COMMIT for entry in entries)
 
 
 def why(opened: "Opened") -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from zoo.gym.errors import InputError
 from zoo.gym.files.lock import locked
 from zoo.gym.paths import ensure_folder, folders
+from zoo.gym.rounds.life.inbox import inbox_name, left_entries
 from zoo.gym.rounds.life.lots import kept_nonce
 from zoo.gym.rounds.life.opening import MANIFEST, Opened, open_round
 from zoo.gym.rounds.life.room import established_of, expect_room
@@ -33,9 +34,6 @@ from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import chunk_name
 from zoo.gym.signing import OwnKey, PublicKey, Signed, sign
 from zoo.gym.signing.ed25519 import sign_bytes
-
-INBOX = "inbox"
-"""The folder of entries that were left for the writer."""
 
 WAIT_S = 30.0
 """How long a writer waits for another one of this machine."""
@@ -107,11 +105,6 @@ def leave(storage: Storage, entry: Signed) -> str:
     name = inbox_name(content)
     storage.write(name, content)
     return name
-
-
-def inbox_name(content: bytes) -> str:
-    """Returns the name of an entry in the inbox."""
-    return f"{INBOX}/{sha256(content).hexdigest()}.json"
 
 
 def take(storage: Storage, key: OwnKey) -> Taken:
@@ -223,15 +216,11 @@ class Appender:
         known = frozenset[PublicKey]()
         if state.phase is Phase.COMMIT:
             known = established_of(state.manifest, self._storage)
-        taken = {inbox_name(content) for content in self._known}  # are not read again
-        for name in self._storage.names(INBOX):
-            if name in taken:
-                continue
-            content = self._storage.read(name) or b""
-            if content in self._known:
+        for name, entry in left_entries(self._storage, self._known):
+            if not isinstance(entry, Signed):
+                refused.append((name, as_text(entry.message)))
                 continue
             try:
-                entry = objects.decode(content)
                 after = state.after(entry)
                 if entry.context == objects.COMMIT:
                     expect_room(state, entry.key, known)

@@ -15,8 +15,9 @@ from pydantic import BaseModel
 
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rounds.compute.aggregate import candidates_of, choose, compute
+from zoo.gym.rounds.life.inbox import left_entries
 from zoo.gym.rounds.life.opening import Opened
-from zoo.gym.rounds.life.writing import INBOX, leave
+from zoo.gym.rounds.life.writing import leave
 from zoo.gym.rounds.measure.examples import check_file, read_examples, show, shown_file
 from zoo.gym.rounds.measure.gating import Validator, compare, gate
 from zoo.gym.rounds.measure.losses import Meter
@@ -276,14 +277,6 @@ def with_inbox(opened: Opened) -> State:
 
 
 def _records(opened: Opened) -> Sequence[Signed]:
-    found: list[Signed] = []
-    known = set(opened.entries)
-    for name in opened.storage.names(INBOX):
-        content = opened.storage.read(name) or b""
-        try:
-            entry = objects.decode(content)
-        except InputError:
-            continue
-        if entry.context == objects.RECORD and content not in known:
-            found.append(entry)
-    return found
+    left = left_entries(opened.storage, set(opened.entries))
+    entries = [entry for _, entry in left if isinstance(entry, Signed)]
+    return [entry for entry in entries if entry.context == objects.RECORD]

@@ -159,15 +159,19 @@ def read_chunk(storage: Storage, expected: str) -> bytes:
     except (InputError, NotAvailableError) as error:
         raise StorageError(error.message, hint=error.hint) from None
     if content is None:
-        _check_there(storage)
+        check_there(storage)
         raise NotAvailableError(f"{storage.address}: expected chunk {expected[:12]}, got nothing")
     if digest(content) != expected:
         raise InputError(f"chunk {expected[:12]}: expected its digest, got other bytes")
     return content
 
 
-def _check_there(storage: Storage) -> None:
-    """Refuses to call a chunk missing where the whole round is gone."""
+def check_there(storage: Storage) -> None:
+    """Refuses to call a file missing where the whole round is gone.
+
+    Raises:
+        StorageError: there is no manifest any more.
+    """
     if storage.size("manifest.json") is None:
         raise StorageError(
             f"{storage.address}: expected the round that was there, got nothing",
