@@ -7,7 +7,7 @@ others write. Connections that break are tried again; a chunk that arrived is ne
 import json
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
@@ -25,6 +25,12 @@ WAITS_S = (0.2, 0.5, 1.0, 2.0)
 """Pauses before the tries after the first one."""
 
 CONNECT_S, ANSWER_S = 10.0, 120.0
+
+BODY_S, SLOWEST_BYTES_S = 60.0, 10_000
+"""Seconds for the body of an answer, and one more for each so many bytes of it."""
+
+MOST_NAMES = 1_000_000
+"""The most names of one folder."""
 
 _BY_DIGEST = {Kind.CHUNK, Kind.ENTRY}
 
@@ -96,8 +102,21 @@ class HttpStorage:
                     f"{self.address}: expected a list of names, got another answer",
                     hint="a plain web server has none; zoo-gym round serve has",
                 )
-            found += [check_name(str(name)) for name in cast("list[object]", names)]
+            for name in cast("list[object]", names):
+                self._add(found, check_name(str(name)))
         return found
+
+    def _add(self, found: list[str], name: str) -> None:
+        """Adds the next name of a list, which must end.
+
+        Raises:
+            StorageError: it is not in order, as where a page comes twice, or there are too many.
+        """
+        if found and name <= found[-1]:
+            raise StorageError(f"{self.address}: expected names in order, got {name!r} again")
+        if len(found) == MOST_NAMES:
+            raise StorageError(f"{self.address}: expected at most {MOST_NAMES} names, got more")
+        found.append(name)
 
     def _put(self, name: str, content: bytes) -> None:
         if len(content) > MOST_BYTES:
@@ -156,15 +175,8 @@ class HttpStorage:
             with self._open().stream(
                 method, url, params=query, content=content, headers=headers
             ) as response:
-                size = 0
-                parts: list[bytes] = []
-                for part in response.iter_raw():
-                    size += len(part)
-                    if size > MOST_BYTES:
-                        raise StorageError(f"{url}: expected at most {MOST_BYTES} bytes, got more")
-                    parts.append(part)
                 length = response.headers.get("content-length", "")
-                return Answer(response.status_code, length, b"".join(parts))
+                return Answer(response.status_code, length, _read(response.iter_raw(), url))
         except httpx2.ConnectError as error:
             return NotAvailableError(f"{self.address}: cannot be reached: {error}")
         except httpx2.HTTPError as error:
@@ -202,6 +214,24 @@ class HttpStorage:
                 self._client = httpx2.Client(timeout=timeout, trust_env=not local)
             weakref.finalize(self, self._client.close)
         return self._client
+
+
+def _read(parts: Iterator[bytes], url: str) -> bytes:
+    """Returns the body of an answer.
+
+    Raises:
+        StorageError: it is too long, or so slow that it might never end.
+    """
+    start, found = time.monotonic(), bytearray()
+    for part in parts:
+        found += part
+        if len(found) > MOST_BYTES:
+            raise StorageError(f"{url}: expected at most {MOST_BYTES} bytes, got more")
+        if time.monotonic() - start > BODY_S + len(found) / SLOWEST_BYTES_S:
+            raise StorageError(
+                f"{url}: expected the whole answer, got {len(found)} bytes in {BODY_S:g} s or more"
+            )
+    return bytes(found)
 
 
 def _object(content: bytes) -> dict[str, object]:

@@ -1,0 +1,81 @@
+"""Answers that would never end, by a server that lies: a client gives up, and says why."""
+
+import json
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from zoo.gym.errors import StorageError
+from zoo.gym.rounds.storage import http
+from zoo.gym.rounds.storage.http import HttpStorage
+
+
+@contextmanager
+def lying(body: bytes, *, drips: bool = False) -> Generator[HttpStorage]:
+    """A round on a server that gives one answer to everything, at once or byte by byte."""
+
+    class Liar(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            with suppress(OSError):  # the client gave up
+                for one in range(len(body)) if drips else ():
+                    self.wfile.write(body[one : one + 1])
+                    time.sleep(0.02)
+                if not drips:
+                    self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Liar)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield HttpStorage(f"http://127.0.0.1:{server.server_port}/rounds/r", "token")
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_a_page_of_names_that_comes_again_ends_the_list() -> None:
+    page = {"names": [f"inbox/{0:064}.json", f"inbox/{1:064}.json"], "more": True}
+    with (
+        lying(json.dumps(page).encode()) as place,
+        pytest.raises(StorageError, match=r"expected names in order, got 'inbox/0+.json' again"),
+    ):
+        place.names("inbox")
+
+
+def test_more_names_than_a_folder_can_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "MOST_NAMES", 2)
+    page = {"names": ["inbox/a", "inbox/b", "inbox/c"], "more": False}
+    with (
+        lying(json.dumps(page).encode()) as place,
+        pytest.raises(StorageError, match="expected at most 2 names, got more"),
+    ):
+        place.names("inbox")
+
+
+def test_an_answer_byte_by_byte_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "BODY_S", 0.2)
+    start = time.monotonic()
+    with (
+        lying(bytes(1000), drips=True) as place,  # of 20 s
+        pytest.raises(StorageError, match="expected the whole answer, got"),
+    ):
+        place.read("manifest.json")
+    assert time.monotonic() - start < 10
+
+
+def test_an_answer_that_is_slow_and_fast_enough_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "BODY_S", 0.0)
+    monkeypatch.setattr(http, "SLOWEST_BYTES_S", 1)  # it may take 20 s, and takes 0.4 s
+    with lying(bytes(20), drips=True) as place:
+        assert place.read("manifest.json") == bytes(20)
