@@ -44,7 +44,7 @@ def test_fifty_cuts_send_no_whole_chunk_twice(
     _, _, port = world.server.url.rpartition(":")
     with relayed(int(port), plan, CUTS) as relay:
         place = world.storage.address.replace(f":{port}/", f":{relay.port}/")
-        token = world.server.tokens[Role.CONTRIBUTOR]
+        token = world.server.tokens[Role.MAKER]
         sent = 0
         while relay.cuts < CUTS:
             sent += 1

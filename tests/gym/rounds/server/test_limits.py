@@ -128,7 +128,7 @@ def test_a_full_disk_is_told_and_nothing_is_kept(
 
     with monkeypatch.context() as patch:
         patch.setattr(FolderStorage, "replace", full)
-        found = world.ask("PUT", CHUNK, b"some bytes")
+        found = world.ask("PUT", CHUNK, b"some bytes", role=Role.MAKER)
         assert (found.status, found.message) == (507, "the server's disk is full")
         with pytest.raises(StorageError, match="the server's disk is full"):
             world.storage.write(CHUNK, b"some bytes")

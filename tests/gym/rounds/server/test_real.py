@@ -144,7 +144,7 @@ def test_a_disk_that_is_full_refuses_and_the_server_goes_on(tmp_path: Path) -> N
         address = f"{server.url}/rounds/tiny"
         words = ("--base", str(base), "--out", address, "--min-contributors", "2")
         ok(command(server.home, "round", "create", "tiny", *words, "--method", "mean"))
-        storage = HttpStorage(address, server.token("contributor"))
+        storage = HttpStorage(address, server.token("maker"))
         large, small = bytes(3 << 20), b"small"
         with pytest.raises(StorageError, match="the server's disk is full"):
             storage.write(chunk_name(digest(large)), large)

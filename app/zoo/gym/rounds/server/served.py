@@ -21,6 +21,7 @@ from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, read_manifest, round_id
 from zoo.gym.rounds.server.gate import Role
 from zoo.gym.rounds.server.heads import Kept, check_head, check_tile, check_witness, is_covered
+from zoo.gym.rounds.server.quota import Quota, open_to_contributors
 from zoo.gym.rounds.server.refused import RefusedError
 from zoo.gym.rounds.storage.chunks import CHUNK_BYTES
 from zoo.gym.rounds.storage.folder import FolderStorage
@@ -62,6 +63,7 @@ class Served:
             )
         self._top, self._base = folder.parent if alone else folder, base
         self._kept: dict[str, Kept] = {}
+        self._quotas: dict[str, Quota] = {}
         self._lock, self._most = threading.Lock(), most_bytes
         self._files = tuple(threading.Lock() for _ in range(_LOCKS))
         with storage_errors(folder):
@@ -121,28 +123,29 @@ class Served:
         if len(content) > most:
             raise RefusedError(413, f"{file}: expected at most {most} bytes, got {len(content)}")
         with self._file(name, file):
-            return self._write(name, file, content)
+            return self._write(role, name, file, content)
 
     def _file(self, name: str, file: str) -> threading.Lock:
         """Returns the lock of a file, which it shares with a few others."""
         return self._files[hash((name, file)) % _LOCKS]
 
-    def _write(self, name: str, file: str, content: bytes) -> bool:
+    def _write(self, role: Role, name: str, file: str, content: bytes) -> bool:
         storage = self._storage(name)
         if storage.read(file) == content:
             return False
         match kind_of(file):
             case Kind.CHUNK:
-                self._round(name)
+                kept = self._round(name)
                 _check_chunk(file, content)
-                self._keep(storage, file, content)
+                with self._booked(role, name, kept, len(content)):
+                    self._keep(storage, file, content, role)
             case Kind.ENTRY:
                 _check_entry(self._round(name), file, content)
-                self._keep(storage, file, content)
+                self._keep(storage, file, content, role)
             case Kind.MANIFEST:
                 self._write_manifest(storage, content)
             case _:
-                self._write_log(self._round(name), file, content)
+                self._write_log(self._round(name), file, content, role)
         return True
 
     def _write_manifest(self, storage: FolderStorage, content: bytes) -> None:
@@ -151,9 +154,9 @@ class Served:
         with _alone(round_id(signed), storage.address):
             if storage.size(MANIFEST) is not None:
                 raise RefusedError(409, "manifest: expected no round of this name, got another one")
-            self._keep(storage, MANIFEST, content)
+            self._keep(storage, MANIFEST, content, Role.MAKER)
 
-    def _write_log(self, kept: Kept, file: str, content: bytes) -> None:
+    def _write_log(self, kept: Kept, file: str, content: bytes, role: Role) -> None:
         with _alone(kept.id, kept.storage.address):
             if kind_of(file) is Kind.HEAD:
                 check_head(kept, content)
@@ -167,7 +170,7 @@ class Served:
                         f"{file}: expected the stored bytes, got others",
                         hint="somebody else wrote the log: run the command again",
                     )
-            self._keep(kept.storage, file, content)
+            self._keep(kept.storage, file, content, role)
 
     def _check_base(self, manifest: Manifest) -> None:
         if self._base is None:
@@ -176,11 +179,29 @@ class Served:
         if named != wanted and (model_of_text(named) or named) != (model_of_text(wanted) or wanted):
             raise RefusedError(422, f"manifest: expected a round about {wanted}, got {named[:80]}")
 
-    def _keep(self, storage: FolderStorage, file: str, content: bytes) -> None:
-        more = len(content) - (storage.size(file) or 0)
+    @contextmanager
+    def _booked(self, role: Role, name: str, kept: Kept, size: int) -> Generator[None]:
+        """Books a chunk of a contributor while it is stored."""
+        if role is not Role.CONTRIBUTOR:
+            yield
+            return
         with self._lock:
-            if self._used + more > self._most:
-                raise RefusedError(507, f"expected at most {self._most} bytes in all, got more")
+            if name not in self._quotas:
+                self._quotas[name] = Quota(kept)
+            quota = self._quotas[name]
+        quota.take(size)
+        try:
+            yield
+        except RefusedError:
+            quota.give_back(size)
+            raise
+
+    def _keep(self, storage: FolderStorage, file: str, content: bytes, role: Role) -> None:
+        more = len(content) - (storage.size(file) or 0)
+        most = self._most if role is Role.MAKER else open_to_contributors(self._most)
+        with self._lock:
+            if self._used + more > most:
+                raise RefusedError(507, f"expected at most {most} bytes in all, got more")
             self._used += more
         try:
             storage.replace(file, content)
