@@ -33,7 +33,8 @@ def person(call: Call, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def started(person: Call, *more: str) -> None:
-    words = ("--base", "base", "--out", "round", "--min-contributors", "2", "--method", "mean")
+    method = () if "--method" in more else ("--method", "mean")
+    words = ("--base", "base", "--out", "round", "--min-contributors", "2", *method)
     found = person("maker", "round", "create", "tiny", *words, "--tensors", "*", *more, "--json")
     assert (found.code, found.json["phase"]) == (0, "commit"), found.stderr
 
@@ -197,6 +198,20 @@ def test_another_base_is_refused_by_its_name_and_not_downloaded(person: Call) ->
         2,
         True,
     )
+
+
+def test_a_federated_average_takes_nobody_without_a_number_of_examples(person: Call) -> None:
+    started(person, "--method", "federated_average")
+    words = ("round", "contribute", "ann", "--round", "round", "--base", "base", "--send", "--json")
+    said = "--examples: expected 1 to 2^40, because federated_average weighs by them, got"
+    for got in ("nothing", "0", "-1", str((1 << 40) + 1)):
+        found = person("ann", *words, *(() if got == "nothing" else ("--examples", got)))
+        assert (found.code, f"{said} {got}" in found.stderr) == (2, True), found.stderr
+    assert not Path("round", "inbox").exists()
+    found = person("ann", *words[:-1], "--examples", "7")
+    assert "weighed by 7 examples: as you say, nobody can check it" in found.stdout
+    shown = person("eve", "round", "show", "round").stdout
+    assert "federated_average by the examples that contributors say they have" in shown
 
 
 def test_nothing_leaves_without_send(person: Call) -> None:
@@ -371,7 +386,7 @@ REFUSED = {
     "examples": (
         ("eve", "contribute", "ann", "--round", "round", "--examples", "-1"),
         2,
-        "--examples: expected 0 or more",
+        "--examples: expected none, got -1: the rule mean",
     ),
     "examples that nobody counts": (
         ("eve", "contribute", "ann", "--round", "round", "--base", "base", "--examples", "5"),

@@ -178,7 +178,7 @@ def contribute(
     *,
     round_: Round = None,
     base: str | None = None,
-    examples: int = 0,
+    examples: int | None = None,
     send: Switch = False,
     yes: Yes = False,
     offline: Offline = False,
@@ -191,35 +191,32 @@ def contribute(
             NAME, NAME@VERSION or file
         round_: the round's folder, address, name or id; by default the only one seen here
         base: the base model's name or folder; by default the round's
-        examples: how many examples it was trained on; only the federated average weighs by it
+        examples: how many examples it was trained on: the federated average weighs by it, and has
+            your word alone; no other rule takes it
         send: commit; without it everything is prepared and nothing leaves
         yes: commit, and download, without asking
         offline: never use the network
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.cli.community.lessons import contribute_lessons, sent
-    from zoo.gym.rounds.life.contributing import prepare, send_commitment
+    from zoo.gym.rounds.life.contributing import check_examples, prepare, send_commitment
     from zoo.gym.signing import own_key
 
-    typed: dict[str, object] = {"base": base, "examples": examples or None, "send": send}
+    typed: dict[str, object] = {"base": base, "examples": examples, "send": send}
     out, opened = Output(as_json), opened_round(round_, offline=offline)
     if opened.manifest.kind == "experience":
         return contribute_lessons(opened, source, typed, out, yes=yes)
     key = own_key()
-    if examples < 0:
-        raise InputError(f"--examples: expected 0 or more, got {examples}")
-    if examples and opened.manifest.method != "federated_average":
-        raise InputError(
-            f"--examples: expected none, got {examples}: the rule {opened.manifest.method} does "
-            "not weigh by them"
-        )
+    claimed = check_examples(opened.manifest, examples, "--examples")
     if base is not None:
         _check_base_name(opened, base)
     model = resolve_base(base, opened.manifest.base.model, "--base", yes=yes, offline=offline)
     found = run_or_path(source)
     folder = result_of(found) if isinstance(found, Run) else found
-    own, entry = prepare(opened, folder, model.folder, key, examples=examples)
+    own, entry = prepare(opened, folder, model.folder, key, examples=claimed)
     out.answer(f"{own.file}: {human_bytes(own.bytes)}, coded as {opened.manifest.form}")
+    if claimed:
+        out.answer(f"weighed by {claimed} examples: as you say, nobody can check it")
     private = say_private(opened, own, key, out)
     what = f"A commitment (a hash, no weights) goes to {opened.storage.address}."
     receipt = None

@@ -85,7 +85,9 @@ def _contributors(opened: "Opened") -> list[dict[str, str]]:
 def _rule(manifest: "Manifest") -> str:
     """Returns how a round combines what, in words."""
     if manifest.lessons is None:
-        return f"{manifest.method}, form {manifest.form}, {len(manifest.tensors)} tensors"
+        claims = manifest.method == "federated_average"
+        said = " by the examples that contributors say they have" if claims else ""
+        return f"{manifest.method}{said}, form {manifest.form}, {len(manifest.tensors)} tensors"
     clear = ", with a clear gain" if manifest.lessons.clear else ""
     gates = len(manifest.keys_of("gate"))
     return f"lessons, kept at {manifest.lessons.least} of {gates} keys that measure{clear}"

@@ -28,6 +28,7 @@ from zoo.gym.rounds.privacy.terms import Privacy
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.state import Phase
+from zoo.gym.rounds.rules.method import AggregationMethod
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import Progress, describe, store
 from zoo.gym.signing import OwnKey, Signed, sign
@@ -88,6 +89,33 @@ def prepare(
         examples,
     )
     return _prepared(opened, key, coding)
+
+
+def check_examples(manifest: Manifest, examples: int | None, name: str) -> int:
+    """Returns the number of training examples that a commitment names, 0 where nobody weighs by it.
+
+    Args:
+        manifest: the terms of the round.
+        examples: as the user gave it.
+        name: of the option, for messages.
+
+    Raises:
+        InputError: the rule weighs by it and there is none, or does not and there is one.
+    """
+    if manifest.method != AggregationMethod.FEDERATED_AVERAGE:
+        if examples is None:
+            return 0
+        raise InputError(
+            f"{name}: expected none, got {examples}: the rule {manifest.method} does not weigh by "
+            "them"
+        )
+    if not examples or not objects.is_size(examples):
+        got = "nothing" if examples is None else examples
+        raise InputError(
+            f"{name}: expected 1 to 2^40, because federated_average weighs by them, got {got}",
+            hint="give the number of examples that it was trained on",
+        )
+    return examples
 
 
 def prepare_lessons(opened: Opened, library: Library, name: str, key: OwnKey) -> tuple[Own, Signed]:
