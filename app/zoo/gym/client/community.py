@@ -95,6 +95,7 @@ class Client:
         config: "DeltaSoupConfig | None" = None,
         improvement_data: StrPath | None = None,
         *,
+        examples: int | None = None,
         send: bool = False,
     ) -> Contributed:
         """Commits to a fine-tune, and reveals it when called again in the next phase.
@@ -104,7 +105,8 @@ class Client:
             base_model: the round's base, a name or a folder, which is on this machine.
             config: the rule that you expect; the round's terms have fixed it.
             improvement_data: a run's id, an adapter, a delta or a full model; by default the last
-                run.
+                run, and to reveal what you committed to: another one is refused then.
+            examples: how many examples it was trained on; only `federated_average` takes them.
             send: send the commitment (a hash), or in the next phase the weights.
 
         Raises:
@@ -112,7 +114,12 @@ class Client:
             NotAvailableError: the round, the base or the fine-tune is missing, or it is too late.
             StorageError: something could not be sent.
         """
-        from zoo.gym.rounds.life.contributing import prepare, send_commitment, send_reveal
+        from zoo.gym.rounds.life.contributing import (
+            check_examples,
+            prepare,
+            send_commitment,
+            send_reveal,
+        )
         from zoo.gym.rounds.life.contributing import reveal as prepared_reveal
         from zoo.gym.rounds.protocol.state import Phase
         from zoo.gym.signing import own_key
@@ -122,10 +129,19 @@ class Client:
         receipt: str | None = None
         if opened.state.phase is Phase.REVEAL:
             own, entry = prepared_reveal(opened, key)
+            if improvement_data is not None:  # another one is refused
+                base = model_folder("base_model", base_model)
+                prepare(opened, _fine_tune(improvement_data), base, key, examples=own.examples)
+            if examples not in {None, own.examples}:
+                raise InputError(
+                    f"examples: expected {own.examples}, as you committed, got {examples}"
+                )
             receipt = send_reveal(own, entry, opened.storage) if send else None
         else:
             base = model_folder("base_model", base_model)
-            own, entry = prepare(opened, _fine_tune(improvement_data), base, key)
+            claimed = check_examples(opened.manifest, examples, "examples")
+            source = _fine_tune(improvement_data)
+            own, entry = prepare(opened, source, base, key, examples=claimed)
             receipt = send_commitment(own, entry, opened.storage) if send else None
         state = opened.state
         return Contributed(

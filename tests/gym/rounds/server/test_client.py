@@ -1,5 +1,6 @@
 """`zoo.gym.client.Client` in a round on a server: nothing is sent before it is said."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ from tests.gym.rounds.server.world import World
 from zoo.gym import AggregationMethod, DeltaSoupConfig
 from zoo.gym.client import Client, Contributed
 from zoo.gym.errors import GymError, InputError, NotAvailableError
+from zoo.gym.paths import folders
 from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.life.writing import close_phase
+from zoo.gym.rounds.life.writing import close_phase, create_round
 from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.server.run import CommunityLearningServer
+from zoo.gym.rounds.storage.address import open_storage
 from zoo.gym.rounds.storage.tokens import keep_token
 from zoo.gym.signing import own_key
 
@@ -52,6 +56,13 @@ def test_nothing_is_written_before_send_and_the_weights_follow_in_their_phase(
     assert close_phase(world.storage, LOG).phase == "reveal"
     assert offer(client, base, source, send=False).receipt is None
     assert world.storage.names("chunks") == []
+    with pytest.raises(InputError, match="expected the contribution that you committed to"):
+        offer(client, base, tmp_path / "second", send=True)
+    with pytest.raises(NotAvailableError, match="expected a run"):
+        offer(client, base, Path("nothing"), send=True)
+    with pytest.raises(InputError, match="examples: expected 0, as you committed, got 5"):
+        client.contribute_improvement("ann", str(base), examples=5)
+    assert world.storage.names("chunks") == []
     assert offer(client, base, source, send=True).phase == "reveal"
     assert len(world.storage.names("chunks")) == 2  # the file and its list
     assert own_key().public in open_round(world.storage).state.commits
@@ -79,6 +90,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[GymError], str]] = {
         InputError,
         "config.reward_pool: expected none",
     ),
+    "examples that nobody counts": ({"examples": 5}, InputError, "examples: expected none, got 5"),
     "no run yet": ({"improvement_data": None}, NotAvailableError, "last: expected a run"),
     "a missing one": ({"improvement_data": "nothing"}, NotAvailableError, "expected a run"),
 }
@@ -93,6 +105,19 @@ def test_what_the_round_is_not_about_is_refused(
     options = {"user_id": "ann", "base_model": "tiny", "improvement_data": str(base), **more}
     with pytest.raises(kind, match=said):
         client.contribute_improvement(**options)
+
+
+def test_a_federated_average_takes_a_number_of_examples(
+    server: CommunityLearningServer, address: str, manifest: Manifest, base: Path, tmp_path: Path
+) -> None:
+    terms, source = {"method": "federated_average"}, fine_tune(tmp_path / "tuned", 1)
+    create_round(open_storage(address), manifest.model_copy(update=terms), LOG)
+    client = Client(node_url=address)
+    with pytest.raises(InputError, match="examples: expected 1 to 2"):
+        client.contribute_improvement("ann", str(base), improvement_data=source)
+    client.contribute_improvement("ann", str(base), improvement_data=source, examples=7)
+    (about,) = (folders().data / "rounds" / "own").rglob("about.json")
+    assert json.loads(about.read_text()) == {"examples": 7}
 
 
 def test_other_modes_and_published_names_of_other_parts_are_named(client: Client) -> None:
