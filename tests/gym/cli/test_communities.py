@@ -9,6 +9,8 @@ import pytest
 
 from tests.gym.cli.conftest import write_model
 from zoo.gym.delta.reading.parents import parents_of
+from zoo.gym.rounds.compute import aggregate
+from zoo.gym.rounds.rewards.standings import write_standings
 
 Call = Callable[..., Any]
 
@@ -224,7 +226,8 @@ def test_nothing_leaves_without_send(person: Call) -> None:
     assert sorted(Path("round").rglob("*")) == before
 
 
-def test_a_round_after_another_starts_from_its_standings(person: Call) -> None:
+def revealed(person: Call) -> None:
+    """Runs a round until its result is to be computed."""
     started(person)
     for who in ("ann", "ben"):
         committed(person, who)
@@ -232,6 +235,10 @@ def test_a_round_after_another_starts_from_its_standings(person: Call) -> None:
     for who in ("ann", "ben"):
         person(who, "round", "reveal", "--send")
     person("maker", "round", "take", "--close")
+
+
+def test_a_round_after_another_starts_from_its_standings(person: Call) -> None:
+    revealed(person)
     words = ("round", "create", "next", "--base", "base", "--out", "second", "--tensors", "*")
     after = ("--min-contributors", "2", "--method", "weighted_mean", "--after", "tiny")
     early = person("maker", *words, *after)
@@ -243,6 +250,19 @@ def test_a_round_after_another_starts_from_its_standings(person: Call) -> None:
     assert (terms["rounds"], terms["share"]) == (1, 0.2)
     chunk = Path("second/chunks", terms["standings"][:2], terms["standings"]).read_text()
     assert [one["accepted"] for one in json.loads(chunk)["members"]] == [1, 1]
+
+
+def test_a_round_does_not_start_from_standings_that_its_maker_invented(
+    person: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    revealed(person)
+    with monkeypatch.context() as patch:
+        patch.setattr(aggregate, "write_standings", lambda _: write_standings({}))
+        assert person("maker", "round", "aggregate").code == 0
+    words = ("round", "create", "next", "--base", "base", "--out", "second", "--tensors", "*")
+    found = person("eve", *words, "--min-contributors", "2", "--method", "mean", "--after", "round")
+    assert (found.code, "got a failed check: standings" in found.stderr) == (2, True), found.stderr
+    assert not Path("second").exists()
 
 
 REFUSED = {

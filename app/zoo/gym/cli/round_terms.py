@@ -42,7 +42,7 @@ def rank_of(rank: int | None, form: str, *, private: bool) -> int:
 def newcomers_after(
     after: str | None, rounds: int | None, share: float | None
 ) -> "tuple[Newcomers | None, bytes | None]":
-    """Returns the cap on newcomers, and the standings that an earlier round ended with.
+    """Returns the cap on newcomers, and the standings that an earlier, verified round ended with.
 
     Args:
         after: that round; without one there are neither.
@@ -51,6 +51,8 @@ def newcomers_after(
     """
     from zoo.core import digest
     from zoo.gym.cli.community.opened import opened_round
+    from zoo.gym.rounds.compute.applying import refuse_unverified
+    from zoo.gym.rounds.compute.publish import work_folder
     from zoo.gym.rounds.compute.verify import published_report
     from zoo.gym.rounds.life.lots import new_nonce
     from zoo.gym.rounds.protocol.manifest import Newcomers
@@ -73,6 +75,7 @@ def newcomers_after(
         )
     if earlier.manifest.privacy is not None:
         raise InputError("--after: expected a round with standings, got a private one")
+    refuse_unverified(earlier, work_folder(earlier.state.id))  # the maker could write any standings
     content = read_chunk(earlier.storage, str(published_report(earlier)["standings"]))
     found = Newcomers(
         rounds=3 if rounds is None else rounds,
