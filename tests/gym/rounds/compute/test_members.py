@@ -112,6 +112,7 @@ def test_a_rule_without_weights_gives_newcomers_no_more_seats(
     ("known", "method", "said"),
     [
         ({person("absent").public: Reputation(0.5, 3)}, "mean", "nobody contributes whom"),
+        ({}, "federated_average", "all numbers of examples are 0"),
         (dict.fromkeys(KEYS, Reputation(0.0, 3)), "weighted_mean", "all reputations are 0"),
         (
             {KEYS[0]: Reputation(0.0, 3), person("absent").public: Reputation(0.5, 3)},
@@ -120,7 +121,7 @@ def test_a_rule_without_weights_gives_newcomers_no_more_seats(
         ),
     ],
 )
-def test_a_round_in_which_nobody_known_has_weight_can_be_made_void(
+def test_a_round_in_which_nobody_who_may_decide_has_weight_can_be_made_void(
     storage: FolderStorage,
     base: Path,
     sources: dict[str, Path],
