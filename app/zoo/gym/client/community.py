@@ -156,7 +156,8 @@ class Client:
         Args:
             base_model: the round's base.
             min_contributors: fewer raise.
-            void: make the round void, for good, if fewer contributions count than its quorum.
+            void: make the round void, for good, if fewer contributions count than its quorum, or
+                none has weight.
 
         Raises:
             GymError: the round is void now.
