@@ -44,7 +44,7 @@ class People:
         for who, texts in BY.items():
             self.at_home(who)
             items = tuple(Item(text, step=1, sources=("0" * 16,)) for text in texts)
-            store.save("mine", Library(items, "m", evidence={"verdict": "proven"}))
+            store.save("mine", Library(items, "m", evidence={"verdict": "unproven"}))
 
     def at_home(self, who: str) -> None:
         self._monkeypatch.setenv("ZOO_GYM_HOME", str(self._homes / who))

@@ -6,6 +6,7 @@ from zoo.gym.cli.options import Json, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import InputError
 from zoo.gym.experience import store
+from zoo.gym.experience.library.evidence import proof_of
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.store import Stored
 from zoo.gym.humanize import counted
@@ -179,11 +180,11 @@ def pin(library: str, /, *lessons: str, off: Switch = False, as_json: Json = Fal
 
 def verdict(found: Stored) -> str:
     """Returns what is known of a library's effect, in words."""
-    evidence, items = found.library.evidence, found.library.items
-    if evidence.get("verdict") != "proven":
+    proof, items = proof_of(found.library.evidence), found.library.items
+    if proof is None:
         foreign = sum(item.is_foreign for item in items)
         return f"unproven, {foreign} of {len(items)} foreign" if foreign else "unproven"
-    effect, low, high = (100 * float(str(evidence[key])) for key in ("effect", "low", "high"))
+    effect, low, high = (100 * one for one in proof)
     return f"proven: {effect:+.1f} points (95 % {low:+.1f} to {high:+.1f})"
 
 

@@ -100,3 +100,13 @@ def test_a_second_edit_must_add_to_the_first(second: float, kept: int) -> None:
     teacher: Any = None
     made = Teaching(drawn, teacher, teacher, 4, HOW, HOW).propose(0, tasks(1, 0), Library())
     assert len(made.library.items) == kept
+
+
+def test_a_gain_that_is_rounded_to_0_is_not_proven() -> None:
+    tested = compared([(0.0, 1e-8)] * 8, 9)
+    assert (tested.verdict, tested.interval) == ("unproven", (0.0, 0.0))
+
+
+def test_the_interval_of_large_equal_gains_contains_them() -> None:
+    tested = compared([(-1e14 / 3, 1e15 / 7)] * 9, 9)
+    assert tested.interval[0] <= tested.effect <= tested.interval[1]

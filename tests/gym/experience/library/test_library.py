@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.gym.experience.conftest import ignore
+from zoo.core import file_digest
 from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.experience.library.edits import UnreadableError, check_edit, parse_edits
 from zoo.gym.experience.library.file import read_library, write_library
@@ -136,6 +137,58 @@ def test_any_bytes_are_refused_in_a_sentence(
     path.write_bytes(content)
     with pytest.raises(InputError):
         read_library(path)
+
+
+def forged(path: Path, evidence: str) -> Path:
+    """Writes a library with any evidence and the digest that such a file has."""
+    write_library(path, LIBRARY)
+    text = path.read_text()
+    start, old = text[: len('{\n "digest": "')], '"evidence": {\n  "effect": 0.25\n }'
+    assert old in text
+    path.write_text(f"{start}{'0' * 64}{text[len(start) + 64 :]}".replace(old, evidence))
+    digest = file_digest(path, zero_at=len(start), zero_len=64)
+    path.write_text(path.read_text().replace("0" * 64, digest, 1))
+    return path
+
+
+def flat(**values: object) -> str:
+    return '"evidence": ' + json.dumps(values, indent=1, sort_keys=True).replace("\n", "\n ")
+
+
+def test_a_forged_file_whose_evidence_can_be_true_is_read(tmp_path: Path) -> None:
+    values = {"effect": 0.5, "high": 0.9, "low": 0.1, "top_k": 1, "verdict": "proven"}
+    assert read_library(forged(tmp_path / "a", flat(**values)))[0].evidence == values
+
+
+PROOF = {"verdict": "proven", "effect": 0.5, "low": 0.1, "high": 0.9}
+FALSE: dict[str, tuple[str, str]] = {
+    "nan": ('"evidence": {\n  "effect": NaN\n }', "evidence.effect: expected a number"),
+    "1e999": ('"evidence": {\n  "effect": 1e999\n }', "evidence.effect: expected a number"),
+    "an unknown nan": ('"evidence": {\n  "x": NaN\n }', "evidence.x: expected a number or"),
+    "huge": (flat(effect=10**400), "evidence.effect: expected a number up to 2e"),
+    "surrogate": (flat(by="\ud800"), "evidence.by: expected text on one line"),
+    "surrogate in a name": (flat(**{"\ud800": 1}), "evidence: expected names on one line"),
+    "an unknown surrogate": (flat(x="\ud800"), "evidence.x: expected a number or"),
+    "escape": (flat(labels="\x1b[31m"), "evidence.labels: expected text on one line"),
+    "outside": (flat(**PROOF | {"effect": 1}), "evidence: expected low <= effect <= high"),
+    "harmful": (flat(**PROOF | {"low": -3}), "evidence.verdict: expected an effect and its inter"),
+    "zero": (flat(**PROOF | {"low": 0.0}), "evidence.verdict: expected an effect and its interval"),
+    "nothing": (flat(verdict="proven"), "evidence.verdict: expected an effect and its interval"),
+    "text": (flat(**PROOF | {"effect": "0.5"}), "evidence.effect: expected a number"),
+    "true": (flat(**PROOF | {"high": True}), "evidence.high: expected a number"),
+    "top_k": (flat(top_k=-1), "evidence.top_k: expected a whole number from 1, got -1"),
+    "top_k true": (flat(top_k=True), "evidence.top_k: expected a whole number from 1, got True"),
+    "model": (flat(model=5), "evidence.model: expected text on one line, got 5"),
+    "verdict": (flat(verdict="surely"), "evidence.verdict: expected proven or unproven"),
+    "keys": (flat(keys=0), "evidence.keys: expected a whole number from 1"),
+}
+
+
+@pytest.mark.parametrize("case", FALSE)
+def test_evidence_that_cannot_be_true_is_refused_by_name(case: str, tmp_path: Path) -> None:
+    evidence, said = FALSE[case]
+    with pytest.raises(InputError, match=f"a: {said}"):
+        read_library(forged(tmp_path / "a", evidence))
 
 
 def test_another_form_of_the_same_library_is_refused(tmp_path: Path) -> None:

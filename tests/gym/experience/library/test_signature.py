@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.gym.cli.conftest import Call, call
+from zoo.gym.cli.libraries import verdict
 from zoo.gym.errors import GymError, InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.infer import doubts
@@ -158,3 +159,10 @@ def test_a_version_that_was_never_signed_does_not_stop_new_ones() -> None:
     signature_file(made.path).unlink()
     assert store.save("sums", LIBRARY).version == 2
     assert store.load("sums").library == LIBRARY
+
+
+def test_a_proof_without_figures_is_shown_as_none() -> None:
+    library = replace(LIBRARY, evidence={"verdict": "proven"})
+    found = store.Stored("sums", 1, Path("sums.json"), library, "0" * 64)
+    assert verdict(found) == "unproven"
+    assert verdict(replace(found, library=LIBRARY)).startswith("proven: +20.0 points")

@@ -18,9 +18,10 @@ Body = dict[str, Any]
 
 def low_of(records: list[Body]) -> float:
     width = median_high(max(r["high"] - r["low"], 3 / r["tasks"]) for r in records)
-    error = width / (2 * 1.959963984540054) / sqrt(len(records))
+    error: float = width / (2 * 1.959963984540054) / sqrt(len(records))
     error *= 1.2533141373155003 if len(records) > 2 else 1
-    return round(median_low(r["effect"] for r in records) - 1.6448536269514722 * error, 6)
+    effect: float = median_low(r["effect"] for r in records)
+    return round(effect - 1.6448536269514722 * error, 6)
 
 
 def redo(folder: Path) -> tuple[dict[str, tuple[str, float, float]], dict[str, int]]:

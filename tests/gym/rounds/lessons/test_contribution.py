@@ -92,7 +92,7 @@ MORE: dict[str, Library] = {
     "a pin": Library((Item(UNITS, pinned=True),), "m"),
     "a step": Library((Item(UNITS, step=1),), "m"),
     "another model": Library((Item(UNITS),), "other"),
-    "evidence of all": Library((Item(UNITS),), "m", evidence={"verdict": "proven"}),
+    "evidence of all": Library((Item(UNITS),), "m", evidence={"verdict": "unproven"}),
     "a teacher": Library((Item(UNITS),), "m", "teacher"),
 }
 
@@ -120,6 +120,10 @@ def hostile(world: World, tmp_path: Path) -> dict[str, bytes]:
         "another text": good.replace(SIGN.encode(), IDLE.encode()),
         "a long text": good.replace(SIGN.encode(), b"long " * 33),
         "a list": changed(good, items="x"),
+        "no number": good.replace(b'"evidence": {}', b'"evidence": {"a": NaN}'),
+        "infinite": good.replace(b'"evidence": {}', b'"evidence": {"a": 1e999}'),
+        "a lone surrogate": good.replace(b'"evidence": {}', b'"evidence": {"a": "\\ud800"}'),
+        "a surrogate as text": good.replace(SIGN.encode(), b"\\ud800"),
     }
 
 

@@ -249,13 +249,14 @@ def compared(
         unscored: answers without a reward, without and with it: with more, nothing is proven.
     """
     differences = [after - before for before, after in pairs]
-    low, high = interval(differences)
+    effect = round(fmean(differences), 6)
+    low, high = (round(one, 6) for one in interval(differences))
     side = LEVEL / 2  # the interval of many tasks is drawn, and may miss it by a little
     is_clear = low > 0 and sign_flip_p(differences, side) <= side
     return Tested(
         "proven" if is_clear and unscored[1] <= unscored[0] else "unproven",
-        round(fmean(differences), 6),
-        (round(low, 6), round(high, 6)),
+        effect,
+        (min(low, effect), max(high, effect)),  # means of equal large numbers differ in last bits
         round(fmean(before for before, _ in pairs), 6),
         round(fmean(after for _, after in pairs), 6),
         len(pairs),

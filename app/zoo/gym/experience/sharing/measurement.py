@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import cast
 
 from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.experience.library.evidence import MOST_FIGURE, is_figure
 from zoo.gym.experience.library.item import Item, item_id, lesson_text
 from zoo.gym.files import new_file, read_small
 from zoo.gym.signing import OwnKey, PublicKey, canonical, sign, verify
 
 CONTEXT = "experience measurement"
 MOST_BYTES = 16_000_000
-MOST_FIGURE = 1e15
-"""The largest size of a figure: none of a reward is larger, and none that is smaller overflows."""
 
 _FIELDS = {"item", "text", "model", "tasks", "effect", "low", "high"}
 
@@ -119,9 +118,7 @@ def _measurement(body: Mapping[str, object]) -> Measurement:
     if type(tasks) is not int or not 0 < tasks < 1 << 31 or len(model) > 1000:
         raise InputError("measurement: expected a number of tasks and a model, got others")
     figures = [body["low"], body["effect"], body["high"]]
-    if not all(
-        type(one) in (int, float) and abs(cast("float", one)) <= MOST_FIGURE for one in figures
-    ):
+    if not all(map(is_figure, figures)):
         raise InputError(
             f"measurement: expected an effect and its interval up to {MOST_FIGURE:g} in size, got "
             "others"
