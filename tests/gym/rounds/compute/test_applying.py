@@ -1,6 +1,7 @@
 """Base plus result is what it says: of this base, and unchanged since it was written."""
 
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -11,7 +12,14 @@ from tests.gym.rounds.contribution.conftest import SHAPES
 from tests.gym.rounds.protocol.people import LOG
 from zoo.gym.delta.reading.weights import open_weights, read_float32
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.compute.applying import apply_result, refuse_changed
+from zoo.gym.paths import folders
+from zoo.gym.rounds.compute import applying
+from zoo.gym.rounds.compute.applying import (
+    applied_results,
+    apply_result,
+    refuse_changed,
+    undo_result,
+)
 from zoo.gym.rounds.compute.publish import publish
 from zoo.gym.rounds.life.opening import Opened, open_round
 from zoo.gym.rounds.protocol.manifest import Manifest
@@ -62,3 +70,63 @@ def test_a_damaged_model_is_refused_for_training_and_written_again(
     again = apply_result(published, base)
     refuse_changed(again)
     assert (again.file, weights.read_bytes()) == (applied.file, before)
+
+
+@pytest.mark.parametrize(
+    "name", ["model-00001-of-00001.safetensors", "model.safetensors.index.json"]
+)
+def test_a_file_that_was_added_to_a_model_is_found(
+    name: str, published: Opened, base: Path
+) -> None:
+    applied = apply_result(published, base)
+    (applied.file / ".DS_Store").touch()
+    refuse_changed(applied)
+    (applied.file / name).write_bytes(b"{}")
+    with pytest.raises(InputError, match="as it was written, got other files"):
+        refuse_changed(applied)
+    assert not (apply_result(published, base).file / name).exists()
+
+
+def test_of_two_that_apply_at_a_time_both_are_in_the_list(
+    published: Opened, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = disk.write_model(tmp_path / "other", disk.random_arrays(SHAPES, 0))
+    second = Thread(target=apply_result, args=(published, other))
+    write = applying.write_beside
+
+    def slow(path: Path, content: str, *, sync: bool = False) -> None:
+        if path.name == "applied.json" and not second.ident:  # read, not written yet
+            second.start()
+            second.join(1.0)
+        write(path, content, sync=sync)
+
+    monkeypatch.setattr(applying, "write_beside", slow)
+    apply_result(published, base)
+    second.join()
+    assert {one.base for one in applied_results()} == {base, other}
+
+
+DAMAGED = [
+    '{"applied":[{}]}',
+    '{"applied":3}',
+    '{"applied":{"a":1}}',
+    '{"applied":["x"]}',
+    '{"applied":[{"round":1,"base":"a","file":"b","digest":"c"}]}',
+    '{"appl',
+    "[]",
+    "{}",
+    "",
+]
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_damaged_list_is_refused_and_not_written_over(
+    content: str, published: Opened, base: Path
+) -> None:
+    apply_result(published, base)
+    path = folders().data / "rounds" / "applied.json"
+    path.write_text(content)
+    for act in (undo_result, applied_results, lambda: apply_result(published, base)):
+        with pytest.raises(InputError, match=r"applied\.json: expected the list of applied"):
+            act()
+    assert path.read_text() == content

@@ -5,20 +5,25 @@ the base itself is only read. The results that were applied are a list, the newe
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from zoo.gym.delta.reading.parents import PARENTS_FILE, parents_of
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import InputError, NotAvailableError, StorageError
 from zoo.gym.files import read_json_object, write_beside
+from zoo.gym.files.lock import locked
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.compute.model_folder import build, is_whole, model_folder_of
 from zoo.gym.rounds.compute.publish import work_folder
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.protocol.state import Phase
+
+_LOCK_S = 10.0
+"""How long to wait for a process that writes the list, which takes a moment."""
 
 
 @dataclass(frozen=True)
@@ -50,22 +55,25 @@ def apply_result(opened: Opened, base: Path, *, threads: int | None = None) -> A
 
     Raises:
         NotAvailableError: the round has no result yet.
-        InputError: a check of the round fails, or the base is another one.
-        StorageError: the folder cannot be written.
+        InputError: a check of the round fails, the base is another one, or the list of what was
+            applied is damaged.
+        StorageError: the folder cannot be written, or another process holds the list.
     """
     opened.manifest.expect("delta", "apply to a model", "zoo-gym round apply stores its lessons")
     state = opened.state
     work = work_folder(state.id)
     digest = refuse_unverified(opened, work, threads=threads)
     base = base.resolve()
-    known = applied_results()
+    applied_results()  # a list that cannot be read is refused before the work
     file = model_folder_of(base, digest)
     build(file, work / "published.safetensors", base, opened.manifest.base.model)
     _write_parents(file, base, digest)
-    others = [one for one in known if one.base == base and one.digest != digest]
-    previous = others[-1].digest if others else None
-    found = Applied(state.id, base, file, digest, previous)
-    _keep([one for one in known if (one.base, one.digest) != (base, digest)] + [found])
+    with _alone():
+        known = applied_results()
+        others = [one for one in known if one.base == base and one.digest != digest]
+        previous = others[-1].digest if others else None
+        found = Applied(state.id, base, file, digest, previous)
+        _keep([one for one in known if (one.base, one.digest) != (base, digest)] + [found])
     return found
 
 
@@ -102,14 +110,16 @@ def undo_result(base: Path | None = None) -> Applied:
 
     Raises:
         NotAvailableError: none is applied.
-        StorageError: the list cannot be written.
+        InputError: the list is damaged.
+        StorageError: the list cannot be written, or another process holds it.
     """
-    known = applied_results()
-    newest = newest_result(base)
-    if newest is None:
-        about = "" if base is None else f" to {base}"
-        raise NotAvailableError(f"undo: expected a result that was applied{about}, got none")
-    _keep([one for one in known if one != newest])
+    with _alone():
+        known = applied_results()
+        newest = newest_result(base)
+        if newest is None:
+            about = "" if base is None else f" to {base}"
+            raise NotAvailableError(f"undo: expected a result that was applied{about}, got none")
+        _keep([one for one in known if one != newest])
     return newest
 
 
@@ -136,15 +146,48 @@ def refuse_changed(applied: Applied) -> None:
 
 
 def applied_results() -> list[Applied]:
-    """Returns all results that are applied, the newest last."""
-    fields = read_json_object(_path()) or {}
-    rows = cast("list[Mapping[str, str]]", fields.get("applied") or [])
+    """Returns all results that are applied, the newest last.
+
+    Raises:
+        InputError: the list is damaged: nothing is written over it.
+    """
     found: list[Applied] = []
-    for row in rows:
+    for row in _rows():
         base = Path(row["base"])
         before = next((one.digest for one in reversed(found) if one.base == base), None)
         found.append(Applied(row["round"], base, Path(row["file"]), row["digest"], before))
     return found
+
+
+def _rows() -> list[Mapping[str, str]]:
+    path = _path()
+    if not path.exists():
+        return []
+    rows = (read_json_object(path) or {}).get("applied")
+    if not isinstance(rows, list) or not all(map(_is_row, cast("list[object]", rows))):
+        raise InputError(
+            f"{path}: expected the list of applied results, got another file",
+            hint=f"models stay where they are: move {path} away, and apply again",
+        )
+    return cast("list[Mapping[str, str]]", rows)
+
+
+def _is_row(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    row = cast("dict[str, object]", value)
+    return all(isinstance(row.get(name), str) for name in ("round", "base", "file", "digest"))
+
+
+@contextmanager
+def _alone() -> Generator[None]:
+    """Holds the list, so that of two processes neither writes over what the other added."""
+    ensure_folder(_path().parent)
+    lock = _path().with_suffix(".lock")
+    with locked(lock, wait_s=_LOCK_S) as held:
+        if not held:
+            raise StorageError(f"{lock}: expected to hold the list alone, another process has it")
+        yield
 
 
 def _write_parents(file: Path, base: Path, digest: str) -> None:
@@ -153,7 +196,6 @@ def _write_parents(file: Path, base: Path, digest: str) -> None:
 
 
 def _keep(results: list[Applied]) -> None:
-    ensure_folder(_path().parent)
     rows = [
         {"round": one.round, "base": str(one.base), "file": str(one.file), "digest": one.digest}
         for one in results

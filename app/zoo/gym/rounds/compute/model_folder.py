@@ -66,10 +66,16 @@ def build(folder: Path, delta: Path, base: Path, base_id: str) -> None:
 
 
 def is_whole(folder: Path) -> bool:
-    """Returns whether a model folder has the files that `build` wrote, unchanged."""
+    """Returns whether a model folder has the files that `build` wrote, unchanged, and no others.
+
+    Hidden files, which no loader reads, do not count.
+    """
     written = read_json_object(folder / WRITTEN_FILE)
     if not written:
         return False
+    there = {str(file.relative_to(folder)): file for file in _files(folder)}
+    if any(not file.name.startswith(".") for name, file in there.items() if name not in written):
+        return False  # such as weights that a loader prefers
     found = {name: folder / name for name in written}
     return all(file.is_file() and _digest(file) == written[name] for name, file in found.items())
 
