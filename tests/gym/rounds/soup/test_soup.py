@@ -128,6 +128,18 @@ def test_a_copy_is_refused(base: Path, tuned: Callable[[int], Path]) -> None:
         soup.contribute("copycat", tuned(2))
 
 
+def test_copies_are_none_of_the_contributors_that_are_needed(
+    base: Path, tuned: Callable[[int], Path], tmp_path: Path
+) -> None:
+    soup, _ = soup_of(base, tuned, 2, method="mean", use_bitdelta=False, min_contributors=3)
+    soup.contribute("copycat", fine_tune(tmp_path / "copycat", 2, size=0.02))
+    said = "expected at least 3 contributors, got 2 of 3 .*copycat: a copy of the contribution of"
+    with pytest.raises(InputError, match=said):
+        soup.aggregate()
+    with pytest.warns(GymWarning, match="copycat"):
+        assert len(soup.aggregate(min_contributors=2).report["contributions"]) == 2
+
+
 def test_a_scaled_copy_does_not_count(
     base: Path, tuned: Callable[[int], Path], tmp_path: Path
 ) -> None:

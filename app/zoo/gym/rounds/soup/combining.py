@@ -31,6 +31,7 @@ def combined(
     config: DeltaSoupConfig,
     profiles: Mapping[str, ContributorProfile],
     scratch: Scratch,
+    least: int = 1,
 ) -> AggregateResult:
     """Returns the aggregate of contributions.
 
@@ -40,12 +41,18 @@ def combined(
         config: the settings.
         profiles: of the users, whose reputations a weighted mean takes.
         scratch: the folder that the result is written to, and which it keeps.
+        least: how many must count that are no copies.
 
     Raises:
-        InputError: the rule cannot use them.
+        InputError: too few count, or the rule cannot use them.
         StorageError: the result cannot be written.
     """
     kept, refused, gram = _without_copies(every, coding)
+    if len(kept) < least:
+        raise InputError(
+            f"aggregate: expected at least {least} contributors, got {len(kept)} of {least} "
+            f"({_not_counted(refused)})"
+        )
     rule = config.rule(len(kept))
     contributions = in_form([load_delta(one.file) for one in kept], coding)
     selection = select(rule, contributions, _given(kept, config, profiles), gram=gram)
@@ -145,5 +152,9 @@ def _warnings(rule: Rule, n: int, config: DeltaSoupConfig, refused: Mapping[str,
             f"result is made by {rule.method.value} with f = 0"
         )
     if refused:
-        found.append("not counted: " + "; ".join(f"{user}: {refused[user]}" for user in refused))
+        found.append(_not_counted(refused))
     return found
+
+
+def _not_counted(refused: Mapping[str, str]) -> str:
+    return "not counted: " + "; ".join(f"{user}: {refused[user]}" for user in refused)

@@ -40,7 +40,9 @@ class DeltaSoupConfig(Settings, frozen=True):
     )
     privacy_epsilon: float = Field(default=1.0, ge=0.1, le=10, description="of the result")
     privacy_delta: float = Field(default=1e-5, gt=0, lt=1, description="of the result")
-    min_contributors: int = Field(default=2, ge=1, description="fewer raise an error")
+    min_contributors: int = Field(
+        default=2, ge=1, description="fewer without copies raise an error"
+    )
     max_contributors: int = Field(default=1000, ge=1, description="more are refused")
     trim_percent: float = Field(
         default=0.2, ge=0, lt=0.5, description="share trimmed on each side by the trimmed mean"

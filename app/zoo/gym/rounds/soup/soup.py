@@ -109,7 +109,8 @@ class DeltaSoup:
         """Combines the contributions; more can follow, and be combined again.
 
         Args:
-            min_contributors: fewer raise an error; by default that of the settings.
+            min_contributors: fewer that are no copies raise an error; by default that of the
+                settings.
 
         Raises:
             InputError: too few contributions, or the rule cannot use them.
@@ -135,7 +136,9 @@ class DeltaSoup:
         if self._private is not None:
             self._result = self._private.drawn(every, self._scratch)
         else:
-            self._result = combined(every, self._coding, self.config, self.profiles, self._scratch)
+            self._result = combined(
+                every, self._coding, self.config, self.profiles, self._scratch, least
+            )
         for sentence in self._result.report["warnings"]:
             warnings.warn(sentence, GymWarning, stacklevel=2)
         return self._result
