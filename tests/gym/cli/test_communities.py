@@ -1,6 +1,7 @@
 """`zoo-gym round` from its terms to a verified result, by three people with homes of their own."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -224,6 +225,28 @@ def test_nothing_leaves_without_send(person: Call) -> None:
     assert (found.code, found.json["receipt"]) == (0, None)
     assert "nothing was sent" in found.stderr
     assert sorted(Path("round").rglob("*")) == before
+
+
+def test_what_is_sent_goes_to_the_round_and_not_to_a_copy_that_was_verified(person: Call) -> None:
+    started(person)
+    committed(person, "ann")
+    committed(person, "ben")
+    person("maker", "round", "take", "--close")
+    shutil.copytree("round", "copy")
+    original, copy = str(Path("round").resolve()), str(Path("copy").resolve())
+    assert person("ann", "round", "verify", "copy").code == 0
+    shown = person("ann", "round", "show", "copy").stdout
+    assert f"you know it at {original}: what you send without an address goes there" in shown
+    assert "you know it at" not in person("ann", "round", "show", "round").stdout
+    found = person("ann", "round", "reveal", "--send")
+    assert f"revealed in {original}: " in found.stdout
+    assert len(list(Path("round/inbox").iterdir())) == 3
+    sent = person("ann", "round", "reveal", "copy", "--send", "--json").json
+    assert sent["address"] == copy  # as the user says; from now on also without saying it
+    assert person("ann", "round", "reveal", "--json").json["address"] == copy
+    shutil.rmtree("copy")
+    person("ann", "round", "show", "round")
+    assert person("ann", "round", "reveal", "--json").json["address"] == original
 
 
 def revealed(person: Call) -> None:

@@ -200,6 +200,7 @@ def contribute(
     """
     from zoo.gym.cli.community.lessons import contribute_lessons, sent
     from zoo.gym.rounds.life.contributing import check_examples, prepare, send_commitment
+    from zoo.gym.rounds.life.places import remember_place
     from zoo.gym.signing import own_key
 
     typed: dict[str, object] = {"base": base, "examples": examples, "send": send}
@@ -222,9 +223,10 @@ def contribute(
     receipt = None
     if send or confirmed(f"{what} It cannot be taken back. Send? [y/N] ", yes=yes):
         receipt = send_commitment(own, entry, opened.storage)
+        remember_place(opened, used=True)
         out.answer(
-            f"committed; reveal it when the phase is closed: it is due to close at "
-            f"{opened.state.deadline}, and zoo-gym round show tells when it was"
+            f"committed in {opened.storage.address}; reveal it when the phase is closed: it is due "
+            f"to close at {opened.state.deadline}, and zoo-gym round show tells when it was"
         )
     else:
         out.say(f"nothing was sent. {what} --send sends it")
@@ -259,6 +261,7 @@ def reveal(
     from zoo.gym.cli.community.lessons import sent
     from zoo.gym.rounds.life.contributing import reveal as prepared
     from zoo.gym.rounds.life.contributing import send_reveal
+    from zoo.gym.rounds.life.places import remember_place
     from zoo.gym.signing import has_key, load_key
 
     out, opened = Output(as_json), opened_round(round_)
@@ -277,7 +280,8 @@ def reveal(
     whose = "" if sealed else ", where anybody with access reads them"
     if send or confirmed(f"{what}{whose}. Send? [y/N] ", yes=yes):
         receipt = send_reveal(own, entry, opened.storage)
-        out.answer(f"revealed: {human_bytes(own.bytes)}")
+        remember_place(opened, used=True)
+        out.answer(f"revealed in {opened.storage.address}: {human_bytes(own.bytes)}")
     else:
         out.say(f"nothing was sent. {what} with --send")
     out.result(sent(opened, receipt, own))

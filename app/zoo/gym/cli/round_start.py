@@ -41,7 +41,7 @@ def begin(
         keep_round_key(secret)
     create_round(storage, manifest, key, standings)
     opened = open_round(storage)
-    remember_place(opened)
+    remember_place(opened, used=True)
     return opened
 
 

@@ -121,6 +121,7 @@ class Client:
             send_reveal,
         )
         from zoo.gym.rounds.life.contributing import reveal as prepared_reveal
+        from zoo.gym.rounds.life.places import remember_place
         from zoo.gym.rounds.protocol.state import Phase
         from zoo.gym.signing import own_key
 
@@ -143,6 +144,8 @@ class Client:
             source = _fine_tune(improvement_data)
             own, entry = prepare(opened, source, base, key, examples=claimed)
             receipt = send_commitment(own, entry, opened.storage) if send else None
+        if send:
+            remember_place(opened, used=True)
         state = opened.state
         return Contributed(
             user_id, state.id, state.phase.value, receipt, own.digest, own.bytes, own.file

@@ -57,7 +57,7 @@ def begin_lessons(storage: "Storage", terms: "LessonTerms", key: "OwnKey") -> "O
 
     create_round(storage, lessons_manifest(terms, key.public, dt.datetime.now(dt.UTC)), key)
     opened = open_round(storage)
-    remember_place(opened)
+    remember_place(opened, used=True)
     return opened
 
 
@@ -111,6 +111,7 @@ def contribute_lessons(
     """
     from zoo.gym.experience import store
     from zoo.gym.rounds.life.contributing import prepare_lessons, send_commitment
+    from zoo.gym.rounds.life.places import remember_place
     from zoo.gym.signing import own_key
 
     refuse_given({name: typed[name] for name in ("base", "examples")}, LESSONS)
@@ -124,7 +125,9 @@ def contribute_lessons(
     receipt = None
     if typed["send"] or confirmed(f"{what} It cannot be taken back. Send? [y/N] ", yes=yes):
         receipt = send_commitment(own, entry, opened.storage)
-        out.answer(f"committed; reveal it after {opened.manifest.deadlines.commit}")
+        remember_place(opened, used=True)
+        deadline = opened.manifest.deadlines.commit
+        out.answer(f"committed in {opened.storage.address}; reveal it after {deadline}")
     else:
         out.say(f"nothing was sent. {what} --send sends it")
     out.result(sent(opened, receipt, own))
@@ -140,6 +143,7 @@ def sent(opened: "Opened", receipt: str | None, own: "Own") -> dict[str, object]
         "bytes": own.bytes,
         "phase": opened.state.phase.value,
         "file": str(own.file),
+        "address": opened.storage.address,
     }
 
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.paths import ensure_folder, folders, given_path
-from zoo.gym.rounds.life.opening import Opened
+from zoo.gym.rounds.life.opening import Opened, stored_manifest
+from zoo.gym.rounds.protocol.manifest import round_id
 from zoo.gym.rounds.storage.address import is_address, open_storage
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.folder import FolderStorage
@@ -23,7 +24,7 @@ class Place:
     Attributes:
         id: the round's.
         name: what its maker calls it.
-        address: where it was seen last.
+        address: where this user takes part in it, or where it was seen first.
         kind: what it combines.
     """
 
@@ -33,17 +34,40 @@ class Place:
     kind: str = "delta"
 
 
-def remember_place(opened: Opened) -> None:
-    """Keeps where a round is.
+def remember_place(opened: Opened, *, used: bool = False) -> None:
+    """Keeps where a round is; a copy that is only looked at does not take its place.
+
+    Args:
+        opened: the round.
+        used: something of this user was sent there, so that what follows goes there as well.
 
     Raises:
         StorageError: it cannot be written.
     """
     path = _folder() / f"{opened.state.id}.json"
+    kept = kept_address(opened.state.id)
+    if kept is not None and not used and _may_be_there(kept, opened.state.id):
+        return
     manifest = opened.manifest
     fields = {"name": manifest.name, "address": opened.storage.address, "kind": manifest.kind}
     ensure_folder(path.parent)
     write_beside(path, json.dumps(fields))
+
+
+def kept_address(round_: str) -> str | None:
+    """Returns the address that is kept of a round, None if it was not seen before."""
+    address = (read_json_object(_folder() / f"{round_}.json") or {}).get("address")
+    return address if isinstance(address, str) else None
+
+
+def _may_be_there(address: str, round_: str) -> bool:
+    """Says whether a round is still in a folder; of other addresses it is not asked."""
+    if is_address(address):
+        return True
+    try:
+        return round_id(stored_manifest(FolderStorage(Path(address)))) == round_
+    except GymError:
+        return False
 
 
 def known_places() -> list[Place]:
