@@ -52,6 +52,27 @@ def test_stray_files_do_not_keep_a_round_from_being_shown(
     assert "phase: commit" in capsys.readouterr().out
 
 
+def test_a_log_that_is_a_link_out_of_the_round_is_not_written(
+    started: FolderStorage, tmp_path: Path
+) -> None:
+    leave(started, commit(ALICE, open_round(started).state.id, "alice"))
+    (started.folder / "log").rename(tmp_path / "elsewhere")
+    (started.folder / "log").symlink_to(tmp_path / "elsewhere")
+    before = sorted((tmp_path / "elsewhere").rglob("*"))
+    with pytest.raises(StorageError, match="expected a folder of the round, got a link to"):
+        take(started, LOG)
+    assert sorted((tmp_path / "elsewhere").rglob("*")) == before
+
+
+def test_a_round_whose_folder_is_a_link_itself_is_written(
+    started: FolderStorage, tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to(started.folder)
+    place = FolderStorage(tmp_path / "link")
+    leave(place, commit(ALICE, open_round(place).state.id, "alice"))
+    assert len(take(place, LOG).added) == 1
+
+
 def test_a_storage_that_is_gone_is_an_error_and_no_refusal(
     shared: FolderStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ class FolderStorage:
         path = self._path(name)
         if len(content) > MOST_BYTES:
             raise StorageError(f"{path}: expected at most {MOST_BYTES} bytes, got {len(content)}")
+        self._refuse_outside(path.parent)
         with new_file(path) as beside, storage_errors(path):
             beside.write_bytes(content)
 
@@ -55,6 +56,17 @@ class FolderStorage:
             path.relative_to(self.folder).as_posix()
             for path in found
             if not path.name.startswith(".")  # unfinished
+        )
+
+    def _refuse_outside(self, folder: Path) -> None:
+        """Refuses to write where a link leads out of the round: others may write in its folder."""
+        with storage_errors(folder):
+            found = folder.resolve()
+            if found.is_relative_to(self.folder.resolve()):
+                return
+        raise StorageError(
+            f"{folder}: expected a folder of the round, got a link to {found}",
+            hint="remove the link: a round is written in one folder",
         )
 
     def _path(self, name: str) -> Path:
