@@ -105,6 +105,15 @@ def test_a_full_disk_is_told_as_such() -> None:
     assert error.hint == "free some space on that disk"
 
 
+def test_what_cannot_be_read_is_no_lack_of_space() -> None:
+    large = storage_error(OSError(errno.EFBIG, "larger than 5 bytes"), Path("/a"), verb="read")
+    assert (large.message, large.hint) == ("cannot read '/a': larger than 5 bytes", None)
+    denied = storage_error(
+        PermissionError(errno.EACCES, "Permission denied"), Path("/a"), verb="read"
+    )
+    assert denied.hint == "whoever owns it can let you read it"
+
+
 def test_a_home_that_is_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "home").touch()
     monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))

@@ -154,9 +154,19 @@ def ensure_folder(path: Path) -> Path:
 
 
 def storage_error(error: OSError, path: Path, *, verb: str = "write") -> StorageError:
-    """Returns the error for an operation on `path` that the system refused."""
+    """Returns the error for an operation on `path` that the system refused.
+
+    Args:
+        error: what the system said.
+        path: the file or folder.
+        verb: what was done; the hint for all but `read` is about writing.
+    """
     reason = (error.strerror or str(error)).lower()
-    if error.errno in FULL:
+    hint: str | None
+    if verb == "read":
+        denied = error.errno in {errno.EACCES, errno.EPERM}
+        hint = "whoever owns it can let you read it" if denied else None
+    elif error.errno in FULL:
         hint = "free some space on that disk"
     else:
         hint = "choose a folder that you may write"

@@ -14,6 +14,7 @@ from zoo.gym.files.atomic import (
 from zoo.gym.files.disk import (
     move_over,
     private,
+    read_errors,
     remove_file,
     settle_inside,
     storage_errors,
@@ -33,6 +34,7 @@ __all__ = [
     "open_regular",
     "private",
     "private_path",
+    "read_errors",
     "read_json_object",
     "read_small",
     "remove_file",

@@ -18,7 +18,7 @@ _TRIES, _TRY_S = 50, 0.02
 
 @contextmanager
 def storage_errors(path: Path) -> Generator[None]:
-    """Turns an OSError into a StorageError about `path`.
+    """Turns an OSError into a StorageError about writing `path`.
 
     Raises:
         StorageError: the block raised an OSError.
@@ -27,6 +27,19 @@ def storage_errors(path: Path) -> Generator[None]:
         yield
     except OSError as error:
         raise storage_error(error, path) from error
+
+
+@contextmanager
+def read_errors(path: Path) -> Generator[None]:
+    """Turns an OSError into a StorageError about reading `path`.
+
+    Raises:
+        StorageError: the block raised an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error, path, verb="read") from error
 
 
 def private(path: str, flags: int) -> int:

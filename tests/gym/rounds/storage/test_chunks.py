@@ -123,6 +123,17 @@ def test_a_list_of_other_chunks_is_refused(
         fetch(other, storage, tmp_path / "copy")
 
 
+def test_a_folder_or_a_pipe_in_place_of_a_file_is_an_error_of_reading(
+    storage: FolderStorage,
+) -> None:
+    (storage.folder / "a").mkdir()
+    os.mkfifo(storage.folder / "b")
+    for name in "ab":
+        with pytest.raises(StorageError, match=f"cannot read '.*/{name}': not a regular") as caught:
+            storage.read(name)
+        assert caught.value.hint is None
+
+
 def test_an_empty_file_is_refused(storage: FolderStorage, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     with pytest.raises(InputError, match="expected 1 to"):

@@ -13,7 +13,7 @@ from zoo.gym.delta.apply import apply_delta, copied_files
 from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.parents import PARENTS_FILE
 from zoo.gym.delta.reading.weights import open_weights
-from zoo.gym.files import read_json_object, storage_errors, write_beside
+from zoo.gym.files import read_errors, read_json_object, storage_errors, write_beside
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.signing import canonical
 
@@ -90,5 +90,5 @@ def _files(folder: Path) -> Iterator[Path]:
 def _digest(file: Path) -> str:
     from zoo.core import file_digest
 
-    with storage_errors(file):
+    with read_errors(file):
         return file_digest(file, zero_at=0, zero_len=0)

@@ -15,7 +15,7 @@ from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.sharing.limits import alike
 from zoo.gym.experience.sharing.quarantine import suspicion
-from zoo.gym.files import read_small, storage_errors
+from zoo.gym.files import read_errors, read_small
 from zoo.gym.rounds.protocol.fields import is_known_everywhere
 from zoo.gym.rounds.protocol.manifest import Manifest
 
@@ -62,7 +62,7 @@ def read_lessons(path: Path, manifest: Manifest) -> Library:
         InputError: it is not allowed; the lesson is named.
         StorageError: the file cannot be read.
     """
-    with storage_errors(path):
+    with read_errors(path):
         content = read_small(path, most_bytes=MOST_BYTES)
     if len(content) > manifest.caps.file_bytes:
         most = manifest.caps.file_bytes

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.experience.library.library import Library
-from zoo.gym.files import read_small, storage_errors, write_beside
+from zoo.gym.files import read_errors, read_small, write_beside
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.contribution.check import open_contribution
 from zoo.gym.rounds.contribution.write import write_contribution
@@ -225,7 +225,7 @@ def own_contribution(opened: Opened, key: OwnKey) -> Own:
         InputError: it is not the file of the commitment.
     """
     folder = _folder(opened, key)
-    with storage_errors(folder):
+    with read_errors(folder):
         try:
             nonce = read_small(folder / _NONCE, most_bytes=100).decode()
             about = cast("dict[str, Any]", json.loads(read_small(folder / _ABOUT)))
@@ -333,7 +333,7 @@ def _own(file: Path, nonce: str, about: Mapping[str, Any], privacy: Privacy | No
 def _nonce(folder: Path) -> str:
     """Returns the nonce of a contribution, which is made and kept the first time."""
     path = folder / _NONCE
-    with storage_errors(path), suppress(FileNotFoundError):
+    with read_errors(path), suppress(FileNotFoundError):
         return read_small(path, most_bytes=100).decode()
     nonce = secrets.token_hex(32)
     write_beside(path, nonce, sync=True)

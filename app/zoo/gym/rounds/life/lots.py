@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from zoo.gym.errors import InputError
-from zoo.gym.files import read_small, storage_errors, write_beside
+from zoo.gym.files import read_errors, read_small, write_beside
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.rewards.newcomers import nonce_commitment
 
@@ -32,7 +32,7 @@ def kept_nonce(commitment: str) -> str:
         StorageError: it cannot be read.
     """
     path = _path(commitment)
-    with storage_errors(path), suppress(FileNotFoundError):
+    with read_errors(path), suppress(FileNotFoundError):
         return read_small(path, most_bytes=100).decode()
     raise InputError(
         f"{path}: expected the nonce of the lot, got nothing",

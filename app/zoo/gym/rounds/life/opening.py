@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.files import read_small, storage_errors, write_beside
+from zoo.gym.files import read_errors, read_small, write_beside
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.life.witnessing import (
     note_key,
@@ -142,7 +142,7 @@ def keep_seen(head: Head, log: LogReader, round_: str) -> None:
 
 
 def _last_seen(path: Path, name: str) -> Head | None:
-    with storage_errors(path), suppress(FileNotFoundError):
+    with read_errors(path), suppress(FileNotFoundError):
         content = read_small(path, most_bytes=1000).decode()
         try:
             size, root = content.split()

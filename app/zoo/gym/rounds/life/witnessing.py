@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.files import read_small, storage_errors
+from zoo.gym.files import read_errors, read_small
 from zoo.gym.rounds.log.head import Head, NoteKey, Verify, read_note, signed_note
 from zoo.gym.rounds.log.reader import LogReader
 from zoo.gym.rounds.log.tree import proves_consistency
@@ -115,7 +115,7 @@ def read_kept_head(path: Path, round_: str, known: Mapping[NoteKey, PublicKey]) 
         NotAvailableError: there is no file.
         InputError: it is no head of this round, or nobody of its keys signed it.
     """
-    with storage_errors(path):
+    with read_errors(path):
         try:
             content = read_small(path, most_bytes=MOST_NOTE_BYTES)
         except FileNotFoundError:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.files import storage_errors
+from zoo.gym.files import read_errors
 from zoo.gym.rounds.protocol.paired import FEWEST_ROWS
 from zoo.gym.rounds.protocol.records import Purpose, Shown, examples_of
 from zoo.gym.rounds.protocol.state import State
@@ -32,7 +32,7 @@ def digest_of(file: Path) -> str:
     """
     if not file.is_file():
         raise NotAvailableError(f"{file}: expected a file of examples, got nothing")
-    with storage_errors(file):
+    with read_errors(file):
         return sha256(file.read_bytes()).hexdigest()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from zoo.gym.errors import InputError
-from zoo.gym.files import storage_errors
+from zoo.gym.files import read_errors
 from zoo.gym.rounds.measure.examples import DATE
 from zoo.gym.rounds.measure.losses import loaded
 from zoo.gym.rounds.protocol.records import Probe, Purpose
@@ -58,7 +58,7 @@ def read_probes(file: Path, purpose: Purpose) -> list[Prompt]:
         InputError: a line is another.
     """
     fields = ("prompt", "target") if purpose == "triggers" else ("prompt",)
-    with storage_errors(file):
+    with read_errors(file):
         lines = file.read_bytes().splitlines()
     found: list[Prompt] = []
     for number, line in enumerate(lines, 1):

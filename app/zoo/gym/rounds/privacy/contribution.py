@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import InputError
-from zoo.gym.files import new_file, open_regular, storage_errors
+from zoo.gym.files import new_file, open_regular, read_errors, storage_errors
 from zoo.gym.rounds.contribution.changes import read_changes
 from zoo.gym.rounds.contribution.write import check_base, check_names
 from zoo.gym.rounds.privacy import payload, sealing
@@ -95,7 +95,7 @@ def check_sealed(path: Path, coding: Coding) -> None:
         InputError: it has another size.
         StorageError: it cannot be read.
     """
-    with storage_errors(path):
+    with read_errors(path):
         found = path.stat().st_size
     expected = sealed_bytes(values_of(coding))
     if found != expected:
@@ -131,7 +131,7 @@ def _clipped(content: bytes, coding: Coding, privacy: Privacy) -> "NDArray[np.in
 
 
 def _read(path: Path) -> bytes:
-    with storage_errors(path), open_regular(path) as file:
+    with read_errors(path), open_regular(path) as file:
         return file.read()
 
 

@@ -9,7 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.files import read_small, remove_file, storage_errors, sync_folder, write_beside
+from zoo.gym.files import (
+    read_errors,
+    read_small,
+    remove_file,
+    storage_errors,
+    sync_folder,
+    write_beside,
+)
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.privacy import sealing
 
@@ -37,7 +44,7 @@ def load_round_key(text: str) -> bytes:
         InputError: the file has another key.
     """
     path = _path(text)
-    with storage_errors(path):
+    with read_errors(path):
         try:
             content = read_small(path, most_bytes=100).decode("ascii", "replace")
         except FileNotFoundError:

@@ -6,7 +6,7 @@ others of the same round; other rounds, and the round's maker, have their own pa
 
 import threading
 
-from zoo.gym.files import storage_errors
+from zoo.gym.files import read_errors
 from zoo.gym.rounds.log.reader import CHECKPOINT, open_log
 from zoo.gym.rounds.protocol.records import examples_of
 from zoo.gym.rounds.protocol.state import Phase, State, state_of
@@ -43,7 +43,7 @@ class Quota:
         self._note: bytes | None = None
         self._phase, self._most = Phase.COMMIT, 0
         folder = kept.storage.folder / "chunks"
-        with storage_errors(folder):
+        with read_errors(folder):
             self._used = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
     def take(self, size: int) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from zoo.gym.errors import InputError, NotAvailableError
-from zoo.gym.files import read_small, storage_errors, write_beside
+from zoo.gym.files import read_errors, read_small, write_beside
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.protocol.fields import first_fault
 from zoo.gym.rounds.server.config import ServerConfig
@@ -116,7 +116,7 @@ def token_file(folder: Path, role: Role) -> Path:
 
 
 def _token(path: Path) -> str:
-    with storage_errors(path):
+    with read_errors(path):
         try:
             found = read_small(path, most_bytes=1000).decode().strip()
         except FileNotFoundError:

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from zoo.gym.errors import InputError, StorageError
-from zoo.gym.files import storage_errors
+from zoo.gym.files import read_errors
 from zoo.gym.files.lock import locked
 from zoo.gym.paths import FULL
 from zoo.gym.rounds.life.opening import MANIFEST, stored_manifest
@@ -66,12 +66,12 @@ class Served:
         self._quotas: dict[str, Quota] = {}
         self._lock, self._most = threading.Lock(), most_bytes
         self._files = tuple(threading.Lock() for _ in range(_LOCKS))
-        with storage_errors(folder):
+        with read_errors(folder):
             self._used = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
 
     def rounds(self) -> list[tuple[str, str]]:
         """Returns the rounds by name, each with its id."""
-        with storage_errors(self._top):
+        with read_errors(self._top):
             names = [path.parent.name for path in self._top.glob(f"*/{MANIFEST}")]
         wanted = [name for name in sorted(names) if self.only in {None, name}]
         return [(name, self._round(name).id) for name in wanted if _ROUND.fullmatch(name)]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from zoo.gym.errors import InputError, NotAvailableError, StorageError
-from zoo.gym.files import new_file, open_regular, storage_errors
+from zoo.gym.files import new_file, open_regular, read_errors, storage_errors
 from zoo.gym.rounds.storage.base import Storage
 
 CHUNK_BYTES = 4 << 20
@@ -49,7 +49,7 @@ def describe(path: Path) -> tuple[StoredFile, list[str]]:
     digests = [digest(chunk) for chunk in _chunks_of(path)]
     if not 0 < len(digests) <= _MOST_CHUNKS:
         raise InputError(f"{path}: expected 1 to {_MOST_CHUNKS} chunks, got {len(digests)}")
-    with storage_errors(path):
+    with read_errors(path):
         whole, size = file_digest(path, zero_at=0, zero_len=0), path.stat().st_size
     return StoredFile(whole, size, digest(_list_of(digests))), digests
 
@@ -113,7 +113,7 @@ def fetch_new(stored: StoredFile, storage: Storage, path: Path) -> None:
     """
     from zoo.core import file_digest
 
-    with storage_errors(path):
+    with read_errors(path):
         whole = path.is_file() and file_digest(path, zero_at=0, zero_len=0) == stored.digest
     if not whole:
         fetch(stored, storage, path)
@@ -185,7 +185,7 @@ def chunk_name(digest: str) -> str:
 
 
 def _chunks_of(path: Path) -> Iterator[bytes]:
-    with storage_errors(path), open_regular(path) as file:
+    with read_errors(path), open_regular(path) as file:
         while chunk := file.read(CHUNK_BYTES):
             yield chunk
 

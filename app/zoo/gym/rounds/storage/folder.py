@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from zoo.gym.errors import StorageError
-from zoo.gym.files import new_file, read_small, storage_errors
+from zoo.gym.files import new_file, read_errors, read_small, storage_errors
 from zoo.gym.rounds.storage.base import MOST_BYTES, check_name
 
 
@@ -18,7 +18,7 @@ class FolderStorage:
     def read(self, name: str) -> bytes | None:
         """Returns the bytes of a file, None where there is none."""
         path = self._path(name)
-        with storage_errors(path), suppress(FileNotFoundError, NotADirectoryError):
+        with read_errors(path), suppress(FileNotFoundError, NotADirectoryError):
             return read_small(path, most_bytes=MOST_BYTES)
         return None
 
@@ -43,14 +43,14 @@ class FolderStorage:
     def size(self, name: str) -> int | None:
         """Returns the number of bytes of a file, None where there is none."""
         path = self._path(name)
-        with storage_errors(path), suppress(FileNotFoundError, NotADirectoryError):
+        with read_errors(path), suppress(FileNotFoundError, NotADirectoryError):
             return path.stat().st_size
         return None
 
     def names(self, prefix: str) -> list[str]:
         """Returns the names of the files below a folder of it, sorted."""
         top = self._path(prefix)
-        with storage_errors(top):
+        with read_errors(top):
             found = [path for path in top.rglob("*") if path.is_file()]
         return sorted(
             path.relative_to(self.folder).as_posix()
@@ -60,7 +60,7 @@ class FolderStorage:
 
     def _refuse_outside(self, folder: Path) -> None:
         """Refuses to write where a link leads out of the round: others may write in its folder."""
-        with storage_errors(folder):
+        with read_errors(folder):
             found = folder.resolve()
             if found.is_relative_to(self.folder.resolve()):
                 return
