@@ -231,3 +231,18 @@ def test_ones_own_export_comes_back_to_its_library(call: Call, form: str, file: 
 def test_a_skill_has_its_own_name(call: Call, tmp_path: Path) -> None:
     (tmp_path / "SKILL.md").write_text("---\nname: 'sorting'\ndescription: x\n---\n\n- Sort.\n")
     assert call("experience", "import", "SKILL.md", "--json").json["name"] == "sorting"
+
+
+def test_a_file_from_elsewhere_takes_no_librarys_place_without_its_name(
+    call: Call, tmp_path: Path
+) -> None:
+    evidence = {"verdict": "proven", "effect": 0.2, "low": 0.1, "high": 0.3}
+    mine = (Item("Sort by size.", step=1), Item("Sort by age.", step=1))
+    store.save("sorting", Library(mine, "m", evidence=evidence))
+    (tmp_path / "SKILL.md").write_text("---\nname: sorting\n---\n\n- Sort by colour.\n")
+    told = call("experience", "import", "SKILL.md")
+    assert told.code == 2
+    assert "the file has 0 of the 2 lessons of sorting@1 (proven" in told.stderr
+    assert "--name sorting; else another name" in told.stderr
+    assert store.versions("sorting") == [1]
+    assert call("experience", "import", "SKILL.md", "--name", "sorting").code == 0

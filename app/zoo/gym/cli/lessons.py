@@ -147,8 +147,8 @@ def import_lessons(
     Args:
         file: a library, Markdown with a list, SKILL.md, a playbook of ACE, experiences.json or an
             agent of youtu-agent
-        name: the library's name; by default the one in the file, as of a skill, else that of the
-            file without .experiences and .playbook
+        name: the library's name, needed to put other lessons into the place of one that you have;
+            by default the one in the file, as of a skill, else the file's without suffixes
         release: ids of lessons in quarantine, or like others, that you have read and want
         most: lessons of one author at most; by default 16 if the library has lessons already
         as_json: print one JSON object as stdout's last line
@@ -172,6 +172,8 @@ def import_lessons(
     library, left_out = read_foreign(path, known, read, stored)
     if not files and library != known:
         library = remembered(library, known)
+    if name is None and before is not None:
+        _refuse_others(library, before)
     old = {item.id for item in known.items} if known else set[str]()
     refuse_unknown(release, {item.id for item in library.items})
     others = [item for item in library.items if _is_of_others(item) and item.id not in old]
@@ -200,6 +202,23 @@ def import_lessons(
     ids, more = ([_entry(*one) for one in some] for some in (held, crowded))
     out.result(facts(saved) | {"left_out": left_out, "quarantine": ids, "crowded": more})
     return 0
+
+
+def _refuse_others(library: "Library", before: store.Stored) -> None:
+    """Refuses lessons from elsewhere that would be used in the place of a library's.
+
+    Raises:
+        InputError: fewer than half of the library's lessons are in the file or changed in it.
+    """
+    known = {item.id for item in before.library.items}
+    stay = known & {one for item in library.items for one in (item.id, *item.parents)}
+    if 2 * len(stay) < len(known):
+        raise InputError(
+            f"{before.name}: expected a name that is free, got that of a library: the file has "
+            f"{len(stay)} of the {counted(len(known), 'lesson')} of {before.name}@{before.version} "
+            f"({verdict(before)}) and would be used in its place",
+            hint=f"if you want that: --name {before.name}; else another name",
+        )
 
 
 def _limited(
