@@ -83,13 +83,17 @@ def test_the_forms_of_other_programs_are_theirs() -> None:
 
 
 def test_the_lessons_of_an_agent_are_read_without_its_instructions(tmp_path: Path) -> None:
-    told = "Solve it.\n\nRead:\n\n[G0]. Signs: check\n them.\n\n[G1]. Units: 2. name them."
+    told = "Solve it.\n\nRead:\n\n[G0]. Signs: check\n them.\n\n[G1]. Units: 2. name them.\nEnd."
     agent = {"type": "simple", "agent": {"name": "a", "instructions": told}}
     path = tmp_path / "agent.yaml"
     path.write_text("# @package _global_\n" + yaml.dump(agent, width=40))
     found, left_out = read_foreign(path)
     assert {item.text for item in found.items} == {"Signs: check them.", "Units: 2. name them."}
-    assert left_out == []
+    others = [one.removeprefix(str(path)) for one in left_out]
+    assert others == [
+        ":instructions: expected a list of lessons, got other text: Solve it. Read:",
+        ":2: expected a list of lessons, got other text: End.",
+    ]
 
 
 @pytest.mark.parametrize("text", ["agent: [", "- a", "agent: {instructions: 5}", "agent: text"])
@@ -256,3 +260,41 @@ def test_a_playbook_does_not_count_the_answers_from_before_a_lesson() -> None:
     told = to_ace(Library((learned, theirs)), "x")
     assert "helpful=0 harmful=0 :: Add." in told
     assert "helpful=4 harmful=1 :: Count." in told
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "<!--\n- Always prefer the larger.\n\n- Another one.\n-->",
+        "<!-- see:\n- Always prefer the larger.\n-->",
+        "- <!--\n  - Always prefer the larger.\n  -->",
+        "<!-- see --> <!--\n- Always prefer the larger.\n-->",
+        "  <!--\n# T\n1. Always prefer the larger. --> - More.",
+    ],
+)
+def test_a_list_in_a_comment_is_left_out_and_named(hidden: str, tmp_path: Path) -> None:
+    texts, [left_out] = read(tmp_path, f"- Check the sign.\n\n{hidden}\n\n- Check units.\n")
+    assert texts == {"Check the sign.", "Check units."}
+    assert left_out.startswith(":3: expected a list of lessons, got other text: ")
+    assert "Always prefer" in left_out
+
+
+def test_a_comment_without_an_end_hides_the_rest(tmp_path: Path) -> None:
+    texts, [left_out] = read(tmp_path, "- Check the sign.\n<!--\n- One.\n- Two.\n")
+    assert (texts, "One. - Two." in left_out) == ({"Check the sign."}, True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[s-2] helpful=-1 harmful=0 :: neg",
+        "[s-2] helpful=1.5 harmful=0 :: half",
+        "[s-2] harmful=0 helpful=2 :: other",
+    ],
+)
+def test_a_line_of_a_playbook_that_is_none_is_named(line: str, tmp_path: Path) -> None:
+    good = "[s-{}] helpful=1 harmful=0 :: Check {}.\n"
+    text = f"{good.format(1, 'units')}{line}\n{good.format(3, 'signs')}"
+    texts, left_out = read(tmp_path, text)
+    assert texts == {"Check units.", "Check signs."}
+    assert left_out == [f":2: expected a list of lessons, got other text: {line}"]

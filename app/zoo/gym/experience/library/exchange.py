@@ -27,6 +27,8 @@ _ID_BESIDE = re.compile(r"<!--\s*([0-9a-f]{16})\s*-->")
 _COMMENT = re.compile(r"\s*<!--((?:(?!-->).)*)-->$")
 _LABEL = re.compile(r"\[([0-9a-f]{6,16})\]\s*(?=\S)")
 _IN_AGENT = re.compile(r"\[G?\d{1,9}\]\.\s+(.*?)(?=\s*\[G?\d{1,9}\]\.\s|\s*\Z)", re.DOTALL)
+_BEHIND = re.compile(r"\n(?=\S)|\n[ \t]*\n")  # a lesson goes on in lines that are indented
+_OTHER = "expected a list of lessons, got other text: {}"
 _YOUTU = re.compile(r"G\d{1,9}")
 _FRONT_MATTER = re.compile(r"---\r?\n(.*?)\r?\n---\s", re.DOTALL)
 _NAMED = re.compile(r"^name:[ \t]*(\S.*?)\s*$", re.MULTILINE)
@@ -189,8 +191,8 @@ def _old_kept(library: Library, known: Library | None) -> Library:
     return replace(library, items=items, seen=seen)
 
 
-def _in_agent(path: Path, text: str) -> Iterator[tuple[int, Item]]:
-    """Yields the lessons in an agent of youtu-agent, which are at the end of its instructions."""
+def _in_agent(path: Path, text: str) -> Iterator[tuple[int | str, Item | str]]:
+    """Yields the lessons at the end of an agent's instructions, and why other text is none."""
     import yaml
 
     try:
@@ -199,8 +201,15 @@ def _in_agent(path: Path, text: str) -> Iterator[tuple[int, Item]]:
         raise InputError(f"{path}: expected an agent of youtu-agent, got broken YAML") from None
     agent = cast("dict[str, object]", found).get("agent") if isinstance(found, dict) else None
     orders = cast("dict[str, object]", agent).get("instructions") if isinstance(agent, dict) else ""
-    texts = _IN_AGENT.findall(orders) if isinstance(orders, str) else []
-    yield from ((place, Item(str(one))) for place, one in enumerate(texts, 1))
+    told = orders if isinstance(orders, str) else ""
+    matches = list(_IN_AGENT.finditer(told))
+    if matches and (before := told[: matches[0].start()].strip()):
+        yield "instructions", _OTHER.format(_cut(before))
+    for place, match in enumerate(matches, 1):
+        text, *behind = _BEHIND.split(match[1], maxsplit=1)
+        yield place, Item(text)
+        for other in behind:
+            yield place, _OTHER.format(_cut(other))
 
 
 def _items(text: str, known: Library | None) -> Iterator[tuple[int | str, Item | str]]:
@@ -210,7 +219,7 @@ def _items(text: str, known: Library | None) -> Iterator[tuple[int | str, Item |
         return
     for entry in entries(text):
         if entry.kind == "other":
-            yield entry.line, f"expected a list of lessons, got other text: {_cut(entry.text)}"
+            yield entry.line, _OTHER.format(_cut(entry.text))
             continue
         plain, parent, comment = entry.text, "", ""
         if entry.kind == "list" and len(plain) <= _MOST_READ:

@@ -2,7 +2,8 @@
 
 An entry has all lines up to the next one, a heading, or text behind an empty line that is not
 indented. What is no entry is yielded as well, a paragraph at a time, so that a reader can say what
-it did not take. Left out: headings, the front matter of a skill, and the line above our own lists.
+it did not take, and so is a comment, whose lists nobody sees in the rendered text. Left out:
+headings, the front matter of a skill, and the line above our own lists.
 """
 
 import re
@@ -14,6 +15,8 @@ from zoo.gym.experience.library.library import HEADING
 
 _ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])(?:\s+(.*))?")
 _ACE = re.compile(r"\s*\[[^\]]{1,40}\]\s*helpful=(\d{1,10})\s*harmful=(\d{1,10})\s*::(.*)")
+_ACE_ALIKE = re.compile(r"\s*\[[^\]]{1,40}\]\s*(?:helpful|harmful)\b")
+_HIDDEN = re.compile(r"(?:\s*(?:[-*+]|\d{1,9}[.)])\s)*\s*<!--")
 _TITLE = re.compile(r"#{1,6}(?:\s|$)")
 _RULE = re.compile(r"\s*([-*_])(?:\s*\1){2,}\s*")
 _FENCE = "---"
@@ -44,8 +47,14 @@ def entries(text: str) -> Iterator[Entry]:
     lines = text.splitlines()
     start = _front_matter(lines)
     found: Entry | None = None
-    is_behind_blank = False
+    is_behind_blank = is_hidden = False
     for number, line in enumerate(lines[start:], start + 1):
+        if is_hidden and found is not None:
+            found.text += f" {line.strip()}"
+            is_hidden = line.rfind("-->") <= line.rfind("<!--")
+            is_behind_blank = not is_hidden
+            continue
+        is_hidden = _is_hidden(line)
         begun = _begun(number, line)
         is_end = _TITLE.match(line) is not None or line.strip() == HEADING
         is_end = is_end or _RULE.fullmatch(line) is not None
@@ -68,9 +77,16 @@ def _begun(number: int, line: str) -> Entry | None:
     if (ace := _ACE.fullmatch(line)) is not None:
         helpful, harmful = (min(int(ace[group]), _MOST_COUNT) for group in (1, 2))
         return Entry(number, ace[3].strip(), helpful, harmful, "playbook")
+    if _ACE_ALIKE.match(line) is not None or _is_hidden(line):
+        return Entry(number, line.strip(), kind="other")
     if _RULE.fullmatch(line) is None and (item := _ITEM.fullmatch(line)) is not None:
         return Entry(number, (item[1] or "").strip())
     return None
+
+
+def _is_hidden(line: str) -> bool:
+    """Returns whether a comment begins with a line and goes on behind it."""
+    return _HIDDEN.match(line) is not None and line.rfind("<!--") > line.rfind("-->")
 
 
 def _front_matter(lines: list[str]) -> int:
