@@ -144,6 +144,21 @@ def test_a_file_that_is_imported_late_may_not_change_either(file: Path) -> None:
             reward.score([sample("exit"), sample("b")])
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "exec((pathlib.Path(__file__).parent / 'helper.py').read_text())",
+        "LENGTH = runpy.run_path(str(pathlib.Path(__file__).parent / 'helper.py'))['LENGTH']",
+    ],
+    ids=["exec", "runpy"],
+)
+def test_code_that_is_read_while_a_file_is_loaded_is_a_source(code: str, file: Path) -> None:
+    file.write_text(f"import pathlib, runpy\n{code}\ndef f(query, response): return LENGTH\n")
+    with load(f"{file}:f", []) as reward:
+        assert reward.sources.keys() == {str(file), str(file.parent / "helper.py")}
+        assert values(reward, "a") == [3.0]
+
+
 def test_a_restart_with_the_same_files_goes_on(odd: Reward, file: Path) -> None:
     file.write_text("changed")
     file.write_text(FILE)

@@ -1,7 +1,8 @@
 """What a reward consists of: files of functions with what they import, models, adapters.
 
 A run notes their digests before its first call and refuses to be resumed with others: rewards of
-two kinds would be compared. Left out: what a function reads or imports while it is called.
+two kinds would be compared. Left out: data that a function reads, and code that it
+reads while it is called.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,8 @@
-"""Digests of the Python files that a reward function consists of: its own, and what it imports."""
+"""Digests of the Python files that a reward function consists of.
+
+Those are its own, what it imports, and what it reads to execute while it is loaded. Left out: data,
+which may be a cache of the function's own, and code that a call reads.
+"""
 
 import hashlib
 import site
@@ -9,7 +13,7 @@ from pathlib import Path
 
 
 class Sources:
-    """Finds the files of the user that this process has imported.
+    """Finds the files of the user that this process has imported, or read to execute.
 
     Files of Python, of installed packages and of zoo-gym do not count.
 
@@ -23,13 +27,19 @@ class Sources:
         self._installed = tuple(Path(folder) for folder in folders)
         self._place, self._known = place, set[str]()
         self._modules = 0
+        self._read = set[str]()
+        self._is_loading = True
+        sys.addaudithook(self._note)
 
     def new(self) -> dict[str, str]:
-        """Returns the SHA-256 of each file that was imported since the last call."""
+        """Returns the SHA-256 of each file that was imported since the last call.
+
+        The first call ends the loading: it also returns the code that was read beside imports.
+        """
+        found = self._executed() if self._is_loading else dict[str, str]()
         if len(sys.modules) == self._modules:
-            return {}
+            return found
         self._modules = len(sys.modules)
-        found: dict[str, str] = {}
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None)
             if name in self._known or not isinstance(file, str) or not self._is_of_user(name, file):
@@ -37,6 +47,22 @@ class Sources:
             with suppress(OSError):  # not a file, such as in an archive
                 found[file] = hashlib.sha256(Path(file).read_bytes()).hexdigest()
         self._known |= sys.modules.keys()
+        return found
+
+    def _note(self, event: str, given: tuple[object, ...]) -> None:
+        """Remembers each file of Python that is opened during the loading."""
+        if event == "open" and self._is_loading and str(given[0]).endswith(".py"):
+            self._read.add(str(Path.cwd() / str(given[0])))
+
+    def _executed(self) -> dict[str, str]:
+        """Returns the digests of the code that was read, as by `exec` or `runpy`."""
+        self._is_loading = False
+        found: dict[str, str] = {}
+        imported = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+        for file in sorted(self._read - imported):
+            if self._is_of_user("", file):
+                with suppress(OSError):  # gone
+                    found[file] = hashlib.sha256(Path(file).read_bytes()).hexdigest()
         return found
 
     def _is_of_user(self, name: str, file: str) -> bool:
