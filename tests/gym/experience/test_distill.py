@@ -27,7 +27,7 @@ from zoo.models import pico_folder
 
 LESSONS = Library((Item("Answer in one word."), Item("Write small letters.")), "zen-pico")
 FAST = ("max_steps=2", "lora_rank=2", "val_size=2", "lora_target=q_proj")
-WORDS = ("--model", "zen-pico", "--max-new-tokens", "4", "--test-draws", "1", "--json")
+WORDS = ("--model", "zen-pico", "--max-new-tokens", "4", "--json")
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +99,7 @@ def test_a_row_that_the_teacher_cannot_read_is_refused_by_name(tmp_path: Path) -
 @pytest.mark.slow
 @pytest.mark.usefixtures("near")
 def test_lessons_become_an_adapter_and_a_delta_with_evidence(call: Call) -> None:
-    words = (*WORDS, "--reward", "long.py:score", *FAST)
+    words = (*WORDS, "--test-draws", "1", "--reward", "long.py:score", *FAST)
     told = call("experience", "distill", "words", tasks(40), *words)
     assert told.code == 0, told.stderr
     measured: Any = told.json["measured"]
@@ -121,7 +121,7 @@ def test_a_run_that_ends_while_it_measures_does_not_train_again(
     def stopped(*_: object, **__: object) -> None:
         raise InterruptedRunError("stopped between calls; all answers are kept")
 
-    words = (*WORDS, "--reward", "long.py:score", *FAST)
+    words = (*WORDS, "--test-draws", "1", "--reward", "long.py:score", *FAST)
     with monkeypatch.context() as patched:
         patched.setattr("zoo.gym.experience.distilling.session.compare", stopped)
         assert call("experience", "distill", "words", tasks(40), *words).code == 5

@@ -107,3 +107,30 @@ def test_ctrl_c_says_how_to_continue(
     told = call("experience", verb, "some", tasks, "--model", served.model, "--reward", "exact")
     assert told.code == EXIT_CTRL_C
     assert "hint: repeat the command: all answers are kept" in told.stderr
+
+
+def test_a_number_of_lessons_without_lessons_is_refused(call: Call, served: Served) -> None:
+    told = call("experience", "infer", "a?", "--model", served.model, "--top-k", "3")
+    assert (told.code, "--top-k: has no effect without --library" in told.stderr) == (2, True)
+    store.save("rules", Library((Item("Toys go to D."), Item("Books go to C."))))
+    words = ("gate", "rules", str(write_tasks(Path("t.jsonl"), 12)), "--each", "--top-k", "3")
+    told = call("experience", *words, "--model", served.model, "--reward", "exact")
+    assert (told.code, "--top-k: has no effect with --each" in told.stderr) == (2, True)
+    assert served.server.requests == []
+
+
+def test_a_query_that_shares_no_word_with_a_lesson_says_so(call: Call, served: Served) -> None:
+    store.save("rules", Library((Item("Toys go to D."), Item("Books go to C."))))
+    words = ("infer", "qqqq", "--model", served.model, "--library", "rules", "--top-k")
+    assert "no lesson shares a word with it" in call("experience", *words, "1").stderr
+    assert "no lesson shares a word with it" not in call("experience", *words, "2").stderr
+
+
+@pytest.mark.parametrize("option", ["test-draws", "temperature-eval"])
+def test_a_distillation_without_a_test_takes_no_settings_of_one(option: str, call: Call) -> None:
+    store.save("rules", Library((Item("Toys go to D."),)))
+    tasks = str(write_tasks(Path("few.jsonl"), 12))
+    words = ("distill", "rules", tasks, "--model", "zen-pico", "--reward", "exact")
+    told = call("experience", *words, f"--{option}", "2", "max_steps=1")
+    assert told.code == 2
+    assert f"{option.replace('-', '_')}: has no effect: nothing is measured" in told.stderr

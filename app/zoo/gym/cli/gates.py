@@ -76,6 +76,8 @@ def gate(
     )
     if out is not None and not each:
         raise InputError("--out: has no effect without --each")
+    if top_k is not None and each and against is None:
+        raise InputError("--top-k: has no effect with --each: a prompt has one lesson, or none")
     given = store.load_given(library)
     say_held_back(screen, given)
     other = None if against is None else store.load_given(against)

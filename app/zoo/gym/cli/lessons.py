@@ -60,6 +60,8 @@ def infer(
     from zoo.gym.experience.settings import ExperienceConfig
 
     out = Output(as_json)
+    if top_k is not None and library is None:
+        raise InputError("--top-k: has no effect without --library")
     config = ExperienceConfig(
         model=model,
         max_new_tokens=max_new_tokens,

@@ -120,6 +120,7 @@ def prepare(
         server.key()
     cap = check_caps(config)
     loaded = _training(config, found.library, split.train, changes)
+    _refuse_idle(config, split)
     idle = [f"without effect: {one.key} ({one.origin}): {one.reason}" for one in loaded.ignored]
     doubts = _doubts(found, split, len(tasks))
     told = [*idle, *notes, *test_notes, *seen_notes, *found.notices, *doubts]
@@ -139,6 +140,21 @@ def measured_apart(split: Split, library: Library) -> tuple[Split, list[str]]:
         "learned from them"
     )
     return Split((*split.train, *taught), tuple(gate), tuple(test)), [note]
+
+
+def _refuse_idle(config: DistillationConfig, split: Split) -> None:
+    """Refuses settings of a measurement where no task is held out for one.
+
+    Raises:
+        InputError: one is given.
+    """
+    idle = [key for key in ("test_draws", "temperature_eval") if key in config.model_fields_set]
+    if idle and not split.gate and not split.test:
+        raise InputError(
+            f"{idle[0]}: has no effect: nothing is measured: expected at least {LEAST_TASKS} "
+            "different tasks, or a file to test with, got neither",
+            hint="leave it out, or --test FILE",
+        )
 
 
 def settings_of(env: Mapping[str, Any]) -> DistillationConfig:
