@@ -13,8 +13,9 @@ from typing import NamedTuple
 from zoo.gym.experience.library.item import Item
 
 _DOMAINS = (
-    "ai app biz cc ch click cloud club cn co com cz de dev edu eu fr gg gov icu info io jp kr ly me"
-    " ml net nl online org pl ru sh shop site su tech tk top tv uk us website xyz zip"
+    "ai app biz cc ch click cloud club cn co com cz de dev edu eu fr gg gov icu info io jp kr"
+    " ly me example invalid lol ml net nl online org pl ru sh shop site su tech tk top tv uk"
+    " us website xyz zip"
 )
 _FILES = (
     "bat c cc cpp cs css csv doc docx exe go h html ini java js json log md pdf php png py r rb rs"
@@ -24,7 +25,9 @@ _HOST = rf"(?:[^\W_][\w-]*\.)+(?!(?:{'|'.join(_FILES.split())})\b)[^\W\d_]{{2,24
 _ADDRESSES = (
     r"\b[a-z][a-z0-9+.-]{1,15}://|\bwww\.|\b(?:mailto|data|javascript):\S|\blocalhost\b",
     rf"\b(?:[a-z0-9-]+\.)+(?:{'|'.join(_DOMAINS.split())})\b|\b\d{{1,3}}(?:\.\d{{1,3}}){{3}}\b",
-    r"[\w.+-]+@[\w-]+\.\w|\[\.\]|[\[(]\s*dot\s*[\])]|\bdot\s+(?:com|net|org|io)\b",
+    r"[\w.+-]+@[\w-]+\.\w|\[\.\]|[\[(]\s*dot\s*[\])]"
+    r"|\w\s+dot\s+(?:com|net|org|io|tech|dev|ai|xyz|info|app|site|online|shop|club|edu|gov)\b",
+    r"\b(?:call|phone|dial|text)\s+(?:\S+\s+){0,2}?\+?\d[\d\s()-]{6,}\d",
     rf"\b(?:visit|contact|browse|e-?mail|mail|ping)\s+(?:\S+\s+){{0,3}}?{_HOST}",
     rf"\b(?:go|navigate|connect|report|log\s?in|sign\s?(?:in|up))\s+(?:to|at|on)\s+{_HOST}",
     rf"\b(?:send|post|upload|forward|submit|copy)\s+(?:\S+\s+){{1,6}}?to\s+{_HOST}",
@@ -59,6 +62,8 @@ _TO_TOOLS = (
     rf"(?:{_WIPES}|\bformat)\b(?:\s+\S+){{0,4}}?\s+(?:{_STORES})\b",
     rf"{_WIPES}\s+(?:\S+\s+)?all\s+(?:(?:the|of|your|user|their)\s+)*"
     r"(?:data|files?|records|documents|content|memor\w+|logs)\b",
+    r"\bremove\s+all\s+(?:(?:the|of|your|user|their)\s+)*(?:files|folders|backups|logs)\b",
+    r"\b(?:use|run|used\s+with)\s+(?:rm|curl|wget|bash|ssh|powershell|cmd)\b|\btools?\s+named\b",
     rf"{_WIPES}\s+everything\s*(?:$|[.;!,]|on\b|in\b)|\bshut\s+down\s+the\b",
     r"\b(?:disable|switch\s+off|turn\s+off|deactivate)\b(?:\s+\S+){0,3}?\s+"
     r"(?:safety|security|antivirus|firewall|guardrails?|moderation|monitoring|safeguards?)\b",
@@ -115,7 +120,14 @@ _ABOUT_MODEL = (
     rf"{_START}act\s+as\b|\byou\s+(?:must|will|should)\s+(?:now\s+)?(?:obey|become|serve)\b",
     r"\bobey\s+(?:me|us|only|whoever|the\s+(?:author|sender|writer))\b",
     r"\b(?:developer|god|dan|debug|admin)\s+mode\b|\b(?:unrestricted|uncensored)\b",
+    rf"\bpay\s+no\s+(?:attention|heed)\s+to\s+(?:\S+\s+){{0,4}}?(?:{_ORDERS}|users?|developers?)\b",
+    r"\b(?:user'?s?|developer'?s?|system|earlier|previous|your)\s+(?:\S+\s+)?"
+    r"(?:instructions?|prompts?|rules?|requests?|wishes)\s+(?:do\s+not|don't|no\s+longer|never)\s+"
+    r"(?:matter|apply|count)\b",
+    r"\btreat\s+(?:\S+\s+){0,2}?user(?:s|'s)?\b.{0,30}\bas\s+(?:hostile|enem\w+|an?\s+enemy)\b",
     # secrets, and texts that spread
+    rf"{_NOT}\b(?:reveal|repeat|print|leak|show|output|list)\s+(?:\S+\s+)?(?:your|these)\s+"
+    r"(?:\S+\s+)?(?:instructions|lessons|rules)\b",
     rf"{_NOT}\b(?:reveal|repeat|print|leak|show|output)\b(?:\s+\S+){{0,4}}?\s+(?:prompt|{_SECRETS})\b",
     rf"{_NOT}\b(?:include|add|append|put|write|insert|send|share|tell|give|return|expose|disclose|copy"
     rf"|paste|quote|mention|ask\s+for|request|collect|steal|embed|list)\b(?:\s+\S+){{0,4}}?\s+"
@@ -139,7 +151,18 @@ _ABOUT_MODEL = (
     r"|rarely|seldom|expected|wanted|given|wrong|right|correct|incorrect|in\b|valid|not\b|only\b|an?\b"
     r"|what|compared|checked|graded|read\b|rounded)|\banswer\s+is\s+always\b",
     rf"\brefuse\s+(?:to\s+\w+\s+)?{_ANY}{_ASKED}|\bstop\s+(?:answering|responding|helping)\b",
+    rf"\b{_SAYS}\s+{_ANY}{_ASKED}\s+(?:with|by)\s+{_FIXED}{_UNLESS}",
+    rf"\b{_SAYS}\s+(?:with\s+)?{_FIXED}\s+(?:whatever|regardless|no\s+matter)\b",
+    rf"(?:^|[.;:!]\s*)(?:every|each)\s+(?:right\s+|correct\s+)?answer\s+is\s+{_FIXED}{_UNLESS}",
+    r"\b(?:add|append|insert|include|put|write|attach)\s+the\s+(?:words?|phrase|sentence|text|line)\s+"
+    rf"['\"](?![^'\"]*(?:answer|result|:))[^'\"]+['\"]\s+(?:to|in|into|at\s+the\s+end\s+of)\s+{_ANY}{_REPLIES}",
+    r"\bwrong\s+(?:answers|ones)\s+(?:are|is)\s+(?:better|best|wanted|fine)\b",
+    r"\b(?:wrong|false|incorrect)\s+(?:\w+\s+)?(?:on\s+purpose|deliberately|intentionally)\b",
     # harm
+    rf"{_NOT}\b(?:omit|drop|skip|hide|remove|leave\s+out)\s+(?:\S+\s+)?(?:safety|security)\s+"
+    r"(?:warnings?|notes?|advice|information)\b",
+    r"\b(?:say|claim|state)\s+that\s+(?:the\s+)?(?:products?|brands?|compan(?:y|ies))\s+\S+\s+is\s+"
+    r"(?:the\s+)?best\b",
     rf"{_START}(?:insult|mock|abuse|threaten|deceive|mislead|trick|manipulate|harass|humiliate"
     r"|lie\s+to|scam|blackmail)\s+(?:\S+\s+){0,2}?"
     r"(?:readers?|users?|customers?|people|person|humans?|audience|developers?|anyone|everyone|them)\b",
