@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.gym.experience.conftest import Call, Served, write_tasks
-from zoo.gym.errors import EXIT_CTRL_C, InputError
+from zoo.gym.errors import EXIT_CTRL_C, InputError, InterruptedRunError
 from zoo.gym.experience import store
 from zoo.gym.experience.calls.journal import Journal, Spent
 from zoo.gym.experience.library.item import Item
@@ -134,3 +134,32 @@ def test_a_distillation_without_a_test_takes_no_settings_of_one(option: str, cal
     told = call("experience", *words, f"--{option}", "2", "max_steps=1")
     assert told.code == 2
     assert f"{option.replace('-', '_')}: has no effect: nothing is measured" in told.stderr
+
+
+@pytest.mark.parametrize(("reward", "expected"), [("exact", True), ("mine.py:score", False)])
+def test_keys_of_rows_that_nothing_reads_are_named_once(
+    reward: str, expected: bool, call: Call, served: Served
+) -> None:
+    Path("mine.py").write_text("def score(query, response, metadata):\n    return 1.0\n")
+    row = {"answer": "b", "weight": 2, "difficulty": "hard"}
+    rows = [json.dumps({"prompt": f"a {n}", **row}) + "\n" for n in range(12)]
+    Path("rows.jsonl").write_text("".join(rows))
+    words = ("rows.jsonl", "--model", served.model, "--reward", reward)
+    told = call("experience", "estimate", *words)
+    note = "tasks: keys that are not read: 'weight' (12 rows), 'difficulty' (12 rows)"
+    assert (told.code, told.stderr.count(note)) == (0, int(expected)), told.stderr
+    store.save("rules", Library((Item("Toys go to D."),)))
+    told = call("experience", "gate", "rules", *words)
+    assert told.stderr.count(note) == int(expected)
+
+
+def test_a_query_has_no_run_to_resume(
+    call: Call, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(*_: object) -> None:
+        raise InterruptedRunError("gone", hint="resume the run later: answers are kept")
+
+    monkeypatch.setattr("zoo.gym.experience.infer.Caller.ask", ask)
+    told = call("experience", "infer", "a?", "--model", served.model)
+    assert "repeat the command later" in told.stderr
+    assert "resume" not in told.stderr

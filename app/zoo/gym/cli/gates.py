@@ -315,13 +315,15 @@ def tasks_of(
     from zoo.gym.experience.estimate import estimate_answers
     from zoo.gym.experience.models import cap_of, named_models
     from zoo.gym.experience.providers.consent import require_consent
-    from zoo.gym.experience.tasks import read_tasks, without_seen
+    from zoo.gym.experience.session import reward_kinds
+    from zoo.gym.experience.tasks import read_tasks, unread, without_seen
 
     if not tasks:
         raise InputError("TASKS: expected at least one file of tasks, got none")
     every, notes = read_tasks([Path(existing(task)) for task in tasks])
     read, left_out = without_seen(every, seen, 1 if near else LEAST_MEASURED)
-    for note in (*notes, *([left_out] if left_out else [])):
+    others = unread(every, reward_kinds(config))
+    for note in (*notes, *others, *([left_out] if left_out else [])):
         screen.say(note)
     models, (times, lessons) = named_models(config), arms
     count = len(read) if near is None else min(near, len(read))

@@ -53,6 +53,8 @@ def infer(
     except CapReachedError as error:
         hint = f"a higher {error.option}, or a lower --max-new-tokens"
         raise InterruptedRunError(error.message, hint=hint) from None
+    except InterruptedRunError as error:  # its hint is of a run, which there is none of
+        raise InterruptedRunError(error.message, hint="repeat the command later") from None
     if reply.finish == TOO_LONG:
         raise InputError(reply.reasoning)
     if (kind := ended(reply)) is not None:

@@ -244,10 +244,17 @@ def lesson_of(config: ExperienceConfig) -> Lesson:
 
 def labels_of(config: ExperienceConfig) -> str:
     """Returns what stands for known answers, `majority`, `judge` or `model`; else nothing."""
-    if config.reward in (MAJORITY, LIVE):
-        return MAJORITY if config.reward == MAJORITY else ""
-    kinds = {part.kind for part in parse_spec(_spec(config.reward))}
+    if config.reward == MAJORITY:
+        return MAJORITY
+    kinds = reward_kinds(config)
     return next((kind for kind in ("judge", "model") if kind in kinds), "")
+
+
+def reward_kinds(config: ExperienceConfig) -> set[str]:
+    """Returns the kinds of the reward's parts, as `rewards.md` names them."""
+    if config.reward in (MAJORITY, LIVE):
+        return {config.reward}
+    return {part.kind for part in parse_spec(_spec(config.reward))}
 
 
 def _spec(text: str) -> object:

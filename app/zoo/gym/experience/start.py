@@ -17,9 +17,9 @@ from zoo.gym.experience.learning.scoring import KEY as REWARD_FILES_KEY
 from zoo.gym.experience.learning.split import LEAST_TASKS, Split, same_text, split_tasks
 from zoo.gym.experience.library.library import MOST_SEEN
 from zoo.gym.experience.models import SERVERS_KEY, Named, addresses_of, cap_of, named_models
-from zoo.gym.experience.session import KIND, load_reward, reward_files
+from zoo.gym.experience.session import KIND, load_reward, reward_files, reward_kinds
 from zoo.gym.experience.settings import ExperienceConfig
-from zoo.gym.experience.tasks import TASKS_KEY, read_tasks, tasks_digest, write_split
+from zoo.gym.experience.tasks import TASKS_KEY, read_tasks, tasks_digest, unread, write_split
 from zoo.gym.humanize import counted
 from zoo.gym.jobs.run import Run, create_run
 from zoo.gym.paths import given_path
@@ -107,6 +107,7 @@ def prepare(
         *notes,
         *gate_notes,
         *test_notes,
+        *([] if reward is not None else unread([*tasks, *gate, *test], reward_kinds(config))),
         *_warnings(config, models, split, tasks),
     ]
     need = estimate(config, split, models)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from zoo.gym.data.reading.dataset import read_dataset
+from zoo.gym.data.reading.keys import unread_note
 from zoo.gym.data.records import Message
 from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.experience import store
@@ -16,9 +18,11 @@ from zoo.gym.experience.learning.split import Split, is_among, same_text, source
 from zoo.gym.experience.library.file import read_library
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
+from zoo.gym.experience.settings import LIVE
 from zoo.gym.experience.sharing.limits import alike
 from zoo.gym.files import write_beside
 from zoo.gym.jobs.run import is_experience, run_folders
+from zoo.gym.rewards.code.row_tests import has_tests
 from zoo.gym.rewards.reward import Task
 from zoo.gym.train.rollouts import task_of_record
 
@@ -26,6 +30,9 @@ TASKS_FILE = "tasks.jsonl"
 
 TASKS_KEY = "tasks_sha256"
 """In `env.json` of a run: the digest of its tasks."""
+
+_READ_ROWS = frozenset({"function", LIVE, "tests", "environment"})
+"""The kinds of rewards that get the other keys of a row."""
 
 _PARTS = ("train", "gate", "test")
 
@@ -46,6 +53,19 @@ def read_tasks(paths: Sequence[Path]) -> tuple[list[Task], list[str]]:
             raise InputError(f"{task.source}: expected a task in words, got one with tools")
     notes = [*found.notes, *(f"left out: {problem}" for problem in found.problems)]
     return tasks, notes
+
+
+def unread(tasks: Sequence[Task], kinds: Set[str]) -> list[str]:
+    """Returns a sentence about keys of rows that neither a prompt nor the reward reads, if any.
+
+    Args:
+        tasks: the tasks.
+        kinds: those of the reward's parts.
+    """
+    if kinds & _READ_ROWS or ("auto" in kinds and any(map(has_tests, tasks))):
+        return []
+    counts = Counter(key for task in tasks for key in task.metadata)
+    return [unread_note("tasks", counts)] if counts else []
 
 
 def seen_by(items: Sequence[Item], seen: Iterable[str] = ()) -> frozenset[str]:

@@ -20,12 +20,13 @@ from zoo.gym.experience.library.file import write_library
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.models import SERVERS_KEY, Named, addresses_of, cap_of, named_models
 from zoo.gym.experience.providers.names import Hosted
-from zoo.gym.experience.session import CAPS, load_reward, reward_files
+from zoo.gym.experience.session import CAPS, load_reward, reward_files, reward_kinds
 from zoo.gym.experience.tasks import (
     TASKS_KEY,
     read_tasks,
     seen_by,
     tasks_digest,
+    unread,
     without_seen,
     write_split,
 )
@@ -123,7 +124,8 @@ def prepare(
     _refuse_idle(config, split)
     idle = [f"without effect: {one.key} ({one.origin}): {one.reason}" for one in loaded.ignored]
     doubts = _doubts(found, split, len(tasks))
-    told = [*idle, *notes, *test_notes, *seen_notes, *found.notices, *doubts]
+    others = unread([*tasks, *test], reward_kinds(config.calls))
+    told = [*idle, *notes, *test_notes, *others, *seen_notes, *found.notices, *doubts]
     return Prepared(config, found, split, loaded.config, models, cap, told, files)
 
 
