@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -32,6 +32,7 @@ class Odd:
         usage: the counts; None for none, "true" for true ones.
         message: more fields of the message.
         endless: send parts of the text one after the other, until the client leaves.
+        behind: send this for ever behind the body, with waits of `stall_s`.
     """
 
     status: int = 200
@@ -46,6 +47,7 @@ class Odd:
     usage: Any = "true"
     message: dict[str, Any] = field(default_factory=dict[str, Any])
     endless: bool = False
+    behind: str = ""
 
 
 Respond = Callable[[Body, int], "str | Odd"]
@@ -59,12 +61,14 @@ class ChatServer:
         url: its address, up to `/v1`.
         requests: the body of each request, in order of arrival.
         headers: the headers of each request.
+        models: the answer to a request for the list of models; None for 404.
     """
 
     def __init__(self, respond: Respond) -> None:
         self.respond = respond
         self.requests: list[Body] = []
         self.headers: list[dict[str, str]] = []
+        self.models: Odd | None = None
         self.lock = threading.Lock()
         handler = type("Handler", (_Handler,), {"chat": self})
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -124,19 +128,34 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         if odd.endless:
+            delta = {"content": odd.text}
+            event = {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+            part = f"data: {json.dumps(event)}\n\n"
+            self._send_for_ever(replace(odd, behind=part, content_type="text/event-stream"))
+            return
+        if odd.behind:
             self._send_for_ever(odd)
             return
         self._send(odd, body)
 
+    def do_GET(self) -> None:
+        odd = self.chat.models
+        if odd is None:
+            self.send_error(404)
+        elif odd.behind:
+            self._send_for_ever(odd)
+        else:
+            self._send(odd, {"model": "", "messages": []})
+
     def _send_for_ever(self, odd: Odd) -> None:
         self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Content-Type", odd.content_type)
         self.end_headers()
         self.close_connection = True
-        event = {"choices": [{"index": 0, "delta": {"content": odd.text}, "finish_reason": None}]}
         with suppress(OSError):
+            self.wfile.write((odd.body or "").encode())
             while True:
-                self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
+                self.wfile.write(odd.behind.encode())
                 time.sleep(odd.stall_s)
 
     def _send(self, odd: Odd, body: Body) -> None:

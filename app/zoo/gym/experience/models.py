@@ -18,6 +18,8 @@ SERVERS_KEY = "servers"
 DEFAULT_USD = 5.0
 """The cap of a run that names none."""
 
+_MOST_SHOWN = 100
+
 AnyModel: TypeAlias = Hosted | Local
 """A model on a server, or one of this machine."""
 
@@ -132,7 +134,7 @@ def check_servers(models: Named) -> list[str]:
         with one.open() as client:
             listed = client.listed_models()
         if listed and one.model not in listed:
-            near = ", ".join(listed[:5])
+            near = ", ".join(name[:_MOST_SHOWN] for name in listed[:5])
             doubts.append(f"{one.id}: the server does not list {one.model}; it lists {near}")
     return doubts
 

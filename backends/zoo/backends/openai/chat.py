@@ -5,15 +5,18 @@ Parameters that a server refuses are left out from then on, and listed in `dropp
 """
 
 import ipaddress
+import json
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
+from zoo.backends.openai.body import Body
 from zoo.backends.openai.failure import RefusedParameterError, TryAgainError, failure
 from zoo.backends.openai.reply import ErrorInside, Reply, read_stream, read_whole
 from zoo.backends.openai.retry import NOT_RUNNING, with_retries
@@ -28,8 +31,18 @@ if TYPE_CHECKING:
 MOST_BYTES = 16_000_000
 """The largest response that is read."""
 
+MOST_LIST_BYTES = 4_000_000
+"""The largest list of models that is read."""
+
 STALL_S = 180.0
-"""How long a server may send nothing."""
+"""How long a server may send nothing, or nothing of an answer that has begun."""
+
+QUEUE_S = 600.0
+"""How long a server may send only signs of life before an answer begins: busy ones keep a request
+so long in a queue."""
+
+TOKEN_S = 2.0
+"""How long a token of the limit may take, for the limit of a whole answer."""
 
 CONNECT_S = 20.0
 
@@ -52,7 +65,9 @@ class Endpoint:
         url: the address before `/chat/completions`.
         model: the model's name on the server.
         stream: whether answers are sent as they are written; a stall is then seen early.
-        stall_s: how long the server may send nothing, in seconds.
+        stall_s: how long the server may send nothing, in seconds; comments and empty events of an
+            answer that has begun are nothing.
+        queue_s: how long it may send only these before an answer begins.
     """
 
     name: str
@@ -60,6 +75,7 @@ class Endpoint:
     model: str
     stream: bool = True
     stall_s: float = STALL_S
+    queue_s: float = QUEUE_S
 
     def __post_init__(self) -> None:
         """Checks the address.
@@ -127,7 +143,8 @@ class ChatModel:
         self._key, self._tell, self._pause = key, tell, pause
         self._where = f"{endpoint.name} at {urlsplit(endpoint.url).netloc}"
         self._lock = threading.Lock()
-        self._abandoned = threading.Event()
+        self._is_abandoned = False
+        self._bodies: set[Body] = set()
         self._client: Client | None = None
 
     def __enter__(self) -> Self:
@@ -142,8 +159,11 @@ class ChatModel:
             self._client.close()
 
     def abandon(self) -> None:
-        """Ends answers that are on their way, in any thread, when their next part comes."""
-        self._abandoned.set()
+        """Ends answers that are on their way, in any thread: one that has not begun, later."""
+        with self._lock:
+            self._is_abandoned = True
+            for body in self._bodies:
+                body.abandon()
 
     def chat(
         self, messages: Messages, sampling: Sampling, *, schema: Mapping[str, object] | None = None
@@ -202,20 +222,28 @@ class ChatModel:
 
         url = f"{self.endpoint.url.rstrip('/')}/models"
         limit = min(CONNECT_S, self.endpoint.stall_s)
+        headers = self._key.headers()
         try:
-            response = self._open().get(url, headers=self._key.headers(), timeout=limit)
-            found = response.json() if response.status_code == 200 else None
+            with self._open().stream("GET", url, headers=headers, timeout=limit) as response:
+                if response.status_code != 200:
+                    return None
+                body = Body(response, self._where, MOST_LIST_BYTES, limit)
+                found = json.loads(b"".join(body.chunks()))
         except httpx2.ConnectError as error:
             text = self._key.clean(str(error))
             raise NotAvailableError(
                 f"{self._where}: cannot be reached: {text}", hint=NOT_RUNNING
             ) from None
-        except (httpx2.HTTPError, ValueError, RecursionError):
+        except (httpx2.HTTPError, TryAgainError, ValueError, RecursionError):
             return None
         try:
-            return [str(one["id"]) for one in found["data"]] if found else None
+            return [self._shown(str(one["id"])) for one in found["data"]] if found else None
         except (TypeError, KeyError):
             return None
+
+    def _shown(self, name: str) -> str:
+        """Returns what a server calls a model, fit for a message."""
+        return "".join(one if one.isprintable() else " " for one in self._key.clean(name))
 
     def _body(
         self,
@@ -273,7 +301,7 @@ class ChatModel:
         url = f"{self.endpoint.url.rstrip('/')}/chat/completions"
         try:
             with self._open().stream("POST", url, json=body, headers=headers) as response:
-                return self._read(response, sent, PARTS_A_TOKEN * most_tokens + MORE_PARTS)
+                return self._read(response, sent, most_tokens)
         except httpx2.TimeoutException as error:
             reached = not isinstance(error, httpx2.ConnectTimeout | httpx2.PoolTimeout)
             message = f"{self._where}: no answer within {self.endpoint.stall_s:g} s"
@@ -292,40 +320,43 @@ class ChatModel:
             text = self._key.clean(str(error))
             raise TryAgainError(f"{self._where}: not readable: {text}", billed=True) from None
 
-    def _read(self, response: "Response", sent: frozenset[str], most_parts: int) -> Reply:
+    def _read(self, response: "Response", sent: frozenset[str], most_tokens: int) -> Reply:
         headers = {key.lower(): value for key, value in response.headers.items()}
         status = response.status_code
+        is_stream = status == 200 and "event-stream" in headers.get("content-type", "")
+        most_parts = PARTS_A_TOKEN * most_tokens + MORE_PARTS
         try:
-            if status == 200 and "event-stream" in headers.get("content-type", ""):
-                lines = self._lines(response)
-                reply = read_stream(lines, self._where, most_parts)
-                _drain(lines)
-                return reply
-            body = b"".join(self._chunks(response)).decode("utf-8", "replace")
+            with self._body_of(response, most_tokens, is_stream=is_stream) as body:
+                if is_stream:
+                    lines = body.lines()
+                    progressed = partial(body.progressed, self.endpoint.stall_s)
+                    reply = read_stream(lines, self._where, most_parts, progressed)
+                    body.drain(lines)
+                    return reply
+                text = b"".join(body.chunks()).decode("utf-8", "replace")
             if status == 200:
-                return read_whole(body, self._where)
+                return read_whole(text, self._where)
         except ErrorInside as error:
-            status, body = error.status, error.body
-        raise failure(status, headers, body, self._where, sent, self._key.clean) from None
+            status, text = error.status, error.body
+        raise failure(status, headers, text, self._where, sent, self._key.clean) from None
 
-    def _chunks(self, response: "Response") -> Iterator[bytes]:
-        """Yields the body, up to a limit."""
-        size = 0
-        for chunk in response.iter_bytes():
-            if self._abandoned.is_set():
-                raise TryAgainError(f"{self._where}: the answer was abandoned", billed=True)
-            size += len(chunk)
-            if size > MOST_BYTES:
-                message = f"{self._where}: expected at most {MOST_BYTES:,} bytes, got more"
-                raise TryAgainError(message, billed=True)
-            yield chunk
-
-    def _lines(self, response: "Response") -> Iterator[str]:
-        rest = b""
-        for chunk in self._chunks(response):
-            *lines, rest = (rest + chunk).split(b"\n")
-            yield from (line.decode("utf-8", "replace").rstrip("\r") for line in lines)
-        yield rest.decode("utf-8", "replace")
+    @contextmanager
+    def _body_of(
+        self, response: "Response", most_tokens: int, *, is_stream: bool
+    ) -> Generator[Body]:
+        """Yields the body of a response, which `abandon` can end."""
+        queue_s = max(self.endpoint.queue_s, self.endpoint.stall_s)
+        ends_s = queue_s + TOKEN_S * most_tokens
+        body = Body(response, self._where, MOST_BYTES, ends_s, queue_s if is_stream else None)
+        with self._lock:
+            self._bodies.add(body)
+            if self._is_abandoned:
+                body.abandon()
+        try:
+            yield body
+        finally:
+            with self._lock:
+                self._bodies.remove(body)
 
     def _clean(self, reply: Reply) -> Reply:
         clean = self._key.clean
@@ -342,15 +373,6 @@ class ChatModel:
             if self._client is None:
                 self._client = _client(self.endpoint)
             return self._client
-
-
-def _drain(lines: Iterator[str]) -> None:
-    """Reads what follows the last event, so that the connection can be used again."""
-    import httpx2
-
-    with suppress(httpx2.HTTPError, TryAgainError):
-        for _ in lines:
-            pass
 
 
 def _client(endpoint: Endpoint) -> "Client":

@@ -1,7 +1,7 @@
 """Reads the answer of a server, whole or as a stream of events."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -89,13 +89,19 @@ def read_whole(body: str, where: str) -> Reply:
     )
 
 
-def read_stream(lines: Iterable[str], where: str, most_parts: int) -> Reply:
+def read_stream(
+    lines: Iterable[str],
+    where: str,
+    most_parts: int,
+    progressed: Callable[[], object] = lambda: None,
+) -> Reply:
     """Returns the reply in a stream of server-sent events.
 
     Args:
         lines: the lines of the body.
         where: the server and model, for messages.
         most_parts: how many parts of text the answer may have: a part is a token, or more.
+        progressed: called when a part has some text.
 
     Raises:
         ErrorInside: an event is an error.
@@ -130,6 +136,8 @@ def read_stream(lines: Iterable[str], where: str, most_parts: int) -> Reply:
             text.append(_text(part.get("content")))
             refusal.append(_text(part.get("refusal")))
             reasoning.append(_text(part.get("reasoning_content")) or _text(part.get("reasoning")))
+            if text[-1] or refusal[-1] or reasoning[-1]:
+                progressed()
         finish = _text(choice.get("finish_reason")) or finish
     if not finish:
         message = f"{where}: the stream ended without a finish reason: the answer is cut"

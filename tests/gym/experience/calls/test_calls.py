@@ -204,6 +204,42 @@ def test_while_answers_are_on_their_way_no_more_calls_are_queued(
     assert slow.asked == 3
 
 
+class Endless(Slow):
+    """Answers only when it is abandoned."""
+
+    def abandon(self) -> None:
+        self.failures = [TryAgainError("abandoned", billed=True)]
+        self.let.set()
+
+
+def test_a_stopped_run_abandons_answers_that_do_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caller, "GRACE_S", 0.05)
+    endless, journal, looks = Endless(), Journal(), iter([None, "stopped"])
+    one = Caller(journal, Budget(Cap()), leaving=lambda: next(looks))
+    with pytest.raises(InterruptedRunError, match="stopped between calls"):
+        one.ask(Model("m", endless, PRICE), [ask()])
+    assert (endless.asked, journal.spent.usd) == (1, worst_case(ask(), PRICE).usd)
+
+
+def test_a_run_that_is_stopped_while_it_fails_abandons_them_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(caller, "GRACE_S", 0.05)
+    endless, looks = Endless(), count()
+    model = Model("m", endless, concurrency=2)
+
+    def attempt(messages: Sequence[Mapping[str, str]], *args: Any, **more: Any) -> Reply:
+        if messages[0]["content"] == "bad":
+            raise NotAvailableError("no key")
+        return Endless.attempt(endless, messages, *args, **more)
+
+    monkeypatch.setattr(endless, "attempt", attempt)
+    one = Caller(Journal(), Budget(Cap()), leaving=lambda: "stopped" if next(looks) > 3 else None)
+    with pytest.raises(NotAvailableError, match="no key"):
+        one.ask(model, [ask(0), ask(1, "bad")])
+    assert endless.asked == 1
+
+
 def test_a_call_that_waits_for_its_turn_is_not_made_when_another_one_fails() -> None:
     echo = Echo([NotAvailableError("no key")])
     model = Model("m", echo, concurrency=2, per_minute=600)

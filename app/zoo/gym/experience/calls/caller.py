@@ -31,6 +31,9 @@ from zoo.gym.experience.providers.table import Price
 TOO_LONG = "too_long"
 """The finish of a reply that there is not: the messages are longer than the model can read."""
 
+GRACE_S = 30.0
+"""How long a run that was stopped waits for answers on their way: they are paid for."""
+
 _POLL_S = 0.1
 
 
@@ -146,6 +149,7 @@ class Caller:
         self.notices: SimpleQueue[str] = SimpleQueue()
         self._leaving, self._tell, self._replay = leaving, tell, replay
         self._ended = threading.Event()
+        self._is_leaving = False
 
     def ask(self, model: Model, asks: Sequence[Ask]) -> list[Reply]:
         """Returns the answer to each call, in their order.
@@ -192,12 +196,21 @@ class Caller:
                 self._pass_on()
 
     def _wait(self, running: set[Future[None]], model: Model) -> None:
-        """Waits for the calls on their way: they are paid for. A second Ctrl-C abandons them."""
+        """Waits for the calls on their way, of a run that was stopped not for long.
+
+        A second Ctrl-C abandons them at once.
+        """
+        ends: float | None = None
         try:
-            wait(running)
+            while wait(running, _POLL_S).not_done:
+                self._is_leaving = self._is_leaving or self._leaving() is not None
+                if self._is_leaving:
+                    ends = time.monotonic() + GRACE_S if ends is None else ends
+                if ends is not None and time.monotonic() >= ends:
+                    _abandon(model)
+                    wait(running)
         except KeyboardInterrupt:
-            if isinstance(model.answerer, AbandoningAnswerer):
-                model.answerer.abandon()
+            _abandon(model)
             raise
 
     def _run(
@@ -318,6 +331,7 @@ class Caller:
 
     def _check_leaving(self) -> None:
         if (how := self._leaving()) is not None:
+            self._is_leaving = True
             raise InterruptedRunError(f"{how} between calls; all answers are kept")
 
     def _pass_on(self) -> None:
@@ -326,3 +340,8 @@ class Caller:
                 self._tell(self.notices.get_nowait())
             except Empty:
                 return
+
+
+def _abandon(model: Model) -> None:
+    if isinstance(model.answerer, AbandoningAnswerer):
+        model.answerer.abandon()
