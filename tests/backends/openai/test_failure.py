@@ -1,10 +1,13 @@
 """Which error of a server means that it lacks a parameter, in words that servers really send."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from zoo.backends.openai.failure import RefusedParameterError, failure
+from zoo.backends.openai.secrets import Secret
 
 SENT = frozenset(["max_tokens", "temperature", "top_k", "top_p"])
 
@@ -50,3 +53,37 @@ def test_a_parameter_that_a_server_does_not_know_is_named(body: str, name: str) 
 @pytest.mark.parametrize("body", WRONG)
 def test_a_parameter_that_is_only_mentioned_is_not_left_out(body: str) -> None:
     assert not isinstance(failure(400, {}, body, "here", SENT), RefusedParameterError)
+
+
+HOSTILE = (
+    "<",
+    "<a",
+    ".\n",
+    "context ",
+    "retry 1 ",
+    "retry ",
+    " 1 s",
+    "not ",
+    '"code" ',
+    "max_tokens;\n",
+)
+
+READ_ALL = f"""
+from zoo.backends.openai.failure import failure
+for part in {HOSTILE!r}:
+    for status, blanks in ((400, ""), (429, " " * 100_000)):
+        text = part + blanks + "x" + part * 300_000
+        failure(status, {{}}, text, "m", frozenset(["max_tokens", "top_k"]))
+"""
+
+
+def test_no_error_of_a_server_takes_long_to_read() -> None:
+    subprocess.run([sys.executable, "-c", READ_ALL], check=True, timeout=120)
+
+
+def test_an_error_that_is_cut_shows_no_half_of_a_key() -> None:
+    key, whole = "sk-canary-0123456789", 256_000
+    for place in (whole - len(key), whole - 9, whole - 1):
+        text = "<" + "a" * (place - 2) + ">" + key
+        said = str(failure(400, {}, text, "m", frozenset(), Secret(key).clean))
+        assert key[:4] not in said

@@ -32,6 +32,8 @@ _REJECTED = re.compile(
 )
 _ALSO_CALLED = {"response_format": ("json_schema", "grammar")}
 """What servers call a parameter in their errors; llama.cpp makes a grammar of a schema."""
+_TAG = re.compile(r"<[^<>]*>")
+"""A tag of HTML; it has no '<' inside, so that many of them cost no more than their length."""
 _END = re.compile(r"(?<=[.;!\n])\s+")
 _NUMBER = r"\d{1,15}(?:\.\d{1,9})?"
 _UNIT = r"(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h)"
@@ -43,6 +45,8 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _EPOCH_S, _EPOCH_MS = 1e9, 1e11
 """A number from here on is a time, not a wait."""
 _SHOWN = 200
+_MOST_READ, _EDGE = 256_000, 8_192
+"""How much of an error is read, and how much of its end may have a half of the key and is not."""
 _AGAIN = frozenset({408, 409, 425, 429})
 
 
@@ -113,7 +117,9 @@ def failure(
         sent: the parameters of the request that can be left out.
         clean: removes the key from a text.
     """
-    body = clean(body)
+    is_cut = len(body) > _MOST_READ
+    body = clean(body[:_MOST_READ])
+    body = body[:-_EDGE] if is_cut else body
     said = _said(body, clean)
     if status in _AGAIN or status >= 500 or status < 200:
         if status == 429 and _NO_CREDIT.search(body):  # words such as billing are in links too
@@ -234,7 +240,7 @@ def _said(body: str, clean: Callable[[str], str]) -> str:
         )
         text = inner if isinstance(inner, str) else body
     text = clean(well_formed(text))
-    text = clean(" ".join(re.sub(r"<[^>]*>", " ", text).split()))
+    text = clean(" ".join(_TAG.sub(" ", text).split()))
     return (text[:_SHOWN] + "..." if len(text) > _SHOWN else text) or "no reason given"
 
 

@@ -24,14 +24,13 @@ from zoo.gym.experience.library.signature import as_foreign
 from zoo.gym.files import read_small
 
 _ID_BESIDE = re.compile(r"<!--\s*([0-9a-f]{16})\s*-->")
-_COMMENT = re.compile(r"\s*<!--((?:(?!-->).)*)-->$")
 _LABEL = re.compile(r"\[([0-9a-f]{6,16})\]\s*(?=\S)")
-_IN_AGENT = re.compile(r"\[G?\d{1,9}\]\.\s+(.*?)(?=\s*\[G?\d{1,9}\]\.\s|\s*\Z)", re.DOTALL)
+_IN_AGENT = re.compile(r"\[G?\d{1,9}\]\.\s")
 _BEHIND = re.compile(r"\n(?=\S)|\n[ \t]*\n")  # a lesson goes on in lines that are indented
 _OTHER = "expected a list of lessons, got other text: {}"
 _YOUTU = re.compile(r"G\d{1,9}")
 _FRONT_MATTER = re.compile(r"---\r?\n(.*?)\r?\n---\s", re.DOTALL)
-_NAMED = re.compile(r"^name:[ \t]*(\S.*?)\s*$", re.MULTILINE)
+_NAMED = re.compile(r"^name:[ \t]*(\S.*)$", re.MULTILINE)
 _SKILL_NAME = re.compile(r"[^a-z0-9-]+")
 
 _MOST_SHOWN = 60
@@ -98,7 +97,7 @@ def name_in(path: Path) -> str:
     front = _FRONT_MATTER.match(text)
     named = _NAMED.search(front[1]) if front else None
     if named is not None:
-        return named[1].strip("\"'")
+        return named[1].rstrip().strip("\"'")
     if path.name == "SKILL.md":
         return path.resolve().parent.name
     return path.stem.removesuffix(".experiences").removesuffix(".playbook")
@@ -201,12 +200,11 @@ def _in_agent(path: Path, text: str) -> Iterator[tuple[int | str, Item | str]]:
         raise InputError(f"{path}: expected an agent of youtu-agent, got broken YAML") from None
     agent = cast("dict[str, object]", found).get("agent") if isinstance(found, dict) else None
     orders = cast("dict[str, object]", agent).get("instructions") if isinstance(agent, dict) else ""
-    told = orders if isinstance(orders, str) else ""
-    matches = list(_IN_AGENT.finditer(told))
-    if matches and (before := told[: matches[0].start()].strip()):
-        yield "instructions", _OTHER.format(_cut(before))
-    for place, match in enumerate(matches, 1):
-        text, *behind = _BEHIND.split(match[1], maxsplit=1)
+    before, *texts = _IN_AGENT.split(orders if isinstance(orders, str) else "")
+    if texts and before.strip():
+        yield "instructions", _OTHER.format(_cut(before.strip()))
+    for place, one in enumerate(texts, 1):
+        text, *behind = _BEHIND.split(one.strip(), maxsplit=1)
         yield place, Item(text)
         for other in behind:
             yield place, _OTHER.format(_cut(other))
@@ -263,10 +261,11 @@ def _without_id(text: str, known: Library | None) -> tuple[str, str, str]:
     named = known.find(label[1]) if label and known else None
     if label is not None and named is not None:
         return text[label.end() :], named.id, ""
-    comment = _COMMENT.search(text)
-    if comment is None:
+    end = len(text) - len("-->")
+    start = text.find("<!--", text.rfind("-->", 0, end) + 1) if text.endswith("-->") else -1
+    if not 0 <= start <= end - len("<!--"):
         return text, "", ""
-    return text[: comment.start()], "", comment[1].strip()
+    return text[:start].rstrip(), "", text[start + len("<!--") : end].strip()
 
 
 def _cut(text: str) -> str:
