@@ -14,9 +14,15 @@ import pytest
 
 from tests.chat_server import ChatServer, Odd, chat_server
 from zoo.backends.openai.chat import ChatModel, Endpoint
-from zoo.backends.openai.failure import EndlessAnswerError, TooLongError, TryAgainError
+from zoo.backends.openai.failure import (
+    EndlessAnswerError,
+    TooLongError,
+    TryAgainError,
+    UnreadableAnswerError,
+)
 from zoo.backends.openai.reply import Reply
 from zoo.backends.openai.secrets import Secret
+from zoo.backends.openai.usage import Usage
 from zoo.backends.sampling import Sampling
 from zoo.core.errors import GymError, InputError, InterruptedRunError, NotAvailableError
 
@@ -62,6 +68,14 @@ def chat(
 
 def error(message: str = "no", **fields: object) -> str:
     return json.dumps({"error": {"message": message, **fields}})
+
+
+def events(*found: dict[str, Any]) -> str:
+    return "".join(f"data: {json.dumps(one)}\n\n" for one in found)
+
+
+def part(text: str, finish: str | None = None) -> dict[str, Any]:
+    return {"choices": [{"delta": {"content": text}, "finish_reason": finish}]}
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
@@ -156,7 +170,47 @@ def test_a_stream_without_its_end_is_repeated(odd: Odd) -> None:
 
 def test_an_answer_that_goes_on_beyond_its_limit_is_not_read_to_its_end() -> None:
     with chat(Odd(text="on ", endless=True), stream=True) as ask:
-        with pytest.raises(EndlessAnswerError, match="does not keep max_tokens"):
+        with pytest.raises(EndlessAnswerError, match="does not keep max_tokens") as found:
+            ask()
+        assert ask.waits == []
+    assert (found.value.parts, found.value.usage) == (129, None)  # 4 * 16 + 64 are read
+
+
+def test_an_answer_without_an_end_has_the_last_counts_of_the_server() -> None:
+    last = {"prompt_tokens": 9, "completion_tokens": 500}
+    odd = Odd(behind=events(part("on ") | {"usage": last}), content_type="text/event-stream")
+    with chat(odd, stream=True) as ask, pytest.raises(EndlessAnswerError) as found:
+        ask()
+    assert found.value.usage == Usage(9, 0, 500)
+
+
+PARTS = [{"type": "text", "text": "it "}, {"type": "text", "text": "is 4"}]
+
+
+def with_content(content: object, *, stream: bool) -> Odd:
+    if not stream:
+        return Odd(text="", message={"content": content})
+    body = events({"choices": [{"delta": {"content": content}, "finish_reason": "stop"}]})
+    return Odd(body=body, content_type="text/event-stream")
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize(("content", "text"), [(PARTS, "it is 4"), ([], ""), (None, "")])
+def test_an_answer_may_be_in_parts(content: object, text: str, *, stream: bool) -> None:
+    with chat(with_content(content, stream=stream), stream=stream) as ask:
+        assert ask().text == text
+
+
+NO_TEXT = [[{"type": "image_url", "image_url": {}}], [*PARTS, 5], [{"type": "text"}], {"a": 1}, 4]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("content", NO_TEXT, ids=str)
+def test_an_answer_that_is_no_text_is_refused_and_not_scored(
+    content: object, *, stream: bool
+) -> None:
+    with chat(with_content(content, stream=stream), stream=stream) as ask:
+        with pytest.raises(UnreadableAnswerError, match="expected text or parts of type text"):
             ask()
         assert ask.waits == []
 
@@ -169,14 +223,6 @@ def test_an_answer_on_its_way_can_be_abandoned() -> None:
         Timer(0.3, model.abandon).start()
         with pytest.raises(TryAgainError, match="abandoned"):
             model.attempt(ASK, Sampling(max_new_tokens=10_000))
-
-
-def events(*found: dict[str, Any]) -> str:
-    return "".join(f"data: {json.dumps(one)}\n\n" for one in found)
-
-
-def part(text: str, finish: str | None = None) -> dict[str, Any]:
-    return {"choices": [{"delta": {"content": text}, "finish_reason": finish}]}
 
 
 SIGNS_OF_LIFE = {

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zoo.backends.openai.failure import TooLongError
-from zoo.backends.openai.reply import Reply, Usage
+from zoo.backends.openai.reply import Reply
+from zoo.backends.openai.usage import Usage
 from zoo.backends.sampling import Sampling
 from zoo.gym.data.records import Message
 from zoo.gym.errors import InputError

@@ -8,6 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import cast
 
 from zoo.backends.openai.text import well_formed
+from zoo.backends.openai.usage import Usage
 from zoo.core.errors import GymError, InputError, InterruptedRunError, NotAvailableError
 
 _QUOTA = re.compile(r"insufficient[_ ](quota|balance|credit|funds)|billing|payment", re.IGNORECASE)
@@ -82,8 +83,23 @@ class TooLongError(InputError):
     """The messages and the answer together are longer than the model can read."""
 
 
-class EndlessAnswerError(InterruptedRunError):
-    """An answer goes on beyond its limit; what was sent may be charged."""
+class UnreadableAnswerError(InterruptedRunError):
+    """An answer came that cannot be used; it may be charged."""
+
+
+class EndlessAnswerError(UnreadableAnswerError):
+    """An answer goes on beyond its limit; what was sent may be charged.
+
+    Args:
+        message: what happened.
+        parts: how many parts of text came: a part is a token, or more.
+        usage: the last counts of the server; None if there were none.
+    """
+
+    def __init__(self, message: str, parts: int = 0, usage: Usage | None = None) -> None:
+        super().__init__(message)
+        self.parts = parts
+        self.usage = usage
 
 
 class RefusedParameterError(InputError):

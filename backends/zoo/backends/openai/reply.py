@@ -5,27 +5,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from zoo.backends.openai.failure import EndlessAnswerError, TryAgainError, error_in
+from zoo.backends.openai.failure import (
+    EndlessAnswerError,
+    TryAgainError,
+    UnreadableAnswerError,
+    error_in,
+)
 from zoo.backends.openai.text import well_formed
-
-_MOST_TOKENS = 1 << 31
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What a server counted.
-
-    Attributes:
-        prompt_tokens: all tokens of the messages.
-        cached_tokens: those of them that were in its cache.
-        completion_tokens: the tokens of the answer, with its reasoning.
-        cost_usd: what it says that the call cost; None if it does not say.
-    """
-
-    prompt_tokens: int
-    cached_tokens: int
-    completion_tokens: int
-    cost_usd: float | None = None
+from zoo.backends.openai.usage import Usage, usage_of
 
 
 @dataclass(frozen=True)
@@ -67,6 +54,7 @@ def read_whole(body: str, where: str) -> Reply:
     Raises:
         ErrorInside: it is an error.
         TryAgainError: it is no completion.
+        UnreadableAnswerError: its content is no text.
     """
     if body.lstrip()[:1] == "<":
         raise TryAgainError(f"{where}: expected JSON, got HTML: another program answers there")
@@ -81,7 +69,7 @@ def read_whole(body: str, where: str) -> Reply:
         )
     said = cast("dict[str, object]", message)
     return Reply(
-        well_formed(_text(said.get("content")) or _text(said.get("refusal"))),
+        well_formed(_content(said.get("content"), where) or _text(said.get("refusal"))),
         well_formed(_text(said.get("reasoning_content")) or _text(said.get("reasoning"))),
         _text(choice.get("finish_reason")) or "stop",
         usage_of(answer.get("usage")),
@@ -106,6 +94,7 @@ def read_stream(
     Raises:
         ErrorInside: an event is an error.
         EndlessAnswerError: the answer has more parts.
+        UnreadableAnswerError: a part of it is no text.
         TryAgainError: the stream ends without a finish reason, or an event is not JSON.
     """
     text: list[str] = []
@@ -131,9 +120,11 @@ def read_stream(
             if len(text) >= most_parts:
                 raise EndlessAnswerError(
                     f"{where}: expected an answer within its limit, got more than {most_parts:,} "
-                    "parts: the server does not keep max_tokens"
+                    "parts: the server does not keep max_tokens",
+                    len(text) + 1,
+                    usage,
                 )
-            text.append(_text(part.get("content")))
+            text.append(_content(part.get("content"), where))
             refusal.append(_text(part.get("refusal")))
             reasoning.append(_text(part.get("reasoning_content")) or _text(part.get("reasoning")))
             if text[-1] or refusal[-1] or reasoning[-1]:
@@ -144,25 +135,6 @@ def read_stream(
         raise TryAgainError(message, billed=True)
     said = well_formed("".join(text) or "".join(refusal))
     return Reply(said, well_formed("".join(reasoning)), finish, usage, model)
-
-
-def usage_of(value: object) -> Usage | None:
-    """Returns the counts of a server; None if they are missing or make no sense."""
-    if not isinstance(value, dict):
-        return None
-    counts = cast("dict[str, object]", value)
-    prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
-    details = counts.get("prompt_tokens_details")
-    cached = counts.get("prompt_cache_hit_tokens")
-    if cached is None and isinstance(details, dict):
-        cached = cast("dict[str, object]", details).get("cached_tokens")
-    cached = 0 if cached is None else cached
-    found = [count for count in (prompt, cached, completion) if type(count) is int]
-    if len(found) < 3 or not all(0 <= n < _MOST_TOKENS for n in found) or found[1] > found[0]:
-        return None
-    cost = counts.get("cost")
-    is_cost = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e6
-    return Usage(found[0], found[1], found[2], float(cast("float", cost)) if is_cost else None)
 
 
 def _object(text: str, where: str) -> Mapping[str, object]:
@@ -185,3 +157,26 @@ def _choice(answer: Mapping[str, object]) -> Mapping[str, object] | None:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _content(value: object, where: str) -> str:
+    """Returns the text of a message, which may be in parts.
+
+    Raises:
+        UnreadableAnswerError: it is, or has, something else, which would not be scored.
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    parts = cast("list[object]", value) if isinstance(value, list) else [value]
+    return "".join(_part(one, where) for one in parts)
+
+
+def _part(value: object, where: str) -> str:
+    part = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    text = part.get("text")
+    if part.get("type") != "text" or not isinstance(text, str):
+        raise UnreadableAnswerError(
+            f"{where}: content: expected text or parts of type text, got another part",
+            hint="use a model that answers in text",
+        )
+    return text

@@ -10,8 +10,14 @@ from typing import Any
 
 import pytest
 
-from zoo.backends.openai.failure import EndlessAnswerError, TooLongError, TryAgainError
-from zoo.backends.openai.reply import Reply, Usage
+from zoo.backends.openai.failure import (
+    EndlessAnswerError,
+    TooLongError,
+    TryAgainError,
+    UnreadableAnswerError,
+)
+from zoo.backends.openai.reply import Reply
+from zoo.backends.openai.usage import Usage
 from zoo.backends.sampling import Sampling
 from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError, StorageError
 from zoo.gym.experience.calls import caller
@@ -253,6 +259,28 @@ def test_an_answer_without_an_end_is_paid_for_and_not_asked_for_again() -> None:
     with pytest.raises(EndlessAnswerError):
         texts(echo, [ask()], journal)
     assert (echo.asked, journal.spent.usd) == (1, worst_case(ask(), PRICE).usd)
+
+
+# the worst: 2 bytes in a frame of 272 and 10 tokens, 1 and 2 USD for a million
+UNREADABLE = {
+    "no text": (UnreadableAnswerError("x"), 294e-6, 284),
+    "few parts": (EndlessAnswerError("x", 3), 294e-6, 284),
+    "many parts": (EndlessAnswerError("x", 105), 484e-6, 379),
+    "more tokens than parts": (EndlessAnswerError("x", 105, Usage(9, 0, 500)), 1274e-6, 774),
+    "more parts than tokens": (EndlessAnswerError("x", 105, Usage(9, 9, 50)), 484e-6, 379),
+    "a cost": (EndlessAnswerError("x", 105, Usage(9, 0, 1, 0.5)), 0.5, 379),
+}
+
+
+@pytest.mark.parametrize(("error", "usd", "tokens"), UNREADABLE.values(), ids=UNREADABLE)
+def test_an_answer_that_cannot_be_used_is_booked_at_what_came(
+    error: Exception, usd: float, tokens: int
+) -> None:
+    journal, budget = Journal(), Budget(Cap())
+    with pytest.raises(UnreadableAnswerError):
+        Caller(journal, budget).ask(Model("m", Echo([error]), PRICE), [ask()])
+    assert (journal.spent.usd, budget.spent.usd) == (pytest.approx(usd), pytest.approx(usd))
+    assert (journal.spent.tokens, budget.spent.tokens) == (tokens, tokens)
 
 
 def test_a_replay_names_the_first_slot_that_differs() -> None:

@@ -8,7 +8,9 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from zoo.backends.openai.failure import EndlessAnswerError, UnreadableAnswerError
 from zoo.backends.openai.reply import Reply
+from zoo.backends.openai.usage import Usage
 from zoo.gym.errors import InterruptedRunError
 from zoo.gym.experience.calls.journal import Spent
 from zoo.gym.experience.calls.slot import Ask
@@ -133,6 +135,16 @@ def bill_of(reply: Reply, worst: Spent, price: Price | None) -> Spent:
         prompt, answer = max(prompt, worst.prompt_tokens), max(answer, worst.completion_tokens)
         usd = max(usd, worst.usd)
     return Spent(1, prompt, usage.cached_tokens, answer, usd)
+
+
+def bill_of_unreadable(error: UnreadableAnswerError, worst: Spent, price: Price | None) -> Spent:
+    """Returns what an answer cost that cannot be used: the worst case, or more if more came."""
+    if not isinstance(error, EndlessAnswerError):
+        return worst
+    usage = error.usage or Usage(0, 0, 0)
+    prompt = max(usage.prompt_tokens, worst.prompt_tokens)
+    answer = max(usage.completion_tokens, error.parts, worst.completion_tokens)
+    return bill_of(Reply("", usage=Usage(prompt, 0, answer, usage.cost_usd)), worst, price)
 
 
 def total(bills: Iterable[Spent]) -> Spent:

@@ -12,7 +12,7 @@ from itertools import groupby, islice
 from queue import Empty, SimpleQueue
 from typing import Protocol, runtime_checkable
 
-from zoo.backends.openai.failure import EndlessAnswerError, TooLongError, TryAgainError
+from zoo.backends.openai.failure import TooLongError, TryAgainError, UnreadableAnswerError
 from zoo.backends.openai.reply import Reply
 from zoo.backends.openai.retry import with_retries
 from zoo.backends.sampling import Sampling
@@ -21,6 +21,7 @@ from zoo.gym.experience.calls.budget import (
     Budget,
     CapReachedError,
     bill_of,
+    bill_of_unreadable,
     total,
     worst_case,
 )
@@ -308,8 +309,8 @@ class Caller:
             self._too_long(key, ask, error)
         except StorageError:
             raise  # an answer that cannot be stored is paid for
-        except EndlessAnswerError as error:
-            bill = worst
+        except UnreadableAnswerError as error:
+            bill = bill_of_unreadable(error, worst, model.price)
             self.journal.lost(key, error.message, bill)
             raise
         except GymError as error:

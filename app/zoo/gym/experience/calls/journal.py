@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from zoo.backends.openai.reply import Reply, Usage
+from zoo.backends.openai.reply import Reply
+from zoo.backends.openai.usage import Usage
 from zoo.gym.errors import InputError
 from zoo.gym.experience.calls.slot import Ask
 from zoo.gym.files import storage_errors
