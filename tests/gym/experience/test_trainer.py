@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.chat_server import usage_of
 from tests.gym.experience.causal import TRUE, tasks
 from tests.gym.experience.conftest import Served
 from zoo.gym import ExperienceLibrary, GRPOConfig, GymError, InputError, TrainingFreeGRPO
@@ -65,6 +66,26 @@ def test_a_cap_in_tokens_and_a_name_are_those_of_the_run(
     assert read_settings(open_run(found.run)).name == "parcels"
     with pytest.raises(InputError, match=r"name '\.\./up'"):
         TrainingFreeGRPO(served.model, name="../up")
+
+
+def ask_often(trainer: TrainingFreeGRPO) -> None:
+    for _ in range(100):
+        trainer.infer("TASK family-3 item-1")
+
+
+def test_a_cap_is_one_on_all_calls_of_a_trainer(served: Served) -> None:
+    few = [{"prompt": "TASK family-1 item-1", "answer": 1}]
+    trainer = TrainingFreeGRPO(served.model, quick(group_size=2), max_tokens=700)
+    found = trainer.train(few, lambda query, response: 0.0)
+    assert found.metrics["prompt_tokens"] > 0
+    with pytest.raises(InterruptedRunError, match="the cap of 700 tokens is reached") as error:
+        ask_often(trainer)
+    assert error.value.hint == "a trainer with a higher max_tokens, or a lower max_new_tokens"
+    bodies = list(served.server.requests)
+    assert sum(usage_of(body, "")["total_tokens"] for body in bodies) <= 700
+    with pytest.raises(InterruptedRunError, match="the cap of 700 tokens is reached"):
+        trainer.train(few, lambda query, response: 0.0)
+    assert served.server.requests == bodies
 
 
 def test_an_answer_without_lessons_has_a_bare_prompt(served: Served) -> None:

@@ -19,7 +19,11 @@ from zoo.gym.rewards.reward import Task
 
 
 def infer(
-    config: ExperienceConfig, query: str, library: Library, tell: Callable[[str], None]
+    config: ExperienceConfig,
+    query: str,
+    library: Library,
+    tell: Callable[[str], None],
+    budget: Budget | None = None,
 ) -> Reply:
     """Returns the model's answer to a query.
 
@@ -28,6 +32,7 @@ def infer(
         query: the task.
         library: the lessons in the prompt.
         tell: gets notices, such as that the lessons are of another model.
+        budget: what is left of a cap on several calls; None for a cap on this one.
 
     Raises:
         InputError: there is no query.
@@ -45,13 +50,16 @@ def infer(
     turns = task_turns(task, lessons_for(task, library, top_k), config.system)
     how = Sampling(config.max_new_tokens, config.temperature_eval)
     models = named_models(config)
-    caller = Caller(Journal(), Budget(_cap(config, models)), tell=tell)
+    caller = Caller(Journal(), budget or Budget(cap_of_answers(config, models)), tell=tell)
     ask = Ask(Slot("infer", 0, 0, 0, config.seed), turns, how)
     try:
         with open_models(models, caller.notices.put) as (model, _):
             [reply] = caller.ask(model, [ask])
     except CapReachedError as error:
         hint = f"a higher {error.option}, or a lower --max-new-tokens"
+        if budget is not None:
+            name = "budget" if error.setting == "max_usd" else error.setting
+            hint = f"a trainer with a higher {name}, or a lower max_new_tokens"
         raise InterruptedRunError(error.message, hint=hint) from None
     except InterruptedRunError as error:  # its hint is of a run, which there is none of
         raise InterruptedRunError(error.message, hint="repeat the command later") from None
@@ -62,8 +70,8 @@ def infer(
     return reply
 
 
-def _cap(config: ExperienceConfig, models: Named) -> Cap:
-    """Returns the cap on one call; without a price and a cap its length is limit enough.
+def cap_of_answers(config: ExperienceConfig, models: Named) -> Cap:
+    """Returns the cap on answers; without a price and a cap its length is limit enough.
 
     Raises:
         InputError: a cap is set that cannot be kept.

@@ -85,7 +85,12 @@ def read_settings(run: Run) -> ExperienceConfig:
 
 
 def learn_in(
-    run: Run, config: ExperienceConfig, reward: object = None, *, wait: bool = True
+    run: Run,
+    config: ExperienceConfig,
+    reward: object = None,
+    *,
+    wait: bool = True,
+    budget: Budget | None = None,
 ) -> Mapping[str, object]:
     """Learns in a run folder and returns the fields of its end event.
 
@@ -94,6 +99,7 @@ def learn_in(
         config: the settings.
         reward: a reward function of this process; None for the one that the settings name.
         wait: whether models of this process wait for a device that is in use.
+        budget: what is left of a cap on more than this run; None for one on the run alone.
 
     Raises:
         InterruptedRunError: the run was stopped, a cap is reached, or a server is.
@@ -108,7 +114,7 @@ def learn_in(
     check_same_servers(models, env.get(SERVERS_KEY))
     cap = cap_of(config, models)
     with hints_for(run), closing(Journal(run.folder / JOURNAL_FILE)) as journal:
-        budget = Budget(cap, journal.spent)
+        budget = budget or Budget(cap, journal.spent)
         turn = partial(turn_on_device, run, wait=wait)
         leaving = partial(wait_while_paused, run.control, run.events)
         tell = partial(_warn, run)
@@ -121,7 +127,7 @@ def learn_in(
             open_models(models, caller.notices.put, turn) as (model, teacher),
         ):
             check_same_reward(run.env_file, reward_files(config, scorer))
-            report = partial(_report, run, budget)
+            report = partial(_report, run, journal)
             found = learn(split, caller, model, teacher, scorer, lesson_of(config), report, tell)
     return _finish(run, config, found)
 
@@ -273,8 +279,8 @@ def _warn(run: Run, message: str) -> None:
     run.events.emit("warn", message=message)
 
 
-def _report(run: Run, budget: Budget, **figures: object) -> None:
-    spent = {"calls": budget.spent.calls, "spent_usd": round(budget.spent.usd, 6)}
+def _report(run: Run, journal: Journal, **figures: object) -> None:
+    spent = {"calls": journal.spent.calls, "spent_usd": round(journal.spent.usd, 6)}
     run.events.emit("step", **figures, **spent)
 
 

@@ -19,6 +19,7 @@ from zoo.gym.arguments import instance_of, number_of, path_of, text_of, whole_of
 from zoo.gym.config.values import are_rows, listed
 from zoo.gym.errors import GymWarning, InputError
 from zoo.gym.experience import store
+from zoo.gym.experience.calls.budget import Budget, Cap
 from zoo.gym.experience.library.file import read_library, write_library
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.settings import LIVE, ExperienceConfig
@@ -94,8 +95,9 @@ class TrainingFreeGRPO:
         config: `group_size`, `max_epochs`, `temperature_train` and `temperature_eval` are used;
             `max_new_tokens` and `seed` may be given. What changes weights is refused.
         teacher: the model that proposes lessons; by default the base model.
-        budget: the cap on all calls, in USD; by default 5, none for servers of this machine.
-        max_tokens: the cap in tokens, which a hosted model without a price needs.
+        budget: the cap on all calls of this trainer, of `train` and `infer` together, in USD; by
+            default 5, none for servers of this machine.
+        max_tokens: the same cap in tokens, which a hosted model without a price needs.
         name: what the library is called; by default after the file, or `python` for rows.
 
     Raises:
@@ -128,6 +130,7 @@ class TrainingFreeGRPO:
         self._name = name
         self._settings = ExperienceConfig.model_validate(given)
         self._learned: ExperienceLibrary | None = None
+        self._budget = Budget(Cap())
 
     def train(self, dataset: "Data", reward_model: object = None) -> ExperienceLibrary:
         """Learns from tasks and returns when the run is done.
@@ -165,7 +168,7 @@ class TrainingFreeGRPO:
         for doubt in check_servers(prepared.models):
             _warn(doubt)
         run = make_run(prepared)
-        metrics = _work(run, prepared.config, reward_model)
+        metrics = _work(run, prepared.config, reward_model, self._left())
         library, _ = read_library(run.result / "library.json")
         self._learned = ExperienceLibrary(library, str(metrics["verdict"]), metrics, run.id)
         kept = counted(len(self._learned), "lesson")
@@ -183,6 +186,7 @@ class TrainingFreeGRPO:
         Raises:
             InputError: an argument has the wrong type.
             NotAvailableError: the server, its model, the key or the library is missing.
+            InterruptedRunError: the call does not fit under what is left of the cap.
         """
         from zoo.gym.experience.infer import infer
 
@@ -197,7 +201,16 @@ class TrainingFreeGRPO:
         else:
             hint = "pass what train() returned, or the name of a library"
             library = instance_of("experiences", given, ExperienceLibrary, hint=hint).library
-        return infer(self._settings, text_of("query", query), library, _warn).text
+        text = text_of("query", query)
+        return infer(self._settings, text, library, _warn, self._left()).text
+
+    def _left(self) -> Budget:
+        """Returns what is left for calls, by the prices of now."""
+        from zoo.gym.experience.infer import cap_of_answers
+        from zoo.gym.experience.models import named_models
+
+        self._budget.cap = cap_of_answers(self._settings, named_models(self._settings))
+        return self._budget
 
 
 def _settings(config: GRPOConfig) -> dict[str, object]:
@@ -244,7 +257,9 @@ def _tasks(dataset: object) -> "tuple[list[Task], list[str], str]":
     return tasks, [note.replace(str(path), "dataset") for note in notes], "python"
 
 
-def _work(run: "Run", config: ExperienceConfig, reward: object) -> Mapping[str, Any]:
+def _work(
+    run: "Run", config: ExperienceConfig, reward: object, budget: Budget
+) -> Mapping[str, Any]:
     """Does the work of a run in this process and returns its metrics."""
     from zoo.gym.api import ctrl_c_saves
     from zoo.gym.experience.session import learn_in
@@ -254,7 +269,7 @@ def _work(run: "Run", config: ExperienceConfig, reward: object) -> Mapping[str, 
     done: dict[str, Any] = {}
 
     def session(_: object) -> Mapping[str, object]:
-        done.update(learn_in(run, config, reward, wait=False))
+        done.update(learn_in(run, config, reward, wait=False, budget=budget))
         return done
 
     try:

@@ -279,8 +279,9 @@ def test_an_answer_that_cannot_be_used_is_booked_at_what_came(
     journal, budget = Journal(), Budget(Cap())
     with pytest.raises(UnreadableAnswerError):
         Caller(journal, budget).ask(Model("m", Echo([error]), PRICE), [ask()])
-    assert (journal.spent.usd, budget.spent.usd) == (pytest.approx(usd), pytest.approx(usd))
-    assert (journal.spent.tokens, budget.spent.tokens) == (tokens, tokens)
+    for spent in (journal.spent, budget.spent):
+        assert spent.usd == pytest.approx(usd)
+        assert spent.tokens == tokens
 
 
 def test_a_replay_names_the_first_slot_that_differs() -> None:
