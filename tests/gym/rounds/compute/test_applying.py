@@ -12,8 +12,8 @@ from tests.gym.rounds.contribution.conftest import SHAPES
 from tests.gym.rounds.protocol.people import LOG
 from zoo.gym.delta.reading.weights import open_weights, read_float32
 from zoo.gym.errors import InputError
+from zoo.gym.files import write_beside
 from zoo.gym.paths import folders
-from zoo.gym.rounds.compute import applying
 from zoo.gym.rounds.compute.applying import (
     applied_results,
     apply_result,
@@ -92,15 +92,14 @@ def test_of_two_that_apply_at_a_time_both_are_in_the_list(
 ) -> None:
     other = disk.write_model(tmp_path / "other", disk.random_arrays(SHAPES, 0))
     second = Thread(target=apply_result, args=(published, other))
-    write = applying.write_beside
 
     def slow(path: Path, content: str, *, sync: bool = False) -> None:
         if path.name == "applied.json" and not second.ident:  # read, not written yet
             second.start()
             second.join(1.0)
-        write(path, content, sync=sync)
+        write_beside(path, content, sync=sync)
 
-    monkeypatch.setattr(applying, "write_beside", slow)
+    monkeypatch.setattr("zoo.gym.rounds.compute.applying.write_beside", slow)
     apply_result(published, base)
     second.join()
     assert {one.base for one in applied_results()} == {base, other}
