@@ -127,7 +127,7 @@ def test_a_distillation_that_reached_its_cap_goes_on_under_a_higher_one(
 
     with chat_server(respond) as server:
         words = ("words", "tasks.jsonl", "--model", "zen-pico", "--reward", "exact")
-        more = ("--max-new-tokens", "4", "--test-draws", "1", "--teacher", f"{server.url}#m")
+        more = ("--max-new-tokens", "4", "--teacher", f"{server.url}#m")
         told = call("experience", "distill", *words, *more, "--max-tokens", "600", "max_steps=1")
         assert (told.code, "runs resume r0001 --set max_tokens=" in told.stderr) == (5, True)
         before = contents(open_run("last"))
