@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chat_server import Odd
 from tests.gym.experience.conftest import Call, Served, write_tasks
 from zoo.gym.errors import EXIT_CTRL_C, InputError, InterruptedRunError
 from zoo.gym.experience import store
@@ -121,9 +122,11 @@ def test_a_number_of_lessons_without_lessons_is_refused(call: Call, served: Serv
 
 def test_a_query_that_shares_no_word_with_a_lesson_says_so(call: Call, served: Served) -> None:
     store.save("rules", Library((Item("Toys go to D."), Item("Books go to C."))))
+    served.odd = lambda *_: Odd(text="b")
     words = ("infer", "qqqq", "--model", served.model, "--library", "rules", "--top-k")
-    assert "no lesson shares a word with it" in call("experience", *words, "1").stderr
-    assert "no lesson shares a word with it" not in call("experience", *words, "2").stderr
+    one, all_of_them = (call("experience", *words, count) for count in ("1", "2"))
+    assert (one.code, "no lesson shares a word with it" in one.stderr) == (0, True)
+    assert (all_of_them.code, "no lesson shares" in all_of_them.stderr) == (0, False)
 
 
 @pytest.mark.parametrize("option", ["test-draws", "temperature-eval"])
@@ -149,7 +152,9 @@ def test_keys_of_rows_that_nothing_reads_are_named_once(
     note = "tasks: keys that are not read: 'weight' (12 rows), 'difficulty' (12 rows)"
     assert (told.code, told.stderr.count(note)) == (0, int(expected)), told.stderr
     store.save("rules", Library((Item("Toys go to D."),)))
+    served.odd = lambda *_: Odd(text="b")
     told = call("experience", "gate", "rules", *words)
+    assert told.code == 1, "no answer is better with it"
     assert told.stderr.count(note) == int(expected)
 
 
