@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, settings
 from zoo.models.offline import OFFLINE
 
 # how fast an example runs depends on who else uses the machine
-settings.register_profile(
-    "any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+ANY_MACHINE = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("any-machine", ANY_MACHINE)
+settings.register_profile("many", ANY_MACHINE, max_examples=1000)  # by night
 settings.load_profile("any-machine")
 
 

@@ -48,6 +48,7 @@ def test_steps_that_come_are_drawn(drive: Drive, run: Run) -> None:
     drive(visit)
 
 
+@pytest.mark.slow
 def test_half_a_line_waits_for_its_rest(drive: Drive, run: Run) -> None:
     event: dict[str, Any] = {"v": 1, "seq": 999, "t": 1.0, "kind": "step", "step": 61, "steps": 150}
     line = json.dumps(event | {"loss": 0.5})
@@ -94,6 +95,7 @@ def test_a_second_space_takes_a_pause_back_before_it_begins(drive: Drive, run: R
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_run_with_models_alone_promises_no_resume(drive: Drive, run: Run) -> None:
     fakes.keep_only_models(run)
 
@@ -115,6 +117,7 @@ def test_a_run_with_models_alone_promises_no_resume(drive: Drive, run: Run) -> N
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_run_without_a_checkpoint_offers_no_result(drive: Drive) -> None:
     run = fakes.new_run()
     fakes.train(run, 1, 4)
@@ -157,6 +160,7 @@ def test_stop_and_park_request_it_of_the_worker(
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_halted_process_is_offered_to_be_killed(
     drive: Drive, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +197,7 @@ def test_a_run_whose_settings_were_edited_is_not_resumed_from_here_either(
     drive(visit, size=(140, 40))
 
 
+@pytest.mark.slow
 def test_a_click_on_yes_stops_the_run(drive: Drive, run: Run) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)
@@ -204,6 +209,7 @@ def test_a_click_on_yes_stops_the_run(drive: Drive, run: Run) -> None:
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_reported_while_its_run_is_open(drive: Drive, run: Run) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)
@@ -298,6 +304,7 @@ def test_a_run_without_a_step_says_what_it_is_doing(drive: Drive) -> None:
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_for_a_device_says_behind_which(drive: Drive) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         run = fakes.new_run()
@@ -350,6 +357,7 @@ def test_a_run_that_makes_its_result_offers_no_training(drive: Drive, run: Run) 
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_key_that_cannot_act_now_says_why(drive: Drive, run: Run) -> None:
     run.control.request("stop")
 
@@ -366,6 +374,7 @@ def test_a_key_that_cannot_act_now_says_why(drive: Drive, run: Run) -> None:
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_key_that_acts_gives_no_reason_against_it(drive: Drive, run: Run) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)

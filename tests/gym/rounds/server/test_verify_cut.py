@@ -65,6 +65,7 @@ def dying(world: World, after: int) -> Generator[tuple[str, Cut]]:
         yield world.storage.address.replace(f":{port}/", f":{relay.port}/"), first
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_at_any_byte_is_an_error_of_its_own_and_no_failed_check(
     published: World, stranger: Callable[[str, World], Outcome]
 ) -> None:
