@@ -149,6 +149,8 @@ def test_a_prune_drops_what_does_not_help(call: Call, served: Served) -> None:
         RULES[2].text,
     }
     assert wrong.text not in store.load("some").library.text
+    again = call("experience", "gate", *words[:-4], "--json")
+    assert (again.code, "24 of 24" in again.stderr) == (2, True), again.stderr  # they decided
     assert [one["tasks"] for one in told.json["left_out"]] == [2] * 4  # type: ignore[attr-defined]
 
 

@@ -15,7 +15,7 @@ from zoo.gym.experience.learning.answers import Answer, Answers, slots
 from zoo.gym.experience.learning.nearest import nearest
 from zoo.gym.experience.learning.pairs import Pairs
 from zoo.gym.experience.learning.retire import origin_text
-from zoo.gym.experience.learning.split import contents
+from zoo.gym.experience.learning.split import contents, source_of
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.library.library import Library
 from zoo.gym.experience.settings import ExperienceConfig
@@ -66,7 +66,7 @@ def prune(
 ) -> Pruned:
     """Leaves each lesson out in turn and drops those without which answers are as good.
 
-    Pinned lessons stay, unmeasured.
+    Pinned lessons stay, unmeasured. The tasks are among those that the library has `seen`.
 
     Args:
         config: the model, the reward and how answers are drawn: `gate_draws` to each task.
@@ -77,13 +77,13 @@ def prune(
         origins: tasks that lessons were learned from: they are not answered, but near ones are.
 
     Raises:
-        InputError: there is no lesson.
+        InputError: there is no lesson, or there are more tasks than a library remembers.
         GymError: see `answering`.
     """
     if not library.items:
         raise InputError("library: expected lessons, got none")
     found: list[Left] = []
-    rest = library
+    rest = replace(library, seen=(*library.seen, *map(source_of, tasks)))  # these decide
     with answering(config, tasks, {"prune": library.text, "near": near}, tell) as answers:
         for number, item in enumerate(library.items):
             if item.pinned:
