@@ -11,6 +11,7 @@ from tests.gym.experience.causal import TRUE, tasks
 from tests.gym.experience.conftest import Served
 from zoo.gym import ExperienceLibrary, GRPOConfig, GymError, InputError, TrainingFreeGRPO
 from zoo.gym.errors import GymWarning, InterruptedRunError, NotAvailableError
+from zoo.gym.experience.providers.table import change_provider
 from zoo.gym.experience.replay import replay
 from zoo.gym.experience.session import read_settings
 from zoo.gym.jobs import open_run, read_status
@@ -86,6 +87,16 @@ def test_a_cap_is_one_on_all_calls_of_a_trainer(served: Served) -> None:
     with pytest.raises(InterruptedRunError, match="the cap of 700 tokens is reached"):
         trainer.train(few, lambda query, response: 0.0)
     assert served.server.requests == bodies
+
+
+def test_a_teacher_without_a_price_takes_no_cap_away(served: Served) -> None:
+    prices = {"world": {"input": 9000, "output": 9000, "date": "2026-01-01"}}
+    change_provider("home", {"url": served.server.url, "prices": prices})
+    trainer = TrainingFreeGRPO("home/world", quick(group_size=2), teacher=served.model)
+    with pytest.raises(InterruptedRunError, match=r"the cap of 5\.00 USD is reached"):
+        trainer.train(ROWS, right)
+    with pytest.raises(InterruptedRunError, match=r"the cap of 5\.00 USD is reached"):
+        ask_often(trainer)
 
 
 def test_an_answer_without_lessons_has_a_bare_prompt(served: Served) -> None:

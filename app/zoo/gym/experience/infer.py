@@ -71,15 +71,19 @@ def infer(
 
 
 def cap_of_answers(config: ExperienceConfig, models: Named) -> Cap:
-    """Returns the cap on answers; without a price and a cap its length is limit enough.
+    """Returns the cap on a model's answers; without a price and a cap their length is limit enough.
+
+    Without a cap that is set, what the teacher costs decides nothing: it is not called.
 
     Raises:
         InputError: a cap is set that cannot be kept.
     """
     is_set = config.max_usd is not None or config.max_tokens is not None
     is_set = is_set or any(one.max_usd is not None for one in models.on_servers)
-    if not is_set and any(one.price is None for one in models.on_servers):
-        return Cap()
+    if not is_set:
+        if models.model.price is None:
+            return Cap()
+        models = Named(models.model, models.model)
     return cap_of(config, models)
 
 

@@ -168,7 +168,7 @@ class TrainingFreeGRPO:
         for doubt in check_servers(prepared.models):
             _warn(doubt)
         run = make_run(prepared)
-        metrics = _work(run, prepared.config, reward_model, self._left())
+        metrics = _work(run, prepared.config, reward_model, self._left(prepared.cap))
         library, _ = read_library(run.result / "library.json")
         self._learned = ExperienceLibrary(library, str(metrics["verdict"]), metrics, run.id)
         kept = counted(len(self._learned), "lesson")
@@ -188,7 +188,8 @@ class TrainingFreeGRPO:
             NotAvailableError: the server, its model, the key or the library is missing.
             InterruptedRunError: the call does not fit under what is left of the cap.
         """
-        from zoo.gym.experience.infer import infer
+        from zoo.gym.experience.infer import cap_of_answers, infer
+        from zoo.gym.experience.models import named_models
 
         given = self._learned if experiences is None else experiences
         if isinstance(given, str):
@@ -202,14 +203,12 @@ class TrainingFreeGRPO:
             hint = "pass what train() returned, or the name of a library"
             library = instance_of("experiences", given, ExperienceLibrary, hint=hint).library
         text = text_of("query", query)
-        return infer(self._settings, text, library, _warn, self._left()).text
+        cap = cap_of_answers(self._settings, named_models(self._settings))
+        return infer(self._settings, text, library, _warn, self._left(cap)).text
 
-    def _left(self) -> Budget:
-        """Returns what is left for calls, by the prices of now."""
-        from zoo.gym.experience.infer import cap_of_answers
-        from zoo.gym.experience.models import named_models
-
-        self._budget.cap = cap_of_answers(self._settings, named_models(self._settings))
+    def _left(self, cap: Cap) -> Budget:
+        """Returns what is left for calls under a cap, by the prices of now."""
+        self._budget.cap = cap
         return self._budget
 
 
