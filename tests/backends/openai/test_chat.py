@@ -1,28 +1,20 @@
 """The client of chat servers, against a real server on this machine that misbehaves."""
 
-import base64
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from threading import Timer
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
 from tests.chat_server import ChatServer, Odd, chat_server
 from zoo.backends.openai.chat import ChatModel, Endpoint
 from zoo.backends.openai.failure import (
-    EndlessAnswerError,
     TooLongError,
-    TryAgainError,
     UnreadableAnswerError,
 )
 from zoo.backends.openai.reply import Reply
 from zoo.backends.openai.secrets import Secret
-from zoo.backends.openai.usage import Usage
 from zoo.backends.sampling import Sampling
 from zoo.core.errors import GymError, InputError, InterruptedRunError, NotAvailableError
 
@@ -168,22 +160,6 @@ def test_a_stream_without_its_end_is_repeated(odd: Odd) -> None:
     assert ask.waits == [1.0]
 
 
-def test_an_answer_that_goes_on_beyond_its_limit_is_not_read_to_its_end() -> None:
-    with chat(Odd(text="on ", endless=True), stream=True) as ask:
-        with pytest.raises(EndlessAnswerError, match="does not keep max_tokens") as found:
-            ask()
-        assert ask.waits == []
-    assert (found.value.parts, found.value.usage) == (129, None)  # 4 * 16 + 64 are read
-
-
-def test_an_answer_without_an_end_has_the_last_counts_of_the_server() -> None:
-    last = {"prompt_tokens": 9, "completion_tokens": 500}
-    odd = Odd(behind=events(part("on ") | {"usage": last}), content_type="text/event-stream")
-    with chat(odd, stream=True) as ask, pytest.raises(EndlessAnswerError) as found:
-        ask()
-    assert found.value.usage == Usage(9, 0, 500)
-
-
 PARTS = [{"type": "text", "text": "it "}, {"type": "text", "text": "is 4"}]
 
 
@@ -213,106 +189,6 @@ def test_an_answer_that_is_no_text_is_refused_and_not_scored(
         with pytest.raises(UnreadableAnswerError, match="expected text or parts of type text"):
             ask()
         assert ask.waits == []
-
-
-def test_an_answer_on_its_way_can_be_abandoned() -> None:
-    with (
-        chat_server(lambda *_: Odd(text="on ", endless=True, stall_s=0.05)) as server,
-        ChatModel(Endpoint("m", server.url, "m")) as model,
-    ):
-        Timer(0.3, model.abandon).start()
-        with pytest.raises(TryAgainError, match="abandoned"):
-            model.attempt(ASK, Sampling(max_new_tokens=10_000))
-
-
-SIGNS_OF_LIFE = {
-    "comments": Odd(behind=": ping\n\n"),
-    "empty events": Odd(behind=events({"choices": []})),
-    "empty parts": Odd(behind=events(part(""))),
-    "comments behind a part": Odd(body=events(part("it")), behind=": ping\n\n"),
-}
-
-
-@pytest.mark.parametrize("odd", SIGNS_OF_LIFE.values(), ids=SIGNS_OF_LIFE)
-def test_signs_of_life_are_no_answer(odd: Odd) -> None:
-    drip = replace(odd, content_type="text/event-stream", stall_s=0.02)
-    with chat(drip, "it is 4", stream=True, stall_s=0.3, queue_s=0.3) as ask:
-        with pytest.raises(TryAgainError, match=r"no text within 0\.3 s") as found:
-            ask.model.attempt(ASK, SAMPLING)
-        assert found.value.billed
-        assert ask().text == "it is 4"
-
-
-def test_a_server_may_keep_a_request_in_a_queue_for_longer_than_a_stall() -> None:
-    slow = Odd(behind=": ping\n\n", content_type="text/event-stream", stall_s=0.02)
-    with (
-        chat(slow, stream=True, stall_s=0.1, queue_s=0.4) as ask,
-        pytest.raises(TryAgainError, match=r"no text within 0\.4 s"),
-    ):
-        ask.model.attempt(ASK, SAMPLING)
-
-
-@pytest.mark.parametrize(("behind", "wait_s"), [(": ping\n\n", 0.05), (" ", 4.0)])
-def test_an_answer_that_is_whole_does_not_wait_for_what_follows(behind: str, wait_s: float) -> None:
-    body = events(part("it is 4", "stop")) + "data: [DONE]\n\n"
-    odd = Odd(body=body, behind=behind, content_type="text/event-stream", stall_s=wait_s)
-    began = time.monotonic()
-    with chat(odd, stream=True, stall_s=30) as ask:
-        assert ask().text == "it is 4"
-    assert time.monotonic() - began < 3
-
-
-def test_a_whole_body_has_a_limit_of_time_that_grows_with_the_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("zoo.backends.openai.chat.TOKEN_S", 0.05)
-    with chat(Odd(behind=" ", stall_s=0.02), stall_s=0.1, queue_s=0.1) as ask:
-        for tokens, seconds in ((1, 0.1), (16, 0.9)):  # 0.1 + 0.05 a token
-            began = time.monotonic()
-            with pytest.raises(TryAgainError, match="no whole answer within"):
-                ask.model.attempt(ASK, Sampling(max_new_tokens=tokens))
-            assert time.monotonic() - began >= seconds
-
-
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_an_answer_that_stalls_can_be_abandoned(*, stream: bool) -> None:
-    kind = "text/event-stream" if stream else "application/json"
-    with chat(Odd(body=": x\n\n", behind=" ", content_type=kind, stall_s=9.0), stall_s=30) as ask:
-        Timer(0.3, ask.model.abandon).start()
-        began = time.monotonic()
-        with pytest.raises(TryAgainError, match="abandoned"):
-            ask.model.attempt(ASK, SAMPLING)
-    assert time.monotonic() - began < 5
-
-
-def listed(odd: Odd, key: str = "") -> list[str] | None:
-    with chat("4", key=key, stall_s=0.5) as ask:
-        ask.server.models = odd
-        return ask.model.listed_models()
-
-
-def test_the_models_of_a_server_are_listed() -> None:
-    assert listed(Odd(body='{"data": [{"id": "a"}, {"id": "b"}]}')) == ["a", "b"]
-
-
-BAD_LISTS = {
-    "one that never ends": Odd(behind=" ", stall_s=0.02),
-    "a huge one": Odd(body='{"data": [{"id": "a"}]}' + " " * 5_000_000),
-    "no list": Odd(body='{"data": 5}'),
-    "no JSON": Odd(body="<html>"),
-}
-
-
-@pytest.mark.parametrize("odd", BAD_LISTS.values(), ids=BAD_LISTS)
-def test_a_list_of_models_that_cannot_be_read_is_none(odd: Odd) -> None:
-    assert listed(odd) is None
-
-
-def test_a_list_of_models_shows_neither_the_key_nor_control_characters() -> None:
-    found = listed(
-        Odd(body=json.dumps({"data": [{"id": f"a {CANARY}"}, {"id": "\x1b[31mb"}]})), CANARY
-    )
-    assert found == ["a [key]", " [31mb"]
 
 
 ENDING: dict[str, tuple[Odd, type[GymError], str]] = {
@@ -460,49 +336,6 @@ def test_counts_that_make_no_sense_are_none(usage: object) -> None:
         assert ask().usage is None
 
 
-FORMS: dict[str, Callable[[str], str]] = {
-    "plain": str,
-    "upper case": str.upper,
-    "hex": lambda key: key.encode().hex(),
-    "base64": lambda key: base64.b64encode(key.encode()).decode(),
-    "base64 of a header": lambda key: base64.b64encode(f"Bearer {key}!".encode()).decode(),
-    "URL": lambda key: quote(key, safe=""),
-    "JSON": lambda key: json.dumps(key)[1:-1].replace("/", "\\/"),
-    "JSON in part": lambda key: key.replace("+", "\\u002B"),
-    "JSON in JSON": lambda key: json.dumps(json.dumps(key.replace("+", "\\u002B")))[2:-2],
-    "URL in part": lambda key: key.replace("+", "%2B").replace("k", "%6b"),
-    "HTML": lambda key: key.replace("+", "&#43;").replace("/", "&#x2F;"),
-    "unicode escapes": lambda key: "".join(f"\\u{ord(one):04x}" for one in key),
-}
-
-
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-@pytest.mark.parametrize("status", [200, 401, 500])
-def test_a_key_that_the_server_echoes_is_nowhere(status: int, form: Callable[[str], str]) -> None:
-    echoed = form(CANARY)
-    odd = Odd(status, text=echoed) if status == 200 else Odd(status, error(f"key {echoed} odd"))
-    with chat(odd, key=CANARY) as ask:
-        try:
-            said = ask().text
-        except GymError as caught:
-            said = str(caught)
-    assert ask.server.headers[0]["Authorization"] == f"Bearer {CANARY}"
-    # the characters of a longer base64 text that come from the key alone
-    secret = echoed[12:36] if "header" in request_id(form) else echoed
-    assert secret not in said
-    assert "[key]" in said
-
-
-@pytest.mark.parametrize("status", [400, 401, 404, 429, 503])
-def test_a_key_that_only_decoding_brings_to_light_is_nowhere(status: int) -> None:
-    body = json.dumps({"error": {"message": "x" * 190 + CANARY}})
-    raw = "".join(f"\\u{ord(one):04X}" if one in "+ay" else one for one in CANARY)
-    odd = Odd(status, body.replace(CANARY, raw))
-    with chat(odd, key=CANARY) as ask, pytest.raises(GymError) as caught:
-        ask()
-    assert CANARY[:9] not in str(caught.value)
-
-
 def test_halves_of_a_character_in_two_events_are_one_and_lone_ones_are_replaced() -> None:
     def event(text: str, finish: str | None = None) -> str:
         choice = {"delta": {"content": text}, "finish_reason": finish}
@@ -515,50 +348,6 @@ def test_halves_of_a_character_in_two_events_are_one_and_lone_ones_are_replaced(
         assert said == "a \U0001f600 b \ufffd"
         assert ask.model.chat([{"role": "user", "content": "x \ud83d"}], SAMPLING).text == said
         assert ask().text == "fine"
-
-
-def request_id(form: Callable[[str], str]) -> str:
-    return next(name for name, one in FORMS.items() if one is form)
-
-
-def test_no_text_shows_a_key() -> None:
-    secret = Secret(CANARY)
-    model = ChatModel(Endpoint("test", "https://example.org/v1", "m"), secret)
-    assert CANARY not in f"{secret!r} {model!r} {vars(model)}"
-
-
-@pytest.mark.parametrize("value", ["EMPTY", "ollama"])
-def test_a_placeholder_is_sent_and_hides_no_word(value: str) -> None:
-    with chat(f"it is {value}", key=value) as ask:
-        assert ask().text == f"it is {value}"
-    assert ask.server.headers[0]["Authorization"] == f"Bearer {value}"
-
-
-@pytest.mark.parametrize("value", ["short", "with\nline ends", "snow ☃ man man"])
-def test_what_cannot_be_a_key_is_refused_without_being_shown(value: str) -> None:
-    with pytest.raises(InputError, match="MY_KEY: expected an API key") as caught:
-        Secret(value, "MY_KEY")
-    assert value not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://example.org/v1",
-        "http://192.168.1.4:8080/v1",
-        "https://user:word@example.org/v1",
-        "https://example.org/v1?key=sk-12345678",
-        "ftp://example.org",
-        "example.org",
-        "https://[::1",
-        "https://example.org:99999/v1",
-    ],
-)
-def test_an_address_that_no_key_may_go_to_is_refused(url: str) -> None:
-    with pytest.raises(InputError, match="url: ") as caught:
-        Endpoint("test", url, "m")
-    assert "word" not in str(caught.value).replace("password", "")
-    assert "sk-1234" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,7 @@ import errno
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,8 +17,7 @@ from zoo.backends.openai.failure import (
 from zoo.backends.openai.reply import Reply
 from zoo.backends.openai.usage import Usage
 from zoo.backends.sampling import Sampling
-from zoo.gym.errors import InputError, InterruptedRunError, NotAvailableError, StorageError
-from zoo.gym.experience.calls import caller
+from zoo.gym.errors import InputError, NotAvailableError, StorageError
 from zoo.gym.experience.calls.budget import Budget, Cap, CapReachedError, bill_of, worst_case
 from zoo.gym.experience.calls.caller import TOO_LONG, Caller, Model, ReplayEndedError
 from zoo.gym.experience.calls.journal import Journal, Spent
@@ -172,88 +169,6 @@ def test_the_others_on_the_way_are_kept_when_one_call_fails() -> None:
     assert len(kept) == echo.asked - 1
 
 
-def test_a_run_that_should_end_makes_no_more_calls() -> None:
-    echo, answers = Echo(), iter([None, None, "stopped"])
-    caller = Caller(Journal(), Budget(Cap()), leaving=lambda: next(answers))
-    with pytest.raises(InterruptedRunError, match="stopped between calls"):
-        caller.ask(Model("m", echo), [ask(task) for task in range(9)])
-    assert echo.asked == 2
-
-
-class Slow(Echo):
-    """Answers when it is let."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.let = threading.Event()
-
-    def attempt(self, *args: Any, **more: Any) -> Reply:
-        self.let.wait()
-        return super().attempt(*args, **more)
-
-
-def test_while_answers_are_on_their_way_no_more_calls_are_queued(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(caller, "_POLL_S", 0.001)
-    slow, looks = Slow(), count()
-
-    def leaving() -> str | None:
-        if next(looks) < 20:
-            return None
-        slow.let.set()
-        return "stopped"
-
-    one = Caller(Journal(), Budget(Cap()), leaving=leaving)
-    with pytest.raises(InterruptedRunError, match="stopped between calls"):
-        one.ask(Model("m", slow, concurrency=3), [ask(task) for task in range(30)])
-    assert slow.asked == 3
-
-
-class Endless(Slow):
-    """Answers only when it is abandoned."""
-
-    def abandon(self) -> None:
-        self.failures = [TryAgainError("abandoned", billed=True)]
-        self.let.set()
-
-
-def test_a_stopped_run_abandons_answers_that_do_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caller, "GRACE_S", 0.05)
-    endless, journal, looks = Endless(), Journal(), iter([None, "stopped"])
-    one = Caller(journal, Budget(Cap()), leaving=lambda: next(looks))
-    with pytest.raises(InterruptedRunError, match="stopped between calls"):
-        one.ask(Model("m", endless, PRICE), [ask()])
-    assert (endless.asked, journal.spent.usd) == (1, worst_case(ask(), PRICE).usd)
-
-
-def test_a_run_that_is_stopped_while_it_fails_abandons_them_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(caller, "GRACE_S", 0.05)
-    endless, looks = Endless(), count()
-    model = Model("m", endless, concurrency=2)
-
-    def attempt(messages: Sequence[Mapping[str, str]], *args: Any, **more: Any) -> Reply:
-        if messages[0]["content"] == "bad":
-            raise NotAvailableError("no key")
-        return Endless.attempt(endless, messages, *args, **more)
-
-    monkeypatch.setattr(endless, "attempt", attempt)
-    one = Caller(Journal(), Budget(Cap()), leaving=lambda: "stopped" if next(looks) > 3 else None)
-    with pytest.raises(NotAvailableError, match="no key"):
-        one.ask(model, [ask(0), ask(1, "bad")])
-    assert endless.asked == 1
-
-
-def test_a_call_that_waits_for_its_turn_is_not_made_when_another_one_fails() -> None:
-    echo = Echo([NotAvailableError("no key")])
-    model = Model("m", echo, concurrency=2, per_minute=600)
-    with pytest.raises(NotAvailableError, match="no key"):
-        Caller(Journal(), Budget(Cap())).ask(model, [ask(0), ask(1)])
-    assert echo.asked == 1
-
-
 def test_an_answer_without_an_end_is_paid_for_and_not_asked_for_again() -> None:
     echo, journal = Echo([EndlessAnswerError("on and on")]), Journal()
     with pytest.raises(EndlessAnswerError):
@@ -391,15 +306,6 @@ def test_a_retry_takes_its_place_in_the_rate_limit(monkeypatch: pytest.MonkeyPat
     echo = Echo([TryAgainError("busy", wait_s=0.0)])
     Caller(Journal(), Budget(Cap())).ask(Model("m", echo, per_minute=60), [ask(0), ask(1)])
     assert waits == [0, 0, 1, 2]  # the first, its repetition's own wait and place, the second
-
-
-def test_a_wait_of_the_only_call_sees_that_the_run_should_end() -> None:
-    echo = Echo([TryAgainError("busy", wait_s=500.0)])
-    ends = iter([None, None, "stopped"])
-    caller = Caller(Journal(), Budget(Cap()), leaving=lambda: next(ends))
-    with pytest.raises(InterruptedRunError, match="stopped between calls"):
-        caller.ask(Model("m", echo), [ask(0)])
-    assert echo.asked == 1
 
 
 def test_a_call_that_is_too_long_has_no_answer_and_is_not_made_again() -> None:

@@ -61,7 +61,7 @@ def kept_address(round_: str) -> str | None:
 
 
 def _may_be_there(address: str, round_: str) -> bool:
-    """Says whether a round is still in a folder; of other addresses it is not asked."""
+    """Says whether a round is still in a folder; any other address is taken to have it."""
     if is_address(address):
         return True
     try:
