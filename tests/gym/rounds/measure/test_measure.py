@@ -99,6 +99,26 @@ def test_a_lying_gate_is_named_by_whoever_measures_again(
     assert [check.name for check in again if not check.ok] == ["values"]
 
 
+def test_a_small_lie_about_small_values_is_named(
+    measurable: Callable[..., Measurable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def true(*_: object) -> dict[PublicKey, float]:
+        return {ALICE.public: 0.003, BOB.public: 0.001}
+
+    def lies(*_: object) -> dict[PublicKey, float]:
+        return {ALICE.public: 0.0021, BOB.public: 0.0019}
+
+    found = measurable()
+    with monkeypatch.context() as patch:
+        patch.setattr("zoo.gym.rounds.measure.measure.values", lies)
+        found.measure()
+    publish(found.storage, LOG)
+    monkeypatch.setattr("zoo.gym.rounds.measure.repeat.values", true)
+    opened = open_round(found.storage)
+    again = repeated(opened, work_folder(opened.state.id), found.base)
+    assert [check.name for check in again if not check.ok] == ["values"]
+
+
 def test_a_gate_that_voids_a_round_by_lies_is_named_by_whoever_measures_again(
     measurable: Callable[..., Measurable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
