@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.events import ScreenResume
+from textual.messages import Prune
 from textual.pilot import Pilot
 
 from tests.gym.tui import fakes
@@ -76,6 +78,23 @@ def test_an_answer_that_comes_while_a_screen_closes_is_dropped(
         await app.pop_screen()
         assert answers.is_set()
         await shows(pilot, "> 1 Home" if opened is not open_run else "> 2 Runs")
+
+    drive(visit)
+
+
+def test_a_refresh_that_was_due_when_a_screen_closed_is_dropped(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch, answers: asyncio.Event
+) -> None:
+    async def arrive(bar: Bar) -> None:
+        answers.set()
+        await asyncio.sleep(0.1)
+
+    async def visit(app: GymApp, pilot: Pilot[None]) -> None:
+        await pilot.pause(0.1)
+        monkeypatch.setattr(Bar, "on_unmount", arrive, raising=False)
+        app.screen.post_message(Prune())  # as the app does first when it ends
+        app.screen.post_message(ScreenResume())
+        await until(pilot, answers.is_set)
 
     drive(visit)
 

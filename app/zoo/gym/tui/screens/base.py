@@ -8,7 +8,9 @@ class GymScreen(Screen[None]):
 
     Textual cancels a screen's workers only after it has removed the widgets. A worker that was
     waiting for a thread could continue in between, find no widget to write to, and end the app.
+    No message is handled any more where this cancels them, so none can start another one.
     """
 
-    def _on_prune(self) -> None:
+    async def _message_loop_exit(self) -> None:
         self.workers.cancel_node(self)
+        await super()._message_loop_exit()
