@@ -236,8 +236,8 @@ def test_what_is_sent_goes_to_the_round_and_not_to_a_copy_that_was_verified(pers
     original, copy = str(Path("round").resolve()), str(Path("copy").resolve())
     assert person("ann", "round", "verify", "copy").code == 0
     shown = person("ann", "round", "show", "copy").stdout
-    assert f"you know it at {original}: what you send without an address goes there" in shown
-    assert "you know it at" not in person("ann", "round", "show", "round").stdout
+    assert f"you take part at {original}: what you send without an address goes there" in shown
+    assert "you take part at" not in person("ann", "round", "show", "round").stdout
     found = person("ann", "round", "reveal", "--send")
     assert f"revealed in {original}: " in found.stdout
     assert len(list(Path("round/inbox").iterdir())) == 3

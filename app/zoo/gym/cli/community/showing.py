@@ -23,7 +23,7 @@ def show_round(opened: "Opened", out: Output) -> int:
     state, manifest = opened.state, opened.manifest
     out.answer(f"round {manifest.name} ({state.id[:12]}) about {manifest.base.model}")
     if (kept := kept_address(state.id)) not in {None, opened.storage.address}:
-        out.answer(f"you know it at {kept}: what you send without an address goes there")
+        out.answer(f"you take part at {kept}: what you send without an address goes there")
     out.answer(f"{_rule(manifest)}, {manifest.quorum} to {manifest.most} contributors")
     promised = promise_of(opened)
     for line in in_words(promised) if promised else ():
