@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+from rich.table import Table
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -50,11 +52,19 @@ class ExplainDialog(ModalScreen[None]):
             text = getattr(self.about, "own_help", "") or self.about.HELP or ""
             yield Static(text.strip() + "\n", markup=False)
             rows = [*_keys(self.about), *EVERYWHERE]
-            yield Static("\n".join(f"{key:<20} {text}" for key, text in rows), markup=False)
+            yield Static(_table(rows))
 
     def action_close(self) -> None:
         """Closes the page."""
         self.dismiss()
+
+
+def _table(rows: list[tuple[str, str]]) -> Table:
+    table = Table.grid(padding=(0, 1))
+    table.add_column(min_width=20)
+    for key, text in rows:
+        table.add_row(Text(key), Text(text))
+    return table
 
 
 def _keys(screen: Screen[object]) -> list[tuple[str, str]]:
