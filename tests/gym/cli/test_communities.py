@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.gym.cli.conftest import write_model
+from zoo.gym.cli import round_work
 from zoo.gym.delta.reading.parents import parents_of
 from zoo.gym.rounds.compute import aggregate
 from zoo.gym.rounds.rewards.standings import write_standings
@@ -247,6 +248,18 @@ def test_what_is_sent_goes_to_the_round_and_not_to_a_copy_that_was_verified(pers
     shutil.rmtree("copy")
     person("ann", "round", "show", "round")
     assert person("ann", "round", "reveal", "--json").json["address"] == original
+
+
+def test_a_worker_watches_the_storage_that_it_was_given(
+    person: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(round_work, "LOOK_S", 0.0)
+    started(person)
+    committed(person, "ann")
+    shutil.copytree("round", "copy")
+    Path("round/log/checkpoint").write_text("damaged")
+    found = person("ann", "round", "work", "copy", "--queue", "q.db", "--idle-s", ".5", "--json")
+    assert (found.code, found.json["tasks"]) == (0, 0), found.stderr
 
 
 def revealed(person: Call) -> None:

@@ -128,6 +128,7 @@ def test_options_of_other_rounds_are_refused_in_a_private_one(person: Call) -> N
     person("maker", *CREATE, *PRIVATE, *SMALL, "--force")
     for words, message in (
         (("aggregate", "--queue", "tasks.db"), "--queue: has no effect in a private round"),
+        (("work", "round", "--queue", "q.db"), "round work: expected a round without privacy"),
         (("verify", "round", "--measure"), "--measure: has no effect in a private round"),
     ):
         found = person("maker", "round", *words)

@@ -53,6 +53,10 @@ def work(
     opened.manifest.expect(
         "delta", "round work", "one machine computes them: zoo-gym round aggregate"
     )
+    if opened.manifest.privacy is not None:
+        raise InputError(
+            "round work: expected a round without privacy: one machine opens and adds up"
+        )
     if workers is not None and (ray is None or workers < 1):
         raise InputError(f"--workers: expected 1 or more, with --ray, got {workers}")
     if idle_s is not None and not idle_s >= 0:
@@ -74,7 +78,7 @@ def work(
         if time.monotonic() - looked < LOOK_S:
             return False
         looked = time.monotonic()
-        return opened_round(round_id).state.closed
+        return opened_round(opened.storage.address).state.closed
 
     done = 0
     if not opened.state.closed:

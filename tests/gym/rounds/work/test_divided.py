@@ -2,9 +2,10 @@
 
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +20,11 @@ from zoo.gym.rounds.forms.base import Contributions, Piece
 from zoo.gym.rounds.forms.floats import Floats
 from zoo.gym.rounds.rules.aggregate import combine, select
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule
+from zoo.gym.rounds.work import divided as divided_module
 from zoo.gym.rounds.work.divided import Divided, DividedContributions
 from zoo.gym.rounds.work.jobs import groups_of
 from zoo.gym.rounds.work.postgres import postgres_queue
-from zoo.gym.rounds.work.queue import Progress
+from zoo.gym.rounds.work.queue import Progress, scope_of
 from zoo.gym.rounds.work.sqlite import sqlite_queue
 
 NAMES = [tensor.name for tensor in TENSORS]
@@ -94,6 +96,64 @@ def test_a_value_that_no_sum_survives_is_reported_with_its_tensor(tmp_path: Path
     engine = replace(divided(tmp_path / "q.db", "float", columns=1), parts=broken)
     with pytest.raises(InputError, match=r"tensor 'layer.3'.*contribut"):
         engine.gram(DIGESTS)
+
+
+Forge = Callable[[bytes], bytes]
+
+OTHER: dict[str, Forge] = {
+    "gram": lambda whole: bytes(len(whole)),
+    "combine": lambda whole: np.full(len(whole) // 4, -100, "<f4").tobytes(),
+}
+NO_RESULT: dict[str, tuple[str, Forge]] = {
+    "a short matrix": ("gram", lambda whole: whole[:3]),
+    "short values": ("combine", lambda whole: whole[:3]),
+    "NaN": ("combine", lambda whole: np.full(len(whole) // 4, np.nan, "<f4").tobytes()),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "forge", "first"),
+    [
+        *(pytest.param(kind, forge, 0, id=f"all of {kind}") for kind, forge in OTHER.items()),
+        *(pytest.param(*one, 1, id=what) for what, one in NO_RESULT.items()),
+    ],
+)
+def test_results_that_nobody_computed_are_refused_and_leave_the_queue(
+    kind: str, forge: Forge, first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Task 0 is computed again: what is no result at all is found in the others, too."""
+
+    def draw(below: int) -> int:
+        return 0
+
+    monkeypatch.setattr(divided_module, "randbelow", draw)
+    engine, rule = divided(tmp_path / "q.db", "float"), RULES["default"]
+
+    def write(at: str, progress: Progress) -> None:
+        """Replaces results as one can who writes into the file."""
+        if at != kind or not progress.ended:
+            return
+        with sqlite3.connect(tmp_path / "q.db") as file:
+            rows = file.execute("SELECT job, number, content FROM tasks").fetchall()
+            for job, number, content in rows[first:]:
+                file.execute(
+                    "UPDATE tasks SET content = ? WHERE job = ? AND number = ?",
+                    (forge(content), job, number),
+                )
+
+    with pytest.raises(InputError, match=f"queue: {kind}: task .*expected"):
+        by_tasks(replace(engine, watch=write), "float", rule)
+    assert by_tasks(engine, "float", rule) == whole("float", rule)
+
+
+@pytest.mark.parametrize("description", [b"\xff", b"[]", b'{"format": "zoo-gym work 1"}'])
+def test_a_job_that_is_none_holds_nobody_up(description: bytes, tmp_path: Path) -> None:
+    queue = sqlite_queue(tmp_path / "q.db")
+    queue.add(scope_of(ROUND) + "stray", description, 1)
+    engine, rule = divided(tmp_path / "q.db", "float"), RULES["default"]
+    assert by_tasks(engine, "float", rule) == whole("float", rule)
+    (error,) = queue.progress(scope_of(ROUND) + "stray").errors
+    assert error == "job: expected a description of a job, got other bytes"
 
 
 def test_tensors_are_grouped_in_order() -> None:

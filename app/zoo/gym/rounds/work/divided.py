@@ -1,17 +1,32 @@
-"""Computes Gram matrix and combination of a round through a queue, with whoever works on it."""
+"""Computes Gram matrix and combination of a round through a queue, with whoever works on it.
+
+Who can write in the queue could write results that nobody computed. Before any is used, a task that
+is drawn by lot is computed again here: that finds the forgery of a whole job for sure, and that of
+one task in n once in n times. Strangers find every one, by `verify`.
+"""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from secrets import randbelow
 from typing import TYPE_CHECKING
 
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.forms.base import Contributions, Piece, Rows
 from zoo.gym.rounds.protocol.manifest import Tensor
 from zoo.gym.rounds.rules.aggregate import Selection
-from zoo.gym.rounds.work.jobs import COLUMNS, Job, Parts, add_gram, groups_of, pieces_of
+from zoo.gym.rounds.work.jobs import (
+    COLUMNS,
+    Job,
+    Parts,
+    add_gram,
+    fault_of,
+    groups_of,
+    perform,
+    pieces_of,
+)
 from zoo.gym.rounds.work.patient import PatientQueue
-from zoo.gym.rounds.work.queue import LEASE_S, Progress, Task, job_name
+from zoo.gym.rounds.work.queue import LEASE_S, Progress, Queue, Task, job_name
 from zoo.gym.rounds.work.worker import IDLE_S, Open, work
 
 if TYPE_CHECKING:
@@ -112,11 +127,39 @@ class Divided:
             if errors:
                 queue.remove(name)
                 raise InputError(errors[0])
-            for number, names in enumerate(job.groups):
-                yield names, queue.result(Task(name, number))
+            try:
+                yield from self._checked(queue, job, name)
+            except _ForgedError as error:
+                queue.remove(name)  # the next try starts anew
+                raise InputError(
+                    f"queue: {job.kind}: {error}",
+                    hint="a worker is faulty or lies, or others can write there: use another queue",
+                ) from None
             queue.remove(name)
         finally:
             queue.close()
+
+    def _checked(self, queue: Queue, job: Job, name: str) -> Iterator[tuple[Sequence[str], bytes]]:
+        """Yields the results of a job after one was computed again.
+
+        Raises:
+            _ForgedError: one was not computed.
+        """
+        sizes = {tensor.name: tensor.size for tensor in self.tensors}
+        drawn = randbelow(len(job.groups))
+        again = perform(job, drawn, self.parts, threads=self.threads)
+        if again != queue.result(Task(name, drawn)):
+            raise _ForgedError(f"task {drawn}: expected what is computed here, got other bytes")
+        for number, names in enumerate(job.groups):
+            content = queue.result(Task(name, number))
+            fault = fault_of(job, number, content, sizes)
+            if fault is not None:
+                raise _ForgedError(f"task {number}: {fault}")
+            yield names, content
+
+
+class _ForgedError(Exception):
+    """A result that nobody computed."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ a rule of columns makes, of some tensors. Results are the numbers themselves: ui
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -68,22 +68,31 @@ def read_job(description: bytes) -> Job:
     """Returns the job with a description.
 
     Raises:
-        InputError: it is none of this version.
+        UnreadableJobError: it is none.
+        InputError: it is one of another version.
     """
-    fields: Any = json.loads(description)
-    if fields.get("format") != FORMAT:
-        raise InputError(
-            f"job: expected format '{FORMAT}', got {fields.get('format')!r:.80}",
-            hint="all workers need the same version of zoo-gym",
-        )
-    selection = fields["selection"]
-    return Job(
-        fields["kind"],
-        fields["round"],
-        fields["contributions"],
-        fields["groups"],
-        None if selection is None else _selection(selection),
+    try:
+        fields: Any = json.loads(description)
+        version = fields["format"]
+        if version == FORMAT:
+            selection = fields["selection"]
+            return Job(
+                fields["kind"],
+                fields["round"],
+                fields["contributions"],
+                fields["groups"],
+                None if selection is None else _selection(selection),
+            )
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise UnreadableJobError("job: expected a description of a job, got other bytes") from None
+    raise InputError(
+        f"job: expected format '{FORMAT}', got {version!r:.80}",
+        hint="all workers need the same version of zoo-gym",
     )
+
+
+class UnreadableJobError(InputError):
+    """What a queue has as a job is none: somebody else wrote it."""
 
 
 def groups_of(tensors: Sequence[Tensor], columns: int = COLUMNS) -> list[list[str]]:
@@ -128,33 +137,43 @@ def perform(job: Job, number: int, parts: Parts, *, threads: int | None = None) 
     return b"".join(piece.values.astype("<f4", copy=False).tobytes() for piece in pieces)
 
 
-def add_gram(total: "NDArray[np.uint64]", content: bytes) -> None:
-    """Adds the result of a `gram` task to a matrix, [n, n, 2], in 128 bits.
+def fault_of(job: Job, number: int, content: bytes, sizes: Mapping[str, int]) -> str | None:
+    """Says why bytes cannot be the result of a task, None if they can.
 
-    Raises:
-        InputError: it has another size.
+    Args:
+        job: its job.
+        number: of the task.
+        content: the bytes.
+        sizes: number of values of each tensor.
     """
     import numpy as np
 
-    if len(content) != total.nbytes:
-        raise InputError(f"task: expected {total.nbytes} bytes, got {len(content)}")
+    if job.selection is None:
+        expected = 16 * len(job.contributions) ** 2
+    else:
+        expected = 4 * sum(sizes[name] for name in job.groups[number])
+    if len(content) != expected:
+        return f"expected {expected} bytes, got {len(content)}"
+    if job.selection is not None and not np.isfinite(np.frombuffer(content, "<f4")).all():
+        return "expected finite values, got others"
+    return None
+
+
+def add_gram(total: "NDArray[np.uint64]", content: bytes) -> None:
+    """Adds the result of a `gram` task to a matrix, [n, n, 2], in 128 bits."""
+    import numpy as np
+
     part = np.frombuffer(content, "<u8").reshape(total.shape)
     low = total[..., 0] + part[..., 0]
     total[..., 1] += part[..., 1] + (low < part[..., 0])
     total[..., 0] = low
 
 
-def pieces_of(content: bytes, names: Sequence[str], sizes: dict[str, int]) -> Iterator[Piece]:
-    """Yields the tensors in the result of a `combine` task.
-
-    Raises:
-        InputError: it has another size.
-    """
+def pieces_of(content: bytes, names: Sequence[str], sizes: Mapping[str, int]) -> Iterator[Piece]:
+    """Yields the tensors in the result of a `combine` task."""
     import numpy as np
 
     values = np.frombuffer(content, "<f4")
-    if values.size != sum(sizes[name] for name in names):
-        raise InputError(f"task: expected the values of {len(names)} tensors, got {values.size}")
     start = 0
     for name in names:
         yield Piece(name, 0, values[start : start + sizes[name]])

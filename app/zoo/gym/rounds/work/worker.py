@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.work.jobs import Job, Parts, perform, read_job
+from zoo.gym.rounds.work.jobs import Job, Parts, UnreadableJobError, perform, read_job
 from zoo.gym.rounds.work.patient import PatientQueue
 from zoo.gym.rounds.work.queue import LEASE_S, ConnectionLostError, Queue, Task, scope_of
 
@@ -57,7 +57,11 @@ def work(
                 time.sleep(IDLE_S)
                 continue
             if task.job not in jobs:
-                jobs[task.job] = read_job(queue.description(task.job))
+                try:
+                    jobs[task.job] = read_job(queue.description(task.job))
+                except UnreadableJobError as error:
+                    queue.fail(task, error.message)  # nobody can read it: others are not held up
+                    continue
             with _renewing(open_queue, task, name, lease_s):
                 _do(queue, task, jobs[task.job], parts, threads)
             done += 1
