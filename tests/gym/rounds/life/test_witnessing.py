@@ -135,3 +135,11 @@ def test_only_named_witnesses_sign_and_only_for_themselves(watched: FolderStorag
     watched.replace(witness_name(DAVE.public), opened.note)  # the maker's own head
     with pytest.raises(InputError, match="expected a signature of the witness, got none"):
         open_round(watched)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"-5\n00\n", b"3\n00\n", b"", b"3 x\n"])
+def test_a_damaged_note_of_what_was_seen_is_named(content: bytes, watched: FolderStorage) -> None:
+    path = folders().data / "rounds" / "seen" / open_round(watched).state.id
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"{path.name}: expected a size and a root"):
+        open_round(watched)

@@ -6,21 +6,22 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 
 import pytest
 
-from zoo.gym.errors import StorageError
+from zoo.gym.errors import InputError, StorageError
 from zoo.gym.rounds.storage import http
 from zoo.gym.rounds.storage.http import HttpStorage
 
 
 @contextmanager
-def lying(body: bytes, *, drips: bool = False) -> Generator[HttpStorage]:
+def lying(body: bytes, *, drips: bool = False, status: int = 200) -> Generator[HttpStorage]:
     """A round on a server that gives one answer to everything, at once or byte by byte."""
 
     class Liar(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(200)
+            self.send_response(status)
             self.send_header("content-length", str(len(body)))
             self.end_headers()
             with suppress(OSError):  # the client gave up
@@ -61,6 +62,38 @@ def test_more_names_than_a_folder_can_have_are_refused(monkeypatch: pytest.Monke
         pytest.raises(StorageError, match="expected at most 2 names, got more"),
     ):
         place.names("inbox")
+
+
+def test_a_list_of_one_name_a_page_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "LIST_S", 0.2)
+    monkeypatch.setattr(http, "SLOWEST_NAMES_S", 10_000)
+    pages = ({"names": [f"inbox/{number:064}.json"], "more": True} for number in count())
+    place = HttpStorage("http://127.0.0.1:9/rounds/r", "token")
+
+    def page(*_: object) -> http.Answer:
+        time.sleep(0.001)
+        return http.Answer(200, "", json.dumps(next(pages)).encode())
+
+    monkeypatch.setattr(place, "_ask", page)
+    with pytest.raises(StorageError, match=r"expected the list of inbox, got \d+ names in"):
+        place.names("inbox")
+
+
+def test_what_a_server_says_stays_on_a_line_of_its_own() -> None:
+    error = {"message": "no\nzoo-gym: done", "hint": "\x1b[2J\nround: passed"}
+    with (
+        lying(json.dumps({"error": error}).encode(), status=422) as place,
+        pytest.raises(InputError) as found,
+    ):
+        place.read("manifest.json")
+    assert found.value.message.endswith("no\\x0azoo-gym: done")
+    assert found.value.hint == "\\x1b[2J\\x0around: passed"
+
+
+@pytest.mark.parametrize("token", ["", "t\u00f6ken", "two words", "x" * 5000])
+def test_what_is_no_token_is_not_sent(token: str) -> None:
+    with pytest.raises(InputError, match="token: expected one word"):
+        HttpStorage("http://127.0.0.1:9/rounds/r", token)
 
 
 def test_an_answer_byte_by_byte_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ Whoever opens a round a second time also proves that the log only grew (`seen`),
 be shown another history.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.signing import PublicKey, Signed
 
 MANIFEST = "manifest.json"
+
+_SEEN = re.compile(rb"([1-9][0-9]{0,17})\n([0-9a-f]{64})\n")
 
 
 @dataclass(frozen=True)
@@ -143,13 +146,12 @@ def keep_seen(head: Head, log: LogReader, round_: str) -> None:
 
 def _last_seen(path: Path, name: str) -> Head | None:
     with read_errors(path), suppress(FileNotFoundError):
-        content = read_small(path, most_bytes=1000).decode()
-        try:
-            size, root = content.split()
-            return Head(name, int(size), bytes.fromhex(root))
-        except ValueError:
+        content = read_small(path, most_bytes=1000)
+        found = _SEEN.fullmatch(content)
+        if found is None:
             raise InputError(
                 f"{path}: expected a size and a root, got another file",
                 hint="remove it: the round's history is then taken as it is now",
-            ) from None
+            )
+        return Head(name, int(found[1]), bytes.fromhex(found[2].decode()))
     return None

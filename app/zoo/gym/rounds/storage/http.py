@@ -16,7 +16,8 @@ from zoo.gym.errors import GymError, InputError, NotAvailableError, StorageError
 from zoo.gym.rounds.storage.address import checked_address, is_loopback
 from zoo.gym.rounds.storage.base import MOST_BYTES, check_name
 from zoo.gym.rounds.storage.names import Kind, kind_of
-from zoo.gym.rounds.storage.tokens import origin_of, token_for
+from zoo.gym.rounds.storage.tokens import checked_token, origin_of, token_for
+from zoo.gym.terminal import one_line
 
 if TYPE_CHECKING:
     from httpx2 import Client
@@ -31,6 +32,9 @@ BODY_S, SLOWEST_BYTES_S = 60.0, 10_000
 
 MOST_NAMES = 1_000_000
 """The most names of one folder."""
+
+LIST_S, SLOWEST_NAMES_S = 60.0, 100
+"""Seconds for a list of names, and one more for each so many names."""
 
 _BY_DIGEST = {Kind.CHUNK, Kind.ENTRY}
 
@@ -56,12 +60,13 @@ class HttpStorage:
         token: of the server; the one kept for it if None.
 
     Raises:
-        InputError: the address is none, or would send what is private in the clear.
+        InputError: the address is none, or would send what is private in the clear; or the token
+            is none.
     """
 
     def __init__(self, address: str, token: str | None = None) -> None:
         self.address = checked_address(address)
-        self._token = token_for(address) if token is None else token
+        self._token = token_for(address) if token is None else checked_token(token)
         self._client: Client | None = None
 
     def read(self, name: str) -> bytes | None:
@@ -91,8 +96,13 @@ class HttpStorage:
     def names(self, prefix: str) -> list[str]:
         """Returns the names of the files below a folder of names, sorted."""
         found: list[str] = []
-        more = True
+        more, start = True, time.monotonic()
         while more:
+            if time.monotonic() - start > LIST_S + len(found) / SLOWEST_NAMES_S:
+                raise StorageError(
+                    f"{self.address}: expected the list of {prefix}, got {len(found)} names in "
+                    f"{LIST_S:g} s or more"
+                )
             query = {"folder": check_name(prefix), "after": found[-1] if found else ""}
             response = self._ask("GET", "names", query)
             page = _object(response.content if response is not None else b"")
@@ -187,8 +197,8 @@ class HttpStorage:
         found = _object(response.content).get("error")
         said = cast("dict[str, object]", found) if isinstance(found, dict) else {}
         status = response.status
-        reason = str(said.get("message") or f"status {status}")[:500]
-        hint = str(said["hint"])[:500] if said.get("hint") else None
+        reason = one_line(str(said.get("message") or f"status {status}")[:500])
+        hint = one_line(str(said["hint"])[:500]) if said.get("hint") else None
         message = f"{self.address}: {reason}"
         if status in {401, 403}:
             asked = f"zoo-gym round token {origin_of(self.address)}"

@@ -12,8 +12,13 @@ _MOST = 4096
 
 
 def token_for(address: str) -> str | None:
-    """Returns the token of the server of an address, None if none was kept."""
-    return _tokens().get(origin_of(address))
+    """Returns the token of the server of an address, None if none was kept.
+
+    Raises:
+        InputError: the file of the tokens has something else for it.
+    """
+    found = _tokens().get(origin_of(address))
+    return None if found is None else checked_token(found)
 
 
 def keep_token(address: str, token: str) -> None:
@@ -23,6 +28,19 @@ def keep_token(address: str, token: str) -> None:
         InputError: it is no token.
         StorageError: it cannot be written.
     """
+    checked_token(token)
+    path = tokens_file()
+    ensure_folder(path.parent)
+    kept = {**_tokens(), origin_of(address): token}
+    write_beside(path, json.dumps(kept, indent=1, sort_keys=True) + "\n", sync=True)
+
+
+def checked_token(token: str) -> str:
+    """Returns a token that can be sent.
+
+    Raises:
+        InputError: it is none.
+    """
     if (
         not 0 < len(token) <= _MOST
         or not token.isascii()
@@ -30,10 +48,7 @@ def keep_token(address: str, token: str) -> None:
         or " " in token
     ):
         raise InputError("token: expected one word of letters, digits and signs")
-    path = tokens_file()
-    ensure_folder(path.parent)
-    kept = {**_tokens(), origin_of(address): token}
-    write_beside(path, json.dumps(kept, indent=1, sort_keys=True) + "\n", sync=True)
+    return token
 
 
 def tokens_file() -> Path:
