@@ -15,11 +15,11 @@ test: .venv/ready ## the default suite: the Rust core, then everything else
 	OMP_NUM_THREADS=1 $(PYTEST) $(PYTEST_ARGS)
 
 slow: .venv/ready ## the tests that take minutes
-	$(PYTEST) --no-loadscope-reorder -m slow --durations 20 $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(PYTEST) --no-loadscope-reorder -m slow --durations 20 $(PYTEST_ARGS)
 
 nightly: .venv/ready ## more cases of slow tests; measure every causal family, write docs/reference/models.md; compare with the newest TRL
-	$(PYTEST) --no-loadscope-reorder -m nightly $(PYTEST_ARGS)
-	$(PYTEST) --hypothesis-profile many tests/core tests/gym/delta/codecs tests/gym/experience/library tests/gym/rounds/test_rules.py tests/gym/signing $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(PYTEST) --no-loadscope-reorder -m nightly $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(PYTEST) --hypothesis-profile many tests/core tests/gym/delta/codecs tests/gym/experience/library tests/gym/rounds/test_rules.py tests/gym/signing $(PYTEST_ARGS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.breadth
 	$(BIN)/python -m tests.house.drift
 
