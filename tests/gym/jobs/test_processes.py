@@ -36,7 +36,7 @@ APART = {"full": 1e-5, "grpo": 1e-5, "ppo": 1e-5, "distill": 1e-5}
 2e-6 to 4e-6 were measured, and 5e-7 at most of the others."""
 
 
-SOONER = ("dpo", "grpo", "full")
+SOONER = ("grpo", "full")
 """The stages whose two processes are slow tests; those of the others are nightly ones."""
 
 
