@@ -47,8 +47,9 @@ def begin(
 
 def new_storage(out: str, *, offline: bool) -> "Storage":
     """Returns the place of a new round: an address, or a folder that is empty or not there yet."""
-    from zoo.gym.rounds.storage.address import is_address, open_storage
+    from zoo.gym.rounds.storage.address import is_address
     from zoo.gym.rounds.storage.folder import FolderStorage
+    from zoo.gym.rounds.storage.opening import open_storage
 
     if is_address(out):
         refuse_offline(out, offline=offline)

@@ -18,7 +18,7 @@ from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.life.writing import close_phase, create_round
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.server.run import CommunityLearningServer
-from zoo.gym.rounds.storage.address import open_storage
+from zoo.gym.rounds.storage.opening import open_storage
 from zoo.gym.rounds.storage.tokens import keep_token
 from zoo.gym.signing import own_key
 

@@ -21,9 +21,9 @@ from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.server import connections
 from zoo.gym.rounds.server.gate import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer, server_config
-from zoo.gym.rounds.storage.address import open_storage
 from zoo.gym.rounds.storage.chunks import chunk_name
 from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.opening import open_storage
 
 CHUNK = chunk_name(digest(b"some bytes"))
 

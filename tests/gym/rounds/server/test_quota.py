@@ -13,8 +13,8 @@ from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.server.gate import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer, server_config
-from zoo.gym.rounds.storage.address import open_storage
 from zoo.gym.rounds.storage.chunks import chunk_name
+from zoo.gym.rounds.storage.opening import open_storage
 
 MOST = 135_000
 """Bytes of contributors, of 150,000 in all."""

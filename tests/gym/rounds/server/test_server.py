@@ -20,9 +20,9 @@ from zoo.gym.rounds.server.config import ServerConfig
 from zoo.gym.rounds.server.gate import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer, server_config
 from zoo.gym.rounds.storage import http
-from zoo.gym.rounds.storage.address import open_storage
 from zoo.gym.rounds.storage.chunks import chunk_name
 from zoo.gym.rounds.storage.http import HttpStorage
+from zoo.gym.rounds.storage.opening import open_storage
 from zoo.gym.signing import OwnKey, sign
 
 CHUNK = chunk_name(digest(b"some bytes"))

@@ -15,7 +15,7 @@ from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, RoundKey
 from zoo.gym.rounds.server.gate import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer
-from zoo.gym.rounds.storage.address import open_storage
+from zoo.gym.rounds.storage.opening import open_storage
 from zoo.gym.signing import OwnKey, sign
 from zoo.gym.signing.ed25519 import sign_bytes
 

@@ -14,8 +14,8 @@ from zoo.gym.rounds.life.writing import create_round
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.server.gate import Role
 from zoo.gym.rounds.server.run import CommunityLearningServer
-from zoo.gym.rounds.storage.address import open_storage
 from zoo.gym.rounds.storage.base import Storage
+from zoo.gym.rounds.storage.opening import open_storage
 
 
 @dataclass

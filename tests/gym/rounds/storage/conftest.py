@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from zoo.gym.rounds.server.run import CommunityLearningServer, server_config
-from zoo.gym.rounds.storage.address import open_storage
 from zoo.gym.rounds.storage.base import Storage
+from zoo.gym.rounds.storage.opening import open_storage
 
 _NUMBERS = itertools.count()
 

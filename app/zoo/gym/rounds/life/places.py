@@ -10,9 +10,10 @@ from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.paths import ensure_folder, folders, given_path
 from zoo.gym.rounds.life.opening import Opened, stored_manifest
 from zoo.gym.rounds.protocol.manifest import round_id
-from zoo.gym.rounds.storage.address import is_address, open_storage
+from zoo.gym.rounds.storage.address import is_address
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.rounds.storage.opening import open_storage
 
 _SHORTEST = 6
 

@@ -2,38 +2,14 @@
 
 import ipaddress
 import re
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.folder import FolderStorage
 
 
 def is_address(given: str) -> bool:
     """Says whether a text is an address rather than a path or a name."""
     return "://" in given
-
-
-def open_storage(address: str) -> Storage:
-    """Returns the storage at an address; nothing is read yet.
-
-    Args:
-        address: a folder, `https://HOST/rounds/NAME`, or `s3://BUCKET/PREFIX`.
-
-    Raises:
-        NotAvailableError: the extra that it needs is not installed.
-        InputError: it is of another kind, or has a password in it.
-    """
-    if not is_address(address):
-        return FolderStorage(Path(address))
-    if address.startswith("s3://"):
-        from zoo.gym.rounds.storage.s3 import S3Storage
-
-        return S3Storage(address)
-    from zoo.gym.rounds.storage.http import HttpStorage
-
-    return HttpStorage(address)
 
 
 def checked_address(address: str) -> str:
