@@ -17,7 +17,6 @@ from zoo.gym.cli.sources import (
     delta_base,
     resolve_base,
     result_of,
-    run_around,
     run_config,
     run_or_path,
 )
@@ -26,7 +25,7 @@ from zoo.gym.config.delta import DeltaConfig
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import check_new_file, check_new_folder
 from zoo.gym.humanize import human_bytes
-from zoo.gym.jobs import Run
+from zoo.gym.jobs import Run, run_around
 from zoo.models import Resolved, resolve
 
 if TYPE_CHECKING:

@@ -97,16 +97,6 @@ def _way_to_a_result(run: Run, status: Status) -> str:
     return f"finish {run.id} makes one of {result}" if result else f"resume {run.id} trains it"
 
 
-def run_around(path: Path) -> Run | None:
-    """Returns the run whose result contains a path, None for any other path."""
-    whole = path.resolve()
-    for result in (whole, whole.parent):
-        run = Run(result.parent)
-        if run.result == result and run.config_file.is_file() and run.env_file.is_file():
-            return run
-    return None
-
-
 def run_config(run: Run) -> TrainConfig:
     """Returns the settings of a run that trained weights.
 

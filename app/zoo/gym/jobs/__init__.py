@@ -34,6 +34,7 @@ from zoo.gym.jobs.run import Run as Run
 from zoo.gym.jobs.run import create_run as create_run
 from zoo.gym.jobs.run import kind_of as kind_of
 from zoo.gym.jobs.run import open_run as open_run
+from zoo.gym.jobs.run import run_around as run_around
 from zoo.gym.jobs.run import run_folders as run_folders
 from zoo.gym.jobs.state import State as State
 from zoo.gym.jobs.state import Status as Status

@@ -181,6 +181,16 @@ def run_folders() -> list[Run]:
     return [run for run in (Run(parent / name) for name in names) if _was_begun(run.folder)]
 
 
+def run_around(path: Path) -> Run | None:
+    """Returns the run whose result contains a path, None for any other path."""
+    whole = path.resolve()
+    for result in (whole, whole.parent):
+        run = Run(result.parent)
+        if run.result == result and run.config_file.is_file() and run.env_file.is_file():
+            return run
+    return None
+
+
 def kind_of(run: Run) -> Kind:
     """Returns what a run does; `training` for one whose `env.json` cannot be read."""
     env = read_json_object(run.env_file) or {}

@@ -22,6 +22,7 @@ from zoo.gym.errors import InputError
 from zoo.gym.rounds.contribution.changes import Changes, read_changes
 from zoo.gym.rounds.contribution.check import open_contribution
 from zoo.gym.rounds.contribution.layout import FACTORS, SIGNS, TOOL
+from zoo.gym.rounds.contribution.recorded import refuse_other_record
 from zoo.gym.rounds.protocol.manifest import Coding, Tensor
 
 if TYPE_CHECKING:
@@ -45,14 +46,13 @@ def write_contribution(source: Path, base: Path, manifest: Coding, out: Path) ->
 
     Raises:
         NotAvailableError: the source or the base is missing.
-        InputError: the base is not that of the round, or the source cannot be coded as the round
-            wants it: it changes another tensor, nothing, or too little for signs.
+        InputError: the base is not that of the round or of the fine-tune, or the source cannot be
+            coded as the round wants it: it changes another tensor, nothing, or too little for
+            signs.
         StorageError: the file cannot be written.
     """
     weights = open_weights(base)
-    check_base(weights, manifest)
-    changes = read_changes(source, weights)
-    check_names(changes, manifest)
+    changes = checked_changes(source, base, weights, manifest)
     with Spool(out.parent) as spool:
         terms: list[TensorTerms] = []
         zeros = 0
@@ -68,6 +68,20 @@ def write_contribution(source: Path, base: Path, manifest: Coding, out: Path) ->
     except InputError:
         out.unlink()  # beyond a cap
         raise
+
+
+def checked_changes(source: Path, base: Path, weights: Weights, manifest: Coding) -> Changes:
+    """Returns what a fine-tune changes, if it is one of this base and the base is the round's.
+
+    Raises:
+        NotAvailableError: the source is missing.
+        InputError: the base is another one, or the source changes another tensor or nothing.
+    """
+    check_base(weights, manifest)
+    changes = read_changes(source, weights)
+    refuse_other_record(source, base, weights, manifest)
+    check_names(changes, manifest)
+    return changes
 
 
 def check_base(base: Weights, manifest: Coding) -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import InputError
 from zoo.gym.files import new_file, open_regular, read_errors, storage_errors
-from zoo.gym.rounds.contribution.changes import read_changes
-from zoo.gym.rounds.contribution.write import check_base, check_names
+from zoo.gym.rounds.contribution.write import checked_changes
 from zoo.gym.rounds.privacy import payload, sealing
 from zoo.gym.rounds.privacy.projection import project
 from zoo.gym.rounds.privacy.terms import Privacy, count_values, sealed_bytes
@@ -53,16 +52,14 @@ def write_values(source: Path, base: Path, coding: Coding, privacy: Privacy, out
 
     Raises:
         NotAvailableError: the source or the base is missing.
-        InputError: the base is not that of the round, the source changes another tensor or
-            nothing, or nothing of it is left in whole numbers.
+        InputError: the base is not that of the round or of the fine-tune, the source changes
+            another tensor or nothing, or nothing of it is left in whole numbers.
         StorageError: the file cannot be written.
     """
     import numpy as np
 
     weights = open_weights(base)
-    check_base(weights, coding)
-    changes = read_changes(source, weights)
-    check_names(changes, coding)
+    changes = checked_changes(source, base, weights, coding)
     shapes = payload.shapes_of(coding)
     projected = project(changes, shapes, coding.caps.rank, privacy.seed)
     flat = np.concatenate([projected.b[name].reshape(-1) for name in sorted(shapes)])
