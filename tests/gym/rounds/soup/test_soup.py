@@ -1,6 +1,7 @@
 """DeltaSoup: fine-tunes of named users become one delta."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.gym.delta import models_on_disk as disk
 from tests.gym.rounds.conftest import fine_tune
 from tests.gym.rounds.contribution.conftest import LAYERS, SHAPES
 from zoo.gym import DeltaSoup, DeltaSoupConfig, GymWarning, InputError
-from zoo.gym.delta.file.reader import tensor_parts
+from zoo.gym.delta.file.reader import load_delta, tensor_parts
 from zoo.gym.delta.reading.weights import open_weights, read_float32
 from zoo.gym.rounds.privacy.ledger import all_spent
 from zoo.gym.rounds.soup.published import published_points
@@ -114,6 +115,32 @@ def test_a_folder_of_an_adapter_names_its_base(tmp_path: Path) -> None:
     (folder / "adapter_config.json").write_text(json.dumps(config))
     (folder / "adapter_model.safetensors").write_bytes(b"")
     assert source_of(folder, tmp_path) == Source(folder, "zen-pico")
+
+
+def test_a_result_stays_what_it_was_when_more_is_combined(
+    base: Path, tuned: Callable[[int], Path], tmp_path: Path
+) -> None:
+    soup, _ = soup_of(base, tuned, 2, method="mean", use_bitdelta=False)
+    first = soup.aggregate()
+    soup.contribute("carol", tuned(3))
+    second = soup.aggregate()
+    assert load_delta(first.save(tmp_path / "one.safetensors")).digest == first.digest
+    folders = [one.apply_to(out=tmp_path / one.digest) for one in (first, second)]
+    one, two = (change_in(folder, base, LAYERS[0]) for folder in folders)
+    assert not np.array_equal(one, two)
+
+
+def test_a_result_whose_file_was_changed_is_not_used(
+    base: Path, tuned: Callable[[int], Path], tmp_path: Path
+) -> None:
+    soup, _ = soup_of(base, tuned, 2, method="mean", use_bitdelta=False)
+    first = soup.aggregate()
+    soup.contribute("carol", tuned(3))
+    shutil.copyfile(soup.aggregate().delta.path, first.delta.path)
+    for use in (first.save, lambda path: first.apply_to(out=path)):
+        with pytest.raises(InputError, match=f"expected the result {first.digest[:12]}, got"):
+            use(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_user_contributes_once(base: Path, tuned: Callable[[int], Path]) -> None:

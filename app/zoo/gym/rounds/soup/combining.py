@@ -84,7 +84,7 @@ def combined(
         "rule": used,
         "contributors": len(kept) - len(selection.refused),
     }
-    out = scratch.folder / "result.safetensors"
+    out = scratch.new_result()
     delta = write_result(combine(selection, contributions), coding, recipe, out)
     return AggregateResult(delta, report, coding.folder, scratch)
 

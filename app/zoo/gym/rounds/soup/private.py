@@ -78,7 +78,7 @@ class PrivateSoup:
         add_noise(total, privacy)
         rule: dict[str, JsonValue] = {"method": "private_mean", "f": 0}
         recipe: dict[str, JsonValue] = {"rule": rule, "contributors": len(every)}
-        out = scratch.folder / "result.safetensors"
+        out = scratch.new_result()
         delta = write_private_result(total, len(every), self.coding, privacy, recipe, out)
         report = self._report(every, rule)
         return AggregateResult(delta, report, self.coding.folder, scratch)

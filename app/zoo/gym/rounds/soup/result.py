@@ -9,7 +9,7 @@ from typing import Any
 
 from zoo.gym.arguments import StrPath, model_folder, path_of
 from zoo.gym.delta.apply import apply_delta
-from zoo.gym.delta.file.reader import Delta
+from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.errors import InputError
 from zoo.gym.files import storage_errors
 from zoo.gym.rounds.soup.scratch import Scratch
@@ -39,12 +39,13 @@ class AggregateResult:
         """Copies the delta to a new file and returns its path.
 
         Raises:
-            InputError: there is something at that path.
+            InputError: there is something at that path, or the result's file was changed.
             StorageError: it cannot be written.
         """
         out = path_of("path", path)
         if out.exists():
             raise InputError(f"{out}: expected a new file, got one that is there")
+        self._check_file()
         beside = out.with_name(f".{out.name}.part")
         with storage_errors(out):
             shutil.copyfile(self.delta.path, beside)
@@ -59,11 +60,13 @@ class AggregateResult:
             out: a new folder; by default one among the models of zoo-gym.
 
         Raises:
-            InputError: the base is another one, or the folder is not empty.
+            InputError: the base is another one, the folder is not empty, or the result's file was
+                changed.
             StorageError: it cannot be written.
         """
         from zoo.gym.paths import ensure_folder, folders
 
+        self._check_file()
         folder = self.base if base is None else model_folder("base", base)
         if out is None:
             models = ensure_folder(folders().data / "models")
@@ -71,3 +74,12 @@ class AggregateResult:
         else:
             target = path_of("out", out)
         return apply_delta(self.delta.path, base=folder, out=target).folder
+
+    def _check_file(self) -> None:
+        """Refuses a file that is no longer this result."""
+        found = load_delta(self.delta.path).digest
+        if found != self.digest:
+            raise InputError(
+                f"{self.delta.path}: expected the result {self.digest[:12]}, got {found[:12]}",
+                hint="combine again: soup.aggregate()",
+            )

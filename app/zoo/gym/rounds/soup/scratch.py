@@ -1,5 +1,6 @@
 """A folder for the files of a soup, deleted with the last object that uses it."""
 
+import itertools
 import shutil
 import tempfile
 import weakref
@@ -21,3 +22,8 @@ class Scratch:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="soup-", dir=ensure_folder(folders().cache)))
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self._results = itertools.count()
+
+    def new_result(self) -> Path:
+        """Returns the path of one more result: a soup can have several, of which each stays."""
+        return self.folder / f"result-{next(self._results)}.safetensors"
