@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from tests.gym.rounds.compute.conftest import Sources
+from tests.gym.rounds.conftest import fine_tune
 from tests.gym.rounds.contribution.conftest import LAYERS, SHAPES
-from tests.gym.rounds.protocol.people import terms
+from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, terms
 from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.rounds.privacy.round_key import keep_round_key
@@ -38,3 +40,9 @@ def private_terms(base: Path, promised: Privacy, **changes: Any) -> Manifest:
 def private_manifest(base: Path, storage: object) -> Manifest:
     """A private round whose key is on this machine; `storage` has set its data folder."""
     return private_terms(base, privacy(keep_round_key(new_key())))
+
+
+@pytest.fixture
+def private_sources(tmp_path: Path) -> Sources:
+    people = enumerate((ALICE, BOB, CAROL), 1)
+    return {who: fine_tune(tmp_path / f"tuned{seed}", seed) for seed, who in people}

@@ -1,7 +1,6 @@
 """A private round from the terms to the result: once, with what anybody can check of it."""
 
 import shutil
-from json import loads
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from tests.gym.rounds.compute.conftest import Sources, run_round
 from tests.gym.rounds.contribution.conftest import LAYERS
 from tests.gym.rounds.privacy.conftest import VALUES, privacy, private_terms
-from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG
+from tests.gym.rounds.protocol.people import ALICE, CAROL, LOG
 from zoo.core.errors import StorageError
 from zoo.gym.delta.file.reader import tensor_parts
 from zoo.gym.delta.rebuild import difference
@@ -32,14 +31,6 @@ from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.storage.chunks import chunk_name, describe
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.models.fixed_factor import fixed_factor
-
-
-@pytest.fixture
-def private_sources(tmp_path: Path) -> Sources:
-    from tests.gym.rounds.conftest import fine_tune
-
-    people = enumerate((ALICE, BOB, CAROL), 1)
-    return {who: fine_tune(tmp_path / f"tuned{seed}", seed) for seed, who in people}
 
 
 def no_noise(total: object, promised: object, *, threads: object) -> None:
@@ -323,38 +314,3 @@ def test_a_file_that_is_uploaded_after_the_result_changes_nothing(
     checks = {one.name: one for one in verify(open_round(storage), tmp_path)}
     assert [one for one in checks.values() if one.ok is False] == []
     assert "1 of 3 refused by the maker's word alone" in checks["missing files"].detail
-
-
-LIES: dict[str, tuple[dict[str, object], str]] = {
-    "weights": ({"weights": [1, 0, 0]}, "fields of the report"),
-    "rest": ({"rest": 9.0}, "fields of the report"),
-    "refit": ({"refit": 8.0}, "fields of the report"),
-    "gram": ({"gram": "11" * 32}, "fields of the report"),
-    "newcomers": ({"newcomers": ["me"]}, "fields of the report"),
-    "standings": ({"standings": "11" * 32}, "fields of the report"),
-    "more": ({"audited_by": "nobody"}, "fields of the report"),
-    "no list": ({"refused": "none"}, "published files"),
-    "nobody": ({"contributions": []}, "published files"),
-}
-
-
-@pytest.mark.parametrize("case", LIES)
-def test_a_private_report_that_lies_fails(
-    case: str,
-    storage: FolderStorage,
-    base: Path,
-    private_sources: Sources,
-    private_manifest: Manifest,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    changes, named = LIES[case]
-    told = private.private_report
-    run_round(storage, base, private_sources, private_manifest)
-    with monkeypatch.context() as patch:
-        patch.setattr(private, "private_report", lambda *given: {**told(*given), **changes})
-        honest: dict[str, object] = {} if named == "fields of the report" else {"refused": []}
-        patch.setattr(private, "read_report", lambda content: {**loads(content), **honest})
-        publish_private(storage, LOG, force=True)
-    opened = open_round(storage)
-    checks = verify(opened, work_folder(opened.state.id))
-    assert [one.name for one in checks if one.ok is False] == [named]

@@ -10,8 +10,9 @@ from math import sqrt
 from pathlib import Path
 from typing import Any
 
+from pydantic import JsonValue
+
 from zoo.gym.delta.file.reader import Delta, tensor_parts
-from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.private import (
     PRIVATE_RULE,
@@ -27,7 +28,7 @@ from zoo.gym.rounds.compute.report import BY_WEIGHT, stored_file
 from zoo.gym.rounds.compute.verify import Check, made, refuse_unlogged, same_field
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.privacy.contribution import values_of
-from zoo.gym.rounds.privacy.mechanism import fixed_parts, record_of
+from zoo.gym.rounds.privacy.mechanism import fixed_parts, private_header, record_of
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.signing import parse_key
 
@@ -76,8 +77,9 @@ def _of_result(state: State, result: PrivateResult, sealed: Sealed) -> Iterator[
         "refusals in the log": lambda: _refusals(state, result),
         "rewards": lambda: _rewards(state, report),
         "privacy": lambda: _promise(state, result),
+        "header of the result": lambda: _header(state, result),
         "factors A": lambda: _factors(state, result.delta),
-        "size of the result": lambda: _size(state, result.delta),
+        "size of the result": lambda: _size(state, result),
         "fields of the report": lambda: _fields(state, result),
     }
     for name, act in steps.items():
@@ -136,48 +138,58 @@ def _fields(state: State, result: PrivateResult) -> str:
 
 
 def _promise(state: State, result: PrivateResult) -> str:
-    """Checks the record in the report and in the file against the terms of the round."""
+    """Checks the record in the report against the terms of the round."""
     privacy = privacy_of(state)
     counted = len(result.report["contributions"])
     expected = record_of(privacy, values_of(state.manifest), counted)
     _same(result.report.get("privacy"), expected.model_dump(mode="json"))
-    _same(result.delta.header.privacy, expected)
-    _same(result.delta.header.recipe, {"round": state.id, "rule": dict(PRIVATE_RULE)})
     return (
         f"epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, sigma {privacy.noise:.6g}, noise "
         f"to signal {expected.noise_to_signal:.3g}"
     )
 
 
+def _header(state: State, result: PrivateResult) -> str:
+    """Checks that the file says nothing but what follows from the terms and who is in the sum."""
+    counted = len(result.report["contributions"])
+    recipe: dict[str, JsonValue] = {"round": state.id, "rule": dict(PRIVATE_RULE)}
+    expected = private_header(counted, state.manifest, privacy_of(state), recipe).content()
+    found = result.delta.header.content()
+    names = sorted(expected.keys() | found.keys())
+    if wrong := [name for name in names if not same_field(expected, found, name)]:
+        raise InputError(f"expected what follows from the round, got another {', '.join(wrong)}")
+    return f"{len(expected)} fields"
+
+
 def _factors(state: State, delta: Delta) -> str:
     """Checks that the result has the tensors of the round, with the A of its seed."""
     manifest, privacy = state.manifest, privacy_of(state)
-    _same(delta.header.base.identity, manifest.base.identity)
-    term = LowRankTerm(rank=manifest.caps.rank, A="sign", B="f32")
-    expected = tuple(
-        TensorTerms(name=one.name, shape=one.shape, terms=(term,)) for one in manifest.tensors
-    )
-    _same(delta.header.tensors, expected)
+    _tensors(state, delta)
     for tensor in delta.header.tensors:
         parts = tensor_parts(delta, tensor)
         fixed = fixed_parts(privacy.seed, tensor.name, manifest.caps.rank, tensor.shape[1])
         if any(parts[name].tobytes() != part.tobytes() for name, part in fixed.items()):
             raise InputError(f"tensor {tensor.name!r}: expected the A of the round's seed")
-    return f"{len(expected)} tensors of rank {manifest.caps.rank}"
+    return f"{len(delta.header.tensors)} tensors of rank {manifest.caps.rank}"
 
 
-def _size(state: State, delta: Delta) -> str:
+def _tensors(state: State, delta: Delta) -> None:
+    """Refuses a file whose parts are not those of the round."""
+    _same(delta.header.tensors, private_header(1, state.manifest, privacy_of(state), {}).tensors)
+
+
+def _size(state: State, result: PrivateResult) -> str:
     """Checks that the mean is no longer than clipped contributions and the noise can be."""
     import numpy as np
 
-    privacy, record = privacy_of(state), delta.header.privacy
-    assert record is not None, "checked before"
+    privacy, counted = privacy_of(state), len(result.report["contributions"])
+    _tensors(state, result.delta)
     square = 0.0
-    for tensor in delta.header.tensors:
-        b = tensor_parts(delta, tensor)["B.values"].astype(np.float64)
+    for tensor in result.delta.header.tensors:
+        b = tensor_parts(result.delta, tensor)["B.values"].astype(np.float64)
         square += float(np.square(b).sum())
-    noise = privacy.noise * privacy.clip / record.contributors
-    most = privacy.clip + noise * (sqrt(record.values) + _UNLIKELY)
+    noise = privacy.noise * privacy.clip / counted
+    most = privacy.clip + noise * (sqrt(values_of(state.manifest)) + _UNLIKELY)
     if sqrt(square) > most:
         raise InputError(f"expected a norm of at most {most:.4g}, got {sqrt(square):.4g}")
     return f"norm {sqrt(square):.4g}, at most {most:.4g}"

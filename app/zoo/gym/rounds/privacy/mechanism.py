@@ -84,24 +84,41 @@ def write_private_result(
         for name, (rows, columns) in shapes_of(coding).items():
             b = mean[at : at + rank * rows].reshape(rank, rows)
             at += rank * rows
-            term = LowRankTerm(rank=rank, A="sign", B="f32")
             parts = fixed_parts(privacy.seed, name, rank, columns) | {"B.values": b}
-            encoded = Encoded(TensorTerms(name=name, shape=(rows, columns), terms=(term,)), parts)
+            encoded = Encoded(
+                TensorTerms(name=name, shape=(rows, columns), terms=(_term(rank),)), parts
+            )
             spool.add_tensor(encoded)
             terms.append(encoded.tensor)
-        header = DeltaHeader(
-            form="lowrank",
-            base=Base(identity=coding.base.identity, id=coding.base.model, revision=None),
-            tensors=tuple(terms),
-            recipe=dict(recipe),
-            seed=None,
-            data=None,
-            privacy=record_of(privacy, count_values(shapes_of(coding), rank), contributors),
-            tool=TOOL,
-            quality=None,
-        )
+        header = private_header(contributors, coding, privacy, recipe)
+        assert header.tensors == tuple(terms)
         write_delta(out, header, spool)
     return load_delta(out)
+
+
+def private_header(
+    contributors: int, coding: Coding, privacy: Privacy, recipe: Mapping[str, JsonValue]
+) -> DeltaHeader:
+    """Returns the header of a result, all of which follows from the terms and who is in the sum."""
+    rank, shapes = coding.caps.rank, shapes_of(coding)
+    return DeltaHeader(
+        form="lowrank",
+        base=Base(identity=coding.base.identity, id=coding.base.model, revision=None),
+        tensors=tuple(
+            TensorTerms(name=name, shape=shape, terms=(_term(rank),))
+            for name, shape in shapes.items()
+        ),
+        recipe=dict(recipe),
+        seed=None,
+        data=None,
+        privacy=record_of(privacy, count_values(shapes, rank), contributors),
+        tool=TOOL,
+        quality=None,
+    )
+
+
+def _term(rank: int) -> LowRankTerm:
+    return LowRankTerm(rank=rank, A="sign", B="f32")
 
 
 def fixed_parts(
