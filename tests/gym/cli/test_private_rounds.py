@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.gym.cli.conftest import write_model
+from zoo.gym.rounds.compute import private
 
 Call = Callable[..., Any]
 CREATE = ("round", "create", "tiny", "--base", "base", "--out", "round", "--tensors", "*")
@@ -76,6 +77,54 @@ def test_a_private_round_ends_in_one_result_and_says_what_it_promises(person: Ca
     spent = person("maker", "round", "ledger", "--json").json["spent"]
     assert [one["draws"] for one in spent] == [1, 1]
     assert "epsilon 1 at delta 0.01: 1 round" in person("ann", "round", "ledger").stdout
+
+
+def _without_points(report: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in report.items() if name != "rewards"}
+
+
+def _for_a_stranger(report: dict[str, Any]) -> dict[str, Any]:
+    key = "ed25519:" + "11" * 32
+    points = {"rule": "weight", "points": {key: 1000}}
+    return {**report, "contributions": [{"key": key, "digest": "22" * 32}], "rewards": points}
+
+
+def _for_one(report: dict[str, Any]) -> dict[str, Any]:
+    only = report["contributions"][0]
+    points = {"rule": "weight", "points": {only["key"]: 1000}}
+    return {**report, "contributions": [only], "rewards": points}
+
+
+LIES: dict[Callable[[dict[str, Any]], dict[str, Any]], str] = {
+    _without_points: "got other points than equal parts",
+    _for_a_stranger: "got other contributions than the log counts",
+    _for_one: "got other contributions than the log counts",
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_points_that_the_log_does_not_bear_out_are_not_shown(
+    lie: Callable[[dict[str, Any]], dict[str, Any]], person: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = private.private_report
+
+    def lying(*given: Any) -> dict[str, Any]:
+        return lie(honest(*given))
+
+    person("maker", *CREATE, *PRIVATE, *SMALL, "--force")
+    for who in ("ann", "ben"):
+        words = ("round", "contribute", who, "--round", "round", "--base", "base", "--send")
+        person(who, *words)
+    person("maker", "round", "take", "--close")
+    for who in ("ann", "ben"):
+        person(who, "round", "reveal", "--send")
+    person("maker", "round", "take", "--close")
+    with monkeypatch.context() as patch:
+        patch.setattr(private, "private_report", lying)
+        person("maker", "round", "aggregate", "--force")
+    found = person("eve", "round", "rewards", "round", "--json")
+    assert (found.code, LIES[lie] in found.stderr) == (2, True), found.stderr
+    assert "rewards" not in (found.json or {})
 
 
 REFUSED = {

@@ -106,18 +106,11 @@ def aggregate_private(
 
 def rewards_private(opened: "Opened", out: Output) -> int:
     """Shows the points of a published private round: equal parts, which anybody can check."""
-    from zoo.gym.rounds.compute.private import equal_points
+    from zoo.gym.rounds.compute.private import checked_points
     from zoo.gym.rounds.compute.report import BY_WEIGHT
     from zoo.gym.rounds.compute.verify import published_report
 
-    report = published_report(opened)
-    keys = [one["key"] for one in report["contributions"]]
-    points = equal_points(opened.state, keys)
-    if report["rewards"] != {"rule": BY_WEIGHT, "points": points}:
-        raise InputError(
-            f"round {opened.manifest.name}: expected equal parts, got others",
-            hint="zoo-gym round verify shows what differs",
-        )
+    points = checked_points(opened.state, published_report(opened))
     for key, share in points.items():
         out.answer(f"{share:>8}  {parse_key(key).fingerprint}")
     out.result({"pool": opened.manifest.pool, "rule": BY_WEIGHT, "rewards": points})

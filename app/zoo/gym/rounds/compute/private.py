@@ -225,6 +225,31 @@ def equal_points(state: State, keys: Sequence[str]) -> dict[str, int]:
     return share_out(dict.fromkeys(sorted(keys), 1.0), state.manifest.pool)
 
 
+def checked_points(state: State, report: Mapping[str, Any]) -> dict[str, int]:
+    """Returns the points of a published report, if they are those of all whom the log counts.
+
+    Raises:
+        InputError: the report counts others than revealed and were not refused, or its points are
+            no equal parts.
+    """
+    counted = {
+        str(key): one.digest for key, one in state.reveals.items() if key not in state.refused
+    }
+    listed = [(one["key"], one["digest"]) for one in report["contributions"]]
+    points = equal_points(state, list(counted))
+    if sorted(listed) != sorted(counted.items()):
+        got = "other contributions than the log counts"
+    elif report.get("rewards") != {"rule": BY_WEIGHT, "points": points}:
+        got = "other points than equal parts"
+    else:
+        return points
+    raise InputError(
+        f"round {state.manifest.name}: expected the pool in equal parts for all whom the log "
+        f"counts, got {got}",
+        hint="zoo-gym round verify shows what differs",
+    )
+
+
 def _drawn(state: State, folder: Path, settled: str) -> tuple[PrivateResult, bytes]:
     """Returns what was drawn, which the ledger has named, and the bytes of its report."""
     from zoo.core import digest
