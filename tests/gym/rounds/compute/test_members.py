@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.gym.delta import models_on_disk as disk
 from tests.gym.rounds.compute.conftest import run_round
 from tests.gym.rounds.conftest import fine_tune
+from tests.gym.rounds.contribution.conftest import LAYERS, SHAPES
 from tests.gym.rounds.protocol.people import LOG, NEWCOMERS, person
 from zoo.core import digest
 from zoo.gym.errors import GymError, InputError
@@ -23,10 +25,11 @@ from zoo.gym.rounds.rewards.reputation import Reputation
 from zoo.gym.rounds.rewards.standings import read_standings, write_standings
 from zoo.gym.rounds.storage.chunks import chunk_name, read_chunk
 from zoo.gym.rounds.storage.folder import FolderStorage
-from zoo.gym.signing import PublicKey
+from zoo.gym.signing import OwnKey, PublicKey
 
 PEOPLE = [person(f"contributor {number}") for number in range(7)]
 KEYS = [who.public for who in PEOPLE]
+JUNK = PEOPLE[-1]
 
 
 @pytest.fixture
@@ -158,3 +161,36 @@ def test_a_round_does_not_start_from_a_reputation_beyond_1(
     with pytest.raises(InputError, match="expected a reputation of 0 to 1"):
         create_round(storage, given, LOG, content)
     assert not storage.folder.exists()
+
+
+def _junk_and_others(folder: Path) -> dict[OwnKey, Path]:
+    """Returns six fine-tunes towards one change, and noise of about their size."""
+    shapes = {name: SHAPES[name] for name in LAYERS}
+    common, found = disk.random_arrays(shapes, 77, 0.01), dict[OwnKey, Path]()
+    for number, who in enumerate(PEOPLE):
+        own = disk.random_arrays(shapes, number + 1, 0.011 if who is JUNK else 0.004)
+        changes = own if who is JUNK else disk.plus(own, common)
+        arrays = disk.plus(disk.random_arrays(SHAPES, 0), changes)
+        found[who] = disk.write_model(folder / str(number), arrays)
+    return found
+
+
+TAKEN = {"byzantine_robust": 6, "multi_krum": 5, "krum": 1}
+"""Of seven with f = 2: all near the selected ones, the five selected, the one selected."""
+
+
+@pytest.mark.parametrize("method", TAKEN)
+def test_a_contribution_without_weight_is_no_accepted_round(
+    method: str, storage: FolderStorage, base: Path, manifest: Manifest, tmp_path: Path
+) -> None:
+    given = {"method": method, "f": None, "quorum": 5, "most": 9}
+    run_round(storage, base, _junk_and_others(tmp_path), manifest.model_copy(update=given))
+    report = publish(storage, LOG).report
+    assert report.weights
+    weights = dict(zip((key for key, _ in report.contributions), report.weights, strict=True))
+    after = read_standings(read_chunk(storage, report.standings))
+    assert weights[JUNK.public] == 0
+    assert {key: one.accepted for key, one in after.items()} == {
+        key: int(weight > 0) for key, weight in weights.items()
+    }
+    assert sum(one.accepted for one in after.values()) == TAKEN[method]

@@ -8,7 +8,7 @@ from zoo.gym.rounds.rewards.reputation import Reputation
 
 def test_it_rises_by_a_tenth_and_falls_by_half_of_the_way() -> None:
     assert Reputation(0.5).after(1.0).value == pytest.approx(0.55)
-    assert Reputation(0.5).after(0.0) == Reputation(0.25, 1)
+    assert Reputation(0.5).after(0.0).value == 0.25
 
 
 def test_it_cannot_be_bought_back_by_the_next_round() -> None:
@@ -19,6 +19,11 @@ def test_it_cannot_be_bought_back_by_the_next_round() -> None:
 def test_a_refusal_puts_it_to_the_floor_and_absence_wears_it_down() -> None:
     assert Reputation(0.8, 3).after_refusal() == Reputation(0.0, 3)
     assert Reputation(0.8).after_absence(0.5).value == 0.4
+
+
+def test_a_round_without_quality_is_none_that_accepted_it() -> None:
+    assert Reputation(0.5, 2).after(0.0) == Reputation(0.25, 2)
+    assert Reputation(0.5, 2).after(1e-9).accepted == 3
 
 
 @pytest.mark.parametrize("quality", [-0.1, 1.1, float("nan")])

@@ -19,7 +19,8 @@ class Reputation:
 
     Attributes:
         value: 0 to 1.
-        accepted: rounds in which a contribution counted.
+        accepted: rounds in which a contribution had a quality above 0, which without a gate is
+            weight in the result.
     """
 
     value: float = 0.0
@@ -34,7 +35,9 @@ class Reputation:
         if not 0 <= quality <= 1:
             raise InputError(f"quality: expected 0 to 1, got {quality}")
         rate = UP if quality > self.value else DOWN
-        return Reputation(self.value + rate * (quality - self.value), self.accepted + 1)
+        # Junk that a rule weighs with 0 must not make its key an established one.
+        accepted = self.accepted + (quality > 0)
+        return Reputation(self.value + rate * (quality - self.value), accepted)
 
     def after_refusal(self) -> "Reputation":
         """Returns it after a contribution that failed its validation."""
