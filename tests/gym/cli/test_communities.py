@@ -104,6 +104,21 @@ def _applied_and_undone(person: Call, digest: str) -> None:
     assert (found.code, "expected a result that was applied" in found.stderr) == (4, True)
 
 
+def test_what_was_sent_before_has_its_receipt_and_is_not_asked_about(person: Call) -> None:
+    started(person)
+    words = ("ann", "round", "contribute", "ann", "--round", "round", "--base", "base", "--json")
+    assert person(*words).json["receipt"] is None
+    sent = committed(person, "ann").json["receipt"]
+    again = person(*words)
+    assert (again.json["receipt"], "committed before in" in again.stderr) == (sent, True)
+    committed(person, "ben")
+    person("maker", "round", "take", "--close")
+    assert person("ann", "round", "reveal", "--json").json["receipt"] is None
+    sent = person("ann", "round", "reveal", "--send", "--json").json["receipt"]
+    again = person("ann", "round", "reveal", "--json")
+    assert (again.json["receipt"], "revealed before in" in again.stderr) == (sent, True)
+
+
 def test_a_round_is_not_made_void_without_consent(person: Call) -> None:
     started(person)
     first = person("maker", "round", "take", "--close")

@@ -199,7 +199,12 @@ def contribute(
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.cli.community.lessons import contribute_lessons, sent
-    from zoo.gym.rounds.life.contributing import check_examples, prepare, send_commitment
+    from zoo.gym.rounds.life.contributing import (
+        check_examples,
+        prepare,
+        receipt_of,
+        send_commitment,
+    )
     from zoo.gym.rounds.life.places import remember_place
     from zoo.gym.signing import own_key
 
@@ -220,8 +225,10 @@ def contribute(
         out.answer(f"weighed by {claimed} examples: as you say, nobody can check it")
     private = say_private(opened, own, key, out)
     what = f"A commitment (a hash, no weights) goes to {opened.storage.address}."
-    receipt = None
-    if send or confirmed(f"{what} It cannot be taken back. Send? [y/N] ", yes=yes):
+    receipt = receipt_of(opened, entry)
+    if receipt and not send:
+        out.say(f"committed before in {opened.storage.address}: nothing was sent again")
+    elif send or confirmed(f"{what} It cannot be taken back. Send? [y/N] ", yes=yes):
         receipt = send_commitment(own, entry, opened.storage)
         remember_place(opened, used=True)
         out.answer(
@@ -259,8 +266,8 @@ def reveal(
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.cli.community.lessons import sent
+    from zoo.gym.rounds.life.contributing import receipt_of, send_reveal
     from zoo.gym.rounds.life.contributing import reveal as prepared
-    from zoo.gym.rounds.life.contributing import send_reveal
     from zoo.gym.rounds.life.places import remember_place
     from zoo.gym.signing import has_key, load_key
 
@@ -276,9 +283,11 @@ def reveal(
         what_is = "lessons"
     weights = "weights, sealed to the round's maker," if sealed else what_is
     what = f"{human_bytes(own.bytes)} of {weights} go to {opened.storage.address}"
-    receipt = None
+    receipt = receipt_of(opened, entry)
     whose = "" if sealed else ", where anybody with access reads them"
-    if send or confirmed(f"{what}{whose}. Send? [y/N] ", yes=yes):
+    if receipt and not send:
+        out.say(f"revealed before in {opened.storage.address}: nothing was sent again")
+    elif send or confirmed(f"{what}{whose}. Send? [y/N] ", yes=yes):
         receipt = send_reveal(own, entry, opened.storage)
         remember_place(opened, used=True)
         out.answer(f"revealed in {opened.storage.address}: {human_bytes(own.bytes)}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from zoo.gym.arguments import StrPath, instance_of, model_folder, path_of, text_of
+from zoo.gym.arguments import StrPath, instance_of, model_folder, path_of, text_of, whole_of
 from zoo.gym.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Contributed:
         user_id: as it was given; a round knows contributors by their keys.
         round: the round's id.
         phase: what the round waited for.
-        receipt: the name in the inbox; None if nothing was sent.
+        receipt: the name in the inbox; None if nothing was sent, now or before.
         digest: BLAKE3 of the file.
         bytes: its size.
         file: the coded contribution on this machine.
@@ -117,6 +117,7 @@ class Client:
         from zoo.gym.rounds.life.contributing import (
             check_examples,
             prepare,
+            receipt_of,
             send_commitment,
             send_reveal,
         )
@@ -127,7 +128,6 @@ class Client:
 
         text_of("user_id", user_id)
         opened, key = self._opened(base_model, config), own_key()
-        receipt: str | None = None
         if opened.state.phase is Phase.REVEAL:
             own, entry = prepared_reveal(opened, key)
             if improvement_data is not None:  # another one is refused
@@ -137,13 +137,14 @@ class Client:
                 raise InputError(
                     f"examples: expected {own.examples}, as you committed, got {examples}"
                 )
-            receipt = send_reveal(own, entry, opened.storage) if send else None
+            act = send_reveal
         else:
             base = model_folder("base_model", base_model)
             claimed = check_examples(opened.manifest, examples, "examples")
             source = _fine_tune(improvement_data)
             own, entry = prepare(opened, source, base, key, examples=claimed)
-            receipt = send_commitment(own, entry, opened.storage) if send else None
+            act = send_commitment
+        receipt = act(own, entry, opened.storage) if send else receipt_of(opened, entry)
         if send:
             remember_place(opened, used=True)
         state = opened.state
@@ -152,13 +153,14 @@ class Client:
         )
 
     def aggregate_community_improvements(
-        self, base_model: str, min_contributors: int = 10, *, void: bool = False
+        self, base_model: str, min_contributors: int | None = None, *, void: bool = False
     ) -> CommunityResult:
         """Computes and publishes the result of your round; a published one is computed again.
 
         Args:
             base_model: the round's base.
-            min_contributors: fewer raise.
+            min_contributors: fewer that count raise, and nothing is published; by default the
+                round's quorum.
             void: make the round void, for good, if fewer contributions count than its quorum, or
                 none has weight.
 
@@ -172,20 +174,23 @@ class Client:
         from zoo.gym.signing import load_key
 
         opened = self._opened(base_model, None)
+        least = 0 if min_contributors is None else whole_of("min_contributors", min_contributors)
         found = len(opened.state.reveals)
-        if found < min_contributors:
+        if found < least:
             raise InputError(
-                f"min_contributors: expected at least {min_contributors}, got {found} reveals in "
-                f"phase {opened.state.phase}"
+                f"min_contributors: expected at least {least}, got {found} reveals in phase "
+                f"{opened.state.phase}",
+                hint="without min_contributors the round's quorum counts: "
+                f"{opened.manifest.quorum}",
             )
-        computed = publish(opened.storage, load_key(), void=void)
+        computed = publish(opened.storage, load_key(), void=void, least=least)
         report = computed.report
         refused = {str(one): reason for one, reason in report.refused.items()}
         return CommunityResult(
             opened.state.id,
             computed.delta.path,
             report.result.digest,
-            len(report.contributions),
+            len(report.counted),
             refused,
         )
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.gym.rounds.compute.conftest import run_round
 from tests.gym.rounds.conftest import fine_tune
-from tests.gym.rounds.protocol.people import LOG
+from tests.gym.rounds.protocol.people import ALICE, BOB, LOG, person
 from tests.gym.rounds.server.world import World
 from zoo.gym import AggregationMethod, DeltaSoupConfig
 from zoo.gym.client import Client, Contributed
@@ -17,7 +18,9 @@ from zoo.gym.paths import folders
 from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.life.writing import close_phase, create_round
 from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.server.run import CommunityLearningServer
+from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.rounds.storage.opening import open_storage
 from zoo.gym.rounds.storage.tokens import keep_token
 from zoo.gym.signing import own_key
@@ -46,6 +49,7 @@ def test_nothing_is_written_before_send_and_the_weights_follow_in_their_phase(
     assert world.files() == before
     found = offer(client, base, source, send=True)
     assert (found.phase, str(found.receipt).startswith("inbox/")) == ("commit", True)
+    assert offer(client, base, source, send=False).receipt == found.receipt, "it was sent before"
     assert world.storage.names("chunks") == []
     close_phase(world.storage, LOG)  # extended: one of two
     home = os.environ["ZOO_GYM_HOME"]
@@ -125,5 +129,40 @@ def test_other_modes_and_published_names_of_other_parts_are_named(client: Client
         Client(inference_mode="cloud")  # type: ignore[arg-type]
     with pytest.raises(NotAvailableError, match="GRPOTrainer trains with GRPO"):
         client.train_grpo  # noqa: B018
-    with pytest.raises(InputError, match="expected at least 10, got 0"):
-        client.aggregate_community_improvements("tiny")
+    with pytest.raises(InputError, match="expected at least 10, got 0") as caught:
+        client.aggregate_community_improvements("tiny", 10)
+    assert "the round's quorum counts: 2" in str(caught.value.hint)
+
+
+def revealed(
+    storage: FolderStorage,
+    base: Path,
+    folder: Path,
+    manifest: Manifest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Client:
+    """Returns the maker's client of a round of four reveals, of which two are copies."""
+    alice, bob = (fine_tune(folder / f"tuned{seed}", seed) for seed in (1, 2))
+    copies = {person(f"copy {number}"): alice for number in (1, 2)}
+    terms = manifest.model_copy(update={"most": 9})
+    run_round(storage, base, {ALICE: alice, BOB: bob, **copies}, terms)
+    monkeypatch.setattr("zoo.gym.signing.load_key", lambda: LOG)
+    return Client(node_url=str(storage.folder))
+
+
+def test_copies_are_none_of_the_contributors_that_a_result_needs(
+    storage: FolderStorage,
+    base: Path,
+    manifest: Manifest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = revealed(storage, base, tmp_path, manifest, monkeypatch)
+    for least in (4, 3):
+        with pytest.raises(InputError, match=f"at least {least} that count, got 2: refused"):
+            client.aggregate_community_improvements(str(base), least)
+    assert open_round(storage).state.phase is Phase.COMPUTE
+    found = client.aggregate_community_improvements(str(base))  # the quorum, 2
+    assert (found.contributors, len(found.refused)) == (2, 2)
+    with pytest.raises(InputError, match="at least 3 that count, got 2"):
+        client.aggregate_community_improvements(str(base), 3)

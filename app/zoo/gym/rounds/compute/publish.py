@@ -34,6 +34,7 @@ def publish(
     open_queue: Open | None = None,
     watch: Watch = ignore,
     void: bool = False,
+    least: int = 0,
 ) -> Computed:
     """Computes the result of a round and publishes it; a published one is computed again.
 
@@ -44,6 +45,7 @@ def publish(
         open_queue: opens the queue of tasks for other processes; they all run here if None.
         watch: called while others work on tasks.
         void: make the round void if fewer contributions count than the quorum.
+        least: publish nothing if fewer contributions count.
 
     Measurements in the inbox are added first. A result that fails the gate makes the round void.
 
@@ -66,6 +68,7 @@ def publish(
             divide = dividing(open_queue, state, parts, watch, threads)
         with voiding(append, key, agreed=void):
             computed = compute(state, storage, folder, threads=threads, divide=divide)
+        _refuse_fewer(computed, least)
         save_report(computed, folder)
         if state.phase is Phase.COMPUTE:
             _refuse_failed(computed, append)
@@ -106,6 +109,17 @@ def voiding(append: Appender, key: OwnKey, *, agreed: bool) -> Generator[None]:
         append.add([*refusals, sign(key, objects.VOID, body)])
         why = f"; refused {refusals_text(error.refused)}" if error.refused else ""
         raise GymError(f"round {state.manifest.name} is void: {error.reason}{why}") from None
+
+
+def _refuse_fewer(computed: Computed, least: int) -> None:
+    report = computed.report
+    found = len(report.counted)
+    if found < least:
+        why = f": refused {refusals_text(report.refused)}" if report.refused else ""
+        raise InputError(
+            f"min_contributors: expected at least {least} that count, got {found}{why}",
+            hint="nothing was added to the log; without min_contributors the quorum counts",
+        )
 
 
 def _refuse_failed(computed: Computed, append: Appender) -> None:

@@ -57,6 +57,11 @@ class Report:
     gram: str
     result: StoredFile
 
+    @property
+    def counted(self) -> Sequence[PublicKey]:
+        """The keys whose contributions count: no copies, and none that the rule refused."""
+        return [key for key, _ in self.contributions if key not in self.refused]
+
     def as_bytes(self) -> bytes:
         """Returns the report as it is stored."""
         return canonical(

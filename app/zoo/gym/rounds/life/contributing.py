@@ -19,6 +19,7 @@ from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.contribution.check import open_contribution
 from zoo.gym.rounds.contribution.write import write_contribution
 from zoo.gym.rounds.lessons.contribution import read_lessons, write_lessons
+from zoo.gym.rounds.life.inbox import inbox_name
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.life.writing import leave
 from zoo.gym.rounds.privacy.contribution import Written, check_sealed, seal_file, write_values
@@ -302,6 +303,18 @@ def send_reveal(own: Own, entry: Signed, storage: Storage, report: Progress | No
         note_own(str(entry.body["round"]), str(entry.key), own.spends)
     store(own.file, storage, report)
     return leave(storage, entry)
+
+
+def receipt_of(opened: Opened, entry: Signed) -> str | None:
+    """Returns the name of an entry of this user's that was sent before; None if it was not.
+
+    Raises:
+        StorageError: the storage cannot be read.
+    """
+    content = objects.encode(entry)
+    name = inbox_name(content)
+    is_there = content in opened.entries or opened.storage.read(name) == content
+    return name if is_there else None
 
 
 def known_rounds() -> Sequence[str]:
