@@ -106,3 +106,21 @@ def test_what_cannot_be_tried_is_refused(
 ) -> None:
     assert main(["round", "attack", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+@needs_digits
+def test_the_malicious_are_as_many_as_the_rule_withstands_and_both_are_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["round", "attack", "none", "--contributors", "5", "--seeds", "1"]
+    assert main([*words, "--method", "bulyan"]) == 0  # 4 f + 3 contributors
+    found = capsys.readouterr()
+    assert "rule: bulyan, f = 0\n0 of 5 contributors are malicious" in found.out
+    assert "this rule withstands none: --attackers 1" in found.err
+    assert main([*words, "--method", "krum", "--mix"]) == 0
+    assert "rule: krum, f = 1, mixed first\n1 of 5" in capsys.readouterr().out
+
+
+def test_mixing_a_rule_that_mixes_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["round", "attack", "none", "--mix", "--method", "byzantine_robust"]) == 2
+    assert "--mix: has no effect on byzantine_robust" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from zoo.gym.cli.options import Json, Switch
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.rules.method import AggregationMethod, Rule, default_f, rule_for
+from zoo.gym.rounds.rules.method import AggregationMethod, Rule, default_f, rule_for, takes_f
 
 MethodName = Literal[
     "byzantine_robust",
@@ -60,12 +60,16 @@ def attack(
     unknown = [name for name in names if name not in NAMES]
     if unknown:
         raise InputError(f"attack: expected one of {', '.join(NAMES)}, got {unknown[0]!r}")
-    rule = rule_for(AggregationMethod(method), contributors, f, mixed=mix)
-    withstood = default_f(contributors) if f is None else f
+    rule = _rule(AggregationMethod(method), contributors, f, mix=mix)
+    withstood = rule.f if takes_f(rule.method) or rule.mixes else default_f(contributors)
     malicious = withstood if attackers is None else attackers
     trial = Trial(rule, form, refit, contributors, malicious, dirichlet, seeds)
     rows = try_attacks(trial, names or tuple(ATTACKS), out.say)
+    mixed = ", mixed first" if rule.mixes else ""
+    out.answer(f"rule: {rule.method.value}, f = {rule.f}{mixed}")
     out.answer(f"{malicious} of {contributors} contributors are malicious")
+    if not malicious and attackers is None:
+        out.say(f"note: with {contributors} contributors this rule withstands none: --attackers 1")
     out.answer(f"{'attack':<16} {'gain kept':>9} {'backdoor':>9}")
     for row in rows:
         out.answer(f"{row.attack:<16} {row.recovered:7.1f} % {row.backdoor:7.1f} %")
@@ -76,6 +80,12 @@ def attack(
     answer = {"rows": shown, "worst": vars(worst), "rule": _described(rule)}
     out.result(answer | {"attackers": malicious})
     return 0
+
+
+def _rule(method: AggregationMethod, contributors: int, f: int | None, *, mix: bool) -> Rule:
+    if mix and Rule(method).mixes:
+        raise InputError(f"--mix: has no effect on {method.value}, which mixes anyway")
+    return rule_for(method, contributors, f, mixed=mix)
 
 
 def _described(rule: Rule) -> dict[str, object]:

@@ -102,6 +102,26 @@ def test_with_two_contributors_the_robust_rule_is_a_mean_and_says_so(
         assert soup.aggregate().report["rule"] == {"method": "mean", "f": 0}
 
 
+def test_a_share_that_so_few_cannot_withstand_is_warned_of(
+    base: Path, tuned: Callable[[int], Path]
+) -> None:
+    soup, _ = soup_of(base, tuned, 5, method="multi_krum", byzantine_threshold=0.49)
+    with pytest.warns(GymWarning, match="withstands 1 of 5 .*=0.49 asks for 2"):
+        assert soup.aggregate().report["rule"]["f"] == 1  # (5 - 3) / 2
+
+
+def test_a_share_that_is_withstood_is_not_warned_of(
+    base: Path, tuned: Callable[[int], Path]
+) -> None:
+    soup, _ = soup_of(base, tuned, 5, method="multi_krum", byzantine_threshold=0.3)
+    assert soup.aggregate().report["warnings"] == []
+
+
+def test_a_validator_acts_without_rewards_where_reputations_weigh() -> None:
+    given: dict[str, Any] = {"method": "weighted_mean", "quality_validator": len}
+    assert DeltaSoupConfig(enable_rewards=False, **given).quality_validator is len
+
+
 def test_too_few_contributors_are_an_error(base: Path, tuned: Callable[[int], Path]) -> None:
     soup, _ = soup_of(base, tuned, 2)
     with pytest.raises(InputError, match="2 of 3"):
@@ -269,6 +289,23 @@ def test_the_weighted_mean_takes_reputations(base: Path, tuned: Callable[[int], 
         ({"quality_threshold": 0.5}, "quality_threshold: has no effect without a quality_val"),
         ({"quality_weight": 0.5}, "quality_weight: has no effect without reward_rule"),
         ({"enable_rewards": False, "reward_pool": 5}, "reward_pool: has no effect"),
+        (
+            {"enable_rewards": False, "quality_validator": len},
+            "quality_validator: has no effect with enable_rewards=False",
+        ),
+        (
+            {
+                "enable_rewards": False,
+                "method": "weighted_mean",
+                "quality_validator": len,
+                "quality_threshold": 0.5,
+            },
+            "quality_threshold: has no effect with enable_rewards=False",
+        ),
+        (
+            {"min_contributors": 10, "max_contributors": 3},
+            "min_contributors: expected at most max_contributors, 3, got 10",
+        ),
         ({"contribution_window": 1}, "contribution_window: has no effect in a DeltaSoup"),
         ({"diversity_bonus": 0.1}, "diversity_bonus: has no effect in a DeltaSoup"),
         ({"methd": "mean"}, "methd"),

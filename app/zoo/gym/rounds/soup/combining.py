@@ -13,7 +13,7 @@ from zoo.gym.rounds.compute.result import write_result
 from zoo.gym.rounds.rules.aggregate import Selection, combine, gram_of, select
 from zoo.gym.rounds.rules.method import Rule, takes_f
 from zoo.gym.rounds.soup.coding import SoupCoding
-from zoo.gym.rounds.soup.config import DeltaSoupConfig
+from zoo.gym.rounds.soup.config import DeltaSoupConfig, why_no_share
 from zoo.gym.rounds.soup.profile import ContributorProfile
 from zoo.gym.rounds.soup.result import AggregateResult
 from zoo.gym.rounds.soup.scratch import Scratch
@@ -146,6 +146,12 @@ def _shares(selection: Selection, count: int) -> list[float]:
 
 def _warnings(rule: Rule, n: int, config: DeltaSoupConfig, refused: Mapping[str, str]) -> list[str]:
     found: list[str] = []
+    asked = 0 if why_no_share(config.method) else config.asked_f(n)
+    if 0 < rule.f < asked:
+        found.append(
+            f"{config.method.value}: withstands {rule.f} of {n} contributors, where "
+            f"byzantine_threshold={config.byzantine_threshold:g} asks for {asked}"
+        )
     if takes_f(config.method) and rule.f == 0:
         found.append(
             f"{config.method.value}: nothing malicious is withstood with {n} contributors: the "

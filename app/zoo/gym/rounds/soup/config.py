@@ -90,6 +90,11 @@ class DeltaSoupConfig(Settings, frozen=True):
                 raise _error(f"{name}: has no effect {reason}: expected none")
         if self.differential_privacy:
             self._check_private()
+        if self.min_contributors > self.max_contributors:
+            raise _error(
+                f"min_contributors: expected at most max_contributors, {self.max_contributors}, "
+                f"got {self.min_contributors}"
+            )
         share = round(self.quality_weight + self.participation_weight, 9)
         if share != 1:
             raise _error(
@@ -112,17 +117,28 @@ class DeltaSoupConfig(Settings, frozen=True):
                 ("quality_weight", "participation_weight"),
                 "" if published else "without reward_rule='published'",
             ),
-            "quality_threshold": "with reward_rule='published'"
-            if published
-            else ("" if self.quality_validator else "without a quality_validator"),
+            "quality_threshold": self._why_no_threshold(),
+            "quality_validator": self._why_no_validator(),
             **dict.fromkeys(
                 ("reward_pool", "reward_rule"),
                 "" if self.enable_rewards else "with enable_rewards=False",
             ),
             "trim_percent": "" if self.method is _PERCENT_OF else f"on {method}",
-            "byzantine_threshold": _why_no_share(self.method),
+            "byzantine_threshold": why_no_share(self.method),
         }
         return reasons.get(name, "")
+
+    def _why_no_threshold(self) -> str:
+        if not self.enable_rewards:
+            return "with enable_rewards=False"
+        if self.reward_rule == "published":
+            return "with reward_rule='published'"
+        return "" if self.quality_validator else "without a quality_validator"
+
+    def _why_no_validator(self) -> str:
+        """A validator rates for points, and for the reputations that a weighted mean takes."""
+        rates = self.enable_rewards or self.needs == "reputations"
+        return "" if rates or self.quality_validator is None else "with enable_rewards=False"
 
     def _check_private(self) -> None:
         """Refuses what a private soup cannot have: what one user sends decides nothing else."""
@@ -155,6 +171,10 @@ class DeltaSoupConfig(Settings, frozen=True):
                 f"{self.byzantine_threshold}"
             )
 
+    def asked_f(self, n: int) -> int:
+        """Returns how many malicious ones of n contributors `byzantine_threshold` asks for."""
+        return int(self.byzantine_threshold * n + 1e-9)
+
     def rule(self, n: int) -> Rule:
         """Returns the rule for n contributors.
 
@@ -182,7 +202,7 @@ class DeltaSoupConfig(Settings, frozen=True):
         return takes_given(self.method)
 
 
-def _why_no_share(method: AggregationMethod) -> str:
+def why_no_share(method: AggregationMethod) -> str:
     """Returns why a share of malicious contributors would do nothing; empty if it acts."""
     if method is _PERCENT_OF:
         return f"on {method.value}, whose share is trim_percent"
