@@ -320,6 +320,15 @@ def private(base: Path, tuned: Callable[[int], Path], **settings: Any) -> DeltaS
     return soup_of(base, tuned, 2, differential_privacy=True, **settings)[0]
 
 
+@pytest.mark.filterwarnings("ignore:of no use")
+def test_a_private_soup_says_nothing_of_what_another_user_gave(
+    base: Path, tuned: Callable[[int], Path]
+) -> None:
+    soup = private(base, tuned)
+    soup.contribute("carol", tuned(2))
+    assert len(soup.aggregate().report["contributions"]) == 3
+
+
 def test_a_private_soup_is_clipped_summed_and_drawn_once(
     base: Path, tuned: Callable[[int], Path]
 ) -> None:

@@ -90,7 +90,9 @@ class DeltaSoup:
         source = source_of(model, folder)
         file = folder / f"{len(self._contributions)}.safetensors"
         digest, more = self._coded(source, base_model, file)
-        if any(one.digest == digest for one in self._contributions.values()):
+        # In a private soup nothing that one user gave decides what another one reads here.
+        known = () if self._private else self._contributions.values()
+        if any(one.digest == digest for one in known):
             raise InputError(f"{user}: expected a fine-tune of its own, got that of another user")
         quality = self._quality(user, file)
         place = len(self._contributions)
