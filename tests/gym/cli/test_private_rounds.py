@@ -74,6 +74,11 @@ def test_a_private_round_ends_in_one_result_and_says_what_it_promises(person: Ca
     assert "privacy   epsilon 1, delta 0.01 for each of 2 contributions" in info.stdout
     applied = ("delta", "apply", found.json["result"], "--base", "base", "--out", "new")
     assert person("eve", *applied).code == 0
+    applied = person("eve", "round", "apply", "round", "--base", "base")
+    assert applied.stdout.startswith("verified but for its numbers; ")
+    assert "nobody can compute its numbers again" in applied.stdout
+    assert "warning: of no use: the noise is" in applied.stderr
+    assert "chat with it: zoo-gym chat --model" in applied.stderr
     spent = person("maker", "round", "ledger", "--json").json["spent"]
     assert [one["draws"] for one in spent] == [1, 1]
     assert "epsilon 1 at delta 0.01: 1 round" in person("ann", "round", "ledger").stdout

@@ -6,6 +6,7 @@ from zoo.gym.cli.community.opened import opened_round
 from zoo.gym.cli.community.options import refuse_given
 from zoo.gym.cli.options import Json, Offline, Threads, Yes
 from zoo.gym.cli.output import Output
+from zoo.gym.cli.round_private import promise_of, say_sealed
 from zoo.gym.cli.sources import resolve_base
 from zoo.gym.errors import InputError, NotAvailableError
 
@@ -44,10 +45,15 @@ def apply(
     refuse_given({"name": name}, "a round about weights")
     model = resolve_base(base, opened.manifest.base.model, "--base", yes=yes, offline=offline)
     applied = apply_result(opened, model.folder, threads=threads)
-    out.answer(f"verified; {model.id} plus result {applied.digest[:12]} is {applied.file}")
+    made = f"{model.id} plus result {applied.digest[:12]} is {applied.file}"
+    promised = promise_of(opened)
+    out.answer(f"{'verified' if promised is None else 'verified but for its numbers'}; {made}")
+    if promised is not None:
+        say_sealed(promised, out)
     if applied.previous:
         out.answer(f"before it {applied.previous[:12]} was applied: zoo-gym round undo goes back")
     out.say(f"train on it: zoo-gym train model_name_or_path={applied.file} dataset=FILE")
+    out.say(f"chat with it: zoo-gym chat --model {applied.file}")
     out.result({"file": str(applied.file), "digest": applied.digest, "previous": applied.previous})
     return 0
 

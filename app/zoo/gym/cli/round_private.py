@@ -1,7 +1,8 @@
 """What `zoo-gym round` does and says of private rounds."""
 
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zoo.gym.cli.community.voiding import or_void
 from zoo.gym.cli.options import Json
@@ -40,7 +41,7 @@ def say_private(opened: "Opened", own: "Own", key: "OwnKey", out: Output) -> dic
     return {"private": {**vars(found), "epsilon": spends.epsilon, "delta": spends.delta}}
 
 
-def promise_of(opened: "Opened") -> dict[str, object] | None:
+def promise_of(opened: "Opened") -> dict[str, Any] | None:
     """Returns what a private round promises, with those who count or as many as it needs."""
     from zoo.gym.rounds.privacy.contribution import values_of
     from zoo.gym.rounds.privacy.promise import described
@@ -50,6 +51,19 @@ def promise_of(opened: "Opened") -> dict[str, object] | None:
         return None
     count = max(manifest.quorum, len(opened.state.accepted))
     return described(privacy, values_of(manifest), count)
+
+
+def say_sealed(promised: Mapping[str, Any], out: Output) -> None:
+    """Says of a private result that is used what nobody could verify, and how much noise it has."""
+    out.answer(
+        "its contributions are sealed and its noise is secret: nobody can compute its numbers again"
+    )
+    ratio = promised["noise_to_signal"]
+    said = f"the noise is {ratio:.3g} times the norm of what all contributors can agree on"
+    if ratio > 1:
+        out.say(f"warning: of no use: {said}")
+    else:
+        out.answer(said)
 
 
 def aggregate_private(

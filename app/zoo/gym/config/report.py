@@ -6,6 +6,7 @@ prepends the origin.
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -108,7 +109,17 @@ def _sentence(details: "ErrorDetails", key: str, model: "type[BaseModel]") -> st
         return str(context["text"])
     if kind in ("value_error", "assertion_error"):  # from a validator of the model itself
         return str(context["error"])
+    if kind == "enum":
+        return _not_listed(str(context["expected"]), details["input"])
     return f"expected {_expected(kind, context, key, model)}, got {shown(details['input'])}"
+
+
+def _not_listed(expected: str, given: object) -> str:
+    """Returns what a setting with a list of values expects; pydantic has them in quotes."""
+    names = re.findall("'([^']*)'", expected)
+    close = nearest(given, names) if isinstance(given, str) else None
+    meant = f". Did you mean '{close}'?" if close else ""
+    return f"expected one of {', '.join(names)}, got {shown(given)}{meant}"
 
 
 def _elsewhere(key: str, model: "type[BaseModel]") -> str | None:

@@ -48,6 +48,13 @@ def test_a_base_with_another_embedding_gets_a_model_of_its_own(
     assert np.array_equal(found, read_float32(open_weights(other), EMBEDDING))
 
 
+def test_another_base_is_refused_by_its_folder(published: Opened, tmp_path: Path) -> None:
+    other = disk.write_model(tmp_path / "tiny", disk.random_arrays(SHAPES, 5))
+    with pytest.raises(InputError, match=f"^{other}: expected the base tiny of the round, got an"):
+        apply_result(published, other)
+    assert applied_results() == []
+
+
 def test_a_base_with_another_chat_template_gets_a_model_of_its_own(
     published: Opened, base: Path, tmp_path: Path
 ) -> None:

@@ -211,7 +211,7 @@ SETTINGS: dict[str, tuple[dict[str, object], str]] = {
     ),
     "half of TLS": ({"tls_cert": "c"}, "expected both or none"),
     "a name with a port": ({"names": ["a:1"]}, "expected a host name in small letters"),
-    "an unknown one": ({"prot": 1}, "prot: expected no field of this name"),
+    "an unknown one": ({"prot": 1}, "prot: no such setting"),
     "a port": ({"port": 70_000}, "port: expected less than|port: expected at most"),
 }
 
@@ -221,6 +221,12 @@ def test_settings_that_would_not_be_safe_are_refused(case: str, tmp_path: Path) 
     fields, said = SETTINGS[case]
     with pytest.raises(InputError, match=said):
         server_config({"folder": tmp_path, **fields})
+
+
+def test_an_unknown_setting_is_named_before_a_missing_one() -> None:
+    said = r"server.foldr: no such setting. Did you mean 'folder'\?"
+    with pytest.raises(InputError, match=said):
+        CommunityLearningServer(None, {"foldr": "rounds"})
 
 
 def test_an_address_in_use_and_a_missing_certificate_are_named(

@@ -13,7 +13,7 @@ import pytest
 from tests.gym.delta import models_on_disk as disk
 from tests.gym.rounds.conftest import fine_tune
 from tests.gym.rounds.contribution.conftest import LAYERS, SHAPES
-from zoo.gym import DeltaSoup, DeltaSoupConfig, GymWarning, InputError
+from zoo.gym import AggregationMethod, DeltaSoup, DeltaSoupConfig, GymWarning, InputError
 from zoo.gym.delta.file.reader import load_delta, tensor_parts
 from zoo.gym.delta.reading.weights import open_weights, read_float32
 from zoo.gym.rounds.privacy.ledger import all_spent
@@ -81,6 +81,16 @@ def test_federated_average_weighs_by_examples(base: Path, tuned: Callable[[int],
     report = soup.aggregate().report
     shares = {one["user"]: one["share"] for one in report["contributions"]}
     assert shares == pytest.approx({names[0]: 1 / 3, names[1]: 2 / 3})
+
+
+def test_more_examples_than_a_round_takes_are_refused(
+    base: Path, tuned: Callable[[int], Path]
+) -> None:
+    soup = DeltaSoup(DeltaSoupConfig(method=AggregationMethod.FEDERATED_AVERAGE), base)
+    soup.contribute("ann", tuned(1), metadata={"examples": 1 << 40})
+    for number in (0, (1 << 40) + 1, 10**39):
+        with pytest.raises(InputError, match=r"metadata.examples: expected 1 to 2\^40, got"):
+            soup.contribute("ben", tuned(2), metadata={"examples": number})
 
 
 def test_one_outlier_of_five_does_not_count(
@@ -308,6 +318,12 @@ def test_the_weighted_mean_takes_reputations(base: Path, tuned: Callable[[int], 
         ),
         ({"contribution_window": 1}, "contribution_window: has no effect in a DeltaSoup"),
         ({"diversity_bonus": 0.1}, "diversity_bonus: has no effect in a DeltaSoup"),
+        (
+            {"differential_privacy": True, "reward_rule": "published"},
+            "reward_rule: expected weight with differential_privacy",
+        ),
+        ({"method": "men"}, "one of byzantine_robust, mean, .* got \"men\". Did you mean 'mean'"),
+        ({"method": 3}, "norm_clip, got 3$"),
         ({"methd": "mean"}, "methd"),
     ],
 )

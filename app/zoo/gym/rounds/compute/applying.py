@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from zoo.gym.delta.reading.parents import PARENTS_FILE, parents_of
+from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import InputError, NotAvailableError, StorageError
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.files.lock import locked
@@ -19,6 +20,7 @@ from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.compute.model_folder import build, is_whole, model_folder_of
 from zoo.gym.rounds.compute.publish import work_folder
 from zoo.gym.rounds.compute.verify import verify
+from zoo.gym.rounds.contribution.write import check_base
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.protocol.state import Phase
 
@@ -62,11 +64,12 @@ def apply_result(opened: Opened, base: Path, *, threads: int | None = None) -> A
     opened.manifest.expect("delta", "apply to a model", "zoo-gym round apply stores its lessons")
     state = opened.state
     work = work_folder(state.id)
+    check_base(open_weights(base), opened.manifest)
     digest = refuse_unverified(opened, work, threads=threads)
     base = base.resolve()
     applied_results()  # a list that cannot be read is refused before the work
     file = model_folder_of(base, digest)
-    build(file, work / "published.safetensors", base, opened.manifest.base.model)
+    build(file, work / "published.safetensors", base)
     _write_parents(file, base, digest)
     with _alone():
         known = applied_results()

@@ -41,14 +41,13 @@ def model_folder_of(base: Path, result: str) -> Path:
     return folders().data / "models" / f"round-{result[:16]}-{digest(canonical(whole))[:16]}"
 
 
-def build(folder: Path, delta: Path, base: Path, base_id: str) -> None:
+def build(folder: Path, delta: Path, base: Path) -> None:
     """Writes base plus result, unless it is there as it was written.
 
     Args:
         folder: see `model_folder_of`; one whose files were changed is replaced.
         delta: the file of the result.
         base: the folder of the base.
-        base_id: its name in error messages.
 
     Raises:
         InputError: the base is another one.
@@ -60,7 +59,7 @@ def build(folder: Path, delta: Path, base: Path, base_id: str) -> None:
     with storage_errors(folder):
         if folder.exists():
             shutil.rmtree(folder)
-    apply_delta(delta, base=base, base_id=base_id, out=folder)
+    apply_delta(delta, base=base, base_id=str(base), out=folder)
     written = {str(file.relative_to(folder)): _digest(file) for file in _files(folder)}
     write_beside(folder / WRITTEN_FILE, json.dumps(written, indent=2) + "\n", sync=True)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from zoo.gym.config.report import unknown
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_errors, read_small, write_beside
 from zoo.gym.paths import ensure_folder, folders
@@ -93,6 +94,10 @@ def server_config(fields: Mapping[str, object]) -> ServerConfig:
     Raises:
         InputError: one is missing, unknown or wrong; identified.
     """
+    for name in fields:
+        if name not in ServerConfig.model_fields:
+            said = unknown("setting", str(name), ServerConfig.model_fields)
+            raise InputError(f"server.{name}: {said}")
     try:
         return ServerConfig.model_validate(dict(fields))
     except ValidationError as error:

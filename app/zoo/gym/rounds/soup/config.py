@@ -151,6 +151,11 @@ class DeltaSoupConfig(Settings, frozen=True):
             raise _error(
                 "use_bitdelta: expected false with differential_privacy: noise drowns signs"
             )
+        if self.reward_rule == "published":
+            raise _error(
+                "reward_rule: expected weight with differential_privacy, whose points are equal "
+                "parts, got published, which needs qualities"
+            )
         for name in ("byzantine_threshold", "quality_validator"):
             if name in self.model_fields_set:
                 raise _error(

@@ -32,6 +32,9 @@ from zoo.gym.rounds.soup.sources import Source, base_folder, source_of
 if TYPE_CHECKING:
     from zoo.gym.delta.file.reader import Delta
 
+MOST_EXAMPLES = 1 << 40
+"""As in rounds: a larger number weighs as if nobody else had contributed."""
+
 
 class DeltaSoup:
     """Combines the fine-tunes of several users.
@@ -84,8 +87,8 @@ class DeltaSoup:
         user = self._new_user(user_id)
         said = dict(instance_of("metadata", metadata or {}, dict))
         examples = whole_of("metadata.examples", said["examples"]) if "examples" in said else None
-        if examples is not None and examples < 1:
-            raise InputError(f"metadata.examples: expected at least 1, got {examples}")
+        if examples is not None and not 1 <= examples <= MOST_EXAMPLES:
+            raise InputError(f"metadata.examples: expected 1 to 2^40, got {examples}")
         folder = self._scratch.folder
         source = source_of(model, folder)
         file = folder / f"{len(self._contributions)}.safetensors"
