@@ -107,11 +107,13 @@ def measure(
 
 
 def _against_base(loss: "Paired | None") -> str:
+    from zoo.gym.rounds.protocol.paired import below
+
     if loss is None:
         return "no loss could be measured"
-    bound = f"one-sided 95 % bound {loss.bound:+.4f}"
     return (
-        f"held-out loss {loss.mean:+.4f} nats a token against the base, {bound}, {loss.rows} rows"
+        f"held-out loss a token {below(loss.mean)} the base's, one-sided 95 % bound "
+        f"{below(loss.bound)}, {loss.rows} rows"
     )
 
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from zoo.gym.rounds.compute.report import Report
     from zoo.gym.rounds.compute.verify import Check
     from zoo.gym.rounds.life.opening import Opened
-    from zoo.gym.rounds.protocol.manifest import Manifest
 
 
 def aggregate(
@@ -80,7 +79,7 @@ def aggregate(
     act = partial(publish, opened.storage, load_key(), threads=threads, open_queue=open_queue)
     computed = or_void(act, yes=yes)
     found = computed.report
-    warnings = _warnings(found, opened.manifest)
+    warnings = _warnings(found, opened)
     out.answer(
         f"result {found.result.digest[:12]}, {human_bytes(found.result.bytes)}: "
         f"{counted(len(found.contributions), 'contribution')}, {found.rule['method']} with f = "
@@ -110,16 +109,21 @@ def aggregate(
     return 0
 
 
-def _warnings(found: "Report", manifest: "Manifest") -> list[str]:
+def _warnings(found: "Report", opened: "Opened") -> list[str]:
+    from zoo.gym.rounds.compute.aggregate import worse_than_one
     from zoo.gym.rounds.compute.members import fill_quorum
+    from zoo.gym.rounds.life.opening import open_round
 
     warnings = [] if found.rule["f"] else ["the rule withstands no malicious contributor"]
     if found.rule["method"] == "federated_average":
         warnings.append("contributors are weighed by the numbers of examples that they name")
     if found.newcomers is None:
         warnings.append("all keys are new: there is no cap on newcomers")
-    if fill_quorum(found, manifest):
+    if fill_quorum(found, opened.manifest):
         warnings.append("newcomers fill up the quorum: they have more than their share of seats")
+    if opened.manifest.evaluation is not None:  # records are taken with the result
+        worse = worse_than_one(open_round(opened.storage).state, found)
+        warnings += [worse] if worse else []
     return warnings
 
 

@@ -19,6 +19,7 @@ from tests.gym.rounds.protocol.people import (
     LOG,
     digest_of,
 )
+from zoo.gym.cli import main
 from zoo.gym.delta.rebuild import difference
 from zoo.gym.rounds.compute.aggregate import choose, compute
 from zoo.gym.rounds.compute.publish import publish, work_folder
@@ -47,7 +48,7 @@ def gate(storage: FolderStorage, who: OwnKey, loss: dict[str, float]) -> None:
     record(storage, "gate", contributor=key, digest=digest, loss=loss, reason=None)
 
 
-def measured(storage: FolderStorage, values: dict[OwnKey, float]) -> None:
+def measured(storage: FolderStorage, values: dict[OwnKey, float], together: float = -0.1) -> None:
     """Leaves all records of a round in which Carol does harm."""
     for who, loss in ((ALICE, BETTER), (BOB, {**BETTER, "mean": -0.05}), (CAROL, WORSE)):
         gate(storage, who, loss)
@@ -56,7 +57,7 @@ def measured(storage: FolderStorage, values: dict[OwnKey, float]) -> None:
     computed = compute(state, storage, work_folder(state.id))
     digest = computed.report.result.digest
     none = {"previous": None, "refusals": None, "triggers": None}
-    record(storage, "result", digest=digest, base=BETTER, **none)
+    record(storage, "result", digest=digest, base={**BETTER, "mean": together}, **none)
     for who, value in values.items():
         record(storage, "value", contributor=str(who.public), result=digest, value=value)
 
@@ -97,6 +98,29 @@ def test_who_fails_the_gate_neither_counts_nor_earns_and_quality_weighs_points(
     opened = open_round(storage)
     assert opened.state.refused == report.refused
     assert all(check.ok for check in verify(opened, work_folder(opened.state.id)))
+
+
+@pytest.mark.parametrize(("together", "warned"), [(-0.1, False), (-0.07, True)])
+def test_a_result_that_gains_less_than_one_contribution_alone_is_warned_of(
+    together: float,
+    warned: bool,
+    storage: FolderStorage,
+    base: Path,
+    sources: Sources,
+    manifest: Manifest,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    terms = manifest.model_copy(update={"evaluation": Evaluation(**EVALUATION)})
+    run_round(storage, base, sources, terms)
+    measured(storage, {ALICE: 0.5, BOB: 0.5}, together)
+    monkeypatch.setattr("zoo.gym.signing.load_key", lambda: LOG)
+    assert main(["round", "aggregate", "--round", str(storage.folder)]) == 0
+    said = (
+        f"note: the result's loss is 0.0700 nats below the base's, worse than that of "
+        f"{ALICE.public.fingerprint} alone, 0.1000 nats below"
+    )
+    assert (said in capsys.readouterr().err) is warned
 
 
 def test_a_negative_value_earns_nothing_and_the_pool_is_paid_in_full(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from zoo.gym.rounds.protocol.paired import Paired, paired, student_95
+from zoo.gym.rounds.protocol.paired import Paired, below, paired, student_95
 
 LOSSES = st.lists(st.floats(0, 20), min_size=10, max_size=40)
 
@@ -44,3 +44,11 @@ def test_a_figure_that_is_no_number_is_refused(mean: float) -> None:
         Paired(rows=10, mean=mean, deviation=0.0)
     with pytest.raises(ValidationError):
         Paired(rows=9, mean=0.0, deviation=0.0)
+
+
+def test_an_added_loss_reads_as_below_or_above_and_never_as_a_negative_loss() -> None:
+    assert [below(added) for added in (-8.09, 0.0, 0.5)] == [
+        "8.0900 nats below",
+        "0.0000 nats below",
+        "0.5000 nats above",
+    ]

@@ -28,6 +28,7 @@ from zoo.gym.rounds.compute.members import Members, members_of, with_cap, with_s
 from zoo.gym.rounds.compute.report import AUMANN_SHAPLEY, BY_WEIGHT, Report
 from zoo.gym.rounds.compute.result import write_result
 from zoo.gym.rounds.forms.base import Contributions
+from zoo.gym.rounds.protocol.paired import below
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.rewards.newcomers import capped_points
 from zoo.gym.rounds.rewards.standings import Standings, standings_after, write_standings
@@ -302,6 +303,28 @@ def _standings(chosen: Chosen, refused: Mapping[PublicKey, str]) -> Standings:
         quality = {key: min(1.0, parts[key] * len(counted)) for key in counted}
     failed = [key for key in refused if key not in members.left_out]
     return standings_after(members.standings, quality, refused=failed, unchanged=members.left_out)
+
+
+def worse_than_one(state: State, report: Report) -> str | None:
+    """Returns in words that the result gains less than one of its contributions alone.
+
+    Args:
+        state: with the measurements of the round.
+        report: of its result.
+    """
+    found = state.measured.results.get(report.result.digest)
+    gates = state.measured.gates
+    alone = {key: gates[key].loss for key in report.counted if key in gates}
+    means = {key: loss.mean for key, loss in alone.items() if loss is not None}
+    if found is None or not means:
+        return None
+    best = min(means, key=lambda key: means[key])
+    if found.base.mean <= means[best]:
+        return None
+    return (
+        f"the result's loss is {below(found.base.mean)} the base's, worse than that of "
+        f"{best.fingerprint} alone, {below(means[best])}"
+    )
 
 
 def _described(rule: Rule) -> dict[str, str | int | bool]:

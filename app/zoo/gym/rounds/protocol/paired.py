@@ -40,6 +40,15 @@ class Paired(BaseModel):
         return self.mean + student_95(self.rows - 1) * self.deviation / sqrt(self.rows)
 
 
+def below(added: float) -> str:
+    """Returns what a change adds to a loss in words: a loss is never negative, a difference is.
+
+    >>> below(-8.09), below(0.5)
+    ('8.0900 nats below', '0.5000 nats above')
+    """
+    return f"{abs(added):.4f} nats {'above' if added > 0 else 'below'}"
+
+
 def paired(before: list[float], after: list[float]) -> Paired:
     """Returns what a change adds.
 
