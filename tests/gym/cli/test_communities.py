@@ -104,6 +104,26 @@ def _applied_and_undone(person: Call, digest: str) -> None:
     assert (found.code, "expected a result that was applied" in found.stderr) == (4, True)
 
 
+def test_a_copy_is_none_of_the_contributors_that_the_maker_asks_for(
+    person: Call, tmp_path: Path
+) -> None:
+    shutil.copytree(tmp_path / "ann", tmp_path / "copy")
+    started(person)
+    people = ("ann", "ben", "copy")
+    for who in people:
+        committed(person, who)
+        person("maker", "round", "take")
+    person("maker", "round", "take", "--close")
+    for who in people:
+        person(who, "round", "reveal", "--send")
+    person("maker", "round", "take", "--close")
+    words = ("maker", "round", "aggregate", "--min-contributors")
+    found = person(*words, "3")
+    assert (found.code, "expected at least 3 that count, got 2: ref" in found.stderr) == (2, True)
+    assert person("eve", "round", "show", "round", "--json").json["phase"] == "compute"
+    assert person(*words, "2").code == 0
+
+
 def test_what_was_sent_before_has_its_receipt_and_is_not_asked_about(person: Call) -> None:
     started(person)
     words = ("ann", "round", "contribute", "ann", "--round", "round", "--base", "base", "--json")

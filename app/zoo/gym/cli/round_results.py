@@ -54,7 +54,8 @@ def aggregate(
     Args:
         round_: the round's folder, address, name or id; by default the only one seen here
         method: the rule that you expect; the round's terms have fixed it
-        min_contributors: publish nothing with fewer reveals than this
+        min_contributors: publish nothing with fewer reveals than this, or if fewer of them count in
+            a round about weights that is not private
         queue: hand tasks to `round work`: a file, or postgresql://USER@HOST/DATABASE
         force: publish a private result even if its noise is larger than any signal; make a round
             of lessons void before all keys have measured
@@ -77,7 +78,7 @@ def aggregate(
         raise InputError("--force: has no effect in a round that is neither private nor of lessons")
     open_queue = None if queue is None else opener(queue)
     act = partial(publish, opened.storage, load_key(), threads=threads, open_queue=open_queue)
-    computed = or_void(act, yes=yes)
+    computed = or_void(partial(act, least=min_contributors or 0), yes=yes)
     found = computed.report
     warnings = _warnings(found, opened)
     out.answer(
