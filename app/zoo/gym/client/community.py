@@ -6,7 +6,7 @@
 Nothing is sent without `send=True`. Training is in `GRPOTrainer` and `Trainer`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -15,8 +15,11 @@ from zoo.gym.arguments import StrPath, instance_of, model_folder, path_of, text_
 from zoo.gym.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:
+    from zoo.gym.rounds.life.contributing import Own
     from zoo.gym.rounds.life.opening import Opened
     from zoo.gym.rounds.soup.config import DeltaSoupConfig
+    from zoo.gym.rounds.storage.base import Storage
+    from zoo.gym.signing import Signed
 
 _ELSEWHERE = {
     "train_grpo": "zoo.gym.GRPOTrainer trains with GRPO",
@@ -137,7 +140,7 @@ class Client:
                 raise InputError(
                     f"examples: expected {own.examples}, as you committed, got {examples}"
                 )
-            act = send_reveal
+            act: Callable[[Own, Signed, Storage], str] = send_reveal
         else:
             base = model_folder("base_model", base_model)
             claimed = check_examples(opened.manifest, examples, "examples")
