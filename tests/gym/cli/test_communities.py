@@ -214,8 +214,10 @@ def test_a_contributor_sees_what_is_done_and_what_is_next(person: Call) -> None:
     assert "you: committed; the round's maker has not taken it yet" in waiting
     person("maker", "round", "take", "round", "--close")
     due = person("ann", "round", "show", "round").stdout
-    assert "you: committed, not revealed: zoo-gym round reveal --send" in due
+    assert "you: committed, not revealed: zoo-gym round reveal tiny --send" in due
     person("ann", "round", "reveal", "round", "--send")
+    sent = person("ann", "round", "show", "round").stdout
+    assert "you: revealed; the round's maker has not taken it yet" in sent
     person("maker", "round", "take", "round")
     shown = person("ann", "round", "show", "round").stdout
     assert "you: revealed" in shown
@@ -224,6 +226,20 @@ def test_a_contributor_sees_what_is_done_and_what_is_next(person: Call) -> None:
     listed = person("maker", "round", "show", "round", "--json").json["contributors"]
     assert [one["state"] for one in listed].count("revealed") == 1
     assert {one["fingerprint"] for one in listed} == {words[0] for words in lines}
+
+
+def test_who_committed_already_reads_what_is_next_and_sends_nothing(person: Call) -> None:
+    started(person)
+    for who in ("ann", "ben"):
+        committed(person, who)
+    person("maker", "round", "take", "--close")
+    before = content(Path("round"))
+    late = committed(person, "ann")
+    assert "you committed already; reveal now: zoo-gym round reveal tiny --send" in late.stderr
+    assert (late.code, late.json["receipt"], content(Path("round"))) == (0, None, before)
+    person("ann", "round", "reveal", "--send")
+    person("maker", "round", "take")
+    assert "you committed and revealed already" in committed(person, "ann").stderr
 
 
 def test_another_base_is_refused_by_its_name_and_not_downloaded(person: Call) -> None:

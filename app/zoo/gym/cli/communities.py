@@ -13,7 +13,7 @@ from zoo.gym.cli.community.options import (
     given_of,
     refuse_given,
 )
-from zoo.gym.cli.community.showing import show_round, why
+from zoo.gym.cli.community.showing import already, show_round, why
 from zoo.gym.cli.options import Json, Offline, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round_private import say_private
@@ -226,7 +226,9 @@ def contribute(
     private = say_private(opened, own, key, out)
     what = f"A commitment (a hash, no weights) goes to {opened.storage.address}."
     receipt = receipt_of(opened, entry)
-    if receipt and not send:
+    if done := already(opened, key.public):
+        out.answer(done)
+    elif receipt and not send:
         out.say(f"committed before in {opened.storage.address}: nothing was sent again")
     elif send or confirmed(f"{what} It cannot be taken back. Send? [y/N] ", yes=yes):
         receipt = send_commitment(own, entry, opened.storage)

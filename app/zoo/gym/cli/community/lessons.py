@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from zoo.gym.cli.community.options import GateOptions, LessonOptions, given_of, refuse_given
+from zoo.gym.cli.community.showing import already
 from zoo.gym.cli.community.voiding import or_void
 from zoo.gym.cli.ending import fail
 from zoo.gym.cli.options import confirmed
@@ -116,14 +117,17 @@ def contribute_lessons(
 
     refuse_given({name: typed[name] for name in ("base", "examples")}, LESSONS)
     given = store.load_candidates(source)
-    own, entry = prepare_lessons(opened, given.library, source, own_key())
+    key = own_key()
+    own, entry = prepare_lessons(opened, given.library, source, key)
     count, model = counted(len(given.library.items), "lesson"), opened.manifest.base.model
     out.answer(f"{own.file}: {human_bytes(own.bytes)}, {count} without sources and evidence")
     if given.library.measured_with not in ("", model):
         out.say(f"note: the round is for {model}, the library for {given.library.measured_with}")
     what = f"A commitment (a hash, no text) goes to {opened.storage.address}."
     receipt = None
-    if typed["send"] or confirmed(f"{what} It cannot be taken back. Send? [y/N] ", yes=yes):
+    if done := already(opened, key.public):
+        out.answer(done)
+    elif typed["send"] or confirmed(f"{what} It cannot be taken back. Send? [y/N] ", yes=yes):
         receipt = send_commitment(own, entry, opened.storage)
         remember_place(opened, used=True)
         deadline = opened.manifest.deadlines.commit

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 MOST_SHOWN = 20
 """Contributors that are shown; a program gets all of them."""
 
+_NOT_TAKEN = "the round's maker has not taken it yet"
+
 
 def show_round(opened: "Opened", out: Output) -> int:
     """Shows what a round waits for, what was decided, and what this user has done in it."""
@@ -98,32 +100,53 @@ def _rule(manifest: "Manifest") -> str:
 
 def _own_part(opened: "Opened") -> str | None:
     """Returns what this user's key has done in a round, and what is next; None without a key."""
+    from zoo.gym.rounds.protocol import objects
     from zoo.gym.rounds.protocol.state import Phase
     from zoo.gym.signing import has_key, load_key
 
     if not has_key():
         return None
     state, key = opened.state, load_key().public
-    if key in state.refused:
-        return "you: refused"
+    if key in state.refused or key in state.reveals:
+        return f"you: {'refused' if key in state.refused else 'revealed'}"
+    if key not in state.commits:
+        return f"you: committed; {_NOT_TAKEN}" if _is_waiting(opened, key, objects.COMMIT) else None
+    if state.phase is not Phase.REVEAL:
+        late = "" if state.phase is Phase.COMMIT else " in time"
+        return f"you: committed, not revealed{late}"
+    if _is_waiting(opened, key, objects.REVEAL):
+        return f"you: revealed; {_NOT_TAKEN}"
+    return f"you: committed, not revealed: {to_reveal(opened)}"
+
+
+def already(opened: "Opened", key: "PublicKey") -> str | None:
+    """Returns what to say to a contributor who committed in a phase that is over; or None."""
+    from zoo.gym.rounds.protocol.state import Phase
+
+    state = opened.state
+    if key not in state.commits or state.phase is Phase.COMMIT:
+        return None
     if key in state.reveals:
-        return "you: revealed"
-    if key in state.commits:
-        late = " in time" if state.phase not in {Phase.COMMIT, Phase.REVEAL} else ""
-        due = ": zoo-gym round reveal --send" if state.phase is Phase.REVEAL else ""
-        return f"you: committed, not revealed{late}{due}"
-    waiting = _is_waiting(opened, key)
-    return "you: committed; the round's maker has not taken it yet" if waiting else None
+        return "you committed and revealed already"
+    if state.phase is Phase.REVEAL:
+        return f"you committed already; reveal now: {to_reveal(opened)}"
+    return "you committed already, and did not reveal in time"
 
 
-def _is_waiting(opened: "Opened", key: "PublicKey") -> bool:
-    """Returns whether a commitment of a key lies in the inbox."""
+def to_reveal(opened: "Opened") -> str:
+    """Returns the command that reveals in a round."""
+    from zoo.gym.rounds.life.places import word_for
+
+    return f"zoo-gym round reveal {word_for(opened)} --send"
+
+
+def _is_waiting(opened: "Opened", key: "PublicKey", context: str) -> bool:
+    """Returns whether an entry of a key lies in the inbox."""
     from zoo.gym.rounds.life.inbox import left_entries
-    from zoo.gym.rounds.protocol import objects
     from zoo.gym.signing import Signed
 
     entries = [entry for _, entry in left_entries(opened.storage) if isinstance(entry, Signed)]
-    return any(entry.key == key and entry.context == objects.COMMIT for entry in entries)
+    return any(entry.key == key and entry.context == context for entry in entries)
 
 
 def why(opened: "Opened") -> str:

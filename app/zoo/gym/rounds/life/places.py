@@ -1,6 +1,7 @@
 """Where the rounds that this user has seen are: by address, id or name."""
 
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -8,7 +9,7 @@ from typing import cast
 from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.paths import ensure_folder, folders, given_path
-from zoo.gym.rounds.life.opening import Opened, stored_manifest
+from zoo.gym.rounds.life.opening import MANIFEST, Opened, stored_manifest
 from zoo.gym.rounds.protocol.manifest import round_id
 from zoo.gym.rounds.storage.address import is_address
 from zoo.gym.rounds.storage.base import Storage
@@ -82,6 +83,14 @@ def known_places() -> list[Place]:
     return sorted(found, key=lambda place: (place.name, place.id))
 
 
+def word_for(opened: Opened) -> str:
+    """Returns what a command takes for a round: its name, or its address where that is another."""
+    name, address = opened.manifest.name, opened.storage.address
+    same = [(place.id, place.address) for place in known_places() if _fits(place, name)]
+    is_clear = same == [(opened.state.id, address)] and not _is_round(given_path(name))
+    return shlex.quote(name if is_clear and not name.startswith("-") else address)
+
+
 def find_storage(given: str | None) -> tuple[Storage, str | None]:
     """Returns the storage of a round, and the id that it must have if one was seen before.
 
@@ -109,6 +118,10 @@ def find_storage(given: str | None) -> tuple[Storage, str | None]:
         raise NotAvailableError(f"{what}: expected a round, got none", hint=hint)
     names = ", ".join(f"{place.name} ({place.id[:12]})" for place in places)
     raise InputError(f"{what}: expected one, got {len(places)}: {names}", hint=hint)
+
+
+def _is_round(folder: Path) -> bool:
+    return (folder / MANIFEST).is_file()
 
 
 def _fits(place: Place, given: str) -> bool:
