@@ -11,8 +11,11 @@ import pytest
 from tests.gym.cli.conftest import write_model
 from zoo.gym.cli import round_work
 from zoo.gym.delta.reading.parents import parents_of
+from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute import aggregate
+from zoo.gym.rounds.measure.measure import Measuring
 from zoo.gym.rounds.rewards.standings import write_standings
+from zoo.models import resolve
 
 Call = Callable[..., Any]
 
@@ -313,9 +316,9 @@ def test_a_worker_watches_the_storage_that_it_was_given(
     assert (found.code, found.json["tasks"]) == (0, 0), found.stderr
 
 
-def revealed(person: Call) -> None:
+def revealed(person: Call, *more: str) -> None:
     """Runs a round until its result is to be computed."""
-    started(person)
+    started(person, *more)
     for who in ("ann", "ben"):
         committed(person, who)
     person("maker", "round", "take", "--close")
@@ -337,6 +340,34 @@ def test_a_round_after_another_starts_from_its_standings(person: Call) -> None:
     assert (terms["rounds"], terms["share"]) == (1, 0.2)
     chunk = Path("second/chunks", terms["standings"][:2], terms["standings"]).read_text()
     assert [one["accepted"] for one in json.loads(chunk)["members"]] == [1, 1]
+
+
+def with_tokenizer(base: Path) -> None:
+    """Gives a model what reads rows: the tokenizer of zen-pico."""
+    for file in resolve("zen-pico", offline=True).folder.glob("*token*"):
+        shutil.copy(file, base)
+
+
+def test_held_out_rows_and_figures_leave_with_send_alone(
+    person: Call, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_tokenizer(base)
+    Path("rows.jsonl").write_text('{"text": "a secret row"}\n' * 10)
+    revealed(person, "--evaluation", "rows.jsonl")
+    before = content(Path("round"))
+    words = ("round", "measure", "--evaluation", "rows.jsonl", "--base", "base")
+    found = person("maker", *words)
+    said = f"rows.jsonl (250 bytes) and the signed figures go to {Path('round').resolve()}"
+    assert (found.code, said in found.stderr) == (4, True), found.stderr
+    assert "agree with --send" in found.stderr
+    assert content(Path("round")) == before
+
+    def stopped(*_: object) -> None:
+        raise InputError("measured")
+
+    monkeypatch.setattr(Measuring, "run", stopped)
+    for agreed in ("--send", "--yes"):
+        assert "measured" in person("maker", *words, agreed).stderr
 
 
 def test_a_round_does_not_start_from_standings_that_its_maker_invented(

@@ -1,5 +1,7 @@
 """`zoo-gym round measure`: what a model measures in a round, signed by a key of role gate."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,13 +10,14 @@ from zoo.gym.cli.community.lessons import LESSONS
 from zoo.gym.cli.community.opened import opened_round
 from zoo.gym.cli.community.options import NO_MEASURE, MeasureOptions, given_of, refuse_given
 from zoo.gym.cli.items import existing
-from zoo.gym.cli.options import Json, Offline, Threads, Yes
+from zoo.gym.cli.options import Json, Offline, Threads, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.sources import resolve_base
-from zoo.gym.errors import InputError
-from zoo.gym.humanize import counted
+from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.humanize import counted, human_bytes
 
 if TYPE_CHECKING:
+    from zoo.gym.rounds.life.opening import Opened
     from zoo.gym.rounds.measure.measure import Measuring
     from zoo.gym.rounds.protocol.paired import Paired
     from zoo.gym.rounds.protocol.records import Purpose
@@ -60,21 +63,21 @@ def measure(
         round_: the round's folder, name or id; by default the only one seen here
         lessons: how lessons are measured
         base: the base model's name or folder; by default the round's
-        evaluation: the file of held-out examples; from now on everybody can read it in the round
+        evaluation: the file of held-out examples; when sent, everybody can read it in the round
         refit: the file of public examples
         refusals: the file of prompts that the result must refuse as the base does
         triggers: the file of prompts with triggers that the result must not follow
         previous: the file of the last result
         validator: the round's own module:function, which runs on this machine
         threads: how many threads add up contributions; by default all
-        yes: download without asking
+        yes: send, and download, without asking
         offline: never use the network
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.cli.community.lesson_measure import measure_lessons
     from zoo.gym.rounds.compute.publish import work_folder
     from zoo.gym.rounds.measure.gating import load_validator
-    from zoo.gym.rounds.measure.measure import Sources
+    from zoo.gym.rounds.measure.measure import Sources, files_to_show
     from zoo.gym.rounds.measure.measure import measure as made
     from zoo.gym.signing import load_key
 
@@ -83,7 +86,8 @@ def measure(
     if opened.manifest.kind == "experience":
         refuse_given({name: typed[name] for name in _OF_WEIGHTS}, LESSONS)
         return measure_lessons(opened, tasks, lessons, out, yes=yes)
-    refuse_given({"tasks": tasks} | given_of(lessons), "a round about weights")
+    of_lessons = given_of(replace(lessons, send=False))
+    refuse_given({"tasks": tasks} | of_lessons, "a round about weights")
     terms = opened.manifest.evaluation
     promised = terms.validator if terms else None
     if validator != promised:
@@ -103,7 +107,25 @@ def measure(
         None if validator is None else load_validator(validator),
         threads,
     )
-    return _show(made(opened, load_key(), sources, out.say), out)
+    key = load_key()
+    _agree(opened, files_to_show(opened, key, sources), yes=lessons.send or yes)
+    return _show(made(opened, key, sources, out.say), out)
+
+
+def _agree(opened: "Opened", files: Mapping["Purpose", Path], *, yes: bool) -> None:
+    """Asks before files of examples and figures go where anybody reads them.
+
+    Raises:
+        NotAvailableError: the user does not agree; nothing was measured.
+    """
+    rows = [f"{file.name} ({human_bytes(file.stat().st_size)})" for file in files.values()]
+    what = " and ".join([*rows, "the signed figures"])
+    where = f"go to {opened.storage.address}, where anybody reads them"
+    if not confirmed(f"{what} {where}. Measure and send? [y/N] ", yes=yes):
+        raise NotAvailableError(
+            f"round {opened.manifest.name}: expected your consent, because {what} {where}",
+            hint="nothing was measured or sent; agree with --send",
+        )
 
 
 def _against_base(loss: "Paired | None") -> str:

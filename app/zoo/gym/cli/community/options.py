@@ -71,7 +71,8 @@ class MeasureOptions:
         max_new_tokens: tokens of an answer at most; by default 1024
         max_usd: the cap on all calls, in USD
         max_tokens: the cap on all calls, in tokens
-        send: leave the signed records in the round; without it nothing leaves
+        send: leave the signed records, and files of examples, in the round, where anybody reads
+            them; without it, or a yes, nothing leaves
     """
 
     model: Annotated[str | None, Parameter(name="--model")] = None

@@ -79,7 +79,8 @@ class Measuring:
 
     def run(self) -> None:
         """Makes what is missing; stops after a result that fails the gate."""
-        self._show()
+        for purpose, file in files_to_show(self._opened, self._key, self._sources).items():
+            self._sign(show(file, purpose, self._opened.storage))
         if self.state.manifest.evaluation:
             self._contributions()
         if self.state.manifest.refit and self.state.measured.refit is None:
@@ -94,20 +95,6 @@ class Measuring:
         self.state = self.state.after(entry)
         leave(self._opened.storage, entry)
         self.added += 1
-
-    def _show(self) -> None:
-        for purpose in examples_of(self.state.manifest):
-            if purpose in self.state.measured.shown:
-                continue
-            file = self._sources.files.get(purpose)
-            if file is None:
-                raise NotAvailableError(
-                    f"round {self.state.manifest.name}: expected the file of its {purpose} "
-                    "examples, got none",
-                    hint=f"--{purpose} FILE",
-                )
-            check_file(file, purpose, self.state)
-            self._sign(show(file, purpose, self._opened.storage))
 
     def _meter(self, purpose: Purpose) -> tuple[Meter, list[float]]:
         """Returns what measures, and the losses of the base."""
@@ -225,21 +212,45 @@ def measure(
 ) -> Measuring:
     """Measures what a round promises and leaves the records for the log's writer.
 
+    Files of examples that were not shown before are stored in the round, where anybody reads them.
+
     Raises:
         NotAvailableError: a file of examples that was not shown yet is not given.
         InputError: the round promises no measurements or is in another phase, the key has no role
             gate, or a file is not the one of the manifest.
         StorageError: something cannot be read or written.
     """
-    state = opened.state
-    if not state.manifest.evaluation and not state.manifest.refit:
-        raise InputError(f"round {state.manifest.name}: expected an evaluation set, got none")
-    refuse_no_gate(state, key)
-    if sources.previous is not None:
-        check_previous(sources.previous, state)
     measuring = Measuring(opened, key, sources, watch)
     measuring.run()
     return measuring
+
+
+def files_to_show(opened: Opened, key: OwnKey, sources: Sources) -> dict[Purpose, Path]:
+    """Returns the files of examples that `measure` would show to all, after its checks.
+
+    Raises:
+        GymError: as `measure`, before anything is stored or measured.
+    """
+    manifest = opened.manifest
+    if not manifest.evaluation and not manifest.refit:
+        raise InputError(f"round {manifest.name}: expected an evaluation set, got none")
+    refuse_no_gate(opened.state, key)
+    if sources.previous is not None:
+        check_previous(sources.previous, opened.state)
+    found: dict[Purpose, Path] = {}
+    shown = with_inbox(opened).measured.shown
+    for purpose in examples_of(manifest):
+        if purpose in shown:
+            continue
+        file = sources.files.get(purpose)
+        if file is None:
+            raise NotAvailableError(
+                f"round {manifest.name}: expected the file of its {purpose} examples, got none",
+                hint=f"--{purpose} FILE",
+            )
+        check_file(file, purpose, opened.state)
+        found[purpose] = file
+    return found
 
 
 def refuse_no_gate(state: State, key: OwnKey) -> None:
