@@ -197,8 +197,10 @@ def test_a_round_of_too_few_contributions_is_made_void_with_consent(person: Call
     assert "refused: a copy of the contribution of" in shown
 
 
-def test_a_round_without_a_result_has_not_passed_and_measures_nothing_again(person: Call) -> None:
-    Path("rows.jsonl").write_text('{"text": "a"}\n' * 10)
+def test_a_round_without_a_result_has_not_passed_and_measures_nothing_again(
+    person: Call, base: Path
+) -> None:
+    rows_for(base, "rows.jsonl", 10)
     started(person, "--refit", "rows.jsonl")
     words = ("verify", "round", "--measure", "--base", "base")
     found = person("eve", "round", *words, "--json")
@@ -342,22 +344,23 @@ def test_a_round_after_another_starts_from_its_standings(person: Call) -> None:
     assert [one["accepted"] for one in json.loads(chunk)["members"]] == [1, 1]
 
 
-def with_tokenizer(base: Path) -> None:
-    """Gives a model what reads rows: the tokenizer of zen-pico."""
-    for file in resolve("zen-pico", offline=True).folder.glob("*token*"):
-        shutil.copy(file, base)
+def rows_for(base: Path, file: str, count: int) -> None:
+    """Writes a file of examples, and gives a model what reads it: the tokenizer of zen-pico."""
+    rows = [json.dumps({"prompt": f"{n}?", "completion": "yes"}) for n in range(count)]
+    Path(file).write_text("\n".join(rows) + "\n")
+    for part in resolve("zen-pico", offline=True).folder.glob("*token*"):
+        shutil.copy(part, base)
 
 
 def test_held_out_rows_and_figures_leave_with_send_alone(
     person: Call, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_tokenizer(base)
-    Path("rows.jsonl").write_text('{"text": "a secret row"}\n' * 10)
+    rows_for(base, "rows.jsonl", 10)
     revealed(person, "--evaluation", "rows.jsonl")
     before = content(Path("round"))
     words = ("round", "measure", "--evaluation", "rows.jsonl", "--base", "base")
     found = person("maker", *words)
-    said = f"rows.jsonl (250 bytes) and the signed figures go to {Path('round').resolve()}"
+    said = f"rows.jsonl (380 bytes) and the signed figures go to {Path('round').resolve()}"
     assert (found.code, said in found.stderr) == (4, True), found.stderr
     assert "agree with --send" in found.stderr
     assert content(Path("round")) == before
@@ -368,6 +371,18 @@ def test_held_out_rows_and_figures_leave_with_send_alone(
     monkeypatch.setattr(Measuring, "run", stopped)
     for agreed in ("--send", "--yes"):
         assert "measured" in person("maker", *words, agreed).stderr
+
+
+@pytest.mark.parametrize("option", ["--evaluation", "--refit"])
+def test_a_round_does_not_begin_with_too_few_rows_to_measure(
+    option: str, person: Call, base: Path
+) -> None:
+    rows_for(base, "few.jsonl", 5)
+    words = ("--base", "base", "--out", "new", "--tensors", "*", option, "few.jsonl")
+    found = person("maker", "round", "create", "tiny", "--method", "mean", *words)
+    said = f"{Path('few.jsonl').resolve()}: expected at least 10 rows, got 5"
+    assert (found.code, said in found.stderr) == (2, True), found.stderr
+    assert not Path("new").exists()
 
 
 def test_a_round_does_not_start_from_standings_that_its_maker_invented(

@@ -109,7 +109,13 @@ def create(
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.cli.community.lessons import begin_lessons, lesson_terms, refuse_of_weights
-    from zoo.gym.cli.round_terms import measured_terms, newcomers_after, rank_of, seconds_of
+    from zoo.gym.cli.round_terms import (
+        check_rows,
+        measured_terms,
+        newcomers_after,
+        rank_of,
+        seconds_of,
+    )
     from zoo.gym.rounds.life.terms import MOST, Terms
     from zoo.gym.rounds.privacy.promise import form_and_method, wish_of
     from zoo.gym.signing import own_key
@@ -121,8 +127,9 @@ def create(
         refuse_of_weights(typed, measured)
         numbers = (min_contributors, max_contributors, *seconds, pool, watchers)
         chosen = lesson_terms(name, base, lessons, gate, numbers)
-        opened = begin_lessons(new_storage(out, offline=offline), chosen, own_key())
-        return show_round(opened, screen)
+        return _show_new(
+            begin_lessons(new_storage(out, offline=offline), chosen, own_key()), screen
+        )
     refuse_given(given_of(lessons), "a round about weights")
     wish = wish_of(private, force=force)
     coded = form_and_method(form, method, private=wish is not None)
@@ -131,12 +138,20 @@ def create(
     gated = measured_terms(measured, gate, key.public)
     newcomers, standings = newcomers_after(after, newcomers_rounds, newcomers_share)
     model = resolve_base(base, None, "--base", yes=yes, offline=offline)
+    check_rows(measured, model.folder)
     seats = (min_contributors, MOST if max_contributors is None else max_contributors)
     terms = Terms(
         name, *coded, f, *seats, ranks, tensors, *seconds, pool, gated, watchers, newcomers
     )
-    opened = begin(storage, model, terms, key, standings, wish)
-    screen.say(f"the round is in {storage.address}; you write its log: zoo-gym round take")
+    return _show_new(begin(storage, model, terms, key, standings, wish), screen)
+
+
+def _show_new(opened: "Opened", screen: Output) -> int:
+    """Shows a round that was just started, and what its maker does in it."""
+    from zoo.gym.rounds.life.places import word_for
+
+    screen.say("you write the log of this round: zoo-gym round take " + word_for(opened))
+    screen.say(f"the round is in {opened.storage.address}")
     return show_round(opened, screen)
 
 

@@ -249,6 +249,8 @@ def files_to_show(opened: Opened, key: OwnKey, sources: Sources) -> dict[Purpose
                 hint=f"--{purpose} FILE",
             )
         check_file(file, purpose, opened.state)
+        if purpose in {"evaluation", "refit"}:
+            read_examples(file, sources.base)  # or they would be shown, and then measure nothing
         found[purpose] = file
     return found
 
