@@ -144,8 +144,7 @@ def test_what_was_sent_before_has_its_receipt_and_is_not_asked_about(person: Cal
 
 def test_a_round_is_not_made_void_without_consent(person: Call) -> None:
     started(person)
-    first = person("maker", "round", "take", "--close")
-    assert "0 of 2 contributors in phase commit: the phase is extended, once" in first.stderr
+    assert person("maker", "round", "take", "--close", "--yes").code == 0
     second = person("maker", "round", "take", "--close")
     assert (second.code, "makes the round void for good" in second.stderr) == (4, True)
     assert person("maker", "round", "show", "--json").json["phase"] == "commit"
@@ -158,6 +157,29 @@ def test_a_round_is_not_made_void_without_consent(person: Call) -> None:
     assert "4 checks hold, 0 failed: the round is void, there is no result" in shown
     early = person("maker", "round", "aggregate", "round")
     assert (early.code, "hint" in early.stderr) == (2, False)
+
+
+def test_closing_twice_does_not_spend_the_extension_of_the_next_phase(person: Call) -> None:
+    started(person)
+    for who in ("ann", "ben"):
+        committed(person, who)
+    assert person("maker", "round", "take", "--close").code == 0
+    again = person("maker", "round", "take", "--close")
+    assert (again.code, "closing now spends its only extension" in again.stderr) == (4, True)
+    shown = person("maker", "round", "show").stdout
+    assert ("phase: reveal until" in shown, "(extended)" in shown) == (True, False)
+    agreed = person("maker", "round", "take", "--close", "--yes")
+    assert (agreed.code, "(extended)" in agreed.stdout) == (0, True)
+
+
+def test_a_phase_is_extended_without_a_question_after_its_deadline(
+    person: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started(person)
+    monkeypatch.setattr("zoo.gym.cli.communities.is_past", lambda deadline: True)
+    found = person("maker", "round", "take", "--close")
+    assert "0 of 2 contributors in phase commit: the phase is extended, once" in found.stderr
+    assert (found.code, "(extended)" in found.stdout) == (0, True)
 
 
 def test_the_maker_alone_makes_a_round_void_by_word(person: Call) -> None:
@@ -380,7 +402,7 @@ def test_a_round_does_not_begin_with_too_few_rows_to_measure(
     rows_for(base, "few.jsonl", 5)
     words = ("--base", "base", "--out", "new", "--tensors", "*", option, "few.jsonl")
     found = person("maker", "round", "create", "tiny", "--method", "mean", *words)
-    said = f"{Path('few.jsonl').resolve()}: expected at least 10 rows, got 5"
+    said = "few.jsonl: expected at least 10 rows, got 5"
     assert (found.code, said in found.stderr) == (2, True), found.stderr
     assert not Path("new").exists()
 

@@ -13,7 +13,7 @@ from zoo.gym.cli.community.options import (
     given_of,
     refuse_given,
 )
-from zoo.gym.cli.community.showing import already, show_round, why
+from zoo.gym.cli.community.showing import already, is_past, show_round, why
 from zoo.gym.cli.options import Json, Offline, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round_private import say_private
@@ -109,13 +109,7 @@ def create(
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.cli.community.lessons import begin_lessons, lesson_terms, refuse_of_weights
-    from zoo.gym.cli.round_terms import (
-        check_rows,
-        measured_terms,
-        newcomers_after,
-        rank_of,
-        seconds_of,
-    )
+    from zoo.gym.cli.round_terms import measured_terms, newcomers_after, rank_of, seconds_of
     from zoo.gym.rounds.life.terms import MOST, Terms
     from zoo.gym.rounds.privacy.promise import form_and_method, wish_of
     from zoo.gym.signing import own_key
@@ -138,12 +132,12 @@ def create(
     gated = measured_terms(measured, gate, key.public)
     newcomers, standings = newcomers_after(after, newcomers_rounds, newcomers_share)
     model = resolve_base(base, None, "--base", yes=yes, offline=offline)
-    check_rows(measured, model.folder)
     seats = (min_contributors, MOST if max_contributors is None else max_contributors)
     terms = Terms(
         name, *coded, f, *seats, ranks, tensors, *seconds, pool, gated, watchers, newcomers
     )
-    return _show_new(begin(storage, model, terms, key, standings, wish), screen)
+    rows = (measured.evaluation, measured.refit)
+    return _show_new(begin(storage, model, terms, key, standings, wish, rows), screen)
 
 
 def _show_new(opened: "Opened", screen: Output) -> int:
@@ -322,7 +316,8 @@ def take(
     Args:
         round_: the round's folder, address, name or id; by default the only one seen here
         close: close the phase now, whatever its deadline is
-        yes: close it without asking, even if that makes the round void for good
+        yes: close it without asking with too few contributors, even if that spends the extension
+            before the deadline, or makes the round void for good
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.life.writing import close_phase
@@ -346,7 +341,9 @@ def take(
 
 
 def _check_close(opened: "Opened", out: Output, *, yes: bool) -> None:
-    """Says what closing a phase with too few contributors does, and asks before it voids a round.
+    """Says what closing a phase with too few contributors does, and asks before it does harm.
+
+    An extension is spent before the deadline, or the round is void.
 
     Raises:
         NotAvailableError: the user does not agree.
@@ -356,10 +353,14 @@ def _check_close(opened: "Opened", out: Output, *, yes: bool) -> None:
         return
     found = len(state.reveals if state.phase.value == "reveal" else state.commits)
     counts = f"{found} of {state.manifest.quorum} contributors in phase {state.phase}"
-    if state.phase not in state.extended:
+    if state.phase in state.extended:
+        what = "closing makes the round void for good"
+    elif is_past(state.deadline):
         out.say(f"{counts}: the phase is extended, once; closed again, the round is void")
-    elif not confirmed(f"{counts}: closing makes the round void for good. Close? [y/N] ", yes=yes):
+        return
+    else:
+        what = f"it is due at {state.deadline}, and closing now spends its only extension"
+    if not confirmed(f"{counts}: {what}. Close? [y/N] ", yes=yes):
         raise NotAvailableError(
-            f"{counts}: expected your consent, because closing makes the round void for good",
-            hint="agree with --yes",
+            f"{counts}: expected your consent, because {what}", hint="agree with --yes"
         )

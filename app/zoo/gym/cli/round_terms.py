@@ -122,23 +122,6 @@ def measured_terms(
     )
 
 
-def check_rows(given: GateOptions, model: Path) -> None:
-    """Refuses files of examples that a gate could not measure with, before the round begins.
-
-    Args:
-        given: the options.
-        model: the base's folder.
-
-    Raises:
-        InputError: a file has too few rows, or rows that the base cannot read.
-    """
-    from zoo.gym.rounds.measure.examples import read_examples
-
-    for file in (given.evaluation, given.refit):
-        if file is not None:
-            read_examples(Path(existing(file)), model)
-
-
 def _evaluation(given: GateOptions) -> "Evaluation | None":
     """Returns the terms of an evaluation, whose files were read; None without one."""
     from zoo.gym.rounds.measure.examples import digest_of

@@ -157,8 +157,12 @@ def why(opened: "Opened") -> str:
     if not state.deadline:
         return ""
     extended = " (extended)" if state.phase in state.extended else ""
-    now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    passed = (
-        "; that is past: the round's maker may close it any time" if now > state.deadline else ""
-    )
+    late = "; that is past: the round's maker may close it any time"
+    passed = late if is_past(state.deadline) else ""
     return f" until {state.deadline}{extended}{passed}"
+
+
+def is_past(deadline: str | None) -> bool:
+    """Returns whether a deadline was before now, on this machine's clock."""
+    now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return deadline is not None and now > deadline
