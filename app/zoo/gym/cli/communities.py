@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from zoo.gym.cli.community.opened import known_key, opened_round
+from zoo.gym.cli.community.opened import command, known_key, opened_round
 from zoo.gym.cli.community.options import (
     NO_GATE,
     NO_LESSONS,
@@ -142,9 +142,7 @@ def create(
 
 def _show_new(opened: "Opened", screen: Output) -> int:
     """Shows a round that was just started, and what its maker does in it."""
-    from zoo.gym.rounds.life.places import word_for
-
-    screen.say("you write the log of this round: zoo-gym round take " + word_for(opened))
+    screen.say(f"you write its log: {command('take', opened)}")
     screen.say(f"the round is in {opened.storage.address}")
     return show_round(opened, screen)
 
@@ -153,7 +151,7 @@ def show(round_: Given = None, /, *, as_json: Json = False) -> int:
     """Shows what a round waits for, and who takes part.
 
     Args:
-        round_: its folder, address, name or id; by default the only one seen here
+        round_: its folder, address, name or id; by default the only open one seen here
         as_json: print one JSON object as stdout's last line
     """
     return show_round(opened_round(round_), Output(as_json))
@@ -198,7 +196,7 @@ def contribute(
     Args:
         source: a run's id or last, a delta, a peft folder or a full model; of lessons a library's
             NAME, NAME@VERSION or file
-        round_: the round's folder, address, name or id; by default the only one seen here
+        round_: the round's folder, address, name or id; by default the only open one seen here
         base: the base model's name or folder; by default the round's
         examples: how many examples it was trained on: the federated average weighs by it, and has
             your word alone; no other rule takes it
@@ -244,7 +242,7 @@ def contribute(
         remember_place(opened, used=True)
         out.answer(
             f"committed in {opened.storage.address}; reveal it when the phase is closed: it is due "
-            f"to close at {opened.state.deadline}, and zoo-gym round show tells when it was"
+            f"to close at {opened.state.deadline}, and {command('show', opened)} tells when it was"
         )
     else:
         out.say(f"nothing was sent. {what} --send sends it")
@@ -271,7 +269,7 @@ def reveal(
     """Sends the weights or lessons that you committed to, once nobody can commit any more.
 
     Args:
-        round_: the round's folder, address, name or id; by default the only one seen here
+        round_: the round's folder, address, name or id; by default the only open one seen here
         send: send them; without it nothing leaves
         yes: send without asking
         as_json: print one JSON object as stdout's last line
@@ -314,7 +312,7 @@ def take(
     """Adds what contributors left to the log of your round, and closes phases.
 
     Args:
-        round_: the round's folder, address, name or id; by default the only one seen here
+        round_: the round's folder, address, name or id; by default the only open one seen here
         close: close the phase now, whatever its deadline is
         yes: close it without asking with too few contributors, even if that spends the extension
             before the deadline, or makes the round void for good

@@ -27,7 +27,7 @@ def apply(
     The result of a round of lessons becomes a new version of a library.
 
     Args:
-        round_: its folder, name or id; by default the only one seen here
+        round_: its folder, name or id; by default the only open one seen here
         name: of the library, in a round of lessons; by default the round's
         base: the base model's name or folder; by default the round's
         threads: how many threads; by default all

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.cli.communities import Round
 from zoo.gym.cli.community.lessons import LESSONS
-from zoo.gym.cli.community.opened import opened_round
+from zoo.gym.cli.community.opened import command, opened_round
 from zoo.gym.cli.community.options import NO_MEASURE, MeasureOptions, given_of, refuse_given
 from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import Json, Offline, Threads, Yes, confirmed
@@ -60,7 +60,7 @@ def measure(
 
     Args:
         tasks: files of tasks, in a round of lessons
-        round_: the round's folder, name or id; by default the only one seen here
+        round_: the round's folder, name or id; by default the only open one seen here
         lessons: how lessons are measured
         base: the base model's name or folder; by default the round's
         evaluation: the file of held-out examples; when sent, everybody can read it in the round
@@ -109,7 +109,7 @@ def measure(
     )
     key = load_key()
     _agree(opened, files_to_show(opened, key, sources), yes=lessons.send or yes)
-    return _show(made(opened, key, sources, out.say), out)
+    return _show(made(opened, key, sources, out.say), opened, out)
 
 
 def _agree(opened: "Opened", files: Mapping["Purpose", Path], *, yes: bool) -> None:
@@ -139,7 +139,7 @@ def _against_base(loss: "Paired | None") -> str:
     )
 
 
-def _show(found: "Measuring", out: Output) -> int:
+def _show(found: "Measuring", opened: "Opened", out: Output) -> int:
     """Prints what was measured."""
     state, measured, refused = found.state, found.state.measured, found.state.gate_refusals
     for key, gate in measured.gates.items():
@@ -155,7 +155,8 @@ def _show(found: "Measuring", out: Output) -> int:
         for result in measured.results.values():
             out.answer(f"result: {_against_base(result.base)}")
         out.answer(verdict or "the result passes the gate")
-    out.answer(f"{counted(found.added, 'record')} signed: zoo-gym round aggregate takes them")
+    taking = f"{command('aggregate', opened)} takes them"
+    out.answer(f"{counted(found.added, 'record')} signed: {taking}")
     out.result(
         {
             "round": state.id,

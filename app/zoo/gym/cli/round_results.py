@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from zoo.gym.cli.communities import Given, Round
 from zoo.gym.cli.community.lessons import LESSONS, aggregate_lessons, rewards_of_lessons
-from zoo.gym.cli.community.opened import opened_round
+from zoo.gym.cli.community.opened import command, opened_round
 from zoo.gym.cli.community.options import refuse_given
 from zoo.gym.cli.community.voiding import or_void
 from zoo.gym.cli.delta import BROKEN
@@ -52,7 +52,7 @@ def aggregate(
     """Computes the result of your round from what was revealed, and publishes it.
 
     Args:
-        round_: the round's folder, address, name or id; by default the only one seen here
+        round_: the round's folder, address, name or id; by default the only open one seen here
         method: the rule that you expect; the round's terms have fixed it
         min_contributors: publish nothing with fewer reveals than this, or if fewer of them count in
             a round about weights that is not private
@@ -148,7 +148,7 @@ def rewards(round_: Given = None, /, *, as_json: Json = False) -> int:
     without a gate by weight.
 
     Args:
-        round_: its folder, address, name or id; by default the only one seen here
+        round_: its folder, address, name or id; by default the only open one seen here
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.compute.aggregate import compute
@@ -168,7 +168,7 @@ def rewards(round_: Given = None, /, *, as_json: Json = False) -> int:
     if report.result.digest != opened.state.result:
         raise InputError(
             f"round {opened.manifest.name}: expected the published result, computed another one",
-            hint="zoo-gym round verify shows what differs",
+            hint=f"{command('verify', opened)} shows what differs",
         )
     for key, points in sorted(report.points.items(), key=lambda item: -item[1]):
         out.answer(f"{points:>8}  {key.fingerprint}")
@@ -193,7 +193,7 @@ def verify(
     """Computes a round again from its log and files, and compares every byte.
 
     Args:
-        round_: its folder, address, name or id; by default the only one seen here
+        round_: its folder, address, name or id; by default the only open one seen here
         measure: load the model and repeat what the gate measured, too, to 1e-3 nats
         previous: the file of the last result, with --measure, if the round's terms name one
         head: a file that round anchor kept: the log must continue it
@@ -282,4 +282,4 @@ def _verdict(checks: "list[Check]", opened: "Opened") -> str:
         return "there is no result yet"
     if not any(check.name == "result" and check.ok for check in checks):
         return "nothing was computed again"
-    return "the result is the one that anybody computes; zoo-gym round apply uses it"
+    return f"the result is the one that anybody computes; {command('apply', opened)} uses it"

@@ -36,7 +36,7 @@ def work(
     Every worker computes the same bytes, so that one can be added or stopped at any time.
 
     Args:
-        round_: its folder, name or id; by default the only one seen here
+        round_: its folder, name or id; by default the only open one seen here
         queue: a file on this machine, or postgresql://USER@HOST/DATABASE for several machines
         threads: how many threads; by default all
         idle_s: also end after so many seconds without a task

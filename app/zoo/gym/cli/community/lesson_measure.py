@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.gym.cli.community.opened import command
 from zoo.gym.cli.community.options import MeasureOptions, given_of, refuse_given
 from zoo.gym.cli.gates import config_of, measured_each, tasks_of
 from zoo.gym.cli.items import existing
@@ -117,7 +118,8 @@ def _sent(
     elif given.send or confirmed(f"{what}, where anybody reads them. Send? [y/N] ", yes=yes):
         making.send(entries)
         is_sent = True
-        out.answer(f"sent {counted(len(entries), 'record')}: zoo-gym round aggregate takes them")
+        taking = f"{command('aggregate', opened)} takes them"
+        out.answer(f"sent {counted(len(entries), 'record')}: {taking}")
     else:
         out.say(f"nothing was sent. {what} with --send")
     out.result(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from zoo.gym.cli.community.opened import command, known_key
 from zoo.gym.cli.community.options import GateOptions, LessonOptions, given_of, refuse_given
 from zoo.gym.cli.community.showing import already
 from zoo.gym.cli.community.voiding import or_void
@@ -74,7 +75,6 @@ def lesson_terms(
     numbers: Numbers,
 ) -> "LessonTerms":
     """Returns the terms of a round of lessons that options make."""
-    from zoo.gym.cli.community.opened import known_key
     from zoo.gym.experience.library.library import MOST_ITEMS
     from zoo.gym.experience.sharing.limits import MOST_OF_ONE
     from zoo.gym.rounds.lessons.measuring import public_name
@@ -212,7 +212,7 @@ def rewards_of_lessons(opened: "Opened", out: Output) -> int:
     if not fields or fields["result"]["digest"] != opened.state.result:
         raise InputError(
             f"round {opened.manifest.name}: expected the published result, computed another one",
-            hint="zoo-gym round verify shows what differs",
+            hint=f"{command('verify', opened)} shows what differs",
         )
     shared: dict[str, int] = fields["rewards"]["points"]
     for key, points in sorted(shared.items(), key=lambda item: -item[1]):

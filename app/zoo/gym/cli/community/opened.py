@@ -23,6 +23,14 @@ def opened_round(given: str | None, *, offline: bool = False) -> "Opened":
     return opened
 
 
+def command(verb: str, opened: "Opened", more: str = "") -> str:
+    """Returns a command of `zoo-gym round` about a round, which it names, as the user types it."""
+    from zoo.gym.rounds.life.places import word_for
+
+    option = "--round " if verb in {"contribute", "measure"} else ""
+    return f"zoo-gym round {verb} {option}{word_for(opened)} {more}".rstrip()
+
+
 def known_key(given: str) -> "PublicKey":
     """Returns a key given as text, or by the name under which the user trusts it."""
     from zoo.gym.signing.public_key import parse_key

@@ -140,7 +140,7 @@ def witness(round_: Given = None, /, *, as_json: Json = False) -> int:
     The round names its witnesses; their notes show others a log that was rolled back or forked.
 
     Args:
-        round_: its folder, address, name or id; by default the only one seen here
+        round_: its folder, address, name or id; by default the only open one seen here
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.life import witnessing
@@ -160,7 +160,7 @@ def anchor(*command: str, round_: Round = None, as_json: Json = False) -> int:
 
     Args:
         command: a program and its arguments; {} stands for the file of the head
-        round_: the round's folder, address, name or id; by default the only one seen here
+        round_: the round's folder, address, name or id; by default the only open one seen here
         as_json: print one JSON object as stdout's last line
     """
     if not command:

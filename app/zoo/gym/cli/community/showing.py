@@ -3,6 +3,7 @@
 import datetime as dt
 from typing import TYPE_CHECKING
 
+from zoo.gym.cli.community.opened import command
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round_private import promise_of
 
@@ -42,7 +43,9 @@ def show_round(opened: "Opened", out: Output) -> int:
     if len(contributors) > MOST_SHOWN:
         out.answer(f"  and {len(contributors) - MOST_SHOWN} more: --json shows all")
     if state.result:
-        out.answer(f"result: {state.result}; zoo-gym round verify checks it, round apply uses it")
+        out.answer(f"result: {state.result}")
+        out.answer(f"check it: {command('verify', opened)}")
+        out.answer(f"use it: {command('apply', opened)}")
     out.result(
         {
             "round": state.id,
@@ -135,9 +138,7 @@ def already(opened: "Opened", key: "PublicKey") -> str | None:
 
 def to_reveal(opened: "Opened") -> str:
     """Returns the command that reveals in a round."""
-    from zoo.gym.rounds.life.places import word_for
-
-    return f"zoo-gym round reveal {word_for(opened)} --send"
+    return command("reveal", opened, "--send")
 
 
 def _is_waiting(opened: "Opened", key: "PublicKey", context: str) -> bool:

@@ -1,6 +1,7 @@
 """`zoo-gym round void`, and the question before a round of which no result can come is void."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
@@ -48,11 +49,12 @@ def void(
     The log keeps the reason. The key that opens the contributions of a private round is deleted.
 
     Args:
-        round_: its folder, address, name or id; by default the only one seen here
+        round_: its folder, address, name or id; by default the only open one seen here
         because: the reason, in one line, which everybody reads
         yes: make it void without asking
         as_json: print one JSON object as stdout's last line
     """
+    from zoo.gym.rounds.life.places import remember_place
     from zoo.gym.rounds.life.writing import void_round
     from zoo.gym.signing import load_key
 
@@ -68,6 +70,7 @@ def void(
             hint="agree with --yes",
         )
     state = void_round(opened.storage, key, because)
+    remember_place(replace(opened, state=state))
     out.answer(f"round {name} is void: {because}")
     if opened.manifest.privacy is not None:
         out.answer("the key that opened its contributions is deleted from this machine")

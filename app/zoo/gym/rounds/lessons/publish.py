@@ -3,6 +3,8 @@
 A round that keeps none is void, and says so in its log.
 """
 
+import shlex
+
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.publish import refusals_of, result_entry, voiding, work_folder
 from zoo.gym.rounds.lessons.result import NOTHING_KEPT, Combined, combine, terms_of
@@ -50,7 +52,7 @@ def publish_lessons(
                 raise InputError(
                     f"round {name}: expected the published result {str(state.result)[:12]}, got "
                     f"{str(result)[:12]}",
-                    hint="zoo-gym round verify shows what differs",
+                    hint=f"zoo-gym round verify {_word(state)} shows what differs",
                 )
             return found
         refusals = refusals_of(found.refused, state, key)
@@ -76,8 +78,12 @@ def _refuse_unmeasured(state: State) -> None:
     if found < least:
         raise InputError(
             f"round {state.manifest.name}: expected measurements by {least} keys, got {found}",
-            hint="keys of role gate make them: zoo-gym round measure",
+            hint=f"keys of role gate make them: zoo-gym round measure --round {_word(state)}",
         )
+
+
+def _word(state: State) -> str:
+    return shlex.quote(state.manifest.name)
 
 
 def _refuse_early(state: State, found: Combined) -> None:
@@ -96,5 +102,5 @@ def _refuse_early(state: State, found: Combined) -> None:
         raise InputError(
             f"round {state.manifest.name}: {NOTHING_KEPT}, and {late} keys of role gate have not "
             f"measured all of {len(texts)}",
-            hint="wait for them, or make the round void: zoo-gym round aggregate --force",
+            hint=f"wait for them, or make it void: zoo-gym round aggregate {_word(state)} --force",
         )

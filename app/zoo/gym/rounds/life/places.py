@@ -2,21 +2,27 @@
 
 import json
 import shlex
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from zoo.gym.errors import GymError, InputError, NotAvailableError
+from zoo.gym.errors import GymError, InputError, NotAvailableError, StorageError
 from zoo.gym.files import read_json_object, write_beside
 from zoo.gym.paths import ensure_folder, folders, given_path
-from zoo.gym.rounds.life.opening import MANIFEST, Opened, stored_manifest
-from zoo.gym.rounds.protocol.manifest import round_id
+from zoo.gym.rounds.life.opening import MANIFEST, Opened, open_round, stored_manifest
+from zoo.gym.rounds.protocol.manifest import Manifest, Role, round_id
+from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.storage.address import is_address
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.rounds.storage.opening import open_storage
+from zoo.gym.signing import has_key, load_key
 
 _SHORTEST = 6
+_PARTS: dict[Role, str] = {"log": "maker", "gate": "gate", "witness": "witness"}
+_ENDED = {Phase.PUBLISHED.value, Phase.VOID.value}
 
 
 @dataclass(frozen=True)
@@ -28,16 +34,20 @@ class Place:
         name: what its maker calls it.
         address: where this user takes part in it, or where it was seen first.
         kind: what it combines.
+        phase: what it waited for when it was seen last; empty if nobody wrote that down.
+        roles: the parts of this user by its terms, such as maker.
     """
 
     id: str
     name: str
     address: str
     kind: str = "delta"
+    phase: str = ""
+    roles: tuple[str, ...] = ()
 
 
 def remember_place(opened: Opened, *, used: bool = False) -> None:
-    """Keeps where a round is; a copy that is only looked at does not take its place.
+    """Keeps where a round is, and its phase; a copy that is only looked at does not take its place.
 
     Args:
         opened: the round.
@@ -46,14 +56,30 @@ def remember_place(opened: Opened, *, used: bool = False) -> None:
     Raises:
         StorageError: it cannot be written.
     """
-    path = _folder() / f"{opened.state.id}.json"
-    kept = kept_address(opened.state.id)
-    if kept is not None and not used and _may_be_there(kept, opened.state.id):
+    path, manifest = _folder() / f"{opened.state.id}.json", opened.manifest
+    kept, address = kept_address(opened.state.id), opened.storage.address
+    if kept not in {None, address} and not used and _may_be_there(str(kept), opened.state.id):
         return
-    manifest = opened.manifest
-    fields = {"name": manifest.name, "address": opened.storage.address, "kind": manifest.kind}
+    fields = {
+        "name": manifest.name,
+        "address": address,
+        "kind": manifest.kind,
+        "phase": opened.state.phase.value,
+        "roles": " ".join(_own_roles(manifest)),
+    }
+    if read_json_object(path) == fields:
+        return
     ensure_folder(path.parent)
     write_beside(path, json.dumps(fields))
+
+
+def _own_roles(manifest: Manifest) -> Iterator[str]:
+    """Yields the parts that the key of this user has in a round, by its terms."""
+    if not has_key():
+        return
+    with suppress(InputError, StorageError):
+        key = load_key().public
+        yield from (part for role, part in _PARTS.items() if key in manifest.keys_of(role))
 
 
 def kept_address(round_: str) -> str | None:
@@ -78,8 +104,9 @@ def known_places() -> list[Place]:
     for path in _folder().glob("*.json"):
         fields = cast("dict[str, str]", read_json_object(path) or {})
         if "name" in fields and "address" in fields:
-            kind = fields.get("kind", "delta")
-            found.append(Place(path.stem, fields["name"], fields["address"], kind))
+            kind, phase = fields.get("kind", "delta"), fields.get("phase", "")
+            roles = tuple(fields.get("roles", "").split())
+            found.append(Place(path.stem, fields["name"], fields["address"], kind, phase, roles))
     return sorted(found, key=lambda place: (place.name, place.id))
 
 
@@ -91,33 +118,62 @@ def word_for(opened: Opened) -> str:
     return shlex.quote(name if is_clear and not name.startswith("-") else address)
 
 
+def current_phase(place: Place) -> str:
+    """Returns the phase of a round: in a folder the one of now, elsewhere the one seen last."""
+    if is_address(place.address):
+        return place.phase
+    storage = FolderStorage(Path(place.address))
+    with suppress(GymError):
+        return open_round(storage, expected=place.id, remember=False).state.phase.value
+    return place.phase
+
+
 def find_storage(given: str | None) -> tuple[Storage, str | None]:
     """Returns the storage of a round, and the id that it must have if one was seen before.
 
     Args:
-        given: a folder, an address, or a name, an id or the start of an id that was seen; the only
-            round that was seen if None.
+        given: a folder, an address, or a name, an id or the start of an id that was seen. A folder
+            that has no round hides none that was seen. If None, the only round that was seen and
+            has not ended, or the only one.
 
     Raises:
         InputError: several rounds fit, or the address is of a kind that cannot be read.
-        NotAvailableError: none fits.
+        NotAvailableError: none fits, or its folder is not there.
     """
     places = known_places()
     if given is not None:
         if is_address(given):
             return open_storage(given), None
-        path = given_path(given)
-        if path.is_dir():
+        fitting, path = [place for place in places if _fits(place, given)], given_path(given)
+        if path.is_dir() and (_is_round(path) or not fitting):
             return FolderStorage(path.resolve()), None
-        places = [place for place in places if _fits(place, given)]
+        places = fitting
+    elif len(places) > 1:
+        places = [place for place in places if current_phase(place) not in _ENDED] or places
     if len(places) == 1:
-        return open_storage(places[0].address), places[0].id
+        return _storage_of(places[0]), places[0].id
     what = "the only round seen here" if given is None else f"round {given!r}"
     hint = "zoo-gym round list shows those seen here; a new one is given by its folder or address"
     if not places:
         raise NotAvailableError(f"{what}: expected a round, got none", hint=hint)
     names = ", ".join(f"{place.name} ({place.id[:12]})" for place in places)
+    if given is None:
+        raise InputError(f"several rounds are known: name one of {names}", hint=hint)
     raise InputError(f"{what}: expected one, got {len(places)}: {names}", hint=hint)
+
+
+def _storage_of(place: Place) -> Storage:
+    """Returns the storage of a round that was seen.
+
+    Raises:
+        NotAvailableError: it was in a folder that is not there.
+    """
+    if is_address(place.address) or _is_round(Path(place.address)):
+        return open_storage(place.address)
+    raise NotAvailableError(
+        f"round {place.name}: {place.address} is not reachable: is the share or disk mounted?",
+        hint="if the round has moved, give its folder: zoo-gym round show FOLDER",
+    )
 
 
 def _is_round(folder: Path) -> bool:

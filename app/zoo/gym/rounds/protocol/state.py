@@ -5,6 +5,7 @@ appends, and a reader repeats every decision. Time appears in no entry: a deadli
 which the log's writer closes a phase.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -93,9 +94,10 @@ class State:
         if self.phase in {Phase.COMPUTE, *others}:
             return
         to_close = self.phase in {Phase.COMMIT, Phase.REVEAL}
+        named = f"zoo-gym round take {shlex.quote(self.manifest.name)}"
         raise InputError(
             f"round {self.manifest.name}: expected phase compute, got {self.phase}",
-            hint="close the phase first: zoo-gym round take --close" if to_close else None,
+            hint=f"close the phase first: {named} --close" if to_close else None,
         )
 
     @property

@@ -1,0 +1,65 @@
+"""Which round a command is about, when several are known on a machine."""
+
+import shutil
+from pathlib import Path
+
+from tests.gym.cli.test_communities import Call, committed, person, revealed, started
+
+__all__ = ["person"]  # a fixture
+
+
+def second(person: Call, name: str, out: str = "second") -> None:
+    words = ("round", "create", name, "--base", "base", "--out", out, "--tensors", "*")
+    found = person("maker", *words, "--min-contributors", "2", "--method", "mean")
+    assert found.code == 0, found.stderr
+
+
+def test_without_a_name_a_command_takes_the_only_round_that_has_not_ended(person: Call) -> None:
+    revealed(person)
+    second(person, "next")
+    both = person("maker", "round", "aggregate")
+    assert (both.code, "several rounds are known: name one of next (" in both.stderr) == (2, True)
+    assert person("maker", "round", "aggregate", "tiny").code == 0
+    shown = person("maker", "round", "show")
+    assert "round next (" in shown.stdout, shown.stderr
+    words = ("round", "void", "next", "--because", "enough", "--yes")
+    assert person("maker", *words).code == 0
+    assert person("maker", "round", "show").code == 2
+
+
+def test_hints_name_the_round_and_work_when_two_are_known(person: Call) -> None:
+    second(person, "next")
+    started(person)
+    for who in ("ann", "ben"):
+        committed(person, who)
+        person(who, "round", "show", "second")
+    early = person("maker", "round", "aggregate", "tiny")
+    assert "zoo-gym round take tiny --close" in early.stderr
+    assert person("maker", "round", "take", "tiny", "--close").code == 0
+    due = person("ann", "round", "show", "tiny").stdout
+    assert "zoo-gym round reveal tiny --send" in due
+    assert person("ann", "round", "reveal", "tiny", "--send").code == 0
+
+
+def test_a_hint_has_the_address_where_the_name_is_that_of_two_rounds(person: Call) -> None:
+    started(person)
+    words = ("round", "create", "tiny", "--base", "base", "--out", "third", "--tensors", "*")
+    found = person("maker", *words, "--pool", "7", "--method", "mean")
+    assert f"zoo-gym round take {Path('third').resolve()}" in found.stderr
+
+
+def test_a_folder_without_a_round_hides_none_that_is_known(person: Call) -> None:
+    started(person)
+    Path("tiny").mkdir()
+    assert person("maker", "round", "show", "tiny").code == 0
+    Path("other").mkdir()
+    found = person("maker", "round", "show", "other")
+    assert (found.code, "got no manifest.json" in found.stderr) == (4, True)
+
+
+def test_a_round_whose_folder_is_gone_is_said_to_be_out_of_reach(person: Call) -> None:
+    started(person)
+    shutil.rmtree("round")
+    found = person("maker", "round", "show", "tiny")
+    said = f"round tiny: {Path('round').resolve()} is not reachable: is the share or disk mounted?"
+    assert (found.code, said in found.stderr) == (4, True), found.stderr
