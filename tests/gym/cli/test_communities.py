@@ -50,10 +50,9 @@ def content(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def committed(person: Call, who: str) -> Any:
-    return person(
-        who, "round", "contribute", who, "--round", "round", "--base", "base", "--send", "--json"
-    )
+def committed(person: Call, who: str, place: str = "round") -> Any:
+    words = ("--round", place, "--base", "base", "--send", "--json")
+    return person(who, "round", "contribute", who, *words)
 
 
 def test_a_round_ends_in_a_result_that_a_stranger_verifies(person: Call) -> None:

@@ -57,6 +57,27 @@ def test_a_folder_without_a_round_hides_none_that_is_known(person: Call) -> None
     assert (found.code, "got no manifest.json" in found.stderr) == (4, True)
 
 
+def test_the_log_of_a_copy_is_not_written_without_consent(person: Call) -> None:
+    started(person)
+    shutil.copytree("round", "stick")
+    committed(person, "ann", "stick")
+    found = person("maker", "round", "take", "stick")
+    assert (found.code, "where its log was written, got a copy" in found.stderr) == (4, True)
+    words = ("round", "take", "stick", "--yes", "--json")
+    assert person("maker", *words).json["added"] == 1
+    original = person("maker", "round", "show", "round")
+    seen = f"hint: the longest log was seen at {Path('stick').resolve()}"
+    assert (original.code, seen in original.stderr) == (2, True), original.stderr
+
+
+def test_what_others_left_on_a_stick_is_taken_in_the_original(person: Call) -> None:
+    started(person)
+    shutil.copytree("round", "stick")
+    committed(person, "ann", "stick")
+    shutil.copytree("stick/inbox", "round/inbox", dirs_exist_ok=True)
+    assert person("maker", "round", "take", "round", "--json").json["added"] == 1
+
+
 def test_a_round_whose_folder_is_gone_is_said_to_be_out_of_reach(person: Call) -> None:
     started(person)
     shutil.rmtree("round")

@@ -314,8 +314,8 @@ def take(
     Args:
         round_: the round's folder, address, name or id; by default the only open one seen here
         close: close the phase now, whatever its deadline is
-        yes: close it without asking with too few contributors, even if that spends the extension
-            before the deadline, or makes the round void for good
+        yes: do it without asking: close with too few contributors, even if that spends the
+            extension before the deadline or makes the round void; write the log of a copy
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.life.writing import close_phase
@@ -323,6 +323,7 @@ def take(
     from zoo.gym.signing import load_key
 
     out, opened, key = Output(as_json), opened_round(round_), load_key()
+    _check_copy(opened, yes=yes)
     taken = take_in(opened.storage, key)
     out.answer(f"added to the log: {len(taken.added)}")
     for name, reason in taken.refused:
@@ -336,6 +337,26 @@ def take(
     fields = {"round": now.state.id, "phase": now.state.phase.value, "added": len(taken.added)}
     out.result({**fields, "refused": refused})
     return 0
+
+
+def _check_copy(opened: "Opened", *, yes: bool) -> None:
+    """Asks before the log of a copy of a round is written: that of the original ends by it.
+
+    Raises:
+        NotAvailableError: the user does not agree.
+    """
+    from zoo.gym.rounds.life.places import kept_address, remember_place
+    from zoo.gym.rounds.storage.address import is_address
+
+    kept, address = kept_address(opened.state.id), opened.storage.address
+    if kept in {None, address} or is_address(str(kept)) or is_address(address):
+        return  # a server's folder is the same as its address
+    if not confirmed(f"{address} is a copy: the log is in {kept}. Write here? [y/N] ", yes=yes):
+        raise NotAvailableError(
+            f"{address}: expected the round's folder {kept}, where its log was written, got a copy",
+            hint="copy its inbox and chunks there, and take there; or go on in the copy with --yes",
+        )
+    remember_place(opened, used=True)
 
 
 def _check_close(opened: "Opened", out: Output, *, yes: bool) -> None:

@@ -1,11 +1,14 @@
 """Finds a round, and a key, by what a user writes."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from zoo.gym.cli.round_start import refuse_offline
+from zoo.gym.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.rounds.storage.base import Storage
     from zoo.gym.signing import PublicKey
 
 
@@ -18,9 +21,25 @@ def opened_round(given: str | None, *, offline: bool = False) -> "Opened":
     storage, expected = find_storage(given)
     if is_address(storage.address):
         refuse_offline(storage.address, offline=offline)
-    opened = open_round(storage, expected=expected)
+    try:
+        opened = open_round(storage, expected=expected)
+    except InputError as error:
+        raise InputError(error.message, hint=error.hint or _seen_elsewhere(storage)) from None
     remember_place(opened)
     return opened
+
+
+def _seen_elsewhere(storage: "Storage") -> str | None:
+    """Returns where a round that is not valid here had the longest log that was seen."""
+    from zoo.gym.rounds.life.opening import stored_manifest
+    from zoo.gym.rounds.life.places import longest_log_address
+    from zoo.gym.rounds.protocol.manifest import round_id
+
+    with suppress(InputError, NotAvailableError):
+        address = longest_log_address(round_id(stored_manifest(storage)))
+        if address not in {None, storage.address}:
+            return f"the longest log was seen at {address}: go on there, or copy that round here"
+    return None
 
 
 def command(verb: str, opened: "Opened", more: str = "") -> str:

@@ -58,16 +58,23 @@ def remember_place(opened: Opened, *, used: bool = False) -> None:
     """
     path, manifest = _folder() / f"{opened.state.id}.json", opened.manifest
     kept, address = kept_address(opened.state.id), opened.storage.address
+    before = read_json_object(path) or {}
+    seen = before.get("seen")
+    if not isinstance(seen, list) or seen[0] < opened.head.size:
+        seen = [opened.head.size, address]
     if kept not in {None, address} and not used and _may_be_there(str(kept), opened.state.id):
+        if before.get("seen") != seen:
+            write_beside(path, json.dumps(before | {"seen": seen}))
         return
-    fields = {
+    fields: dict[str, object] = {
+        "seen": seen,
         "name": manifest.name,
         "address": address,
         "kind": manifest.kind,
         "phase": opened.state.phase.value,
         "roles": " ".join(_own_roles(manifest)),
     }
-    if read_json_object(path) == fields:
+    if before == fields:
         return
     ensure_folder(path.parent)
     write_beside(path, json.dumps(fields))
@@ -86,6 +93,12 @@ def kept_address(round_: str) -> str | None:
     """Returns the address that is kept of a round, None if it was not seen before."""
     address = (read_json_object(_folder() / f"{round_}.json") or {}).get("address")
     return address if isinstance(address, str) else None
+
+
+def longest_log_address(round_: str) -> str | None:
+    """Returns the address at which the longest log of a round was seen, None if it was not."""
+    seen = (read_json_object(_folder() / f"{round_}.json") or {}).get("seen")
+    return str(seen[1]) if isinstance(seen, list) else None
 
 
 def _may_be_there(address: str, round_: str) -> bool:
