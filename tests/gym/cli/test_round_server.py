@@ -103,7 +103,10 @@ def test_a_wrong_token_and_an_absent_server_are_named(
     found = person("eve", "round", "show", f"{server.url}/rounds/tiny")
     assert (found.code, "expected a round, got no manifest.json" in found.stderr) == (4, True)
     found = call("round", "token", server.url, stdin="wrong\n")
-    assert (found.code, "expected one of this server" in found.stderr) == (2, True)
+    assert (found.code, f"{server.url}: that is not a token of this" in found.stderr) == (2, True)
+    assert f"zoo-gym round token {server.url} < FILE" in found.stderr
+    found = call("round", "token", server.url, stdin="\n")
+    assert (found.code, "a token on stdin, got nothing" in found.stderr) == (2, True)
     kept = person("eve", "round", "show", f"{server.url}/rounds/tiny")
     assert "expected a round, got no manifest.json" in kept.stderr  # with the token of before
     keep_token(server.url, "wrong")

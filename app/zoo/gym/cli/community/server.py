@@ -104,12 +104,20 @@ def _is_tried(origin: str, found: str) -> bool:
     Raises:
         InputError: it refuses the token, which is then not kept.
     """
+    from zoo.gym.rounds.server.gate import UNKNOWN_CALLER
     from zoo.gym.rounds.storage.http import HttpStorage
 
     try:
         HttpStorage(f"{origin}/rounds/any", found).read("manifest.json")
     except (NotAvailableError, StorageError):
         return False
+    except InputError as error:
+        if not error.message.endswith(UNKNOWN_CALLER):
+            raise
+        raise InputError(
+            f"{origin}: that is not a token of this server",
+            hint=f"its maker has it in a file: zoo-gym round token {origin} < FILE",
+        ) from None
     return True
 
 
@@ -126,6 +134,11 @@ def token(address: str, /, *, as_json: Json = False) -> int:
     out, origin = Output(as_json), origin_of(checked_address(address))
     asked = sys.stdin.isatty()
     found = getpass.getpass(f"token of {origin}: ") if asked else sys.stdin.readline()
+    if not found.strip():
+        raise InputError(
+            "token: expected a token on stdin, got nothing",
+            hint=f"zoo-gym round token {origin} < FILE",
+        )
     if not _is_tried(origin, found.strip()):
         out.say(f"{origin} cannot be reached: the token was not tried")
     keep_token(origin, found.strip())

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 
+UNKNOWN_CALLER = "token: expected one of this server, got none or another"
+"""What a request without a token of the server is answered."""
+
+
 class Role(StrEnum):
     """What a token allows: a contributor reads and adds, the maker also writes the log."""
 
@@ -56,7 +60,7 @@ class Gate:
             for role, token in self.tokens.items():
                 if hmac.compare_digest(_digest(token.encode()), _digest(given.strip())):
                     return role
-        raise RefusedError(401, "token: expected one of this server, got none or another")
+        raise RefusedError(401, UNKNOWN_CALLER)
 
 
 class Gated:
