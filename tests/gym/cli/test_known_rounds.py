@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from tests.gym.cli.test_communities import Call, committed, person, revealed, started
+from tests.gym.cli.test_communities import Call, committed, person, revealed, rows_for, started
 
 __all__ = ["person"]  # a fixture
 
@@ -76,6 +76,40 @@ def test_what_others_left_on_a_stick_is_taken_in_the_original(person: Call) -> N
     committed(person, "ann", "stick")
     shutil.copytree("stick/inbox", "round/inbox", dirs_exist_ok=True)
     assert person("maker", "round", "take", "round", "--json").json["added"] == 1
+
+
+def test_the_maker_reads_what_is_next(person: Call, base: Path) -> None:
+    rows_for(base, "rows.jsonl", 10)
+    started(person, "--evaluation", "rows.jsonl")
+    assert "next:" not in person("maker", "round", "show").stdout
+    for who in ("ann", "ben"):
+        committed(person, who)
+    waiting = person("maker", "round", "show").stdout
+    assert "next: 2 left in the inbox: zoo-gym round take tiny" in waiting
+    assert "next:" not in person("ann", "round", "show").stdout
+    person("maker", "round", "take", "--close")
+    for who in ("ann", "ben"):
+        person(who, "round", "reveal", "--send")
+    person("maker", "round", "take", "--close")
+    due = person("maker", "round", "show").stdout
+    assert "next: zoo-gym round measure --round tiny" in due
+
+
+def test_the_maker_of_a_round_without_a_gate_aggregates_next(person: Call) -> None:
+    revealed(person)
+    assert "next: zoo-gym round aggregate tiny" in person("maker", "round", "show").stdout
+
+
+def test_a_list_of_rounds_has_their_phase_and_what_one_is_in_them(person: Call) -> None:
+    started(person)
+    committed(person, "ann")
+    person("eve", "round", "show", "round")
+    for who, yours in (("maker", ["maker"]), ("ann", ["contributor"]), ("eve", [])):
+        [listed] = person(who, "round", "list", "--json").json["rounds"]
+        assert (listed["phase"], listed["yours"], listed["kind"]) == ("commit", yours, "delta")
+    committed(person, "ben")
+    person("maker", "round", "take", "--close")
+    assert "tiny  reveal, you: contributor" in person("ann", "round", "list").stdout
 
 
 def test_a_round_whose_folder_is_gone_is_said_to_be_out_of_reach(person: Call) -> None:

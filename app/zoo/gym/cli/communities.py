@@ -163,18 +163,22 @@ def list_rounds(*, as_json: Json = False) -> int:
     Args:
         as_json: print one JSON object as stdout's last line
     """
-    from zoo.gym.rounds.life.places import known_places
+    from zoo.gym.rounds.life.contributing import has_sent
+    from zoo.gym.rounds.life.places import current_phase, known_places
 
-    out, places = Output(as_json), known_places()
+    out, rounds = Output(as_json), list[dict[str, object]]()
+    places = known_places()
     for place in places:
-        lessons = "  (lessons)" if place.kind == "experience" else ""
-        out.answer(f"{place.id[:12]}  {place.name}  {place.address}{lessons}")
+        phase = current_phase(place)
+        yours = [*place.roles, *(["contributor"] if has_sent(place.id) else [])]
+        lessons = ", lessons" if place.kind == "experience" else ""
+        you = f", you: {' and '.join(yours)}" if yours else ""
+        out.answer(f"{place.id[:12]}  {place.name}  {phase or 'not seen'}{you}{lessons}")
+        out.answer(f"              {place.address}")
+        fields = {"round": place.id, "name": place.name, "address": place.address}
+        rounds.append({**fields, "kind": place.kind, "phase": phase or None, "yours": yours})
     if not places:
         out.say("no round yet: zoo-gym round show FOLDER opens one, round create starts one")
-    rounds = [
-        {"round": one.id, "name": one.name, "address": one.address, "kind": one.kind}
-        for one in places
-    ]
     out.result({"rounds": rounds})
     return 0
 

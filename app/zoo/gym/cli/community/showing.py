@@ -20,6 +20,7 @@ _NOT_TAKEN = "the round's maker has not taken it yet"
 
 def show_round(opened: "Opened", out: Output) -> int:
     """Shows what a round waits for, what was decided, and what this user has done in it."""
+    from zoo.gym.cli.community.next_step import next_step
     from zoo.gym.rounds.life.places import kept_address
     from zoo.gym.rounds.privacy.promise import in_words
 
@@ -35,6 +36,8 @@ def show_round(opened: "Opened", out: Output) -> int:
     out.answer(f"committed: {len(state.commits)}, revealed: {len(state.reveals)}")
     if (own := _own_part(opened)) is not None:
         out.answer(own)
+    if (step := next_step(opened)) is not None:
+        out.answer(step)
     contributors = _contributors(opened)
     for one in contributors[:MOST_SHOWN]:
         name = f" ({one['name']})" if one["name"] else ""

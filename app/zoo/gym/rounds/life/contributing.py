@@ -32,7 +32,7 @@ from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.rules.method import AggregationMethod
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import Progress, describe, store
-from zoo.gym.signing import OwnKey, Signed, sign
+from zoo.gym.signing import OwnKey, PublicKey, Signed, sign
 
 _AGAIN = "again"
 _VALUES = "values"
@@ -324,6 +324,13 @@ def known_rounds() -> Sequence[str]:
     return ()
 
 
+def has_sent(round_: str, *, but: PublicKey | None = None) -> bool:
+    """Returns whether this user has sent a commitment to a round, with any other key than `but`."""
+    passed = None if but is None else _short(but)
+    found = (_top() / round_).glob(f"*/{_SENT}")
+    return any(path.parent.name != passed for path in found)
+
+
 def _commitment(opened: Opened, own: Own, key: OwnKey) -> Signed:
     found = objects.commitment(own.digest, own.nonce, key.public)
     return sign(key, objects.COMMIT, objects.body_of(opened.state.id, commitment=found))
@@ -354,7 +361,11 @@ def _nonce(folder: Path) -> str:
 
 
 def _folder(opened: Opened, key: OwnKey) -> Path:
-    return _top() / opened.state.id / key.public.raw.hex()[:16]
+    return _top() / opened.state.id / _short(key.public)
+
+
+def _short(key: PublicKey) -> str:
+    return key.raw.hex()[:16]
 
 
 def _top() -> Path:
