@@ -112,6 +112,16 @@ def test_a_list_of_rounds_has_their_phase_and_what_one_is_in_them(person: Call) 
     assert "tiny  reveal, you: contributor" in person("ann", "round", "list").stdout
 
 
+def test_a_lost_key_does_not_commit_a_second_time_in_silence(person: Call, tmp_path: Path) -> None:
+    started(person)
+    assert "another key" not in committed(person, "ann").stderr
+    assert "another key" not in committed(person, "ann").stderr, "the same key again"
+    [key] = (tmp_path / "homes/ann").rglob("own.pem")
+    key.unlink()
+    found = committed(person, "ann")
+    assert "has committed in this round with another key than yours" in found.stderr
+
+
 def test_a_round_whose_folder_is_gone_is_said_to_be_out_of_reach(person: Call) -> None:
     started(person)
     shutil.rmtree("round")

@@ -13,7 +13,7 @@ from zoo.gym.cli.community.options import (
     given_of,
     refuse_given,
 )
-from zoo.gym.cli.community.showing import already, is_past, show_round, why
+from zoo.gym.cli.community.showing import already, is_past, show_round, warn_of_other_key, why
 from zoo.gym.cli.options import Json, Offline, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round_private import say_private
@@ -224,6 +224,7 @@ def contribute(
     if opened.manifest.kind == "experience":
         return contribute_lessons(opened, source, typed, out, yes=yes)
     key = own_key()
+    warn_of_other_key(opened, key.public, out)
     claimed = check_examples(opened.manifest, examples, "--examples")
     if base is not None:
         _check_base_name(opened, base)

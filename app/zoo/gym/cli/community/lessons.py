@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zoo.gym.cli.community.opened import command, known_key
 from zoo.gym.cli.community.options import GateOptions, LessonOptions, given_of, refuse_given
-from zoo.gym.cli.community.showing import already
+from zoo.gym.cli.community.showing import already, warn_of_other_key
 from zoo.gym.cli.community.voiding import or_void
 from zoo.gym.cli.ending import fail
 from zoo.gym.cli.options import confirmed
@@ -118,6 +118,7 @@ def contribute_lessons(
     refuse_given({name: typed[name] for name in ("base", "examples")}, LESSONS)
     given = store.load_candidates(source)
     key = own_key()
+    warn_of_other_key(opened, key.public, out)
     own, entry = prepare_lessons(opened, given.library, source, key)
     count, model = counted(len(given.library.items), "lesson"), opened.manifest.base.model
     out.answer(f"{own.file}: {human_bytes(own.bytes)}, {count} without sources and evidence")

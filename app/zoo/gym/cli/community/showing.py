@@ -139,6 +139,15 @@ def already(opened: "Opened", key: "PublicKey") -> str | None:
     return "you committed already, and did not reveal in time"
 
 
+def warn_of_other_key(opened: "Opened", key: "PublicKey", out: Output) -> None:
+    """Warns a user who committed in this round with another key, which is lost or elsewhere."""
+    from zoo.gym.rounds.life.contributing import has_sent
+
+    if has_sent(opened.state.id, but=key):
+        out.say("note: this machine has committed in this round with another key than yours now")
+        out.say("what you send is a second contributor's; to be the first, restore its key")
+
+
 def to_reveal(opened: "Opened") -> str:
     """Returns the command that reveals in a round."""
     return command("reveal", opened, "--send")
