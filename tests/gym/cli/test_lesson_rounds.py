@@ -71,6 +71,21 @@ def started(people: People, *more: str, place: str = "round") -> None:
     assert (found.code, found.json["phase"], found.json["kind"]) == (0, "commit", "experience")
 
 
+def test_a_key_that_measures_reads_that_its_own_lessons_cannot_be_kept(people: People) -> None:
+    words = ("--kind", "experience", "--base", "m", "--min-contributors", "2")
+    gates = [str(people.key(who).public) for who in ("ann", "ben")]
+    both = ("--gate", gates[0], "--gate", gates[1])
+    first = people("maker", "round", "create", "tiny", *words, "--out", "round", *both)
+    assert "that a key of --gate contributes cannot be kept" in first.stderr
+    found = people("ann", "round", "contribute", "mine", "--round", "round")
+    assert "1 of at least 2 keys can measure yours, so that none is kept" in found.stderr
+    more = (*words, "--out", "new", *both, "--gate", people.gates["gus"])
+    three = people("maker", "round", "create", "other", *more)
+    assert (three.code, "cannot be kept" in three.stderr) == (0, False)
+    found = people("ann", "round", "contribute", "mine", "--round", "new")
+    assert (found.code, "none is kept" in found.stderr) == (0, False)
+
+
 def revealed(people: People, place: str = "round") -> None:
     """Two contribute, and reveal."""
     for who in BY:

@@ -122,7 +122,7 @@ def create(
         numbers = (min_contributors, max_contributors, *seconds, pool, watchers)
         chosen = lesson_terms(name, base, lessons, gate, numbers)
         return _show_new(
-            begin_lessons(new_storage(out, offline=offline), chosen, own_key()), screen
+            begin_lessons(new_storage(out, offline=offline), chosen, own_key(), screen), screen
         )
     refuse_given(given_of(lessons), "a round about weights")
     wish = wish_of(private, force=force)

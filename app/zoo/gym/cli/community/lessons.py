@@ -50,7 +50,7 @@ def refuse_of_weights(typed: Mapping[str, object], measured: GateOptions) -> Non
     refuse_given({name: typed[name] for name in _OF_WEIGHTS} | given_of(measured), LESSONS)
 
 
-def begin_lessons(storage: "Storage", terms: "LessonTerms", key: "OwnKey") -> "Opened":
+def begin_lessons(storage: "Storage", terms: "LessonTerms", key: "OwnKey", out: Output) -> "Opened":
     """Starts a round of lessons in a storage, and keeps where it is."""
     from zoo.gym.rounds.lessons.start import lessons_manifest
     from zoo.gym.rounds.life.opening import open_round
@@ -60,6 +60,9 @@ def begin_lessons(storage: "Storage", terms: "LessonTerms", key: "OwnKey") -> "O
     create_round(storage, lessons_manifest(terms, key.public, dt.datetime.now(dt.UTC)), key)
     opened = open_round(storage)
     remember_place(opened, used=True)
+    if len(terms.gates) == terms.lessons.least:
+        out.say("note: each key of --gate must measure each lesson, and none measures its own:")
+        out.say("lessons that a key of --gate contributes cannot be kept")
     return opened
 
 
@@ -119,6 +122,7 @@ def contribute_lessons(
     given = store.load_candidates(source)
     key = own_key()
     warn_of_other_key(opened, key.public, out)
+    _warn_of_own_gate(opened, key.public, out)
     own, entry = prepare_lessons(opened, given.library, source, key)
     count, model = counted(len(given.library.items), "lesson"), opened.manifest.base.model
     out.answer(f"{own.file}: {human_bytes(own.bytes)}, {count} without sources and evidence")
@@ -137,6 +141,16 @@ def contribute_lessons(
         out.say(f"nothing was sent. {what} --send sends it")
     out.result(sent(opened, receipt, own))
     return 0
+
+
+def _warn_of_own_gate(opened: "Opened", key: "PublicKey", out: Output) -> None:
+    """Warns a key that measures if too few others measure for its own lessons ever to be kept."""
+    gates, terms = opened.manifest.keys_of("gate"), opened.manifest.lessons
+    if terms is not None and key in gates and len(gates) - 1 < terms.least:
+        out.say(
+            f"note: your key measures, and none speaks for its own lessons: {len(gates) - 1} of at "
+            f"least {terms.least} keys can measure yours, so that none is kept"
+        )
 
 
 def sent(opened: "Opened", receipt: str | None, own: "Own") -> dict[str, object]:
