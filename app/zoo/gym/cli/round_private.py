@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from zoo.gym.cli.community.opened import command
 from zoo.gym.cli.community.voiding import or_void
 from zoo.gym.cli.options import Json
 from zoo.gym.cli.output import Output
