@@ -27,6 +27,16 @@ def test_without_a_name_a_command_takes_the_only_round_that_has_not_ended(person
     assert person("maker", "round", "show").code == 2
 
 
+def test_what_reads_a_result_takes_the_only_round_with_one(person: Call) -> None:
+    revealed(person)
+    second(person, "next")
+    assert person("maker", "round", "aggregate", "tiny").code == 0
+    for words in (("verify",), ("rewards",), ("apply", "--base", "base")):
+        found = person("maker", "round", *words)
+        assert found.code == 0, found.stderr
+    assert "round next (" in person("maker", "round", "show").stdout
+
+
 def test_hints_name_the_round_and_work_when_two_are_known(person: Call) -> None:
     second(person, "next")
     started(person)

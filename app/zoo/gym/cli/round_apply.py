@@ -27,7 +27,7 @@ def apply(
     The result of a round of lessons becomes a new version of a library.
 
     Args:
-        round_: its folder, name or id; by default the only open one seen here
+        round_: its folder, name or id; by default the only one with a result
         name: of the library, in a round of lessons; by default the round's
         base: the base model's name or folder; by default the round's
         threads: how many threads; by default all
@@ -38,7 +38,7 @@ def apply(
     from zoo.gym.rounds.compute.applying import apply_result
 
     typed: dict[str, object] = {"base": base, "threads": threads, "yes": yes, "offline": offline}
-    out, opened = Output(as_json), opened_round(round_)
+    out, opened = Output(as_json), opened_round(round_, published=True)
     if opened.manifest.kind == "experience":
         refuse_given(typed, LESSONS)
         return apply_lessons_of(opened, name, out)

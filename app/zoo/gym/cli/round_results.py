@@ -148,13 +148,13 @@ def rewards(round_: Given = None, /, *, as_json: Json = False) -> int:
     without a gate by weight.
 
     Args:
-        round_: its folder, address, name or id; by default the only open one seen here
+        round_: its folder, address, name or id; by default the only one with a result
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.rounds.compute.aggregate import compute
     from zoo.gym.rounds.compute.publish import work_folder
 
-    out, opened = Output(as_json), opened_round(round_)
+    out, opened = Output(as_json), opened_round(round_, published=True)
     if opened.state.result is None:
         raise NotAvailableError(
             f"round {opened.manifest.name}: expected a published result, got phase "
@@ -193,7 +193,7 @@ def verify(
     """Computes a round again from its log and files, and compares every byte.
 
     Args:
-        round_: its folder, address, name or id; by default the only open one seen here
+        round_: its folder, address, name or id; by default the only one with a result
         measure: load the model and repeat what the gate measured, too, to 1e-3 nats
         previous: the file of the last result, with --measure, if the round's terms name one
         head: a file that round anchor kept: the log must continue it
@@ -207,7 +207,7 @@ def verify(
     from zoo.gym.rounds.compute.verify import kept_head_check
     from zoo.gym.rounds.compute.verify import verify as checks_of
 
-    out, opened = Output(as_json), opened_round(round_, offline=offline)
+    out, opened = Output(as_json), opened_round(round_, offline=offline, published=True)
     folder = work_folder(opened.state.id)
     if opened.manifest.kind == "experience":
         typed = {"measure": measure, "previous": previous, "base": base, "threads": threads}

@@ -12,13 +12,19 @@ if TYPE_CHECKING:
     from zoo.gym.signing import PublicKey
 
 
-def opened_round(given: str | None, *, offline: bool = False) -> "Opened":
-    """Opens a round by its folder, address, name or id, and keeps where it is."""
+def opened_round(given: str | None, *, offline: bool = False, published: bool = False) -> "Opened":
+    """Opens a round by its folder, address, name or id, and keeps where it is.
+
+    Args:
+        given: as the user gave it.
+        offline: refuses an address.
+        published: whether the only round with a result is the default, or the only open one.
+    """
     from zoo.gym.rounds.life.opening import open_round
     from zoo.gym.rounds.life.places import find_storage, remember_place
     from zoo.gym.rounds.storage.address import is_address
 
-    storage, expected = find_storage(given)
+    storage, expected = find_storage(given, published=published)
     if is_address(storage.address):
         refuse_offline(storage.address, offline=offline)
     try:

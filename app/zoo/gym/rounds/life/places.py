@@ -141,13 +141,14 @@ def current_phase(place: Place) -> str:
     return place.phase
 
 
-def find_storage(given: str | None) -> tuple[Storage, str | None]:
+def find_storage(given: str | None, *, published: bool = False) -> tuple[Storage, str | None]:
     """Returns the storage of a round, and the id that it must have if one was seen before.
 
     Args:
         given: a folder, an address, or a name, an id or the start of an id that was seen. A folder
             that has no round hides none that was seen. If None, the only round that was seen and
             has not ended, or the only one.
+        published: whether None is the only one with a result instead.
 
     Raises:
         InputError: several rounds fit, or the address is of a kind that cannot be read.
@@ -162,7 +163,8 @@ def find_storage(given: str | None) -> tuple[Storage, str | None]:
             return FolderStorage(path.resolve()), None
         places = fitting
     elif len(places) > 1:
-        places = [place for place in places if current_phase(place) not in _ENDED] or places
+        phases = {place: current_phase(place) for place in places}
+        places = [one for one in places if _is_meant(phases[one], published=published)] or places
     if len(places) == 1:
         return _storage_of(places[0]), places[0].id
     what = "the only round seen here" if given is None else f"round {given!r}"
@@ -173,6 +175,10 @@ def find_storage(given: str | None) -> tuple[Storage, str | None]:
     if given is None:
         raise InputError(f"several rounds are known: name one of {names}", hint=hint)
     raise InputError(f"{what}: expected one, got {len(places)}: {names}", hint=hint)
+
+
+def _is_meant(phase: str, *, published: bool) -> bool:
+    return phase == Phase.PUBLISHED.value if published else phase not in _ENDED
 
 
 def _storage_of(place: Place) -> Storage:
