@@ -189,6 +189,7 @@ def test_the_maker_alone_makes_a_round_void_by_word(person: Call) -> None:
     person("ann", "keys", "create")
     other = person("ann", *words, "--yes")
     assert (other.code, "the key of the log's writer" in other.stderr) == (2, True)
+    assert "only the round's maker can do that" in other.stderr
     found = person("maker", *words, "--yes", "--json")
     assert (found.code, found.json["phase"]) == (0, "void")
     assert found.json["reason"] == "the gate's key is lost"

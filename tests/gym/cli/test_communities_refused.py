@@ -182,3 +182,12 @@ def test_what_cannot_be_is_refused_in_a_sentence_and_nothing_is_stored(
         path: path.read_bytes() for path in Path("round").rglob("*") if path.is_file()
     } == before
     assert not Path("new").exists()
+
+
+def test_data_in_place_of_a_fine_tune_is_named(person: Call) -> None:
+    started(person)
+    Path("mine.jsonl").write_text('{"text": "hello"}\n')
+    words = ("round", "contribute", "mine.jsonl", "--round", "round", "--base", "base")
+    found = person("ann", *words)
+    assert (found.code, "adapter, a model), got data" in found.stderr) == (2, True), found.stderr
+    assert "zoo-gym train mine.jsonl makes a run" in found.stderr

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_DATA = (".jsonl", ".csv", ".parquet", ".txt")
+"""Endings of files that are trained on and are no weights."""
+
 
 class Changes(ABC):
     """What a fine-tune changes.
@@ -116,6 +119,11 @@ def read_changes(source: Path, base: Weights) -> Changes:
     """
     if source.is_file() and is_delta(source):
         return _DeltaChanges(load_delta(source), base)
+    if source.is_file() and source.name.endswith(_DATA):
+        raise InputError(
+            f"{source}: expected a fine-tune (a run, a delta, an adapter, a model), got data",
+            hint=f"zoo-gym train {source.name} makes a run of it; contribute that",
+        )
     if is_adapter(source):
         return _AdapterChanges(read_adapter(source, base), source, base)
     return _FullChanges(open_weights(source), base)

@@ -246,7 +246,8 @@ def writer_of(storage: Storage, key: OwnKey) -> Generator[Appender]:
         if opened.manifest.keys_of("log") != {key.public}:
             raise InputError(
                 f"{storage.address}: expected the key of the log's writer, got "
-                f"{key.public.fingerprint}"
+                f"{key.public.fingerprint}",
+                hint="only the round's maker can do that",
             )
         _forget_if_void(opened.state)  # a program killed after the log left it
         yield Appender(opened, key)
