@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.gym.rounds.compute.conftest import Sources
+from tests.gym.rounds.compute.conftest import Sources, run_round
 from tests.gym.rounds.conftest import fine_tune
 from tests.gym.rounds.contribution.conftest import LAYERS, SHAPES
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, terms
@@ -15,6 +15,7 @@ from zoo.gym.rounds.privacy.round_key import keep_round_key
 from zoo.gym.rounds.privacy.sealing import new_key
 from zoo.gym.rounds.privacy.terms import Privacy, count_values, privacy_for, sealed_bytes
 from zoo.gym.rounds.protocol.manifest import Manifest
+from zoo.gym.rounds.storage.folder import FolderStorage
 
 SEED = "5a" * 32
 RANK = 2
@@ -46,3 +47,12 @@ def private_manifest(base: Path, storage: object) -> Manifest:
 def private_sources(tmp_path: Path) -> Sources:
     people = enumerate((ALICE, BOB, CAROL), 1)
     return {who: fine_tune(tmp_path / f"tuned{seed}", seed) for seed, who in people}
+
+
+@pytest.fixture
+def private_round(
+    storage: FolderStorage, base: Path, private_sources: Sources, private_manifest: Manifest
+) -> FolderStorage:
+    """A private round of three contributors that waits for its result."""
+    run_round(storage, base, private_sources, private_manifest)
+    return storage

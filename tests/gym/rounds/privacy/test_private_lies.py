@@ -1,12 +1,10 @@
 """Lies of a private round's maker: an invented report, or an invented header of the result."""
 
 from json import loads
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.gym.rounds.compute.conftest import Sources, run_round
 from tests.gym.rounds.protocol.people import LOG
 from zoo.gym.delta.file.header import Base, Quality
 from zoo.gym.rounds.compute import private
@@ -15,7 +13,6 @@ from zoo.gym.rounds.compute.publish import work_folder
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.privacy import mechanism
-from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.storage.folder import FolderStorage
 
 LIES: dict[str, tuple[dict[str, object], str]] = {
@@ -33,16 +30,10 @@ LIES: dict[str, tuple[dict[str, object], str]] = {
 
 @pytest.mark.parametrize("case", LIES)
 def test_a_private_report_that_lies_fails(
-    case: str,
-    storage: FolderStorage,
-    base: Path,
-    private_sources: Sources,
-    private_manifest: Manifest,
-    monkeypatch: pytest.MonkeyPatch,
+    case: str, private_round: FolderStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes, named = LIES[case]
     told = private.private_report
-    run_round(storage, base, private_sources, private_manifest)
     with monkeypatch.context() as patch:
 
         def lying(*given: Any) -> dict[str, Any]:
@@ -54,8 +45,8 @@ def test_a_private_report_that_lies_fails(
         honest: dict[str, object] = {} if named == "fields of the report" else {"refused": []}
         patch.setattr(private, "private_report", lying)
         patch.setattr(private, "read_report", believed)
-        publish_private(storage, LOG, force=True)
-    opened = open_round(storage)
+        publish_private(private_round, LOG, force=True)
+    opened = open_round(private_round)
     checks = verify(opened, work_folder(opened.state.id))
     assert [one.name for one in checks if one.ok is False] == [named]
 
@@ -76,23 +67,17 @@ INVENTED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("field", INVENTED)
 def test_a_header_of_a_private_result_that_was_invented_fails(
-    field: str,
-    storage: FolderStorage,
-    base: Path,
-    private_sources: Sources,
-    private_manifest: Manifest,
-    monkeypatch: pytest.MonkeyPatch,
+    field: str, private_round: FolderStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest = mechanism.private_header
-    run_round(storage, base, private_sources, private_manifest)
     with monkeypatch.context() as patch:
 
         def lying(*given: Any) -> Any:
             return honest(*given).model_copy(update=INVENTED[field])
 
         patch.setattr(mechanism, "private_header", lying)
-        publish_private(storage, LOG, force=True)
-    opened = open_round(storage)
+        publish_private(private_round, LOG, force=True)
+    opened = open_round(private_round)
     checks = verify(opened, work_folder(opened.state.id))
     failed = {one.name: one.detail for one in checks if one.ok is False}
     assert list(failed) == ["header of the result"]

@@ -66,10 +66,9 @@ def test_the_sum_without_its_noise_is_the_mean_of_clipped_whole_numbers(
 
 
 def test_the_noise_has_the_sigma_of_the_record_and_differs_each_time(
-    storage: FolderStorage, base: Path, private_sources: Sources, private_manifest: Manifest
+    private_round: FolderStorage, private_manifest: Manifest
 ) -> None:
-    run_round(storage, base, private_sources, private_manifest)
-    found = publish_private(storage, LOG, force=True)
+    found = publish_private(private_round, LOG, force=True)
     record, promised = found.delta.header.privacy, private_manifest.privacy
     assert record
     assert promised
@@ -85,18 +84,12 @@ def test_the_noise_has_the_sigma_of_the_record_and_differs_each_time(
 
 
 def test_a_stranger_checks_all_but_the_noisy_sum(
-    storage: FolderStorage,
-    base: Path,
-    private_sources: Sources,
-    private_manifest: Manifest,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    private_round: FolderStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_round(storage, base, private_sources, private_manifest)
-    publish_private(storage, LOG, force=True)
+    publish_private(private_round, LOG, force=True)
     monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "stranger"))
     stranger = FolderStorage(tmp_path / "copy")
-    shutil.copytree(storage.folder, stranger.folder)
+    shutil.copytree(private_round.folder, stranger.folder)
     opened = open_round(stranger)
     checks = {one.name: one for one in verify(opened, work_folder(opened.state.id))}
     assert [one for one in checks.values() if one.ok is False] == []
@@ -106,29 +99,23 @@ def test_a_stranger_checks_all_but_the_noisy_sum(
     assert "result" not in checks  # nothing of it is called recomputed
 
 
-def test_nobody_but_the_maker_reads_a_contribution(
-    storage: FolderStorage, base: Path, private_sources: Sources, private_manifest: Manifest
-) -> None:
-    run_round(storage, base, private_sources, private_manifest)
-    opened = open_round(storage)
+def test_nobody_but_the_maker_reads_a_contribution(private_round: FolderStorage) -> None:
+    opened = open_round(private_round)
     values = own_contribution(opened, ALICE).file.with_name("values").read_bytes()
-    stored = b"".join(storage.read(name) or b"" for name in storage.names("chunks"))
+    stored = b"".join(private_round.read(name) or b"" for name in private_round.names("chunks"))
     piece = max((values[at : at + 16] for at in range(25, 400, 4)), key=lambda p: len(set(p)))
     assert piece not in stored
 
 
-def test_a_round_has_one_result(
-    storage: FolderStorage, base: Path, private_sources: Sources, private_manifest: Manifest
-) -> None:
-    run_round(storage, base, private_sources, private_manifest)
-    first = publish_private(storage, LOG, force=True)
-    again = publish_private(storage, LOG, force=True)
+def test_a_round_has_one_result(private_round: FolderStorage, private_manifest: Manifest) -> None:
+    first = publish_private(private_round, LOG, force=True)
+    again = publish_private(private_round, LOG, force=True)
     assert again.delta.digest == first.delta.digest
     assert private_manifest.privacy
     with pytest.raises(NotAvailableError, match="expected the key that opens"):
         load_round_key(private_manifest.privacy.key)
     with pytest.raises(InputError, match="whose contributions are public, got a private one"):
-        publish(storage, LOG)
+        publish(private_round, LOG)
 
 
 def test_copies_count_because_no_contribution_decides_about_another(
@@ -179,99 +166,86 @@ def test_a_seal_for_another_contributor_is_refused_and_verified_as_the_makers_wo
 
 
 def test_a_changed_chunk_is_refused_by_name_and_the_rest_counts(
-    storage: FolderStorage, base: Path, private_sources: Sources, private_manifest: Manifest
+    private_round: FolderStorage,
 ) -> None:
-    run_round(storage, base, private_sources, private_manifest)
-    file = own_contribution(open_round(storage), ALICE).file
+    file = own_contribution(open_round(private_round), ALICE).file
     chunk = chunk_name(describe(file)[1][0])
-    content = storage.read(chunk) or b""
-    storage.replace(chunk, content[:-1] + bytes([content[-1] ^ 1]))
-    found = publish_private(storage, LOG, force=True)
+    content = private_round.read(chunk) or b""
+    private_round.replace(chunk, content[:-1] + bytes([content[-1] ^ 1]))
+    found = publish_private(private_round, LOG, force=True)
     assert list(found.refused) == [ALICE.public]
     assert "expected its digest, got other bytes" in found.refused[ALICE.public]
     assert found.report["privacy"]["contributors"] == 2
 
 
 def test_too_few_contributions_draw_nothing(
-    storage: FolderStorage, base: Path, private_sources: Sources, private_manifest: Manifest
+    private_round: FolderStorage, private_manifest: Manifest
 ) -> None:
-    run_round(storage, base, private_sources, private_manifest)
-    shutil.rmtree(storage.folder / "chunks")
+    shutil.rmtree(private_round.folder / "chunks")
     with pytest.raises(InputError, match="expected 2 contributions, got 0 of 2"):
-        publish_private(storage, LOG, force=True)
-    name = open_round(storage).state.id
+        publish_private(private_round, LOG, force=True)
+    name = open_round(private_round).state.id
     assert ledger.report_of(name) is None
     assert all(one.draws == 1 for one in ledger.all_spent())  # what contributors noted themselves
 
     with pytest.raises(GymError, match="is void: 0 of 2 contributions count"):
-        publish_private(storage, LOG, force=True, void=True)
-    assert open_round(storage).state.phase is Phase.VOID
+        publish_private(private_round, LOG, force=True, void=True)
+    assert open_round(private_round).state.phase is Phase.VOID
     assert private_manifest.privacy
     with pytest.raises(NotAvailableError, match="expected the key that opens"):
         load_round_key(private_manifest.privacy.key)
 
 
 def test_more_noise_than_signal_is_refused_without_force_and_spends_nothing(
-    storage: FolderStorage, base: Path, private_sources: Sources, private_manifest: Manifest
+    private_round: FolderStorage,
 ) -> None:
-    run_round(storage, base, private_sources, private_manifest)
     with pytest.raises(InputError, match="noise to signal: expected at most 1, got") as caught:
-        publish_private(storage, LOG)
+        publish_private(private_round, LOG)
     assert caught.value.hint
     assert "--force goes on" in caught.value.hint
-    assert ledger.report_of(open_round(storage).state.id) is None
+    assert ledger.report_of(open_round(private_round).state.id) is None
 
 
 def test_a_program_cut_before_the_note_spends_again_and_after_it_never(
-    storage: FolderStorage,
-    base: Path,
-    private_sources: Sources,
-    private_manifest: Manifest,
-    monkeypatch: pytest.MonkeyPatch,
+    private_round: FolderStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*given: object, **more: object) -> None:
         raise StorageError("no space left on device")
 
-    run_round(storage, base, private_sources, private_manifest)
     one = ledger.all_spent(str(ALICE.public))[0]
     assert (one.rounds, one.draws) == (1, 1)
     with monkeypatch.context() as patch:
         patch.setattr(private, "write_private_result", full)
         with pytest.raises(StorageError):
-            publish_private(storage, LOG, force=True)
+            publish_private(private_round, LOG, force=True)
     with monkeypatch.context() as patch:
         patch.setattr(private, "store", full)
         with pytest.raises(StorageError):
-            publish_private(storage, LOG, force=True)
+            publish_private(private_round, LOG, force=True)
     twice = ledger.all_spent(str(ALICE.public))[0]
     assert (twice.rounds, twice.draws) == (1, 2)
     assert twice.epsilon > one.epsilon
-    folder = work_folder(open_round(storage).state.id)
+    folder = work_folder(open_round(private_round).state.id)
     drawn = (folder / "result.safetensors").read_bytes()
-    found = publish_private(storage, LOG, force=True)
+    found = publish_private(private_round, LOG, force=True)
     assert found.delta.path.read_bytes() == drawn
     assert ledger.all_spent(str(ALICE.public)) == [twice]
 
 
 def test_a_result_that_was_drawn_and_lost_is_not_drawn_again(
-    storage: FolderStorage,
-    base: Path,
-    private_sources: Sources,
-    private_manifest: Manifest,
-    monkeypatch: pytest.MonkeyPatch,
+    private_round: FolderStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*given: object, **more: object) -> None:
         raise StorageError("no space left on device")
 
-    run_round(storage, base, private_sources, private_manifest)
     with monkeypatch.context() as patch:
         patch.setattr(private, "store", full)
         with pytest.raises(StorageError):
-            publish_private(storage, LOG, force=True)
-    file = work_folder(open_round(storage).state.id) / "result.safetensors"
+            publish_private(private_round, LOG, force=True)
+    file = work_folder(open_round(private_round).state.id) / "result.safetensors"
     file.unlink()
     with pytest.raises(NotAvailableError, match="expected the result that was drawn"):
-        publish_private(storage, LOG, force=True)
+        publish_private(private_round, LOG, force=True)
 
 
 def test_a_result_that_was_made_up_is_named(
@@ -299,18 +273,13 @@ def test_a_result_that_was_made_up_is_named(
 
 
 def test_a_file_that_is_uploaded_after_the_result_changes_nothing(
-    storage: FolderStorage,
-    base: Path,
-    private_sources: Sources,
-    private_manifest: Manifest,
-    tmp_path: Path,
+    private_round: FolderStorage, tmp_path: Path
 ) -> None:
-    run_round(storage, base, private_sources, private_manifest)
-    name = chunk_name(open_round(storage).state.reveals[CAROL.public].chunks)
-    late = storage.read(name) or b""
-    (storage.folder / name).unlink()
-    publish_private(storage, LOG, force=True)
-    (storage.folder / name).write_bytes(late)
-    checks = {one.name: one for one in verify(open_round(storage), tmp_path)}
+    name = chunk_name(open_round(private_round).state.reveals[CAROL.public].chunks)
+    late = private_round.read(name) or b""
+    (private_round.folder / name).unlink()
+    publish_private(private_round, LOG, force=True)
+    (private_round.folder / name).write_bytes(late)
+    checks = {one.name: one for one in verify(open_round(private_round), tmp_path)}
     assert [one for one in checks.values() if one.ok is False] == []
     assert "1 of 3 refused by the maker's word alone" in checks["missing files"].detail
