@@ -1,7 +1,10 @@
 """Which round a command is about, when several are known on a machine."""
 
+import json
 import shutil
 from pathlib import Path
+
+import pytest
 
 from tests.gym.cli.test_communities import Call, committed, person, revealed, rows_for, started
 
@@ -138,3 +141,13 @@ def test_a_round_whose_folder_is_gone_is_said_to_be_out_of_reach(person: Call) -
     found = person("maker", "round", "show", "tiny")
     said = f"round tiny: {Path('round').resolve()} is not reachable: is the share or disk mounted?"
     assert (found.code, said in found.stderr) == (4, True), found.stderr
+
+
+@pytest.mark.parametrize("seen", [[], [3], ["x", "y"], "3", None])
+def test_a_damaged_note_of_where_a_log_was_seen_stops_nothing(person: Call, seen: object) -> None:
+    started(person)
+    (file,) = Path("homes/maker/data/rounds/places").iterdir()
+    file.write_text(json.dumps({**json.loads(file.read_text()), "seen": seen}))
+    assert person("maker", "round", "show", "tiny").code == 0
+    size, address = json.loads(file.read_text())["seen"]
+    assert (size, address) == (1, str(Path("round").resolve()))

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,15 +59,15 @@ def remember_place(opened: Opened, *, used: bool = False) -> None:
     path, manifest = _folder() / f"{opened.state.id}.json", opened.manifest
     kept, address = kept_address(opened.state.id), opened.storage.address
     before = read_json_object(path) or {}
-    seen = before.get("seen")
-    if not isinstance(seen, list) or seen[0] < opened.head.size:
-        seen = [opened.head.size, address]
+    seen = _seen_in(before)
+    if seen is None or seen[0] < opened.head.size:
+        seen = opened.head.size, address
     if kept not in {None, address} and not used and _may_be_there(str(kept), opened.state.id):
-        if before.get("seen") != seen:
+        if _seen_in(before) != seen:
             write_beside(path, json.dumps(before | {"seen": seen}))
         return
     fields: dict[str, object] = {
-        "seen": seen,
+        "seen": list(seen),
         "name": manifest.name,
         "address": address,
         "kind": manifest.kind,
@@ -97,8 +97,17 @@ def kept_address(round_: str) -> str | None:
 
 def longest_log_address(round_: str) -> str | None:
     """Returns the address at which the longest log of a round was seen, None if it was not."""
-    seen = (read_json_object(_folder() / f"{round_}.json") or {}).get("seen")
-    return str(seen[1]) if isinstance(seen, list) else None
+    seen = _seen_in(read_json_object(_folder() / f"{round_}.json") or {})
+    return None if seen is None else seen[1]
+
+
+def _seen_in(fields: Mapping[str, object]) -> tuple[int, str] | None:
+    """Returns the size of the longest log that was seen, and where; None without a readable one."""
+    match fields.get("seen"):
+        case [int(size), str(address)]:
+            return size, address
+        case _:
+            return None
 
 
 def _may_be_there(address: str, round_: str) -> bool:
