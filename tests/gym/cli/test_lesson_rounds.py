@@ -199,6 +199,16 @@ def test_an_altered_round_is_not_applied(people: People) -> None:
     assert store.names() == []
 
 
+def test_what_was_sent_before_has_its_receipt(people: People) -> None:
+    started(people)
+    words = ("round", "contribute", "mine", "--round", "round", "--json")
+    sent = people("ann", *words, "--send").json["receipt"]
+    before = files()
+    again = people("ann", *words)
+    assert (again.code, again.json["receipt"], files()) == (0, sent, before)
+    assert "committed before in" in again.stderr
+
+
 def test_nothing_leaves_without_send(people: People) -> None:
     started(people)
     before = files()

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from zoo.gym.cli.community.deadlines import until
 from zoo.gym.cli.community.opened import command, known_key, opened_round
 from zoo.gym.cli.community.options import (
     NO_GATE,
@@ -13,7 +14,9 @@ from zoo.gym.cli.community.options import (
     given_of,
     refuse_given,
 )
-from zoo.gym.cli.community.showing import already, is_past, show_round, warn_of_other_key, why
+from zoo.gym.cli.community.sending import commit, warn_of_other_key
+from zoo.gym.cli.community.showing import show_round
+from zoo.gym.cli.community.taking import check_close, check_copy
 from zoo.gym.cli.options import Json, Offline, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round_private import say_private
@@ -210,13 +213,7 @@ def contribute(
         as_json: print one JSON object as stdout's last line
     """
     from zoo.gym.cli.community.lessons import contribute_lessons, sent
-    from zoo.gym.rounds.life.contributing import (
-        check_examples,
-        prepare,
-        receipt_of,
-        send_commitment,
-    )
-    from zoo.gym.rounds.life.places import remember_place
+    from zoo.gym.rounds.life.contributing import check_examples, prepare
     from zoo.gym.signing import own_key
 
     typed: dict[str, object] = {"base": base, "examples": examples, "send": send}
@@ -236,21 +233,7 @@ def contribute(
     if claimed:
         out.answer(f"weighed by {claimed} examples: as you say, nobody can check it")
     private = say_private(opened, own, key, out)
-    what = f"A commitment (a hash, no weights) goes to {opened.storage.address}."
-    receipt = receipt_of(opened, entry)
-    if done := already(opened, key.public):
-        out.answer(done)
-    elif receipt and not send:
-        out.say(f"committed before in {opened.storage.address}: nothing was sent again")
-    elif send or confirmed(f"{what} It cannot be taken back. Send? [y/N] ", yes=yes):
-        receipt = send_commitment(own, entry, opened.storage)
-        remember_place(opened, used=True)
-        out.answer(
-            f"committed in {opened.storage.address}; reveal it when the phase is closed: it is due "
-            f"to close at {opened.state.deadline}, and {command('show', opened)} tells when it was"
-        )
-    else:
-        out.say(f"nothing was sent. {what} --send sends it")
+    receipt = commit(opened, own, entry, "weights", out, send=send, yes=yes)
     out.result(sent(opened, receipt, own) | private)
     return 0
 
@@ -328,63 +311,17 @@ def take(
     from zoo.gym.signing import load_key
 
     out, opened, key = Output(as_json), opened_round(round_), load_key()
-    _check_copy(opened, yes=yes)
+    check_copy(opened, yes=yes)
     taken = take_in(opened.storage, key)
     out.answer(f"added to the log: {len(taken.added)}")
     for name, reason in taken.refused:
         out.answer(f"refused {name}: {reason}")
     if close:
-        _check_close(opened_round(round_), out, yes=yes)
+        check_close(opened_round(round_), out, yes=yes)
         close_phase(opened.storage, key)
     now = opened_round(round_)
-    out.answer(f"phase: {now.state.phase}{why(now)}")
+    out.answer(f"phase: {now.state.phase}{until(now)}")
     refused = [{"entry": name, "reason": reason} for name, reason in taken.refused]
     fields = {"round": now.state.id, "phase": now.state.phase.value, "added": len(taken.added)}
     out.result({**fields, "refused": refused})
     return 0
-
-
-def _check_copy(opened: "Opened", *, yes: bool) -> None:
-    """Asks before the log of a copy of a round is written: that of the original ends by it.
-
-    Raises:
-        NotAvailableError: the user does not agree.
-    """
-    from zoo.gym.rounds.life.places import kept_address, remember_place
-    from zoo.gym.rounds.storage.address import is_address
-
-    kept, address = kept_address(opened.state.id), opened.storage.address
-    if kept in {None, address} or is_address(str(kept)) or is_address(address):
-        return  # a server's folder is the same as its address
-    if not confirmed(f"{address} is a copy: the log is in {kept}. Write here? [y/N] ", yes=yes):
-        raise NotAvailableError(
-            f"{address}: expected the round's folder {kept}, where its log was written, got a copy",
-            hint="copy its inbox and chunks there, and take there; or go on in the copy with --yes",
-        )
-    remember_place(opened, used=True)
-
-
-def _check_close(opened: "Opened", out: Output, *, yes: bool) -> None:
-    """Says what closing a phase with too few contributors does, and asks before it does harm.
-
-    An extension is spent before the deadline, or the round is void.
-
-    Raises:
-        NotAvailableError: the user does not agree.
-    """
-    state = opened.state
-    if not state.misses_quorum:
-        return
-    found = len(state.reveals if state.phase.value == "reveal" else state.commits)
-    counts = f"{found} of {state.manifest.quorum} contributors in phase {state.phase}"
-    if state.phase in state.extended:
-        what = "closing makes the round void for good"
-    elif is_past(state.deadline):
-        out.say(f"{counts}: the phase is extended, once; closed again, the round is void")
-        return
-    else:
-        what = f"it is due at {state.deadline}, and closing now spends its only extension"
-    if not confirmed(f"{counts}: {what}. Close? [y/N] ", yes=yes):
-        raise NotAvailableError(
-            f"{counts}: expected your consent, because {what}", hint="agree with --yes"
-        )

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zoo.gym.cli.community.opened import command, known_key
 from zoo.gym.cli.community.options import GateOptions, LessonOptions, given_of, refuse_given
-from zoo.gym.cli.community.showing import already, warn_of_other_key
+from zoo.gym.cli.community.sending import commit, warn_of_other_key
 from zoo.gym.cli.community.voiding import or_void
 from zoo.gym.cli.ending import fail
-from zoo.gym.cli.options import confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.errors import EXIT_CODES, GymError, InputError
 from zoo.gym.humanize import counted, human_bytes
@@ -114,8 +113,7 @@ def contribute_lessons(
         yes: commit without asking.
     """
     from zoo.gym.experience import store
-    from zoo.gym.rounds.life.contributing import prepare_lessons, send_commitment
-    from zoo.gym.rounds.life.places import remember_place
+    from zoo.gym.rounds.life.contributing import prepare_lessons
     from zoo.gym.signing import own_key
 
     refuse_given({name: typed[name] for name in ("base", "examples")}, LESSONS)
@@ -128,17 +126,7 @@ def contribute_lessons(
     out.answer(f"{own.file}: {human_bytes(own.bytes)}, {count} without sources and evidence")
     if given.library.measured_with not in ("", model):
         out.say(f"note: the round is for {model}, the library for {given.library.measured_with}")
-    what = f"A commitment (a hash, no text) goes to {opened.storage.address}."
-    receipt = None
-    if done := already(opened, key.public):
-        out.answer(done)
-    elif typed["send"] or confirmed(f"{what} It cannot be taken back. Send? [y/N] ", yes=yes):
-        receipt = send_commitment(own, entry, opened.storage)
-        remember_place(opened, used=True)
-        deadline = opened.manifest.deadlines.commit
-        out.answer(f"committed in {opened.storage.address}; reveal it after {deadline}")
-    else:
-        out.say(f"nothing was sent. {what} --send sends it")
+    receipt = commit(opened, own, entry, "text", out, send=bool(typed["send"]), yes=yes)
     out.result(sent(opened, receipt, own))
     return 0
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from zoo.gym.cli.community.deadlines import is_past
 from zoo.gym.cli.community.opened import command
-from zoo.gym.cli.community.showing import is_past
 from zoo.gym.errors import InputError
 
 if TYPE_CHECKING:

@@ -1,8 +1,9 @@
 """How a round is shown."""
 
-import datetime as dt
 from typing import TYPE_CHECKING
 
+from zoo.gym.cli.community.deadlines import until
+from zoo.gym.cli.community.next_step import next_step
 from zoo.gym.cli.community.opened import command
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round_private import promise_of
@@ -20,7 +21,6 @@ _NOT_TAKEN = "the round's maker has not taken it yet"
 
 def show_round(opened: "Opened", out: Output) -> int:
     """Shows what a round waits for, what was decided, and what this user has done in it."""
-    from zoo.gym.cli.community.next_step import next_step
     from zoo.gym.rounds.life.places import kept_address
     from zoo.gym.rounds.privacy.promise import in_words
 
@@ -32,7 +32,7 @@ def show_round(opened: "Opened", out: Output) -> int:
     promised = promise_of(opened)
     for line in in_words(promised) if promised else ():
         out.answer(line)
-    out.answer(f"phase: {state.phase}{why(opened)}")
+    out.answer(f"phase: {state.phase}{until(opened)}")
     out.answer(f"committed: {len(state.commits)}, revealed: {len(state.reveals)}")
     if (own := _own_part(opened)) is not None:
         out.answer(own)
@@ -125,29 +125,6 @@ def _own_part(opened: "Opened") -> str | None:
     return f"you: committed, not revealed: {to_reveal(opened)}"
 
 
-def already(opened: "Opened", key: "PublicKey") -> str | None:
-    """Returns what to say to a contributor who committed in a phase that is over; or None."""
-    from zoo.gym.rounds.protocol.state import Phase
-
-    state = opened.state
-    if key not in state.commits or state.phase is Phase.COMMIT:
-        return None
-    if key in state.reveals:
-        return "you committed and revealed already"
-    if state.phase is Phase.REVEAL:
-        return f"you committed already; reveal now: {to_reveal(opened)}"
-    return "you committed already, and did not reveal in time"
-
-
-def warn_of_other_key(opened: "Opened", key: "PublicKey", out: Output) -> None:
-    """Warns a user who committed in this round with another key, which is lost or elsewhere."""
-    from zoo.gym.rounds.life.contributing import has_sent
-
-    if has_sent(opened.state.id, but=key):
-        out.say("note: this machine has committed in this round with another key than yours now")
-        out.say("what you send is a second contributor's; to be the first, restore its key")
-
-
 def to_reveal(opened: "Opened") -> str:
     """Returns the command that reveals in a round."""
     return command("reveal", opened, "--send")
@@ -160,22 +137,3 @@ def _is_waiting(opened: "Opened", key: "PublicKey", context: str) -> bool:
 
     entries = [entry for _, entry in left_entries(opened.storage) if isinstance(entry, Signed)]
     return any(entry.key == key and entry.context == context for entry in entries)
-
-
-def why(opened: "Opened") -> str:
-    """Returns until when a phase goes, or why a round is void."""
-    state = opened.state
-    if state.reason:
-        return f": {state.reason}"
-    if not state.deadline:
-        return ""
-    extended = " (extended)" if state.phase in state.extended else ""
-    late = "; that is past: the round's maker may close it any time"
-    passed = late if is_past(state.deadline) else ""
-    return f" until {state.deadline}{extended}{passed}"
-
-
-def is_past(deadline: str | None) -> bool:
-    """Returns whether a deadline was before now, on this machine's clock."""
-    now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return deadline is not None and now > deadline
