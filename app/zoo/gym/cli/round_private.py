@@ -120,9 +120,9 @@ def aggregate_private(
 
 def rewards_private(opened: "Opened", out: Output) -> int:
     """Shows the points of a published private round: equal parts, which anybody can check."""
+    from zoo.gym.rounds.compute.checks import published_report
     from zoo.gym.rounds.compute.private import checked_points
     from zoo.gym.rounds.compute.report import BY_WEIGHT
-    from zoo.gym.rounds.compute.verify import published_report
 
     points = checked_points(opened.state, published_report(opened))
     for key, share in points.items():

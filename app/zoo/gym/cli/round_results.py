@@ -33,8 +33,8 @@ from zoo.gym.terminal import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zoo.gym.rounds.compute.checks import Check
     from zoo.gym.rounds.compute.report import Report
-    from zoo.gym.rounds.compute.verify import Check
     from zoo.gym.rounds.life.opening import Opened
 
 
@@ -235,7 +235,7 @@ def verify(
 
 
 def _nothing_measured(opened: "Opened") -> "Check":
-    from zoo.gym.rounds.compute.verify import Check
+    from zoo.gym.rounds.compute.checks import Check
 
     said = f"the round is in phase {opened.state.phase}: no result was measured"
     return Check("measured figures", said, ok=None)

@@ -52,8 +52,8 @@ def newcomers_after(
     from zoo.core import digest
     from zoo.gym.cli.community.opened import opened_round
     from zoo.gym.rounds.compute.applying import refuse_unverified
+    from zoo.gym.rounds.compute.checks import published_report
     from zoo.gym.rounds.compute.publish import work_folder
-    from zoo.gym.rounds.compute.verify import published_report
     from zoo.gym.rounds.life.lots import new_nonce
     from zoo.gym.rounds.protocol.manifest import Newcomers
     from zoo.gym.rounds.storage.chunks import read_chunk

@@ -22,9 +22,10 @@ from tests.gym.rounds.privacy.conftest import privacy as promise
 from tests.gym.rounds.privacy.conftest import private_terms
 from tests.gym.rounds.protocol.people import ALICE, BOB, DAVE, LOG
 from zoo.gym.errors import GymError
+from zoo.gym.rounds.compute.checks import Check
 from zoo.gym.rounds.compute.private import publish_private
 from zoo.gym.rounds.compute.publish import publish
-from zoo.gym.rounds.compute.verify import Check, verify
+from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.life.contributing import prepare
 from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.life.witnessing import witness

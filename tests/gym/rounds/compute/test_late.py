@@ -7,8 +7,9 @@ import pytest
 from tests.gym.rounds.compute.conftest import Sources, run_round
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG
 from zoo.gym.rounds.compute.applying import apply_result
+from zoo.gym.rounds.compute.checks import Check
 from zoo.gym.rounds.compute.publish import publish
-from zoo.gym.rounds.compute.verify import Check, verify
+from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.storage.chunks import chunk_name

@@ -18,11 +18,11 @@ from pydantic import JsonValue
 from zoo.gym.delta.file.reader import Delta, load_delta
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_small, storage_errors, write_beside
+from zoo.gym.rounds.compute.checks import published_report
 from zoo.gym.rounds.compute.collect import TooFewError
 from zoo.gym.rounds.compute.publish import refusals_of, result_entry, voiding, work_folder
 from zoo.gym.rounds.compute.reasons import fetch_revealed, reason_of, refused_by_word
 from zoo.gym.rounds.compute.report import BY_WEIGHT, FORMAT, read_report, stored_file
-from zoo.gym.rounds.compute.verify import published_report
 from zoo.gym.rounds.life.opening import Opened, open_round
 from zoo.gym.rounds.life.writing import writer_of
 from zoo.gym.rounds.privacy import ledger, sealing

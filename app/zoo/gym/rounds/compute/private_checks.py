@@ -14,6 +14,7 @@ from pydantic import JsonValue
 
 from zoo.gym.delta.file.reader import Delta, tensor_parts
 from zoo.gym.errors import InputError
+from zoo.gym.rounds.compute.checks import Check, made, refuse_unlogged, same_field
 from zoo.gym.rounds.compute.private import (
     PRIVATE_RULE,
     PrivateResult,
@@ -25,7 +26,6 @@ from zoo.gym.rounds.compute.private import (
     published,
 )
 from zoo.gym.rounds.compute.report import BY_WEIGHT, stored_file
-from zoo.gym.rounds.compute.verify import Check, made, refuse_unlogged, same_field
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.privacy.contribution import values_of
 from zoo.gym.rounds.privacy.mechanism import fixed_parts, private_header, record_of

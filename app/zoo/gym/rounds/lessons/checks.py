@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from zoo.gym.errors import InputError
+from zoo.gym.rounds.compute.checks import Check, compared_fields, made, published_report
 from zoo.gym.rounds.compute.report import stored_file
-from zoo.gym.rounds.compute.verify import Check, compared_fields, made, published_report
 from zoo.gym.rounds.lessons.result import NOTHING_KEPT, Combined, combine, terms_of
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.storage.chunks import fetch

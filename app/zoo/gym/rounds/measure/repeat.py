@@ -5,8 +5,8 @@ from pathlib import Path
 
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.aggregate import Chosen, Computed, candidates_of, choose, compute
+from zoo.gym.rounds.compute.checks import Check, made
 from zoo.gym.rounds.compute.collect import NoResultError
-from zoo.gym.rounds.compute.verify import Check, made
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.measure.examples import read_examples, shown_file
 from zoo.gym.rounds.measure.gating import compare, gate
