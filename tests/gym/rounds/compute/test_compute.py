@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.gym.rounds.compute.conftest import Sources, run_round
+from tests.gym.rounds.conftest import fine_tune
 from tests.gym.rounds.contribution.conftest import LAYERS
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG
 from zoo.gym.delta.file.reader import load_delta
@@ -90,6 +91,22 @@ def test_a_copy_does_not_count_and_the_first_commitment_does(
     assert report.refused == {CAROL.public: said}
     assert set(open_round(storage).state.accepted) == {ALICE.public, BOB.public}
     assert report.points == {ALICE.public: 500, BOB.public: 500}  # as without the copy
+
+
+def test_one_that_is_far_too_long_is_refused_by_the_rule_and_is_none_that_counts(
+    storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest, tmp_path: Path
+) -> None:
+    long = fine_tune(tmp_path / "long", 9, size=30.0)
+    caps = manifest.caps.model_copy(update={"value": 1000.0})
+    terms = manifest.model_copy(update={"form": "float", "caps": caps, "method": "norm_clip"})
+    run_round(storage, base, {**sources, CAROL: long}, terms)
+    with pytest.raises(InputError, match="expected at least 3 that count, got 2: refused"):
+        publish(storage, LOG, least=3)
+    assert open_round(storage).state.phase is Phase.COMPUTE
+    report = publish(storage, LOG, least=2).report
+    assert list(report.refused) == [CAROL.public]
+    assert set(report.counted) == {ALICE.public, BOB.public}
+    assert len(report.contributions) == 3
 
 
 def test_a_changed_contribution_is_refused_by_name_and_the_rest_counts(
