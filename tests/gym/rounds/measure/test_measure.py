@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,19 @@ def test_a_measured_round_refuses_harm_resizes_its_result_and_pays_for_gain(
         "values",
     }
     assert all(check.ok for check in again), again
+
+
+def test_a_file_with_too_few_rows_is_refused_before_anybody_can_read_one(
+    measurable: Callable[..., Measurable], rows: dict[str, Path], tmp_path: Path
+) -> None:
+    few = tmp_path / "few.jsonl"
+    few.write_text("".join(rows["EF"].read_text().splitlines(keepends=True)[:5]))
+    found = measurable(refit=sha256(few.read_bytes()).hexdigest())
+    before = len(found.storage.names("chunks"))
+    with pytest.raises(InputError, match=r"few.jsonl: expected at least 10 rows"):
+        found.measure(files={**found.sources.files, "refit": few})
+    assert len(found.storage.names("chunks")) == before
+    assert with_inbox(open_round(found.storage)).measured.shown == {}
 
 
 def test_measuring_continues_where_it_was_cut(
