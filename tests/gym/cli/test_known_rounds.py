@@ -108,6 +108,16 @@ def test_the_maker_reads_what_is_next(person: Call, base: Path) -> None:
     assert "next: zoo-gym round measure --round tiny" in due
 
 
+def test_the_maker_closes_a_phase_next_whose_deadline_is_past(
+    person: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started(person)
+    monkeypatch.setattr("zoo.gym.cli.community.next_step.is_past", bool)
+    due = "next: zoo-gym round take tiny --close"
+    assert due in person("maker", "round", "show").stdout
+    assert due not in person("ann", "round", "show", "round").stdout
+
+
 def test_the_maker_of_a_round_without_a_gate_aggregates_next(person: Call) -> None:
     revealed(person)
     assert "next: zoo-gym round aggregate tiny" in person("maker", "round", "show").stdout
