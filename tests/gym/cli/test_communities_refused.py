@@ -92,7 +92,7 @@ REFUSED = {
     ),
     "another's log": (("eve", "take", "--round", "round"), 4, "expected your key, got nothing"),
     "reveal too early": (("maker", "reveal", "--round", "round"), 4, "expected phase reveal"),
-    "aggregate too early": (("maker", "aggregate", "--round", "round"), 2, "expected phase comp"),
+    "aggregate too early": (("maker", "aggregate", "--round", "round"), 4, "expected phase comp"),
     "aggregate by another rule": (
         ("maker", "aggregate", "--round", "round", "--method", "byzantine-robust"),
         2,

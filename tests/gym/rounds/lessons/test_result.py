@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.gym.rounds.lessons.conftest import Start
 from tests.gym.rounds.lessons.world import GIL, GUS, GUY, IDLE, SIGN, UNITS
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG, person
-from zoo.gym.errors import GymError, InputError
+from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.experience.library.file import read_library
 from zoo.gym.experience.library.item import Item
 from zoo.gym.rounds.lessons.publish import publish_lessons
@@ -187,7 +187,7 @@ def test_a_round_that_keeps_nothing_is_void_once_all_have_measured(start: Start)
     assert publish_lessons(world.storage, LOG).file is None
     state = world.opened.state
     assert (state.phase, state.reason, state.result) == (Phase.VOID, "no lesson is kept", None)
-    with pytest.raises(InputError, match="expected phase compute, got void"):
+    with pytest.raises(NotAvailableError, match="expected phase compute, got void"):
         publish_lessons(world.storage, LOG)
 
 

@@ -106,7 +106,7 @@ def test_a_missed_quorum_extends_once_and_then_the_round_is_void(
     assert close_phase(started, LOG).extended == {Phase.COMMIT}
     found = close_phase(started, LOG)
     assert (found.phase, found.reason) == (Phase.VOID, "1 of 2 contributors in phase commit")
-    with pytest.raises(InputError, match="expected phase commit or reveal, got void"):
+    with pytest.raises(NotAvailableError, match="expected phase commit or reveal, got void"):
         close_phase(started, LOG)
     with pytest.raises(NotAvailableError, match="takes no new contributions"):
         prepare(open_round(started), tmp_path / "tuned", base, BOB)

@@ -115,7 +115,7 @@ def test_who_is_late_or_strange_or_changes_the_mind_is_refused(person: Person) -
             "a commitment of your key",
         ),
         (person("eve", "round", "take", "--round", "round"), 2, "the key of the log's writer"),
-        (person("maker", "round", "aggregate", "--round", "round"), 2, "expected phase compute"),
+        (person("maker", "round", "aggregate", "--round", "round"), 4, "expected phase compute"),
     ]
     for found, code, said in cases:
         check_refused(found, code, said)

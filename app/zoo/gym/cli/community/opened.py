@@ -52,8 +52,7 @@ def command(verb: str, opened: "Opened", more: str = "") -> str:
     """Returns a command of `zoo-gym round` about a round, which it names, as the user types it."""
     from zoo.gym.rounds.life.places import word_for
 
-    option = "--round " if verb in {"contribute", "measure"} else ""
-    return f"zoo-gym round {verb} {option}{word_for(opened)} {more}".rstrip()
+    return opened.manifest.command(verb, more, word=word_for(opened))
 
 
 def known_key(given: str) -> "PublicKey":

@@ -44,11 +44,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-MEASURE = (
-    "a key of role gate measures: zoo-gym round measure; if it is lost, the round's maker can make "
-    "it void: zoo-gym round void --because TEXT"
-)
-
 _NO_CHANGE = "expected a change of the base, got none"
 
 
@@ -148,7 +143,7 @@ def compute(
     chosen = choose(state, storage, folder, threads=threads, divide=divide)
     refit = state.measured.refit
     if state.manifest.refit and refit is None:
-        raise InputError("result: expected a re-fit of its size, got none", hint=MEASURE)
+        raise InputError("result: expected a re-fit of its size, got none", hint=_measure(state))
     factor = refit.factor if refit else 1.0
     delta = chosen.write(folder / "result.safetensors", factor=factor, threads=threads)
     return _computed(chosen, delta)
@@ -215,6 +210,15 @@ def candidates_of(
     return collected.without(refused), gram_of(gram, kept)
 
 
+def _measure(state: State) -> str:
+    """Returns what to do where measurements are missing."""
+    manifest = state.manifest
+    return (
+        f"a key of role gate measures: {manifest.command('measure')}; if it is lost, the round's "
+        f"maker can make it void: {manifest.command('void', '--because TEXT')}"
+    )
+
+
 def _without_refused(candidates: Collected, state: State) -> Collected:
     """Leaves out what failed the gate, by the records alone.
 
@@ -228,7 +232,7 @@ def _without_refused(candidates: Collected, state: State) -> Collected:
         raise InputError(
             f"round {state.manifest.name}: expected measurements of {len(candidates.keys)} "
             f"contributions, got none of {len(missing)}",
-            hint=MEASURE,
+            hint=_measure(state),
         )
     refused = state.gate_refusals
     return candidates.without({key: refused[key] for key in candidates.keys if key in refused})

@@ -100,7 +100,7 @@ def refuse_unverified(opened: Opened, work: Path, *, threads: int | None = None)
         raise InputError(
             f"round {name}: expected a result that can be verified, got a failed check: "
             f"{failed[0].name}: {failed[0].detail}",
-            hint="zoo-gym round verify shows all checks",
+            hint=f"{opened.manifest.command('verify')} shows all checks",
         )
     return state.result
 

@@ -44,7 +44,7 @@ class NoResultError(InputError):
         """Names the round, and the reason for which it may become void."""
         super().__init__(
             f"round {manifest.name}: {said}",
-            hint="its maker can make the round void: zoo-gym round aggregate --yes",
+            hint=f"its maker can make the round void: {manifest.command('aggregate', '--yes')}",
         )
         self.refused = refused
         self.reason = reason

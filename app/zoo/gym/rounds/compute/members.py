@@ -66,7 +66,7 @@ def members_of(state: State, storage: Storage, keys: Collection[PublicKey]) -> M
     if state.nonce is None:
         raise InputError(
             f"round {state.manifest.name}: expected the nonce of the lot among newcomers, got none",
-            hint="whoever writes the log shows it: zoo-gym round take",
+            hint=f"whoever writes the log shows it: {state.manifest.command('take')}",
         )
     seats = _seats(state.manifest, len(keys) - len(new))
     seated = set(drawn(new, seats, list(state.commits.values()), state.nonce))

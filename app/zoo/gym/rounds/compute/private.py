@@ -83,9 +83,9 @@ def publish_private(
 
     Raises:
         GymError: too few contributions count: the round is void.
-        InputError: the round is in another phase, too few contributions count, or the noise would
-            drown them.
-        NotAvailableError: the round's key is not here, or what was drawn is lost.
+        InputError: too few contributions count, or the noise would drown them.
+        NotAvailableError: the round is in another phase, its key is not here, or what was drawn
+            is lost.
         StorageError: a file cannot be read or written; no result is in the log.
     """
     from zoo.core import digest
@@ -246,7 +246,7 @@ def checked_points(state: State, report: Mapping[str, Any]) -> dict[str, int]:
     raise InputError(
         f"round {state.manifest.name}: expected the pool in equal parts for all whom the log "
         f"counts, got {got}",
-        hint="zoo-gym round verify shows what differs",
+        hint=f"{state.manifest.command('verify')} shows what differs",
     )
 
 

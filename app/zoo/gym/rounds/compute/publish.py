@@ -51,8 +51,9 @@ def publish(
 
     Raises:
         GymError: the result failed the gate, or too few contributions count: the round is void.
-        InputError: the round is in another phase, too few contributions count, something was not
-            measured that must be, or the result that is published differs.
+        InputError: too few contributions count, something was not measured that must be, or the
+            result that is published differs.
+        NotAvailableError: the round is in another phase.
         StorageError: a file cannot be read or written; no result is in the log.
     """
     with writer_of(storage, key) as append:
@@ -80,7 +81,7 @@ def publish(
             raise InputError(
                 f"round {state.manifest.name}: expected the published result "
                 f"{str(state.result)[:12]}, got {computed.report.result.digest[:12]}",
-                hint="zoo-gym round verify shows what differs",
+                hint=f"{state.manifest.command('verify')} shows what differs",
             )
         return computed
 

@@ -34,8 +34,8 @@ class LessonMeasuring:
         key: of role gate.
 
     Raises:
-        InputError: the round combines no lessons or is in another phase, or the key has no role
-            gate.
+        InputError: the round combines no lessons, or the key has no role gate.
+        NotAvailableError: the round is in another phase.
         StorageError: something cannot be read or written.
     """
 
@@ -79,7 +79,7 @@ class LessonMeasuring:
             raise InputError(
                 f"{file}: expected measurements of your key {self._key.public.fingerprint}, got "
                 f"those of {said}",
-                hint="each key leaves its own: zoo-gym round measure",
+                hint=f"each key leaves its own: {self.state.manifest.command('measure')}",
             )
         texts = {item.text for item in self.items}
         ours = [one for _, one in records if one.text in texts]

@@ -3,8 +3,6 @@
 A round that keeps none is void, and says so in its log.
 """
 
-import shlex
-
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.publish import refusals_of, result_entry, voiding, work_folder
 from zoo.gym.rounds.lessons.result import NOTHING_KEPT, Combined, combine, terms_of
@@ -31,8 +29,9 @@ def publish_lessons(
 
     Raises:
         GymError: too few contributions count: the round is void.
-        InputError: the round is in another phase, too few contributions count, too few keys have
-            measured, nothing is kept yet, or the result that is published differs.
+        InputError: too few contributions count, too few keys have measured, nothing is kept yet,
+            or the result that is published differs.
+        NotAvailableError: the round is in another phase.
         StorageError: a file cannot be read or written; no result is in the log.
     """
     from zoo.core import digest
@@ -52,7 +51,7 @@ def publish_lessons(
                 raise InputError(
                     f"round {name}: expected the published result {str(state.result)[:12]}, got "
                     f"{str(result)[:12]}",
-                    hint=f"zoo-gym round verify {_word(state)} shows what differs",
+                    hint=f"{state.manifest.command('verify')} shows what differs",
                 )
             return found
         refusals = refusals_of(found.refused, state, key)
@@ -78,12 +77,8 @@ def _refuse_unmeasured(state: State) -> None:
     if found < least:
         raise InputError(
             f"round {state.manifest.name}: expected measurements by {least} keys, got {found}",
-            hint=f"keys of role gate make them: zoo-gym round measure --round {_word(state)}",
+            hint=f"keys of role gate make them: {state.manifest.command('measure')}",
         )
-
-
-def _word(state: State) -> str:
-    return shlex.quote(state.manifest.name)
 
 
 def _refuse_early(state: State, found: Combined) -> None:
@@ -99,8 +94,9 @@ def _refuse_early(state: State, found: Combined) -> None:
     )
     late = sum(count < len(texts) for count in counts)
     if late:
+        void = state.manifest.command("aggregate", "--force")
         raise InputError(
             f"round {state.manifest.name}: {NOTHING_KEPT}, and {late} keys of role gate have not "
             f"measured all of {len(texts)}",
-            hint=f"wait for them, or make it void: zoo-gym round aggregate {_word(state)} --force",
+            hint=f"wait for them, or make it void: {void}",
         )

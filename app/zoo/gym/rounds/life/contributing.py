@@ -234,7 +234,7 @@ def own_contribution(opened: Opened, key: OwnKey) -> Own:
             raise NotAvailableError(
                 f"round {opened.manifest.name}: expected a contribution of yours in {folder}, got "
                 "nothing",
-                hint="it is on the machine where you ran: zoo-gym round contribute",
+                hint=f"it is on the machine where you ran: {opened.manifest.command('contribute')}",
             ) from None
     own = _own(folder / _file(opened.manifest), nonce, about, opened.manifest.privacy)
     committed = opened.state.commits.get(key.public)

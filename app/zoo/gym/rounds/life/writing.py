@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files.lock import locked
 from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.life.inbox import inbox_name, left_entries
@@ -125,13 +125,14 @@ def close_phase(storage: Storage, key: OwnKey) -> State:
     With fewer than the quorum a phase is extended once; the second time the round is void.
 
     Raises:
-        InputError: the round is in another phase, or the key is not that of the log.
+        InputError: the key is not that of the log.
+        NotAvailableError: the round is in another phase.
     """
     with writer_of(storage, key) as append:
         append.take()
         state = append.state
         if state.phase not in {Phase.COMMIT, Phase.REVEAL}:
-            raise InputError(f"close: expected phase commit or reveal, got {state.phase}")
+            raise NotAvailableError(f"close: expected phase commit or reveal, got {state.phase}")
         found = len(state.commits if state.phase is Phase.COMMIT else state.reveals)
         missed = found < state.manifest.quorum
         if missed and state.phase in state.extended:

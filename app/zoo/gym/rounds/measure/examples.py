@@ -82,7 +82,7 @@ def shown_file(purpose: Purpose, state: State, storage: Storage, folder: Path) -
     if found is None:
         raise NotAvailableError(
             f"round {state.manifest.name}: expected its {purpose} examples, got none yet",
-            hint="a key of role gate shows them: zoo-gym round measure",
+            hint=f"a key of role gate shows them: {state.manifest.command('measure')}",
         )
     path = folder / f"{purpose}{found.suffix}"
     if not path.is_file() or digest_of(path) != found.sha256:

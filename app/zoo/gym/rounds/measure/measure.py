@@ -215,9 +215,10 @@ def measure(
     Files of examples that were not shown before are stored in the round, where anybody reads them.
 
     Raises:
-        NotAvailableError: a file of examples that was not shown yet is not given.
-        InputError: the round promises no measurements or is in another phase, the key has no role
-            gate, or a file is not the one of the manifest.
+        NotAvailableError: the round is in another phase, or a file of examples that was not shown
+            yet is not given.
+        InputError: the round promises no measurements, the key has no role gate, or a file is not
+            the one of the manifest.
         StorageError: something cannot be read or written.
     """
     measuring = Measuring(opened, key, sources, watch)
@@ -259,7 +260,8 @@ def refuse_no_gate(state: State, key: OwnKey) -> None:
     """Refuses a key that may not measure, or that may not yet.
 
     Raises:
-        InputError: the key has no role gate, or the round is in another phase than compute.
+        InputError: the key has no role gate.
+        NotAvailableError: the round is in another phase than compute.
     """
     if key.public not in state.manifest.keys_of("gate"):
         raise InputError(
@@ -267,7 +269,7 @@ def refuse_no_gate(state: State, key: OwnKey) -> None:
             f"{key.public.fingerprint}"
         )
     if state.phase is not Phase.COMPUTE:
-        raise InputError(
+        raise NotAvailableError(
             f"round {state.manifest.name}: expected phase compute, got {state.phase}",
             hint="contributions are measured when all are revealed",
         )

@@ -3,6 +3,7 @@
 A round is named by the SHA-256 of its signed manifest, so that no term can change.
 """
 
+import shlex
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Protocol, Self
@@ -197,6 +198,17 @@ class Manifest(_Terms):
         """
         self.expect("delta", "rule")
         return rule_for(AggregationMethod(self.method), contributors, self.f)
+
+    def command(self, verb: str, more: str = "", *, word: str | None = None) -> str:
+        """Returns a command of `zoo-gym round` about this round, as a user types it.
+
+        Args:
+            verb: the command.
+            more: its other options.
+            word: what identifies the round, quoted; its name if None.
+        """
+        option = "--round " if verb in {"contribute", "measure"} else ""
+        return f"zoo-gym round {verb} {option}{word or shlex.quote(self.name)} {more}".rstrip()
 
     def expect(self, kind: Kind, what: str, hint: str | None = None) -> None:
         """Refuses what a round of another kind cannot do.

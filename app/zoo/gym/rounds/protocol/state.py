@@ -5,7 +5,6 @@ appends, and a reader repeats every decision. Time appears in no entry: a deadli
 which the log's writer closes a phase.
 """
 
-import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import cast
 
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.fields import is_text
 from zoo.gym.rounds.protocol.manifest import Manifest, Role, read_manifest, round_id
@@ -89,15 +88,15 @@ class State:
         """Refuses to compute a result in another phase.
 
         Raises:
-            InputError: the phase is neither compute nor one of `others`.
+            NotAvailableError: the phase is neither compute nor one of `others`.
         """
         if self.phase in {Phase.COMPUTE, *others}:
             return
         to_close = self.phase in {Phase.COMMIT, Phase.REVEAL}
-        named = f"zoo-gym round take {shlex.quote(self.manifest.name)}"
-        raise InputError(
+        close = self.manifest.command("take", "--close")
+        raise NotAvailableError(
             f"round {self.manifest.name}: expected phase compute, got {self.phase}",
-            hint=f"close the phase first: {named} --close" if to_close else None,
+            hint=f"close the phase first: {close}" if to_close else None,
         )
 
     @property
@@ -265,7 +264,7 @@ def _result(state: State, entry: Signed) -> State:
 def _check_measured(state: State, result: str) -> None:
     """Refuses a result before everything is measured that the manifest promises."""
     measured, manifest = state.measured, state.manifest
-    hint = "a key of role gate makes them: zoo-gym round measure"
+    hint = f"a key of role gate makes them: {manifest.command('measure')}"
     if manifest.refit and measured.refit is None:
         raise InputError("result: expected a re-fit of its size, got none", hint=hint)
     if manifest.lessons and len(measured.lessons) < manifest.lessons.least:
