@@ -61,6 +61,19 @@ def test_a_hint_has_the_address_where_the_name_is_that_of_two_rounds(person: Cal
     assert f"zoo-gym round take {Path('third').resolve()}" in found.stderr
 
 
+def test_a_hint_has_the_address_where_the_name_cannot_be_typed(person: Call) -> None:
+    started(person)
+    words = ("round", "create", "a\u202eb", "--base", "base", "--out", "second", "--tensors", "*")
+    found = person("maker", *words, "--method", "mean")
+    assert f"zoo-gym round take {Path('second').resolve()}" in found.stderr
+
+
+def test_a_round_is_found_by_its_name_in_any_form_of_unicode(person: Call) -> None:
+    started(person)
+    second(person, "e\u0301te\u0301")
+    assert person("maker", "round", "show", "\xe9t\xe9").code == 0
+
+
 def test_a_folder_without_a_round_hides_none_that_is_known(person: Call) -> None:
     started(person)
     Path("tiny").mkdir()

@@ -21,7 +21,7 @@ def test_a_round_is_not_made_void_without_consent(person: Call) -> None:
     shown = person("eve", "round", "verify", "round").stdout
     assert "4 checks hold, 0 failed: the round is void, there is no result" in shown
     early = person("maker", "round", "aggregate", "round")
-    assert (early.code, "hint" in early.stderr) == (2, False)
+    assert (early.code, "hint" in early.stderr) == (4, False)
 
 
 def test_closing_twice_does_not_spend_the_extension_of_the_next_phase(person: Call) -> None:
@@ -60,9 +60,18 @@ def test_the_maker_alone_makes_a_round_void_by_word(person: Call) -> None:
     assert (found.code, found.json["phase"]) == (0, "void")
     assert found.json["reason"] == "the gate's key is lost"
     again = person("maker", *words, "--yes")
-    assert (again.code, "got phase void" in again.stderr) == (2, True)
+    assert (again.code, "got phase void" in again.stderr) == (4, True)
     checked = person("eve", "round", "verify", "round")
     assert "by the word of the log's writer alone: the gate's key is lost" in checked.stdout
+
+
+def test_a_reason_that_the_log_does_not_show_stays_a_word(person: Call) -> None:
+    started(person)
+    assert person("maker", "round", "take", "--close", "--yes").code == 0  # extended
+    words = ("round", "void", "--because", "I do not like them", "--yes")
+    assert person("maker", *words).code == 0
+    found = person("eve", "round", "verify", "round")
+    assert "by the word of the log's writer alone: I do not like them" in found.stdout
 
 
 def test_a_round_of_too_few_contributions_is_made_void_with_consent(person: Call) -> None:
@@ -76,7 +85,7 @@ def test_a_round_of_too_few_contributions_is_made_void_with_consent(person: Call
     person("maker", "round", "take", "--close")
     first = person("maker", "round", "aggregate")
     assert (first.code, "expected 2 contributions, got 1 of 2" in first.stderr) == (2, True)
-    assert "zoo-gym round aggregate --yes" in first.stderr
+    assert "zoo-gym round aggregate tiny --yes" in first.stderr
     assert person("maker", "round", "show", "--json").json["phase"] == "compute"
     second = person("maker", "round", "aggregate", "--yes")
     assert (second.code, "is void: 1 of 2 contributions count" in second.stderr) == (1, True)

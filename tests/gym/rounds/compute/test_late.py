@@ -1,19 +1,24 @@
-"""A file that is stored after the result changes nothing: its refusal in the log binds."""
+"""Only what a round stores decides who counts: no later file, nor one that this machine has."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.gym.rounds.compute.conftest import Sources, run_round
-from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG
+from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG, digest_of
+from zoo.gym.rounds.compute.aggregate import compute
 from zoo.gym.rounds.compute.applying import apply_result
 from zoo.gym.rounds.compute.checks import Check
-from zoo.gym.rounds.compute.publish import publish
+from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.verify import verify
+from zoo.gym.rounds.life.contributing import prepare, reveal, send_commitment, send_reveal
 from zoo.gym.rounds.life.opening import open_round
+from zoo.gym.rounds.life.writing import close_phase, create_round, leave, take
+from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.storage.chunks import chunk_name
 from zoo.gym.rounds.storage.folder import FolderStorage
+from zoo.gym.signing import sign
 
 
 def checked(storage: FolderStorage, folder: Path) -> dict[str, Check]:
@@ -54,3 +59,43 @@ def test_a_round_without_missing_files_says_nothing_of_them(
     run_round(storage, base, {ALICE: sources[ALICE], BOB: sources[BOB]}, manifest)
     publish(storage, LOG)
     assert "missing files" not in checked(storage, tmp_path / "reader")
+
+
+def test_a_file_that_came_with_another_key_counts_for_nobody_else(
+    storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest, tmp_path: Path
+) -> None:
+    """Carol commits to Bob's file, before him, and reveals a list of chunks that nobody stores."""
+    create_round(storage, manifest, LOG)
+    for who, source in ((CAROL, BOB), (ALICE, ALICE), (BOB, BOB)):
+        own, entry = prepare(open_round(storage), sources[source], base, who)
+        send_commitment(own, entry, storage)
+        take(storage, LOG)
+    close_phase(storage, LOG)
+    for who in (ALICE, BOB):
+        own, entry = reveal(open_round(storage), who)
+        send_reveal(own, entry, storage)
+    _, entry = reveal(open_round(storage), CAROL)
+    leave(storage, sign(CAROL, objects.REVEAL, {**entry.body, "chunks": digest_of("nothing")}))
+    state = close_phase(storage, LOG)
+
+    first = compute(state, storage, work_folder(state.id))
+    report = publish(storage, LOG).report
+    assert report == first.report
+    assert set(report.refused) == {CAROL.public}
+    for _ in range(2):
+        found = verify(open_round(storage), work_folder(state.id))
+        assert [one for one in found if one.ok is False] == []
+    assert [one for one in checked(storage, tmp_path / "else").values() if one.ok is False] == []
+
+
+def test_a_file_that_only_this_machine_has_counts_no_more(
+    storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest, tmp_path: Path
+) -> None:
+    run_round(storage, base, sources, manifest)
+    state = open_round(storage).state
+    compute(state, storage, work_folder(state.id))
+    for name in storage.names("chunks"):
+        if name == chunk_name(state.reveals[CAROL.public].chunks):
+            (storage.folder / name).unlink()
+    assert set(publish(storage, LOG).report.refused) == {CAROL.public}
+    assert [one for one in checked(storage, tmp_path / "else").values() if one.ok is False] == []

@@ -113,7 +113,7 @@ def test_a_round_has_one_result(private_round: FolderStorage, private_manifest: 
     assert again.delta.digest == first.delta.digest
     assert private_manifest.privacy
     with pytest.raises(NotAvailableError, match="expected the key that opens"):
-        load_round_key(private_manifest.privacy.key)
+        load_round_key(private_manifest.privacy.key, "void")
     with pytest.raises(InputError, match="whose contributions are public, got a private one"):
         publish(private_round, LOG)
 
@@ -138,7 +138,7 @@ def test_a_private_round_made_void_in_any_way_leaves_no_key(
     close_phase(storage, LOG)
     assert close_phase(storage, LOG).phase is Phase.VOID  # extended once, still nobody
     with pytest.raises(NotAvailableError):
-        load_round_key(private_manifest.privacy.key)
+        load_round_key(private_manifest.privacy.key, "void")
 
 
 def test_a_seal_for_another_contributor_is_refused_and_verified_as_the_makers_word(
@@ -193,7 +193,7 @@ def test_too_few_contributions_draw_nothing(
     assert open_round(private_round).state.phase is Phase.VOID
     assert private_manifest.privacy
     with pytest.raises(NotAvailableError, match="expected the key that opens"):
-        load_round_key(private_manifest.privacy.key)
+        load_round_key(private_manifest.privacy.key, "void")
 
 
 def test_more_noise_than_signal_is_refused_without_force_and_spends_nothing(

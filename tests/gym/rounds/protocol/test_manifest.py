@@ -34,6 +34,7 @@ KEY = FIELDS["keys"][0]
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "unknown field": ({"noise_scale": 1.0}, "noise_scale"),
     "another format": ({"format": "zoo-gym round 2"}, "expected format 'zoo-gym round 1'"),
+    "address as name": ({"name": "https://host/rounds/x"}, "expected one that is no address"),
     "digest": ({"base": {**FIELDS["base"], "identity": "abc"}}, "base.identity"),
     "tensors in disorder": ({"tensors": FIELDS["tensors"][::-1]}, "names in order"),
     "tensor twice": ({"tensors": [FIELDS["tensors"][0]] * 2}, "names in order, each once"),

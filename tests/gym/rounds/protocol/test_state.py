@@ -118,13 +118,17 @@ def test_a_missed_quorum_extends_a_phase_once_and_then_voids_the_round(opening: 
     one = [opening, commit(ALICE, name, "a")]
     missed = close(name, "commit", missed=True)
 
-    refused([*one, close(name, "commit")], "1 of 2 say the opposite")
+    refused([*one, close(name, "commit")], "1 of 2 contributors in phase commit say the opposite")
     extended = [*one, missed]
     assert after(*extended).phase is Phase.COMMIT
     assert after(*extended, commit(BOB, name, "b"), close(name, "commit")).phase is Phase.REVEAL
     refused([*extended, missed], "was extended once")
     assert after(*one).deadline == "2026-12-01T00:00:00Z"
     assert after(*extended).deadline == "2026-12-01T00:01:00Z"
+    reveals = [*extended, commit(BOB, name, "b"), close(name, "commit")]
+    assert after(*reveals).deadline == "2026-12-02T00:01:00Z"  # as long after commitments as agreed
+    late = after(*reveals, close(name, "reveal", missed=True))
+    assert late.deadline == "2026-12-02T00:02:00Z"
     void = sign(LOG, objects.VOID, body_of(name, reason="1 of 2 contributors"))
     assert after(*extended, void).reason == "1 of 2 contributors"
 

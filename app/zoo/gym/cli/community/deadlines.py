@@ -14,7 +14,7 @@ def until(opened: "Opened") -> str:
         return f": {state.reason}"
     if not state.deadline:
         return ""
-    extended = " (extended)" if state.phase in state.extended else ""
+    extended = " (extended)" if state.extended else ""
     late = "; that is past: the round's maker may close it any time"
     passed = late if is_past(state.deadline) else ""
     return f" until {state.deadline}{extended}{passed}"

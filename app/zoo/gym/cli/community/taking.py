@@ -42,8 +42,7 @@ def check_close(opened: "Opened", out: Output, *, yes: bool) -> None:
     state = opened.state
     if not state.misses_quorum:
         return
-    found = len(state.reveals if state.phase.value == "reveal" else state.commits)
-    counts = f"{found} of {state.manifest.quorum} contributors in phase {state.phase}"
+    counts = state.too_few
     if state.phase in state.extended:
         what = "closing makes the round void for good"
     elif is_past(state.deadline):

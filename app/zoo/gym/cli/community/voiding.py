@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from zoo.gym.cli.community.opened import opened_round
 from zoo.gym.cli.options import Json, Yes, confirmed
 from zoo.gym.cli.output import Output
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import NotAvailableError
 
 Result = TypeVar("Result")
 
@@ -61,7 +61,7 @@ def void(
     out, opened, key = Output(as_json), opened_round(round_), load_key()
     name = opened.manifest.name
     if opened.state.closed:
-        raise InputError(
+        raise NotAvailableError(
             f"round {name}: expected one that has not ended, got phase {opened.state.phase}"
         )
     if not confirmed(f"round {name}: make it void for good? [y/N] ", yes=yes):

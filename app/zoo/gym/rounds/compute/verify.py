@@ -65,9 +65,8 @@ def _void(opened: Opened, folder: Path, threads: int | None) -> Check:
     """Tells why a round is void: what the log shows of it, or else its writer's word."""
     state, before = opened.state, state_of(opened.entries[:-1])
     by_word = f"there is no result, by the word of the log's writer alone: {state.reason}"
-    if before.misses_quorum and before.phase in before.extended:
-        found = len(before.commits if before.phase is Phase.COMMIT else before.reveals)
-        said = f"{found} of {state.manifest.quorum} contributors in phase {before.phase}"
+    said = before.too_few
+    if before.misses_quorum and before.phase in before.extended and state.reason == said:
         return Check("void", f"there is no result: {said}, which was extended once")
     if state.manifest.kind == "experience":
         from zoo.gym.rounds.lessons.checks import void_checks

@@ -24,8 +24,12 @@ def new_nonce() -> str:
     return commitment
 
 
-def kept_nonce(commitment: str) -> str:
+def kept_nonce(commitment: str, void: str) -> str:
     """Returns the nonce of a commitment.
+
+    Args:
+        commitment: in the manifest.
+        void: the command that makes the round void.
 
     Raises:
         InputError: it is not on this machine.
@@ -37,7 +41,7 @@ def kept_nonce(commitment: str) -> str:
     raise InputError(
         f"{path}: expected the nonce of the lot, got nothing",
         hint="it is on the machine where you ran zoo-gym round create; if it is lost, make the "
-        "round void: zoo-gym round void --because TEXT",
+        f"round void: {void}",
     )
 
 

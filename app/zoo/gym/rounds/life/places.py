@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
+from unicodedata import normalize
 
 from zoo.gym.errors import GymError, InputError, NotAvailableError, StorageError
 from zoo.gym.files import read_json_object, write_beside
@@ -137,6 +138,7 @@ def word_for(opened: Opened) -> str:
     name, address = opened.manifest.name, opened.storage.address
     same = [(place.id, place.address) for place in known_places() if _fits(place, name)]
     is_clear = same == [(opened.state.id, address)] and not _is_round(given_path(name))
+    is_clear &= not is_address(name) and name.isprintable()  # also of rounds that others made
     return shlex.quote(name if is_clear and not name.startswith("-") else address)
 
 
@@ -209,7 +211,8 @@ def _is_round(folder: Path) -> bool:
 
 
 def _fits(place: Place, given: str) -> bool:
-    return given == place.name or (len(given) >= _SHORTEST and place.id.startswith(given))
+    same = normalize("NFC", given) == normalize("NFC", place.name)
+    return same or (len(given) >= _SHORTEST and place.id.startswith(given))
 
 
 def _folder() -> Path:

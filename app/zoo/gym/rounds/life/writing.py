@@ -133,13 +133,10 @@ def close_phase(storage: Storage, key: OwnKey) -> State:
         state = append.state
         if state.phase not in {Phase.COMMIT, Phase.REVEAL}:
             raise NotAvailableError(f"close: expected phase commit or reveal, got {state.phase}")
-        found = len(state.commits if state.phase is Phase.COMMIT else state.reveals)
-        missed = found < state.manifest.quorum
-        if missed and state.phase in state.extended:
-            reason = f"{found} of {state.manifest.quorum} contributors in phase {state.phase}"
-            append(objects.VOID, reason=reason)
+        if state.misses_quorum and state.phase in state.extended:
+            append(objects.VOID, reason=state.too_few)
         else:
-            append(objects.CLOSE, phase=state.phase.value, missed=missed)
+            append(objects.CLOSE, phase=state.phase.value, missed=state.misses_quorum)
             append.show_nonce()
         return append.state
 
@@ -207,7 +204,8 @@ class Appender:
         newcomers = self.state.manifest.newcomers
         open_ = self.state.phase in {Phase.REVEAL, Phase.COMPUTE}
         if newcomers and open_ and self.state.nonce is None:
-            self(objects.LOT, nonce=kept_nonce(newcomers.nonce))
+            void = self.state.manifest.command("void", "--because TEXT")
+            self(objects.LOT, nonce=kept_nonce(newcomers.nonce, void))
 
     def take(self) -> Taken:
         """Adds what is in the inbox, in the order of the names."""

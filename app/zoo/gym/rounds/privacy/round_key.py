@@ -36,8 +36,12 @@ def keep_round_key(private: bytes) -> str:
     return text
 
 
-def load_round_key(text: str) -> bytes:
+def load_round_key(text: str, void: str) -> bytes:
     """Returns the private half of a key.
+
+    Args:
+        text: the public half.
+        void: the command that makes the round void.
 
     Raises:
         NotAvailableError: it is not on this machine.
@@ -51,7 +55,7 @@ def load_round_key(text: str) -> bytes:
             raise NotAvailableError(
                 f"{path}: expected the key that opens the round's contributions, got nothing",
                 hint="it is on the machine that ran zoo-gym round create, until the result is out; "
-                "if it is lost, make the round void: zoo-gym round void --because TEXT",
+                f"if it is lost, make the round void: {void}",
             ) from None
     found = bytes.fromhex(content) if _DIGITS.fullmatch(content) else b""
     if not found or sealing.key_text(sealing.public_of(found)) != text:

@@ -15,6 +15,7 @@ from zoo.gym.rounds.lessons.terms import Lessons, check_lessons_round
 from zoo.gym.rounds.privacy.terms import Privacy, check_private_round
 from zoo.gym.rounds.protocol.fields import Hex, as_tuple, first_fault
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule, rule_for
+from zoo.gym.rounds.storage.address import is_address
 from zoo.gym.signing import PublicKey, Signed, canonical, parse_key
 
 CONTEXT = "round manifest"
@@ -173,6 +174,7 @@ class Manifest(_Terms):
     @model_validator(mode="after")
     def _check(self) -> Self:
         _check_numbers(self)
+        _check_name(self.name)
         if self.kind == "experience":
             check_lessons_round(self)
         else:
@@ -233,6 +235,12 @@ class Manifest(_Terms):
 def _check_numbers(manifest: Manifest) -> None:
     if manifest.most < manifest.quorum:
         raise ValueError(f"most: expected at least the quorum, {manifest.quorum}")
+
+
+def _check_name(name: str) -> None:
+    """Refuses names that commands, as hints have them, would take for the round at an address."""
+    if is_address(name):
+        raise ValueError(f"name: expected one that is no address, got {name!r:.60}")
 
 
 def _check_deltas(manifest: Manifest) -> None:

@@ -81,8 +81,16 @@ class State:
     @property
     def misses_quorum(self) -> bool:
         """Whether the phase, if it is closed now, has fewer contributors than the quorum."""
-        found = len(self.commits if self.phase is Phase.COMMIT else self.reveals)
-        return self.phase in {Phase.COMMIT, Phase.REVEAL} and found < self.manifest.quorum
+        return self.phase in {Phase.COMMIT, Phase.REVEAL} and self._found < self.manifest.quorum
+
+    @property
+    def too_few(self) -> str:
+        """How many contributors a phase of commitments or reveals has, of those it needs."""
+        return f"{self._found} of {self.manifest.quorum} contributors in phase {self.phase}"
+
+    @property
+    def _found(self) -> int:
+        return len(self.commits if self.phase is Phase.COMMIT else self.reveals)
 
     def expect_compute(self, *others: Phase) -> None:
         """Refuses to compute a result in another phase.
@@ -116,9 +124,10 @@ class State:
     def deadline(self) -> str | None:
         """When the log's writer closes the phase, in UTC; None if there is nothing to close."""
         given = self.manifest.deadlines.model_dump().get(self.phase.value)
-        if given is None or self.phase not in self.extended:
+        if given is None or not self.extended:
             return given
-        later = timedelta(seconds=self.manifest.deadlines.extension_s)
+        # commitments that were extended leave the time for reveals as long as it was
+        later = timedelta(seconds=self.manifest.deadlines.extension_s * len(self.extended))
         then = datetime.fromisoformat(given) + later
         return then.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -194,10 +203,9 @@ def _close(state: State, entry: Signed) -> State:
     )
     phase = Phase(str(body["phase"]))
     _expect(state, entry, phase)
-    found = len(state.commits if phase is Phase.COMMIT else state.reveals)
-    missed = found < state.manifest.quorum
+    missed = state.misses_quorum
     if body["missed"] is not missed:
-        raise InputError(f"close: {found} of {state.manifest.quorum} say the opposite of 'missed'")
+        raise InputError(f"close: {state.too_few} say the opposite of 'missed'")
     if not missed:
         after = Phase.REVEAL if phase is Phase.COMMIT else Phase.COMPUTE
         return replace(state, phase=after)

@@ -106,17 +106,27 @@ def fetch(stored: StoredFile, storage: Storage, path: Path, report: Progress | N
 
 
 def fetch_new(stored: StoredFile, storage: Storage, path: Path) -> None:
-    """Fetches a file unless it is there, whole: a damaged copy must not speak for the stored one.
+    """Fetches a file unless it is here, whole, and there.
+
+    What this machine has must decide nothing: a damaged copy does not speak for the stored file,
+    nor one that came with another entry for a file which that entry does not lead to.
 
     Raises:
         GymError: see `fetch`.
     """
-    from zoo.core import file_digest
-
-    with read_errors(path):
-        whole = path.is_file() and file_digest(path, zero_at=0, zero_len=0) == stored.digest
-    if not whole:
+    if not (path.is_file() and _is_stored(path, stored, storage)):
         fetch(stored, storage, path)
+
+
+def _is_stored(path: Path, stored: StoredFile, storage: Storage) -> bool:
+    """Says whether a file here is the stored one, and none of its chunks is missing there."""
+    try:
+        found, digests = describe(path)
+    except InputError:
+        return False
+    if found != stored or storage.size(chunk_name(stored.chunks)) is None:
+        return False
+    return all(storage.size(chunk_name(one)) is not None for one in digests)
 
 
 def listed(stored: StoredFile, storage: Storage) -> list[str]:
