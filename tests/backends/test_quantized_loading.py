@@ -97,8 +97,9 @@ def test_memory_of_its_own_is_written_and_read() -> None:
     assert own_pages(0).numel() == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize(
+    "bits", [pytest.param(4, marks=pytest.mark.slow), pytest.param(8, marks=pytest.mark.nightly)]
+)
 def test_loading_holds_at_most_two_layers_beyond_the_codes(tmp_path: Path, bits: int) -> None:
     """Twelve layers of 31 MB in bf16: read whole they would be 377 MB."""
     entry = next(entry for entry in registry() if entry.alias == "zen-nano")

@@ -15,13 +15,9 @@ def test_the_lower_end_is_below_the_gain_and_zero_without_one() -> None:
     assert lower_end(base, np.stack([base, base])) == 0
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("way", "least", "most"),
-    [
-        pytest.param("grpo", 20, 100, marks=pytest.mark.slow),
-        pytest.param(SHUFFLED, -100, 2, marks=pytest.mark.nightly),
-        pytest.param("rloo", 20, 100, marks=pytest.mark.nightly),
-    ],
+    ("way", "least", "most"), [("grpo", 20, 100), (SHUFFLED, -100, 2), ("rloo", 20, 100)]
 )
 def test_rewards_alone_teach_additions_unless_they_are_shuffled(
     tmp_path: Path, way: str, least: float, most: float

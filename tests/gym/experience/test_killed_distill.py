@@ -98,10 +98,8 @@ def whole(shared: ForkServerContext, tmp_path_factory: pytest.TempPathFactory) -
     return place
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [pytest.param(n, marks=pytest.mark.nightly if n else pytest.mark.slow) for n in range(4)],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(4))
 def test_a_distillation_killed_in_each_phase_ends_in_the_same_bytes(
     seed: int, whole: Distilling, shared: ForkServerContext, tmp_path: Path
 ) -> None:

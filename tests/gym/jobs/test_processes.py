@@ -36,7 +36,7 @@ APART = {"full": 1e-5, "grpo": 1e-5, "ppo": 1e-5, "distill": 1e-5}
 2e-6 to 4e-6 were measured, and 5e-7 at most of the others."""
 
 
-SOONER = ("grpo", "full")
+SOONER = ("grpo",)
 """The stages whose two processes are slow tests; those of the others are nightly ones."""
 
 
@@ -73,11 +73,43 @@ def peers(place: Place) -> list[psutil.Process]:
     return [child for child in children if "zoo.gym.jobs.crew.peer" in child.cmdline()]
 
 
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A run of one process, stage sft."""
+    place = Place(tmp_path_factory.mktemp("one") / "run", stage="sft")
+    place.call(*TRAIN, *WORDS["sft"])
+    return place
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """The same run of two processes."""
+    place = Place(tmp_path_factory.mktemp("two") / "run", stage="sft")
+    place.call(*two_of("sft"))
+    return place
+
+
+def expect_same(two: Place, one: Place) -> None:
+    np.testing.assert_allclose(numbers(two), numbers(one), rtol=1e-6, atol=1e-9)
+    assert relative_error(weights(two), weights(one)) < 1e-6
+    assert not list(two.run.folder.glob("process*"))
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one_and_its_end_counts_both(one: Place, two: Place) -> None:
+    expect_same(two, one)
+    ends = [events(place, "end")[-1]["metrics"] for place in (one, two)]
+    assert ends[1]["processes"] == 2
+    assert ends[1]["peak_host_bytes"] > 1.5 * ends[0]["peak_host_bytes"]
+    assert events(two, "plan")[-1]["processes"] == 2
+
+
 @pytest.mark.parametrize(
     "stage",
     [
         pytest.param(stage, marks=pytest.mark.slow if stage in SOONER else pytest.mark.nightly)
         for stage in (*WORDS, "full")
+        if stage != "sft"
     ],
 )
 def test_two_processes_train_as_one(tmp_path: Path, stage: str) -> None:
@@ -86,9 +118,7 @@ def test_two_processes_train_as_one(tmp_path: Path, stage: str) -> None:
     one, two = (Place(tmp_path / name, stage=stage) for name in ("one", "two"))
     one.call(*TRAIN, *WORDS[stage], *more)
     two.call(*two_of(stage), *more)
-    np.testing.assert_allclose(numbers(two), numbers(one), rtol=1e-6, atol=1e-9)
-    assert relative_error(weights(two), weights(one)) < 1e-6
-    assert not list(two.run.folder.glob("process*"))
+    expect_same(two, one)
 
 
 @pytest.mark.parametrize(
@@ -117,9 +147,8 @@ def test_a_divided_model_trains_as_a_whole_one(tmp_path: Path, stage: str) -> No
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_a_divided_run_resumes_after_a_kill(tmp_path: Path) -> None:
-    one, whole, cut = (Place(tmp_path / name, stage="sft") for name in ("one", "whole", "cut"))
-    one.call(*TRAIN, *WORDS["sft"])
+def test_a_divided_run_resumes_after_a_kill(one: Place, tmp_path: Path) -> None:
+    whole, cut = (Place(tmp_path / name, stage="sft") for name in ("whole", "cut"))
     whole.call(*two_of("sft"), "sharding=full")
     np.testing.assert_allclose(numbers(whole), numbers(one), rtol=1e-6, atol=1e-6)
     assert relative_error(weights(whole), weights(one)) < 1e-6
@@ -200,36 +229,23 @@ def test_a_process_is_not_ended_while_it_writes_a_checkpoint(
 
 
 @pytest.mark.slow
-def test_the_end_of_a_run_counts_all_processes(tmp_path: Path) -> None:
-    one, two = (Place(tmp_path / name, stage="sft") for name in ("one", "two"))
-    one.call(*TRAIN, *WORDS["sft"])
-    two.call(*two_of("sft"))
-    ends = [events(place, "end")[-1]["metrics"] for place in (one, two)]
-    assert ends[1]["processes"] == 2
-    assert ends[1]["peak_host_bytes"] > 1.5 * ends[0]["peak_host_bytes"]
-    assert events(two, "plan")[-1]["processes"] == 2
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_no_process_outlives_a_killed_worker(tmp_path: Path) -> None:
-    whole, place = (Place(tmp_path / name, stage="dpo") for name in ("whole", "cut"))
-    whole.call(*two_of("dpo"))
-    place.call(*two_of("dpo"), "--detach")
+def test_no_process_outlives_a_killed_worker(two: Place, tmp_path: Path) -> None:
+    place = Place(tmp_path / "cut", stage="sft")
+    place.call(*two_of("sft"), "--detach")
     place.await_event(told("step", 5))
     left = peers(place)
     place.kill(told("step", 5), 0.0)
     wait(lambda: not any(is_alive(Identity(one.pid, one.create_time())) for one in left))
     assert place.torn() == []
     place.call("runs", "resume", "r0001")
-    assert place.weights() == whole.weights()
+    assert place.weights() == two.weights()
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_a_killed_process_interrupts_the_run(tmp_path: Path) -> None:
-    whole, place = (Place(tmp_path / name, stage="sft") for name in ("whole", "cut"))
-    whole.call(*two_of("sft"))
+def test_a_killed_process_interrupts_the_run(two: Place, tmp_path: Path) -> None:
+    place = Place(tmp_path / "cut", stage="sft")
     place.call(*two_of("sft"), "--detach")
     place.await_event(told("step", 5))
     (peer,) = peers(place)
@@ -240,4 +256,4 @@ def test_a_killed_process_interrupts_the_run(tmp_path: Path) -> None:
     assert end["message"] == "process 2 of 2 was killed by signal 9"
     assert place.torn() == []
     place.call("runs", "resume", "r0001")
-    assert place.weights() == whole.weights()
+    assert place.weights() == two.weights()

@@ -25,7 +25,7 @@ KILLS = {"sft": 10, "dpo": 10, "grpo": 10}
 KILLS_OF_OTHERS = 2
 """Of each stage that is not in `KILLS`: its loop is that of one of them."""
 
-SOONER = {"sft": 2, "dpo": 3, "grpo": 4}
+SOONER = {"sft": 1, "dpo": 1, "grpo": 2}
 """How many of each kind of moment are slow tests, of other stages one; the rest is nightly."""
 
 

@@ -20,7 +20,7 @@ __all__ = ["rows"]  # a fixture
 
 OF_STAGES = {yaml.safe_load(recipe.read_text())["stage"]: recipe for recipe in RECIPES}
 
-SOONER = ("sft", "dpo", "grpo")
+SOONER = ("grpo",)
 """The stages of slow tests; every recipe trains from the command line there."""
 
 
