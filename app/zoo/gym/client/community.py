@@ -103,6 +103,8 @@ class Client:
     ) -> Contributed:
         """Commits to a fine-tune, and reveals it when called again in the next phase.
 
+        After that phase nothing is sent: who revealed gets the receipt of it.
+
         Args:
             user_id: for you; it is not sent.
             base_model: the round's base, a name or a folder, which is on this machine.
@@ -121,6 +123,7 @@ class Client:
             check_examples,
             prepare,
             receipt_of,
+            refuse_new,
             send_commitment,
             send_reveal,
         )
@@ -131,7 +134,9 @@ class Client:
 
         text_of("user_id", user_id)
         opened, key = self._opened(base_model, config), own_key()
-        if opened.state.phase is Phase.REVEAL:
+        state, phase = opened.state, opened.state.phase
+        refuse_new(opened, key.public)
+        if phase is not Phase.COMMIT:
             own, entry = prepared_reveal(opened, key)
             if improvement_data is not None:  # another one is refused
                 base = model_folder("base_model", base_model)
@@ -147,13 +152,12 @@ class Client:
             source = _fine_tune(improvement_data)
             own, entry = prepare(opened, source, base, key, examples=claimed)
             act = send_commitment
-        receipt = act(own, entry, opened.storage) if send else receipt_of(opened, entry)
-        if send:
+        if send and phase in {Phase.COMMIT, Phase.REVEAL}:
+            receipt: str | None = act(own, entry, opened.storage)
             remember_place(opened, used=True)
-        state = opened.state
-        return Contributed(
-            user_id, state.id, state.phase.value, receipt, own.digest, own.bytes, own.file
-        )
+        else:
+            receipt = receipt_of(opened, entry)
+        return Contributed(user_id, state.id, phase.value, receipt, own.digest, own.bytes, own.file)
 
     def aggregate_community_improvements(
         self, base_model: str, min_contributors: int | None = None, *, void: bool = False
@@ -169,8 +173,8 @@ class Client:
 
         Raises:
             GymError: the round is void now.
-            InputError: too few, another phase, or the key is not that of the log.
-            NotAvailableError: there is no round.
+            InputError: too few, or the key is not that of the log.
+            NotAvailableError: there is no round, or it is in another phase.
             StorageError: a file cannot be read or written.
         """
         from zoo.gym.rounds.compute.publish import publish

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +10,22 @@ import pytest
 
 from tests.gym.rounds.compute.conftest import run_round
 from tests.gym.rounds.conftest import fine_tune
-from tests.gym.rounds.protocol.people import ALICE, BOB, LOG, person
+from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG, person
 from tests.gym.rounds.server.world import World
 from zoo.gym import AggregationMethod, DeltaSoupConfig
 from zoo.gym.client import Client, Contributed
 from zoo.gym.errors import GymError, InputError, NotAvailableError
 from zoo.gym.paths import folders
+from zoo.gym.rounds.compute.publish import publish
 from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.life.writing import close_phase, create_round
+from zoo.gym.rounds.life.writing import close_phase, create_round, take, void_round
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.server.run import CommunityLearningServer
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.rounds.storage.opening import open_storage
 from zoo.gym.rounds.storage.tokens import keep_token
-from zoo.gym.signing import own_key
+from zoo.gym.signing import OwnKey, own_key
 
 MODEL_FOLDER = "zoo.gym.client.community.model_folder"
 """Finds a base by name; no hub has `tiny`."""
@@ -166,3 +168,77 @@ def test_copies_are_none_of_the_contributors_that_a_result_needs(
     assert (found.contributors, len(found.refused)) == (2, 2)
     with pytest.raises(InputError, match="at least 3 that count, got 2"):
         client.aggregate_community_improvements(str(base), 3)
+
+
+Send = Callable[[OwnKey], Contributed]
+
+
+@pytest.fixture
+def committed(
+    storage: FolderStorage,
+    base: Path,
+    manifest: Manifest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Send:
+    """Brings a round of three commitments to its reveals; returns the call of each of them."""
+    people = (ALICE, BOB, CAROL)
+    tuned = {who: fine_tune(tmp_path / str(seed), seed) for seed, who in enumerate(people, 1)}
+    create_round(storage, manifest, LOG)
+    client = Client(node_url=str(storage.folder))
+
+    def send(who: OwnKey) -> Contributed:
+        monkeypatch.setattr("zoo.gym.signing.own_key", lambda: who)
+        source = tuned.get(who, tuned[ALICE])
+        return client.contribute_improvement("me", str(base), improvement_data=source, send=True)
+
+    for who in people:
+        send(who)
+    assert close_phase(storage, LOG).phase is Phase.REVEAL
+    return send
+
+
+def files(storage: FolderStorage) -> dict[Path, int]:
+    found = (path for path in storage.folder.rglob("*") if path.is_file())
+    return {path: path.stat().st_mtime_ns for path in found}
+
+
+def test_who_did_not_reveal_in_time_gets_no_receipt(
+    storage: FolderStorage, committed: Send
+) -> None:
+    for who in (BOB, CAROL):
+        committed(who)
+    assert close_phase(storage, LOG).phase is Phase.COMPUTE
+    for phase in ("compute", "published"):
+        said = f"expected phase reveal, got {phase}: you committed already, and did not reveal in"
+        with pytest.raises(NotAvailableError, match=said):
+            committed(ALICE)
+        publish(storage, LOG)
+
+
+def test_who_revealed_has_that_receipt_in_later_phases_and_sends_nothing(
+    storage: FolderStorage, committed: Send
+) -> None:
+    sent = {who: committed(who).receipt for who in (BOB, CAROL)}
+    take(storage, LOG)
+    close_phase(storage, LOG)
+    for phase in ("compute", "published"):
+        before = files(storage)
+        found = committed(BOB)
+        assert (found.phase, found.receipt, files(storage)) == (phase, sent[BOB], before)
+        publish(storage, LOG)
+
+
+def test_who_comes_after_the_commitments_is_too_late(
+    storage: FolderStorage, committed: Send
+) -> None:
+    with pytest.raises(NotAvailableError, match="expected phase commit, got reveal"):
+        committed(person("late"))
+
+
+def test_a_void_round_takes_no_reveal_and_blames_nobody_for_it(
+    storage: FolderStorage, committed: Send
+) -> None:
+    void_round(storage, LOG, "enough")
+    with pytest.raises(NotAvailableError, match=r"expected phase reveal, got void$"):
+        committed(ALICE)

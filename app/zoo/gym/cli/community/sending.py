@@ -51,6 +51,7 @@ def commit(
 
 def _already(opened: "Opened", key: "PublicKey") -> str | None:
     """Returns what to say to a contributor who committed in a phase that is over; or None."""
+    from zoo.gym.rounds.life.contributing import NOT_IN_TIME
     from zoo.gym.rounds.protocol.state import Phase
 
     state = opened.state
@@ -60,7 +61,7 @@ def _already(opened: "Opened", key: "PublicKey") -> str | None:
         return "you committed and revealed already"
     if state.phase is Phase.REVEAL:
         return f"you committed already; reveal now: {to_reveal(opened)}"
-    return "you committed already, and did not reveal in time"
+    return NOT_IN_TIME
 
 
 def warn_of_other_key(opened: "Opened", key: "PublicKey", out: Output) -> None:

@@ -34,6 +34,8 @@ from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import Progress, describe, store
 from zoo.gym.signing import OwnKey, PublicKey, Signed, sign
 
+NOT_IN_TIME = "you committed already, and did not reveal in time"
+
 _AGAIN = "again"
 _VALUES = "values"
 _NONCE, _ABOUT, _SENT = "nonce", "about.json", "sent"
@@ -167,11 +169,7 @@ class _Coding:
 def _prepared(opened: Opened, key: OwnKey, coding: _Coding) -> tuple[Own, Signed]:
     folder = _folder(opened, key)
     committed = opened.state.commits.get(key.public)
-    if committed is None and opened.state.phase is not Phase.COMMIT:
-        raise NotAvailableError(
-            f"round {opened.manifest.name}: expected phase commit, got {opened.state.phase}: it "
-            "takes no new contributions"
-        )
+    refuse_new(opened, key.public)
     if committed is not None or (folder / _SENT).exists():
         own = own_contribution(opened, key)
         if not coding.is_same(own) or coding.examples != own.examples:
@@ -187,6 +185,19 @@ def _prepared(opened: Opened, key: OwnKey, coding: _Coding) -> tuple[Own, Signed
     write_beside(folder / _ABOUT, json.dumps(about), sync=True)
     own = own_contribution(opened, key)
     return own, _commitment(opened, own, key)
+
+
+def refuse_new(opened: Opened, key: PublicKey) -> None:
+    """Refuses a contributor who has not committed when nobody can any more.
+
+    Raises:
+        NotAvailableError: it is too late.
+    """
+    if key not in opened.state.commits and opened.state.phase is not Phase.COMMIT:
+        raise NotAvailableError(
+            f"round {opened.manifest.name}: expected phase commit, got {opened.state.phase}: it "
+            "takes no new contributions"
+        )
 
 
 def _code(opened: Opened, source: Path, base: Path, folder: Path, key: OwnKey) -> Written | None:
@@ -256,10 +267,14 @@ def reveal(opened: Opened, key: OwnKey) -> tuple[Own, Signed]:
         NotAvailableError: the round takes no reveals, or nothing was prepared here.
         InputError: the key has not committed, or to another file.
     """
-    if opened.state.phase is not Phase.REVEAL and key.public not in opened.state.reveals:
+    phase = opened.state.phase
+    if phase is not Phase.REVEAL and key.public not in opened.state.reveals:
+        is_late = key.public in opened.state.commits and phase in {Phase.COMPUTE, Phase.PUBLISHED}
+        late = f": {NOT_IN_TIME}" if is_late else ""
+        early = "contributions are revealed after the deadline for commitments"
         raise NotAvailableError(
-            f"round {opened.manifest.name}: expected phase reveal, got {opened.state.phase}",
-            hint="contributions are revealed after the deadline for commitments",
+            f"round {opened.manifest.name}: expected phase reveal, got {phase}{late}",
+            hint=early if phase is Phase.COMMIT else None,
         )
     if key.public not in opened.state.commits:
         raise InputError(
