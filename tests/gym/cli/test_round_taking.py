@@ -92,3 +92,13 @@ def test_a_round_of_too_few_contributions_is_made_void_with_consent(person: Call
     shown = person("eve", "round", "show", "round").stdout
     assert "phase: void: 1 of 2 contributions count" in shown
     assert "refused: a copy of the contribution of" in shown
+
+
+def test_a_contributor_to_a_void_round_was_not_late(person: Call) -> None:
+    started(person)
+    committed(person, "ann")
+    person("maker", "round", "take")
+    person("maker", "round", "void", "round", "--because", "enough", "--yes")
+    assert "you committed already, and the round is void" in committed(person, "ann").stderr
+    shown = person("ann", "round", "show", "round").stdout
+    assert "you: committed, not revealed\n" in shown

@@ -61,6 +61,8 @@ def _already(opened: "Opened", key: "PublicKey") -> str | None:
         return "you committed and revealed already"
     if state.phase is Phase.REVEAL:
         return f"you committed already; reveal now: {to_reveal(opened)}"
+    if state.phase is Phase.VOID:
+        return "you committed already, and the round is void"
     return NOT_IN_TIME
 
 

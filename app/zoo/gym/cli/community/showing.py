@@ -118,7 +118,7 @@ def _own_part(opened: "Opened") -> str | None:
     if key not in state.commits:
         return f"you: committed; {_NOT_TAKEN}" if _is_waiting(opened, key, objects.COMMIT) else None
     if state.phase is not Phase.REVEAL:
-        late = "" if state.phase is Phase.COMMIT else " in time"
+        late = " in time" if state.phase in {Phase.COMPUTE, Phase.PUBLISHED} else ""
         return f"you: committed, not revealed{late}"
     if _is_waiting(opened, key, objects.REVEAL):
         return f"you: revealed; {_NOT_TAKEN}"
