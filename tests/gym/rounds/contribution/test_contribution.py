@@ -21,6 +21,8 @@ from zoo.gym.delta.codecs.dense import Coded, code_matrix
 from zoo.gym.delta.codecs.options import Dense
 from zoo.gym.delta.codecs.values import Values
 from zoo.gym.delta.file.reader import Delta, tensor_parts
+from zoo.gym.delta.reading.identity import identity
+from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.delta.rebuild import difference
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.contribution.check import open_contribution
@@ -120,6 +122,31 @@ def test_a_fine_tune_that_the_round_cannot_take_is_refused(
     refused(sparse, base, round_of("signs"), out, "expected changes of most weights")
     whole = tuned_model(tmp_path / "whole", MATRICES)
     refused(whole, base, round_of("signs"), out, "got one of 'model.embed_tokens.weight'")
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-15])
+@pytest.mark.parametrize("form", FORMS)
+def test_an_adapter_that_was_not_trained_is_refused(
+    form: str, size: float, base: Path, round_of: Round, tmp_path: Path
+) -> None:
+    # beside B = 0: B = 1e-16, whose squared norm is below the unit of a Gram matrix, 2^-80
+    arrays = disk.lora_arrays(SHAPES, 3, 2)
+    given = {name: value * (size if "lora_B" in name else 1) for name, value in arrays.items()}
+    source = disk.write_adapter(tmp_path / "new", given, 3)
+    refused(source, base, round_of(form), tmp_path / "c", "got no change from the base")
+
+
+def test_the_same_values_in_another_type_are_refused(
+    base: Path, round_of: Round, tmp_path: Path
+) -> None:
+    whole = {name: np.round(value) for name, value in disk.random_arrays(SHAPES, 0).items()}
+    rounded, source = (
+        disk.write_model(tmp_path / kind, whole, kind) for kind in ("float32", "bfloat16")
+    )
+    names = sorted(SHAPES)
+    found = {"identity": identity(open_weights(rounded), names), "model": "tiny", "revision": ""}
+    manifest = round_of("float", names, base=found)
+    refused(source, rounded, manifest, tmp_path / "c", "got no change from the base")
 
 
 def test_a_value_beyond_the_cap_is_refused_by_tensor(

@@ -128,8 +128,8 @@ def test_nothing_earns_nothing(
         """Stands for a program that sends zeros, which ours refuses to code."""
 
     given = terms(manifest, form=form)
-    monkeypatch.setattr(write, "check_names", unchecked)
-    monkeypatch.setattr(write, "_check_zeros", unchecked)
+    for name in ("check_names", "_check_zeros", "_check_change"):
+        monkeypatch.setattr(write, name, unchecked)
     run_round(storage, base, {**sources(tmp_path, 1, 0), BOB: base, COPIERS[0]: base}, given)
     report = publish(storage, LOG).report
     assert {report.refused[who.public] for who in (BOB, COPIERS[0])} == {

@@ -185,6 +185,25 @@ def test_a_fine_tune_that_changes_nothing_is_refused(base: Path) -> None:
         DeltaSoup(base_model=base).contribute("alice", base)
 
 
+@pytest.mark.filterwarnings("ignore:use_bitdelta")
+@pytest.mark.parametrize("signs", [False, None])
+@pytest.mark.parametrize("method", ["mean", "median"])
+def test_an_adapter_that_was_not_trained_gets_no_share(
+    method: str, signs: bool | None, base: Path, tmp_path: Path
+) -> None:
+    arrays = disk.lora_arrays(SHAPES, 3, 2)
+    zeros = {name: value * ("lora_A" in name) for name, value in arrays.items()}
+    trained = disk.write_adapter(tmp_path / "trained", arrays, 3)
+    new = disk.write_adapter(tmp_path / "new", zeros, 3)
+    given = {} if signs is None else {"use_bitdelta": signs}
+    soup = DeltaSoup(DeltaSoupConfig.model_validate({"method": method, **given}), base)
+    for before in ((), ("ann",)):  # as the first, and after another one
+        for user in before:
+            soup.contribute(user, trained)
+        with pytest.raises(InputError, match="got no change from the base"):
+            soup.contribute("ben", new)
+
+
 def test_a_fine_tune_without_a_record_of_its_base_needs_one(
     base: Path, tuned: Callable[[int], Path]
 ) -> None:

@@ -64,10 +64,12 @@ def write_contribution(source: Path, base: Path, manifest: Coding, out: Path) ->
         _check_zeros(zeros, manifest, source)
         write_delta(out, contribution_header(tuple(terms), manifest), spool)
     try:
-        return open_contribution(out, manifest)
+        found = open_contribution(out, manifest)
+        _check_change(found, manifest, source)
     except InputError:
-        out.unlink()  # beyond a cap
+        out.unlink()  # beyond a cap, or nothing
         raise
+    return found
 
 
 def checked_changes(source: Path, base: Path, weights: Weights, manifest: Coding) -> Changes:
@@ -118,7 +120,19 @@ def check_names(changes: Changes, manifest: Coding) -> None:
             hint="train with lora_target set to the layers of the round",
         )
     if not changes.names:
-        raise InputError(f"{changes.source}: expected a fine-tune, got no change from the base")
+        raise _no_change(changes.source)
+
+
+def _check_change(found: "Delta", manifest: Coding, source: Path) -> None:
+    """Refuses what a round would refuse, with the same arithmetic: a squared norm of 0."""
+    from zoo.gym.rounds.compute.collect import in_form
+
+    if not in_form([found], manifest).gram().any():
+        raise _no_change(source)
+
+
+def _no_change(source: Path) -> InputError:
+    return InputError(f"{source}: expected a fine-tune, got no change from the base")
 
 
 def _encode(changes: Changes, tensor: Tensor, manifest: Coding) -> tuple[Encoded, int]:
@@ -173,6 +187,8 @@ def _encoded(tensor: Tensor, term: Term, arrays: Mapping[str, Any]) -> Encoded:
 
 def _check_zeros(zeros: int, manifest: Coding, source: Path) -> None:
     size = sum(tensor.size for tensor in manifest.tensors)
+    if zeros == size:
+        raise _no_change(source)
     if manifest.form == "signs" and zeros >= MOST_ZEROS * size:
         raise InputError(
             f"{source}: expected changes of most weights for a round of form signs, got "
