@@ -84,6 +84,25 @@ def test_a_private_round_ends_in_one_result_and_says_what_it_promises(person: Ca
     assert "epsilon 1 at delta 0.01: 1 round" in person("ann", "round", "ledger").stdout
 
 
+def _contributed(person: Call, who: str, place: str = "round") -> str:
+    words = ("round", "contribute", who, "--round", place, "--base", "base", "--send")
+    return str(person(who, *words).stdout)
+
+
+def test_what_was_spent_before_leaves_out_the_round_itself(person: Call) -> None:
+    person("maker", *CREATE, *PRIVATE, *SMALL, "--force")
+    for who in ("ann", "ben"):
+        _contributed(person, who)
+    person("maker", "round", "take", "--close")
+    person("ann", "round", "reveal", "--send")
+    said = "this round spends epsilon 1 at delta 0.01; "
+    assert f"{said}nothing before\n" in _contributed(person, "ann")
+    again = (*CREATE[:2], "next", *CREATE[3:6], "second", *CREATE[7:])
+    person("maker", *again, *PRIVATE, *SMALL, "--force")
+    found = _contributed(person, "ann", "second")
+    assert f"{said}before, in 1 round, epsilon 1 at delta 0.01\n" in found
+
+
 def _without_points(report: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in report.items() if name != "rewards"}
 

@@ -28,16 +28,11 @@ def say_private(opened: "Opened", own: "Own", key: "OwnKey", out: Output) -> dic
         f"kept in the round's factors: {found.kept:.1%} of the squared norm; norm "
         f"{found.norm:.3g}, clipped to {found.clipped:.1%} of it"
     )
-    before = all_spent(str(key.public))
-    said = (
-        "; nothing before"
-        if not before
-        else (
-            f"; before, in {before[0].rounds} rounds, epsilon {before[0].epsilon:.3g} at delta "
-            f"{before[0].delta:g}"
-        )
-    )
-    out.answer(f"this round spends epsilon {spends.epsilon:g} at delta {spends.delta:g}{said}")
+    said = "nothing before"
+    for before in all_spent(str(key.public), but=opened.state.id):
+        rounds = counted(before.rounds, "round")
+        said = f"before, in {rounds}, epsilon {before.epsilon:.3g} at delta {before.delta:g}"
+    out.answer(f"this round spends epsilon {spends.epsilon:g} at delta {spends.delta:g}; {said}")
     return {"private": {**vars(found), "epsilon": spends.epsilon, "delta": spends.delta}}
 
 

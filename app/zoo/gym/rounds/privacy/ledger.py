@@ -114,8 +114,12 @@ def report_of(round_id: str) -> str | None:
     return str(found[0]) if found else None
 
 
-def all_spent(contributor: str | None = None) -> list[Spent]:
+def all_spent(contributor: str | None = None, *, but: str | None = None) -> list[Spent]:
     """Returns what each contributor has spent, by key; one of them if it is named.
+
+    Args:
+        contributor: the key as text; all if None.
+        but: the id of a round that is left out.
 
     Raises:
         StorageError: the ledger cannot be read.
@@ -124,7 +128,7 @@ def all_spent(contributor: str | None = None) -> list[Spent]:
         rows = db.execute("SELECT contributor, round, delta, noise FROM spent").fetchall()
     by_key: dict[str, list[tuple[str, float, float]]] = {}
     for key, round_id, delta, noise in rows:
-        if contributor in {None, key}:
+        if contributor in {None, key} and round_id != but:
             by_key.setdefault(key, []).append((round_id, delta, noise))
     return [_summed(key, by_key[key]) for key in sorted(by_key)]
 
