@@ -188,8 +188,10 @@ def test_who_committed_already_reads_what_is_next_and_sends_nothing(person: Call
     assert (late.code, content(Path("round"))) == (0, before)
     assert late.json["receipt"].startswith("inbox/"), "the one of then"
     person("ann", "round", "reveal", "--send")
+    waits = "you committed and revealed already; the round's maker has not taken it yet\n"
+    assert waits in committed(person, "ann").stderr
     person("maker", "round", "take")
-    assert "you committed and revealed already" in committed(person, "ann").stderr
+    assert "you committed and revealed already\n" in committed(person, "ann").stderr
 
 
 def test_another_base_is_refused_by_its_name_and_not_downloaded(person: Call) -> None:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from zoo.gym.cli.community.opened import command
-from zoo.gym.cli.community.showing import to_reveal
+from zoo.gym.cli.community.showing import NOT_TAKEN, is_waiting, to_reveal
 from zoo.gym.cli.options import confirmed
 from zoo.gym.cli.output import Output
 
@@ -52,6 +52,7 @@ def commit(
 def _already(opened: "Opened", key: "PublicKey") -> str | None:
     """Returns what to say to a contributor who committed in a phase that is over; or None."""
     from zoo.gym.rounds.life.contributing import NOT_IN_TIME
+    from zoo.gym.rounds.protocol import objects
     from zoo.gym.rounds.protocol.state import Phase
 
     state = opened.state
@@ -60,6 +61,8 @@ def _already(opened: "Opened", key: "PublicKey") -> str | None:
     if key in state.reveals:
         return "you committed and revealed already"
     if state.phase is Phase.REVEAL:
+        if is_waiting(opened, key, objects.REVEAL):
+            return f"you committed and revealed already; {NOT_TAKEN}"
         return f"you committed already; reveal now: {to_reveal(opened)}"
     if state.phase is Phase.VOID:
         return "you committed already, and the round is void"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MOST_SHOWN = 20
 """Contributors that are shown; a program gets all of them."""
 
-_NOT_TAKEN = "the round's maker has not taken it yet"
+NOT_TAKEN = "the round's maker has not taken it yet"
 
 
 def show_round(opened: "Opened", out: Output) -> int:
@@ -116,12 +116,12 @@ def _own_part(opened: "Opened") -> str | None:
     if key in state.refused or key in state.reveals:
         return f"you: {'refused' if key in state.refused else 'revealed'}"
     if key not in state.commits:
-        return f"you: committed; {_NOT_TAKEN}" if _is_waiting(opened, key, objects.COMMIT) else None
+        return f"you: committed; {NOT_TAKEN}" if is_waiting(opened, key, objects.COMMIT) else None
     if state.phase is not Phase.REVEAL:
         late = " in time" if state.phase in {Phase.COMPUTE, Phase.PUBLISHED} else ""
         return f"you: committed, not revealed{late}"
-    if _is_waiting(opened, key, objects.REVEAL):
-        return f"you: revealed; {_NOT_TAKEN}"
+    if is_waiting(opened, key, objects.REVEAL):
+        return f"you: revealed; {NOT_TAKEN}"
     return f"you: committed, not revealed: {to_reveal(opened)}"
 
 
@@ -130,7 +130,7 @@ def to_reveal(opened: "Opened") -> str:
     return command("reveal", opened, "--send")
 
 
-def _is_waiting(opened: "Opened", key: "PublicKey", context: str) -> bool:
+def is_waiting(opened: "Opened", key: "PublicKey", context: str) -> bool:
     """Returns whether an entry of a key lies in the inbox."""
     from zoo.gym.rounds.life.inbox import left_entries
     from zoo.gym.signing import Signed
