@@ -276,6 +276,23 @@ def revealed(person: Call, *more: str) -> None:
     person("maker", "round", "take", "--close")
 
 
+def test_undo_names_what_is_still_applied_to_another_base(person: Call) -> None:
+    revealed(person)
+    assert person("maker", "round", "aggregate").code == 0
+    shutil.copytree("base", "copy")
+    first, _ = (
+        person("eve", "round", "apply", "round", "--base", base, "--json").json
+        for base in ("base", "copy")
+    )
+    undone = person("eve", "round", "undo").stdout  # of the copy, the newest
+    other = f"{Path('base').resolve()}, is {first['digest'][:12]}: {first['file']}\n"
+    assert undone.endswith(
+        f"no other was applied to this base\nthe newest of another base, {other}"
+    )
+    last = person("eve", "round", "undo").stdout
+    assert last.endswith("no other was applied to this base\n")
+
+
 def test_a_round_after_another_starts_from_its_standings(person: Call) -> None:
     revealed(person)
     words = ("round", "create", "next", "--base", "base", "--out", "second", "--tensors", "*")

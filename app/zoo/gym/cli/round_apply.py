@@ -65,7 +65,7 @@ def undo(base: str | None = None, /, *, as_json: Json = False) -> int:
         base: the base model's name or folder; by default that of the newest result
         as_json: print one JSON object as stdout's last line
     """
-    from zoo.gym.rounds.compute.applying import newest_result, undo_result
+    from zoo.gym.rounds.compute.applying import applied_results, newest_result, undo_result
     from zoo.gym.rounds.lessons.applying import refuse_library
     from zoo.models import resolve
 
@@ -78,7 +78,13 @@ def undo(base: str | None = None, /, *, as_json: Json = False) -> int:
     undone = undo_result(folder)
     now = newest_result(undone.base)
     out.answer(f"result {undone.digest[:12]} no longer counts; its model stays: {undone.file}")
-    out.answer(f"the newest is {now.digest[:12]}: {now.file}" if now else "no other was applied")
+    if now:
+        out.answer(f"the newest of this base is {now.digest[:12]}: {now.file}")
+    else:
+        out.answer("no other was applied to this base")
+    if others := [one for one in applied_results() if one.base != undone.base]:
+        last = others[-1]
+        out.answer(f"the newest of another base, {last.base}, is {last.digest[:12]}: {last.file}")
     out.result(
         {
             "file": str(now.file) if now else None,
