@@ -1,5 +1,8 @@
 """`zoo-gym round take` and `void`: what they ask before a phase or a round ends."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from tests.gym.cli.test_communities import Call, committed, person, started
@@ -102,3 +105,16 @@ def test_a_contributor_to_a_void_round_was_not_late(person: Call) -> None:
     assert "you committed already, and the round is void" in committed(person, "ann").stderr
     shown = person("ann", "round", "show", "round").stdout
     assert "you: committed, not revealed\n" in shown
+
+
+def test_a_commitment_is_not_waiting_once_its_phase_is_closed(person: Call) -> None:
+    shutil.copytree("ann", "zoe")
+    started(person)
+    late = Path("round", committed(person, "zoe").json["receipt"])
+    content = late.read_bytes()
+    late.unlink()
+    for who in ("ann", "ben"):
+        committed(person, who)
+    assert person("maker", "round", "take", "--close").code == 0
+    late.write_bytes(content)
+    assert "you: committed; it was not taken\n" in person("zoe", "round", "show").stdout

@@ -116,7 +116,8 @@ def _own_part(opened: "Opened") -> str | None:
     if key in state.refused or key in state.reveals:
         return f"you: {'refused' if key in state.refused else 'revealed'}"
     if key not in state.commits:
-        return f"you: committed; {NOT_TAKEN}" if is_waiting(opened, key, objects.COMMIT) else None
+        how = f"; {NOT_TAKEN}" if state.phase is Phase.COMMIT else "; it was not taken"
+        return f"you: committed{how}" if is_waiting(opened, key, objects.COMMIT) else None
     if state.phase is not Phase.REVEAL:
         late = " in time" if state.phase in {Phase.COMPUTE, Phase.PUBLISHED} else ""
         return f"you: committed, not revealed{late}"
