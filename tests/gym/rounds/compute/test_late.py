@@ -99,3 +99,18 @@ def test_a_file_that_only_this_machine_has_counts_no_more(
             (storage.folder / name).unlink()
     assert set(publish(storage, LOG).report.refused) == {CAROL.public}
     assert [one for one in checked(storage, tmp_path / "else").values() if one.ok is False] == []
+
+
+def test_a_result_that_was_lost_is_stored_again(
+    storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest, tmp_path: Path
+) -> None:
+    run_round(storage, base, sources, manifest)
+    before = set(storage.names("chunks"))
+    report = publish(storage, LOG).report
+    for name in set(storage.names("chunks")) - before:
+        (storage.folder / name).unlink()
+    assert "published files" in [
+        one.name for one in checked(storage, tmp_path / "lost").values() if one.ok is False
+    ]
+    assert publish(storage, LOG).report == report
+    assert [one for one in checked(storage, tmp_path / "else").values() if one.ok is False] == []

@@ -1,5 +1,6 @@
 """What a contribution has of its fine-tune, and what is refused."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -20,12 +21,14 @@ from zoo.gym.delta import create_delta
 from zoo.gym.delta.codecs.dense import Coded, code_matrix
 from zoo.gym.delta.codecs.options import Dense
 from zoo.gym.delta.codecs.values import Values
-from zoo.gym.delta.file.reader import Delta, tensor_parts
+from zoo.gym.delta.file.header import FORMAT
+from zoo.gym.delta.file.reader import Delta, open_delta, read_container, tensor_parts
 from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.delta.rebuild import difference
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.contribution.check import open_contribution
+from zoo.gym.rounds.compute.reasons import reason_of
+from zoo.gym.rounds.contribution.check import check_characters, open_contribution
 from zoo.gym.rounds.contribution.write import write_contribution
 
 FORMS = ("signs", "float", "lowrank")
@@ -206,3 +209,47 @@ def test_each_changed_byte_is_noticed(
         changed.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         with pytest.raises(InputError):
             open_contribution(changed, manifest)
+
+
+@pytest.mark.parametrize("said", ["\U0001fae8", "A/the/round: B", "\u202e", "'"])
+def test_a_reason_has_the_same_words_with_every_python_and_at_every_address(
+    base: Path, tuned: Path, round_of: Round, tmp_path: Path, said: str
+) -> None:
+    """What the file says is quoted in ASCII, where it is quoted at all, and left whole."""
+    manifest = round_of("signs")
+    whole = write_contribution(tuned, base, manifest, tmp_path / "c").path.read_bytes()
+    length = int.from_bytes(whole[:8], "little")
+    header = whole[8 : 8 + length].decode().replace(f'"{FORMAT}"', f'"{said}"').encode()
+    padded = header + b" " * (-len(header) % 8)
+    path = tmp_path / "changed"
+    path.write_bytes(len(padded).to_bytes(8, "little") + padded + whole[8 + length :])
+    with pytest.raises(InputError) as caught:
+        open_contribution(path, manifest)
+    assert reason_of(caught.value) == "contribution: expected a whole delta file of version 1"
+    assert "metadata format" in str(caught.value.hint)
+
+    strange = manifest.model_copy(
+        update={"base": manifest.base.model_copy(update={"identity": "0" * 64})}
+    )
+    with pytest.raises(InputError) as caught:
+        open_contribution(tmp_path / "c", strange)
+    expected = "contribution: expected a change of the round's base, got one of 'tiny'"
+    assert reason_of(caught.value) == expected
+
+
+@pytest.mark.parametrize("said", ["a\U0001fae8", '"', "\udc00"])
+def test_no_character_that_only_newer_pythons_know_decides_who_counts(
+    base: Path, tuned: Path, round_of: Round, tmp_path: Path, said: str
+) -> None:
+    """A header that names it, escaped, is refused before its fields are read."""
+    path = write_contribution(tuned, base, round_of("signs"), tmp_path / "c").path
+    container = read_container(path, open_delta(path))
+    header = json.loads(container.metadata["header"])
+    check_characters(json.dumps(header))
+    header["base"]["id"] = said
+    for text in (json.dumps(header), "[", "[" * 100_000):
+        if said == "a\U0001fae8" or text[0] == "[":
+            with pytest.raises(InputError, match=r"^header: expected "):
+                check_characters(text)
+        else:
+            check_characters(text)

@@ -34,6 +34,14 @@ KEY = FIELDS["keys"][0]
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "unknown field": ({"noise_scale": 1.0}, "noise_scale"),
     "another format": ({"format": "zoo-gym round 2"}, "expected format 'zoo-gym round 1'"),
+    "a base that few Pythons know": (
+        {"base": {**FIELDS["base"], "model": "a\U0001fae8"}},
+        "expected printable characters of Unicode 3.2",
+    ),
+    "a base that turns the line round": (
+        {"base": {**FIELDS["base"], "model": "a\u202eb"}},
+        "expected printable characters of Unicode 3.2",
+    ),
     "address as name": ({"name": "https://host/rounds/x"}, "expected one that is no address"),
     "digest": ({"base": {**FIELDS["base"], "identity": "abc"}}, "base.identity"),
     "tensors in disorder": ({"tensors": FIELDS["tensors"][::-1]}, "names in order"),

@@ -155,3 +155,15 @@ def test_other_bytes_under_a_written_name_are_refused(storage: FolderStorage) ->
     assert storage.read("a/b") == b"one"
     assert storage.read("a/c") is None
     assert storage.read("a/b/c") is None
+
+
+@pytest.mark.parametrize("damaged", [b"", b"0123456780"])
+def test_a_damaged_chunk_is_stored_again(
+    storage: FolderStorage, source: Path, tmp_path: Path, damaged: bytes
+) -> None:
+    _, digests = describe(source)
+    stored = store(source, storage)
+    storage.replace(chunk_name(digests[0]), damaged)
+    assert store(source, storage) == stored
+    fetch(stored, storage, tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == source.read_bytes()

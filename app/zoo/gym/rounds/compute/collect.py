@@ -106,7 +106,7 @@ def collect(state: State, storage: Storage, folder: Path) -> Collected:
             deltas.append(_fetched(state.reveals[key], state.manifest, storage, folder))
             keys.append(key)
         except (InputError, NotAvailableError) as error:
-            refused[key] = reason_of(error, folder, storage)
+            refused[key] = reason_of(error)
     return Collected(deltas, keys, refused)
 
 

@@ -36,7 +36,7 @@ from zoo.gym.rounds.protocol.objects import Reveal
 from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.rewards.points import share_out
 from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.chunks import StoredFile, chunk_name, describe, fetch, store
+from zoo.gym.rounds.storage.chunks import StoredFile, describe, fetch, store, store_bytes
 from zoo.gym.signing import OwnKey, PublicKey, canonical, parse_key
 
 if TYPE_CHECKING:
@@ -88,8 +88,6 @@ def publish_private(
             is lost.
         StorageError: a file cannot be read or written; no result is in the log.
     """
-    from zoo.core import digest
-
     opened = open_round(storage)
     folder = work_folder(opened.state.id)
     if opened.state.closed:
@@ -105,7 +103,7 @@ def publish_private(
                 settled = _draw(state, storage, folder, force=force, threads=threads)
         found, content = _drawn(state, folder, settled)
         store(found.delta.path, storage)
-        storage.write(chunk_name(digest(content)), content)
+        store_bytes(content, storage)
         result = result_entry(state, key, stored_file(found.report).digest, content)
         append.add([*refusals_of(found.refused, state, key), result])
         forget_round_key(privacy_of(state).key)
@@ -145,7 +143,7 @@ def collect_sealed(state: State, storage: Storage, folder: Path) -> Sealed:
         try:
             files.append((key, _fetched(state.reveals[key], state, storage, folder)))
         except (InputError, NotAvailableError) as error:
-            refused[key] = reason_of(error, folder, storage)
+            refused[key] = reason_of(error)
     return Sealed(files, refused)
 
 

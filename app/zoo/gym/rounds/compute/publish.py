@@ -13,7 +13,7 @@ from zoo.gym.rounds.life.writing import Appender, writer_of
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.chunks import chunk_name, store
+from zoo.gym.rounds.storage.chunks import store, store_bytes
 from zoo.gym.rounds.work.divided import Watch, ignore
 from zoo.gym.rounds.work.worker import Open
 from zoo.gym.signing import OwnKey, PublicKey, Signed, sign
@@ -83,6 +83,8 @@ def publish(
                 f"{str(state.result)[:12]}, got {computed.report.result.digest[:12]}",
                 hint=f"{state.manifest.command('verify')} shows what differs",
             )
+        else:
+            _store(computed, storage)  # what was lost since is stored again
         return computed
 
 
@@ -134,11 +136,9 @@ def _refuse_failed(computed: Computed, append: Appender) -> None:
 
 
 def _store(computed: Computed, storage: Storage) -> None:
-    from zoo.core import digest
-
     store(computed.delta.path, storage)
     for content in (computed.gram, computed.standings, computed.report.as_bytes()):
-        storage.write(chunk_name(digest(content)), content)
+        store_bytes(content, storage)
 
 
 def refusals_of(refused: Mapping[PublicKey, str], state: State, key: OwnKey) -> list[Signed]:

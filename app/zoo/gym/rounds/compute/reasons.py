@@ -27,15 +27,17 @@ def fetch_revealed(reveal: Reveal, storage: Storage, path: Path) -> None:
     try:
         fetch_new(StoredFile(reveal.digest, reveal.bytes, reveal.chunks), storage, path)
     except (InputError, NotAvailableError) as error:
-        raise NotAvailableError(f"{NOT_STORED}: {error.message}") from None
+        said = error.message.removeprefix(f"{storage.address}: ")
+        raise NotAvailableError(f"{NOT_STORED}: {said}") from None
 
 
-def reason_of(error: GymError, folder: Path, storage: Storage) -> str:
+def reason_of(error: GymError) -> str:
     """Returns why a contribution is refused, as any machine has it, and as the log may have it.
 
-    It may quote what the contributor sent.
+    It may quote what the contributor sent, so that nothing can be taken out of it: an error of a
+    contribution has no path, and quotes with `quoted`.
     """
-    return as_text(error.message.replace(f"{folder}/", "").replace(f"{storage.address}: ", ""))
+    return as_text(error.message)
 
 
 def refused_by_word(state: State) -> dict[PublicKey, str]:

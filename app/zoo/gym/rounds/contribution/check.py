@@ -5,13 +5,23 @@ the base, exactly the tensors of the round, one term of its form each, sizes wit
 padding bits that are zero, so that a contribution has one way to be written.
 """
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.gym.delta.file.reader import Delta, load_delta, tensor_parts
+from zoo.gym.delta.file.reader import (
+    Delta,
+    open_delta,
+    parse,
+    read_container,
+    tensor_parts,
+    verify_digest,
+    verify_whole,
+)
 from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.contribution.layout import TOOL, has_form
+from zoo.gym.rounds.protocol.fields import is_known_everywhere, quoted
 from zoo.gym.rounds.protocol.manifest import Coding
 
 if TYPE_CHECKING:
@@ -26,14 +36,50 @@ def open_contribution(path: Path, manifest: Coding) -> Delta:
         NotAvailableError: there is no such file.
         InputError: it is not allowed; the tensor is named.
     """
-    delta = load_delta(path)
+    delta = _parsed(path)
     try:
         _check_header(delta, manifest)
+        verify_whole(delta.file)
         for tensor in delta.header.tensors:
             _check_values(delta, tensor, manifest)
     except InputError as error:
         raise InputError(f"contribution: {error.message}", hint=error.hint) from None
     return delta
+
+
+def _parsed(path: Path) -> Delta:
+    """Returns a file whose bytes and header are those of a delta.
+
+    What the readers of files say quotes the file, in words that depend on the versions of Python
+    and of libraries; a reason has to be the same on every machine.
+
+    Raises:
+        NotAvailableError: there is no such file.
+        InputError: it is no delta, or damaged.
+    """
+    file = open_delta(path)
+    try:
+        container = read_container(path, file)
+        verify_digest(path, file, container)
+        check_characters(container.metadata["header"])
+        return parse(path, file, container)
+    except InputError as error:
+        said = "contribution: expected a whole delta file of version 1"
+        raise InputError(said, hint=error.message) from None
+
+
+def check_characters(header: str) -> None:
+    """Refuses characters of which a reader may know more or less than another one.
+
+    Raises:
+        InputError: the header has some, escaped or not, or is no JSON.
+    """
+    try:
+        shown = json.dumps(json.loads(header), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        raise InputError("header: expected JSON, got something else") from None
+    if not is_known_everywhere(shown):
+        raise InputError("header: expected characters of Unicode 3.2, got others")
 
 
 def _check_header(delta: Delta, manifest: Coding) -> None:
@@ -43,7 +89,8 @@ def _check_header(delta: Delta, manifest: Coding) -> None:
             f"expected at most {manifest.caps.file_bytes} bytes, got {delta.file_bytes}"
         )
     if header.base.identity != manifest.base.identity:
-        raise InputError(f"expected a change of the round's base, got one of {header.base.id}")
+        other = quoted(header.base.id)
+        raise InputError(f"expected a change of the round's base, got one of {other}")
     said = (header.recipe, header.seed, header.data, header.quality, header.base.revision)
     if said != ({}, None, None, None, None) or header.tool != TOOL or header.version != "1":
         raise InputError(
@@ -54,14 +101,16 @@ def _check_header(delta: Delta, manifest: Coding) -> None:
     for wanted, found in zip(expected, got, strict=False):
         if wanted != found:
             raise InputError(
-                f"expected tensor {wanted[0]!r} {list(wanted[1])}, got {found[0]!r} "
+                f"expected tensor {quoted(wanted[0])} {list(wanted[1])}, got {quoted(found[0])} "
                 f"{list(found[1])}"
             )
     if len(expected) != len(got):
         raise InputError(f"expected {len(expected)} tensors, got {len(got)}")
     for tensor in header.tensors:
         if len(tensor.terms) != 1 or not has_form(tensor.terms[0], manifest.form):
-            raise InputError(f"tensor {tensor.name!r}: expected one term of form {manifest.form}")
+            raise InputError(
+                f"tensor {quoted(tensor.name)}: expected one term of form {manifest.form}"
+            )
 
 
 def _check_values(delta: Delta, tensor: TensorTerms, manifest: Coding) -> None:
@@ -69,14 +118,14 @@ def _check_values(delta: Delta, tensor: TensorTerms, manifest: Coding) -> None:
     parts = tensor_parts(delta, tensor)
     if isinstance(term, LowRankTerm) and term.rank > manifest.caps.rank:
         raise InputError(
-            f"tensor {tensor.name!r}: expected a rank of at most {manifest.caps.rank}, got "
+            f"tensor {quoted(tensor.name)}: expected a rank of at most {manifest.caps.rank}, got "
             f"{term.rank}"
         )
     if "sign" in parts:
         _check_signs(tensor, parts["sign"], parts["scale"])
     for name, values in parts.items():
         if name != "sign":
-            _check_size(f"tensor {tensor.name!r}: {name}", values, manifest.caps.value)
+            _check_size(f"tensor {quoted(tensor.name)}: {name}", values, manifest.caps.value)
 
 
 def _check_signs(
@@ -87,9 +136,9 @@ def _check_signs(
     columns = tensor.shape[1]
     padding = 0xFF << columns % 8 & 0xFF if columns % 8 else 0
     if padding and (bits[:, -1] & padding).any():
-        raise InputError(f"tensor {tensor.name!r}: expected zeros as padding bits")
+        raise InputError(f"tensor {quoted(tensor.name)}: expected zeros as padding bits")
     if np.signbit(scale).any():
-        raise InputError(f"tensor {tensor.name!r}: expected a scale of at least 0")
+        raise InputError(f"tensor {quoted(tensor.name)}: expected a scale of at least 0")
 
 
 def _check_size(where: str, values: "NDArray[np.float32]", most: float) -> None:

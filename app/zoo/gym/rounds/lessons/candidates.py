@@ -83,7 +83,7 @@ def candidates_of(state: State, storage: Storage, folder: Path) -> Candidates:
         try:
             items = _fetched(state.reveals[key], state, storage, folder)
         except (InputError, NotAvailableError) as error:
-            refused[key] = reason_of(error, folder, storage)
+            refused[key] = reason_of(error)
             continue
         own = [_candidate(item, key, found, words) for item in items]
         if all(one.same for one in own):

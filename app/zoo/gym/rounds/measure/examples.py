@@ -11,7 +11,7 @@ from zoo.gym.rounds.protocol.paired import FEWEST_ROWS
 from zoo.gym.rounds.protocol.records import Purpose, Shown, examples_of
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.chunks import StoredFile, fetch, store
+from zoo.gym.rounds.storage.chunks import StoredFile, fetch_new, store
 
 if TYPE_CHECKING:
     from zoo.gym.data.units import Example
@@ -85,8 +85,7 @@ def shown_file(purpose: Purpose, state: State, storage: Storage, folder: Path) -
             hint=f"a key of role gate shows them: {state.manifest.command('measure')}",
         )
     path = folder / f"{purpose}{found.suffix}"
-    if not path.is_file() or digest_of(path) != found.sha256:
-        fetch(StoredFile(found.digest, found.bytes, found.chunks), storage, path)
+    fetch_new(StoredFile(found.digest, found.bytes, found.chunks), storage, path)
     check_file(path, purpose, state)
     return path
 

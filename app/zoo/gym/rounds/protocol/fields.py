@@ -75,7 +75,7 @@ def as_tuple(value: object) -> object:
 
 def is_text(value: object) -> bool:
     """Says whether a value is a sentence: one line of printable characters."""
-    return isinstance(value, str) and 0 < len(value) <= MOST_TEXT and value.isprintable()
+    return isinstance(value, str) and 0 < len(value) <= MOST_TEXT and _is_line(value)
 
 
 def as_text(said: str, most: int = MOST_TEXT) -> str:
@@ -94,6 +94,26 @@ def as_text(said: str, most: int = MOST_TEXT) -> str:
     """
     line = "".join(one if _is_plain(one) else _escaped(one) for one in said) or "no reason given"
     return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
+def quoted(said: str) -> str:
+    """Returns what may be anybody's words in quotes, the same with every version of Python."""
+    return ascii(said)
+
+
+def as_line(value: str) -> str:
+    """Returns a name that every machine reads and shows alike.
+
+    Raises:
+        ValueError: a character is not printable, or not of Unicode 3.2.
+    """
+    if not _is_line(value):
+        raise ValueError(f"expected printable characters of Unicode 3.2, got {value!a:.60}")
+    return value
+
+
+def _is_line(text: str) -> bool:
+    return all(_is_plain(one) for one in text)
 
 
 def _is_plain(one: str) -> bool:

@@ -8,12 +8,20 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Protocol, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.lessons.terms import Lessons, check_lessons_round
 from zoo.gym.rounds.privacy.terms import Privacy, check_private_round
-from zoo.gym.rounds.protocol.fields import Hex, as_tuple, first_fault
+from zoo.gym.rounds.protocol.fields import Hex, as_line, as_tuple, first_fault
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule, rule_for
 from zoo.gym.rounds.storage.address import is_address
 from zoo.gym.signing import PublicKey, Signed, canonical, parse_key
@@ -25,6 +33,8 @@ MOST_PARAMETERS = 1 << 42
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Line = Annotated[Name, AfterValidator(as_line)]
+"""A name that is in the header of each contribution, where every machine has to read it alike."""
 Time = Annotated[str, Field(pattern=r"^\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ$")]
 """A time in UTC, to the second."""
 Form = Literal["signs", "lowrank", "float", "lessons"]
@@ -44,14 +54,14 @@ class Base(_Terms):
     """The base that contributions change."""
 
     identity: Hex = Field(description="base identity over the tensors of the round")
-    model: Name = Field(description="its id or name, for people")
+    model: Line = Field(description="its id or name, for people")
     revision: str = Field(default="", max_length=200, description="its revision, for people")
 
 
 class Tensor(_Terms):
     """A tensor that contributions may change."""
 
-    name: Name = Field(description="its canonical name")
+    name: Line = Field(description="its canonical name")
     shape: Annotated[tuple[int, ...], BeforeValidator(as_tuple)] = Field(
         description="[out, in] of a matrix; other shapes only in form float"
     )

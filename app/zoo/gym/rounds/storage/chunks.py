@@ -13,6 +13,7 @@ from typing import cast
 
 from zoo.gym.errors import InputError, NotAvailableError, StorageError
 from zoo.gym.files import new_file, open_regular, read_errors, storage_errors
+from zoo.gym.rounds.storage.address import is_address
 from zoo.gym.rounds.storage.base import Storage
 
 CHUNK_BYTES = 4 << 20
@@ -66,17 +67,35 @@ def store(path: Path, storage: Storage, report: Progress | None = None) -> Store
     stored, digests = describe(path)
     done = 0
     for expected, chunk in zip(digests, _chunks_of(path), strict=True):
-        if storage.size(chunk_name(expected)) != len(chunk):
-            if digest(chunk) != expected:
-                raise InputError(f"{path}: the file changed while it was stored")
-            storage.write(chunk_name(expected), chunk)
+        if digest(chunk) != expected:
+            raise InputError(f"{path}: the file changed while it was stored")
+        store_bytes(chunk, storage)
         done += len(chunk)
         if report:
             report(done, stored.bytes)
-    content = _list_of(digests)
-    if storage.size(chunk_name(stored.chunks)) != len(content):
-        storage.write(chunk_name(stored.chunks), content)
+    store_bytes(_list_of(digests), storage)
     return stored
+
+
+def store_bytes(content: bytes, storage: Storage) -> None:
+    """Stores a chunk unless it is stored; a damaged one is replaced.
+
+    Raises:
+        StorageError: it cannot be stored.
+    """
+    from zoo.core import digest
+
+    name = chunk_name(digest(content))
+    size = storage.size(name)
+    if size is None:
+        storage.write(name, content)
+    elif size != len(content) or not _has(storage, name, content):
+        storage.replace(name, content)
+
+
+def _has(storage: Storage, name: str, content: bytes) -> bool:
+    """Says whether a storage has these bytes; a server or a service has checked its own."""
+    return is_address(storage.address) or storage.read(name) == content
 
 
 def fetch(stored: StoredFile, storage: Storage, path: Path, report: Progress | None = None) -> None:
@@ -124,9 +143,12 @@ def _is_stored(path: Path, stored: StoredFile, storage: Storage) -> bool:
         found, digests = describe(path)
     except InputError:
         return False
-    if found != stored or storage.size(chunk_name(stored.chunks)) is None:
+    if found != stored or storage.size(chunk_name(stored.chunks)) != len(_list_of(digests)):
         return False
-    return all(storage.size(chunk_name(one)) is not None for one in digests)
+    sizes = (_length(number, stored.bytes) for number in range(len(digests)))
+    return all(
+        storage.size(chunk_name(one)) == size for one, size in zip(digests, sizes, strict=True)
+    )
 
 
 def listed(stored: StoredFile, storage: Storage) -> list[str]:
