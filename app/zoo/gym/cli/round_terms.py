@@ -98,7 +98,7 @@ def measured_terms(
     """
     from zoo.gym.cli.community.opened import known_key
     from zoo.gym.rounds.life.terms import MeasuredTerms
-    from zoo.gym.rounds.measure.examples import digest_of
+    from zoo.gym.rounds.measure.examples import promised_digest
     from zoo.gym.rounds.storage.chunks import describe
 
     refit, previous = (
@@ -117,14 +117,14 @@ def measured_terms(
     return MeasuredTerms(
         known_key(gates[0]) if gates else own,
         _evaluation(given),
-        None if refit is None else digest_of(refit),
+        None if refit is None else promised_digest(refit),
         None if previous is None else describe(previous)[0].digest,
     )
 
 
 def _evaluation(given: GateOptions) -> "Evaluation | None":
     """Returns the terms of an evaluation, whose files were read; None without one."""
-    from zoo.gym.rounds.measure.examples import digest_of
+    from zoo.gym.rounds.measure.examples import promised_digest
     from zoo.gym.rounds.protocol.manifest import Evaluation
 
     if given.evaluation is None:
@@ -137,7 +137,7 @@ def _evaluation(given: GateOptions) -> "Evaluation | None":
     if not 0 <= threshold <= 1:
         raise InputError(f"--quality-threshold: expected 0 to 1, got {threshold}")
     return Evaluation(
-        digest=digest_of(evaluation),
+        digest=promised_digest(evaluation),
         bytes=evaluation.stat().st_size,
         margin=margin,
         quality_threshold=threshold,
@@ -149,11 +149,11 @@ def _evaluation(given: GateOptions) -> "Evaluation | None":
 
 def _probes(given: str | None, purpose: "Purpose") -> str | None:
     """Returns the SHA-256 of a file of prompts, after it was read; None without one."""
-    from zoo.gym.rounds.measure.examples import digest_of
+    from zoo.gym.rounds.measure.examples import promised_digest
     from zoo.gym.rounds.measure.probes import read_probes
 
     if given is None:
         return None
     file = Path(existing(given))
     read_probes(file, purpose)
-    return digest_of(file)
+    return promised_digest(file)

@@ -75,6 +75,17 @@ def test_a_file_with_too_few_rows_is_refused_before_anybody_can_read_one(
     assert with_inbox(open_round(found.storage)).measured.shown == {}
 
 
+def test_a_file_without_a_suffix_is_refused_before_anybody_can_read_one(
+    measurable: Callable[..., Measurable], tmp_path: Path
+) -> None:
+    found = measurable()
+    bare = tmp_path / "public"
+    bare.write_bytes(found.sources.files["refit"].read_bytes())
+    with pytest.raises(InputError, match=r"public: expected a name with a suffix"):
+        found.measure(files={**found.sources.files, "refit": bare})
+    assert with_inbox(open_round(found.storage)).measured.shown == {}
+
+
 def test_measuring_continues_where_it_was_cut(
     measurable: Callable[..., Measurable], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """The files of examples that a round's manifest names by SHA-256, and their rows in tokens."""
 
+import re
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.files import read_errors
 from zoo.gym.rounds.protocol.paired import FEWEST_ROWS
-from zoo.gym.rounds.protocol.records import Purpose, Shown, examples_of
+from zoo.gym.rounds.protocol.records import SUFFIX, Purpose, Shown, examples_of
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import StoredFile, fetch_new, store
@@ -36,19 +37,55 @@ def digest_of(file: Path) -> str:
         return sha256(file.read_bytes()).hexdigest()
 
 
+def promised_digest(file: Path) -> str:
+    """Returns the SHA-256 of a file that a manifest is to name, and a gate to show.
+
+    Raises:
+        NotAvailableError: it is missing.
+        InputError: it is empty; or see `shown_suffix`.
+        StorageError: it cannot be read.
+    """
+    found = digest_of(file)
+    if not file.stat().st_size:
+        raise InputError(f"{file}: empty file: expected examples, got none")
+    shown_suffix(file)
+    return found
+
+
+def shown_suffix(file: Path) -> str:
+    """Returns the suffix by which everybody reads a file of examples once it is shown.
+
+    That of a compression is left out: it is recognised by the first bytes.
+
+    Raises:
+        InputError: the record of a shown file cannot have this suffix.
+    """
+    from zoo.gym.data.reading.streams import data_suffix
+
+    suffix = data_suffix(file) or file.suffix.lower()
+    if not re.fullmatch(SUFFIX, suffix):
+        raise InputError(
+            f"{file}: expected a name with a suffix of 1 to 10 letters, as .jsonl, "
+            f"got {suffix or 'none'}",
+            hint="rename the file: everybody reads it by its suffix once the gate shows it",
+        )
+    return suffix
+
+
 def show(file: Path, purpose: Purpose, storage: Storage) -> Shown:
     """Stores a file of examples and returns the record that shows it.
 
     Raises:
         NotAvailableError: it is missing.
+        InputError: see `shown_suffix`.
         StorageError: it cannot be read or stored.
     """
-    found = digest_of(file)
+    found, suffix = digest_of(file), shown_suffix(file)
     stored = store(file, storage)
     return Shown(
         purpose=purpose,
         sha256=found,
-        suffix=file.suffix.lower(),
+        suffix=suffix,
         digest=stored.digest,
         bytes=stored.bytes,
         chunks=stored.chunks,

@@ -18,7 +18,13 @@ from zoo.gym.rounds.compute.aggregate import candidates_of, choose, compute
 from zoo.gym.rounds.life.inbox import left_entries
 from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.life.writing import leave
-from zoo.gym.rounds.measure.examples import check_file, read_examples, show, shown_file
+from zoo.gym.rounds.measure.examples import (
+    check_file,
+    read_examples,
+    show,
+    shown_file,
+    shown_suffix,
+)
 from zoo.gym.rounds.measure.gating import Validator, compare, gate
 from zoo.gym.rounds.measure.losses import Meter
 from zoo.gym.rounds.measure.probes import probe, read_probes
@@ -250,6 +256,7 @@ def files_to_show(opened: Opened, key: OwnKey, sources: Sources) -> dict[Purpose
                 hint=f"--{purpose} FILE",
             )
         check_file(file, purpose, opened.state)
+        shown_suffix(file)
         if purpose in {"evaluation", "refit"}:
             read_examples(file, sources.base)  # or they would be shown, and then measure nothing
         found[purpose] = file

@@ -49,6 +49,9 @@ MOST_REASON = 1000
 VALIDATOR_SAYS = "the round's own validator: "
 """How the reason of a validator begins."""
 
+SUFFIX = r"^\.[a-z]{1,10}$"
+"""What says of which kind a shown file is."""
+
 Share = Annotated[float, Field(ge=-1, le=1)]
 """A difference of rewards of 0 to 1."""
 
@@ -64,7 +67,7 @@ class Shown(_Values):
 
     purpose: Purpose
     sha256: Hex
-    suffix: str = Field(pattern=r"^\.[a-z]{1,10}$", description="what kind of file it is")
+    suffix: str = Field(pattern=SUFFIX, description="what kind of file it is")
     digest: Hex
     bytes: int = Field(ge=1)
     chunks: Hex

@@ -1,0 +1,56 @@
+"""What a gate could never measure is refused by `round create`, before anybody contributes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.gym.cli.test_communities import rows_for
+from tests.gym.rounds.refused.conftest import Person, check_refused
+from tests.gym.rounds.refused.test_terms import GIVEN
+from zoo.gym.rounds.measure.examples import show
+from zoo.gym.rounds.storage.folder import FolderStorage
+
+ROWS = [{"prompt": f"{number}?", "completion": "yes"} for number in range(10)]
+
+
+def written(file: str) -> str:
+    """Writes rows that can be held out, re-fitted on and used as probes."""
+    rows = [json.dumps({**row, "target": "yes"}) for row in ROWS]
+    Path(file).write_text("\n".join(rows) + "\n")
+    return file
+
+
+def refused(person: Person, said: str, *more: str, code: int = 2) -> None:
+    """Holds `round create` to a refusal after which there is no round."""
+    rest = [word for pair in GIVEN.items() for word in pair]
+    found = person("maker", "round", "create", "tiny", "--base", "base", *rest, *more)
+    check_refused(found, code, said)
+    assert not Path("round").exists()
+
+
+@pytest.mark.parametrize("name", ["prompts", "prompts.p1", "prompts.", "prompts.toolongasasuffix"])
+@pytest.mark.parametrize("option", ["--evaluation", "--refit", "--refusals", "--triggers"])
+def test_a_file_that_no_record_can_show_is_refused(name: str, option: str, person: Person) -> None:
+    rows_for(Path("base"), "rows.jsonl", 10)
+    given = () if option == "--evaluation" else ("--evaluation", "rows.jsonl")
+    said = f"{written(name)}: expected a name with a suffix of 1 to 10 letters, as .jsonl, got "
+    refused(person, said, *given, option, name)
+
+
+@pytest.mark.parametrize("option", ["--evaluation", "--refit"])
+def test_an_empty_file_of_examples_is_refused(option: str, person: Person) -> None:
+    Path("rows.jsonl").touch()
+    refused(person, "rows.jsonl: empty file: expected examples, got none", option, "rows.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"),
+    [("a.JSONL", ".jsonl"), ("a.csv.gz", ".csv"), ("a.gz", ".gz"), ("a.b.parquet", ".parquet")],
+)
+def test_a_shown_file_has_the_suffix_by_which_it_is_read(
+    name: str, suffix: str, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    file.write_text("rows")
+    assert show(file, "evaluation", FolderStorage(tmp_path / "round")).suffix == suffix
