@@ -36,12 +36,12 @@ def begin(
     from zoo.gym.rounds.life.places import remember_place
     from zoo.gym.rounds.life.terms import manifest_for
     from zoo.gym.rounds.life.writing import create_round
-    from zoo.gym.rounds.measure.examples import read_examples
+    from zoo.gym.rounds.measure.examples import check_rows
     from zoo.gym.rounds.privacy.round_key import keep_round_key
     from zoo.gym.rounds.privacy.sealing import new_key
 
     for file in filter(None, rows):
-        read_examples(Path(existing(file)), model.folder)
+        check_rows(Path(existing(file)), model.folder)
     now, secret = dt.datetime.now(dt.UTC), new_key()
     if wish is not None:
         terms = replace(terms, privacy=wish.terms(secret))

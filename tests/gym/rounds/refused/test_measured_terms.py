@@ -54,3 +54,15 @@ def test_a_shown_file_has_the_suffix_by_which_it_is_read(
     file = tmp_path / name
     file.write_text("rows")
     assert show(file, "evaluation", FolderStorage(tmp_path / "round")).suffix == suffix
+
+
+@pytest.mark.parametrize("option", ["--evaluation", "--refit"])
+def test_rows_that_nobody_else_could_read_are_refused(option: str, person: Person) -> None:
+    rows_for(Path("base"), "rows.jsonl", 10)
+    text = Path("rows.jsonl").read_text()
+    Path("rows.jsonl").write_text(text.replace("prompt", "q").replace("completion", "a"))
+    columns = {"columns": {"prompt": "q", "response": "a"}}
+    described = {"ours": {"file_name": "rows.jsonl", **columns}}
+    Path("dataset_info.json").write_text(json.dumps(described))
+    said = "rows.jsonl: expected rows that are read alone, got a file that"
+    refused(person, said, option, "rows.jsonl")

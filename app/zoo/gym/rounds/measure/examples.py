@@ -127,6 +127,29 @@ def shown_file(purpose: Purpose, state: State, storage: Storage, folder: Path) -
     return path
 
 
+def check_rows(file: Path, model: Path) -> None:
+    """Refuses a file of examples on which nothing could be measured once it is shown.
+
+    Args:
+        file: as for `read_examples`.
+        model: the base's folder.
+
+    Raises:
+        InputError: a `dataset_info.json` says how it is read, which nobody else has; or as
+            `read_examples`.
+    """
+    from zoo.gym.data.reading.dataset_info import entry_of
+
+    entry = entry_of(file)
+    if entry is not None:
+        raise InputError(
+            f"{file}: expected rows that are read alone, got a file that {entry.where} describes",
+            hint="the gate shows the file by itself: write its rows as prompt and completion, and "
+            "keep it in another folder",
+        )
+    read_examples(file, model)
+
+
 def read_examples(file: Path, model: Path) -> "Sequence[Example]":
     """Returns the rows of a file in a model's tokens.
 

@@ -20,6 +20,7 @@ from zoo.gym.rounds.life.opening import Opened
 from zoo.gym.rounds.life.writing import leave
 from zoo.gym.rounds.measure.examples import (
     check_file,
+    check_rows,
     read_examples,
     show,
     shown_file,
@@ -258,7 +259,9 @@ def files_to_show(opened: Opened, key: OwnKey, sources: Sources) -> dict[Purpose
         check_file(file, purpose, opened.state)
         shown_suffix(file)
         if purpose in {"evaluation", "refit"}:
-            read_examples(file, sources.base)  # or they would be shown, and then measure nothing
+            check_rows(file, sources.base)  # or they would be shown, and then measure nothing
+        else:
+            read_probes(file, purpose)
         found[purpose] = file
     return found
 
