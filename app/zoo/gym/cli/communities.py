@@ -139,8 +139,7 @@ def create(
     terms = Terms(
         name, *coded, f, *seats, ranks, tensors, *seconds, pool, gated, watchers, newcomers
     )
-    rows = (measured.evaluation, measured.refit)
-    return _show_new(begin(storage, model, terms, key, standings, wish, rows), screen)
+    return _show_new(begin(storage, model, terms, key, standings, wish, measured), screen)
 
 
 def _show_new(opened: "Opened", screen: Output) -> int:

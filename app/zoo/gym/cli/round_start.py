@@ -1,11 +1,11 @@
 """How `zoo-gym round create` starts a round in a new place."""
 
 import datetime as dt
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.gym.cli.community.options import NO_GATE, GateOptions
 from zoo.gym.cli.items import existing
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.paths import given_path
@@ -26,22 +26,25 @@ def begin(
     key: "OwnKey",
     standings: bytes | None,
     wish: "Wish | None",
-    rows: Sequence[str | None] = (),
+    measured: GateOptions = NO_GATE,
 ) -> "Opened":
     """Starts a round in a storage, and keeps where it is and, of a private one, its key.
 
-    Files of `rows` with which a gate could not measure are refused first.
+    Files of `measured` with which a gate could not measure are refused first.
     """
     from zoo.gym.rounds.life.opening import open_round
     from zoo.gym.rounds.life.places import remember_place
     from zoo.gym.rounds.life.terms import manifest_for
     from zoo.gym.rounds.life.writing import create_round
     from zoo.gym.rounds.measure.examples import check_rows
+    from zoo.gym.rounds.measure.measure import check_last_result
     from zoo.gym.rounds.privacy.round_key import keep_round_key
     from zoo.gym.rounds.privacy.sealing import new_key
 
-    for file in filter(None, rows):
+    for file in filter(None, (measured.evaluation, measured.refit)):
         check_rows(Path(existing(file)), model.folder)
+    if measured.previous is not None:
+        check_last_result(Path(existing(measured.previous)), model.folder)
     now, secret = dt.datetime.now(dt.UTC), new_key()
     if wish is not None:
         terms = replace(terms, privacy=wish.terms(secret))

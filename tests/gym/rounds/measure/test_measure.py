@@ -247,6 +247,19 @@ def test_a_forged_comparison_with_the_last_result_is_named_and_so_are_forged_ans
         list(repeated(opened, folder, found.base, previous=prompts))
 
 
+def test_a_last_result_that_cannot_be_compared_with_is_refused_before_rows_are_shown(
+    measurable: Callable[..., Measurable], tmp_path: Path
+) -> None:
+    last = tmp_path / "last.safetensors"
+    last.write_text("no delta")
+    found = measurable(refit=None, previous=describe(last)[0].digest)
+    with pytest.raises(InputError, match=r"last.safetensors: not a safetensors file"):
+        found.measure(previous=last)
+    with pytest.raises(NotAvailableError, match="expected the file of the last result, got none"):
+        found.measure()
+    assert with_inbox(open_round(found.storage)).measured.shown == {}
+
+
 def test_a_last_result_that_nobody_compares_with_is_refused(
     measurable: Callable[..., Measurable],
 ) -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.gym.cli.test_communities import rows_for
-from tests.gym.rounds.refused.conftest import Person, check_refused
+from tests.gym.rounds.refused.conftest import Person, check_refused, start
 from tests.gym.rounds.refused.test_terms import GIVEN
+from zoo.gym.delta.create import create_delta
 from zoo.gym.rounds.measure.examples import show
+from zoo.gym.rounds.storage.chunks import describe
 from zoo.gym.rounds.storage.folder import FolderStorage
 
 ROWS = [{"prompt": f"{number}?", "completion": "yes"} for number in range(10)]
@@ -66,3 +68,25 @@ def test_rows_that_nobody_else_could_read_are_refused(option: str, person: Perso
     Path("dataset_info.json").write_text(json.dumps(described))
     said = "rows.jsonl: expected rows that are read alone, got a file that"
     refused(person, said, option, "rows.jsonl")
+
+
+def test_a_last_result_that_is_no_delta_is_refused(person: Person) -> None:
+    rows_for(Path("base"), "rows.jsonl", 10)
+    Path("README.md").write_text("# the last result\n")
+    given = ("--evaluation", "rows.jsonl", "--previous", "README.md")
+    refused(person, "README.md: not a safetensors file, or a damaged one", *given)
+
+
+def test_a_last_result_of_another_base_is_refused(person: Person) -> None:
+    rows_for(Path("base"), "rows.jsonl", 10)
+    create_delta("ben", base="ann", out="last.safetensors")
+    given = ("--evaluation", "rows.jsonl", "--previous", "last.safetensors")
+    refused(person, "last.safetensors belongs to another base: expected 'ann'", *given)
+
+
+def test_a_last_result_of_the_base_is_taken(person: Person) -> None:
+    rows_for(Path("base"), "rows.jsonl", 10)
+    create_delta("ann", base="base", out="last.safetensors")
+    start(person, "--evaluation", "rows.jsonl", "--previous", "last.safetensors")
+    terms = json.loads(Path("round/manifest.json").read_text())["body"]
+    assert terms["previous"] == describe(Path("last.safetensors"))[0].digest

@@ -13,6 +13,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from zoo.gym.delta.file.reader import load_delta
+from zoo.gym.delta.reading.identity import verify_base
+from zoo.gym.delta.reading.weights import open_weights
 from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rounds.compute.aggregate import candidates_of, choose, compute
 from zoo.gym.rounds.life.inbox import left_entries
@@ -186,10 +189,7 @@ class Measuring:
     def _previous(self) -> Path:
         path = self._sources.previous
         if path is None:
-            raise NotAvailableError(
-                f"round {self.state.manifest.name}: expected the file of the last result, got none",
-                hint="--previous FILE",
-            )
+            raise _no_previous(self.state)
         return path
 
 
@@ -205,6 +205,22 @@ def check_previous(path: Path, state: State) -> None:
         raise InputError(f"{path}: expected no last result in round {state.manifest.name}, got one")
     if describe(path)[0].digest != wanted:
         raise InputError(f"{path}: expected the last result {wanted[:12]}, got another file")
+
+
+def check_last_result(path: Path, base: Path) -> None:
+    """Refuses a file that cannot be measured as a result about a base.
+
+    Raises:
+        InputError: it is no delta, or one of another base.
+    """
+    verify_base(load_delta(path), open_weights(base))
+
+
+def _no_previous(state: State) -> NotAvailableError:
+    return NotAvailableError(
+        f"round {state.manifest.name}: expected the file of the last result, got none",
+        hint="--previous FILE",
+    )
 
 
 def refit_of(meter: Meter, result: Path) -> Refit:
@@ -245,10 +261,13 @@ def files_to_show(opened: Opened, key: OwnKey, sources: Sources) -> dict[Purpose
     refuse_no_gate(opened.state, key)
     if sources.previous is not None:
         check_previous(sources.previous, opened.state)
+        check_last_result(sources.previous, sources.base)
     found: dict[Purpose, Path] = {}
-    shown = with_inbox(opened).measured.shown
+    measured = with_inbox(opened).measured
+    if manifest.previous is not None and sources.previous is None and not measured.results:
+        raise _no_previous(opened.state)
     for purpose in examples_of(manifest):
-        if purpose in shown:
+        if purpose in measured.shown:
             continue
         file = sources.files.get(purpose)
         if file is None:
