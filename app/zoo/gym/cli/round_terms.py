@@ -141,10 +141,24 @@ def _evaluation(given: GateOptions) -> "Evaluation | None":
         bytes=evaluation.stat().st_size,
         margin=margin,
         quality_threshold=threshold,
-        validator=given.validator,
+        validator=None if given.validator is None else _validator(given.validator),
         refusals=_probes(given.refusals, "refusals"),
         triggers=_probes(given.triggers, "triggers"),
     )
+
+
+def _validator(name: str) -> str:
+    """Returns the name of a function that the gate, and nobody before it, imports."""
+    from zoo.gym.rounds.protocol.fields import as_function
+
+    try:
+        return as_function(name)
+    except ValueError as error:
+        raise InputError(
+            f"--validator: {error}",
+            hint="--validator checks:ours is the function ours of checks.py, which whoever "
+            "measures has in the folder of the command",
+        ) from None
 
 
 def _probes(given: str | None, purpose: "Purpose") -> str | None:

@@ -78,6 +78,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "half an evaluation": ({"evaluation": {"digest": EVALUATION["digest"]}}, "evaluation.bytes"),
     "a margin below 0": ({"evaluation": {**EVALUATION, "margin": -0.1}}, "evaluation.margin"),
+    "a validator that is no function": (
+        {"evaluation": {**EVALUATION, "validator": "foo"}},
+        "evaluation.validator: expected module:function, got 'foo'",
+    ),
+    "a validator that is a file": (
+        {"evaluation": {**EVALUATION, "validator": "checks.py:ours"}},
+        "evaluation.validator: expected module:function, got 'checks.py:ours'",
+    ),
     "a last result that nothing compares with": (
         {"previous": FIELDS["base"]["identity"]},
         "previous: expected an evaluation set",

@@ -90,3 +90,23 @@ def test_a_last_result_of_the_base_is_taken(person: Person) -> None:
     start(person, "--evaluation", "rows.jsonl", "--previous", "last.safetensors")
     terms = json.loads(Path("round/manifest.json").read_text())["body"]
     assert terms["previous"] == describe(Path("last.safetensors"))[0].digest
+
+
+VALIDATORS = {
+    "foo": "expected module:function, got 'foo'",
+    "foo:": "expected module:function, got 'foo:'",
+    ":foo": "expected module:function, got ':foo'",
+    "a:b:c": "expected module:function, got 'a:b:c'",
+    "a b:c": "expected module:function, got 'a b:c'",
+    "checks.py:ours": "expected module:function, got 'checks.py:ours'",
+    "lib/checks:ours": "expected module:function, got 'lib/checks:ours'",
+    "a:b\n": "expected module:function",
+    f"a:{'b' * 200}": "expected module:function",
+}
+
+
+@pytest.mark.parametrize("name", VALIDATORS)
+def test_a_validator_that_cannot_be_found_is_refused(name: str, person: Person) -> None:
+    rows_for(Path("base"), "rows.jsonl", 10)
+    said = f"--validator: {VALIDATORS[name]}"
+    refused(person, said, "--evaluation", "rows.jsonl", "--validator", name)

@@ -16,6 +16,9 @@ Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 MOST_TEXT = 2000
 """Characters of a sentence in an entry."""
 
+MOST_NAME = 200
+_FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*")
+
 _BOUNDS = {
     "greater_than": ("more than", "gt"),
     "greater_than_equal": ("at least", "ge"),
@@ -66,6 +69,18 @@ def _sentence(details: "ErrorDetails") -> str:
     else:
         expected = _TYPES.get(kind.partition("_")[0], "another value")
     return f"expected {expected}, got {details['input']!r:.60}"
+
+
+def as_function(name: str) -> str:
+    """Returns `module:function` as it is; whether there is one only its machine can say.
+
+    Raises:
+        ValueError: the name has another form, or that of a file.
+    """
+    file = name.partition(":")[0].endswith(".py")
+    if file or len(name) > MOST_NAME or not _FUNCTION.fullmatch(name):
+        raise ValueError(f"expected module:function, got {name!r:.60}")
+    return name
 
 
 def as_tuple(value: object) -> object:

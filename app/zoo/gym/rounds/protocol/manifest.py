@@ -21,7 +21,7 @@ from pydantic import (
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.lessons.terms import Lessons, check_lessons_round
 from zoo.gym.rounds.privacy.terms import Privacy, check_private_round
-from zoo.gym.rounds.protocol.fields import Hex, as_line, as_tuple, first_fault
+from zoo.gym.rounds.protocol.fields import Hex, as_function, as_line, as_tuple, first_fault
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule, rule_for
 from zoo.gym.rounds.storage.address import is_address
 from zoo.gym.signing import PublicKey, Signed, canonical, parse_key
@@ -124,7 +124,7 @@ class Evaluation(_Terms):
     quality_threshold: float = Field(
         default=0.8, ge=0, le=1, description="of the median gain; below it points shrink"
     )
-    validator: Name | None = Field(
+    validator: Annotated[str, AfterValidator(as_function)] | None = Field(
         default=None, description="module:function of the gate that may refuse, too"
     )
     refusals: Hex | None = Field(default=None, description="SHA-256 of prompts to refuse")
