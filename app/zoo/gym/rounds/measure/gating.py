@@ -5,6 +5,7 @@ from collections.abc import Callable
 from importlib import import_module
 from math import isfinite
 from pathlib import Path
+from traceback import extract_tb
 from typing import cast
 
 from zoo.gym.errors import InputError
@@ -36,7 +37,7 @@ def gate(
         validator: may refuse it as well.
 
     Raises:
-        InputError: the validator returned something else than a reason or None.
+        InputError: the validator raised, or returned something else than a reason or None.
         StorageError: a temporary folder cannot be written.
     """
     key, digest = contribution
@@ -60,24 +61,45 @@ def load_validator(name: str) -> Validator:
     """Returns the function of `module:function`; modules of the current folder are found, too.
 
     Raises:
-        InputError: there is none.
+        InputError: there is none, or importing its module raised.
     """
     module, _, function = name.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
         found = getattr(import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError) as error:
         raise InputError(f"validator {name!r}: expected module:function, got {error}") from None
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - code of the user may raise anything
+        raise InputError(
+            f"validator {name!r}: expected a module that can be imported, but {_raised(error)}"
+        ) from None
     if not callable(found):
         raise InputError(f"validator {name!r}: expected a function, got {type(found).__name__}")
     return cast("Validator", found)
 
 
 def _validated(validator: Validator, file: Path, base: Path) -> str | None:
-    found = validator(file, base)
+    try:
+        found = validator(file, base)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - code of the user may raise anything
+        name = getattr(validator, "__qualname__", type(validator).__qualname__)
+        raise InputError(
+            f"validator {validator.__module__}:{name}: expected a reason or None, but "
+            f"{_raised(error)}",
+            hint="nothing of this contribution was signed: mend the function, then measure again",
+        ) from None
     if found is None:
         return None
     if not isinstance(found, str) or not found.strip():
         raise InputError(f"validator: expected a reason, or None, got {found!r:.80}")
     return as_text(f"{VALIDATOR_SAYS}{found.strip()}", MOST_REASON)
+
+
+def _raised(error: BaseException) -> str:
+    """Returns in one line what code of the user raised, and where."""
+    said = as_text(f"{type(error).__name__}: {error}".removesuffix(": "), 500)
+    if isinstance(error, SyntaxError):
+        return f"it raised {said}"  # which names the place itself
+    place = extract_tb(error.__traceback__)[-1]
+    return f"it raised {said} ({Path(place.filename).name}:{place.lineno})"
