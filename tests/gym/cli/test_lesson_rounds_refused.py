@@ -33,6 +33,10 @@ CREATE = ("create", "x", "--kind", "experience", "--base", "m", "--out", "new")
 
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "no gates": (("maker", *CREATE), "--gate: expected the keys that measure lessons"),
+    "a gate twice": (
+        ("maker", *CREATE, "--gate", "GUS", "--gate", "GUS", "--least", "1"),
+        "--gate: expected each key once, got",
+    ),
     "more than gates": (("maker", *CREATE, "--gate", "GUS"), "--least: expected 1 to 1, got 2"),
     "a form": (
         ("maker", *CREATE, "--form", "signs"),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from zoo.gym.cli.community.deadlines import until
-from zoo.gym.cli.community.opened import command, known_key, opened_round
+from zoo.gym.cli.community.opened import command, opened_round, witness_keys
 from zoo.gym.cli.community.options import (
     NO_GATE,
     NO_LESSONS,
@@ -118,20 +118,21 @@ def create(
     from zoo.gym.signing import own_key
 
     typed: dict[str, object] = dict(locals())
-    watchers = tuple(map(known_key, witness))
     screen, seconds = Output(as_json), seconds_of(commit_days, reveal_days)
+    key = own_key()
+    watchers = witness_keys(witness, key.public)
     if kind == "experience":
         refuse_of_weights(typed, measured)
         numbers = (min_contributors, max_contributors, *seconds, pool, watchers)
         chosen = lesson_terms(name, base, lessons, gate, numbers)
         return _show_new(
-            begin_lessons(new_storage(out, offline=offline), chosen, own_key(), screen), screen
+            begin_lessons(new_storage(out, offline=offline), chosen, key, screen), screen
         )
     refuse_given(given_of(lessons), "a round about weights")
     wish = wish_of(private, force=force)
     coded = form_and_method(form, method, private=wish is not None)
     ranks = rank_of(rank, coded[0], private=wish is not None)
-    storage, key = new_storage(out, offline=offline), own_key()
+    storage = new_storage(out, offline=offline)
     gated = measured_terms(measured, gate, key.public)
     newcomers, standings = newcomers_after(after, newcomers_rounds, newcomers_share)
     model = resolve_base(base, None, "--base", yes=yes, offline=offline)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.gym.rounds.protocol.people import (
+    ALICE,
     EVALUATION,
     FIELDS,
     LOG,
@@ -67,6 +68,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no writer": ({"keys": [{**KEY, "role": "gate"}]}, "expected one of role log, got 0"),
     "two writers": ({"keys": [KEY, KEY]}, "expected one of role log, got 2"),
     "key": ({"keys": [{**KEY, "key": "abc"}]}, "expected ed25519:"),
+    "a witness of itself": (
+        {"keys": [*FIELDS["keys"], {**KEY, "role": "witness"}]},
+        "keys: expected a witness with another key than the log's, got the same",
+    ),
+    "a witness twice": (
+        {"keys": [*FIELDS["keys"], *[{**KEY, "role": "witness", "key": str(ALICE.public)}] * 2]},
+        f"keys: expected a key once in a role, got {ALICE.public.fingerprint} twice as witness",
+    ),
+    "a gate twice": (
+        {"keys": [KEY, *[{**KEY, "role": "gate"}] * 2]},
+        "keys: expected a key once in a role, got .* twice as gate",
+    ),
     "lessons": ({"kind": "experience"}, "lessons: expected their terms"),
     "a gate without a key of its role": (
         {"evaluation": EVALUATION, "keys": [KEY]},

@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.gym.rounds.protocol.people import ALICE
 from tests.gym.rounds.refused.conftest import Person, check_refused, files
 
 WITNESS = "--witness"
 GIVEN = {"--out": "round", "--min-contributors": "2", "--method": "mean", "--tensors": "*up_proj*"}
+
+LESSONS = ("--out", "round", "--gate", str(ALICE.public), "--least", "1")
 
 TERMS: dict[str, tuple[tuple[str, ...], int, str]] = {
     "quorum 0": (("--min-contributors", "0"), 2, "manifest.quorum: expected at least 1, got 0"),
@@ -56,6 +59,11 @@ TERMS: dict[str, tuple[tuple[str, ...], int, str]] = {
     "days that are no number": (("--commit-days", "nan"), 2, "expected a number of days above 0"),
     "a key of another form": ((WITNESS, "bob"), 2, "key: expected ed25519: and 64 hexadecimal"),
     "a key of small order": ((WITNESS, "ed25519:01" + "00" * 31), 2, "got one of small order"),
+    "a witness twice": (
+        (WITNESS, str(ALICE.public), WITNESS, str(ALICE.public)),
+        2,
+        "--witness: expected each key once",
+    ),
     "a gate that anybody can sign for": (
         ("--gate", "ed25519:" + "00" * 32, "--evaluation", "base/config.json"),
         2,
@@ -117,3 +125,14 @@ def stored(before: dict[str, bytes]) -> list[str]:
     now = files(Path())
     assert before.items() <= now.items()
     return [name for name in now if name not in before and not name.startswith("homes/")]
+
+
+@pytest.mark.parametrize("kind", ["delta", "experience"])
+def test_the_log_is_no_witness_of_itself(kind: str, person: Person) -> None:
+    own = person("maker", "keys", "create", "--json").json["key"]
+    rest = [word for pair in GIVEN.items() for word in pair] if kind == "delta" else LESSONS
+    found = person(
+        "maker", "round", "create", "tiny", "--base", "base", *rest, "--kind", kind, WITNESS, own
+    )
+    check_refused(found, 2, "--witness: expected another key than yours, which writes the log")
+    assert not Path("round").exists()

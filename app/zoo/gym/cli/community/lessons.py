@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from zoo.gym.cli.community.opened import command, known_key
+from zoo.gym.cli.community.opened import command, known_keys
 from zoo.gym.cli.community.options import GateOptions, LessonOptions, given_of, refuse_given
 from zoo.gym.cli.community.sending import commit, warn_of_other_key
 from zoo.gym.cli.community.voiding import or_void
@@ -86,11 +86,11 @@ def lesson_terms(
     least = 2 if given.least is None else given.least
     most = MOST_OF_ONE if given.most is None else given.most
     items = MOST_ITEMS if given.items is None else given.items
-    gates = tuple(map(known_key, gate))
+    gates = known_keys("--gate", gate)
     if not gates:
         raise InputError("--gate: expected the keys that measure lessons, got none")
     for option, value, largest in (
-        ("--least", least, len(set(gates))),
+        ("--least", least, len(gates)),
         ("--most", most, MOST_ITEMS),
         ("--items", items, MOST_ITEMS),
     ):

@@ -1,5 +1,6 @@
 """Finds a round, and a key, by what a user writes."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -62,3 +63,33 @@ def known_key(given: str) -> "PublicKey":
 
     named = trusted_keys().get(given)
     return parse_key(given) if named is None else named
+
+
+def known_keys(option: str, given: Sequence[str]) -> "tuple[PublicKey, ...]":
+    """Returns the keys of an option, each given as to `known_key`.
+
+    Raises:
+        InputError: one is none, or given twice.
+    """
+    found = tuple(map(known_key, given))
+    for key in found:
+        if found.count(key) > 1:
+            raise InputError(f"{option}: expected each key once, got {key.fingerprint} again")
+    return found
+
+
+def witness_keys(given: Sequence[str], own: "PublicKey") -> "tuple[PublicKey, ...]":
+    """Returns the keys of `--witness`.
+
+    Args:
+        given: as to `known_keys`.
+        own: the key that writes the log, which is no witness of itself.
+    """
+    found = known_keys("--witness", given)
+    if own in found:
+        raise InputError(
+            f"--witness: expected another key than yours, which writes the log, got "
+            f"{own.fingerprint}",
+            hint="a witness is somebody else, who sees if the log is changed later",
+        )
+    return found

@@ -196,6 +196,7 @@ class Manifest(_Terms):
             raise ValueError(f"keys: expected one of role log, got {len(writers)}")
         for key in self.keys:
             _check_key(key, self.deadlines)
+        _check_roles(self)
         return self
 
     def keys_of(self, role: Role) -> frozenset[PublicKey]:
@@ -315,6 +316,17 @@ def _check_key(key: RoundKey, deadlines: Deadlines) -> None:
         key.public  # noqa: B018
     except InputError as error:
         raise ValueError(error.message) from None
+
+
+def _check_roles(manifest: Manifest) -> None:
+    roles = [(key.role, key.public) for key in manifest.keys]
+    for role, key in roles:
+        if roles.count((role, key)) > 1:
+            raise ValueError(
+                f"keys: expected a key once in a role, got {key.fingerprint} twice as {role}"
+            )
+    if manifest.keys_of("witness") & manifest.keys_of("log"):
+        raise ValueError("keys: expected a witness with another key than the log's, got the same")
 
 
 def manifest_body(manifest: Manifest) -> dict[str, Any]:
