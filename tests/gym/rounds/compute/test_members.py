@@ -163,6 +163,70 @@ def test_a_round_does_not_start_from_a_reputation_beyond_1(
     assert not storage.folder.exists()
 
 
+HOPELESS: dict[str, tuple[Mapping[PublicKey, Reputation], dict[str, object], str]] = {
+    "no reputation": (
+        dict.fromkeys(KEYS, Reputation(0.0, 3)),
+        {"method": "weighted_mean"},
+        "method: expected standings with a reputation above 0",
+    ),
+    "a reputation of newcomers alone": (
+        {KEYS[0]: Reputation(0.0, 3), KEYS[1]: Reputation(0.5, 1)},
+        {"method": "weighted_mean"},
+        "method: expected standings with a reputation above 0",
+    ),
+    "too few who are not new": (  # four, and floor(.2 / .8 * 4) = 1
+        dict.fromkeys(KEYS[:4], Reputation(0.5, 3)),
+        {"method": "median", "quorum": 6},
+        "quorum: expected at most 5 under the rule median, got 6",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HOPELESS)
+def test_a_round_that_could_only_become_void_by_its_standings_does_not_start(
+    case: str, storage: FolderStorage, manifest: Manifest
+) -> None:
+    known, changes, said = HOPELESS[case]
+    with pytest.raises(InputError, match=said):
+        create_round(storage, _after(manifest, known, changes), LOG, write_standings(known))
+    assert not storage.folder.exists()
+
+
+POSSIBLE: dict[str, tuple[Mapping[PublicKey, Reputation], dict[str, object]]] = {
+    "five of five": (dict.fromkeys(KEYS[:4], Reputation(0.5, 3)), {"quorum": 5}),
+    "all are new": ({KEYS[0]: Reputation(0.5, 1)}, {"quorum": 6}),
+    "newcomers without a cap": (
+        dict.fromkeys(KEYS[:4], Reputation(0.5, 3)),
+        {"quorum": 6, "share": 1.0},
+    ),
+    "a rule with weights": (
+        dict.fromkeys(KEYS[:4], Reputation(0.5, 3)),
+        {"quorum": 6, "method": "weighted_mean"},
+    ),
+    "a newcomer's reputation": ({KEYS[1]: Reputation(0.5, 1)}, {"method": "weighted_mean"}),
+}
+
+
+@pytest.mark.parametrize("case", POSSIBLE)
+def test_a_round_that_its_standings_let_end_starts(
+    case: str, storage: FolderStorage, manifest: Manifest
+) -> None:
+    known, changes = POSSIBLE[case]
+    given = _after(manifest, known, {"method": "median", **changes})
+    assert create_round(storage, given, LOG, write_standings(known))
+
+
+def _after(
+    manifest: Manifest, known: Mapping[PublicKey, Reputation], changes: Mapping[str, object]
+) -> Manifest:
+    """Returns the terms of a round after standings."""
+    found = {**NEWCOMERS, "standings": digest(write_standings(known)), "nonce": new_nonce()}
+    found |= {name: changes[name] for name in changes if name == "share"}
+    rest = {name: value for name, value in changes.items() if name != "share"}
+    newcomers = Newcomers.model_validate(found)
+    return manifest.model_copy(update={"newcomers": newcomers, "most": 9, **rest})
+
+
 def _junk_and_others(folder: Path) -> dict[OwnKey, Path]:
     """Returns six fine-tunes towards one change, and noise of about their size."""
     shapes = {name: SHAPES[name] for name in LAYERS}

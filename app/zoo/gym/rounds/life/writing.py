@@ -17,7 +17,7 @@ from zoo.gym.paths import ensure_folder, folders
 from zoo.gym.rounds.life.inbox import inbox_name, left_entries
 from zoo.gym.rounds.life.lots import kept_nonce
 from zoo.gym.rounds.life.opening import MANIFEST, Opened, open_round
-from zoo.gym.rounds.life.room import established_of, expect_room
+from zoo.gym.rounds.life.room import established_of, expect_room, refuse_hopeless
 from zoo.gym.rounds.life.witnessing import note_key, origin
 from zoo.gym.rounds.log import tree
 from zoo.gym.rounds.log.head import Head
@@ -65,13 +65,14 @@ def create_round(
 
     Raises:
         InputError: the key is not that of the log, another round is there, the manifest is larger
-            than an entry of the log, or `standings` are none.
+            than an entry of the log, or `standings` are none, or such that the round could only
+            become void.
         StorageError: it cannot be written.
     """
     if manifest.keys_of("log") != {key.public}:
         raise InputError("manifest: expected your key as the key of role log, got another one")
     if standings is not None:
-        read_standings(standings)  # or the round would end in that error
+        refuse_hopeless(manifest, read_standings(standings))
     signed = sign(key, CONTEXT, manifest_body(manifest))
     size = len(objects.encode(signed))
     if size > ENTRY_BYTES:
