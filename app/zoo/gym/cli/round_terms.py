@@ -25,8 +25,10 @@ def seconds_of(commit_days: float, reveal_days: float) -> tuple[int, int]:
     from zoo.gym.rounds.life.terms import DAY_S
 
     for option, days in (("--commit-days", commit_days), ("--reveal-days", reveal_days)):
-        if not 0 < days < 10_000:
-            raise InputError(f"{option}: expected a number of days above 0, got {days}")
+        if not 1 <= days * DAY_S < 10_000 * DAY_S:
+            raise InputError(
+                f"{option}: expected a number of days above 0, a second or more, got {days}"
+            )
     return round(commit_days * DAY_S), round(reveal_days * DAY_S)
 
 

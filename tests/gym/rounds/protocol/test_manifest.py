@@ -65,6 +65,17 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "reveal after commit",
     ),
     "no time": ({"deadlines": {**FIELDS["deadlines"], "commit": "tomorrow"}}, "deadlines.commit"),
+    "a month that is none": (
+        {"deadlines": {**FIELDS["deadlines"], "reveal": "2026-19-01T00:00:00Z"}},
+        "deadlines.reveal: expected a time as 2026-12-31T23:59:59Z, got '2026-19-01T00:00:00Z'",
+    ),
+    "a deadline that cannot be extended": (
+        {
+            "deadlines": {**FIELDS["deadlines"], "reveal": "9999-12-31T23:59:59Z"},
+            "keys": [{**KEY, "expires": "9999-12-31T23:59:59Z"}],
+        },
+        "deadlines.reveal: expected a time before the year 9990",
+    ),
     "no writer": ({"keys": [{**KEY, "role": "gate"}]}, "expected one of role log, got 0"),
     "two writers": ({"keys": [KEY, KEY]}, "expected one of role log, got 2"),
     "key": ({"keys": [{**KEY, "key": "abc"}]}, "expected ed25519:"),

@@ -1,11 +1,12 @@
 """Terms that no round may have: each is refused by `round create` in a sentence, nothing stored."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.gym.rounds.protocol.people import ALICE
-from tests.gym.rounds.refused.conftest import Person, check_refused, files
+from tests.gym.rounds.refused.conftest import Person, check_refused, files, start
 
 WITNESS = "--witness"
 GIVEN = {"--out": "round", "--min-contributors": "2", "--method": "mean", "--tensors": "*up_proj*"}
@@ -57,6 +58,16 @@ TERMS: dict[str, tuple[tuple[str, ...], int, str]] = {
     ),
     "a pool below 0": (("--pool", "-1"), 2, "manifest.pool: expected at least 0, got -1"),
     "days that are no number": (("--commit-days", "nan"), 2, "expected a number of days above 0"),
+    "no second to commit": (
+        ("--commit-days", "1e-6"),
+        2,
+        "--commit-days: expected a number of days above 0, a second or more, got 1e-06",
+    ),
+    "no second to reveal": (
+        ("--reveal-days", "1e-6"),
+        2,
+        "--reveal-days: expected a number of days above 0, a second or more, got 1e-06",
+    ),
     "a key of another form": ((WITNESS, "bob"), 2, "key: expected ed25519: and 64 hexadecimal"),
     "a key of small order": ((WITNESS, "ed25519:01" + "00" * 31), 2, "got one of small order"),
     "a witness twice": (
@@ -136,3 +147,9 @@ def test_the_log_is_no_witness_of_itself(kind: str, person: Person) -> None:
     )
     check_refused(found, 2, "--witness: expected another key than yours, which writes the log")
     assert not Path("round").exists()
+
+
+def test_a_phase_of_more_than_a_year_is_extended_by_a_year(person: Person) -> None:
+    start(person, "--commit-days", "400")
+    terms = json.loads(Path("round/manifest.json").read_text())["body"]["deadlines"]
+    assert terms["extension_s"] == 365 * 86_400

@@ -152,7 +152,7 @@ def deadlines(now: datetime, commit_s: int, reveal_s: int) -> dict[str, object]:
     return {
         "commit": _time(now, commit_s),
         "reveal": _time(now, commit_s + reveal_s),
-        "extension_s": commit_s,
+        "extension_s": min(commit_s, 365 * DAY_S),
     }
 
 

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import Field, ValidationError
@@ -18,6 +19,9 @@ MOST_TEXT = 2000
 
 MOST_NAME = 200
 _FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*")
+
+FIRST_YEAR_BEYOND = "9990"
+"""Deadlines can be extended, and Python's years end with 9999."""
 
 _BOUNDS = {
     "greater_than": ("more than", "gt"),
@@ -81,6 +85,23 @@ def as_function(name: str) -> str:
     if file or len(name) > MOST_NAME or not _FUNCTION.fullmatch(name):
         raise ValueError(f"expected module:function, got {name!r:.60}")
     return name
+
+
+def as_time(text: str) -> str:
+    """Returns a time in UTC as it is.
+
+    Raises:
+        ValueError: there is no such day or hour, or no time a year after it.
+    """
+    try:
+        there = datetime.fromisoformat(text).strftime("%Y-%m-%dT%H:%M:%SZ") == text
+    except ValueError:
+        there = False
+    if not there:
+        raise ValueError(f"expected a time as 2026-12-31T23:59:59Z, got {text!r:.60}")
+    if text >= FIRST_YEAR_BEYOND:
+        raise ValueError(f"expected a time before the year {FIRST_YEAR_BEYOND}, got {text!r}")
+    return text
 
 
 def as_tuple(value: object) -> object:

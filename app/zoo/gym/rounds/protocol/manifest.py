@@ -21,7 +21,14 @@ from pydantic import (
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.lessons.terms import Lessons, check_lessons_round
 from zoo.gym.rounds.privacy.terms import Privacy, check_private_round
-from zoo.gym.rounds.protocol.fields import Hex, as_function, as_line, as_tuple, first_fault
+from zoo.gym.rounds.protocol.fields import (
+    Hex,
+    as_function,
+    as_line,
+    as_time,
+    as_tuple,
+    first_fault,
+)
 from zoo.gym.rounds.rules.method import AggregationMethod, Rule, rule_for
 from zoo.gym.rounds.storage.address import is_address
 from zoo.gym.signing import PublicKey, Signed, canonical, parse_key
@@ -35,7 +42,11 @@ MOST_PARAMETERS = 1 << 42
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Line = Annotated[Name, AfterValidator(as_line)]
 """A name that is in the header of each contribution, where every machine has to read it alike."""
-Time = Annotated[str, Field(pattern=r"^\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ$")]
+Time = Annotated[
+    str,
+    Field(pattern=r"^\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ$"),
+    AfterValidator(as_time),
+]
 """A time in UTC, to the second."""
 Form = Literal["signs", "lowrank", "float", "lessons"]
 """How contributions are coded: as a change of weights, or as lessons in text."""
