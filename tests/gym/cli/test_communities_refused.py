@@ -24,6 +24,14 @@ REFUSED = {
         2,
         "--newcomers-share: has no effect without --after",
     ),
+    "nobody is new": (
+        (
+            *("eve", "create", "x", "--base", "base", "--out", "new"),
+            *("--after", "round", "--newcomers-rounds", "0"),
+        ),
+        2,
+        "--newcomers-rounds: expected 1 to 1000 accepted rounds, got 0",
+    ),
     "a gate of nothing": (
         ("eve", "create", "x", "--base", "base", "--out", "new", "--gate", "abc"),
         2,

@@ -102,7 +102,8 @@ def create(
         lessons: which lessons are kept
         witness: keys that will sign the log's heads, or names of those that you trust
         after: an earlier round that is published: reputations go on from there
-        newcomers_rounds: keys with fewer accepted rounds are newcomers; by default 3, with --after
+        newcomers_rounds: keys with fewer accepted rounds (1 or more) are newcomers; by default 3,
+            with --after
         newcomers_share: what newcomers have at most of seats, weight and points; by default .2
         private: differential privacy, as epsilon=1,delta=1e-6,clip=1: contributions are sealed to
             you, clipped to that norm and added up, with noise for that epsilon (0.1 to 10)

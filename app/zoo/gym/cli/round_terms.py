@@ -63,8 +63,11 @@ def newcomers_after(
     for option, value in (("--newcomers-rounds", rounds), ("--newcomers-share", share)):
         if after is None and value is not None:
             raise InputError(f"{option}: has no effect without --after")
-    if rounds is not None and not 0 <= rounds <= 1000:
-        raise InputError(f"--newcomers-rounds: expected 0 to 1000, got {rounds}")
+    if rounds is not None and not 1 <= rounds <= 1000:
+        raise InputError(
+            f"--newcomers-rounds: expected 1 to 1000 accepted rounds, got {rounds}",
+            hint="with --newcomers-share 1 newcomers may have all seats, weight and points",
+        )
     if share is not None and not 0 < share <= 1:
         raise InputError(f"--newcomers-share: expected a share above 0, up to 1, got {share}")
     if after is None:

@@ -118,6 +118,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"newcomers": {"rounds": 3, "share": 0.2, "nonce": FIELDS["base"]["identity"]}},
         "newcomers.standings",
     ),
+    "nobody is new": (
+        {"newcomers": {**NEWCOMERS, "rounds": 0}},
+        "newcomers.rounds: expected at least 1, got 0",
+    ),
     "no place for newcomers": ({"newcomers": {**NEWCOMERS, "share": 0.0}}, "newcomers.share"),
     "reputations": ({"method": "weighted_mean"}, "expected standings for weighted_mean"),
     "votes of floats": ({"method": "majority", "form": "float"}, "form signs for majority"),

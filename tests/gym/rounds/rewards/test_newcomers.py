@@ -10,7 +10,12 @@ from tests.gym.rounds.protocol.people import digest_of, person
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.rewards.newcomers import capped_points, capped_weights, drawn, seats_of
 from zoo.gym.rounds.rewards.reputation import Reputation
-from zoo.gym.rounds.rewards.standings import read_standings, standings_after, write_standings
+from zoo.gym.rounds.rewards.standings import (
+    established,
+    read_standings,
+    standings_after,
+    write_standings,
+)
 from zoo.gym.signing import PublicKey
 
 PEOPLE = [person(f"member {number}").public for number in range(40)]
@@ -94,6 +99,12 @@ def test_standings_are_read_as_they_were_written_and_go_on() -> None:
         eve: Reputation(0.0, 0),
     }
     assert read_standings(write_standings(after)) == after
+
+
+def test_a_key_that_was_only_ever_refused_is_a_newcomer() -> None:
+    refused, good = PEOPLE[:2]
+    after = standings_after({}, {good: 1.0}, refused=[refused], unchanged=[])
+    assert established(after, 1) == {good}
 
 
 @pytest.mark.parametrize("value", [1e30, 1.0000001, -3.0, -1e-9])

@@ -145,7 +145,7 @@ class Evaluation(_Terms):
 class Newcomers(_Terms):
     """What earlier rounds say of keys, and the cap on those with few accepted ones."""
 
-    rounds: int = Field(default=3, ge=0, le=1000, description="fewer accepted rounds are new")
+    rounds: int = Field(default=3, ge=1, le=1000, description="fewer accepted rounds are new")
     share: float = Field(default=0.2, gt=0, le=1, description="of seats, weight and pool")
     standings: Hex = Field(description="BLAKE3 of what earlier rounds say of keys")
     nonce: Hex = Field(description="commitment to the maker's nonce, shown with the reveals")
