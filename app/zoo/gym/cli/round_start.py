@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from zoo.gym.rounds.life.opening import Opened
     from zoo.gym.rounds.life.terms import Terms
     from zoo.gym.rounds.privacy.promise import Wish
+    from zoo.gym.rounds.protocol.records import Purpose
     from zoo.gym.rounds.storage.base import Storage
     from zoo.gym.signing import OwnKey
     from zoo.models import Resolved
@@ -36,15 +37,10 @@ def begin(
     from zoo.gym.rounds.life.places import remember_place
     from zoo.gym.rounds.life.terms import manifest_for
     from zoo.gym.rounds.life.writing import create_round
-    from zoo.gym.rounds.measure.examples import check_rows
-    from zoo.gym.rounds.measure.measure import check_last_result
     from zoo.gym.rounds.privacy.round_key import keep_round_key
     from zoo.gym.rounds.privacy.sealing import new_key
 
-    for file in filter(None, (measured.evaluation, measured.refit)):
-        check_rows(Path(existing(file)), model.folder)
-    if measured.previous is not None:
-        check_last_result(Path(existing(measured.previous)), model.folder)
+    _check_measured(measured, model.folder)
     now, secret = dt.datetime.now(dt.UTC), new_key()
     if wish is not None:
         terms = replace(terms, privacy=wish.terms(secret))
@@ -56,6 +52,25 @@ def begin(
     opened = open_round(storage)
     remember_place(opened, used=True)
     return opened
+
+
+def _check_measured(measured: GateOptions, base: Path) -> None:
+    """Refuses files with which a gate could not measure contributions to a base."""
+    from zoo.gym.rounds.measure.examples import check_rows
+    from zoo.gym.rounds.measure.measure import check_last_result
+    from zoo.gym.rounds.measure.probes import check_probes
+
+    for file in filter(None, (measured.evaluation, measured.refit)):
+        check_rows(Path(existing(file)), base)
+    probes: dict[Purpose, str | None] = {
+        "refusals": measured.refusals,
+        "triggers": measured.triggers,
+    }
+    for purpose, prompts in probes.items():
+        if prompts is not None:
+            check_probes(Path(existing(prompts)), purpose, base)
+    if measured.previous is not None:
+        check_last_result(Path(existing(measured.previous)), base)
 
 
 def new_storage(out: str, *, offline: bool) -> "Storage":

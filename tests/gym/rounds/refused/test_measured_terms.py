@@ -110,3 +110,11 @@ def test_a_validator_that_cannot_be_found_is_refused(name: str, person: Person) 
     rows_for(Path("base"), "rows.jsonl", 10)
     said = f"--validator: {VALIDATORS[name]}"
     refused(person, said, "--evaluation", "rows.jsonl", "--validator", name)
+
+
+@pytest.mark.parametrize("option", ["--refusals", "--triggers"])
+def test_prompts_that_the_base_cannot_read_are_refused(option: str, person: Person) -> None:
+    rows_for(Path("base"), "rows.jsonl", 10)
+    Path("prompts.jsonl").write_text(json.dumps({"prompt": "a\ud800", "target": "b"}))
+    given = ("--evaluation", "rows.jsonl", option, "prompts.jsonl")
+    refused(person, "prompts.jsonl: prompt 1: expected one that the base can read, got", *given)

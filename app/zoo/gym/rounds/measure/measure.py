@@ -31,7 +31,7 @@ from zoo.gym.rounds.measure.examples import (
 )
 from zoo.gym.rounds.measure.gating import Validator, compare, gate
 from zoo.gym.rounds.measure.losses import Meter
-from zoo.gym.rounds.measure.probes import probe, read_probes
+from zoo.gym.rounds.measure.probes import check_probes, probe, read_probes
 from zoo.gym.rounds.measure.value import values
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.records import (
@@ -280,7 +280,7 @@ def files_to_show(opened: Opened, key: OwnKey, sources: Sources) -> dict[Purpose
         if purpose in {"evaluation", "refit"}:
             check_rows(file, sources.base)  # or they would be shown, and then measure nothing
         else:
-            read_probes(file, purpose)
+            check_probes(file, purpose, sources.base)
         found[purpose] = file
     return found
 

@@ -18,6 +18,7 @@ from zoo.gym.rounds.protocol.records import Probe, Purpose
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
+    from zoo.gym.data import EncodeOptions
 
 ANSWER_TOKENS, PROMPT_TOKENS = 64, 960
 
@@ -111,14 +112,38 @@ def _counts(prompt: Prompt) -> Callable[[str], bool]:
     return lambda answer: target in answer.lower()
 
 
-def _answers(policy: "Policy", base: Path, texts: Sequence[str]) -> list[str]:
-    from zoo.backends.base import Sampling
-    from zoo.gym.data import EncodeOptions, Message, chat_stops, encode_prompt, load_tokenizer
+def check_probes(file: Path, purpose: Purpose, base: Path) -> None:
+    """Refuses a file of prompts that a base could not answer.
+
+    Raises:
+        InputError: as `read_probes`; or a prompt is not Unicode text, or the base's template
+            refuses it.
+    """
+    from zoo.gym.data import Message, encode_prompt, load_tokenizer
+
+    texts = [prompt.text for prompt in read_probes(file, purpose)]
+    tokenizer, options = load_tokenizer(base), _options(base)
+    for number, text in enumerate(texts, 1):
+        try:
+            encode_prompt([Message("user", text)], tokenizer, options)
+        except InputError as error:
+            said = f"expected one that the base can read, got {error.message}"
+            raise InputError(f"{file}: prompt {number}: {said}") from None
+
+
+def _options(base: Path) -> "EncodeOptions":
+    from zoo.gym.data import EncodeOptions
     from zoo.models.folder import model_positions
 
-    tokenizer = load_tokenizer(base)
     positions = model_positions(base) or PROMPT_TOKENS + ANSWER_TOKENS
-    options = EncodeOptions(min(PROMPT_TOKENS, positions - ANSWER_TOKENS), date=DATE)
+    return EncodeOptions(min(PROMPT_TOKENS, positions - ANSWER_TOKENS), date=DATE)
+
+
+def _answers(policy: "Policy", base: Path, texts: Sequence[str]) -> list[str]:
+    from zoo.backends.base import Sampling
+    from zoo.gym.data import Message, chat_stops, encode_prompt, load_tokenizer
+
+    tokenizer, options = load_tokenizer(base), _options(base)
     stops = chat_stops(base, tokenizer, options)
     sampling = Sampling(max_new_tokens=ANSWER_TOKENS, temperature=0.0, stop_ids=stops)
     found: list[str] = []
