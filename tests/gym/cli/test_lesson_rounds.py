@@ -28,7 +28,7 @@ UNITS, SIGN, IDLE = "Check the units of each number.", "Check the sign at the en
 SALES = "Round prices to whole cents at the end."
 BY = {"ann": (UNITS, IDLE), "ben": (SIGN, SALES)}
 GAINS = {UNITS: 0.2, SIGN: 0.1, IDLE: -0.05, SALES: 0.3}
-"""What both gates measure of each lesson; of SALES one sees clear harm."""
+"""What all gates measure of each lesson; of SALES one sees clear harm."""
 
 
 class People:
@@ -108,8 +108,8 @@ def measured(people: People, who: str, found: Iterable[Measurement], place: str 
     return people(who, "round", "measure", *words)
 
 
-def both_measured(people: People, place: str = "round") -> None:
-    for who in ("gus", "gil"):
+def all_measured(people: People, place: str = "round") -> None:
+    for who in people.gates:
         seen = {**GAINS, SALES: -0.2} if who == "gil" else GAINS
         found = measured(people, who, [figures(*one) for one in seen.items()], place)
         assert (found.code, found.json["sent"], found.json["records"]) == (0, True, 4)
@@ -118,7 +118,7 @@ def both_measured(people: People, place: str = "round") -> None:
 def published(people: People) -> Any:
     started(people)
     revealed(people)
-    both_measured(people)
+    all_measured(people)
     found = people("maker", "round", "aggregate", "--json")
     assert found.code == 0, found.stderr
     return found.json
@@ -144,7 +144,7 @@ def test_a_round_of_lessons_ends_in_a_library_that_a_stranger_verifies(
     result = published(people)
     library = read_library(Path(result["result"]))[0]
     assert {item.text: item.evidence["effect"] for item in library.items} == {UNITS: 0.2, SIGN: 0.1}
-    assert {item.evidence["keys"] for item in library.items} == {2}
+    assert {item.evidence["keys"] for item in library.items} == {3}
     why = {one["id"]: one["why"] for one in result["lessons"]}
     assert why[Item(IDLE).id] == "a median effect of -0.050"
     assert why[Item(SALES).id] == f"harmful by the measurement of {people.gates['gil']}"
@@ -240,7 +240,7 @@ def test_what_leaves_says_nothing_of_sources_addresses_and_tasks(people: People)
 def test_measurements_that_are_sent_again_change_nothing(people: People) -> None:
     started(people)
     revealed(people)
-    both_measured(people)
+    all_measured(people)
     before = files()
     seen = [figures(*one) for one in GAINS.items()]
     again = measured(people, "gus", [*seen, figures("Nobody contributed this.", 0.5)])
@@ -298,7 +298,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Communi
 def test_a_round_of_lessons_on_a_server_has_what_was_sent_and_no_more(
     people: People, server: CommunityLearningServer
 ) -> None:
-    for who in ("ann", "ben", "gus", "gil", "eve"):
+    for who in ("ann", "ben", *people.gates, "eve"):
         given = f"{server.tokens[Role.CONTRIBUTOR]}\n"
         assert people(who, "round", "token", server.url, stdin=given).code == 0
     place = f"{server.url}/rounds/tiny"
@@ -312,7 +312,7 @@ def test_a_round_of_lessons_on_a_server_has_what_was_sent_and_no_more(
     write_measurements(Path("own.jsonl"), [figures(UNITS, 0.2)], people.key("gus"))
     people("gus", "round", "measure", "--measured", "own.jsonl", "--round", place)
     assert files("served") == before
-    both_measured(people, place)
+    all_measured(people, place)
     digest = people("maker", "round", "aggregate", "--json").json["digest"]
     for where in (place, "served/tiny"):
         found = people("eve", "round", "verify", where, "--json")

@@ -57,8 +57,8 @@ def aggregate(
         min_contributors: publish nothing with fewer reveals than this, or if fewer of them count in
             a round about weights that is not private
         queue: hand tasks to `round work`: a file, or postgresql://USER@HOST/DATABASE
-        force: publish a private result even if its noise is larger than any signal; make a round
-            of lessons void before all keys have measured
+        force: publish a private result even if its noise is larger than any signal; end a round
+            of lessons before all keys have measured
         threads: how many threads; by default all, which changes no byte
         yes: make the round void without asking if too few contributions count, or none has weight
         as_json: print one JSON object as stdout's last line

@@ -29,7 +29,7 @@ def filled(start: Start) -> World:
     world.contribute(BOB, SIGN)
     world.smuggle(CAROL, b"{}")
     world.reveal()
-    world.measure({UNITS: 0.2, SIGN: 0.1, IDLE: -0.05})
+    world.measure({UNITS: 0.2, SIGN: 0.1, IDLE: -0.05}, [GUS, GIL, GUY])
     return world
 
 

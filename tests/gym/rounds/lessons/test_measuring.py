@@ -55,7 +55,7 @@ def test_lessons_are_measured_with_a_model_and_kept_by_what_it_does(
     assert f"not measured, it is yours: {RIGHT[1]}" in found.stderr
     assert len(served.server.requests) == (1 + 2) * 96 * 2
     take(world.storage, LOG)
-    world.measure({RIGHT[0]: 0.05, WRONG: -0.01}, [GUS])
+    world.measure({RIGHT[0]: 0.05, WRONG: -0.01}, [GUS, GIL])
     assert publish_lessons(world.storage, LOG).kept == 1
     assert world.why()[RIGHT[0]] == ""
 

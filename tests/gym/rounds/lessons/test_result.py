@@ -138,7 +138,7 @@ def test_a_contribution_of_copies_alone_is_refused_and_does_not_count(start: Sta
     more.contribute(BOB, UNITS)
     more.contribute(ALICE, UNITS)
     more.reveal()
-    more.measure({UNITS: 0.2})
+    more.measure({UNITS: 0.2}, [GUS, GIL, GUY])
     publish_lessons(more.storage, LOG)
     assert list(more.opened.state.refused) == [ALICE.public]
     assert more.opened.state.refused[ALICE.public].startswith("a copy of earlier contributions")
@@ -181,7 +181,7 @@ def test_a_round_that_keeps_nothing_is_void_once_all_have_measured(start: Start)
     world.contribute(ALICE, UNITS)
     world.reveal()
     world.measure({UNITS: -0.05})
-    with pytest.raises(InputError, match="no lesson is kept, and 1 keys of role gate have not"):
+    with pytest.raises(InputError, match="no lesson is kept, and 1 key of role gate has not"):
         publish_lessons(world.storage, LOG)
     leave(world.storage, world.record(GUY, UNITS, -0.05))
     assert publish_lessons(world.storage, LOG).file is None
@@ -189,6 +189,44 @@ def test_a_round_that_keeps_nothing_is_void_once_all_have_measured(start: Start)
     assert (state.phase, state.reason, state.result) == (Phase.VOID, "no lesson is kept", None)
     with pytest.raises(NotAvailableError, match="expected phase compute, got void"):
         publish_lessons(world.storage, LOG)
+
+
+def test_a_lesson_that_only_lying_keys_measured_waits_for_the_others(start: Start) -> None:
+    world = start(gates=(GUS, GIL, GUY, CAROL))
+    world.contribute(ALICE, UNITS)
+    world.contribute(BOB, IDLE)
+    world.reveal()
+    for who in (GUS, GIL):
+        leave(world.storage, world.record(who, IDLE, 1.0, low=1.0, high=1.0))
+    world.measure({UNITS: 0.2}, [GUY, CAROL])
+    with pytest.raises(InputError, match="2 lessons would be kept that 4 keys of role gate have"):
+        publish_lessons(world.storage, LOG)
+    assert world.opened.state.phase is Phase.COMPUTE
+    world.measure({IDLE: 0.0}, [GUY, CAROL])
+    world.measure({UNITS: 0.2}, [GUS, GIL])
+    assert publish_lessons(world.storage, LOG).late == {}
+    assert world.why() == {UNITS: "", IDLE: "a median effect of +0.000"}
+
+
+def test_a_result_that_is_forced_names_the_keys_that_had_not_measured(start: Start) -> None:
+    world = start()
+    world.contribute(ALICE, UNITS)
+    world.reveal()
+    world.measure({UNITS: 0.2})
+    with pytest.raises(InputError, match="1 lesson would be kept that 1 key of role gate has not"):
+        publish_lessons(world.storage, LOG)
+    late = publish_lessons(world.storage, LOG, force=True).late
+    assert {key: [one.text for one in left] for key, left in late.items()} == {GUY.public: [UNITS]}
+    assert publish_lessons(world.storage, LOG).late == late, "what is published is computed again"
+
+
+@pytest.mark.parametrize("effect", [0.2, -0.05])
+def test_no_round_waits_for_a_key_to_measure_its_own_lessons(effect: float, start: Start) -> None:
+    world = start()
+    world.contribute(GUY, UNITS)
+    world.reveal()
+    world.measure({UNITS: effect})
+    assert publish_lessons(world.storage, LOG).kept == (effect > 0)
 
 
 def test_a_round_waits_for_as_many_keys_as_it_needs(start: Start) -> None:
@@ -212,7 +250,7 @@ def test_a_published_round_is_computed_again(start: Start) -> None:
     world = start()
     world.contribute(CAROL, UNITS)
     world.reveal()
-    world.measure({UNITS: 0.2})
+    world.measure({UNITS: 0.2}, [GUS, GIL, GUY])
     first = publish_lessons(world.storage, LOG)
     assert publish_lessons(world.storage, LOG).report == first.report
     assert world.opened.state.phase is Phase.PUBLISHED

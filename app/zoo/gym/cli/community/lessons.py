@@ -1,6 +1,7 @@
 """What `zoo-gym round` does in a round of lessons: start, contribute, aggregate, rewards, apply."""
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -171,14 +172,27 @@ def aggregate_lessons(
         message = f"round {opened.manifest.name} is void: {NOTHING_KEPT}"
         return fail(out, answer, message, None, EXIT_CODES[GymError])
     fields = found.fields
-    late = [one["key"] for one in fields["gates"] if not one["measured"]]
-    if late:
-        out.say(f"note: {counted(len(late), 'key')} of role gate measured nothing")
     digest = fields["result"]["digest"]
     out.answer(f"result {digest[:12]}: {counted(found.kept, 'lesson')} of {len(found.judged)}")
     out.answer(f"the result is a library: {found.file}")
+    late = _show_late(found, out)
     out.result({"result": str(found.file), "digest": digest, **answer, "late": late})
     return 0
+
+
+def _show_late(found: "Combined", out: Output) -> list[dict[str, object]]:
+    """Warns of each lesson that is kept although keys of role gate have not measured it.
+
+    Returns:
+        The keys with the ids of these lessons, for programs.
+    """
+    times = Counter(item.text for left in found.late.values() for item in left)
+    for text, count in times.items():
+        have = f"{counted(count, 'key')} of role gate {'has' if count == 1 else 'have'}"
+        out.say(f"note: kept although {have} not measured it: {text}")
+    return [
+        {"key": str(key), "lessons": [item.id for item in left]} for key, left in found.late.items()
+    ]
 
 
 def _show_judged(found: "Combined", out: Output) -> dict[str, object]:

@@ -33,8 +33,11 @@ def next_step(opened: "Opened") -> str | None:
 
 def _to_compute(opened: "Opened", *, is_maker: bool, is_gate: bool) -> str | None:
     from zoo.gym.rounds.measure.measure import with_inbox
+    from zoo.gym.signing import load_key
 
-    if not _is_measured(with_inbox(opened)):
+    state, own = with_inbox(opened), load_key().public
+    waits = is_gate and state.manifest.lessons and own not in state.measured.lessons
+    if waits or not _is_measured(state):
         if is_gate:
             return f"next: {command('measure', opened)}"
         return f"next: a key of role gate measures: {command('measure', opened)}"

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.gym.errors import InputError
+from zoo.gym.humanize import counted
 from zoo.gym.rounds.compute.checks import Check, compared_fields, made, published_report
 from zoo.gym.rounds.compute.report import stored_file
 from zoo.gym.rounds.lessons.result import NOTHING_KEPT, Combined, combine, terms_of
@@ -42,7 +43,7 @@ def lesson_checks(opened: Opened, folder: Path) -> list[Check]:
 
     def repeat() -> str:
         again.append(combine(opened.state, opened.storage, folder))
-        return f"{len(again[0].judged)} lessons, {again[0].kept} kept"
+        return _counts(again[0])
 
     checks = [made("published files", read), made("contributions", repeat)]
     if stored and again:
@@ -68,6 +69,13 @@ def void_checks(opened: Opened, folder: Path) -> list[Check]:
         return f"none of {len(found.judged)} lessons"
 
     return [made("kept lessons", repeat)] if opened.state.reason == NOTHING_KEPT else []
+
+
+def _counts(found: Combined) -> str:
+    """Returns how many lessons there are, how many are kept, and of these what was not measured."""
+    late = {item.id for left in found.late.values() for item in left}
+    early = f", {len(late)} of them before all keys of role gate measured" if late else ""
+    return f"{counted(len(found.judged), 'lesson')}, {found.kept} kept{early}"
 
 
 def _compared(stored: Mapping[str, Any], again: Combined, opened: Opened) -> list[Check]:

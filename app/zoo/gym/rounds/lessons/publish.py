@@ -1,11 +1,14 @@
 """Publishes the lessons that a round keeps: the files first, then the entries that make them count.
 
-A round that keeps none is void, and says so in its log.
+A round that keeps none is void, and says so in its log. Both wait until all keys of role gate have
+measured what decides, unless they are forced: of a lesson that few keys have measured, these few
+alone would decide.
 """
 
 from zoo.gym.errors import InputError
+from zoo.gym.humanize import counted
 from zoo.gym.rounds.compute.publish import refusals_of, result_entry, voiding, work_folder
-from zoo.gym.rounds.lessons.result import NOTHING_KEPT, Combined, combine, terms_of
+from zoo.gym.rounds.lessons.result import NOTHING_KEPT, Combined, combine, terms_of, unmeasured
 from zoo.gym.rounds.life.writing import writer_of
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.state import Phase, State
@@ -24,13 +27,13 @@ def publish_lessons(
     Args:
         storage: of the round.
         key: of the log's writer.
-        force: make the round void although keys could still measure what would be kept.
+        force: publish, or make the round void, although keys have not measured all that decides.
         void: make the round void if fewer contributions count than the quorum.
 
     Raises:
         GymError: too few contributions count: the round is void.
-        InputError: too few contributions count, too few keys have measured, nothing is kept yet,
-            or the result that is published differs.
+        InputError: too few contributions count, too few keys have measured, others could still
+            measure what decides, or the result that is published differs.
         NotAvailableError: the round is in another phase.
         StorageError: a file cannot be read or written; no result is in the log.
     """
@@ -54,10 +57,10 @@ def publish_lessons(
                     hint=f"{state.manifest.command('verify')} shows what differs",
                 )
             return found
+        if not force:
+            _refuse_early(state, found)
         refusals = refusals_of(found.refused, state, key)
         if found.file is None or result is None:
-            if not force:
-                _refuse_early(state, found)
             append.add(refusals)
             append(objects.VOID, reason=NOTHING_KEPT)
             return found
@@ -82,21 +85,24 @@ def _refuse_unmeasured(state: State) -> None:
 
 
 def _refuse_early(state: State, found: Combined) -> None:
-    """Refuses to make a round void while keys of role gate have not measured each lesson.
+    """Refuses to end a round while keys of role gate have not measured what decides.
+
+    That is each lesson that would be kept; if none would be, each lesson.
 
     Raises:
         InputError: see above.
     """
-    texts = {of.item.text for of, _ in found.judged if of.same is None}
-    counts = (
-        len(texts & {one.text for one in state.measured.lessons.get(key, {}).values()})
-        for key in state.manifest.keys_of("gate")
-    )
-    late = sum(count < len(texts) for count in counts)
-    if late:
-        void = state.manifest.command("aggregate", "--force")
-        raise InputError(
-            f"round {state.manifest.name}: {NOTHING_KEPT}, and {late} keys of role gate have not "
-            f"measured all of {len(texts)}",
-            hint=f"wait for them, or make it void: {void}",
-        )
+    first = [of for of, _ in found.judged if of.same is None]
+    late = found.late if found.kept else unmeasured(state, first)
+    if not late:
+        return
+    keys = f"{counted(len(late), 'key')} of role gate {'has' if len(late) == 1 else 'have'}"
+    forced = state.manifest.command("aggregate", "--force")
+    if found.kept:
+        lessons = {item.id for left in late.values() for item in left}
+        said = f"{counted(len(lessons), 'lesson')} would be kept that {keys} not measured"
+        hint = f"wait for them, or publish what was found without them: {forced}"
+    else:
+        said = f"{NOTHING_KEPT}, and {keys} not measured all of {len(first)}"
+        hint = f"wait for them, or make it void: {forced}"
+    raise InputError(f"round {state.manifest.name}: {said}", hint=hint)

@@ -8,8 +8,8 @@ are the result, a library.
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -48,12 +48,14 @@ class Combined:
         file: the library of those that are kept; None if none is.
         report: what it was made of; empty if nothing is kept.
         refused: why contributions do not count.
+        late: lessons that are kept although keys of role gate have not measured them, by key.
     """
 
     judged: Sequence[tuple[Candidate, Judged]]
     file: Path | None
     report: bytes
     refused: Mapping[PublicKey, str]
+    late: Mapping[PublicKey, Sequence[Item]] = field(default_factory=dict[PublicKey, list[Item]])
 
     @property
     def fields(self) -> Mapping[str, Any]:
@@ -91,7 +93,25 @@ def combine(state: State, storage: Storage, folder: Path) -> Combined:
     evidence: dict[str, object] = {"by": "round", "round": state.id}
     write_library(file, Library(tuple(kept), state.manifest.base.model, evidence=evidence))
     report = _report(state, found, judged, describe(file)[0])
-    return Combined(judged, file, report, found.refused)
+    late = unmeasured(state, (of for of, one in judged if one.kept))
+    return Combined(judged, file, report, found.refused, late)
+
+
+def unmeasured(state: State, lessons: Iterable[Candidate]) -> dict[PublicKey, list[Item]]:
+    """Returns what keys of role gate have not measured of some lessons, which are not their own.
+
+    Args:
+        state: of the round.
+        lessons: those that count here.
+    """
+    given = list(lessons)
+    found: dict[PublicKey, list[Item]] = {}
+    for key in sorted(state.manifest.keys_of("gate")):
+        texts = {one.text for one in state.measured.lessons.get(key, {}).values()}
+        left = [of.item for of in given if key not in of.authors and of.item.text not in texts]
+        if left:
+            found[key] = left
+    return found
 
 
 def judged_in(

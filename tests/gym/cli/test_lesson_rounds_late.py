@@ -1,0 +1,48 @@
+"""Rounds of lessons that end before all keys have measured: they wait, or say so."""
+
+from tests.gym.cli.test_lesson_rounds import (
+    SIGN,
+    UNITS,
+    People,
+    figures,
+    measured,
+    people,
+    revealed,
+    started,
+)
+from zoo.gym.experience.library.item import Item
+
+__all__ = ["people"]  # a fixture
+
+
+def half_measured(people: People) -> None:
+    """Two of three keys measure a lesson, and one of them a second one."""
+    started(people)
+    revealed(people)
+    measured(people, "gus", [figures(UNITS, 0.2), figures(SIGN, 0.1)])
+    measured(people, "gil", [figures(UNITS, 0.2)])
+
+
+def test_aggregate_waits_for_the_keys_that_could_measure_what_would_be_kept(people: People) -> None:
+    half_measured(people)
+    found = people("maker", "round", "aggregate")
+    said = "round tiny: 1 lesson would be kept that 1 key of role gate has not measured"
+    assert (found.code, said in found.stderr) == (2, True), found.stderr
+    assert "publish what was found without them: zoo-gym round aggregate tiny --f" in found.stderr
+    shown = people("guy", "round", "show", "round")
+    assert "next: zoo-gym round measure --round tiny" in shown.stdout, shown.stdout
+    assert "next:" not in people("gil", "round", "show", "round").stdout
+
+
+def test_a_result_that_is_forced_names_the_lessons_that_keys_had_not_measured(
+    people: People,
+) -> None:
+    half_measured(people)
+    found = people("maker", "round", "aggregate", "--force", "--json")
+    late = [{"key": people.gates["guy"], "lessons": [Item(UNITS).id]}]
+    assert (found.code, found.json["late"]) == (0, late), found.stderr
+    note = f"note: kept although 1 key of role gate has not measured it: {UNITS}"
+    assert note in found.stderr
+    checked = people("eve", "round", "verify", "round")
+    said = "4 lessons, 1 kept, 1 of them before all keys of role gate measured"
+    assert (checked.code, said in checked.stdout) == (0, True), checked.stdout
