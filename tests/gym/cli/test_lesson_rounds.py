@@ -224,8 +224,9 @@ def test_nothing_leaves_without_send(people: People) -> None:
     before = files()
     words = ("round", "measure", "--measured", "gus.jsonl", "--round", "round", "--json")
     found = people("gus", *words)
-    assert (found.code, found.json["records"], found.json["sent"]) == (0, 1, False)
-    assert "nothing was sent. 1 signed record (lesson, model, number of tasks," in found.stderr
+    assert (found.code, found.json["records"], found.json["sent"]) == (4, 1, False)
+    assert "expected your consent, because 1 signed record (lesson, model, numb" in found.stderr
+    assert "nothing was sent, and what was measured is kept; agree with --send" in found.stderr
     assert files() == before
 
 

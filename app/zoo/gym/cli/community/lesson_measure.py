@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from zoo.gym.cli.community.opened import command
 from zoo.gym.cli.community.options import MeasureOptions, given_of, refuse_given
+from zoo.gym.cli.ending import fail
 from zoo.gym.cli.gates import config_of, measured_each, tasks_of
 from zoo.gym.cli.items import existing
 from zoo.gym.cli.options import confirmed
 from zoo.gym.cli.output import Output
-from zoo.gym.errors import InputError
+from zoo.gym.errors import EXIT_CODES, InputError, NotAvailableError
 from zoo.gym.humanize import counted
 
 if TYPE_CHECKING:
@@ -103,33 +104,34 @@ def _sent(
     lessons: Sequence[dict[str, object]],
     spent: float,
 ) -> int:
-    """Sends the records that are not in the round yet, after consent."""
+    """Sends the records that are not in the round yet, after consent; without it fails."""
     entries = making.entries()
     left = len(making.left)
     if left:
         out.say(f"not measured: {counted(left, 'lesson')}")
+    goes = "go" if len(entries) > 1 else "goes"
     what = (
         f"{counted(len(entries), 'signed record')} (lesson, model, number of tasks, effect and "
-        f"interval; no task) go to {opened.storage.address}"
+        f"interval; no task) {goes} to {opened.storage.address}, where anybody can read it"
     )
-    is_sent = False
-    if not entries:
-        out.say("nothing to send: what was measured is in the round")
-    elif given.send or confirmed(f"{what}, where anybody reads them. Send? [y/N] ", yes=yes):
+    agreed = given.send or not entries or confirmed(f"{what}. Send? [y/N] ", yes=yes)
+    answer = {
+        "round": opened.state.id,
+        "records": len(entries),
+        "sent": agreed and bool(entries),
+        "left": left,
+        "lessons": list(lessons),
+        "spent_usd": spent,
+    }
+    if not agreed:
+        message = f"round {opened.manifest.name}: expected your consent, because {what}"
+        hint = "nothing was sent, and what was measured is kept; agree with --send"
+        return fail(out, answer, message, hint, EXIT_CODES[NotAvailableError])
+    if entries:
         making.send(entries)
-        is_sent = True
         taking = f"{command('aggregate', opened)} takes them"
         out.answer(f"sent {counted(len(entries), 'record')}: {taking}")
     else:
-        out.say(f"nothing was sent. {what} with --send")
-    out.result(
-        {
-            "round": opened.state.id,
-            "records": len(entries),
-            "sent": is_sent,
-            "left": left,
-            "lessons": list(lessons),
-            "spent_usd": spent,
-        }
-    )
+        out.say("nothing to send: what was measured is in the round")
+    out.result(answer)
     return 0
