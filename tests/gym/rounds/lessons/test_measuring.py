@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.gym.cli.conftest import Call, call
+from tests.gym.cli.test_lesson_rounds_json import fields, named
 from tests.gym.experience.causal import FAMILIES, TRUE
 from tests.gym.experience.conftest import Served, served, write_tasks
 from tests.gym.rounds.lessons.world import GIL, GUS, World, manifest_of
@@ -52,6 +53,7 @@ def test_lessons_are_measured_with_a_model_and_kept_by_what_it_does(
     tasks = str(write_tasks(Path("own.jsonl"), 96))
     found = call(*words(world, served, tasks, "--send"))
     assert (found.code, found.json["records"], found.json["sent"]) == (0, 2, True), found.stderr
+    assert fields(found.json) == named("round measure")[0]
     assert f"not measured, it is yours: {RIGHT[1]}" in found.stderr
     assert len(served.server.requests) == (1 + 2) * 96 * 2
     take(world.storage, LOG)
