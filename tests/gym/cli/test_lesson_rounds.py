@@ -166,7 +166,12 @@ def test_lessons_are_applied_as_far_as_the_keys_that_measured_are_trusted(people
     people.at_home("eve")
     store.save("tiny", Library((Item("Mine.", step=1),)))
     words = ("round", "apply", "round", "--json")
-    found = people("eve", *words)
+    refused = people("eve", *words)
+    assert (refused.code, store.current("tiny")) == (2, 1)
+    said = "tiny: expected a name that is free, or that of a library from this round, got that of "
+    assert f"{said}another one: tiny@1, 1 lesson, which" in refused.stderr, refused.stderr
+    assert "zoo-gym round apply tiny --name tiny; else" in refused.stderr
+    found = people("eve", *words, "--name", "tiny")
     assert (found.code, found.json["believed"], found.json["previous"]) == (0, 0, 1), found.stderr
     assert "zoo-gym experience rollback tiny 1" in found.stderr
     kept = store.load("tiny").library
@@ -184,6 +189,9 @@ def test_lessons_are_applied_as_far_as_the_keys_that_measured_are_trusted(people
     assert authors == {UNITS: str(people.key("ann").public), SIGN: ""}
     people.at_home("eve")
     assert people("eve", *words).json["version"] == 3, "a second time changes nothing"
+    people("eve", "experience", "pin", "tiny", Item(UNITS).id)
+    found = people("eve", *words)
+    assert (found.code, found.json["version"]) == (0, 5), "what was made of the result is replaced"
     assert people("eve", *words, "--name", "shared").json["name"] == "shared"
     undone = people("eve", "round", "undo", "tiny")
     assert (undone.code, "experience rollback tiny VERSION" in undone.stderr) == (2, True)

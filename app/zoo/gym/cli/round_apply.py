@@ -28,7 +28,8 @@ def apply(
 
     Args:
         round_: its folder, name or id; by default the only one with a result
-        name: of the library, in a round of lessons; by default the round's
+        name: of the library, in a round of lessons, needed to put the result into the place of one
+            that is not from this round; by default the round's
         base: the base model's name or folder; by default the round's
         threads: how many threads; by default all
         yes: download the base without asking

@@ -6,20 +6,23 @@ the terms of the round. Lessons that this does not keep are stored as foreign, w
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from zoo.gym.errors import InputError
+from zoo.gym.errors import GymError, InputError
 from zoo.gym.experience import store
 from zoo.gym.experience.library.file import read_library
 from zoo.gym.experience.library.item import Item
 from zoo.gym.experience.sharing.keep import Judged
+from zoo.gym.humanize import counted
 from zoo.gym.rounds.compute.applying import refuse_unverified
 from zoo.gym.rounds.compute.publish import work_folder
 from zoo.gym.rounds.lessons.candidates import candidates_of
 from zoo.gym.rounds.lessons.checks import PUBLISHED
 from zoo.gym.rounds.lessons.result import judged_in
 from zoo.gym.rounds.life.opening import Opened
+from zoo.gym.rounds.life.places import word_for
 from zoo.gym.signing import PublicKey, has_key, load_key, parse_key, trusted_keys
 
 
@@ -45,11 +48,12 @@ def apply_lessons(opened: Opened, name: str | None = None) -> AppliedLessons:
 
     Args:
         opened: the round.
-        name: of the library; by default made of the round's name.
+        name: of the library, whatever it has so far; by default made of the round's name, which no
+            library has that was not made of this round's result.
 
     Raises:
         NotAvailableError: the round has no result yet.
-        InputError: a check of the round fails, or the name is none.
+        InputError: a check of the round fails, or the name is none, or that of another library.
         StorageError: the library cannot be written.
     """
     opened.manifest.expect("experience", "store lessons")
@@ -59,6 +63,8 @@ def apply_lessons(opened: Opened, name: str | None = None) -> AppliedLessons:
     refuse_unverified(opened, work)
     library, digest = read_library(work / PUBLISHED)
     names = {key: name for name, key in trusted_keys().items()}
+    if name is None and target in store.names():
+        _refuse_other(store.load(target), digest, opened)
     own = load_key().public if has_key() else None
     gates = {
         key: "you" if key == own else names.get(key, "")
@@ -72,6 +78,30 @@ def apply_lessons(opened: Opened, name: str | None = None) -> AppliedLessons:
     saved = store.save(target, replace(library, items=items, parent=digest))
     believed = sum(not item.is_foreign for item in items)
     return AppliedLessons(saved, None if before == saved.version else before, gates, believed)
+
+
+def _refuse_other(before: store.Stored, result: str, opened: Opened) -> None:
+    """Refuses to put a result into the place of a library that was not made of it.
+
+    Raises:
+        InputError: see above.
+    """
+    parents: dict[str, str] = {}
+    for number in store.versions(before.name):
+        with suppress(GymError):  # one that cannot be used was made of nothing
+            one = store.load(before.name, number)
+            parents[one.digest] = one.library.parent
+    parent = before.library.parent
+    while parent != result and parent in parents:
+        parent = parents.pop(parent)
+    if parent != result:
+        command = opened.manifest.command("apply", f"--name {before.name}", word=word_for(opened))
+        raise InputError(
+            f"{before.name}: expected a name that is free, or that of a library from this round, "
+            f"got that of another one: {before.name}@{before.version}, "
+            f"{counted(len(before.library.items), 'lesson')}, which would be used no longer",
+            hint=f"if you want that: {command}; else another name",
+        )
 
 
 def _stored(item: Item, judged: Judged, names: Mapping[PublicKey, str]) -> Item:
