@@ -24,6 +24,7 @@ def test_without_a_name_a_command_takes_the_only_round_that_has_not_ended(person
     assert (both.code, "several rounds are known: name one of next (" in both.stderr) == (2, True)
     assert person("maker", "round", "aggregate", "tiny").code == 0
     shown = person("maker", "round", "show")
+    assert "form signs, 1 tensor, 2 to" in shown.stdout
     assert "round next (" in shown.stdout, shown.stderr
     words = ("round", "void", "next", "--because", "enough", "--yes")
     assert person("maker", *words).code == 0

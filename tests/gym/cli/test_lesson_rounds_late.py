@@ -34,6 +34,13 @@ def test_aggregate_waits_for_the_keys_that_could_measure_what_would_be_kept(peop
     assert "next:" not in people("gil", "round", "show", "round").stdout
 
 
+def test_a_round_at_one_key_says_so_in_the_singular(people: People) -> None:
+    words = ("--kind", "experience", "--base", "m", "--out", "one", "--min-contributors", "2")
+    gate = ("--gate", people.gates["gus"], "--least", "1")
+    found = people("maker", "round", "create", "one", *words, *gate)
+    assert "lessons, kept at 1 of 1 key that measures" in found.stdout, found.stdout
+
+
 def test_a_result_that_is_forced_names_the_lessons_that_keys_had_not_measured(
     people: People,
 ) -> None:
@@ -43,6 +50,7 @@ def test_a_result_that_is_forced_names_the_lessons_that_keys_had_not_measured(
     assert (found.code, found.json["late"]) == (0, late), found.stderr
     note = f"note: kept although 1 key of role gate has not measured it: {UNITS}"
     assert note in found.stderr
+    assert f"measured by 1 key: {SIGN}" in found.stderr
     checked = people("eve", "round", "verify", "round")
     said = "4 lessons, 1 kept, 1 of them before all keys of role gate measured"
     assert (checked.code, said in checked.stdout) == (0, True), checked.stdout

@@ -200,7 +200,7 @@ def test_a_file_that_is_uploaded_after_the_result_changes_nothing(
 @pytest.mark.parametrize(
     ("reason", "by", "wanted"),
     [
-        ("no lesson is kept", (GUS, GIL), ("kept lessons", True, "none of 1 lessons")),
+        ("no lesson is kept", (GUS, GIL), ("kept lessons", True, "none of 1 lesson")),
         ("no lesson is kept", (GUS,), ("kept lessons", False, "expected measurements by 2 keys, ")),
         ("no", (), ("void", None, "there is no result, by the word of the log's writer alone: no")),
     ],

@@ -201,7 +201,8 @@ def _show_judged(found: "Combined", out: Output) -> dict[str, object]:
     for of, one in found.judged:
         word = "kept" if one.kept else "left out"
         effect = "" if one.effect is None else f"{100 * one.effect:+.1f} points, "
-        out.answer(f"{word:<8} {effect}measured by {len(one.signers)} keys: {of.item.text}")
+        keys = counted(len(one.signers), "key")
+        out.answer(f"{word:<8} {effect}measured by {keys}: {of.item.text}")
         if one.why:
             out.say(f"         {one.why}")
         lessons.append(

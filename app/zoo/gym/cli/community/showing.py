@@ -7,6 +7,7 @@ from zoo.gym.cli.community.next_step import next_step
 from zoo.gym.cli.community.opened import command
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round_private import promise_of
+from zoo.gym.humanize import counted
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.life.opening import Opened
@@ -98,10 +99,12 @@ def _rule(manifest: "Manifest") -> str:
     if manifest.lessons is None:
         claims = manifest.method == "federated_average"
         said = " by the examples that contributors say they have" if claims else ""
-        return f"{manifest.method}{said}, form {manifest.form}, {len(manifest.tensors)} tensors"
+        tensors = counted(len(manifest.tensors), "tensor")
+        return f"{manifest.method}{said}, form {manifest.form}, {tensors}"
     clear = ", with a clear gain" if manifest.lessons.clear else ""
     gates = len(manifest.keys_of("gate"))
-    return f"lessons, kept at {manifest.lessons.least} of {gates} keys that measure{clear}"
+    keys = f"{counted(gates, 'key')} that {'measures' if gates == 1 else 'measure'}"
+    return f"lessons, kept at {manifest.lessons.least} of {keys}{clear}"
 
 
 def _own_part(opened: "Opened") -> str | None:

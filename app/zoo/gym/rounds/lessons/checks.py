@@ -62,11 +62,11 @@ def void_checks(opened: Opened, folder: Path) -> list[Check]:
     def repeat() -> str:
         least, measured = terms_of(opened.manifest).least, len(opened.state.measured.lessons)
         if measured < least:  # without measurements no lesson is kept of any round
-            raise InputError(f"expected measurements by {least} keys, got {measured}")
+            raise InputError(f"expected measurements by {counted(least, 'key')}, got {measured}")
         found = combine(opened.state, opened.storage, folder)
         if found.kept:
             raise InputError(f"expected no lesson that is kept, got {found.kept}")
-        return f"none of {len(found.judged)} lessons"
+        return f"none of {counted(len(found.judged), 'lesson')}"
 
     return [made("kept lessons", repeat)] if opened.state.reason == NOTHING_KEPT else []
 

@@ -79,7 +79,8 @@ def _refuse_unmeasured(state: State) -> None:
     least, found = terms_of(state.manifest).least, len(state.measured.lessons)
     if found < least:
         raise InputError(
-            f"round {state.manifest.name}: expected measurements by {least} keys, got {found}",
+            f"round {state.manifest.name}: expected measurements by "
+            f"{counted(least, 'key')}, got {found}",
             hint=f"keys of role gate make them: {state.manifest.command('measure')}",
         )
 
