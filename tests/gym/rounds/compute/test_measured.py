@@ -18,6 +18,7 @@ from tests.gym.rounds.protocol.people import (
     GATE,
     LOG,
     digest_of,
+    use,
 )
 from zoo.gym.cli import main
 from zoo.gym.delta.rebuild import difference
@@ -108,13 +109,12 @@ def test_a_result_that_gains_less_than_one_contribution_alone_is_warned_of(
     base: Path,
     sources: Sources,
     manifest: Manifest,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     terms = manifest.model_copy(update={"evaluation": Evaluation(**EVALUATION)})
     run_round(storage, base, sources, terms)
     measured(storage, {ALICE: 0.5, BOB: 0.5}, together)
-    monkeypatch.setattr("zoo.gym.signing.load_key", lambda: LOG)
+    use(LOG)
     assert main(["round", "aggregate", "--round", str(storage.folder)]) == 0
     said = (
         f"note: the result's loss is 0.0700 nats below the base's, worse than that of "

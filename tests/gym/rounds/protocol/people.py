@@ -7,13 +7,23 @@ from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, parse_manifest
 from zoo.gym.rounds.rewards.newcomers import nonce_commitment
 from zoo.gym.signing import OwnKey, PublicKey, Signed, sign
-from zoo.gym.signing.ed25519 import public_of
+from zoo.gym.signing.ed25519 import public_of, to_pem
+from zoo.gym.signing.own_key import key_file
 
 
 def person(name: str) -> OwnKey:
     """Returns a key that depends on a name only."""
     private = sha256(name.encode()).digest()
     return OwnKey(private, PublicKey(public_of(private)))
+
+
+def use(who: OwnKey) -> None:
+    """Makes a key that of this home, as if its user had made it."""
+    path = key_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.touch(0o600)
+    path.write_bytes(to_pem(who.private))
 
 
 MAKER, LOG, GATE = person("maker"), person("log"), person("gate")

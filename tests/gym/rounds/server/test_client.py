@@ -10,7 +10,7 @@ import pytest
 
 from tests.gym.rounds.compute.conftest import run_round
 from tests.gym.rounds.conftest import fine_tune
-from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG, person
+from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG, person, use
 from tests.gym.rounds.server.world import World
 from zoo.gym import AggregationMethod, DeltaSoupConfig
 from zoo.gym.client import Client, Contributed
@@ -141,14 +141,13 @@ def revealed(
     base: Path,
     folder: Path,
     manifest: Manifest,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> Client:
     """Returns the maker's client of a round of four reveals, of which two are copies."""
     alice, bob = (fine_tune(folder / f"tuned{seed}", seed) for seed in (1, 2))
     copies = {person(f"copy {number}"): alice for number in (1, 2)}
     terms = manifest.model_copy(update={"most": 9})
     run_round(storage, base, {ALICE: alice, BOB: bob, **copies}, terms)
-    monkeypatch.setattr("zoo.gym.signing.load_key", lambda: LOG)
+    use(LOG)
     return Client(node_url=str(storage.folder))
 
 
@@ -157,9 +156,8 @@ def test_copies_are_none_of_the_contributors_that_a_result_needs(
     base: Path,
     manifest: Manifest,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    client = revealed(storage, base, tmp_path, manifest, monkeypatch)
+    client = revealed(storage, base, tmp_path, manifest)
     for least in (4, 3):
         with pytest.raises(InputError, match=f"at least {least} that count, got 2: refused"):
             client.aggregate_community_improvements(str(base), least)
@@ -179,7 +177,6 @@ def committed(
     base: Path,
     manifest: Manifest,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> Send:
     """Brings a round of three commitments to its reveals; returns the call of each of them."""
     people = (ALICE, BOB, CAROL)
@@ -188,7 +185,7 @@ def committed(
     client = Client(node_url=str(storage.folder))
 
     def send(who: OwnKey) -> Contributed:
-        monkeypatch.setattr("zoo.gym.signing.own_key", lambda: who)
+        use(who)
         source = tuned.get(who, tuned[ALICE])
         return client.contribute_improvement("me", str(base), improvement_data=source, send=True)
 
