@@ -118,3 +118,9 @@ def test_prompts_that_the_base_cannot_read_are_refused(option: str, person: Pers
     Path("prompts.jsonl").write_text(json.dumps({"prompt": "a\ud800", "target": "b"}))
     given = ("--evaluation", "rows.jsonl", option, "prompts.jsonl")
     refused(person, "prompts.jsonl: prompt 1: expected one that the base can read, got", *given)
+
+
+def test_what_is_held_out_chooses_no_size(person: Person) -> None:
+    rows_for(Path("base"), "rows.jsonl", 10)
+    said = "refit: expected other examples than those held out, got the same"
+    refused(person, said, "--evaluation", "rows.jsonl", "--refit", "rows.jsonl")

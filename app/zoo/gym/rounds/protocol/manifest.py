@@ -318,6 +318,8 @@ def _refuse_without_effect(manifest: Manifest) -> None:
     measured = manifest.evaluation is not None or manifest.refit is not None
     if measured and not manifest.keys_of("gate"):
         raise ValueError("keys: expected one of role gate, which measures, got none")
+    if manifest.evaluation is not None and manifest.refit == manifest.evaluation.digest:
+        raise ValueError("refit: expected other examples than those held out, got the same")
 
 
 def _check_key(key: RoundKey, deadlines: Deadlines) -> None:
