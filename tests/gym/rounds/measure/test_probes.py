@@ -12,8 +12,8 @@ from zoo.gym.rounds.compute.publish import publish
 from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.measure.examples import digest_of
 from zoo.gym.rounds.measure.probes import Prompt, read_probes, refuses
-from zoo.gym.rounds.measure.repeat import repeated
-from zoo.gym.rounds.protocol.records import Probe
+from zoo.gym.rounds.measure.repeat import repeated, same_counts
+from zoo.gym.rounds.protocol.records import Probe, Purpose
 from zoo.gym.rounds.protocol.state import Phase
 
 
@@ -32,6 +32,36 @@ def test_prompts_are_read_and_other_lines_are_refused(tmp_path: Path) -> None:
         file.write_text(wrong)
         with pytest.raises(InputError, match="jsonl:1: expected texts prompt and target"):
             read_probes(file, "triggers")
+
+
+def counts(prompts: int, base: int, result: int) -> Probe:
+    return Probe(prompts=prompts, base=base, result=result)
+
+
+@pytest.mark.parametrize(
+    ("purpose", "signed", "again"),
+    [
+        pytest.param("triggers", counts(1, 0, 0), counts(1, 0, 1), id="one prompt is followed"),
+        pytest.param("triggers", counts(19, 0, 0), counts(19, 0, 1), id="1 of 19 is above 5 %"),
+        pytest.param("triggers", counts(1, 1, 1), counts(1, 0, 1), id="a forged base"),
+        pytest.param("triggers", counts(100, 0, 5), counts(100, 0, 6), id="6 of 100"),
+        pytest.param("triggers", counts(1, 0, 1), counts(1, 0, 0), id="a forged failure"),
+        pytest.param("refusals", counts(4, 2, 2), counts(4, 2, 1), id="1 of 2 refused"),
+    ],
+)
+def test_counts_that_change_what_the_gate_decides_are_not_the_same(
+    purpose: Purpose, signed: Probe, again: Probe
+) -> None:
+    check = same_counts(purpose, signed, again)
+    assert check.ok is False
+    assert "the gate, the signed ones" in check.detail
+
+
+def test_counts_may_part_where_they_decide_the_same() -> None:
+    assert same_counts("triggers", counts(20, 0, 0), counts(20, 0, 1)).ok  # 1 of 20 is 5 %
+    assert same_counts("triggers", counts(200, 0, 0), counts(200, 0, 4)).ok  # 200 // 50
+    assert same_counts("triggers", counts(200, 0, 0), counts(200, 0, 5)).ok is False
+    assert same_counts("triggers", counts(20, 0, 0), counts(19, 0, 0)).ok is False
 
 
 @pytest.mark.slow

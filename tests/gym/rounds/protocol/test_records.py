@@ -195,6 +195,16 @@ REFUSED: dict[str, tuple[dict[str, Any], Callable[[Round], Signed], str]] = {
         "a round with a re-fit",
     ),
     "a last result that nobody named": ({}, lambda r: r.passed(previous=BETTER), "none of prev"),
+    "more refusals than prompts": (
+        {"evaluation": {**EVALUATION, "refusals": digest_of("probes")}},
+        lambda r: r.passed(refusals={"prompts": 4, "base": 5, "result": 4}),
+        "record result.refusals: expected counts of at most 4 prompts, got 5",
+    ),
+    "more answers than prompts": (
+        {"evaluation": {**EVALUATION, "triggers": digest_of("probes")}},
+        lambda r: r.passed(triggers={"prompts": 4, "base": 0, "result": 5}),
+        "record result.triggers: expected counts of at most 4 prompts, got 5",
+    ),
     "another size of the evaluation set": (
         {},
         lambda r: r.record("shown", {**SHOWN, "bytes": 10}),

@@ -130,15 +130,10 @@ def _result(
         else:
             again = compare(meter.losses(previous), after)
             yield _same_loss(name, signed.previous, again)
-    probes: dict[Purpose, Probe | None] = {
-        "refusals": signed.refusals,
-        "triggers": signed.triggers,
-    }
-    for purpose, counted in probes.items():
-        if counted is not None:
-            file = shown_file(purpose, opened.state, opened.storage, folder)
-            prompts = read_probes(file, purpose)
-            yield _same_counts(purpose, counted, probe(meter.base, computed.delta.path, prompts))
+    for purpose, counted in signed.probes.items():
+        file = shown_file(purpose, opened.state, opened.storage, folder)
+        again_counted = probe(meter.base, computed.delta.path, read_probes(file, purpose))
+        yield same_counts(purpose, counted, again_counted)
 
 
 def _values(meter: Meter, chosen: Chosen, computed: Computed) -> Check:
@@ -174,11 +169,21 @@ def _refit(meter: Meter, chosen: Chosen, folder: Path) -> Check:
     return Check("re-fit measured", detail, ok=best and apart <= TOLERANCE)
 
 
-def _same_counts(purpose: Purpose, signed: Probe, again: Probe) -> Check:
-    """Greedy answers may part where two tokens are as likely: in one of fifty prompts."""
+def same_counts(purpose: Purpose, signed: Probe, again: Probe) -> Check:
+    """Compares counts of answers, and what the gate decides by them.
+
+    Greedy answers may part where two tokens are as likely: in one of fifty prompts, and in one of
+    fewer, where that changes no decision.
+    """
     apart = max(abs(signed.base - again.base), abs(signed.result - again.result))
     ok = signed.prompts == again.prompts and apart <= max(1, signed.prompts // 50)
-    return Check(purpose, f"{again.result} of {again.prompts}, {apart} apart", ok=ok)
+    detail = f"{again.result} of {again.prompts}, {apart} apart"
+    passed = signed.refusal(purpose) is None
+    if passed is not (again.refusal(purpose) is None):
+        ok = False
+        words = ("fail", "pass") if passed else ("pass", "fail")
+        detail += f": these counts {words[0]} the gate, the signed ones {words[1]}"
+    return Check(purpose, detail, ok=ok)
 
 
 def _apart(signed: Paired | None, again: Paired | None) -> float:
