@@ -141,6 +141,8 @@ def _against_base(loss: "Paired | None") -> str:
 
 def _show(found: "Measuring", opened: "Opened", out: Output) -> int:
     """Prints what was measured."""
+    from zoo.gym.rounds.measure.figures import probe_lines, probe_warnings
+
     state, measured, refused = found.state, found.state.measured, found.state.gate_refusals
     for key, gate in measured.gates.items():
         out.answer(f"{key.fingerprint}: {_against_base(gate.loss)}")
@@ -149,12 +151,19 @@ def _show(found: "Measuring", opened: "Opened", out: Output) -> int:
     if measured.refit:
         out.answer(f"re-fit: the change times {measured.refit.factor:g}")
     terms, verdict = state.manifest.evaluation, None
+    warnings: list[str] = []
+    probes: dict[str, dict[str, int]] = {}
     if terms:
         failed = [one.refusal(terms.margin) for one in measured.results.values()]
         verdict = next((reason for reason in failed if reason), None)
         for result in measured.results.values():
-            out.answer(f"result: {_against_base(result.base)}")
+            for line in (f"result: {_against_base(result.base)}", *probe_lines(result)):
+                out.answer(line)
+            warnings += probe_warnings(result)
+            probes = {purpose: one.model_dump() for purpose, one in result.probes.items()}
         out.answer(verdict or "the result passes the gate")
+    for warning in warnings:
+        out.say(f"note: {warning}")
     taking = f"{command('aggregate', opened)} takes them"
     out.answer(f"{counted(found.added, 'record')} signed: {taking}")
     out.result(
@@ -166,6 +175,8 @@ def _show(found: "Measuring", opened: "Opened", out: Output) -> int:
             "refit": measured.refit.factor if measured.refit else None,
             "passed": verdict is None if terms else None,
             "reason": verdict,
+            "probes": probes,
+            "warnings": warnings,
         }
     )
     return 0

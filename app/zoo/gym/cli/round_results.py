@@ -33,9 +33,11 @@ from zoo.gym.terminal import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zoo.gym.rounds.compute.aggregate import Computed
     from zoo.gym.rounds.compute.checks import Check
     from zoo.gym.rounds.compute.report import Report
     from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.rounds.protocol.state import State
 
 
 def aggregate(
@@ -79,8 +81,18 @@ def aggregate(
     open_queue = None if queue is None else opener(queue)
     act = partial(publish, opened.storage, load_key(), threads=threads, open_queue=open_queue)
     computed = or_void(partial(act, least=min_contributors or 0), yes=yes)
+    return _show(computed, opened, out)
+
+
+def _show(computed: "Computed", opened: "Opened", out: Output) -> int:
+    """Prints a result that was published."""
+    from zoo.gym.rounds.life.opening import open_round
+    from zoo.gym.rounds.measure.figures import probe_lines
+
     found = computed.report
-    warnings = _warnings(found, opened)
+    gated = opened.manifest.evaluation is not None  # records are taken with the result
+    taken = open_round(opened.storage).state if gated else opened.state
+    warnings = _warnings(found, taken)
     out.answer(
         f"result {found.result.digest[:12]}, {human_bytes(found.result.bytes)}: "
         f"{counted(len(found.contributions), 'contribution')}, {found.rule['method']} with f = "
@@ -88,6 +100,9 @@ def aggregate(
     )
     if found.refit is not None:
         out.answer(f"re-fit: the change times {found.refit:g}")
+    measured = taken.measured.results.get(found.result.digest)
+    for line in [] if measured is None else probe_lines(measured):
+        out.answer(line)
     for key, reason in found.refused.items():
         out.answer(f"refused {key.fingerprint}: {reason}")
     out.answer(f"the result is a delta: zoo-gym delta apply {computed.delta.path}")
@@ -110,22 +125,22 @@ def aggregate(
     return 0
 
 
-def _warnings(found: "Report", opened: "Opened") -> list[str]:
+def _warnings(found: "Report", state: "State") -> list[str]:
     from zoo.gym.rounds.compute.aggregate import worse_than_one
     from zoo.gym.rounds.compute.members import fill_quorum
-    from zoo.gym.rounds.life.opening import open_round
+    from zoo.gym.rounds.measure.figures import probe_warnings
 
     warnings = [] if found.rule["f"] else ["the rule withstands no malicious contributor"]
     if found.rule["method"] == "federated_average":
         warnings.append("contributors are weighed by the numbers of examples that they name")
     if found.newcomers is None:
         warnings.append("all keys are new: there is no cap on newcomers")
-    if fill_quorum(found, opened.manifest):
+    if fill_quorum(found, state.manifest):
         warnings.append("newcomers fill up the quorum: they have more than their share of seats")
-    if opened.manifest.evaluation is not None:  # records are taken with the result
-        worse = worse_than_one(open_round(opened.storage).state, found)
-        warnings += [worse] if worse else []
-    return warnings
+    worse = worse_than_one(state, found)
+    warnings += [worse] if worse else []
+    measured = state.measured.results.get(found.result.digest)
+    return warnings if measured is None else [*warnings, *probe_warnings(measured)]
 
 
 def _check_expected(opened: "Opened", method: str | None, least: int | None) -> None:
