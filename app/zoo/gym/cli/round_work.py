@@ -2,8 +2,8 @@
 
 import json
 import time
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -11,13 +11,20 @@ from zoo.gym.cli.communities import Given
 from zoo.gym.cli.community.opened import opened_round
 from zoo.gym.cli.options import Json, Threads
 from zoo.gym.cli.output import Output
-from zoo.gym.errors import InputError
+from zoo.gym.errors import GymError, InputError
 from zoo.gym.humanize import counted
+
+if TYPE_CHECKING:
+    from zoo.gym.rounds.life.opening import Opened
+    from zoo.gym.rounds.protocol.state import State
 
 Queue = Annotated[str, Parameter(name="--queue", metavar="QUEUE")]
 
 LOOK_S = 5.0
-"""Between two looks whether the round has ended."""
+"""Between two looks at the round."""
+
+WAIT_S = 0.1
+_EARLY = frozenset({"commit", "reveal"})
 
 
 def work(
@@ -33,7 +40,8 @@ def work(
 ) -> int:
     """Works on the tasks that `round aggregate --queue` hands out, until the round has its result.
 
-    Every worker computes the same bytes, so that one can be added or stopped at any time.
+    Every worker computes the same bytes, so that one can be added or stopped at any time. One that
+    is started before all is revealed waits; one that lacks a file leaves its tasks to others.
 
     Args:
         round_: its folder, name or id; by default the only open one seen here
@@ -44,11 +52,6 @@ def work(
         workers: how many of them; by default 2
         as_json: print one JSON object as stdout's last line
     """
-    from zoo.gym.rounds.compute.dividing import RoundParts
-    from zoo.gym.rounds.compute.publish import work_folder
-    from zoo.gym.rounds.work.address import opener
-    from zoo.gym.rounds.work.worker import work as do_tasks
-
     out, opened = Output(as_json), opened_round(round_)
     opened.manifest.expect(
         "delta", "round work", "one machine computes them: zoo-gym round aggregate"
@@ -67,9 +70,27 @@ def work(
         out.answer(f"did {counted(done, 'task')}")
         out.result({"round": opened.state.id, "tasks": done})
         return 0
+    done = _work(opened, queue, threads, idle_s, out)
+    out.answer(f"did {counted(done, 'task')}")
+    out.result({"round": opened.state.id, "tasks": done})
+    return 0
+
+
+def _work(
+    opened: "Opened", queue: str, threads: int | None, idle_s: float | None, out: Output
+) -> int:
+    """Works in this process and returns how many tasks it did."""
+    from zoo.gym.rounds.compute.dividing import RoundParts
+    from zoo.gym.rounds.compute.publish import work_folder
+    from zoo.gym.rounds.work.address import opener
+    from zoo.gym.rounds.work.worker import work as do_tasks
+
     open_queue, round_id = opener(queue), opened.state.id
     out.say(f"working for round {opened.manifest.name}; Ctrl-C ends")
     looked = time.monotonic()
+
+    def look() -> "State":
+        return opened_round(opened.storage.address).state
 
     def ended(idle: float) -> bool:
         nonlocal looked
@@ -78,15 +99,34 @@ def work(
         if time.monotonic() - looked < LOOK_S:
             return False
         looked = time.monotonic()
-        return opened_round(opened.storage.address).state.closed
+        return look().closed
 
-    done = 0
-    if not opened.state.closed:
-        parts = RoundParts(opened.state, opened.storage, work_folder(round_id))
-        done = do_tasks(open_queue, round_id, parts, ended, threads=threads)
-    out.answer(f"did {counted(done, 'task')}")
-    out.result({"round": round_id, "tasks": done})
-    return 0
+    def report(error: GymError) -> None:
+        out.say(f"note: {error.message}; this worker leaves its tasks to others")
+        if error.hint:
+            out.say(f"hint: {error.hint}")
+
+    if not _computes(opened.state, look, idle_s, out):
+        return 0
+    parts = RoundParts(look, opened.storage, work_folder(round_id))
+    return do_tasks(open_queue, round_id, parts, ended, threads=threads, report=report)
+
+
+def _computes(
+    state: "State", look: "Callable[[], State]", idle_s: float | None, out: Output
+) -> bool:
+    """Waits until all is revealed; False if the round ends before, or `idle_s` is over."""
+    began = looked = time.monotonic()
+    if state.phase in _EARLY:
+        out.say(f"the round is in phase {state.phase}: there are tasks when all is revealed")
+    while state.phase in _EARLY:
+        now = time.monotonic()
+        if idle_s is not None and now - began > idle_s:
+            return False
+        if now - looked >= LOOK_S:
+            state, looked = look(), now
+        time.sleep(WAIT_S)
+    return not state.closed
 
 
 def _on_ray(cluster: str, address: str, options: Mapping[str, object | None], workers: int) -> int:

@@ -46,6 +46,20 @@ def test_a_task_is_leased_once(queue: Queue, opened: Callable[[], Queue]) -> Non
     assert queue.claim(SCOPE, "ann") is None
 
 
+def test_a_task_that_is_given_back_is_free_at_once(queue: Queue) -> None:
+    task = queue.claim(SCOPE, "ann")
+    assert task is not None
+    queue.give_back(task, "ben")  # who has not leased it
+    assert queue.claim(SCOPE, "ben") == Task(JOB, 1)
+    queue.give_back(task, "ann")
+    assert queue.claim(SCOPE, "ben") == task
+
+
+def test_jobs_that_a_worker_leaves_to_others_are_passed_over(queue: Queue) -> None:
+    assert queue.claim(SCOPE, "ann", without=["round-other", JOB]) is None
+    assert queue.claim(SCOPE, "ann", without=["round-other"]) == Task(JOB, 0)
+
+
 def test_another_round_s_tasks_are_left_alone(queue: Queue) -> None:
     assert queue.claim("other-", "ann") is None
 

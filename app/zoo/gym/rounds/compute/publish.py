@@ -65,7 +65,7 @@ def publish(
         folder = work_folder(state.id)
         divide = None
         if open_queue is not None:
-            parts = RoundParts(state, storage, folder)
+            parts = RoundParts(lambda: state, storage, folder)
             divide = dividing(open_queue, state, parts, watch, threads)
         with voiding(append, key, agreed=void):
             computed = compute(state, storage, folder, threads=threads, divide=divide)

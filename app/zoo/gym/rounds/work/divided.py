@@ -73,7 +73,8 @@ class Divided:
 
         Raises:
             InputError: a value that no sum survives, or workers that compute other bytes.
-            NotAvailableError: the queue cannot be reached.
+            NotAvailableError: the queue cannot be reached, or the file of a contribution is missing
+                here.
         """
         import numpy as np
 
@@ -87,7 +88,7 @@ class Divided:
 
         Raises:
             InputError: as `gram`.
-            NotAvailableError: the queue cannot be reached.
+            NotAvailableError: as `gram`.
         """
         sizes = {tensor.name: tensor.size for tensor in self.tensors}
         job = Job("combine", self.round, digests, self._groups(), selection)
@@ -99,6 +100,7 @@ class Divided:
 
     def _results(self, job: Job) -> Iterator[tuple[Sequence[str], bytes]]:
         """Yields the tensors and the result of each task, in order; removes the job at the end."""
+        self.parts(job.contributions, job.groups[0])  # what is missing here nobody can check
         description = job.as_bytes()
         name = job_name(self.round, description)
         queue = PatientQueue(self.open_queue)

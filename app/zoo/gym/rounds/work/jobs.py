@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, NotAvailableError
 from zoo.gym.rounds.forms.base import Contributions, Piece
 from zoo.gym.rounds.protocol.manifest import Tensor
 from zoo.gym.rounds.rules.aggregate import Selection, combine
@@ -29,7 +29,7 @@ MOST_BYTES = 1 << 29
 """The largest result of a task."""
 
 Parts = Callable[[Sequence[str], Sequence[str]], Contributions]
-"""Gives some tensors of the contributions with the given digests."""
+"""Gives some tensors of the contributions with the given digests, or a `MissingFileError`."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,10 @@ class UnreadableJobError(InputError):
     """What a queue has as a job is none: somebody else wrote it."""
 
 
+class MissingFileError(NotAvailableError):
+    """The file of a contribution is not on this machine; another one may have it."""
+
+
 def groups_of(tensors: Sequence[Tensor], columns: int = COLUMNS) -> list[list[str]]:
     """Returns tensors, in order, in groups of about so many values.
 
@@ -129,6 +133,7 @@ def perform(job: Job, number: int, parts: Parts, *, threads: int | None = None) 
 
     Raises:
         InputError: a contribution has a value that no sum survives, with tensor and contributor.
+        MissingFileError: the file of a contribution is not here.
     """
     found = parts(job.contributions, job.groups[number])
     if job.selection is None:

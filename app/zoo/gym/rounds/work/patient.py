@@ -4,7 +4,7 @@ Every method of a queue may be repeated: a claim whose answer was lost is a leas
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from zoo.gym.rounds.work.queue import LEASE_S, ConnectionLostError, Progress, Queue, Task
@@ -37,13 +37,19 @@ class PatientQueue:
         """Returns the description of a job; see `Queue.description`."""
         return self._try(lambda queue: queue.description(job))
 
-    def claim(self, scope: str, worker: str, lease_s: float = LEASE_S) -> Task | None:
+    def claim(
+        self, scope: str, worker: str, lease_s: float = LEASE_S, without: Collection[str] = ()
+    ) -> Task | None:
         """Leases a task; see `Queue.claim`."""
-        return self._try(lambda queue: queue.claim(scope, worker, lease_s))
+        return self._try(lambda queue: queue.claim(scope, worker, lease_s, without))
 
     def renew(self, task: Task, worker: str, lease_s: float = LEASE_S) -> bool:
         """Extends a lease; see `Queue.renew`."""
         return self._try(lambda queue: queue.renew(task, worker, lease_s))
+
+    def give_back(self, task: Task, worker: str) -> None:
+        """Ends a lease; see `Queue.give_back`."""
+        self._try(lambda queue: queue.give_back(task, worker))
 
     def finish(self, task: Task, content: bytes) -> None:
         """Stores the result of a task; see `Queue.finish`."""

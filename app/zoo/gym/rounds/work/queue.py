@@ -1,6 +1,6 @@
 """What a queue of tasks does; SQLite holds one on a machine, Postgres one for several."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
@@ -78,18 +78,25 @@ class Queue(Protocol):
         """
         ...
 
-    def claim(self, scope: str, worker: str, lease_s: float = LEASE_S) -> Task | None:
+    def claim(
+        self, scope: str, worker: str, lease_s: float = LEASE_S, without: Collection[str] = ()
+    ) -> Task | None:
         """Leases a task that nobody works on, of the oldest job first; None if there is none.
 
         Args:
             scope: what the names of the jobs begin with.
             worker: who leases it; no two live workers have one name.
             lease_s: for how long, in seconds.
+            without: jobs whose tasks are left to others.
         """
         ...
 
     def renew(self, task: Task, worker: str, lease_s: float = LEASE_S) -> bool:
         """Extends a lease; False if another worker has the task now."""
+        ...
+
+    def give_back(self, task: Task, worker: str) -> None:
+        """Ends a lease: others can claim the task at once. Nothing if another worker has it now."""
         ...
 
     def finish(self, task: Task, content: bytes) -> None:

@@ -1,6 +1,6 @@
 """A queue in an SQL database; what differs between databases is a `Dialect`."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -92,17 +92,21 @@ class SqlQueue:
             raise NotAvailableError(f"queue: expected job {job[:12]}, got none")
         return bytes(rows[0][0])
 
-    def claim(self, scope: str, worker: str, lease_s: float = LEASE_S) -> Task | None:
+    def claim(
+        self, scope: str, worker: str, lease_s: float = LEASE_S, without: Collection[str] = ()
+    ) -> Task | None:
         """Leases a task; see `Queue.claim`."""
+        others = f"AND tasks.job NOT IN ({', '.join('?' * len(without))})" if without else ""
         free = (
             "SELECT tasks.job, number FROM tasks JOIN jobs ON jobs.job = tasks.job "
             "WHERE substr(tasks.job, 1, LENGTH) = ? AND content IS NULL AND error IS NULL "
             "AND until_s < NOW_S AND NOT EXISTS "
             "(SELECT 1 FROM tasks AS other WHERE other.job = tasks.job AND error IS NOT NULL) "
-            "ORDER BY place, number LIMIT 1 SKIP"
-        ).replace("LENGTH", str(len(scope)))
+            "OTHERS ORDER BY place, number LIMIT 1 SKIP"
+        )
+        free = free.replace("LENGTH", str(len(scope))).replace("OTHERS", others)
         with self._changing():
-            rows = self._run(free, scope).fetchall()
+            rows = self._run(free, scope, *without).fetchall()
             if not rows:
                 return None
             task = Task(str(rows[0][0]), int(rows[0][1]))
@@ -127,6 +131,17 @@ class SqlQueue:
                 worker,
             )
             return bool(found.rowcount)
+
+    def give_back(self, task: Task, worker: str) -> None:
+        """Ends a lease; see `Queue.give_back`."""
+        with self._changing():
+            self._run(
+                "UPDATE tasks SET worker = NULL, until_s = 0 WHERE job = ? AND number = ? "
+                "AND worker = ?",
+                task.job,
+                task.number,
+                worker,
+            )
 
     def finish(self, task: Task, content: bytes) -> None:
         """Stores the result of a task; see `Queue.finish`."""
