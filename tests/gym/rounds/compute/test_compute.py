@@ -87,7 +87,7 @@ def test_a_copy_does_not_count_and_the_first_commitment_does(
     run_round(storage, base, {**sources, CAROL: sources[ALICE]}, manifest)
     report = publish(storage, LOG).report
 
-    said = f"a copy of the contribution of {ALICE.public.fingerprint}, which came first"
+    said = f"a copy of the contribution of {ALICE.public.fingerprint}, earlier in the log"
     assert report.refused == {CAROL.public: said}
     assert set(open_round(storage).state.accepted) == {ALICE.public, BOB.public}
     assert report.points == {ALICE.public: 500, BOB.public: 500}  # as without the copy

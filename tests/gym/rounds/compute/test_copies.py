@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from zoo.core import float_gram
 from zoo.gym.rounds.compute.copies import copies
+from zoo.gym.rounds.rules.outliers import undersized
 
 
 def gram_of(rows: list[list[float]]) -> NDArray[np.uint64]:
@@ -28,3 +29,12 @@ def test_signs_are_a_copy_from_a_cosine_of_nine_tenths() -> None:
     assert copies(gram_of([same, other]), [0, 1], "signs") == {1: 0}
     assert copies(gram_of([same, less]), [0, 1], "signs") == {}
     assert copies(gram_of([same, other]), [0, 1], "float") == {}
+
+
+def test_a_change_of_nearly_nothing_is_refused_and_nobody_is_a_copy_of_it() -> None:
+    gram = gram_of([[1e-5, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    short = undersized(gram)
+    assert short == [0]
+    assert copies(gram, [0, 1, 2, 3], "float") == {2: 0}
+    assert copies(gram, [0, 1, 2, 3], "float", short) == {}
+    assert undersized(gram_of([[1e-3, 0.0], [0.0, 1.0], [1.0, 0.0]])) == []

@@ -29,6 +29,7 @@ from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.life.writing import leave, take, writer_of
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Evaluation, Manifest
+from zoo.gym.rounds.storage.chunks import chunk_name
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import OwnKey, sign
 
@@ -204,3 +205,32 @@ def test_a_round_is_void_by_figures_that_fail_or_by_the_word_of_its_writer(
     ok, said = VOID[failing]
     assert (check.name, check.ok) == ("void", ok)
     assert check.detail.startswith(said)
+
+
+@pytest.mark.parametrize("gone", ["before", "after"])
+def test_who_failed_the_gate_is_refused_by_it_whatever_becomes_of_the_file(
+    storage: FolderStorage,
+    base: Path,
+    sources: Sources,
+    manifest: Manifest,
+    tmp_path: Path,
+    gone: str,
+) -> None:
+    terms = manifest.model_copy(update={"evaluation": Evaluation(**EVALUATION)})
+    run_round(storage, base, sources, terms)
+    measured(storage, {ALICE: 0.5, BOB: 0.5})
+    name = chunk_name(open_round(storage).state.reveals[CAROL.public].chunks)
+    chunk = storage.read(name) or b""
+    if gone == "before":
+        (storage.folder / name).unlink()
+    report = publish(storage, LOG).report
+    assert "does harm" in report.refused[CAROL.public] or "loss" in report.refused[CAROL.public]
+    if gone == "after":
+        (storage.folder / name).unlink()
+    for number in range(2):
+        opened = open_round(storage)
+        assert opened.state.refused == report.refused
+        folder = tmp_path / f"reader {number}"
+        folder.mkdir()
+        assert [check for check in verify(opened, folder) if check.ok is False] == []
+        storage.write(name, chunk)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,8 @@ from tests.gym.rounds.contribution.conftest import (
 )
 from zoo.gym.delta import create_delta
 from zoo.gym.delta.codecs.dense import Coded, code_matrix
-from zoo.gym.delta.codecs.options import Dense
+from zoo.gym.delta.codecs.lowrank import code_factors
+from zoo.gym.delta.codecs.options import Dense, LowRank
 from zoo.gym.delta.codecs.values import Values
 from zoo.gym.delta.file.header import FORMAT
 from zoo.gym.delta.file.reader import Delta, open_delta, read_container, tensor_parts
@@ -253,3 +255,75 @@ def test_no_character_that_only_newer_pythons_know_decides_who_counts(
                 check_characters(text)
         else:
             check_characters(text)
+
+
+Bad = Callable[[Values, Values, Dense], Coded]
+
+
+def not_finite(value: float) -> Bad:
+    def coded(before: Values, after: Values, coding: Dense) -> Coded:
+        found = code_matrix(before, after, coding)
+        assert found
+        return found[0], {**found[1], "scale": np.full_like(found[1]["scale"], value)}
+
+    return coded
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_value_that_is_not_finite_is_refused_by_tensor_and_not_by_file(
+    base: Path,
+    tuned: Path,
+    round_of: Round,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    value: float,
+) -> None:
+    monkeypatch.setattr("zoo.gym.rounds.contribution.write.code_matrix", not_finite(value))
+    with pytest.raises(InputError) as caught:
+        write_contribution(tuned, base, round_of("signs"), tmp_path / "c")
+    where = f"tensor {LAYERS[0]!r}: scale"
+    assert reason_of(caught.value) == f"contribution: {where}: expected finite values, got others"
+
+
+def factors(a: float, b: list[float]) -> Callable[..., object]:
+    """Codes factors of which each row of A has one value, and each row of B another."""
+
+    def coded(name: str, A: np.ndarray, B: np.ndarray, coding: LowRank) -> object:
+        rows = np.array(b, np.float32)[:, None]
+        made = np.full((len(b), A.shape[1]), a, np.float32), np.repeat(rows, B.shape[1], axis=1)
+        return code_factors(name, *made, coding)
+
+    return coded
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [
+        (9.0, [1.0, 2.0, -3.0], "expected factors of a change, got some that cancel out"),
+        (9.0, [1.0, 2.0, -2.9999], "expected factors of a change, got some that cancel out"),
+        (900.0, [900.0] * 3, "expected a squared norm below 2^40, got more"),
+    ],
+)
+def test_factors_of_which_products_would_say_nothing_are_refused(
+    base: Path,
+    adapter: Path,
+    round_of: Round,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    a: float,
+    b: list[float],
+    said: str,
+) -> None:
+    caps = {"file_bytes": 100_000, "rank": 64, "value": 1000.0}
+    monkeypatch.setattr("zoo.gym.rounds.contribution.write.code_factors", factors(a, b))
+    with pytest.raises(InputError) as caught:
+        write_contribution(adapter, base, round_of("lowrank", caps=caps), tmp_path / "c")
+    assert reason_of(caught.value) == f"contribution: {said}"
+
+
+def test_factors_that_partly_cancel_out_are_taken(
+    base: Path, adapter: Path, round_of: Round, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partly = factors(1.0, [1.0, 2.0, -2.95])
+    monkeypatch.setattr("zoo.gym.rounds.contribution.write.code_factors", partly)
+    write_contribution(adapter, base, round_of("lowrank"), tmp_path / "c")

@@ -121,8 +121,8 @@ def test_of_lessons_that_say_the_same_the_earlier_commitment_counts(start: Start
     world.reveal()
     world.measure({UNITS: 0.2, SIGN: 0.1, "check the units, of each number": 0.9})
     found = world.combined()
-    said = f"it says the same as [{Item(UNITS).id[:6]}] of {BOB.public.fingerprint}, which came"
-    assert world.why()["check the units, of each number"] == f"{said} first"
+    said = f"it says the same as [{Item(UNITS).id[:6]}] of {BOB.public.fingerprint}, earlier in"
+    assert world.why()["check the units, of each number"] == f"{said} the log"
     assert found.fields["rewards"]["points"] == {str(ALICE.public): 333, str(BOB.public): 667}
 
 

@@ -35,6 +35,7 @@ from zoo.gym.rounds.rewards.standings import Standings, standings_after, write_s
 from zoo.gym.rounds.rewards.values import qualities, weighed_values
 from zoo.gym.rounds.rules.aggregate import Selection, combine, gram_of, select
 from zoo.gym.rounds.rules.method import Rule, takes_given
+from zoo.gym.rounds.rules.outliers import TOO_SHORT, undersized
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.chunks import describe
 from zoo.gym.signing import PublicKey
@@ -160,6 +161,7 @@ def choose(
     """Returns which contributions count, and how much; see `compute`."""
     candidates, products = candidates_of(state, storage, folder, threads=threads, divide=divide)
     collected = _without_refused(candidates, state)
+    collected = collected.without(state.gate_refusals)  # what the log has says nothing else later
     members = members_of(state, storage, collected.keys)
     collected = with_seats(collected, members, state)
     found = len(collected.deltas)
@@ -185,7 +187,7 @@ def candidates_of(
 ) -> "tuple[Collected, NDArray[np.uint64]]":
     """Returns the contributions whose files are allowed and no copies, and their Gram matrix.
 
-    One whose scalar product with itself is 0 changes nothing: it would earn without having worked.
+    One that changes nothing, or nearly nothing, would earn without having worked.
     """
     import numpy as np
 
@@ -200,12 +202,13 @@ def candidates_of(
     order = {key: number for number, key in enumerate(state.commits)}
     gram = in_form(collected.deltas, state.manifest, divide).gram(threads=threads)
     positions = [order[key] for key in collected.keys]
-    found = copies(gram, positions, state.manifest.form)
-    nothing = [row for row in range(len(gram)) if not gram[row, row].any()]
-    refused = {collected.keys[row]: _NO_CHANGE for row in nothing}
+    short = dict.fromkeys(undersized(gram), TOO_SHORT)
+    short |= {row: _NO_CHANGE for row in range(len(gram)) if not gram[row, row].any()}
+    refused = {collected.keys[row]: reason for row, reason in short.items()}
+    found = copies(gram, positions, state.manifest.form, short)
     for row, original in found.items():
         said = collected.keys[original].fingerprint
-        refused[collected.keys[row]] = f"a copy of the contribution of {said}, which came first"
+        refused[collected.keys[row]] = f"a copy of the contribution of {said}, earlier in the log"
     kept = [row for row, key in enumerate(collected.keys) if key not in refused]
     return collected.without(refused), gram_of(gram, kept)
 

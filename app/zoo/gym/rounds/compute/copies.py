@@ -5,7 +5,7 @@ Signs that agree in 95 % of the columns are a copy (honest contributions of one 
 are normally distributed: cos(pi * .05). The earlier commitment counts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -23,13 +23,16 @@ SAME: dict[Form, Fraction] = {
 """The cosine from which on a contribution is a copy."""
 
 
-def copies(gram: "NDArray[np.uint64]", positions: Sequence[int], form: Form) -> dict[int, int]:
+def copies(
+    gram: "NDArray[np.uint64]", positions: Sequence[int], form: Form, but: Collection[int] = ()
+) -> dict[int, int]:
     """Returns which contribution each copy is one of.
 
     Args:
         gram: exact scalar products, [n, n, 2], see `zoo.core.gram`.
         positions: of each contribution's commitment in the log.
         form: of the contributions.
+        but: contributions that are refused anyway, which nobody is a copy of.
     """
     from zoo.core.gram import exact_products
 
@@ -37,7 +40,8 @@ def copies(gram: "NDArray[np.uint64]", positions: Sequence[int], form: Form) -> 
     least = SAME[form] ** 2
     found: dict[int, int] = {}
     originals: list[int] = []
-    for row in sorted(range(len(positions)), key=positions.__getitem__):
+    rows = (row for row in range(len(positions)) if row not in but)
+    for row in sorted(rows, key=positions.__getitem__):
         match = next((one for one in originals if _is_copy(products, row, one, least)), None)
         if match is None:
             originals.append(row)

@@ -73,6 +73,7 @@ def publish(
         save_report(computed, folder)
         if state.phase is Phase.COMPUTE:
             _refuse_failed(computed, append)
+            _refuse_other_words(computed.report.refused, state)
             _store(computed, storage)
             report = computed.report
             result = result_entry(state, key, report.result.digest, report.as_bytes())
@@ -133,6 +134,16 @@ def _refuse_failed(computed: Computed, append: Appender) -> None:
     if reason is not None:
         append(objects.VOID, reason=reason)
         raise GymError(f"round {append.state.manifest.name} is void: {reason}")
+
+
+def _refuse_other_words(refused: Mapping[PublicKey, str], state: State) -> None:
+    """Refuses a result of which the log would say other reasons than its report: none verifies."""
+    other = [key for key, reason in refused.items() if state.refused.get(key, reason) != reason]
+    if other:
+        raise InputError(
+            f"round {state.manifest.name}: expected the refusals of the log, got another reason "
+            f"for {min(other).fingerprint}: {refused[min(other)]}"
+        )
 
 
 def _store(computed: Computed, storage: Storage) -> None:

@@ -107,7 +107,7 @@ def _coded(tensor: Tensor, change: "NDArray[np.float32]") -> Encoded | None:
     matrix = change.reshape(-1, change.shape[-1])
     nothing = Values(np.zeros_like(matrix), "f32", "base")
     coded = code_matrix(nothing, Values(matrix, "f32", tensor.name), EIGHT_BITS)
-    if coded is None:
+    if coded is None or not coded[1]["int.scale"].any():  # below what a scale can be
         return None
     term, arrays = coded
     parts: Mapping[str, Any] = arrays

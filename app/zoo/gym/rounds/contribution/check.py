@@ -21,6 +21,7 @@ from zoo.gym.delta.file.reader import (
 from zoo.gym.delta.file.terms import LowRankTerm, TensorTerms
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.contribution.layout import TOOL, has_form
+from zoo.gym.rounds.contribution.size import check_size
 from zoo.gym.rounds.protocol.fields import is_known_everywhere, quoted
 from zoo.gym.rounds.protocol.manifest import Coding
 
@@ -39,9 +40,10 @@ def open_contribution(path: Path, manifest: Coding) -> Delta:
     delta = _parsed(path)
     try:
         _check_header(delta, manifest)
-        verify_whole(delta.file)
         for tensor in delta.header.tensors:
             _check_values(delta, tensor, manifest)
+        _check_whole(delta)
+        check_size(delta, manifest)
     except InputError as error:
         raise InputError(f"contribution: {error.message}", hint=error.hint) from None
     return delta
@@ -66,6 +68,13 @@ def _parsed(path: Path) -> Delta:
     except InputError as error:
         said = "contribution: expected a whole delta file of version 1"
         raise InputError(said, hint=error.message) from None
+
+
+def _check_whole(delta: Delta) -> None:
+    try:
+        verify_whole(delta.file)
+    except InputError as error:  # it names the file
+        raise InputError("expected values and codes of a delta", hint=error.message) from None
 
 
 def check_characters(header: str) -> None:
@@ -144,6 +153,8 @@ def _check_signs(
 def _check_size(where: str, values: "NDArray[np.float32]", most: float) -> None:
     import numpy as np
 
+    if not np.isfinite(values).all():
+        raise InputError(f"{where}: expected finite values, got others")
     largest = float(np.abs(values).max(initial=0.0))
     if largest > most:
         raise InputError(f"{where}: expected values up to {most:g}, got {largest:g}")

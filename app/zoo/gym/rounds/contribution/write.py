@@ -23,6 +23,7 @@ from zoo.gym.rounds.contribution.changes import Changes, read_changes
 from zoo.gym.rounds.contribution.check import open_contribution
 from zoo.gym.rounds.contribution.layout import FACTORS, SIGNS, TOOL
 from zoo.gym.rounds.contribution.recorded import refuse_other_record
+from zoo.gym.rounds.contribution.views import views_of
 from zoo.gym.rounds.protocol.manifest import Coding, Tensor
 
 if TYPE_CHECKING:
@@ -125,9 +126,7 @@ def check_names(changes: Changes, manifest: Coding) -> None:
 
 def _check_change(found: "Delta", manifest: Coding, source: Path) -> None:
     """Refuses what a round would refuse, with the same arithmetic: a squared norm of 0."""
-    from zoo.gym.rounds.compute.collect import in_form
-
-    if not in_form([found], manifest).gram().any():
+    if not views_of([found], manifest).gram().any():
         raise _no_change(source)
 
 

@@ -41,7 +41,7 @@ class Candidate:
         if self.same is None:
             return ""
         said, whose = f"[{self.same.item.id[:6]}]", self.same.contributor.fingerprint
-        return f"it says the same as {said} of {whose}, which came first"
+        return f"it says the same as {said} of {whose}, earlier in the log"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from zoo.gym.rounds.compute.copies import copies
 from zoo.gym.rounds.compute.result import write_result
 from zoo.gym.rounds.rules.aggregate import Selection, combine, gram_of, select
 from zoo.gym.rounds.rules.method import Rule, takes_f
+from zoo.gym.rounds.rules.outliers import TOO_SHORT, undersized
 from zoo.gym.rounds.soup.coding import SoupCoding
 from zoo.gym.rounds.soup.config import DeltaSoupConfig, why_no_share
 from zoo.gym.rounds.soup.profile import ContributorProfile
@@ -94,12 +95,12 @@ def _without_copies(
 ) -> "tuple[list[Contribution], dict[str, str], NDArray[np.uint64]]":
     """Refuses contributions that are nearly those of another user; returns the Gram matrix too."""
     gram = in_form([load_delta(one.file) for one in every], coding).gram()
-    found = copies(gram, [one.place for one in every], coding.form)
-    reasons = {
-        every[row].user: f"a copy of the contribution of {every[original].user}, which came first"
-        for row, original in found.items()
-    }
-    kept = [row for row in range(len(every)) if row not in found]
+    short = undersized(gram)
+    found = copies(gram, [one.place for one in every], coding.form, short)
+    reasons = {every[row].user: TOO_SHORT for row in short}
+    for row, original in found.items():
+        reasons[every[row].user] = f"a copy of the contribution of {every[original].user}"
+    kept = [row for row, one in enumerate(every) if one.user not in reasons]
     return [every[row] for row in kept], reasons, gram_of(gram, kept)
 
 
