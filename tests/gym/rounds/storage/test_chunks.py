@@ -1,13 +1,15 @@
 """Files in chunks: stored once, fetched whole, and never used when they changed."""
 
+import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from zoo.gym.errors import GymError, InputError, NotAvailableError, StorageError
-from zoo.gym.rounds.storage import chunks
-from zoo.gym.rounds.storage.chunks import chunk_name, describe, fetch, store
+from zoo.gym.rounds.storage import chunks, folder
+from zoo.gym.rounds.storage.chunks import chunk_name, describe, fetch, fetch_new, store
 from zoo.gym.rounds.storage.folder import FolderStorage
 
 
@@ -167,3 +169,85 @@ def test_a_damaged_chunk_is_stored_again(
     assert store(source, storage) == stored
     fetch(stored, storage, tmp_path / "copy")
     assert (tmp_path / "copy").read_bytes() == source.read_bytes()
+
+
+def _loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def _long_link(path: Path) -> None:
+    path.symlink_to("x" * 300)
+
+
+def _large(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(17 << 20)
+
+
+OTHERS: dict[str, Callable[[Path], None]] = {
+    "a folder": Path.mkdir,
+    "a pipe": os.mkfifo,
+    "a large file": _large,
+    "a loop of links": _loop,
+    "a link to no name": _long_link,
+    "a device": lambda path: path.symlink_to(os.devnull),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_what_is_no_file_in_place_of_a_chunk_is_other_bytes_and_no_fault_of_the_storage(
+    storage: FolderStorage, source: Path, tmp_path: Path, other: str
+) -> None:
+    stored = store(source, storage)
+    path = storage.folder / chunk_name(describe(source)[1][0])
+    path.unlink()
+    OTHERS[other](path)
+    with pytest.raises(InputError, match=f"chunk {path.name[:12]}: expected its digest"):
+        fetch_new(stored, storage, source)
+    (storage.folder / "manifest.json").unlink()
+    with pytest.raises(StorageError, match="expected the round that was there"):
+        fetch(stored, storage, tmp_path / "copy")
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_chunk_is_stored_where_something_else_was_or_the_folder_there_is_named(
+    storage: FolderStorage, source: Path, tmp_path: Path, other: str
+) -> None:
+    path = storage.folder / chunk_name(describe(source)[1][0])
+    path.parent.mkdir(parents=True)
+    OTHERS[other](path)
+    if other == "a folder":
+        with pytest.raises(StorageError, match=f"{path.name}: expected .*, got a folder"):
+            store(source, storage)
+        return
+    fetch(store(source, storage), storage, tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == source.read_bytes()
+
+
+def test_a_folder_of_chunks_that_is_a_loop_of_links_is_named(
+    storage: FolderStorage, source: Path
+) -> None:
+    path = (storage.folder / chunk_name(describe(source)[1][0])).parent
+    path.parent.mkdir()
+    _loop(path)
+    assert storage.size(chunk_name(describe(source)[1][0])) is None
+    with pytest.raises(StorageError, match=f"/{path.name}"):
+        store(source, storage)
+
+
+@pytest.mark.parametrize("fault", [errno.EACCES, errno.EIO, errno.ESTALE, errno.EINVAL])
+def test_a_storage_that_fails_is_no_other_chunk(
+    storage: FolderStorage,
+    source: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: int,
+) -> None:
+    stored = store(source, storage)
+
+    def failing(path: Path, *, most_bytes: int) -> bytes:
+        raise OSError(fault, os.strerror(fault), str(path))
+
+    monkeypatch.setattr(folder, "read_small", failing)
+    with pytest.raises(StorageError, match="cannot read"):
+        fetch(stored, storage, tmp_path / "copy")

@@ -7,7 +7,7 @@ else of a round is for its readers to check, as with any other storage.
 import re
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from zoo.gym.rounds.server.gate import Role
 from zoo.gym.rounds.server.heads import Kept, check_head, check_tile, check_witness, is_covered
 from zoo.gym.rounds.server.quota import Quota, open_to_contributors
 from zoo.gym.rounds.server.refused import RefusedError
+from zoo.gym.rounds.storage.base import NoFileError
 from zoo.gym.rounds.storage.chunks import CHUNK_BYTES
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.rounds.storage.names import MOST, Kind, kind_of
@@ -78,7 +79,7 @@ class Served:
 
     def read(self, name: str, file: str) -> bytes | None:
         """Returns the bytes of a file of a round, None where there is none."""
-        return self._storage(name).read(file) if kind_of(file) else None
+        return _bytes(self._storage(name), file) if kind_of(file) else None
 
     def size(self, name: str, file: str) -> int | None:
         """Returns the number of bytes of a file of a round, None where there is none.
@@ -131,7 +132,7 @@ class Served:
 
     def _write(self, role: Role, name: str, file: str, content: bytes) -> bool:
         storage = self._storage(name)
-        if storage.read(file) == content:
+        if _bytes(storage, file) == content:
             return False
         match kind_of(file):
             case Kind.CHUNK:
@@ -232,6 +233,13 @@ def _alone(round_: str, address: str) -> Generator[None]:
         if not held:
             raise RefusedError(503, "log: expected to be its only writer, got another program")
         yield
+
+
+def _bytes(storage: FolderStorage, file: str) -> bytes | None:
+    """Returns the bytes of a file, None where there is none: others may write in the folder."""
+    with suppress(NoFileError):
+        return storage.read(file)
+    return None
 
 
 def _check_chunk(file: str, content: bytes) -> None:

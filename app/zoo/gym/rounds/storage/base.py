@@ -3,13 +3,20 @@
 import re
 from typing import Protocol
 
-from zoo.gym.errors import InputError
+from zoo.gym.errors import InputError, StorageError
 
 MOST_BYTES = 16 << 20
 """The most bytes of one file: chunks have 4 MiB, all else is smaller."""
 
 _PART = re.compile(r"[a-z0-9][a-z0-9._-]*", re.ASCII)
 _LONGEST = 200
+
+
+class NoFileError(StorageError):
+    """A name has what no file of a round is: a folder, a pipe, a loop of links, too many bytes.
+
+    Whoever may write in a round can put it there, so it says nothing of the storage.
+    """
 
 
 class Storage(Protocol):
@@ -22,7 +29,8 @@ class Storage(Protocol):
         """Returns the bytes of a name, None where there are none.
 
         Raises:
-            StorageError: they cannot be read, or are more than `MOST_BYTES`.
+            NoFileError: it is no file, or has more than `MOST_BYTES`.
+            StorageError: they cannot be read.
         """
         ...
 
@@ -43,7 +51,7 @@ class Storage(Protocol):
         ...
 
     def size(self, name: str) -> int | None:
-        """Returns the number of bytes of a name, None where there are none."""
+        """Returns the number of bytes of a name, None where there is no file."""
         ...
 
     def names(self, prefix: str) -> list[str]:

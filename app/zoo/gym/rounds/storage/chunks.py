@@ -14,7 +14,7 @@ from typing import cast
 from zoo.gym.errors import InputError, NotAvailableError, StorageError
 from zoo.gym.files import new_file, open_regular, read_errors, storage_errors
 from zoo.gym.rounds.storage.address import is_address
-from zoo.gym.rounds.storage.base import Storage
+from zoo.gym.rounds.storage.base import NoFileError, Storage
 
 CHUNK_BYTES = 4 << 20
 _MOST_CHUNKS = 1 << 18  # a terabyte; the list has 16 MiB
@@ -180,7 +180,7 @@ def read_chunk(storage: Storage, expected: str) -> bytes:
 
     Raises:
         NotAvailableError: it is missing.
-        InputError: it differs from its digest.
+        InputError: it differs from its digest, or no file has its name.
         StorageError: nobody can say, as a server is away or takes the token no more, or a folder
             was moved or its disk removed: that must not be held against who stored it.
     """
@@ -188,6 +188,9 @@ def read_chunk(storage: Storage, expected: str) -> bytes:
 
     try:
         content = storage.read(chunk_name(expected))
+    except NoFileError:
+        check_there(storage)
+        raise InputError(f"chunk {expected[:12]}: expected its digest, got no file") from None
     except (InputError, NotAvailableError) as error:
         raise StorageError(error.message, hint=error.hint) from None
     if content is None:

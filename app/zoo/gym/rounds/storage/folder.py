@@ -1,11 +1,17 @@
 """A folder as storage: on this machine, a network share, or a USB stick."""
 
+import errno
+import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 
 from zoo.gym.errors import StorageError
 from zoo.gym.files import new_file, read_errors, read_small, storage_errors
-from zoo.gym.rounds.storage.base import MOST_BYTES, check_name
+from zoo.gym.rounds.storage.base import MOST_BYTES, NoFileError, check_name
+
+_NOWHERE = {errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
+"""What a system says of a link that leads nowhere; Windows has the last."""
 
 
 class FolderStorage:
@@ -18,8 +24,13 @@ class FolderStorage:
     def read(self, name: str) -> bytes | None:
         """Returns the bytes of a file, None where there is none."""
         path = self._path(name)
-        with read_errors(path), suppress(FileNotFoundError, NotADirectoryError):
-            return read_small(path, most_bytes=MOST_BYTES)
+        try:
+            with read_errors(path), suppress(FileNotFoundError, NotADirectoryError):
+                return read_small(path, most_bytes=MOST_BYTES)
+        except StorageError as error:
+            if self._is_no_file(path, error.__cause__):
+                raise NoFileError(error.message, hint=error.hint) from None
+            raise
         return None
 
     def write(self, name: str, content: bytes) -> None:
@@ -37,6 +48,7 @@ class FolderStorage:
         if len(content) > MOST_BYTES:
             raise StorageError(f"{path}: expected at most {MOST_BYTES} bytes, got {len(content)}")
         self._refuse_outside(path.parent)
+        _make_room(path)
         with new_file(path) as beside, storage_errors(path):
             beside.write_bytes(content)
 
@@ -44,7 +56,13 @@ class FolderStorage:
         """Returns the number of bytes of a file, None where there is none."""
         path = self._path(name)
         with read_errors(path), suppress(FileNotFoundError, NotADirectoryError):
-            return path.stat().st_size
+            try:
+                found = path.stat()
+            except OSError as error:
+                if self._is_no_file(path, error):
+                    return None
+                raise
+            return found.st_size if stat.S_ISREG(found.st_mode) else None
         return None
 
     def names(self, prefix: str) -> list[str]:
@@ -61,13 +79,42 @@ class FolderStorage:
     def _refuse_outside(self, folder: Path) -> None:
         """Refuses to write where a link leads out of the round: others may write in its folder."""
         with read_errors(folder):
-            found = folder.resolve()
-            if found.is_relative_to(self.folder.resolve()):
+            found = Path(os.path.realpath(folder))  # unlike `resolve`, takes loops of links
+            if found.is_relative_to(os.path.realpath(self.folder)):
                 return
         raise StorageError(
             f"{folder}: expected a folder of the round, got a link to {found}",
             hint="remove the link: a round is written in one folder",
         )
 
+    def _is_no_file(self, path: Path, error: BaseException | None) -> bool:
+        """Says whether a file cannot be read for what somebody put there, not for the storage."""
+        if not isinstance(error, OSError):
+            return False
+        if error.errno == errno.EFBIG:
+            return True
+        try:
+            return not stat.S_ISREG(path.stat().st_mode)
+        except OSError as fault:
+            inside = [path, *path.parents][: len(path.relative_to(self.folder).parts)]
+            return fault.errno in _NOWHERE and any(map(os.path.islink, inside))
+
     def _path(self, name: str) -> Path:
         return self.folder / check_name(name)
+
+
+def _make_room(path: Path) -> None:
+    """Removes a pipe, a link that leads to no file or the like in place of a file of the round.
+
+    Raises:
+        StorageError: there is a folder, whose files are not ours to remove.
+    """
+    with storage_errors(path), suppress(FileNotFoundError, NotADirectoryError):
+        mode = path.lstat().st_mode
+        if stat.S_ISDIR(mode):
+            raise StorageError(
+                f"{path}: expected a file of the round or nothing, got a folder",
+                hint=f"remove the folder, or ask the round's maker to: {path}",
+            )
+        if not os.path.isfile(path):  # noqa: PTH113 - `Path.is_file` raises for some links
+            path.unlink()

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, cast
 
 from zoo.gym.errors import InputError, NotAvailableError, StorageError
-from zoo.gym.rounds.storage.base import MOST_BYTES, check_name
+from zoo.gym.rounds.storage.base import MOST_BYTES, NoFileError, check_name
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
@@ -47,7 +47,7 @@ class S3Storage:
         with self._errors(name), suppress(FileNotFoundError):
             content = cast("bytes", self._files.cat_file(path, start=0, end=MOST_BYTES + 1))
             if len(content) > MOST_BYTES:
-                raise StorageError(f"{self.address}/{name}: expected at most {MOST_BYTES} bytes")
+                raise NoFileError(f"{self.address}/{name}: expected at most {MOST_BYTES} bytes")
             return content
         return None
 
