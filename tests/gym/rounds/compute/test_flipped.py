@@ -3,12 +3,14 @@
 Every file of the storage is changed, cut by a byte, lengthened by one and removed, and the round
 verified by somebody who has fetched nothing before. Two kinds of files have no effect any more, and
 a test says so: entries in the inbox that are in the log, and tiles of the log that a later one
-replaced. A note of a witness that was removed is shown as missing, but fails nothing.
+replaced. A note of a witness that was removed is shown as missing, but fails nothing; one that was
+changed is named by a warning.
 """
 
 import os
 import random
 import shutil
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -21,7 +23,7 @@ from tests.gym.rounds.contribution.conftest import LAYERS, SHAPES
 from tests.gym.rounds.privacy.conftest import privacy as promise
 from tests.gym.rounds.privacy.conftest import private_terms
 from tests.gym.rounds.protocol.people import ALICE, BOB, DAVE, LOG
-from zoo.gym.errors import GymError
+from zoo.gym.errors import GymError, GymWarning
 from zoo.gym.rounds.compute.checks import Check
 from zoo.gym.rounds.compute.private import publish_private
 from zoo.gym.rounds.compute.publish import publish
@@ -72,8 +74,7 @@ def published(
             publish_private(storage, LOG, force=True)
         else:
             publish(storage, LOG)
-        opened = open_round(storage)
-        witness(storage, opened.state.id, terms, opened.head, opened.log, DAVE)
+        witness(open_round(storage), DAVE)
         return storage
 
     return made
@@ -108,7 +109,14 @@ def changes(content: bytes, most: int, draw: random.Random) -> Iterator[tuple[st
 
 
 def verified(storage: FolderStorage, home: Path) -> str:
-    """Returns what a stranger reads who verifies a round: an error, or the checks that failed."""
+    """Returns what a stranger reads who verifies a round: warnings, an error, failed checks."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", GymWarning)
+        said = _said(storage, home)
+    return "\n".join([*(str(one.message) for one in caught), said] if caught else [said])
+
+
+def _said(storage: FolderStorage, home: Path) -> str:
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir()
     try:

@@ -6,18 +6,20 @@ from pathlib import Path
 import pytest
 
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, DAVE, LOG
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import GymWarning, InputError, NotAvailableError
 from zoo.gym.paths import folders
 from zoo.gym.rounds.compute.verify import kept_head_check, verify
 from zoo.gym.rounds.life.opening import Opened, open_round
-from zoo.gym.rounds.life.witnessing import read_kept_head, witness, witness_name
-from zoo.gym.rounds.life.writing import create_round, leave, take
-from zoo.gym.rounds.log.head import signed_note
+from zoo.gym.rounds.life.witnessing import note_key, read_kept_head, witness, witness_name
+from zoo.gym.rounds.life.writing import create_round, leave, take, void_round
+from zoo.gym.rounds.log.head import Head, signed_note
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, RoundKey
+from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import OwnKey, sign
+from zoo.gym.signing.ed25519 import sign_bytes
 
 
 @pytest.fixture
@@ -37,8 +39,7 @@ def commit(storage: Storage, who: OwnKey) -> None:
 
 
 def watch(storage: Storage, who: OwnKey = DAVE) -> Opened:
-    opened = open_round(storage)
-    witness(storage, opened.state.id, opened.manifest, opened.head, opened.log, who)
+    witness(open_round(storage), who)
     return open_round(storage)
 
 
@@ -133,7 +134,57 @@ def test_only_named_witnesses_sign_and_only_for_themselves(watched: FolderStorag
         watch(watched, BOB)
     opened = watch(watched)
     watched.replace(witness_name(DAVE.public), opened.note)  # the maker's own head
-    with pytest.raises(InputError, match="expected a signature of the witness, got none"):
+    with pytest.warns(GymWarning, match="expected a signature of the witness, got none"):
+        assert open_round(watched).witnesses == {}
+
+
+def invented(opened: Opened, size: int) -> bytes:
+    """Returns a note of Dave's, signed by nobody else, for a head that the log never had."""
+    head = Head(opened.head.origin, size, b"\x42" * 32)
+    return signed_note(head, {note_key(opened.state.id, DAVE.public): signed_by(DAVE, head)})
+
+
+def signed_by(who: OwnKey, head: Head) -> bytes:
+    return sign_bytes(who.private, head.text().encode())
+
+
+def test_a_witness_that_lies_alone_ends_no_round(watched: FolderStorage, tmp_path: Path) -> None:
+    name = witness_name(DAVE.public)
+    for size in (2, 10**6):
+        watched.replace(name, invented(open_round(watched, remember=False), size))
+        told = f"note of witness {DAVE.public.fingerprint} proves nothing.* of the log's key"
+        with pytest.warns(GymWarning, match=told):
+            opened = open_round(watched)
+        details = {check.name: check.detail for check in verify(opened, tmp_path)}
+        assert details["witnesses"] == "0 of 1 signed, up to entry 0"
+        (watched.folder / name).unlink()
+    watched.replace(name, b"no note")
+    with pytest.warns(GymWarning, match=f"{name}: .* expected a signed note"):
+        assert void_round(watched, LOG, "its witness lies").phase is Phase.VOID
+
+
+def test_a_folder_in_place_of_a_note_ends_no_round(watched: FolderStorage) -> None:
+    (watched.folder / witness_name(DAVE.public)).mkdir(parents=True)
+    with pytest.warns(GymWarning, match="proves nothing.*not a regular file"):
+        assert open_round(watched).witnesses == {}
+
+
+def test_a_witness_replaces_a_note_of_its_own_that_proves_nothing(watched: FolderStorage) -> None:
+    opened = open_round(watched)
+    watched.replace(witness_name(DAVE.public), invented(opened, 9))
+    with pytest.warns(GymWarning, match="proves nothing"):
+        assert watch(watched).witnesses == {DAVE.public: 2}
+    assert open_round(watched).witnesses == {DAVE.public: 2}
+
+
+def test_a_later_head_that_the_log_did_sign_shows_a_log_that_was_rolled_back(
+    watched: FolderStorage,
+) -> None:
+    opened = open_round(watched)
+    later = Head(opened.head.origin, 9, b"\x42" * 32)
+    keys = {note_key(opened.state.id, who.public): signed_by(who, later) for who in (LOG, DAVE)}
+    watched.replace(witness_name(DAVE.public), signed_note(later, keys))
+    with pytest.raises(InputError, match=r"expected at least the 9 entries .* rolled back"):
         open_round(watched)
 
 

@@ -28,8 +28,7 @@ def watched(server: CommunityLearningServer, address: str, manifest: Manifest) -
     named = manifest.model_copy(update={"keys": (*manifest.keys, key)})
     world = World(server, create_round(storage, named, LOG), storage)
     commit(world, ALICE)
-    opened = open_round(storage)
-    witness(storage, world.round, opened.manifest, opened.head, opened.log, DAVE)
+    witness(open_round(storage), DAVE)
     return world
 
 
@@ -40,8 +39,28 @@ def commit(world: World, who: OwnKey) -> None:
 
 
 def note(world: World, head: Head, who: OwnKey = DAVE) -> bytes:
-    signature = sign_bytes(who.private, head.text().encode())
-    return signed_note(head, {note_key(world.round, who.public): signature})
+    """Returns a note that the log's key has signed, too."""
+    return noted(world, head, who, LOG)
+
+
+def noted(world: World, head: Head, *signers: OwnKey) -> bytes:
+    text = head.text().encode()
+    keys = {note_key(world.round, one.public): sign_bytes(one.private, text) for one in signers}
+    return signed_note(head, keys)
+
+
+def test_a_note_that_the_log_did_not_sign_is_refused(watched: World) -> None:
+    commit(watched, BOB)
+    content = noted(watched, open_round(watched.storage).head, DAVE)
+    found = watched.ask("PUT", witness_name(DAVE.public), content)
+    assert (found.status, "a signature of the log's key, got none" in found.message) == (422, True)
+
+
+def test_a_note_in_the_folder_that_proves_nothing_may_be_replaced(watched: World) -> None:
+    head = open_round(watched.storage).head
+    (watched.folder / witness_name(DAVE.public)).write_bytes(noted(watched, head, DAVE))
+    found = watched.ask("PUT", witness_name(DAVE.public), note(watched, head))
+    assert found.status == 201
 
 
 def test_a_witness_signs_what_has_grown(watched: World) -> None:

@@ -161,7 +161,7 @@ def witness(round_: Given = None, /, *, as_json: Json = False) -> int:
 
     out, opened, key = Output(as_json), opened_round(round_), load_key()
     state, head = opened.state, opened.head
-    witnessing.witness(opened.storage, state.id, state.manifest, head, opened.log, key)
+    witnessing.witness(opened, key)
     out.answer(f"signed {head.size} entries of round {state.manifest.name}: {head.root.hex()}")
     fields = {"round": state.id, "size": head.size, "root": head.root.hex()}
     out.result({**fields, "witness": str(key.public)})

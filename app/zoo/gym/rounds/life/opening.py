@@ -44,7 +44,7 @@ class Opened:
         entries: those entries.
         head: the head that covers them.
         log: reads proofs.
-        witnesses: how many of its entries each witness has signed.
+        witnesses: how many of its entries each witness has signed, with the log's key.
         note: the signed head, as it is stored.
     """
 
@@ -71,6 +71,9 @@ def open_round(storage: Storage, *, expected: str | None = None, remember: bool 
         InputError: its manifest, head, log or an entry is not valid; or its log is not one that
             continues the log seen here, or by a witness, before.
         StorageError: it cannot be read.
+
+    Warns:
+        GymWarning: a witness's note proves nothing.
     """
     signed = stored_manifest(storage)
     found = round_id(signed)

@@ -2,21 +2,28 @@
 
 A note of a witness is a C2SP signed note of its own, under a name of its own, so that two witnesses
 and the log's writer never write one file. A reader who sees a note for the first time can so
-tell a log that was rolled back or forked since from one that was not.
+tell a log that was rolled back or forked since from one that was not. It has the signature of the
+log's key as well: without it, a witness could invent a head, and end any round.
 """
 
+import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from zoo.gym.errors import InputError, NotAvailableError
+from zoo.gym.errors import GymWarning, InputError, NotAvailableError
 from zoo.gym.files import read_errors, read_small
 from zoo.gym.rounds.log.head import Head, NoteKey, Verify, read_note, signed_note
 from zoo.gym.rounds.log.reader import LogReader
 from zoo.gym.rounds.log.tree import proves_consistency
 from zoo.gym.rounds.protocol.manifest import Manifest
-from zoo.gym.rounds.storage.base import Storage
+from zoo.gym.rounds.storage.base import NoFileError, Storage
 from zoo.gym.signing import OwnKey, PublicKey
 from zoo.gym.signing.ed25519 import is_signature, sign_bytes
+
+if TYPE_CHECKING:
+    from zoo.gym.rounds.life.opening import Opened
 
 MOST_NOTE_BYTES = 100_000
 
@@ -45,67 +52,93 @@ def witness_name(key: PublicKey) -> str:
     return f"witness/{key.raw.hex()}"
 
 
-def read_witness(content: bytes, round_: str, key: PublicKey) -> Head:
-    """Returns the head in the note of a witness.
+def read_witness(content: bytes, round_: str, manifest: Manifest, key: PublicKey) -> Head:
+    """Returns the head in the note of a witness, which the log's key has signed as well.
 
     Raises:
-        InputError: it is none of this log, or lacks the witness's signature.
+        InputError: it is none of this log, or lacks one of the two signatures.
     """
-    note = note_key(round_, key)
+    (log,) = manifest.keys_of("log")
+    known = {note_key(round_, one): one for one in (log, key)}
+    name = witness_name(key)
     try:
-        head, found = read_note(content, origin(round_), verifiers({note: key}))
+        head, found = read_note(content, origin(round_), verifiers(known))
     except InputError as error:
-        raise InputError(f"{witness_name(key)}: {error.message}") from None
-    if note not in found:
-        raise InputError(f"{witness_name(key)}: expected a signature of the witness, got none")
+        raise InputError(f"{name}: {error.message}") from None
+    for note, who in zip(known, ("log's key", "witness"), strict=True):
+        if note not in found:
+            raise InputError(f"{name}: expected a signature of the {who}, got none")
     return head
 
 
 def read_witnesses(storage: Storage, round_: str, manifest: Manifest) -> dict[PublicKey, Head]:
     """Returns what the witnesses of a round have signed last.
 
-    Raises:
-        InputError: a note is not valid.
+    Warns:
+        GymWarning: a note proves nothing, and is passed over: anybody could have written it.
     """
     found: dict[PublicKey, Head] = {}
     for key in sorted(manifest.keys_of("witness")):
-        content = storage.read(witness_name(key))
+        try:
+            content = storage.read(witness_name(key))
+        except NoFileError as error:
+            _warn(key, error.message)
+            continue
         if content is not None:
-            found[key] = read_witness(content, round_, key)
+            try:
+                found[key] = read_witness(content, round_, manifest, key)
+            except InputError as error:
+                _warn(key, error.message)
     return found
 
 
-def witness(
-    storage: Storage, round_: str, manifest: Manifest, head: Head, log: LogReader, key: OwnKey
-) -> None:
-    """Signs a head as a witness, and stores the note.
+def _warn(key: PublicKey, why: str) -> None:
+    warnings.warn(
+        f"the note of witness {key.fingerprint} proves nothing and counts as missing: {why}",
+        GymWarning,
+        stacklevel=3,
+    )
+
+
+def witness(opened: "Opened", key: OwnKey) -> None:
+    """Signs the head of a round as a witness, and stores the note.
 
     Args:
-        storage: of the round.
-        round_: its id.
-        manifest: its terms.
-        head: was compared with the one that this user saw last, by opening the round.
-        log: under that head.
+        opened: the round, whose head was compared with the one that this user saw last.
         key: of the witness.
 
     Raises:
         InputError: the key is no witness of the round, or the log does not continue what it signed.
         StorageError: the note cannot be stored.
     """
+    manifest, storage, round_ = opened.manifest, opened.storage, opened.state.id
     if key.public not in manifest.keys_of("witness"):
         raise InputError(
             f"round {manifest.name}: expected a key of role witness, got {key.public.fingerprint}",
             hint="the maker names witnesses: zoo-gym round create --witness KEY",
         )
     name = witness_name(key.public)
-    before = storage.read(name)
+    before: bytes | None = None
+    last: Head | None = None
+    with suppress(NoFileError):
+        before = storage.read(name)
     if before is not None:
-        last = read_witness(before, round_, key.public)
-        refuse_other_history(last, head, log, f"witness {key.public.fingerprint}")
-    signature = sign_bytes(key.private, head.text().encode())
-    note = signed_note(head, {note_key(round_, key.public): signature})
+        with suppress(InputError):  # opening the round has warned of a note that proves nothing
+            last = read_witness(before, round_, manifest, key.public)
+    if last is not None:
+        refuse_other_history(last, opened.head, opened.log, f"witness {key.public.fingerprint}")
+    note = _cosigned(opened, key)
     if note != before:
         storage.replace(name, note)
+
+
+def _cosigned(opened: "Opened", key: OwnKey) -> bytes:
+    """Returns the note of the head with the signatures of the log's key and of a witness."""
+    (log,) = opened.manifest.keys_of("log")
+    maker, own = (note_key(opened.state.id, one) for one in (log, key.public))
+    _, signatures = read_note(opened.note, opened.head.origin, verifiers({maker: log}))
+    signature = sign_bytes(key.private, opened.head.text().encode())
+    return signed_note(opened.head, {maker: signatures[maker], own: signature})
 
 
 def read_kept_head(path: Path, round_: str, known: Mapping[NoteKey, PublicKey]) -> Head:

@@ -1,6 +1,7 @@
 """Which heads and tiles of a log a server takes: those that continue what it has."""
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 
 from zoo.gym.errors import InputError
@@ -12,6 +13,7 @@ from zoo.gym.rounds.log.tiles import HEIGHT, WIDTH
 from zoo.gym.rounds.log.tree import HASH_BYTES, proves_consistency
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.server.refused import RefusedError
+from zoo.gym.rounds.storage.base import NoFileError
 from zoo.gym.rounds.storage.folder import FolderStorage
 
 _TILE = re.compile(r"log/tile/(?P<level>entries|\d+)/(?P<index>[x\d/]+?)(\.p/(?P<width>\d+))?")
@@ -77,11 +79,14 @@ def check_witness(kept: Kept, name: str, note: bytes) -> None:
     key = named.get(name.rpartition("/")[2])
     if key is None:
         raise RefusedError(403, "witness: expected a key that the manifest names, got another")
-    signed, head = read_witness(note, kept.id, key), kept.head()
+    signed, head = read_witness(note, kept.id, kept.manifest, key), kept.head()
     if head is None or signed.size > head.size:
         raise RefusedError(409, "witness: expected a head of this log, got a later one")
-    before = kept.storage.read(name)
-    if before is not None and read_witness(before, kept.id, key).size > signed.size:
+    last: Head | None = None
+    with suppress(InputError, NoFileError):  # others may write in the folder
+        before = kept.storage.read(name)
+        last = None if before is None else read_witness(before, kept.id, kept.manifest, key)
+    if last is not None and last.size > signed.size:
         raise RefusedError(409, "witness: expected a later head than before, got an earlier one")
     try:
         refuse_other_history(signed, head, open_log(kept.storage.read, head), "the witness")
