@@ -1,16 +1,19 @@
 """How many bytes of chunks contributors may keep in a round: what its commitments can reveal.
 
 All contributors of a server have one token, so what one of them stores in vain is missing to the
-others of the same round; other rounds, and the round's maker, have their own part.
+others of the same round; other rounds, and the round's maker, have their own part. Entries have a
+part of their own (`inbox`).
 """
 
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from zoo.gym.files import read_errors
-from zoo.gym.rounds.log.reader import CHECKPOINT, open_log
 from zoo.gym.rounds.protocol.records import examples_of
-from zoo.gym.rounds.protocol.state import Phase, State, state_of
-from zoo.gym.rounds.server.heads import Kept
+from zoo.gym.rounds.protocol.state import Phase, State
+from zoo.gym.rounds.server.gate import Role
+from zoo.gym.rounds.server.latest import Latest
 from zoo.gym.rounds.server.refused import RefusedError
 from zoo.gym.rounds.storage.chunks import CHUNK_BYTES
 
@@ -35,52 +38,48 @@ class Quota:
     What was there when the server started counts, too: who stored it is not known any more.
 
     Args:
-        kept: the round.
+        latest: the round.
     """
 
-    def __init__(self, kept: Kept) -> None:
-        self._kept, self._lock = kept, threading.Lock()
-        self._note: bytes | None = None
-        self._phase, self._most = Phase.COMMIT, 0
-        folder = kept.storage.folder / "chunks"
+    def __init__(self, latest: Latest) -> None:
+        self._latest, self._lock = latest, threading.Lock()
+        folder = latest.kept.storage.folder / "chunks"
         with read_errors(folder):
             self._used = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
-    def take(self, size: int) -> None:
-        """Books a chunk.
+    @contextmanager
+    def booked(self, role: Role, size: int) -> Generator[None]:
+        """Books a chunk of a contributor while it is stored.
 
         Raises:
             RefusedError: the round has no use for chunks now, or has as many as it can use.
         """
+        if role is not Role.CONTRIBUTOR:
+            yield
+            return
+        self._take(size)
+        try:
+            yield
+        except RefusedError:
+            with self._lock:
+                self._used -= size
+            raise
+
+    def _take(self, size: int) -> None:
         with self._lock:
-            self._read()
-            if self._phase not in _USEFUL:
+            state = self._latest.state()
+            if state.phase not in _USEFUL:
                 raise RefusedError(
                     409,
-                    f"chunk: expected one after phase commit, got one in phase {self._phase}",
+                    f"chunk: expected one after phase commit, got one in phase {state.phase}",
                 )
-            if self._used + size > self._most:
+            most = _most(state)
+            if self._used + size > most:
                 raise RefusedError(
                     507,
-                    f"chunks: expected at most {self._most} bytes of the round's contributors, got "
-                    "more",
+                    f"chunks: expected at most {most} bytes of the round's contributors, got more",
                 )
             self._used += size
-
-    def give_back(self, size: int) -> None:
-        """Takes back what was booked for a chunk that is not kept."""
-        with self._lock:
-            self._used -= size
-
-    def _read(self) -> None:
-        """Reads the log, if it has grown."""
-        note = self._kept.storage.read(CHECKPOINT)
-        head = None if note is None else self._kept.head(note)
-        if head is None or note == self._note:
-            return
-        state = state_of(open_log(self._kept.storage.read, head).entries())
-        self._phase, self._most = state.phase, _most(state)
-        self._note = note
 
 
 def _most(state: State) -> int:

@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -21,12 +22,15 @@ from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest, read_manifest, round_id
 from zoo.gym.rounds.server.gate import Role
 from zoo.gym.rounds.server.heads import Kept, check_head, check_tile, check_witness, is_covered
+from zoo.gym.rounds.server.inbox import Inbox
+from zoo.gym.rounds.server.latest import Latest
 from zoo.gym.rounds.server.quota import Quota, open_to_contributors
 from zoo.gym.rounds.server.refused import RefusedError
 from zoo.gym.rounds.storage.base import NoFileError
 from zoo.gym.rounds.storage.chunks import CHUNK_BYTES
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.rounds.storage.names import MOST, Kind, kind_of
+from zoo.gym.signing import Signed
 from zoo.models.resolve import model_of_text
 
 MOST_NAMES = 10_000
@@ -39,6 +43,14 @@ _LOCKS = 64
 
 _ROUND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 _MAKERS = {Kind.MANIFEST, Kind.HEAD, Kind.TILE}
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What contributors may fill of a round."""
+
+    chunks: Quota
+    inbox: Inbox
 
 
 class Served:
@@ -64,7 +76,7 @@ class Served:
             )
         self._top, self._base = folder.parent if alone else folder, base
         self._kept: dict[str, Kept] = {}
-        self._quotas: dict[str, Quota] = {}
+        self._limits: dict[str, _Parts] = {}
         self._lock, self._most = threading.Lock(), most_bytes
         self._files = tuple(threading.Lock() for _ in range(_LOCKS))
         with read_errors(folder):
@@ -138,11 +150,13 @@ class Served:
             case Kind.CHUNK:
                 kept = self._round(name)
                 _check_chunk(file, content)
-                with self._booked(role, name, kept, len(content)):
+                with self._parts(name, kept).chunks.booked(role, len(content)):
                     self._keep(storage, file, content, role)
             case Kind.ENTRY:
-                _check_entry(self._round(name), file, content)
-                self._keep(storage, file, content, role)
+                kept = self._round(name)
+                entry = _checked_entry(kept, file, content)
+                with self._parts(name, kept).inbox.booked(role, file, entry):
+                    self._keep(storage, file, content, role)
             case Kind.MANIFEST:
                 self._write_manifest(storage, content)
             case _:
@@ -180,22 +194,13 @@ class Served:
         if named != wanted and (model_of_text(named) or named) != (model_of_text(wanted) or wanted):
             raise RefusedError(422, f"manifest: expected a round about {wanted}, got {named[:80]}")
 
-    @contextmanager
-    def _booked(self, role: Role, name: str, kept: Kept, size: int) -> Generator[None]:
-        """Books a chunk of a contributor while it is stored."""
-        if role is not Role.CONTRIBUTOR:
-            yield
-            return
+    def _parts(self, name: str, kept: Kept) -> "_Parts":
+        """Returns the parts of a round."""
         with self._lock:
-            if name not in self._quotas:
-                self._quotas[name] = Quota(kept)
-            quota = self._quotas[name]
-        quota.take(size)
-        try:
-            yield
-        except RefusedError:
-            quota.give_back(size)
-            raise
+            if name not in self._limits:
+                latest = Latest(kept)
+                self._limits[name] = _Parts(Quota(latest), Inbox(latest))
+            return self._limits[name]
 
     def _keep(self, storage: FolderStorage, file: str, content: bytes, role: Role) -> None:
         more = len(content) - (storage.size(file) or 0)
@@ -249,12 +254,13 @@ def _check_chunk(file: str, content: bytes) -> None:
         raise RefusedError(422, f"{file}: expected bytes with this digest, got others")
 
 
-def _check_entry(kept: Kept, file: str, content: bytes) -> None:
+def _checked_entry(kept: Kept, file: str, content: bytes) -> Signed:
     if f"inbox/{sha256(content).hexdigest()}.json" != file:
         raise RefusedError(422, f"{file}: expected an entry with this digest, got another")
-    found = objects.decode(content).body.get("round")
-    if found != kept.id:
+    entry = objects.decode(content)
+    if entry.body.get("round") != kept.id:
         raise RefusedError(422, f"entry: expected one of round {kept.id[:12]}, got another's")
+    return entry
 
 
 def _refused(error: StorageError) -> RefusedError:

@@ -1,0 +1,149 @@
+"""Which entries a server takes into the inbox of a round, and how many bytes of them.
+
+Keys and signatures cost nothing, so a server refuses at once what the log could never take, has one
+commitment and one reveal of a key, and room for the commitments of a few times the contributors
+that the round takes, and for the records of those keys that may measure.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from zoo.gym.errors import GymError, InputError
+from zoo.gym.rounds.life.inbox import left_entries
+from zoo.gym.rounds.log.tiles import ENTRY_BYTES
+from zoo.gym.rounds.protocol import objects
+from zoo.gym.rounds.protocol.manifest import Role as KeyRole
+from zoo.gym.rounds.protocol.state import Phase, State
+from zoo.gym.rounds.server.gate import Role
+from zoo.gym.rounds.server.latest import Latest
+from zoo.gym.rounds.server.refused import RefusedError
+from zoo.gym.signing import PublicKey, Signed
+
+COMMIT_BYTES = 2048
+"""Bytes for each contributor that a round takes: a commitment has a quarter of them."""
+
+LEAST_COMMITS = 100
+"""A round that takes fewer contributors has room for as many: the log refuses some of them."""
+
+_OTHER_RECORDS = 16  # of results, of the re-fit, of files of examples
+_ROLES: dict[str, KeyRole] = {
+    objects.RECORD: "gate",
+    objects.CLOSE: "log",
+    objects.LOT: "log",
+    objects.REFUSAL: "log",
+    objects.RESULT: "log",
+    objects.VOID: "log",
+}
+_ONCE = {objects.COMMIT, objects.REVEAL}
+
+
+class Inbox:
+    """The inbox of a round; what was there when the server started counts, too.
+
+    Args:
+        latest: the round.
+    """
+
+    def __init__(self, latest: Latest) -> None:
+        self._latest, self._lock = latest, threading.Lock()
+        self._storage = latest.kept.storage
+        self._used = Counter[str]()
+        self._left: dict[tuple[str, PublicKey], str] = {}
+        for name, entry in left_entries(self._storage):
+            if isinstance(entry, Signed):
+                self._used[entry.context] += len(objects.encode(entry))
+                self._left.setdefault((entry.context, entry.key), name)
+
+    @contextmanager
+    def booked(self, role: Role, file: str, entry: Signed) -> Generator[None]:
+        """Books an entry while it is stored.
+
+        Raises:
+            RefusedError: with status 422 if the log can never take it, or the inbox has another one
+                of its key; 507 if there is no room for it.
+        """
+        size, kind = len(objects.encode(entry)), (entry.context, entry.key)
+        with self._lock:
+            state = self._latest.state()
+            check_entry(state, entry)
+            first = self._left.get(kind) if entry.context in _ONCE else None
+            if first not in {None, file} and self._storage.size(str(first)) is not None:
+                raise RefusedError(
+                    422,
+                    f"{entry.context}: expected one of key {entry.key.fingerprint}, which is in "
+                    "the inbox, got another",
+                )
+            most = most_bytes(state, entry.context)
+            if role is Role.CONTRIBUTOR and most is not None:
+                if self._used[entry.context] + size > most:
+                    raise RefusedError(
+                        507, f"inbox: expected at most {most} bytes of {entry.context}, got more"
+                    )
+                self._used[entry.context] += size
+            self._left[kind] = file
+        try:
+            yield
+        except GymError:
+            with self._lock:
+                if role is Role.CONTRIBUTOR and most is not None:
+                    self._used[entry.context] -= size
+                if self._left.get(kind) == file:
+                    del self._left[kind]
+            raise
+
+
+def check_entry(state: State, entry: Signed) -> None:
+    """Refuses an entry that the log of a round can never take; what it has already is accepted.
+
+    Raises:
+        RefusedError: with status 422.
+    """
+    role = _ROLES.get(entry.context)
+    if role is not None and entry.key not in state.manifest.keys_of(role):
+        raise RefusedError(
+            422,
+            f"{entry.context}: expected a signature of a key of role {role}, got one of "
+            f"{entry.key.fingerprint}",
+        )
+    if _is_logged(state, entry):
+        return
+    if state.closed:
+        raise RefusedError(
+            422, f"{entry.context}: expected a round that goes on, got one that is {state.phase}"
+        )
+    if role is not None:
+        return
+    early = entry.context == objects.REVEAL and state.phase is Phase.COMMIT
+    try:
+        (replace(state, phase=Phase.REVEAL) if early else state).after(entry)
+    except InputError as error:
+        raise RefusedError(422, error.message, hint=error.hint) from None
+
+
+def _is_logged(state: State, entry: Signed) -> bool:
+    """Says whether the log has a commitment or a reveal."""
+    if entry.context == objects.COMMIT:
+        return state.commits.get(entry.key) == entry.body.get("commitment", "")
+    if entry.context == objects.REVEAL:
+        known = state.reveals.get(entry.key)
+        return known is not None and known == objects.reveal_of(entry)
+    return False
+
+
+def most_bytes(state: State, context: str) -> int | None:
+    """Returns how many bytes of a kind of entry an inbox has room for; None if no limit is needed.
+
+    Reveals need none: each is of another key that has committed.
+    """
+    terms = state.manifest
+    if context == objects.COMMIT:
+        most = terms.most * (1 if terms.newcomers is None else 2)
+        return max(most, LEAST_COMMITS) * COMMIT_BYTES
+    if context == objects.RECORD:
+        each = terms.lessons.most if terms.lessons else 2  # its measurement and its value
+        records = len(state.commits) * each + _OTHER_RECORDS
+        return len(terms.keys_of("gate")) * records * ENTRY_BYTES
+    return None
