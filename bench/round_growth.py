@@ -116,7 +116,7 @@ def _measured(folder: Path, contributors: int) -> Iterator[Case]:
     assert len(computed.report.contributions) == contributors, computed.report.refused
     with _timed("verify", seconds):
         opened = open_round(storage)
-        checks = verify(opened, work_folder(name), threads=1)
+        checks = list(verify(opened, work_folder(name), threads=1))
     assert all(check.ok for check in checks), [check for check in checks if not check.ok]
     for what, spent in seconds.items():
         yield Case(f"{contributors} x 1e7: {what}", spent, "CPU-s", "1 s", spent, "")
