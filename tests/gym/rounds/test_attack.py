@@ -71,6 +71,13 @@ def test_the_command_prints_rows_and_the_worst(capsys: pytest.CaptureFixture[str
     assert found["rows"][0]["recovered"] == pytest.approx(100)
 
 
+@needs_digits
+def test_attacks_without_attackers_leave_what_nobody_attacking_leaves() -> None:
+    trial = Trial(Rule(AggregationMethod.MEAN, 0), contributors=5, attackers=0, seeds=1)
+    rows = try_attacks(trial, ["none", *ATTACKS, *MORE_ATTACKS, "adaptive", "adaptive gated"])
+    assert {(row.recovered, row.backdoor) for row in rows} == {(100.0, rows[0].backdoor)}
+
+
 def test_as_many_attack_as_the_rule_is_to_withstand(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["round", "attack", "none", "--method", "median", "--contributors", "10"]
     for f, expected in (((), 3), (("--f", "1"), 1), (("--f", "1", "--attackers", "2"), 2)):

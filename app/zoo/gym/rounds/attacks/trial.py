@@ -95,12 +95,17 @@ def _check(trial: Trial) -> None:
 
 
 def attacked(trial: Trial, view: View, attack: str) -> "Floats":
-    """Returns the result of a round under an attack, [D]; malicious contributions come first."""
+    """Returns the result of a round under an attack, [D]; malicious contributions come first.
+
+    Without attackers each attack is the round of the honest.
+    """
     import numpy as np
 
     def result(sent: "Floats") -> "Floats":
         return aggregate(trial, view.setting, sent)
 
+    if not view.f:
+        return result(view.honest)
     if attack in ADAPTIVE:
         coded = values_of(trial.form)
         return adapt(view, result, coded, gated=ADAPTIVE[attack])
