@@ -10,6 +10,7 @@ from zoo.gym.cli.communities import Given, Round
 from zoo.gym.cli.community.lessons import LESSONS, aggregate_lessons, rewards_of_lessons
 from zoo.gym.cli.community.opened import command, opened_round
 from zoo.gym.cli.community.options import refuse_given
+from zoo.gym.cli.community.shares import LEFT_OUT, left_out
 from zoo.gym.cli.community.voiding import or_void
 from zoo.gym.cli.delta import BROKEN
 from zoo.gym.cli.ending import fail
@@ -105,6 +106,8 @@ def _show(computed: "Computed", opened: "Opened", out: Output) -> int:
         out.answer(line)
     for key, reason in found.refused.items():
         out.answer(f"refused {key.fingerprint}: {reason}")
+    for key in left_out(found):
+        out.answer(f"{LEFT_OUT}, weight 0: {key.fingerprint}")
     out.answer(f"the result is a delta: zoo-gym delta apply {computed.delta.path}")
     for warning in warnings:
         out.say(f"note: {warning}")

@@ -1,10 +1,11 @@
 """How a round is shown."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zoo.gym.cli.community.deadlines import until
 from zoo.gym.cli.community.next_step import next_step
 from zoo.gym.cli.community.opened import command
+from zoo.gym.cli.community.shares import LEFT_OUT, Share, shares_of
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round_private import promise_of
 from zoo.gym.humanize import counted
@@ -43,7 +44,9 @@ def show_round(opened: "Opened", out: Output) -> int:
     for one in contributors[:MOST_SHOWN]:
         name = f" ({one['name']})" if one["name"] else ""
         why_not = f": {one['reason']}" if one["reason"] else ""
-        out.answer(f"  {one['fingerprint']}{name} {one['state']}{why_not}")
+        share = Share(one["weight"], one["points"])
+        what = f": {share}" if str(share) and not why_not else ""
+        out.answer(f"  {one['fingerprint']}{name} {one['state']}{why_not}{what}")
     if len(contributors) > MOST_SHOWN:
         out.answer(f"  and {len(contributors) - MOST_SHOWN} more: --json shows all")
     if state.result:
@@ -70,16 +73,23 @@ def show_round(opened: "Opened", out: Output) -> int:
     return 0
 
 
-def _contributors(opened: "Opened") -> list[dict[str, str]]:
-    """Returns who takes part and how far: the refused first, then by key."""
+def _contributors(opened: "Opened") -> list[dict[str, Any]]:
+    """Returns who takes part and how far: the refused first, then the left out, then by key."""
     from zoo.gym.signing import signer_name
 
-    state = opened.state
-    found: list[dict[str, str]] = []
-    for key in sorted(state.commits, key=lambda key: (key not in state.refused, key)):
-        far = "committed"
+    state, published = opened.state, shares_of(opened)
+    shares = {key: published.get(str(key), Share(None, None)) for key in state.commits}
+
+    def place(key: "PublicKey") -> "tuple[bool, bool, PublicKey]":
+        return key not in state.refused, not shares[key].is_left_out, key
+
+    found: list[dict[str, Any]] = []
+    for key in sorted(state.commits, key=place):
+        far, share = "committed", shares[key]
         if key in state.refused:
             far = "refused"
+        elif share.is_left_out:
+            far = LEFT_OUT
         elif key in state.reveals:
             far = "counts" if state.result else "revealed"
         found.append(
@@ -89,6 +99,8 @@ def _contributors(opened: "Opened") -> list[dict[str, str]]:
                 "name": signer_name(key),
                 "state": far,
                 "reason": state.refused.get(key, ""),
+                "weight": share.weight,
+                "points": share.points,
             }
         )
     return found
