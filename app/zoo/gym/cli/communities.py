@@ -14,7 +14,7 @@ from zoo.gym.cli.community.options import (
     given_of,
     refuse_given,
 )
-from zoo.gym.cli.community.sending import commit, warn_of_other_key
+from zoo.gym.cli.community.sending import commit, say_kept, warn_of_other_key
 from zoo.gym.cli.community.showing import show_round
 from zoo.gym.cli.community.taking import check_close, check_copy
 from zoo.gym.cli.options import Json, Offline, Switch, Yes, confirmed
@@ -84,8 +84,9 @@ def create(
         base: the base model's name or folder; of lessons the name of the model that they are for
         out: a new folder, on a network share or a USB stick, too, https://HOST/rounds/NAME or s3://BUCKET/NAME
         kind: delta combines changes of weights, experience lessons in text
-        form: signs with one scale a tensor (1 bit, the default), lowrank for adapters as they are,
-            or float for plain differences; a private round has lowrank
+        form: lowrank for adapters (LoRA runs) as they are, signs with one scale a tensor for full
+            fine-tunes (1 bit, the default; it costs an adapter much), or float for plain
+            differences; a private round has lowrank
         method: the aggregation rule; byzantine_robust by default, and in a private round mean
         f: how many contributors may be malicious; by default 30 %, if the rule can
         min_contributors: fewer make the round void, after one extension
@@ -231,6 +232,7 @@ def contribute(
     folder = result_of(found) if isinstance(found, Run) else found
     own, entry = prepare(opened, folder, model.folder, key, examples=claimed)
     out.answer(f"{own.file}: {human_bytes(own.bytes)}, coded as {opened.manifest.form}")
+    say_kept(opened, folder, model.folder, out)
     if claimed:
         out.answer(f"weighed by {claimed} examples: as you say, nobody can check it")
     private = say_private(opened, own, key, out)

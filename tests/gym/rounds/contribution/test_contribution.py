@@ -31,6 +31,7 @@ from zoo.gym.delta.rebuild import difference
 from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.reasons import reason_of
 from zoo.gym.rounds.contribution.check import check_characters, open_contribution
+from zoo.gym.rounds.contribution.kept import kept_of_adapter
 from zoo.gym.rounds.contribution.write import write_contribution
 
 FORMS = ("signs", "float", "lowrank")
@@ -58,6 +59,20 @@ def test_signs_have_the_mean_size_of_each_tensor(
         change = exact_change(name)
         expected = np.where(change > 0, 1, -1) * np.abs(change).mean()
         assert np.allclose(change_in(found, name), expected, rtol=1e-6)
+
+
+def test_what_signs_keep_of_an_adapter_is_the_squared_cosine_to_it(
+    base: Path, tuned: Path, adapter: Path, round_of: Round, tmp_path: Path
+) -> None:
+    found = write_contribution(adapter, base, round_of("signs"), tmp_path / "c")
+    plain = write_contribution(adapter, base, round_of("float"), tmp_path / "d")
+    coded, whole = (
+        np.concatenate([change_in(one, name).ravel() for name in LAYERS]) for one in (found, plain)
+    )
+    cosine = coded @ whole / np.linalg.norm(coded) / np.linalg.norm(whole)
+    assert kept_of_adapter(adapter, base, round_of("signs")) == pytest.approx(cosine**2, rel=1e-5)
+    assert kept_of_adapter(adapter, base, round_of("lowrank")) is None
+    assert kept_of_adapter(tuned, base, round_of("signs")) is None
 
 
 def test_a_product_keeps_the_factors_of_its_adapter(

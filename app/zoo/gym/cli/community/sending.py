@@ -1,5 +1,6 @@
 """Sends a commitment to a round, which cannot be taken back, once, and if the user agrees."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.gym.cli.community.opened import command
@@ -67,6 +68,16 @@ def _already(opened: "Opened", key: "PublicKey") -> str | None:
     if state.phase is Phase.VOID:
         return "you committed already, and the round is void"
     return NOT_IN_TIME
+
+
+def say_kept(opened: "Opened", source: Path, base: Path, out: Output) -> None:
+    """Says what form signs keeps of an adapter, which rounds of form lowrank take as it is."""
+    from zoo.gym.rounds.contribution.kept import kept_of_adapter
+
+    kept = kept_of_adapter(source, base, opened.manifest)
+    if kept is not None:
+        out.say(f"note: form signs keeps {kept:.0%} of this adapter's change (of its squared norm)")
+        out.say("its result may be much worse; a round of form lowrank takes adapters as they are")
 
 
 def warn_of_other_key(opened: "Opened", key: "PublicKey", out: Output) -> None:
