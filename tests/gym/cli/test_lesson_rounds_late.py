@@ -34,6 +34,20 @@ def test_aggregate_waits_for_the_keys_that_could_measure_what_would_be_kept(peop
     assert "next:" not in people("gil", "round", "show", "round").stdout
 
 
+def test_a_maker_who_has_measured_waits_for_the_other_keys(people: People) -> None:
+    started(people, "--gate", str(people.key("maker").public))
+    due = "next: zoo-gym round contribute LIBRARY --round tiny --send"
+    assert due in people("ann", "round", "show", "round").stdout
+    revealed(people)
+    due = "next: zoo-gym round measure --round tiny TASKS --model MODEL --send"
+    assert due in people("maker", "round", "show").stdout
+    measured(people, "maker", [figures(text, 0.2) for text in (UNITS, SIGN)])
+    shown = people("maker", "round", "show").stdout
+    assert "next: others measure their part: 1 key of 4 measured so far\n" in shown
+    measured(people, "gil", [figures(UNITS, 0.2)])
+    assert "next: zoo-gym round aggregate tiny\n" in people("maker", "round", "show").stdout
+
+
 def test_a_round_at_one_key_says_so_in_the_singular(people: People) -> None:
     words = ("--kind", "experience", "--base", "m", "--out", "one", "--min-contributors", "2")
     gate = ("--gate", people.gates["gus"], "--least", "1")

@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.gym.cli.community.next_step import is_waiting
 from zoo.gym.cli.community.opened import command
-from zoo.gym.cli.community.showing import NOT_TAKEN, is_waiting, to_reveal
+from zoo.gym.cli.community.showing import NOT_TAKEN, to_reveal
 from zoo.gym.cli.options import confirmed
 from zoo.gym.cli.output import Output
 

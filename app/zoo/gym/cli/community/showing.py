@@ -3,16 +3,15 @@
 from typing import TYPE_CHECKING, Any
 
 from zoo.gym.cli.community.deadlines import until
-from zoo.gym.cli.community.next_step import next_step
+from zoo.gym.cli.community.next_step import is_waiting, next_step
 from zoo.gym.cli.community.opened import command
 from zoo.gym.cli.community.shares import LEFT_OUT, Share, shares_of
+from zoo.gym.cli.community.terms_in_words import guards_in_words, rule_in_words
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round_private import promise_of
-from zoo.gym.humanize import counted
 
 if TYPE_CHECKING:
     from zoo.gym.rounds.life.opening import Opened
-    from zoo.gym.rounds.protocol.manifest import Manifest
     from zoo.gym.signing import PublicKey
 
 MOST_SHOWN = 20
@@ -30,7 +29,10 @@ def show_round(opened: "Opened", out: Output) -> int:
     out.answer(f"round {manifest.name} ({state.id[:12]}) about {manifest.base.model}")
     if (kept := kept_address(state.id)) not in {None, opened.storage.address}:
         out.answer(f"you take part at {kept}: what you send without an address goes there")
-    out.answer(f"{_rule(manifest)}, {manifest.quorum} to {manifest.most} contributors")
+    seats = f"{manifest.quorum} to {manifest.most} contributors"
+    out.answer(f"{rule_in_words(manifest)}, {seats}")
+    if (guards := guards_in_words(manifest)) is not None:
+        out.answer(guards)
     promised = promise_of(opened)
     for line in in_words(promised) if promised else ():
         out.answer(line)
@@ -106,19 +108,6 @@ def _contributors(opened: "Opened") -> list[dict[str, Any]]:
     return found
 
 
-def _rule(manifest: "Manifest") -> str:
-    """Returns how a round combines what, in words."""
-    if manifest.lessons is None:
-        claims = manifest.method == "federated_average"
-        said = " by the examples that contributors say they have" if claims else ""
-        tensors = counted(len(manifest.tensors), "tensor")
-        return f"{manifest.method}{said}, form {manifest.form}, {tensors}"
-    clear = ", with a clear gain" if manifest.lessons.clear else ""
-    gates = len(manifest.keys_of("gate"))
-    keys = f"{counted(gates, 'key')} that {'measures' if gates == 1 else 'measure'}"
-    return f"lessons, kept at {manifest.lessons.least} of {keys}{clear}"
-
-
 def _own_part(opened: "Opened") -> str | None:
     """Returns what this user's key has done in a round, and what is next; None without a key."""
     from zoo.gym.rounds.protocol import objects
@@ -144,12 +133,3 @@ def _own_part(opened: "Opened") -> str | None:
 def to_reveal(opened: "Opened") -> str:
     """Returns the command that reveals in a round."""
     return command("reveal", opened, "--send")
-
-
-def is_waiting(opened: "Opened", key: "PublicKey", context: str) -> bool:
-    """Returns whether an entry of a key lies in the inbox."""
-    from zoo.gym.rounds.life.inbox import left_entries
-    from zoo.gym.signing import Signed
-
-    entries = [entry for _, entry in left_entries(opened.storage) if isinstance(entry, Signed)]
-    return any(entry.key == key and entry.context == context for entry in entries)

@@ -17,7 +17,7 @@ from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.fields import is_text
 from zoo.gym.rounds.protocol.manifest import Manifest, Role, read_manifest, round_id
 from zoo.gym.rounds.protocol.objects import Reveal, is_hex
-from zoo.gym.rounds.protocol.records import Gate, Measured, record_of
+from zoo.gym.rounds.protocol.records import Gate, Measured, measure_options, record_of
 from zoo.gym.rounds.rewards.newcomers import nonce_commitment
 from zoo.gym.signing import PublicKey, Signed, parse_key
 
@@ -272,7 +272,8 @@ def _result(state: State, entry: Signed) -> State:
 def _check_measured(state: State, result: str) -> None:
     """Refuses a result before everything is measured that the manifest promises."""
     measured, manifest = state.measured, state.manifest
-    hint = f"a key of role gate makes them: {manifest.command('measure')}"
+    needed = manifest.command("measure", measure_options(manifest, measured))
+    hint = f"a key of role gate makes them: {needed}"
     if manifest.refit and measured.refit is None:
         raise InputError("result: expected a re-fit of its size, got none", hint=hint)
     if manifest.lessons and len(measured.lessons) < manifest.lessons.least:
