@@ -48,6 +48,16 @@ def test_a_maker_who_has_measured_waits_for_the_other_keys(people: People) -> No
     assert "next: zoo-gym round aggregate tiny\n" in people("maker", "round", "show").stdout
 
 
+def test_a_key_that_measures_without_anything_reads_a_command_with_its_round(
+    people: People,
+) -> None:
+    started(people)
+    revealed(people)
+    found = people("gus", "round", "measure", "--round", "round")
+    hint = "hint: zoo-gym round measure --round tiny TASKS --model MODEL --send, or --measured FILE"
+    assert (found.code, hint in found.stderr) == (2, True), found.stderr
+
+
 def test_a_round_at_one_key_says_so_in_the_singular(people: People) -> None:
     words = ("--kind", "experience", "--base", "m", "--out", "one", "--min-contributors", "2")
     gate = ("--gate", people.gates["gus"], "--least", "1")

@@ -57,6 +57,8 @@ def test_a_private_round_ends_in_one_result_and_says_what_it_promises(person: Ca
 
     refused = person("maker", "round", "aggregate")
     assert (refused.code, "noise to signal: expected at most 1" in refused.stderr) == (2, True)
+    assert "zoo-gym round aggregate tiny --force publishes it; " in refused.stderr
+    assert "zoo-gym round void tiny --because TEXT ends the round" in refused.stderr
     found = person("maker", "round", "aggregate", "--force", "--json")
     assert found.code == 0, found.stderr
     assert (found.json["rule"], found.json["weights"]) == ("private_mean", None)

@@ -71,3 +71,5 @@ def test_a_command_that_cannot_take_a_head_is_named(case: str, watched: Path, pe
     words, code, said = REFUSED[case]
     found = person("eve", "round", "anchor", "--round", str(watched), *words)
     assert (found.code, said in found.stderr) == (code, True), found.stderr
+    hint = f"hint: zoo-gym round anchor --round {watched} -- tee head\n"
+    assert (hint in found.stderr) == (case == "nothing")

@@ -202,7 +202,7 @@ def test_more_noise_than_signal_is_refused_without_force_and_spends_nothing(
     with pytest.raises(InputError, match="noise to signal: expected at most 1, got") as caught:
         publish_private(private_round, LOG)
     assert caught.value.hint
-    assert "--force goes on" in caught.value.hint
+    assert "--force publishes it" in caught.value.hint
     assert ledger.report_of(open_round(private_round).state.id) is None
 
 

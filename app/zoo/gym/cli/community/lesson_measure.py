@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.gym.cli.community.next_step import to_measure
 from zoo.gym.cli.community.opened import command
 from zoo.gym.cli.community.options import MeasureOptions, given_of, refuse_given
 from zoo.gym.cli.ending import fail
@@ -29,7 +30,7 @@ def measure_lessons(
     from zoo.gym.rounds.lessons.measuring import LessonMeasuring
     from zoo.gym.signing import load_key
 
-    config = _config(given, tasks)
+    config = _config(opened, given, tasks)
     making = LessonMeasuring(opened, load_key())
     for item in making.own:
         out.say(f"not measured, it is yours: {item.text}")
@@ -45,7 +46,9 @@ def measure_lessons(
     return _sent(opened, making, given, out, yes=yes, lessons=lessons, spent=spent)
 
 
-def _config(given: MeasureOptions, tasks: tuple[str, ...]) -> "ExperienceConfig | None":
+def _config(
+    opened: "Opened", given: MeasureOptions, tasks: tuple[str, ...]
+) -> "ExperienceConfig | None":
     """Returns how lessons are measured; None if they were measured before."""
     if given.model is None:
         where = "a round of lessons without --model"
@@ -53,7 +56,7 @@ def _config(given: MeasureOptions, tasks: tuple[str, ...]) -> "ExperienceConfig 
         if not given.measured:
             raise InputError(
                 "measure: expected tasks and a model, or what was measured, got neither",
-                hint="zoo-gym round measure TASKS --model MODEL, or --measured FILE",
+                hint=f"{to_measure(opened)}, or --measured FILE in place of both",
             )
         return None
     return config_of(

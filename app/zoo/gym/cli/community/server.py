@@ -2,6 +2,7 @@
 
 import asyncio
 import getpass
+import shlex
 import signal
 import subprocess
 import sys
@@ -75,7 +76,8 @@ def serve(
     def started() -> None:
         token = token_file(path, Role.CONTRIBUTOR)
         out.answer(f"rounds are at {server.url}/rounds/NAME, in {path}")
-        out.answer(f"the token for contributors is in {token}: zoo-gym round token {server.url}")
+        out.answer(f"the token for contributors is in {token}: hand them that file")
+        out.answer(f"they keep it by: zoo-gym round token {server.url} < FILE")
         out.say("Ctrl-C ends it")
         out.result({"url": server.url, "folder": str(path), "token_file": str(token)})
 
@@ -177,7 +179,11 @@ def anchor(*command: str, round_: Round = None, as_json: Json = False) -> int:
         as_json: print one JSON object as stdout's last line
     """
     if not command:
-        raise InputError("anchor: expected a command, got nothing", hint="round anchor -- tee head")
+        named = "" if round_ is None else f"--round {shlex.quote(round_)} "
+        raise InputError(
+            "anchor: expected a command, got nothing",
+            hint=f"zoo-gym round anchor {named}-- tee head",
+        )
     out, opened = Output(as_json), opened_round(round_)
     id_, size, root = opened.state.id, opened.head.size, opened.head.root.hex()
     file = ensure_folder(folders().data / "rounds" / "heads" / id_) / f"{size}-{root[:16]}.note"

@@ -162,7 +162,10 @@ def _draw(state: State, storage: Storage, folder: Path, *, force: bool, threads:
     total, kept, refused = _exact_sum(state, storage, folder)
     if len(kept) < manifest.quorum:
         raise TooFewError(manifest, len(kept), refused)
-    check_signal(privacy, values_of(manifest), len(kept), force=force)
+    forced, ended = manifest.command("aggregate", "--force"), manifest.command("void")
+    hint = f"its terms and contributors are fixed: {forced} publishes it; {ended} --because TEXT"
+    hint += " ends the round without a result"
+    check_signal(privacy, values_of(manifest), len(kept), force=force, hint=hint)
     spending = ledger.Spending(privacy.epsilon, privacy.delta, privacy.noise)
     number = ledger.spend(state.id, [str(key) for key in kept], spending)
     add_noise(total, privacy, threads=threads)

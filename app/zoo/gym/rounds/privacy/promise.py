@@ -68,8 +68,17 @@ class Wish:
         check_signal(manifest.privacy, values, manifest.quorum, force=self.force)
 
 
-def check_signal(privacy: Privacy, values: int, contributors: int, *, force: bool) -> None:
+def check_signal(
+    privacy: Privacy, values: int, contributors: int, *, force: bool, hint: str | None = None
+) -> None:
     """Refuses a result that is more noise than anything the contributors could say.
+
+    Args:
+        privacy: the terms.
+        values: the numbers of the result.
+        contributors: how many count.
+        force: refuse nothing.
+        hint: what else can be done; by default other terms, of a round that has not begun.
 
     Raises:
         InputError: the noise's norm is above that of any mean, and `force` is not given.
@@ -79,7 +88,8 @@ def check_signal(privacy: Privacy, values: int, contributors: int, *, force: boo
         raise InputError(
             f"noise to signal: expected at most 1, got {ratio:.3g}: {values} numbers, "
             f"{contributors} contributors, sigma {privacy.noise:.4g}",
-            hint=f"{fewest_contributors(privacy, values)} contributors, a smaller rank, fewer "
+            hint=hint
+            or f"{fewest_contributors(privacy, values)} contributors, a smaller rank, fewer "
             "tensors or a larger epsilon; --force goes on",
         )
 
