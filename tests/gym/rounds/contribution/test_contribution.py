@@ -33,6 +33,7 @@ from zoo.gym.rounds.compute.reasons import reason_of
 from zoo.gym.rounds.contribution.check import check_characters, open_contribution
 from zoo.gym.rounds.contribution.kept import kept_of_adapter
 from zoo.gym.rounds.contribution.write import write_contribution
+from zoo.gym.rounds.protocol.manifest import Manifest
 
 FORMS = ("signs", "float", "lowrank")
 
@@ -142,6 +143,39 @@ def test_a_fine_tune_that_the_round_cannot_take_is_refused(
     refused(sparse, base, round_of("signs"), out, "expected changes of most weights")
     whole = tuned_model(tmp_path / "whole", MATRICES)
     refused(whole, base, round_of("signs"), out, "got one of 'model.embed_tokens.weight'")
+
+
+def hint_for(source: Path, base: Path, manifest: Manifest, said: str) -> str | None:
+    with pytest.raises(InputError, match=said) as caught:
+        write_contribution(source, base, manifest, source.with_name("c"))
+    return caught.value.hint
+
+
+def test_a_delta_in_a_round_of_factors_is_called_one(
+    base: Path, tuned: Path, adapter: Path, round_of: Round, tmp_path: Path
+) -> None:
+    one, other = (
+        create_delta(source, base=base, out=tmp_path / f"{source.name}-delta").file
+        for source in (adapter, tuned)
+    )
+    hint = hint_for(one, base, round_of("lowrank"), "got a delta of coded factors")
+    assert hint == "contribute the run or the adapter that the delta was made of"
+    hint = hint_for(other, base, round_of("lowrank"), "got a delta of coded weights")
+    assert hint == "contribute a LoRA adapter"
+
+
+def test_a_fine_tune_of_too_much_reads_how_to_train_less(
+    base: Path, adapter: Path, round_of: Round, tmp_path: Path
+) -> None:
+    names = [name for name in LAYERS if "up_proj" in name or "q_proj" in name]
+    layers = len({name.split(".")[2] for name in names})
+    few, said = round_of("float", names), "expected changes of the round's tensors only"
+    adapters = "lora_target=q_proj,up_proj trains adapters of its layers"
+    assert hint_for(adapter, base, few, said) == adapters
+    freezes = f"finetuning_type=freeze freeze_trainable_layers=-{layers}"
+    whole = tuned_model(tmp_path / "whole", MATRICES)
+    expected = f"{freezes} freeze_trainable_modules=q_proj,up_proj trains these alone; {adapters}"
+    assert hint_for(whole, base, few, said) == expected
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-15])

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+CODED_FACTORS, FULL = "a delta of coded factors", "weights"
+"""Kinds of fine-tunes, in words: a delta of form lowrank, and full weights."""
+
 _DATA = (".jsonl", ".csv", ".parquet", ".txt")
 """Endings of files that are trained on and are no weights."""
 
@@ -38,10 +41,12 @@ class Changes(ABC):
 
     Attributes:
         source: its file or folder.
+        kind: what it is, for messages.
         names: the base's tensors that it changes, sorted.
     """
 
     source: Path
+    kind: str
     names: list[str]
 
     @abstractmethod
@@ -60,6 +65,8 @@ class Changes(ABC):
 class _DeltaChanges(Changes):
     def __init__(self, delta: Delta, base: Weights) -> None:
         self.source, self._delta, self._base = delta.path, delta, base
+        lowrank = delta.header.form == "lowrank"
+        self.kind = CODED_FACTORS if lowrank else "a delta of coded weights"
         self._terms = {tensor.name: tensor for tensor in delta.header.tensors if tensor.terms}
         self.names = sorted(self._terms)
         listed = [tensor.name for tensor in delta.header.tensors]
@@ -77,7 +84,7 @@ class _DeltaChanges(Changes):
 
 class _AdapterChanges(Changes):
     def __init__(self, adapter: Adapter, source: Path, base: Weights) -> None:
-        self.source, self._adapter = source, adapter
+        self.source, self.kind, self._adapter = source, "an adapter", adapter
         self.names = adapter_names(adapter, base)
 
     def change(self, name: str) -> "NDArray[np.float32]":
@@ -91,7 +98,7 @@ class _AdapterChanges(Changes):
 
 class _FullChanges(Changes):
     def __init__(self, tuned: Weights, base: Weights) -> None:
-        self.source, self._base = tuned.source, base
+        self.source, self.kind, self._base = tuned.source, FULL, base
         self._tuned = named_as(tuned, base)
         names = weight_names(base, self._tuned)
         self.names = [name for name in names if not self._is_unchanged(name)]

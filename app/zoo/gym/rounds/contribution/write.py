@@ -19,7 +19,7 @@ from zoo.gym.delta.file.writer import Spool, write_delta
 from zoo.gym.delta.reading.identity import identity
 from zoo.gym.delta.reading.weights import Weights, open_weights
 from zoo.gym.errors import InputError
-from zoo.gym.rounds.contribution.changes import Changes, read_changes
+from zoo.gym.rounds.contribution.changes import CODED_FACTORS, FULL, Changes, read_changes
 from zoo.gym.rounds.contribution.check import open_contribution
 from zoo.gym.rounds.contribution.layout import FACTORS, SIGNS, TOOL
 from zoo.gym.rounds.contribution.recorded import refuse_other_record
@@ -118,10 +118,23 @@ def check_names(changes: Changes, manifest: Coding) -> None:
         raise InputError(
             f"{changes.source}: expected changes of the round's tensors only, got one of "
             f"{strange!r}",
-            hint="train with lora_target set to the layers of the round",
+            hint=_how_to_train(changes, manifest),
         )
     if not changes.names:
         raise _no_change(changes.source)
+
+
+def _how_to_train(changes: Changes, manifest: Coding) -> str:
+    """Returns how a fine-tune changes the tensors of a round alone."""
+    parts = [tensor.name.removesuffix(".weight").split(".") for tensor in manifest.tensors]
+    modules = ",".join(sorted({part[-1] for part in parts}))
+    numbers = {int(word) for part in parts for word in part if word.isdecimal()}
+    adapters = f"lora_target={modules} trains adapters of its layers"
+    if changes.kind != FULL or not numbers:
+        return adapters
+    count = len(numbers) * (-1 if 0 in numbers else 1)  # the first layers, or the last ones
+    freezes = f"finetuning_type=freeze freeze_trainable_layers={count}"
+    return f"{freezes} freeze_trainable_modules={modules} trains these alone; {adapters}"
 
 
 def _check_change(found: "Delta", manifest: Coding, source: Path) -> None:
@@ -142,9 +155,11 @@ def _encode(changes: Changes, tensor: Tensor, manifest: Coding) -> tuple[Encoded
     if manifest.form == "lowrank":
         found = changes.factors(tensor.name) if changed else _no_factors(tensor)
         if found is None:
+            made_of = "the run or the adapter that the delta was made of"
             raise InputError(
-                f"{changes.source}: expected factors for a round of form lowrank, got weights",
-                hint="contribute a LoRA adapter",
+                f"{changes.source}: expected factors for a round of form lowrank, got "
+                f"{changes.kind}",
+                hint=f"contribute {made_of if changes.kind == CODED_FACTORS else 'a LoRA adapter'}",
             )
         return _coded_factors(tensor, *found), 0
     change = changes.change(tensor.name) if changed else np.zeros(tensor.shape, np.float32)
