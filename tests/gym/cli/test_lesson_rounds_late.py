@@ -1,5 +1,7 @@
 """Rounds of lessons that end before all keys have measured: they wait, or say so."""
 
+from pathlib import Path
+
 from tests.gym.cli.test_lesson_rounds import (
     SIGN,
     UNITS,
@@ -56,6 +58,22 @@ def test_a_key_that_measures_without_anything_reads_a_command_with_its_round(
     found = people("gus", "round", "measure", "--round", "round")
     hint = "hint: zoo-gym round measure --round tiny TASKS --model MODEL --send, or --measured FILE"
     assert (found.code, hint in found.stderr) == (2, True), found.stderr
+
+
+def test_a_key_whose_lessons_are_all_of_the_round_has_nothing_to_measure(people: People) -> None:
+    words = ("--kind", "experience", "--base", "m", "--out", "one", "--min-contributors", "1")
+    gates = ("--gate", str(people.key("ann").public), "--least", "1")
+    found = people("maker", "round", "create", "one", *words, *gates)
+    assert found.code == 0, found.stderr
+    people("ann", "round", "contribute", "mine", "--round", "one", "--send")
+    people("maker", "round", "take", "one", "--close")
+    people("ann", "round", "reveal", "one", "--send")
+    people("maker", "round", "take", "one", "--close")
+    Path("tasks.jsonl").write_text('{"prompt": "1 + 1", "answer": "2"}\n' * 8)
+    model = ("--model", "http://127.0.0.1:9/v1#m")
+    found = people("ann", "round", "measure", "tasks.jsonl", *model, "--round", "one", "--send")
+    assert "every lesson is yours: nothing to measure\n" in found.stderr, found.stderr
+    assert (found.code, "measured before" in found.stderr) == (0, False)
 
 
 def test_a_round_at_one_key_says_so_in_the_singular(people: People) -> None:

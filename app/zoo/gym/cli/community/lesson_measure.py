@@ -41,8 +41,9 @@ def measure_lessons(
     spent = 0.0
     if config is not None and making.left:
         lessons, spent = _measured(making, config, tasks, out, yes=yes)
-    elif config is not None:
-        out.say(f"all lessons were measured before: {making.kept_file}")
+    elif config is not None and making.items:
+        where = f": {making.kept_file}" if making.kept_file.exists() else ", and sent"
+        out.say(f"all lessons were measured before{where}")
     return _sent(opened, making, given, out, yes=yes, lessons=lessons, spent=spent)
 
 
@@ -134,7 +135,10 @@ def _sent(
         making.send(entries)
         taking = f"{command('aggregate', opened)} takes them"
         out.answer(f"sent {counted(len(entries), 'record')}: {taking}")
-    else:
+    elif making.items:
         out.say("nothing to send: what was measured is in the round")
+    else:
+        said = "every lesson is yours" if making.own else "the round has no lesson that counts"
+        out.say(f"{said}: nothing to measure")
     out.result(answer)
     return 0
