@@ -111,3 +111,23 @@ def test_show_has_what_is_measured_and_who_is_capped(person: Call, base: Path) -
 def test_a_round_without_a_gate_says_so(person: Call) -> None:
     started(person)
     assert "no gate; no cap on newcomers\n" in person("eve", "round", "show", "round").stdout
+
+
+@pytest.mark.parametrize(
+    ("method", "fewest", "enough"),
+    [
+        ("byzantine_robust", 3, 5),
+        ("bulyan", 4, 7),
+        ("byzantine_robust", 5, None),
+        ("mean", 3, None),
+    ],
+)
+def test_a_round_begins_with_a_note_if_its_rule_withstands_nobody(
+    method: str, fewest: int, enough: int | None, person: Call
+) -> None:
+    words = ("--base", "base", "--out", "round", "--tensors", "*", "--method", method)
+    found = person("maker", "round", "create", "x", *words, "--min-contributors", str(fewest))
+    assert found.code == 0, found.stderr
+    said = f"note: with {fewest} contributors, the fewest of this round, {method} withstands no "
+    assert (said in found.stderr) == (enough is not None)
+    assert enough is None or f"malicious one; with {enough} it withstands one\n" in found.stderr

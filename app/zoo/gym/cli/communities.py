@@ -17,6 +17,7 @@ from zoo.gym.cli.community.options import (
 from zoo.gym.cli.community.sending import commit, say_kept, warn_of_other_key
 from zoo.gym.cli.community.showing import show_round
 from zoo.gym.cli.community.taking import check_close, check_copy
+from zoo.gym.cli.community.terms_in_words import withstands_none
 from zoo.gym.cli.options import Json, Offline, Switch, Yes, confirmed
 from zoo.gym.cli.output import Output
 from zoo.gym.cli.round_private import say_private
@@ -149,6 +150,8 @@ def _show_new(opened: "Opened", screen: Output) -> int:
     """Shows a round that was just started, and what its maker does in it."""
     screen.say(f"you write its log: {command('take', opened)}")
     screen.say(f"the round is in {opened.storage.address}")
+    if (weak := withstands_none(opened.manifest)) is not None:
+        screen.say(f"note: {weak}")
     return show_round(opened, screen)
 
 

@@ -40,7 +40,7 @@ def attack(
     """Attacks a round of small fine-tunes on handwritten digits, and shows what a rule keeps.
 
     Args:
-        names: the attacks, such as "sign flip"; by default the fifteen usual ones
+        names: the attacks, such as "sign flip"; by default none and the fourteen usual ones
         method: the aggregation rule
         mix: replace each contribution by the mean of its nearest first (NNM)
         form: what contributors send: plain differences, or signs with one scale for each tensor

@@ -28,6 +28,23 @@ def guards_in_words(manifest: "Manifest") -> str | None:
     return f"{_gate(manifest)}; {_cap(manifest)}"
 
 
+def withstands_none(manifest: "Manifest") -> str | None:
+    """Returns that a robust rule withstands nobody with as few contributors as a round needs."""
+    from zoo.gym.rounds.rules.method import takes_f
+
+    if manifest.lessons or manifest.privacy or manifest.f is not None:
+        return None
+    count = manifest.quorum
+    rule = manifest.rule(count)
+    if rule.f or not (takes_f(rule.method) or rule.mixes):
+        return None
+    needed = next(more for more in range(count, count + 100) if manifest.rule(more).f)
+    return (
+        f"with {count} contributors, the fewest of this round, {rule.method.value} withstands no "
+        f"malicious one; with {needed} it withstands one"
+    )
+
+
 def _gate(manifest: "Manifest") -> str:
     if not (gates := len(manifest.keys_of("gate"))):
         return "no gate"

@@ -20,7 +20,7 @@ ATTACKS: dict[str, Attack] = {
     "backdoor": trained.backdoor(1),
     "backdoor x5": trained.backdoor(5),
 }
-"""The fifteen columns of the attack table."""
+"""The columns of the attack table: nobody attacks, and fourteen attacks."""
 
 MORE_ATTACKS: dict[str, Attack] = {
     "Sybil split": copies.sybil_split,
