@@ -137,6 +137,18 @@ def test_the_maker_of_a_round_without_a_gate_aggregates_next(person: Call) -> No
     assert "next: zoo-gym round aggregate tiny" in person("maker", "round", "show").stdout
 
 
+@pytest.mark.parametrize("verb", ["reveal", "take", "aggregate"])
+def test_a_round_that_is_an_argument_is_shown_as_one_and_named_by_an_option_too(
+    verb: str, person: Call
+) -> None:
+    shown = person("ann", "round", verb, "--help").stdout
+    assert "\nArguments:\n  ROUND  " in shown
+    assert "ROUND" not in shown.partition("\nOptions:\n")[2]
+    for words in ((".",), ("--round", ".")):
+        found = person("ann", "round", verb, *words)
+        assert (found.code, "expected a round, got no manifest.json" in found.stderr) == (4, True)
+
+
 def test_a_list_of_rounds_has_their_phase_and_what_one_is_in_them(person: Call) -> None:
     started(person)
     committed(person, "ann")

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from zoo.gym.rounds.life.opening import Opened
 
 Round = Annotated[str | None, Parameter(name="--round", metavar="ROUND")]
+Named = Annotated[str | None, Parameter(name="--round", metavar="ROUND", group="Arguments")]
+"""A round that is an argument, and that --round names as well."""
+
 Given = Annotated[str | None, Parameter(name="ROUND")]
 Method = Literal[
     "byzantine_robust",
@@ -258,12 +261,13 @@ def _check_base_name(opened: "Opened", given: str) -> None:
 
 
 def reveal(
-    round_: Round = None, *, send: Switch = False, yes: Yes = False, as_json: Json = False
+    round_: Named = None, *, send: Switch = False, yes: Yes = False, as_json: Json = False
 ) -> int:
     """Sends the weights or lessons that you committed to, once nobody can commit any more.
 
     Args:
-        round_: the round's folder, address, name or id; by default the only open one seen here
+        round_: the round's folder, address, name or id, also by --round; by default the only open
+            one seen here
         send: send them; without it nothing leaves
         yes: send without asking
         as_json: print one JSON object as stdout's last line
@@ -301,12 +305,13 @@ def reveal(
 
 
 def take(
-    round_: Round = None, *, close: Switch = False, yes: Yes = False, as_json: Json = False
+    round_: Named = None, *, close: Switch = False, yes: Yes = False, as_json: Json = False
 ) -> int:
     """Adds what contributors left to the log of your round, and closes phases.
 
     Args:
-        round_: the round's folder, address, name or id; by default the only open one seen here
+        round_: the round's folder, address, name or id, also by --round; by default the only open
+            one seen here
         close: close the phase now, whatever its deadline is
         yes: do it without asking: close with too few contributors, even if that spends the
             extension before the deadline or makes the round void; write the log of a copy

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from zoo.gym.cli.communities import Given, Round
+from zoo.gym.cli.communities import Given, Named
 from zoo.gym.cli.community.lessons import LESSONS, aggregate_lessons, rewards_of_lessons
 from zoo.gym.cli.community.opened import command, opened_round
 from zoo.gym.cli.community.options import refuse_given
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def aggregate(
-    round_: Round = None,
+    round_: Named = None,
     *,
     method: Annotated[str | None, Parameter(name="--method")] = None,
     min_contributors: int | None = None,
@@ -55,7 +55,8 @@ def aggregate(
     """Computes the result of your round from what was revealed, and publishes it.
 
     Args:
-        round_: the round's folder, address, name or id; by default the only open one seen here
+        round_: the round's folder, address, name or id, also by --round; by default the only open
+            one seen here
         method: the rule that you expect; the round's terms have fixed it
         min_contributors: publish nothing with fewer reveals than this, or if fewer of them count in
             a round about weights that is not private
