@@ -164,6 +164,7 @@ RUNAWAY = r"([\w.]+)+!"
     ],
     ids=min,
 )
+@pytest.mark.slow
 def test_an_expression_that_runs_away_is_refused(
     settings: dict[str, object], lora: Path, tied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,6 +127,7 @@ def test_a_restored_policy_continues_bit_for_bit(tied: Path, tmp_path: Path, tra
         np.testing.assert_array_equal(scores(base), scores(other_base))
 
 
+@pytest.mark.slow
 def test_a_result_is_reopened_as_it_was_trained(tied: Path, tmp_path: Path, train: Train) -> None:
     policy = moved(loaded(tied, train))
     sampling = Sampling(max_new_tokens=4, temperature=0.0)
@@ -159,6 +160,7 @@ def test_dora_on_a_16_bit_head_is_computed_in_float32(stored_bf16: Path, untied:
     np.testing.assert_allclose(scores(policy), rounded, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_reward_model_has_the_magnitudes_of_dora_merged(tied: Path, tmp_path: Path) -> None:
     train = LoraSpec(rank=4, alpha=8.0, dora=True)
     spec = LoadSpec(train=train, dtype="f32", seed=1, value_head=True, reward_model=True)
@@ -216,6 +218,7 @@ def test_pissa_leaves_a_16_bit_base_as_it_was(stored_bf16: Path) -> None:
             assert torch.equal(own[name], value)
 
 
+@pytest.mark.slow
 def test_a_reward_model_has_the_subtracted_start_of_pissa_merged(
     tied: Path, tmp_path: Path
 ) -> None:

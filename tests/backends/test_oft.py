@@ -125,6 +125,7 @@ def test_rotations_on_a_16_bit_head_are_computed_in_float32(untied: Path) -> Non
     np.testing.assert_allclose(scores(policy), rounded, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_reward_model_has_the_rotations_merged(tied: Path, tmp_path: Path) -> None:
     policy = moved(loaded(tied, value_head=True, reward_model=True))
     expected = policy.logits([5, 6, 7])

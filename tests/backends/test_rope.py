@@ -69,6 +69,7 @@ def test_scaled_positions_are_those_of_transformers_and_change_the_logits(
     assert np.abs(found - plain_logits(short)).max() > 0.1
 
 
+@pytest.mark.slow
 def test_the_result_of_a_training_is_read_with_the_same_positions(
     short: Path, tmp_path: Path
 ) -> None:

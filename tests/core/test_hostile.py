@@ -94,6 +94,7 @@ print(refused)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc and sets limits of Linux")
+@pytest.mark.slow
 def test_refusing_takes_at_most_twice_the_file_in_memory_and_little_time(tmp_path: Path) -> None:
     write_all(tmp_path)
 

@@ -50,6 +50,7 @@ def config(rows: Path, **settings: Any) -> TrainConfig:
     return TrainConfig(dataset=(str(rows),), **(plain | settings))
 
 
+@pytest.mark.slow
 def test_a_run_gives_its_model_and_what_was_measured(rows: Path) -> None:
     offline = os.environ.get("HF_HUB_OFFLINE")
     result = run_training(config(rows))
@@ -215,6 +216,7 @@ def test_a_run_is_the_same_from_every_folder(
     assert adapter["base_model_name_or_path"] == str(folder.resolve())
 
 
+@pytest.mark.slow
 def test_rows_of_python_are_trained_on_and_stored_with_the_run(rows: Path) -> None:
     given = [json.loads(line) for line in rows.read_text().splitlines()]
     plain: dict[str, Any] = {"model_name_or_path": "zen-pico", "max_steps": 2, "dataset": given}

@@ -63,6 +63,7 @@ def test_stored_rows_give_the_same_weights_as_rows_in_memory(
     assert words in told
 
 
+@pytest.mark.slow
 def test_a_row_that_cannot_be_used_is_reported_when_its_turn_comes(
     rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

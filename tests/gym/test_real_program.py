@@ -45,12 +45,14 @@ def refused(env: dict[str, str], *words: str, code: int) -> str:
     return check_refusal(done.returncode, done.stdout, done.stderr, code)
 
 
+@pytest.mark.slow
 def test_a_misspelt_key_is_told_by_the_program(env: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "my.yaml").write_text("model: zen-pico\ndataset: chat.jsonl\nlearning_rte: 1\n")
     message = refused(env, "train", "my.yaml", "--json", code=2)
     assert message == "my.yaml:3: learning_rte: no such setting. Did you mean 'learning_rate'?"
 
 
+@pytest.mark.slow
 def test_an_absent_model_is_told_by_the_program(env: dict[str, str]) -> None:
     assert "is not on this machine" in refused(env, *TRAIN, "zen-nano", code=4)
 
@@ -65,6 +67,7 @@ def test_the_detached_worker_s_refusal_ends_the_command(
     assert "Traceback" not in log.read_text()
 
 
+@pytest.mark.slow
 def test_a_truncated_model_is_refused_before_a_run_exists(
     env: dict[str, str], tmp_path: Path
 ) -> None:
@@ -103,6 +106,7 @@ def press_ctrl_c(
     return run.returncode, out.decode(), screen.decode().replace("\r\n", "\n")
 
 
+@pytest.mark.slow
 def test_ctrl_c_before_a_run_exists_is_130(env: dict[str, str], tmp_path: Path) -> None:
     asking = {name: value for name, value in env.items() if name != "HF_HUB_OFFLINE"}
     words = [*TRAIN, "zen-nano"]

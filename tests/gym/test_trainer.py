@@ -146,6 +146,7 @@ def test_a_compressed_model_is_a_delta_that_answers(home: Path) -> None:
         session.answer("Say 1.")
 
 
+@pytest.mark.slow
 def test_a_safety_threshold_warns_that_nothing_measures_it(home: Path) -> None:
     trainer = Trainer(config())
     trainer.train(ROWS)

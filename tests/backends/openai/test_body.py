@@ -72,6 +72,7 @@ def test_a_server_may_keep_a_request_in_a_queue_for_longer_than_a_stall() -> Non
 
 
 @pytest.mark.parametrize(("behind", "wait_s"), [(": ping\n\n", 0.05), (" ", 4.0)])
+@pytest.mark.slow
 def test_an_answer_that_is_whole_does_not_wait_for_what_follows(behind: str, wait_s: float) -> None:
     body = events(part("it is 4", "stop")) + "data: [DONE]\n\n"
     odd = Odd(body=body, behind=behind, content_type="text/event-stream", stall_s=wait_s)
@@ -81,6 +82,7 @@ def test_an_answer_that_is_whole_does_not_wait_for_what_follows(behind: str, wai
     assert time.monotonic() - began < 3
 
 
+@pytest.mark.slow
 def test_a_whole_body_has_a_limit_of_time_that_grows_with_the_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -77,6 +77,7 @@ for part in {HOSTILE!r}:
 """
 
 
+@pytest.mark.slow
 def test_no_error_of_a_server_takes_long_to_read() -> None:
     subprocess.run([sys.executable, "-c", READ_ALL], check=True, timeout=120)
 

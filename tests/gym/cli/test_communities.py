@@ -253,6 +253,7 @@ def test_what_is_sent_goes_to_the_round_and_not_to_a_copy_that_was_verified(pers
     assert person("ann", "round", "reveal", "--json").json["address"] == original
 
 
+@pytest.mark.slow
 def test_a_worker_watches_the_storage_that_it_was_given(
     person: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ def queued() -> Callable[[], Progress]:
     return lambda: queue.progress(name)
 
 
+@pytest.mark.slow
 def test_a_worker_takes_no_task_before_all_is_revealed(person: Call) -> None:
     started(person)
     committed(person, "ann")
@@ -48,6 +49,7 @@ def test_a_worker_takes_no_task_before_all_is_revealed(person: Call) -> None:
     assert (progress().done, progress().errors) == (0, [])
 
 
+@pytest.mark.slow
 def test_a_worker_that_was_started_early_helps_when_all_is_revealed(
     person: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +85,7 @@ def copy(person: Call) -> str:
     return "copy"
 
 
+@pytest.mark.slow
 def test_a_worker_that_lacks_a_file_says_so_and_holds_nobody_up(person: Call, copy: str) -> None:
     progress = queued()
     found = person("ann", *WORK, copy, *QUEUE)

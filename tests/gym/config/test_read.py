@@ -57,10 +57,12 @@ def fields() -> set[str]:
     return {key for stage in METHODS for key in config_class(stage).model_fields}
 
 
+@pytest.mark.slow
 def test_every_setting_is_read_outside_of_the_settings() -> None:
     assert sorted(fields() - names_read(sources()) - IN_CONFIG.keys()) == []
 
 
+@pytest.mark.slow
 def test_what_takes_effect_in_the_settings_is_read_nowhere_else() -> None:
     read = names_read(sources())
     assert IN_CONFIG.keys() <= fields() - read

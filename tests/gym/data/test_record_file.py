@@ -51,6 +51,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @settings(max_examples=200)
 @given(ROWS | PAIRS)
+@pytest.mark.slow
 def test_a_stored_row_is_the_row(record: Record) -> None:
     line = packed(record)
     assert unpacked(line) == record

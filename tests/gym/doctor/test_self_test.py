@@ -29,6 +29,7 @@ def test_the_stored_score_is_what_plain_transformers_finds() -> None:
     assert abs(found - self_test.SCORE_NATS) < 1e-4
 
 
+@pytest.mark.slow
 def test_every_check_goes_well_here() -> None:
     told: list[Mapping[str, object]] = []
     self_test.run_checks(told.append)

@@ -210,6 +210,7 @@ QUICKLY = ("a cut stream",)
 
 @pytest.mark.usefixtures("near", "no_waits")
 @pytest.mark.parametrize("name", QUICKLY)
+@pytest.mark.slow
 def test_a_server_that_stumbles_changes_nothing(name: str, call: Call, served: Served) -> None:
     check_passes(call, served, THE_SAME[name])
 

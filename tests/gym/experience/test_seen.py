@@ -105,6 +105,7 @@ def taught_here(call: Call, served: Served) -> tuple[str, tuple[str, ...]]:
     return "taught.jsonl", ("--model", served.model, *QUICK)
 
 
+@pytest.mark.slow
 def test_the_tasks_of_a_removed_run_stay_known(call: Call, served: Served) -> None:
     file, quick = taught_here(call, served)
     shutil.rmtree(open_run("last").folder)
@@ -114,6 +115,7 @@ def test_the_tasks_of_a_removed_run_stay_known(call: Call, served: Served) -> No
 
 @pytest.mark.parametrize("comments", ["kept", "gone"])
 @pytest.mark.parametrize("name", ["sums", "other"])
+@pytest.mark.slow
 def test_texts_that_are_changed_by_hand_keep_the_tasks(
     comments: str, name: str, call: Call, served: Served
 ) -> None:

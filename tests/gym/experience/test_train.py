@@ -70,6 +70,7 @@ def test_a_replay_gives_the_same_bytes_without_the_server(call: Call, served: Se
 
 
 @pytest.mark.usefixtures("near")
+@pytest.mark.slow
 def test_a_journal_of_another_version_is_named_and_not_called_different(
     call: Call, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

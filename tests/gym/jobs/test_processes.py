@@ -176,6 +176,7 @@ def test_a_divided_run_goes_on_in_one_process(tmp_path: Path) -> None:
     assert events(cut, "plan")[-1]["processes"] == 1
 
 
+@pytest.mark.slow
 def test_a_process_that_waits_for_a_failed_one_is_ended(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

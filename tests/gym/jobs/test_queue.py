@@ -75,6 +75,7 @@ def test_a_waiting_run_can_be_stopped_and_parked(
     assert read_status(two[0]).state == "running"
 
 
+@pytest.mark.slow
 def test_a_run_that_is_paused_in_the_wait_lets_others_pass(
     two: tuple[Run, Run], until: Until
 ) -> None:
@@ -90,6 +91,7 @@ def test_a_run_that_is_paused_in_the_wait_lets_others_pass(
     assert follow(second).state == "done"
 
 
+@pytest.mark.slow
 def test_runs_get_the_device_in_the_order_of_coming(two: tuple[Run, Run], until: Until) -> None:
     third, _ = started("in_turn")
     until(lambda: "behind r0001, r0002:" in str(read_status(third).message))

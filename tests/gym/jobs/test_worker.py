@@ -166,6 +166,7 @@ def test_sigterm_is_a_stop_and_a_closed_terminal_is_nothing(run: Run, until: Unt
     assert kinds(run)[-1] == "end"
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_interrupted_and_can_be_resumed(run: Run, until: Until) -> None:
     pid = launch(run, entry="entries:forever")
     until(lambda: len(steps(run)) >= 2)
@@ -281,6 +282,7 @@ def test_the_worker_outlives_a_starter_that_is_killed(run: Run, until: Until) ->
     assert reconcile(run).state == "running"
 
 
+@pytest.mark.slow
 def test_of_two_resumes_at_once_one_is_refused(run: Run, until: Until) -> None:
     code = (
         "import sys; from pathlib import Path; from zoo.gym.jobs import Run, resume\n"

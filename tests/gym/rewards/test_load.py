@@ -162,6 +162,7 @@ def test_every_solution_of_gsm8k_is_right_and_others_are_not(real_tasks: Tasks) 
     assert sum(score.value for score in others) < 20  # equal by chance
 
 
+@pytest.mark.slow
 def test_answers_of_both_sorts_are_each_compared_in_their_way(real_tasks: Tasks) -> None:
     tasks = real_tasks("calc_train.jsonl", "messages", lambda row: row["rollout_extra"]["solution"])
     with load("auto", tasks) as reward:

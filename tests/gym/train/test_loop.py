@@ -24,6 +24,7 @@ def weights(job: object) -> dict[str, np.ndarray]:
     return dict(job.method.policy.trained())  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_a_run_lowers_the_held_out_loss(tiny: Path, tmp_path: Path) -> None:
     recorder = Recorder()
     progress = fit(make_job(tiny, tmp_path, recorder, max_steps=20))

@@ -49,6 +49,7 @@ def warnings(events: list[dict[str, Any]]) -> list[str]:
     return [event["message"] for event in events if event["kind"] == "warn"]
 
 
+@pytest.mark.slow
 def test_losses_are_those_of_padded_rows(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[int] = []
 

@@ -29,6 +29,7 @@ def scores(units: tuple[Unit, ...]) -> list[np.ndarray]:
     return [np.asarray(row.extras[REF_LOGPROBS]) for row in rows_of(units)]
 
 
+@pytest.mark.slow
 def test_each_row_has_the_scores_of_the_policy_as_it_was(policy: Policy, tmp_path: Path) -> None:
     units = counting_rows(5)
     found = with_reference(policy, units, tmp_path / "ref.safetensors")

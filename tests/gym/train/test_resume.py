@@ -95,6 +95,7 @@ def test_a_run_that_is_finished_early_publishes_its_best_step(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("launched")
+@pytest.mark.slow
 def test_a_resume_after_a_finish_that_failed_trains_to_the_last_step(run: Run) -> None:
     run.events.emit("end", state="interrupted", exit_code=5)
     finish(run)

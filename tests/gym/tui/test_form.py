@@ -42,6 +42,7 @@ def test_a_missing_file_is_reported_while_its_path_is_typed(
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_absent_is_reported_below_its_path(
     drive: Drive, asked: list[list[str]]
 ) -> None:
@@ -98,6 +99,7 @@ def test_what_the_engine_refuses_is_shown_below_the_settings_and_starts_nothing(
     drive(visit)
 
 
+@pytest.mark.slow
 def test_settings_are_listed_by_a_part_of_their_name(drive: Drive, asked: list[list[str]]) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await pilot.press("n")
@@ -129,6 +131,7 @@ def test_a_wrong_setting_is_reported_below_its_field_while_it_is_typed(
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_typed_path_is_inspected_once_it_names_a_file_and_the_focus_stays(
     drive: Drive, asked: list[list[str]], tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from zoo.gym.tui.screens import home
 from zoo.gym.tui.screens.start import StartScreen
 
 
+@pytest.mark.slow
 def test_an_empty_home_offers_a_training_first(drive: Drive) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await shows(
@@ -23,6 +24,7 @@ def test_an_empty_home_offers_a_training_first(drive: Drive) -> None:
     drive(visit)
 
 
+@pytest.mark.slow
 def test_enter_on_a_stopped_run_resumes_it_and_opens_it(
     drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,6 +40,7 @@ def test_a_run_of_lessons_that_is_running_shows_what_it_spent(drive: Drive) -> N
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_distillation_shows_what_was_gained(drive: Drive) -> None:
     run = fakes.distillation_run()
 

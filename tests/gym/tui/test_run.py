@@ -67,6 +67,7 @@ def test_half_a_line_waits_for_its_rest(drive: Drive, run: Run) -> None:
     drive(visit)
 
 
+@pytest.mark.slow
 def test_space_asks_for_a_pause_and_takes_it_back(drive: Drive, run: Run) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)
@@ -132,6 +133,7 @@ def test_a_run_without_a_checkpoint_offers_no_result(drive: Drive) -> None:
     drive(visit)
 
 
+@pytest.mark.slow
 def test_stop_asks_first_and_a_no_changes_nothing(drive: Drive, run: Run) -> None:
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await app.action_watch(run.id)
@@ -147,6 +149,7 @@ def test_stop_asks_first_and_a_no_changes_nothing(drive: Drive, run: Run) -> Non
 
 
 @pytest.mark.parametrize(("keys", "asked"), [(("x", "y"), "stop"), (("P",), "park")])
+@pytest.mark.slow
 def test_stop_and_park_request_it_of_the_worker(
     drive: Drive, run: Run, keys: tuple[str, ...], asked: str
 ) -> None:
@@ -220,6 +223,7 @@ def test_a_worker_that_dies_is_reported_while_its_run_is_open(drive: Drive, run:
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_failed_run_shows_the_reason_the_remedy_and_its_log(drive: Drive, run: Run) -> None:
     fakes.end(run, "failed", message="the disk is full", hint="free some space on that disk")
     run.worker_log.write_text("Traceback: no space left\n")
@@ -294,6 +298,7 @@ def test_the_metrics_that_a_method_watches_stand_below_the_loss(
     drive(visit, size=size)
 
 
+@pytest.mark.slow
 def test_a_run_without_a_step_says_what_it_is_doing(drive: Drive) -> None:
     run = fakes.new_run()
 
@@ -328,6 +333,7 @@ def test_help_names_the_keys_that_work_here_and_closes(drive: Drive, run: Run) -
     drive(visit, size=(120, 36))
 
 
+@pytest.mark.slow
 def test_help_of_a_run_that_learns_lessons_is_of_lessons(drive: Drive) -> None:
     run = fakes.lessons_run(done=False)
 

@@ -22,6 +22,7 @@ def running(last: int = 20) -> Run:
     return run
 
 
+@pytest.mark.slow
 def test_a_step_that_comes_moves_the_list_and_not_the_cursor(drive: Drive) -> None:
     older, newer = running(3), running(5)
 
@@ -51,6 +52,7 @@ def test_a_number_that_grows_by_a_digit_is_shown_whole(drive: Drive) -> None:
     drive(visit)
 
 
+@pytest.mark.slow
 def test_text_of_a_run_cannot_control_the_terminal(drive: Drive) -> None:
     run = create_run(f"model_name_or_path: {json.dumps(EVIL)}\ndataset: [a]\n", {})
     run.events.emit("warn", message=EVIL)
@@ -67,6 +69,7 @@ def test_text_of_a_run_cannot_control_the_terminal(drive: Drive) -> None:
     drive(visit, size=(120, 36))
 
 
+@pytest.mark.slow
 def test_a_damaged_run_is_shown_and_opens_in_a_sentence(drive: Drive) -> None:
     running()
     damaged = running()
@@ -95,6 +98,7 @@ def test_columns_are_as_wide_as_their_cells_before_anything_is_drawn(drive: Driv
     drive(visit)
 
 
+@pytest.mark.slow
 def test_enter_opens_the_run_under_the_cursor(drive: Drive) -> None:
     older, _ = running(), running()
 
@@ -145,6 +149,7 @@ def test_a_stopped_a_parked_and_a_killed_run_are_called_so(drive: Drive) -> None
 
 
 @pytest.mark.parametrize(("key", "asked"), [("F", "Finish run r0001 now?"), ("D", "Delete run")])
+@pytest.mark.slow
 def test_a_stopped_run_is_finished_or_deleted_after_a_yes_only(
     drive: Drive, monkeypatch: pytest.MonkeyPatch, key: str, asked: str
 ) -> None:
@@ -166,6 +171,7 @@ def test_a_stopped_run_is_finished_or_deleted_after_a_yes_only(
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_deleted_run_is_gone_from_the_list_and_the_disk(drive: Drive) -> None:
     run, other = running(), running()
     fakes.end(run, "done")
@@ -202,6 +208,7 @@ def test_a_run_is_renamed_and_shown_by_its_name_everywhere(drive: Drive) -> None
     drive(visit)
 
 
+@pytest.mark.slow
 def test_a_name_that_cannot_be_is_refused_in_a_sentence(drive: Drive) -> None:
     run = running()
 

@@ -31,6 +31,7 @@ def test_a_pasted_path_is_inspected_and_described(
     drive(visit)
 
 
+@pytest.mark.slow
 def test_rows_are_inspected_for_the_stage_among_the_settings(
     drive: Drive, asked: list[list[str]], tmp_path: Path
 ) -> None:
@@ -79,6 +80,7 @@ def test_rows_for_other_methods_come_with_the_setting_to_add() -> None:
     assert "stage=" not in inspection_words(fakes.FOUND | {"stages": ["sft"]})
 
 
+@pytest.mark.slow
 def test_a_file_dropped_on_a_field_with_a_path_takes_its_place(
     drive: Drive, asked: list[list[str]], tmp_path: Path
 ) -> None:
@@ -93,6 +95,7 @@ def test_a_file_dropped_on_a_field_with_a_path_takes_its_place(
     drive(visit)
 
 
+@pytest.mark.slow
 def test_enter_after_the_inspection_starts_what_is_shown(
     drive: Drive, asked: list[list[str]], tmp_path: Path
 ) -> None:

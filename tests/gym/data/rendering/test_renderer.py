@@ -62,6 +62,7 @@ def test_whatever_a_template_raises_is_a_sentence_with_its_line(
 
 
 @pytest.mark.parametrize("hog", [ENDLESS, "{% set x = 10 ** (10 ** 9) %}"])
+@pytest.mark.slow
 def test_a_template_that_takes_too_long_is_stopped_and_the_next_one_is_rendered(
     renderer: Renderer, hog: str
 ) -> None:

@@ -82,6 +82,7 @@ def test_a_mask_leaves_alone_what_did_not_change(pair: Pair) -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(pair=matrices, scale=st.sampled_from(SCALES))
+@pytest.mark.slow
 def test_a_masked_scale_is_the_mean_over_what_changed(pair: Pair, scale: Any) -> None:
     encoded = coded(pair, Dense(zero="mask", scale=scale))
     if encoded is None:

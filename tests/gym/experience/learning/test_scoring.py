@@ -51,6 +51,7 @@ def test_the_digests_of_a_reward_are_of_all_its_files(form: str, changed: str) -
     assert [Path(file).name for file in before if after[file] != before[file]] == [changed]
 
 
+@pytest.mark.slow
 def test_a_run_is_not_resumed_with_a_changed_reward(call: Call, served: Served) -> None:
     tasks = str(write_tasks(Path("sums.jsonl"), 40))
     words = ("--reward", "rw.py:score", "--max-new-tokens", "16", "--max-epochs", "1")

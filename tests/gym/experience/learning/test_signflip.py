@@ -86,6 +86,7 @@ def test_the_interval_of_few_tasks_has_the_means_that_the_test_accepts(gains: li
     assert counted([one - low + 1e-6 for one in gains]) <= 0.025
 
 
+@pytest.mark.slow
 def test_drawn_signs_can_fall_below_a_small_level() -> None:
     rng = random.Random(6)
     differences = [rng.uniform(0.5, 1) for _ in range(40)]

@@ -182,6 +182,7 @@ TEXTS = st.lists(
 @example(texts=["[1, 2] is a list; count it", "[Hint] x", "1. x", "- x", "# x"], with_known=False)
 @example(texts=[Item("x").id, f"[{Item('x').id[:6]}] y", "x"], with_known=True)
 @example(texts=[f"x <!-- {Item('x').id} -->", "x <!-- y -->", "<!-- -->", "---"], with_known=True)
+@pytest.mark.slow
 def test_any_lessons_are_the_same_after_export_and_import(
     form: str, texts: list[str], with_known: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -46,6 +46,7 @@ def test_no_answer_of_a_teacher_takes_long_to_read() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
+@pytest.mark.slow
 def test_no_file_of_lessons_takes_long_to_read(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_text(FILES[name])

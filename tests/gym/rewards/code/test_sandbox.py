@@ -188,6 +188,7 @@ def test_it_inherits_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
+@pytest.mark.slow
 def test_a_limit_ends_it(code: str, said: str) -> None:
     assert problem(code) == said
 
@@ -239,6 +240,7 @@ def test_a_message_is_text_that_files_can_contain() -> None:
     assert failure("raise ValueError('a\\udc80b')") == "ValueError: a?b (line 1)"
 
 
+@pytest.mark.slow
 def test_flooding_the_reply_ends_without_a_result() -> None:
     code = (
         "import os\nfor fd in range(3, 9):\n    try:\n        while True: os.write(fd, b'x' * 9**5)"

@@ -94,6 +94,7 @@ def test_a_file_that_was_added_to_a_model_is_found(
     assert not (apply_result(published, base).file / name).exists()
 
 
+@pytest.mark.slow
 def test_of_two_that_apply_at_a_time_both_are_in_the_list(
     published: Opened, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

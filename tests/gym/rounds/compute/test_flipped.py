@@ -158,6 +158,7 @@ def all_names(storage: FolderStorage) -> list[str]:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("form", "most"), CASES)
+@pytest.mark.slow
 def test_a_changed_byte_anywhere_is_named_by_its_file(
     form: Form, most: int, published: Callable[[Form], FolderStorage], tmp_path: Path
 ) -> None:

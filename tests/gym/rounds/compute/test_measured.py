@@ -133,6 +133,7 @@ def test_a_negative_value_earns_nothing_and_the_pool_is_paid_in_full(
     assert publish(storage, LOG).report.points == {ALICE.public: 1000, BOB.public: 0}
 
 
+@pytest.mark.slow
 def test_verifying_a_measured_round_imports_no_torch(
     storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
 ) -> None:

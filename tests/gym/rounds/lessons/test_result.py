@@ -160,6 +160,7 @@ def test_many_keys_with_many_lessons_do_not_fill_the_result(start: Start) -> Non
     assert found.fields["rewards"]["points"][str(ALICE.public)] == 909  # .2 of .22
 
 
+@pytest.mark.slow
 def test_the_result_is_no_longer_than_a_library_may_be(start: Start) -> None:
     world = start()
     words = " ".join(["x" * 12] * 30)

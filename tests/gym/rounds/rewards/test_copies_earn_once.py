@@ -67,6 +67,7 @@ def together(points: Mapping[PublicKey, int]) -> int:
 
 @pytest.mark.parametrize("form", ["signs", "float"])
 @pytest.mark.parametrize("case", SCALES)
+@pytest.mark.slow
 def test_five_copies_earn_as_one_by_weight(
     case: str,
     form: str,

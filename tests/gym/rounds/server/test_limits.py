@@ -66,6 +66,7 @@ def test_a_connection_without_a_request_is_closed(hasty: World) -> None:
         assert ended(connection)
 
 
+@pytest.mark.slow
 def test_a_request_whose_head_never_ends_is_closed(hasty: World) -> None:
     with connected(hasty) as connection:
         connection.sendall(head(hasty, 10)[:40])
@@ -79,6 +80,7 @@ def test_a_request_whose_head_never_ends_is_closed(hasty: World) -> None:
         assert time.monotonic() - start < 10
 
 
+@pytest.mark.slow
 def test_a_body_that_never_ends_is_refused(hasty: World) -> None:
     with connected(hasty) as connection:
         connection.sendall(head(hasty, 10) + b"some")
@@ -108,6 +110,7 @@ def ended_early(connection: socket.socket) -> bool:
         return True
 
 
+@pytest.mark.slow
 def test_more_connections_than_it_takes_are_sent_away_and_later_served(hasty: World) -> None:
     open_ = [connected(hasty) for _ in range(3)]
     with connected(hasty) as connection:

@@ -85,6 +85,7 @@ def test_a_server_that_dies_at_any_byte_is_an_error_of_its_own_and_no_failed_che
     assert began > POINTS // 2  # the round was open, and its checks had begun
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_is_not_available(
     published: World, stranger: Callable[[str, World], Outcome]
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_server_that_is_away_is_not_available(
     assert (found.code, "cannot be reached" in found.stderr) == (4, True)
 
 
+@pytest.mark.slow
 def test_a_check_that_failed_before_the_server_died_counts(
     published: World, stranger: Callable[[str, World], Outcome]
 ) -> None:
@@ -122,6 +124,7 @@ def test_a_full_disk_here_is_an_error_of_its_own(
     assert "published.safetensors" in found.stderr
 
 
+@pytest.mark.slow
 def test_a_result_is_not_applied_when_its_round_could_not_be_verified(
     published: World, base: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

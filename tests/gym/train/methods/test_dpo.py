@@ -58,6 +58,7 @@ def test_held_out_pairs_are_ranked_as_the_data_ranks_them(whole: RunResult) -> N
     assert whole.metrics["base_tied"] is True
 
 
+@pytest.mark.slow
 def test_of_equally_good_steps_the_last_is_kept(whole: RunResult) -> None:
     assert [event["best"] for event in events(whole, "eval")][1:] == [True, True]
     assert whole.metrics["best_step"] == 8

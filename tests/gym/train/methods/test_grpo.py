@@ -90,6 +90,7 @@ def test_another_seed_samples_other_answers(sums: Path) -> None:
     assert first != second
 
 
+@pytest.mark.slow
 def test_groups_of_equal_rewards_change_no_byte(
     sums: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

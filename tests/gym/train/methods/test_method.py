@@ -97,6 +97,7 @@ def worker(run: Run, **env: str) -> int:
     return subprocess.run(command, env=os.environ | env, check=False).returncode
 
 
+@pytest.mark.slow
 def test_it_trains_and_reports_its_metrics(whole: RunResult) -> None:
     steps, evaluations = events(whole.folder, "step"), events(whole.folder, "eval")
     assert steps[0]["metrics"].keys() == {"accuracy", "margin"}
@@ -168,5 +169,6 @@ def test_a_setting_of_its_own_belongs_to_it_alone(pairs: Path) -> None:
     assert described["toy_beta"].endswith("(stage toy)")
 
 
+@pytest.mark.slow
 def test_a_setting_of_its_own_changes_the_result(whole: RunResult, pairs: Path) -> None:
     assert digest(run_training(config(pairs, toy_beta=0.5)).model) != digest(whole.model)

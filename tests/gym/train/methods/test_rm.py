@@ -44,6 +44,7 @@ def whole(pairs: Path) -> RunResult:
     return run_training(settings(pairs, "rm", learning_rate=2e-3, max_steps=12))
 
 
+@pytest.mark.slow
 def test_better_answers_score_higher(whole: RunResult) -> None:
     first, *_, last = events(whole, "eval")
     # the score begins as a layer of zeros: every margin is 0, and -log sigmoid(0) = log 2

@@ -42,6 +42,7 @@ facts = st.builds(
 
 
 @given(found=facts, method=st.sampled_from(["lora", "full"]))
+@pytest.mark.slow
 def test_a_plan_leaves_nothing_open(found: Facts, method: str) -> None:
     plan = make_plan(config(finetuning_type=method), found)
     settings = plan.config.model_dump()

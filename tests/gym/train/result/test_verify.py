@@ -79,6 +79,7 @@ def test_a_result_that_cannot_be_opened_fails_the_run(tiny: Path, tmp_path: Path
         check_result(policy, tmp_path / "out", IDS, settings(LORA))
 
 
+@pytest.mark.slow
 def test_what_was_trained_is_freed_before_the_result_is_loaded(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
