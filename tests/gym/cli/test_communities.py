@@ -269,6 +269,11 @@ def test_a_worker_watches_the_storage_that_it_was_given(
 def revealed(person: Call, *more: str) -> None:
     """Runs a round until its result is to be computed."""
     started(person, *more)
+    to_compute(person)
+
+
+def to_compute(person: Call) -> None:
+    """Brings a round that has begun to the computing of its result."""
     for who in ("ann", "ben"):
         committed(person, who)
     person("maker", "round", "take", "--close")

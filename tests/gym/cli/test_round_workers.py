@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.gym.cli.test_communities import Call, committed, person, revealed, started
+from tests.gym.cli.test_communities import Call, committed, person, revealed, started, to_compute
 from zoo.gym.cli import round_work
 from zoo.gym.rounds.compute.collect import collect
 from zoo.gym.rounds.compute.reasons import NOT_STORED
@@ -61,12 +61,7 @@ def test_a_worker_that_was_started_early_helps_when_all_is_revealed(
         assert given is not None
         return revealed_now.pop() if revealed_now else opened()
 
-    for who in ("ann", "ben"):
-        committed(person, who)
-    person("maker", "round", "take", "--close")
-    for who in ("ann", "ben"):
-        person(who, "round", "reveal", "--send")
-    person("maker", "round", "take", "--close")
+    to_compute(person)
     progress = queued()
     monkeypatch.setattr(round_work, "opened_round", look)
     monkeypatch.setattr(round_work, "LOOK_S", 0.0)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.gym.rounds.compute.conftest import Sources, run_round
 from tests.gym.rounds.protocol.people import ALICE, BOB, CAROL, LOG, digest_of
+from zoo.gym.errors import InputError
 from zoo.gym.rounds.compute.aggregate import compute
 from zoo.gym.rounds.compute.applying import apply_result
 from zoo.gym.rounds.compute.checks import Check
@@ -13,7 +14,7 @@ from zoo.gym.rounds.compute.publish import publish, work_folder
 from zoo.gym.rounds.compute.verify import verify
 from zoo.gym.rounds.life.contributing import prepare, reveal, send_commitment, send_reveal
 from zoo.gym.rounds.life.opening import open_round
-from zoo.gym.rounds.life.writing import close_phase, create_round, leave, take
+from zoo.gym.rounds.life.writing import close_phase, create_round, leave, take, writer_of
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.storage.chunks import chunk_name
@@ -114,3 +115,18 @@ def test_a_result_that_was_lost_is_stored_again(
     ]
     assert publish(storage, LOG).report == report
     assert [one for one in checked(storage, tmp_path / "else").values() if one.ok is False] == []
+
+
+def test_a_result_of_which_the_log_says_another_reason_is_not_published(
+    storage: FolderStorage, base: Path, sources: Sources, manifest: Manifest
+) -> None:
+    """As a fault of a program would have it: nobody could verify that round any more."""
+    run_round(storage, base, sources, manifest)
+    state = open_round(storage).state
+    (storage.folder / chunk_name(state.reveals[CAROL.public].chunks)).unlink()
+    body = objects.body_of(state.id, key=str(CAROL.public), reason="another reason")
+    with writer_of(storage, LOG) as append:
+        append.add([sign(LOG, objects.REFUSAL, body)])
+    with pytest.raises(InputError, match="expected the refusals of the log, got another reason"):
+        publish(storage, LOG)
+    assert open_round(storage).state.result is None

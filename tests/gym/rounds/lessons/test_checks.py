@@ -197,6 +197,17 @@ def test_a_file_that_is_uploaded_after_the_result_changes_nothing(
     assert publish_lessons(world.storage, LOG).refused == world.opened.state.refused
 
 
+def test_a_result_that_was_lost_is_stored_again(start: Start, tmp_path: Path) -> None:
+    world = filled(start)
+    before = set(world.storage.names("chunks"))
+    publish_lessons(world.storage, LOG)
+    for name in set(world.storage.names("chunks")) - before:
+        (world.storage.folder / name).unlink()
+    assert failed(world, tmp_path / "lost") != []
+    publish_lessons(world.storage, LOG)
+    assert failed(world, tmp_path / "eve") == []
+
+
 @pytest.mark.parametrize(
     ("reason", "by", "wanted"),
     [

@@ -118,6 +118,20 @@ def test_a_round_has_one_result(private_round: FolderStorage, private_manifest: 
         publish(private_round, LOG)
 
 
+def test_a_result_that_the_storage_lost_is_stored_again_and_not_drawn_again(
+    private_round: FolderStorage,
+) -> None:
+    before = set(private_round.names("chunks"))
+    first = publish_private(private_round, LOG, force=True)
+    after = set(private_round.names("chunks"))
+    for name in after - before:
+        (private_round.folder / name).unlink()
+    again = publish_private(private_round, LOG, force=True)
+    assert (again.delta.digest, set(private_round.names("chunks"))) == (first.delta.digest, after)
+    spent = ledger.all_spent(str(ALICE.public))
+    assert [one.rounds for one in spent] == [1]
+
+
 def test_copies_count_because_no_contribution_decides_about_another(
     storage: FolderStorage, base: Path, private_sources: Sources, private_manifest: Manifest
 ) -> None:

@@ -37,6 +37,13 @@ def work_without(engine: Divided, report: Report | None) -> int:
     return work(engine.open_queue, ROUND, lacks, lambda _: True, report=report)
 
 
+def queued(folder: Path) -> tuple[Divided, list[MissingFileError]]:
+    """Returns an engine whose job is queued, and what a worker will report."""
+    engine = divided(folder / "q.db", "float")
+    added(engine)
+    return engine, []
+
+
 def test_a_worker_that_lacks_a_file_gives_its_task_back(tmp_path: Path) -> None:
     engine, said = divided(tmp_path / "q.db", "float"), list[MissingFileError]()
     queue, name = engine.open_queue(), added(engine)
@@ -51,8 +58,7 @@ def test_a_worker_that_lacks_a_file_does_not_try_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "AGAIN_S", 0.0)
-    engine, said = divided(tmp_path / "q.db", "float"), list[MissingFileError]()
-    added(engine)
+    engine, said = queued(tmp_path)
     assert work_without(engine, said.append) == 0
     assert len(said) == ATTEMPTS
 
@@ -61,8 +67,7 @@ def test_a_file_that_was_stored_late_lets_a_worker_help(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "AGAIN_S", 0.0)
-    engine, said = divided(tmp_path / "q.db", "float"), list[MissingFileError]()
-    added(engine)
+    engine, said = queued(tmp_path)
 
     def late(digests: Sequence[str], names: Sequence[str]) -> Contributions:
         return (engine.parts if said else lacks)(digests, names)

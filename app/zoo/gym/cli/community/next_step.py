@@ -22,10 +22,10 @@ def next_step(opened: "Opened") -> str | None:
     from zoo.gym.signing import has_key, load_key
 
     state, manifest = opened.state, opened.manifest
-    key = load_key().public if has_key() else None
-    is_maker, is_gate = key in manifest.keys_of("log"), key in manifest.keys_of("gate")
     if state.closed:
         return None
+    key = load_key().public if has_key() else None
+    is_maker, is_gate = key in manifest.keys_of("log"), key in manifest.keys_of("gate")
     if state.phase is Phase.COMPUTE and (is_maker or is_gate):
         return _to_compute(opened, is_maker=is_maker, is_gate=is_gate)
     if not is_maker:

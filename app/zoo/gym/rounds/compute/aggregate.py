@@ -161,7 +161,6 @@ def choose(
     """Returns which contributions count, and how much; see `compute`."""
     candidates, products = candidates_of(state, storage, folder, threads=threads, divide=divide)
     collected = _without_refused(candidates, state)
-    collected = collected.without(state.gate_refusals)  # what the log has says nothing else later
     members = members_of(state, storage, collected.keys)
     collected = with_seats(collected, members, state)
     found = len(collected.deltas)
@@ -225,6 +224,8 @@ def _measure(state: State) -> str:
 def _without_refused(candidates: Collected, state: State) -> Collected:
     """Leaves out what failed the gate, by the records alone.
 
+    Whatever became of its file since, and whether it is a copy, the reason is the one of the log.
+
     Raises:
         InputError: one was not measured.
     """
@@ -237,8 +238,7 @@ def _without_refused(candidates: Collected, state: State) -> Collected:
             f"contributions, got none of {len(missing)}",
             hint=_measure(state),
         )
-    refused = state.gate_refusals
-    return candidates.without({key: refused[key] for key in candidates.keys if key in refused})
+    return candidates.without(state.gate_refusals)
 
 
 def _given(

@@ -7,7 +7,6 @@ refused, and so is a copy of an earlier commitment.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from zoo.gym.delta.file.reader import Delta
 from zoo.gym.errors import InputError, NotAvailableError
@@ -20,10 +19,6 @@ from zoo.gym.rounds.protocol.objects import Reveal
 from zoo.gym.rounds.protocol.state import State
 from zoo.gym.rounds.storage.base import Storage
 from zoo.gym.signing import PublicKey
-
-if TYPE_CHECKING:
-    pass
-
 
 _SHOWN = 3
 

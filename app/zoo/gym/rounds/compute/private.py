@@ -9,6 +9,7 @@ again, and spends again; afterwards it publishes what was drawn.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,6 +94,7 @@ def publish_private(
     if opened.state.closed:
         forget_round_key(privacy_of(opened.state).key)  # a program killed after the log left it
     if opened.state.phase is Phase.PUBLISHED:
+        _store_again(opened, folder)
         return published(opened, folder)
     with writer_of(storage, key) as append:
         state = append.state
@@ -102,12 +104,24 @@ def publish_private(
             with voiding(append, key, agreed=void):
                 settled = _draw(state, storage, folder, force=force, threads=threads)
         found, content = _drawn(state, folder, settled)
-        store(found.delta.path, storage)
-        store_bytes(content, storage)
+        _store(found, content, storage)
         result = result_entry(state, key, stored_file(found.report).digest, content)
         append.add([*refusals_of(found.refused, state, key), result])
         forget_round_key(privacy_of(state).key)
         return found
+
+
+def _store(found: PrivateResult, content: bytes, storage: Storage) -> None:
+    store(found.delta.path, storage)
+    store_bytes(content, storage)
+
+
+def _store_again(opened: Opened, folder: Path) -> None:
+    """Stores what was drawn on this machine and lost since: nobody can draw it again."""
+    settled = ledger.report_of(opened.state.id)
+    if settled is not None:
+        with suppress(NotAvailableError):  # the storage has it, or nobody
+            _store(*_drawn(opened.state, folder, settled), opened.storage)
 
 
 def privacy_of(state: State) -> Privacy:

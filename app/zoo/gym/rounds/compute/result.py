@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 EIGHT_BITS = Dense("int", bits=8)
+_CODE_OF_0 = 1 << 7
 
 
 def write_result(
@@ -60,7 +61,9 @@ def write_result(
             spool.add_tensor(encoded)
             terms.append(encoded.tensor)
         if not any(tensor.terms for tensor in terms):
-            raise InputError("result: expected a change, got contributions that cancel out")
+            raise InputError(
+                "result: expected a change, got contributions that cancel out or round to 0"
+            )
         header = DeltaHeader(
             form="dense",
             base=Base(identity=manifest.base.identity, id=manifest.base.model, revision=None),
@@ -107,7 +110,7 @@ def _coded(tensor: Tensor, change: "NDArray[np.float32]") -> Encoded | None:
     matrix = change.reshape(-1, change.shape[-1])
     nothing = Values(np.zeros_like(matrix), "f32", "base")
     coded = code_matrix(nothing, Values(matrix, "f32", tensor.name), EIGHT_BITS)
-    if coded is None or not coded[1]["int.scale"].any():  # below what a scale can be
+    if coded is None or (coded[1]["int.codes"] == _CODE_OF_0).all():  # a change that rounds to 0
         return None
     term, arrays = coded
     parts: Mapping[str, Any] = arrays

@@ -13,7 +13,7 @@ from zoo.gym.rounds.life.writing import writer_of
 from zoo.gym.rounds.protocol import objects
 from zoo.gym.rounds.protocol.state import Phase, State
 from zoo.gym.rounds.storage.base import Storage
-from zoo.gym.rounds.storage.chunks import chunk_name, store
+from zoo.gym.rounds.storage.chunks import store, store_bytes
 from zoo.gym.signing import OwnKey
 
 
@@ -37,8 +37,6 @@ def publish_lessons(
         NotAvailableError: the round is in another phase.
         StorageError: a file cannot be read or written; no result is in the log.
     """
-    from zoo.core import digest
-
     with writer_of(storage, key) as append:
         if append.state.phase is Phase.COMPUTE:
             append.take()
@@ -56,6 +54,7 @@ def publish_lessons(
                     f"{str(result)[:12]}",
                     hint=f"{state.manifest.command('verify')} shows what differs",
                 )
+            _store(found, storage)  # what was lost since is stored again
             return found
         if not force:
             _refuse_early(state, found)
@@ -64,10 +63,15 @@ def publish_lessons(
             append.add(refusals)
             append(objects.VOID, reason=NOTHING_KEPT)
             return found
-        store(found.file, storage)
-        storage.write(chunk_name(digest(found.report)), found.report)
+        _store(found, storage)
         append.add([*refusals, result_entry(state, key, result, found.report)])
         return found
+
+
+def _store(found: Combined, storage: Storage) -> None:
+    assert found.file is not None, "something is kept"
+    store(found.file, storage)
+    store_bytes(found.report, storage)
 
 
 def _refuse_unmeasured(state: State) -> None:
