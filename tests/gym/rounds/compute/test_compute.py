@@ -23,6 +23,7 @@ from zoo.gym.rounds.life.opening import open_round
 from zoo.gym.rounds.protocol.manifest import Manifest
 from zoo.gym.rounds.protocol.state import Phase
 from zoo.gym.rounds.rules.aggregate import Selection, select
+from zoo.gym.rounds.rules.outliers import TOO_SHORT
 from zoo.gym.rounds.storage.chunks import chunk_name, describe
 from zoo.gym.rounds.storage.folder import FolderStorage
 from zoo.gym.signing import canonical
@@ -223,3 +224,18 @@ def test_a_published_round_is_not_made_void(
     with pytest.raises(InputError, match="got 0 of 2"):
         publish(storage, LOG, void=True)
     assert open_round(storage).state.phase is Phase.PUBLISHED
+
+
+def test_nearly_nothing_is_refused_and_nobody_is_a_copy_of_it(
+    storage: FolderStorage, base: Path, manifest: Manifest, tmp_path: Path
+) -> None:
+    """Carol commits first, to a change like Bob's that is five thousand times smaller."""
+    sizes = {CAROL: (2, 2e-6), ALICE: (1, 0.01), BOB: (2, 0.01)}
+    sources = {
+        who: fine_tune(tmp_path / f"tuned {who.public.fingerprint}", seed, size)
+        for who, (seed, size) in sizes.items()
+    }
+    run_round(storage, base, sources, manifest.model_copy(update={"form": "float"}))
+    report = publish(storage, LOG).report
+    assert dict(report.refused) == {CAROL.public: TOO_SHORT}
+    assert CAROL.public not in dict(report.contributions)

@@ -59,6 +59,7 @@ def test_every_character_makes_a_sentence_that_the_log_takes() -> None:
     assert [code for code in codes if not is_text(as_text(chr(code)))] == []
     assert (as_text("a\nb\u202e"), as_text("é 漢 ok")) == ("a\\x0ab\\u202e", "é 漢 ok")
     assert as_text("") == "no reason given"
+    assert not is_text("\u0221")  # of Unicode 4.0: not every reader knows that it is printable
 
 
 def test_long_words_are_cut() -> None:

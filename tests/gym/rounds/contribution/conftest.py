@@ -51,10 +51,12 @@ def adapter(home: Path) -> Path:
 def round_of(base: Path) -> Round:
     """Returns the terms of a round about the layers of the base."""
 
-    def made(form: str, names: list[str] = LAYERS, **changes: Any) -> Manifest:
+    def made(
+        form: str, names: list[str] = LAYERS, *, model: str = "tiny", **changes: Any
+    ) -> Manifest:
         found = {
             "identity": identity(open_weights(base), names),
-            "model": "tiny",
+            "model": model,
             "revision": "",
         }
         tensors = [{"name": name, "shape": list(SHAPES[name])} for name in names]

@@ -16,6 +16,7 @@ from tests.gym.rounds.soup.conftest import soup_of
 from zoo.gym import AggregationMethod, DeltaSoup, DeltaSoupConfig, GymWarning, InputError
 from zoo.gym.delta.file.reader import load_delta
 from zoo.gym.delta.reading.weights import open_weights, read_float32
+from zoo.gym.rounds.rules.outliers import TOO_SHORT
 from zoo.gym.rounds.soup.published import published_points
 from zoo.gym.rounds.soup.sources import Source, source_of
 
@@ -339,3 +340,16 @@ def test_the_objects_are_the_same_under_both_names() -> None:
     assert quantization.AggregationMethod is AggregationMethod
     given = DeltaSoupConfig.model_validate({"method": "byzantine_robust"})
     assert given.method is AggregationMethod.BYZANTINE_ROBUST
+
+
+def test_nearly_nothing_is_refused_and_earns_nothing(
+    base: Path, tuned: Callable[[int], Path], tmp_path: Path
+) -> None:
+    soup, names = soup_of(base, tuned, 3, method="mean", use_bitdelta=False)
+    soup.contribute("zoe", fine_tune(tmp_path / "zoe", 9, size=2e-6))
+    with pytest.warns(GymWarning, match="zoe"):
+        report = soup.aggregate().report
+    assert report["refused"] == [{"user": "zoe", "reason": TOO_SHORT}]
+    points = soup.calculate_rewards()
+    assert all(points[name] > 0 for name in names)
+    assert points.get("zoe", 0) == 0
