@@ -301,4 +301,4 @@ def _verdict(checks: "list[Check]", opened: "Opened") -> str:
         return "there is no result yet"
     if not any(check.name == "result" and check.ok for check in checks):
         return "nothing was computed again"
-    return f"the result is the one that anybody computes; {command('apply', opened)} uses it"
+    return f"whoever recomputes it gets this result; {command('apply', opened)} uses it"

@@ -89,7 +89,12 @@ VERBS = (
     Verb("round undo", "round_apply:undo", "[BASE]", "Goes back to the result before."),
     Verb("round serve", "community.server:serve", "FOLDER", "Serves rounds to others."),
     Verb("round witness", "community.server:witness", "[ROUND]", "Signs a log as a witness."),
-    Verb("round anchor", "community.server:anchor", "-- COMMAND ...", "Hands a head to a command."),
+    Verb(
+        "round anchor",
+        "community.server:anchor",
+        "-- COMMAND ...",
+        "Passes the signed head to a command.",
+    ),
     Verb("round token", "community.server:token", "ADDRESS", "Keeps a server's token."),
     Verb("round attack", "rounds:attack", "[ATTACK ...]", "Tries a rule against attacks."),
     Verb("experience pin", "libraries:pin", "NAME ID ...", "Keeps lessons in every prompt."),

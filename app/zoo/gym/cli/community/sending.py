@@ -43,8 +43,8 @@ def commit(
         receipt = send_commitment(own, entry, opened.storage)
         remember_place(opened, used=True)
         out.answer(
-            f"committed in {address}; reveal it when the phase is closed: it is due to close at "
-            f"{opened.state.deadline}, and {command('show', opened)} tells when it was"
+            f"committed in {address}; reveal it once this phase is closed, which is due at "
+            f"{opened.state.deadline}: {command('show', opened)} says whether it is"
         )
     else:
         out.say(f"nothing was sent. {what} --send sends it")
