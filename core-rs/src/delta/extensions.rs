@@ -65,6 +65,8 @@ pub(super) fn check_extensions(told: &Told, version: Version) -> Result<(), Delt
                 "quality.controls",
                 quality.is_some_and(|q| q.controls.is_some()),
             ),
+            ("quality.right", quality.is_some_and(|q| q.right.is_some())),
+            ("quality.kept", quality.is_some_and(|q| q.kept.is_some())),
         ];
         return match more.iter().find(|(_, there)| *there) {
             None => Ok(()),
@@ -90,9 +92,25 @@ pub(super) fn check_extensions(told: &Told, version: Version) -> Result<(), Delt
             }
         }
     }
-    match quality.and_then(|quality| quality.controls.as_ref()) {
+    let Some(quality) = quality else {
+        return Ok(());
+    };
+    check_kept(quality.right, quality.kept)?;
+    match &quality.controls {
         None => Ok(()),
         Some(controls) => check_controls(controls),
+    }
+}
+
+/// Checks the counts of general questions: both or none, and no more kept than were right.
+fn check_kept(right: Option<u64>, kept: Option<u64>) -> Result<(), DeltaError> {
+    match (right, kept) {
+        (None, None) => Ok(()),
+        (Some(right), Some(kept)) if right > 0 && kept <= right => Ok(()),
+        _ => {
+            let expected = "at most quality.right, which is at least 1";
+            Err(wrong("quality.kept", expected, format!("{kept:?} of {right:?}")))
+        }
     }
 }
 

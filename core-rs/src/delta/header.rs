@@ -105,6 +105,10 @@ pub(super) struct Quality {
     pub(super) drift: Option<f64>,
     #[serde(default, deserialize_with = "given")]
     pub(super) controls: Option<Vec<Object<Control>>>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) right: Option<u64>,
+    #[serde(default, deserialize_with = "given")]
+    pub(super) kept: Option<u64>,
 }
 
 /// Parses and checks the JSON of a header of a version.

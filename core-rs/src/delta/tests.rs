@@ -72,7 +72,7 @@ fn a_header_is_read() {
     assert!(!header.low_rank);
 }
 
-const EXTENDED: &str = r#"{"form":"dense","base":{"identity":"0000000000000000000000000000000000000000000000000000000000000000","id":"b","revision":null},"tensors":[{"name":"w","shape":[2],"terms":[{"kind":"raw"}]}],"recipe":{},"seed":null,"data":null,"parents":["1111111111111111111111111111111111111111111111111111111111111111"],"privacy":{"mechanism":"discrete-gaussian","unit":"contribution","epsilon":1.0,"delta":1e-6,"sigma":4.3,"clip":1,"contributors":100,"values":2,"noise_to_signal":0.06},"tool":"t","quality":{"rows":1,"tokens":1,"base":1,"tuned":null,"delta":1,"recovered":null,"kl":null,"top1":0.5,"drift":-0.1,"controls":[{"kind":"a","loss":1},{"kind":"b","loss":2}]}}"#;
+const EXTENDED: &str = r#"{"form":"dense","base":{"identity":"0000000000000000000000000000000000000000000000000000000000000000","id":"b","revision":null},"tensors":[{"name":"w","shape":[2],"terms":[{"kind":"raw"}]}],"recipe":{},"seed":null,"data":null,"parents":["1111111111111111111111111111111111111111111111111111111111111111"],"privacy":{"mechanism":"discrete-gaussian","unit":"contribution","epsilon":1.0,"delta":1e-6,"sigma":4.3,"clip":1,"contributors":100,"values":2,"noise_to_signal":0.06},"tool":"t","quality":{"rows":1,"tokens":1,"base":1,"tuned":null,"delta":1,"recovered":null,"kl":null,"top1":0.5,"drift":-0.1,"controls":[{"kind":"a","loss":1},{"kind":"b","loss":2}],"right":40,"kept":38}}"#;
 
 #[test]
 fn version_2_has_more_fields_and_version_1_has_none_of_them() {

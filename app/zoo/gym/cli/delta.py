@@ -361,6 +361,9 @@ def _print_report(report: "DeltaReport", data: Sequence[str], screen: Output) ->
         rows, _, doubt = rows_in_words(quality.rows, report.held_out, data).partition("; ")
         doubt = f"; {doubt}" if doubt else ""
         screen.say(f"loss per learned token on {rows}: {losses}{kept}{doubt}")
+        if quality.kept is not None and quality.drift is not None:
+            counts = f"kept {quality.kept} of {quality.right} answers"
+            screen.say(f"general knowledge: {counts}; loss on plain text {quality.drift:+.3f}")
     if report.masked is not None:
         _print_mask(report.masked, screen)
     screen.answer(f"{report.file}  {report.form}  {human_bytes(report.file_bytes)}")

@@ -30,6 +30,9 @@ SAME_EXAMPLES = 1e-3
 SAME_LOSS = 0.01
 """Nats per token by which a new measurement on the same rows may differ from the stored one."""
 
+SAME_ANSWERS = 2
+"""Answers by which a new count may differ from the stored one: rounding decides near ties."""
+
 
 @dataclass(frozen=True)
 class Check:
@@ -144,4 +147,9 @@ def judge_quality(stored: Quality | None, measured: Quality) -> Check:
         detail += "; the file's measurement is on other examples"
         return Check("quality", ok=True, detail=detail)
     ok = abs(stored.delta - measured.delta) <= SAME_LOSS
-    return Check("quality", ok=ok, detail=f"{detail}; the file says {stored.delta:.4f}")
+    detail += f"; the file says {stored.delta:.4f}"
+    if stored.kept is not None and measured.kept is not None:
+        ok = ok and abs(stored.kept - measured.kept) <= SAME_ANSWERS
+        ok = ok and abs((stored.drift or 0.0) - (measured.drift or 0.0)) <= SAME_LOSS
+        detail += f"; kept {measured.kept} of {measured.right} answers, it says {stored.kept}"
+    return Check("quality", ok=ok, detail=detail)

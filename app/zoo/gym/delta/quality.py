@@ -5,6 +5,7 @@ Models are loaded one after the other; only the divergence needs two at once.
 
 import math
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,9 @@ from zoo.gym.delta.file.header import Quality, recovered
 from zoo.gym.delta.file.reader import Delta
 from zoo.gym.delta.loadable import Loadable, delta_model, tuned_model
 from zoo.gym.errors import InputError
+from zoo.gym.evaluate import held_out, mean_kl
+from zoo.gym.retention import Measured, compare
+from zoo.gym.retention import measure as measure_retention
 from zoo.models.folder import SMALL_PARAMETERS
 
 if TYPE_CHECKING:
@@ -85,6 +89,7 @@ def measure_quality(
 ) -> Quality:
     """Scores base, fine-tune and delta on the same examples.
 
+    If the base answers general questions, so is the delta, and both are scored on plain text.
     Low-rank deltas are measured as adapters on the base as stored, dense ones in float32, the type
     that a full fine-tune is saved in.
 
@@ -103,14 +108,19 @@ def measure_quality(
     if not any(bool(example.mask.any()) for example in measure.examples):
         raise InputError("quality: expected held-out rows with learned tokens, got none")
     dtype = "f32" if delta.header.form == "dense" else "auto"
-    before = _score(Loadable(base, None), measure, dtype)
+    before, known = _of_base(base, measure, dtype)
     tuned_loss = divergence = None
-    with delta_model(delta, base, scaled=scaled) as rebuilt:
-        if tuned is None:
-            after = _score(rebuilt, measure, dtype)
-        else:
-            with tuned_model(tuned, base) as original:
-                tuned_loss, after, divergence = _compare(original, rebuilt, measure, dtype)
+    with delta_model(delta, base, scaled=scaled) as rebuilt, ExitStack() as stack:
+        policy = _load(rebuilt, measure, dtype)
+        after = _score(policy, measure)
+        if tuned is not None:
+            original = _load(stack.enter_context(tuned_model(tuned, base)), measure, dtype)
+            tuned_loss = _score(original, measure).loss
+            divergence = mean_kl(
+                original, policy, measure.examples, max_batch_tokens=measure.max_batch_tokens
+            )
+            del original
+        kept = compare(known, measure_retention(policy, base, whole=known.answers_questions))
     _refuse_not_finite(delta, before.loss, tuned_loss, after.loss, divergence)
     return Quality(
         rows=sum(bool(example.mask.any()) for example in measure.examples),
@@ -120,6 +130,9 @@ def measure_quality(
         delta=after.loss,
         recovered=recovered(before.loss, tuned_loss, after.loss),
         kl=divergence,
+        drift=None if kept is None else kept.loss_after - kept.loss_before,
+        right=None if kept is None else kept.right,
+        kept=None if kept is None else kept.kept,
     )
 
 
@@ -132,24 +145,14 @@ def _refuse_not_finite(
             raise InputError(f"{delta.path}: quality: {name}: expected a number, got {value}")
 
 
-def _score(model: Loadable, measure: QualityInput, dtype: str) -> "Score":
-    from zoo.gym.evaluate import held_out
+def _of_base(base: Path, measure: QualityInput, dtype: str) -> "tuple[Score, Measured]":
+    """Returns the base's score on the rows, and what it answers; its memory is then free."""
+    policy = _load(Loadable(base, None), measure, dtype)
+    return _score(policy, measure), measure_retention(policy, base)
 
-    policy = _load(model, measure, dtype)
+
+def _score(policy: "Policy", measure: QualityInput) -> "Score":
     return held_out(policy, measure.examples, max_batch_tokens=measure.max_batch_tokens)
-
-
-def _compare(
-    original: Loadable, rebuilt: Loadable, measure: QualityInput, dtype: str
-) -> "tuple[float, Score, float]":
-    from zoo.gym.evaluate import held_out, mean_kl
-
-    tuned, delta = (_load(model, measure, dtype) for model in (original, rebuilt))
-    limit = measure.max_batch_tokens
-    tuned_score = held_out(tuned, measure.examples, max_batch_tokens=limit)
-    delta_score = held_out(delta, measure.examples, max_batch_tokens=limit)
-    divergence = mean_kl(tuned, delta, measure.examples, max_batch_tokens=limit)
-    return tuned_score.loss, delta_score, divergence
 
 
 def _load(model: Loadable, measure: QualityInput, dtype: str) -> "Policy":

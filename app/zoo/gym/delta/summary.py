@@ -66,6 +66,8 @@ def _quality(quality: Quality | None, held_out: bool | None) -> str:
     rows, _, doubt = rows_in_words(quality.rows, held_out).partition("; ")
     more = "" if quality.top1 is None else f", same most likely token {quality.top1:.1%}"
     more += "" if quality.drift is None else f", drift {quality.drift:+.4f}"
+    if quality.kept is not None:
+        more += f", kept {quality.kept} of {quality.right} general answers"
     more += "".join(f", {one.kind} {one.loss:.4f}" for one in quality.controls or ())
     where = f"on {quality.tokens:,} tokens of {rows}{kept}{more}"
     measured = f"{', '.join(losses)} nats per token {where}" + (f"; {doubt}" if doubt else "")

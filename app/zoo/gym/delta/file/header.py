@@ -6,7 +6,14 @@ Version 2 has parents, a privacy record and more measurements; version 1 has non
 import math
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, JsonValue, PositiveInt, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    JsonValue,
+    NonNegativeInt,
+    PositiveInt,
+    model_validator,
+)
 
 from zoo.gym.delta.file.privacy import Privacy
 from zoo.gym.delta.file.terms import Model, TensorTerms
@@ -54,7 +61,7 @@ class Control(Model):
     loss: Nats = Field(description="its loss")
 
 
-_MEASURED_IN_2 = ("top1", "drift", "controls")
+_MEASURED_IN_2 = ("top1", "drift", "controls", "right", "kept")
 
 
 class Quality(Model):
@@ -62,7 +69,7 @@ class Quality(Model):
 
     `recovered` = (base - delta) / (base - tuned), None if tuned is not better than base;
     `kl` = KL(tuned || delta). Without a tuned model, `tuned`, `recovered` and `kl` are None.
-    The last three are of version 2, None where they were not measured.
+    The fields from `top1` on are of version 2, None where they were not measured.
     """
 
     rows: PositiveInt = Field(description="held-out examples")
@@ -81,6 +88,12 @@ class Quality(Model):
     controls: tuple[Control, ...] | None = Field(
         default=None, min_length=1, description="losses of controls, sorted by kind"
     )
+    right: PositiveInt | None = Field(
+        default=None, description="general questions that the base answers right"
+    )
+    kept: NonNegativeInt | None = Field(
+        default=None, description="those of them that base plus delta still answers right"
+    )
 
     @model_validator(mode="after")
     def _figures_agree(self) -> Self:
@@ -95,6 +108,10 @@ class Quality(Model):
             raise ValueError(f"recovered: expected {share} by the three losses, got {got}")
         if self.top1 is not None and self.tuned is None:
             raise ValueError(f"top1: expected it only with a fine-tune, got {self.top1}")
+        if (self.right is None) != (self.kept is None) or (self.kept or 0) > (self.right or 0):
+            raise ValueError(
+                f"kept: expected at most {self.right}, which were right, got {self.kept}"
+            )
         kinds = [control.kind for control in self.controls or ()]
         if kinds != sorted(set(kinds)):
             raise ValueError("controls: expected each kind once, in sorted order")
