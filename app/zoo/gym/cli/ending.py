@@ -9,6 +9,7 @@ from zoo.gym.cli.sources import run_config
 from zoo.gym.errors import EXIT_CODES, GymError, InterruptedRunError
 from zoo.gym.humanize import duration, figure, human_bytes
 from zoo.gym.jobs import Run, Status, read_ended, read_status, state_name
+from zoo.gym.retention.compare import sentence_of
 from zoo.gym.train.result.few_bits import codes_of
 from zoo.gym.train.result.next_steps import can_be_delta, scores_answers, training_with
 
@@ -87,6 +88,9 @@ def measured(metrics: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     has_rows = bool(metrics.get("evaluation_rows"))
     for key, value in metrics.items():
         if (not value and (key.startswith("peak_") or key == "best_step")) or key == "base_tied":
+            continue
+        if key == "retention":
+            yield "general knowledge", sentence_of(value)
             continue
         found = _value(key, value) if has_rows or value is not None else "not measured"
         is_tie = key.startswith("base_") and metrics.get("base_tied") is True

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from zoo.gym.cli.output import Output
 from zoo.gym.humanize import counted, duration, figure, human_bytes
 from zoo.gym.jobs import Event
+from zoo.gym.retention.compare import LOST_KEYS, Lost, lost_lines
 
 if TYPE_CHECKING:
     from zoo.gym.delta import Passed, Watch
@@ -42,7 +43,7 @@ class Progress:
             case "state" | "end":
                 for line in self._state(event):
                     say(line)
-            case "plan" | "warn":
+            case "plan" | "warn" | "retention":
                 for line in note_lines(event):
                     say(line)
             case _:
@@ -91,9 +92,15 @@ class Progress:
 
 
 def note_lines(event: Event) -> Iterator[str]:
-    """Yields the lines of a plan or a warning."""
+    """Yields the lines of a plan, a warning, or what a run has kept."""
     if event["kind"] == "warn":
         yield f"warning: {event.get('message')}"
+        return
+    if event["kind"] == "retention":
+        yield f"{event.get('message')}"
+        entries = _objects(event.get("lost"))
+        lost = [Lost(*(str(entry.get(key)) for key in LOST_KEYS)) for entry in entries]
+        yield from (f"  lost: {line}" for line in lost_lines(lost))
         return
     yield (
         f"{event.get('rows')} rows to learn, {event.get('held_out_rows')} held out; "

@@ -19,7 +19,9 @@ from zoo.gym.terminal import plain_json
 
 VERSION = 1
 
-Kind: TypeAlias = Literal["state", "plan", "step", "eval", "checkpoint", "warn", "error", "end"]
+Kind: TypeAlias = Literal[
+    "state", "plan", "step", "eval", "checkpoint", "retention", "warn", "error", "end"
+]
 
 Event: TypeAlias = dict[str, Any]
 """One line: `v`, `seq`, `t` and `kind`, then the fields of that kind."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, Protocol, cast
 
 from zoo.gym.errors import InterruptedRunError
+from zoo.gym.objectives.retention import RetentionLoss
 from zoo.gym.train.accumulate import accumulate_window, require_additive
 from zoo.gym.train.guards import Divergence, check_first_step, check_labels, check_needs
 from zoo.gym.train.loading import warnings_as_events
@@ -32,7 +33,7 @@ from zoo.gym.train.schedule import learning_rate
 CHECKPOINT_EVERY_S = 120.0
 
 
-Kind = Literal["step", "eval", "checkpoint", "warn"]
+Kind = Literal["step", "eval", "checkpoint", "retention", "warn"]
 
 
 class Emit(Protocol):
@@ -169,12 +170,23 @@ def emit_warnings(job: Job, messages: Iterable[str]) -> None:
 
 
 def accumulate(method: Method, step: int, window: Window) -> dict[str, float]:
-    """Adds the gradient of a step's window and returns its `loss` and metrics."""
+    """Adds the gradient of a step's window and returns its `loss` and metrics.
+
+    The loss is that of the step's own rows, without what retained ones add to the gradient.
+    """
     batches = window.batches
     if step == 1:
         require_additive(method.policy, method.objective, batches)
-    keys = [key_of(method.plan.config.seed, step, place) for place in range(len(batches))]
-    return accumulate_window(method.policy, method.objective, batches, keys, method.teacher)
+    count = len(batches) + len(window.retained)
+    keys = [key_of(method.plan.config.seed, step, place) for place in range(count)]
+    found = accumulate_window(method.policy, method.objective, batches, keys, method.teacher)
+    if window.retained:
+        keys = keys[len(batches) :]
+        kept = accumulate_window(
+            method.policy, RetentionLoss(), window.retained, keys, method.start
+        )
+        found |= {name: value for name, value in kept.items() if name != "loss"}
+    return found
 
 
 def named(metrics: Mapping[str, float]) -> dict[str, object]:

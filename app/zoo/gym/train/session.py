@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.gym.config import extend_config
 from zoo.gym.config.stages import load_method
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.data.rendering.renderer import interruptible
@@ -39,6 +40,7 @@ from zoo.gym.train.planning.plan import (
 from zoo.gym.train.result.finish import finish
 from zoo.gym.train.result.origin import SYSTEM_KEY
 from zoo.gym.train.result.output import check_places
+from zoo.gym.train.retaining import measured_before, note_of, prepare_retained, share_of
 from zoo.gym.train.rows import Rows, prepare_rows, report_unusable
 from zoo.gym.train.run_folder.base import check_same_base
 from zoo.gym.train.run_folder.env import (
@@ -55,7 +57,9 @@ from zoo.gym.train.run_folder.workspace import Workspace
 from zoo.models.folder import count_parameters, model_geometry
 
 if TYPE_CHECKING:
+    from zoo.backends.base import Policy
     from zoo.backends.memory import MemoryEstimate
+    from zoo.gym.retention import Measured
     from zoo.models import Resolved
 
 
@@ -126,12 +130,14 @@ def run_session(
             with warnings_as_events(run.events.emit):
                 load = partial(load_policy, plan.config, base.folder, engine, ranks=ranks)
                 policy = load(threads=threads, must_pack=must)
+            plan, before = with_retained(plan, run, policy, base.folder)
             held_out = spread(rows.held_out, plan.evaluation_rows)
             method = load_method(config.stage)(policy, plan, rows.train, held_out, folder)
+            prepare_retained(method, base.folder, together)
             crew.ending.append(method.close)
             with closing(method):
                 job = Job(method, run.events.emit, leaving, run.checkpoints)
-                found = _train(run, job, base, together)
+                found = _train(run, job, base, together, before)
     # a calling program adds to the peak; a resumed run may have passed its peak earlier
     if need is not None and peak_is_ours and crew.is_first:
         remember_peak(footprints(), footprint_key(need, conditions), peak_bytes(policy))
@@ -152,7 +158,36 @@ def reserved(
         yield
 
 
-def _train(run: Workspace, job: Job, base: "Resolved", together: ExitStack) -> Mapping[str, object]:
+def with_retained(
+    plan: Plan, run: Workspace, policy: "Policy", base: Path
+) -> "tuple[Plan, Measured | None]":
+    """Measures what the model answers, and completes the plan with the share that it retains.
+
+    Returns:
+        The plan, and the measurement before training; None for a run that measures none.
+    """
+    config, is_first = plan.config, policy.ranks.is_first
+    method, before, share = load_method(config.stage), None, 0.0
+    if config.retention and method.answers:
+        before = measured_before(policy, base, run.env_file.parent)
+    if method.retains:
+        resumes = run.checkpoints.exists()
+        share = share_of(getattr(config, "retain", None), before, resumes=resumes)
+        plan = replace(plan, config=extend_config(config, {"retain": share}))
+        if is_first:
+            store_settings(run.config_file, run.env_file, plan.config)
+    if is_first and before is not None:
+        run.events.emit("retention", step=0, message=note_of(before, share), right=before.count)
+    return plan, before
+
+
+def _train(
+    run: Workspace,
+    job: Job,
+    base: "Resolved",
+    together: ExitStack,
+    before: "Measured | None",
+) -> Mapping[str, object]:
     """Trains and writes the result, which the first process does alone."""
     from zoo.backends.base import MemoryInfo
     from zoo.backends.ranks import ALONE as NO_OTHERS
@@ -170,7 +205,7 @@ def _train(run: Workspace, job: Job, base: "Resolved", together: ExitStack) -> M
     policy.reassemble()
     together.close()
     is_first, policy.ranks = policy.ranks.is_first, NO_OTHERS
-    return finish(run, job, progress, base, others) if is_first else {}
+    return finish(run, job, progress, base, others, before) if is_first else {}
 
 
 def warn(run: Workspace, message: str | None) -> None:

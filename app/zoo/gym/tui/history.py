@@ -110,6 +110,8 @@ class History:
                 self._take_evaluation(event, event["step"])
             case "checkpoint" if isinstance(event.get("step"), int):
                 self.saved_step = event["step"]
+            case "retention" if (message := str(event.get("message"))) not in self.notes:
+                self.notes.append(message)
             case "warn" | "error":
                 word = "warning" if event["kind"] == "warn" else "error"
                 note = f"{word}: {event.get('message')}"

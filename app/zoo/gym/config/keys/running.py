@@ -69,6 +69,11 @@ class RunningKeys(Settings, frozen=True):
         " row still sees only itself; rows with a common prompt are computed together instead,"
         " if the model can",
     )
+    retention: bool = Field(
+        default=True,
+        description="measure what the model still answers after training: 60 general questions and"
+        " plain text, before and after, if it answers at least ten of them right; false: do not",
+    )
     eval_steps: Whole | None = chosen(
         ge=1,
         description="steps between two evaluations of the held-out rows",

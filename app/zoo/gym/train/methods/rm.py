@@ -51,6 +51,7 @@ class RewardModelling(Preference):
     reads = frozenset({"pair", "margin"})
     value_head = True
     added_tokens = 1
+    answers = False
 
     @property
     def objective(self) -> "Objective":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from pydantic import Field
 
 from zoo.gym.config.train import TrainConfig
+from zoo.gym.config.values import Number, chosen
 from zoo.gym.data.units import rows_of
 from zoo.gym.evaluate.held_out import held_out
 from zoo.gym.objectives.sft import SupervisedLoss
@@ -29,6 +30,12 @@ class SftConfig(TrainConfig, frozen=True):
         default=False,
         description="weigh each token by its probability: unlikely ones are learned less (DFT)",
     )
+    retain: Number | None = chosen(
+        ge=0,
+        le=0.9,
+        description="the share of rows that are the model's own answers to general prompts, so that"
+        " it keeps them",
+    )
 
 
 class Supervised(Method):
@@ -36,6 +43,7 @@ class Supervised(Method):
 
     config = SftConfig
     loss_unit = "nats per token"
+    retains = True
 
     @property
     def objective(self) -> "Objective":

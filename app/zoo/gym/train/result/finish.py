@@ -12,6 +12,7 @@ from zoo.gym.train.result.card import write_card
 from zoo.gym.train.result.origin import write_origin
 from zoo.gym.train.result.output import copy_to_output, remove_copy
 from zoo.gym.train.result.verify import check_result
+from zoo.gym.train.retaining import alarm_of, kept_after
 from zoo.gym.train.run_folder.pinned import base_name
 from zoo.gym.train.run_folder.settings import changes_of
 from zoo.gym.train.run_folder.workspace import Workspace
@@ -19,6 +20,7 @@ from zoo.models.folder import TOKENIZER_FILES
 
 if TYPE_CHECKING:
     from zoo.backends.base import MemoryInfo, Policy
+    from zoo.gym.retention import Measured
     from zoo.gym.train.method import Method
     from zoo.models import Resolved
 
@@ -29,11 +31,13 @@ def finish(
     progress: Progress,
     base: "Resolved",
     others: "MemoryInfo | None" = None,
+    before: "Measured | None" = None,
 ) -> dict[str, object]:
     """Writes the best step's weights as a folder that transformers and PEFT load.
 
     To verify the folder, it is loaded in place of the job's policy, which cannot train afterwards.
-    `others` is the peak memory of the other processes together, if the run had some.
+    `others` is the peak memory of the other processes together, if the run had some; `before` what
+    the model answered before training.
 
     Returns:
         `model`, the folder in `output_dir` or else the run's own, and `metrics`.
@@ -52,7 +56,14 @@ def finish(
     remove_copy(run, config)
     write_result(method.policy, run.result, base)
     check_result(method.policy, run.result, method.units[0].rows[0].ids.tolist(), config)
-    write_card(run.result, config, base, metrics, changes_of(run.env_file), doubt)
+    kept = kept_after(method.policy, base.folder, before)
+    if kept is not None:
+        metrics |= {"retention": kept.figures()}
+        run.events.emit("retention", step=progress.step, message=kept.sentence(), **kept.content())
+    if (alarm := alarm_of(kept)) is not None:
+        run.events.emit("warn", message=alarm)
+    doubts = ". ".join(filter(None, (doubt, alarm))) or None
+    write_card(run.result, config, base, metrics, changes_of(run.env_file), doubts)
     write_origin(run.result, run.env_file)
     return {"model": str(copy_to_output(run, config)), "metrics": metrics}
 

@@ -1,0 +1,82 @@
+"""Greedy answers to single prompts, in the form in which the model was trained to answer.
+
+A model that can think gets an empty think block first, as it does before an answer without
+reasoning in training: its first tokens are then the answer's.
+"""
+
+from collections.abc import Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.gym.data import (
+    EncodeOptions,
+    Message,
+    Record,
+    Tokenizer,
+    chat_stops,
+    encode_prompt,
+    load_tokenizer,
+)
+from zoo.gym.data.rows import encode_row, make_encoder
+from zoo.models.folder import vocabulary_size
+
+if TYPE_CHECKING:
+    from zoo.backends.base import Policy, Rollout
+
+BATCH_TOKENS = 2048
+"""The most tokens of prompts and answers that are computed at once."""
+
+DATE = "2024-07-26"
+"""The date that a template may print: always the same, so that figures can be compared."""
+
+_TWO_ANSWERS = ("7", "Yes")
+"""Two answers whose first tokens differ: what rows with them have in common precedes an answer."""
+
+
+class Asker:
+    """Asks a model single questions; holds what its prompts are made of.
+
+    Args:
+        policy: the model.
+        folder: its folder, with tokenizer and chat template.
+    """
+
+    def __init__(self, policy: "Policy", folder: Path) -> None:
+        self.policy = policy
+        self.tokenizer: Tokenizer = load_tokenizer(folder)
+        options = EncodeOptions(1 << 20, date=DATE, vocabulary=vocabulary_size(folder))
+        self.options = options
+        self._encoder = make_encoder(self.tokenizer, options)
+        self.stop_ids = chat_stops(folder, self.tokenizer, options)
+
+    def prompt(self, text: str) -> list[int]:
+        """Returns the tokens before an answer without reasoning."""
+        plain = encode_prompt([Message("user", text)], self.tokenizer, self.options)
+        if self._encoder.template is None:
+            return plain
+        rows = [
+            encode_row(self._encoder, Record("", "completion", prompt=text, completion=answer)).ids
+            for answer in _TWO_ANSWERS
+        ]
+        pairs = takewhile(lambda pair: pair[0] == pair[1], zip(*rows, strict=False))
+        common = [left for left, _ in pairs]
+        return common if common[: len(plain)] == plain else plain
+
+    def answers(self, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> "list[Rollout]":
+        """Returns the greedy answer to each prompt."""
+        from zoo.backends.base import Sampling
+
+        sampling = Sampling(max_new_tokens=max_new_tokens, stop_ids=self.stop_ids)
+        longest = max(map(len, prompts)) + max_new_tokens
+        size = max(1, BATCH_TOKENS // longest)
+        rollouts: list[Rollout] = []
+        for start in range(0, len(prompts), size):
+            rows = prompts[start : start + size]
+            rollouts += self.policy.generate(rows, sampling, keys=range(len(rows)))
+        return rollouts
+
+    def text(self, rollout: "Rollout") -> str:
+        """Returns an answer as text."""
+        ids = [token for token in rollout.ids if token not in self.stop_ids]
+        return self.tokenizer.decode(ids).strip()

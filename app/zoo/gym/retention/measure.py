@@ -1,0 +1,90 @@
+"""Measures what a model answers right, and its loss on plain text."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zoo.gym.data import Record, encode_records
+from zoo.gym.data.rows import EncodeOptions
+from zoo.gym.evaluate.held_out import held_out
+from zoo.gym.retention.answer import DATE, Asker
+from zoo.gym.retention.questions import plain_text, questions
+from zoo.gym.train.order import spread
+
+if TYPE_CHECKING:
+    from zoo.backends.base import Policy
+
+ANSWER_TOKENS = 12
+WINDOW_TOKENS, WINDOWS = 256, 8
+"""Plain text is scored in this many windows, evenly spaced: the loss of 2,048 tokens has the same
+drift as that of all 32 kB to about a tenth, at a quarter of the time."""
+
+PROBED = 20
+"""Questions that are asked first: a model that answers none of them right is asked no others."""
+
+LEAST_RIGHT = 10
+"""Right answers from which on a model is measured: fewer are luck."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a model answered, and its loss on plain text.
+
+    Attributes:
+        answers: its answers, in the order of the questions; fewer if the first are all wrong.
+        right: whether each is right.
+        text_loss: nats per token on plain text; None for a model with too few right answers.
+    """
+
+    answers: tuple[str, ...]
+    right: tuple[bool, ...]
+    text_loss: float | None
+
+    @property
+    def count(self) -> int:
+        """The number of right answers."""
+        return sum(self.right)
+
+    @property
+    def answers_questions(self) -> bool:
+        """Whether enough answers are right to notice when some are lost."""
+        return self.count >= LEAST_RIGHT
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the measurement as `retention.json` has it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> "Measured":
+        """Returns a stored measurement."""
+        answers, right = tuple(content["answers"]), tuple(content["right"])
+        return cls(answers, right, content["text_loss"])
+
+
+def measure(policy: "Policy", folder: Path, *, whole: bool = False) -> Measured:
+    """Asks a model the questions, greedily, and scores plain text with it.
+
+    Args:
+        policy: the model.
+        folder: its folder, or that of its base: tokenizer and chat template are read.
+        whole: measure everything, however few answers are right.
+    """
+    asker, asked = Asker(policy, folder), questions()
+    answers: list[str] = []
+    right: list[bool] = []
+    for part in filter(None, (asked[:PROBED], asked[PROBED:])):
+        rollouts = asker.answers([asker.prompt(each.question) for each in part], ANSWER_TOKENS)
+        texts = [asker.text(rollout) for rollout in rollouts]
+        answers += texts
+        right += [each.is_right(text) for each, text in zip(part, texts, strict=True)]
+        if not whole and not any(right):
+            break
+    enough = whole or sum(right) >= LEAST_RIGHT
+    return Measured(tuple(answers), tuple(right), _text_loss(policy, asker) if enough else None)
+
+
+def _text_loss(policy: "Policy", asker: Asker) -> float:
+    options = EncodeOptions(WINDOW_TOKENS, date=DATE, vocabulary=asker.options.vocabulary)
+    record = Record(source="plain text", kind="text", text=plain_text())
+    windows = encode_records([record], asker.tokenizer, options).examples
+    return held_out(policy, spread(windows, WINDOWS), max_batch_tokens=2048).loss

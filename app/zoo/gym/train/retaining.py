@@ -1,0 +1,178 @@
+"""What a run may forget: measured before and after, and rows that keep it.
+
+`retention.json` in the run folder has the measurement before the first step, so that a resumed run
+compares with the same model. Everything is a function of the model as it was loaded.
+"""
+
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.gym.data.batches import collate, micro_batches
+from zoo.gym.data.units import Unit, alone
+from zoo.gym.errors import InputError
+from zoo.gym.files import read_json_object, write_beside
+from zoo.gym.objectives.constants import WINDOW_TOKENS
+from zoo.gym.retention import LEAST_RIGHT, Kept, Measured, compare, measure
+from zoo.gym.retention.own_answers import FILE, own_answers, read_examples, write_answers
+from zoo.gym.retention.questions import prompts, questions
+from zoo.gym.train.order import rows_of_step
+from zoo.gym.train.planning.plan import Plan
+from zoo.gym.train.run_folder.settings import read_env, update_env
+
+if TYPE_CHECKING:
+    from zoo.backends.base import Batch, Policy
+    from zoo.gym.train.method import Method
+
+BEFORE_FILE = "retention.json"
+
+DEFAULT_SHARE = 0.375
+"""`retain` of a model that answers questions: three rows of its own beside five of the data. Chosen
+on SmolLM2-135M-Instruct, see docs/log.md."""
+
+BATCH_TOKENS = 192
+"""The tokens of a micro-batch of retained rows: the divergence takes four arrays of its learned
+tokens times the vocabulary, 0.2 GB for one of 152,000 words."""
+
+DIGEST_KEY = "retained_sha256"
+"""In `env.json` of a run: the digest of its `retained.jsonl`."""
+
+SEED = 0x5EED
+"""Added to the seed of the run, so that retained rows have an order of their own."""
+
+
+def measured_before(policy: "Policy", base: Path, run: Path) -> Measured:
+    """Returns what the model answered before the first step; stores it. Collective.
+
+    Args:
+        policy: the model as it was loaded.
+        base: the folder of its base.
+        run: the run folder.
+
+    Raises:
+        InputError: the stored measurement is damaged.
+    """
+    path, ranks = run / BEFORE_FILE, policy.ranks
+    if ranks.share(path.is_file() if ranks.is_first else None):
+        content = read_json_object(path)
+        try:
+            return Measured.from_json(content or {})
+        except KeyError:
+            raise InputError(
+                f"{path}: expected the answers before training, got a damaged file",
+                hint="remove it: the model is measured again",
+            ) from None
+    measured = measure(policy, base)
+    if ranks.is_first:
+        write_beside(path, json.dumps(measured.as_json()) + "\n")
+    ranks.meet()
+    return measured
+
+
+def share_of(given: float | None, before: Measured | None, *, resumes: bool) -> float:
+    """Returns the share of a step's rows that are the model's own answers.
+
+    Args:
+        given: `retain`.
+        before: the measurement before training, None if there is none.
+        resumes: whether the run has checkpoints; one that began without such rows has none.
+    """
+    if given is not None:
+        return given
+    knows = before is not None and before.answers_questions
+    return DEFAULT_SHARE if knows and not resumes else 0.0
+
+
+def retained_units(policy: "Policy", base: Path, run: Path, plan: Plan) -> tuple[Unit, ...]:
+    """Returns the model's own answers that a run retains, from the run folder if it has them.
+
+    A run of few steps asks for fewer answers, of which each is used about twice. Collective.
+
+    Args:
+        policy: the model as it was loaded.
+        base: the folder of its base.
+        run: the run folder.
+        plan: its plan, with `retain`.
+
+    Raises:
+        InputError: the stored answers are missing or changed.
+    """
+    total = retained_until(plan, plan.steps)
+    if not total:
+        return ()
+    count = min(len(prompts()), max(1, -(-total // 2)))
+    env_file, ranks = run / "env.json", policy.ranks
+    if not ranks.share(DIGEST_KEY in read_env(env_file) if ranks.is_first else None):
+        answers = own_answers(policy, base, count)
+        if ranks.is_first:
+            # the file first, so that a run killed in between asks again
+            update_env(env_file, {DIGEST_KEY: write_answers(run / FILE, answers)})
+    ranks.meet()
+    return alone(read_examples(run / FILE, str(read_env(env_file)[DIGEST_KEY])))
+
+
+def prepare_retained(method: "Method", base: Path, together: ExitStack) -> None:
+    """Gives a method the rows that it retains, and the model that they are compared with.
+
+    Args:
+        method: with the policy as it was loaded.
+        base: the folder of its base.
+        together: closes what training needs at its end.
+    """
+    method.retained = retained_units(method.policy, base, method.folder, method.plan)
+    if method.retained:
+        method.start = together.enter_context(method.policy.reference())
+
+
+def retained_until(plan: Plan, step: int) -> int:
+    """Returns how many rows the steps up to this one retain: whole rows, spread evenly."""
+    share = getattr(plan.config, "retain", None) or 0.0
+    return int(step * plan.rows_per_step * share / (1 - share) + 1e-9)
+
+
+def retained_of_step(units: tuple[Unit, ...], plan: Plan, step: int) -> list[Unit]:
+    """Returns the model's own answers that a step learns, in an order of their own."""
+    first, last = retained_until(plan, step - 1), retained_until(plan, step)
+    seed = plan.config.seed + SEED
+    return [rows_of_step(units, place + 1, 1, seed)[0] for place in range(first, last)]
+
+
+def retained_batches(units: Sequence[Unit], window_tokens: int) -> "list[Batch]":
+    """Returns micro-batches of retained rows, for `RetentionLoss`.
+
+    Args:
+        units: the rows.
+        window_tokens: learned tokens of the step's own rows.
+    """
+    constants = {WINDOW_TOKENS: float(window_tokens)}
+    parts = micro_batches(units, max_batch_tokens=BATCH_TOKENS) if units else ()
+    return [collate(part, constants) for part in parts]
+
+
+def kept_after(policy: "Policy", base: Path, before: Measured | None) -> Kept | None:
+    """Returns what is left after training; None if the model answered too little before."""
+    if before is None or not before.answers_questions:
+        return None
+    return compare(before, measure(policy, base, whole=True))
+
+
+def alarm_of(kept: Kept | None) -> str | None:
+    """Returns a warning if more than a tenth of the right answers is lost."""
+    if kept is None or not kept.is_alarming:
+        return None
+    lost = kept.right - kept.kept
+    return (
+        f"forgetting: {lost} of {kept.right} general questions that the model answered before are "
+        "answered wrong now: fewer steps, a lower learning_rate or a larger retain lose less"
+    )
+
+
+def note_of(before: Measured, share: float) -> str:
+    """Returns a sentence on what the model answers and what is done to keep it."""
+    right, asked = sum(before.right), len(questions())
+    if not before.answers_questions:
+        return f"retention is not measured: fewer than {LEAST_RIGHT} of {asked} questions are right"
+    kept = f"; {share:.0%} of the rows are its own answers, so that it keeps them" if share else ""
+    return f"answers {right} of {asked} general questions right{kept}"

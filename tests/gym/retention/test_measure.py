@@ -1,0 +1,99 @@
+"""Asking a model: the form of the prompt, the number of questions, the loss on plain text."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from zoo.backends import load_backend
+from zoo.backends.base import Rollout
+from zoo.gym.data import load_tokenizer
+from zoo.gym.errors import InputError
+from zoo.gym.retention.answer import Asker
+from zoo.gym.retention.measure import PROBED, measure
+from zoo.gym.retention.own_answers import own_answers, read_examples, write_answers
+from zoo.gym.retention.questions import questions
+from zoo.models import pico_folder
+
+
+class Parrot:
+    """Answers a prompt with what a table has for the words in it, else with nothing."""
+
+    def __init__(self, table: dict[str, str]) -> None:
+        self.table, self.asked = table, 0
+        self.tokenizer = load_tokenizer(pico_folder())
+        self.model = load_backend("cpu").load(pico_folder())
+
+    def generate(self, prompts: Sequence[Sequence[int]], sampling: Any, **_: Any) -> list[Rollout]:
+        self.asked += len(prompts)
+        answers = [self._answer(self.tokenizer.decode(list(prompt))) for prompt in prompts]
+        return [Rollout([*ids, sampling.stop_ids[0]], [], "stop") for ids in answers]
+
+    def _answer(self, text: str) -> list[int]:
+        answer = next((self.table[key] for key in self.table if key in text), "")
+        return self.tokenizer.encode(answer, add_special_tokens=False)
+
+    def score(self, *arguments: Any, **named: Any) -> Any:
+        return self.model.score(*arguments, **named)
+
+
+def test_every_right_answer_counts_and_plain_text_is_scored() -> None:
+    parrot = Parrot({each.question: each.answers[0] for each in questions()[:30]})
+    found = measure(parrot, pico_folder())  # type: ignore[arg-type]
+    assert found.right == (True,) * 30 + (False,) * 30
+    assert found.text_loss is not None
+    assert found.text_loss > 0
+
+
+def test_a_model_that_answers_nothing_is_asked_a_third() -> None:
+    parrot = Parrot({})
+    found = measure(parrot, pico_folder())  # type: ignore[arg-type]
+    assert (parrot.asked, found.text_loss, found.answers_questions) == (PROBED, None, False)
+
+
+def test_a_model_is_measured_whole_after_training_whatever_is_left() -> None:
+    parrot = Parrot({})
+    found = measure(parrot, pico_folder(), whole=True)  # type: ignore[arg-type]
+    assert parrot.asked == 60
+    assert found.text_loss is not None
+
+
+def test_a_prompt_is_what_precedes_an_answer_in_training(
+    shared: Callable[[str], Path], tmp_path: Path
+) -> None:
+    shutil.copytree(shared("data/tokenizers/qwen3"), tmp_path / "qwen3")
+    (tmp_path / "qwen3" / "config.json").write_text('{"vocab_size": 151936}')
+    asker = Asker(None, tmp_path / "qwen3")  # type: ignore[arg-type]
+    text = asker.tokenizer.decode(asker.prompt("Who?"))
+    assert text.endswith("<|im_start|>assistant\n<think>\n\n</think>\n\n")
+
+
+def test_own_answers_are_learned_behind_their_prompts(tmp_path: Path) -> None:
+    parrot = Parrot({"": "So."})
+    file = tmp_path / "retained.jsonl"
+    digest = write_answers(file, own_answers(parrot, pico_folder(), 3))  # type: ignore[arg-type]
+    rows = read_examples(file, digest)
+    assert len(rows) == 3
+    for row in rows:
+        learned = parrot.tokenizer.decode(row.ids[row.mask].tolist())
+        assert learned.startswith("So.")
+
+
+def test_an_empty_answer_is_not_retained(tmp_path: Path) -> None:
+    with patch("zoo.gym.retention.own_answers.prompts", return_value=("a", "b")):
+        rows = own_answers(Parrot({"b": "yes"}), pico_folder(), 2)  # type: ignore[arg-type]
+    assert [row["prompt"] for row in rows] == ["b"]
+
+
+def test_changed_answers_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "retained.jsonl"
+    digest = write_answers(file, [{"prompt": "a", "answer": "b", "ids": [1, 2], "learned_from": 1}])
+    file.write_text(file.read_text().replace("[1, 2]", "[1, 3]"))
+    with pytest.raises(InputError, match="got another one"):
+        read_examples(file, digest)
+    file.unlink()
+    with pytest.raises(InputError, match="got no file"):
+        read_examples(file, digest)
