@@ -49,6 +49,16 @@ def test_answer_n_belongs_to_line_n(call: Call, base: Path, opened: list[Any]) -
     assert [turn["answer"] for turn in found.json["turns"]] == ["", "A", ""]
 
 
+def test_an_answer_of_several_lines_is_printed_on_one(
+    call: Call, base: Path, opened: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Echo, "answer", lambda _, prompt: f"1. {prompt}\n2. C:\\new")
+    found = call("chat", "--model", str(base), stdin="a\nb\n")
+    assert found.stdout.splitlines() == [rf"1. {prompt}\n2. C:\\new" for prompt in "ab"]
+    found = call("chat", "--model", str(base), "--json", stdin="a\n")
+    assert found.json["turns"][0]["answer"] == "1. a\n2. C:\\new"
+
+
 def test_bytes_that_are_not_utf_8_reach_the_session_after_the_lines_before(
     call: Call, base: Path, opened: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,7 +38,8 @@ def chat(
 ) -> int:
     """Chats with a model; from a pipe, answers one prompt per line, each on its own.
 
-    A blank line gets an empty answer, so that answer n belongs to line n.
+    Answer n belongs to line n: a blank line gets an empty answer, a line end in an answer is
+    written as a backslash and n, and a backslash twice. The answers as they are: --json.
 
     Args:
         model: the model's name or folder; not needed if one of the next three specifies it, and

@@ -85,7 +85,10 @@ def _read_lessons(
 
 
 def answer_lines(session: "ChatSession", out: Output) -> list[dict[str, str]]:
-    """Answers each line of standard input on its own; a blank line gets an empty answer."""
+    """Answers each line of standard input on its own, in one line each.
+
+    A blank line gets an empty answer.
+    """
     turns: list[dict[str, str]] = []
     for number, line in enumerate(iter(sys.stdin.readline, "")):
         prompt = line.rstrip("\r\n")
@@ -93,8 +96,17 @@ def answer_lines(session: "ChatSession", out: Output) -> list[dict[str, str]]:
             prompt = prompt.removeprefix(BYTE_ORDER_MARK)
         answer = session.answer(prompt) if prompt.strip() else ""
         turns.append({"prompt": prompt, "answer": answer})
-        out.answer(answer)
+        out.answer(escaped(answer))
     return turns
+
+
+def escaped(answer: str) -> str:
+    r"""Returns an answer on one line: a line end is `\n`, a backslash is doubled.
+
+    >>> print(escaped("1. a" + chr(10) + "2. b"))
+    1. a\n2. b
+    """
+    return answer.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
 
 
 def keep_odd_bytes() -> None:
