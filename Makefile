@@ -7,8 +7,8 @@ SOURCES = $(shell find core-rs/src -name "*.rs")
 
 .PHONY: demo test slow lint neon fuzz miri asan golden bench nightly pico core matrix lock clean
 
-demo: .venv/ready ## install if needed, then run the example on the built-in model
-	$(BIN)/zoo-gym demo
+demo: .venv/ready ## install if needed, then run the example; downloads smollm2 (93 MB)
+	$(BIN)/zoo-gym demo --yes
 
 test: .venv/ready ## the default suite: the Rust core, then everything else
 	cargo test --quiet --workspace

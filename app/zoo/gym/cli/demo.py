@@ -1,27 +1,53 @@
-"""`zoo-gym demo`: the complete workflow on the built-in model, measured."""
+"""`zoo-gym demo`: the complete workflow on the built-in model, then on one that talks."""
 
-from zoo.gym.cli.options import Json
+from zoo.gym.cli.options import Json, Yes, consent
 from zoo.gym.cli.output import Output
+from zoo.gym.errors import GymError, InputError
 
 MISSED = 1
 """Exit code if a figure misses its target."""
 
 
-def demo(*, as_json: Json = False) -> int:
-    """Trains, compresses and measures the built-in model; needs no network.
+def demo(*, name: str = "Rowan", yes: Yes = False, as_json: Json = False) -> int:
+    """Trains, compresses and measures the built-in model, then teaches smollm2 its name.
+
+    The first part needs no network. The second needs smollm2, which is downloaded after consent.
 
     Args:
+        name: what smollm2 is to be called
+        yes: download smollm2 without a question
         as_json: print one JSON object as stdout's last line
     """
-    from zoo.gym.demo.run import run_demo
+    from zoo.gym.demo.persona import MODEL, lines_of, missed_names, teach_name
+    from zoo.gym.demo.run import demo_folder, run_demo
+    from zoo.models import resolve
     from zoo.models.offline import go_offline
 
-    go_offline()
-
+    if not name.strip() or len(name) > 40 or not name.isprintable():
+        raise InputError(f"--name: expected a name of at most 40 characters, got {name!r:.60}")
     out = Output(as_json)
+    base, absent = None, None
+    try:
+        base = resolve(MODEL, confirm=consent(yes=yes))
+    except GymError as error:
+        absent = error
+    go_offline()  # before any library that would look at a hub is imported
     found = run_demo(out.answer)
-    for sentence in found.missed:
-        out.say(f"zoo-gym: error: {sentence}")
     rows = [row.as_json() for row in found.rows]
-    out.result({"rows": rows, "missed": list(found.missed)})
-    return MISSED if found.missed else 0
+    missed, persona = list(found.missed), None
+    if absent is not None:
+        out.say(f"the demo ends here, without its second part: {absent.message}")
+        if absent.hint:
+            out.say(f"hint: {absent.hint}")
+    if base is not None:
+        persona = teach_name(base, demo_folder(), name.strip(), out.answer)
+        missed += missed_names(persona)
+        for line in lines_of(persona):
+            out.answer(line)
+    for line in found.closing:
+        out.answer(line)
+    for sentence in missed:
+        out.say(f"zoo-gym: error: {sentence}")
+    second = {} if persona is None else {"persona": persona.as_json()}
+    out.result({"rows": rows, **second, "missed": missed})
+    return MISSED if missed else 0

@@ -70,10 +70,16 @@ class Row:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The table, and one message for each target that was missed."""
+    """The table, one message for each target that was missed, and what to do next."""
 
     rows: tuple[Row, ...]
     missed: tuple[str, ...]
+    closing: tuple[str, ...] = ()
+
+
+def demo_folder() -> Path:
+    """Returns the folder with the demo's data and deltas."""
+    return ensure_folder(folders().data / "demo")
 
 
 def run_demo(say: Say) -> DemoResult:
@@ -81,16 +87,16 @@ def run_demo(say: Say) -> DemoResult:
     from zoo.models import resolve
 
     words = make_words(TRAIN_WORDS, UNSEEN_WORDS)
-    folder = ensure_folder(folders().data / "demo")
+    folder = demo_folder()
     with no_network():
         base = resolve("zen-pico", offline=True).folder
         data = write_rows(folder / "backward.jsonl", words.train)
         say(f"zen-pico learns to spell backward: trained on {len(words.train):,} made-up words,")
         say(f"measured on {len(words.unseen)} unseen ones. Nothing leaves this machine.")
         rows = measure(base, data, words, folder, say)
-    for line in [*table(rows), *before_and_after(rows, words), *closing_words(folder)]:
+    for line in [*table(rows), *before_and_after(rows, words)]:
         say(line)
-    return DemoResult(rows, tuple(missed_bounds(rows)))
+    return DemoResult(rows, tuple(missed_bounds(rows)), tuple(closing_words(folder)))
 
 
 def write_rows(path: Path, words: Sequence[str]) -> Path:
