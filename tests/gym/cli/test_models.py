@@ -26,7 +26,8 @@ def test_models_alone_lists_them_as_models_list_does(call: "Call") -> None:
 def test_an_imported_file_is_listed_and_used_by_its_name(call: "Call", file: Path) -> None:
     result = call("models", "import", str(file), "--name", "mine", "--json").json
     assert (result["name"], result["imported"]) == ("mine", True)
-    assert "mine" in {row["name"] for row in call("models", "--json").json["models"]}
+    rows: Any = call("models", "--json").json["models"]
+    assert "mine" in {row["name"] for row in rows}
     assert call("models", "get", "mine", "--json").json["folder"] == result["folder"]
 
 

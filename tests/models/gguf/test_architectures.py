@@ -177,7 +177,7 @@ def file_shapes(
     with torch.device("meta"):
         model = loader.from_config(config)
     processor = processors.get(architecture, TensorProcessor)(config=config.to_dict())
-    names: Any = get_gguf_hf_weights_map(model, processor)  # type: ignore[no-untyped-call]
+    names: Any = get_gguf_hf_weights_map(model, processor)
     weights = model.state_dict()
     tied = set(model._tied_weights_keys or ()) if config.tie_word_embeddings else set()
     return dict(

@@ -89,7 +89,8 @@ def test_a_card_of_hostile_names_stays_one_table(tmp_path: Path) -> None:
 
 
 def test_an_answer_ends_at_every_token_that_ends_a_turn(tmp_path: Path) -> None:
-    file = made(tmp_path, **{"tokenizer.ggml.eot_token_id": 1})
+    keys: dict[str, Any] = {"tokenizer.ggml.eot_token_id": 1}
+    file = made(tmp_path, "F32", "tiny.gguf", **keys)
     content = json.loads((import_gguf(file).folder / "generation_config.json").read_text())
     assert content["eos_token_id"] == [2, 1]
 

@@ -39,6 +39,8 @@ without the lamp the crew would never find the entrance to the harbour. When the
 and the flame went out, he carried a lantern to the top of the tower and held it there until the
 morning. The next day the whole village came to thank him. He only smiled and said that a light
 is of no use unless somebody looks after it.
+In the spring they painted the tower white again, and the keeper taught the
+oldest of the children how to clean the glass and how to fill the lamp.
 """.replace("\n", " ")
 """Plain English, as the model was trained on. In lines of this repository's README more of the
 predictions are near ties, and llama.cpp's rounding of activations to 8 bits decides them:
