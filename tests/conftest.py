@@ -1,8 +1,12 @@
 """What all tests share: real files that may be absent, and a tokenizer of bytes."""
 
+import getpass
+import json
 import os
 import signal
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -96,6 +100,25 @@ def shared(pytestconfig: pytest.Config) -> Callable[[str], Path]:
         return path
 
     return find
+
+
+@pytest.fixture(scope="session")
+def smollm2_folder() -> Path:
+    """The folder of smollm2, fetched once for all runs; skips where the index does not have it."""
+    home = Path(tempfile.gettempdir()) / f"zoo-gym-tests-{getpass.getuser()}" / "smollm2-b179c952"
+    environment = {name: value for name, value in os.environ.items() if name not in OFFLINE}
+    words = ["models", "get", "smollm2", "--yes", "--json"]
+    result = subprocess.run(
+        [sys.executable, "-m", "zoo.gym", *words],
+        env=environment | {"ZOO_GYM_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode == 4:  # not available
+        pytest.skip(result.stderr.strip().splitlines()[0])
+    assert result.returncode == 0, result.stderr
+    return Path(json.loads(result.stdout.splitlines()[-1])["folder"])
 
 
 CHATML = (

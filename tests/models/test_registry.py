@@ -9,6 +9,7 @@ from zoo.models import registry
     ("alias", "parameters", "linear"),
     [
         ("zen-pico", 821_632, 786_432),
+        ("smollm2", 134_515_008, 106_168_320),
         ("zen-nano", 596_049_920, 440_401_920),
         ("zen-eco", 4_022_468_096, 3_633_315_840),
     ],

@@ -17,7 +17,7 @@ from zoo.core.errors import DoesNotFitError, GymError, InputError, NotAvailableE
 from zoo.models.checkpoint_files import PICKLE_SUFFIXES, checkpoint_files
 from zoo.models.download import Blob, fetch_blob
 from zoo.models.names import Name, nearest, unknown_model
-from zoo.models.registry import registry
+from zoo.models.registry import registry, smaller_model
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, ModelInfo
@@ -106,7 +106,11 @@ def fetch(name: Name, confirm: Confirm | None, token: str | None) -> Path:
     agreed = missing_bytes <= SIZE_SLACK * expected_bytes
     if not agreed and not confirm(name.id, missing_bytes):
         raise _refused(name, missing_bytes)
-    _check_disk(missing_bytes)
+    check_disk(
+        cache_folder(),
+        missing_bytes,
+        "set HF_HOME to a folder on a larger disk, or free some space",
+    )
     with _translated_errors(name):
         _fetch_weights(api, name, info)
         folder = snapshot_download(
@@ -132,6 +136,7 @@ def _refused(name: Name, size_bytes: int) -> NotAvailableError:
     hint, near = "allow the download with --yes", nearest(name.id, cached_ids())
     if not size and near:
         hint += f", or did you mean '{near}'?"
+    hint += f"; {smaller_model()}"
     return NotAvailableError(msg, hint=hint)
 
 
@@ -193,17 +198,25 @@ def _no_safetensors(name: Name, files: dict[str, int]) -> InputError:
     return InputError(msg)
 
 
-def _check_disk(missing_bytes: int) -> None:
-    folder = cache_folder().absolute()
+def check_disk(folder: Path, missing_bytes: int, hint: str) -> None:
+    """Refuses to write more than fits on a disk.
+
+    Args:
+        folder: where to write; it need not exist.
+        missing_bytes: how much.
+        hint: what the user can do.
+
+    Raises:
+        DoesNotFitError: less is free, with a reserve.
+    """
+    folder = folder.absolute()
     while not folder.exists():
         folder = folder.parent
     free_bytes = shutil.disk_usage(folder).free
     needed_bytes = missing_bytes + DISK_RESERVE_BYTES
     if free_bytes < needed_bytes:
         msg = f"disk too small at '{folder}': expected {needed_bytes:,} bytes, got {free_bytes:,}"
-        raise DoesNotFitError(
-            msg, hint="set HF_HOME to a folder on a larger disk, or free some space"
-        )
+        raise DoesNotFitError(msg, hint=hint)
 
 
 @contextmanager

@@ -46,8 +46,9 @@ def parse_name(text: str, others: Collection[str] = ()) -> Name:
     """
     plain, revision = _split_revision(text.strip())
     known = known_names().get(plain.lower())
-    if known == PICO and revision:
-        msg = f"'{PICO}' is built in: expected no revision, got '{revision}'"
+    if known and "/" not in known and revision:
+        state = "is built in" if known == PICO else "has one version only"
+        msg = f"'{known}' {state}: expected no revision, got '{revision}'"
         raise NotAvailableError(msg)
     if known:
         return Name(known, revision)
@@ -67,7 +68,7 @@ def parse_name(text: str, others: Collection[str] = ()) -> Name:
 
 
 def known_names() -> dict[str, str]:
-    """Returns the ids of all names of the family, by lower-case name."""
+    """Returns the ids of all listed models, by lower-case name."""
     names: dict[str, str] = {}
     for entry in registry():
         model_id = entry.hub_id or entry.alias
@@ -76,18 +77,24 @@ def known_names() -> dict[str, str]:
     return names
 
 
+def is_known_name(name: str) -> bool:
+    """Returns whether a name without an organisation means a listed or a published model."""
+    published = (short_name(published.name).lower() for published in published_names())
+    return name.lower() in known_names() or name.lower() in published
+
+
 def family_entry(text: str) -> Entry:
-    """Returns the model of the zen family that `text` refers to, whether it is here or not.
+    """Returns the listed model that `text` refers to, whether it is here or not.
 
     Raises:
-        NotAvailableError: it is not a model of the family.
+        NotAvailableError: it is not listed.
     """
     model_id = known_names().get(_split_revision(text.strip())[0].lower())
     for entry in registry():
         if model_id is not None and model_id in {entry.hub_id, entry.alias}:
             return entry
     aliases = ", ".join(entry.alias for entry in registry())
-    raise NotAvailableError(f"expected a model of the zen family ({aliases}), got '{text}'")
+    raise NotAvailableError(f"expected a listed model ({aliases}), got '{text}'")
 
 
 def short_name(model_id: str) -> str:

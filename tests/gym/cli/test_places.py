@@ -33,4 +33,4 @@ def test_a_blob_that_a_snapshot_links_to_counts_once(call: Call, tmp_path: Path)
 def test_other_models_of_the_cache_are_listed(call: Call, tmp_path: Path) -> None:
     (tmp_path / "hub" / "models--org--name" / "snapshots").mkdir(parents=True)
     names = [row["name"] for row in call("models", "--json").json["models"]]
-    assert names == ["zen-pico", "zen-nano", "zen-eco", "org/name"]
+    assert names == ["zen-pico", "smollm2", "zen-nano", "zen-eco", "org/name"]

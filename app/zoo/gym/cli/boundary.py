@@ -15,7 +15,7 @@ from cyclopts import App, CycloptsError, Group
 
 from zoo.gym.cli import help as help_text
 from zoo.gym.cli.usage import joined_switches, usage_error
-from zoo.gym.cli.verbs import GROUPS, OTHER_NAMES, VERBS
+from zoo.gym.cli.verbs import ALONE, GROUPS, OTHER_NAMES, VERBS
 from zoo.gym.errors import (
     EXIT_CTRL_C,
     DoesNotFitError,
@@ -62,6 +62,8 @@ def run(words: Sequence[str]) -> int:
     """Runs a command and returns its exit code."""
     as_json = "--json" in words
     words = [*(OTHER_NAMES.get(word, word) for word in words[:1]), *words[1:]]
+    if words[0] in ALONE and (not words[1:] or _is_option(words[1])):
+        words.insert(1, ALONE[words[0]])
     if len(words) == 1 and words[0] in GROUPS:
         print(help_text.group_help(words[0]))
         return 0
@@ -88,6 +90,10 @@ def run(words: Sequence[str]) -> int:
     except MemoryError as error:
         failure = DoesNotFitError(f"memory: {str(error) or 'an allocation was refused'}")
     return print_error(failure, as_json=as_json, code=code)
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word not in {"--help", "-h"}
 
 
 def print_error(error: GymError, *, as_json: bool, code: int | None = None) -> int:

@@ -15,6 +15,7 @@ from zoo.gym.jobs import open_run, run_folders
 from zoo.gym.jobs.run import is_experience
 from zoo.gym.paths import given_path
 from zoo.models import PICO, cached_ids
+from zoo.models.gguf import imported_names
 from zoo.models.offline import go_offline
 
 MaxTokens = Annotated[int, Parameter(name="--max_new_tokens")]
@@ -115,7 +116,7 @@ def _nothing_named() -> InputError:
     """Returns the error of a chat with nothing, with what there is to talk with."""
     runs = (found for found in run_folders() if not is_experience(found))
     finished = [found.id for found in runs if found.result.is_dir()]
-    here = [PICO, *cached_ids()]
+    here = [PICO, *imported_names(), *cached_ids()]
     offers = [f"zoo-gym chat --run {finished[0]} (the newest with a result)"] if finished else []
     models = f" (here: {', '.join(here[:5])})" if len(here) > 1 else ""
     return InputError(

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from zoo.gym.errors import InputError
 from zoo.gym.humanize import human_bytes
 from zoo.gym.terminal import visible
+from zoo.models import registry
 
 Switch = Annotated[bool, Parameter(negative=(), show_default=False)]
 Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False)]
@@ -39,7 +40,7 @@ def output_path(given: str | None, default: str) -> Path:
 
 
 def consent(*, yes: bool) -> Callable[[str, int], bool] | None:
-    """Returns the `confirm` function for `resolve`.
+    """Returns the `confirm` function for `resolve`: of a download, or of the import of a file.
 
     It asks on a terminal; without one it is None, unless `--yes` was given.
     """
@@ -47,12 +48,18 @@ def consent(*, yes: bool) -> Callable[[str, int], bool] | None:
         return None
 
     def ask(model_id: str, size_bytes: int) -> bool:
-        if yes:
-            return True
-        size = human_bytes(size_bytes)
-        return confirmed(f"{model_id} is not on this machine. Download {size}? [y/N] ", yes=False)
+        return yes or confirmed(_question(model_id, human_bytes(size_bytes)), yes=False)
 
     return ask
+
+
+def _question(model_id: str, size: str) -> str:
+    """Returns the question for a download or an import, with licence and source where known."""
+    if model_id.lower().endswith(".gguf"):
+        return f"{model_id} was not imported yet. Write a model folder of {size}? [y/N] "
+    entry = next((each for each in registry() if model_id in {each.alias, each.hub_id}), None)
+    about = f" ({entry.licence}, from {entry.source})" if entry else ""
+    return f"{model_id} is not on this machine. Download {size}{about}? [y/N] "
 
 
 def confirmed(question: str, *, yes: bool) -> bool:

@@ -28,7 +28,7 @@ def plan(
     """Shows the sizes of a model's deltas, for one user and for many.
 
     Args:
-        base: a model of the zen family, whose weights are not needed; or a folder or model here
+        base: a listed model, whose weights are not needed; or a folder or model here
         users: the number of variants that share one base
         rank: the rank of low-rank deltas
         measure: a folder in which each file is written from random weights of the model's true

@@ -22,9 +22,13 @@ GROUPS = {
     "experience": "Learns lessons in text from a model's own answers; no weights change.",
     "round": "Combines fine-tunes of many contributors, some of them malicious.",
     "providers": "Names the servers of chat models, and tries them.",
+    "models": "Lists, downloads and imports models.",
     "keys": "Makes the key that signs what you share, and names those that you trust.",
 }
 """Groups of commands."""
+
+ALONE = {"models": "list"}
+"""Groups that are a command as well: the second word that is meant without one."""
 
 OTHER_NAMES = {"community": "round"}
 """Groups under a second name, which published texts use."""
@@ -109,7 +113,9 @@ VERBS = (
     Verb("keys distrust", "keys:distrust_key", "NAME", "Trusts a key no more."),
     Verb("chat", "chat:chat", "", "Chats with a model, or answers a pipe's prompts."),
     Verb("plan", "plan:plan", "", "Shows sizes of deltas, for one user and many."),
-    Verb("models", "models:models", "", "Lists the models, and which are here."),
+    Verb("models list", "models:models", "", "Lists the models, as `models` alone does."),
+    Verb("models get", "models:get", "NAME", "Downloads a model after you agree."),
+    Verb("models import", "models:import_model", "FILE", "Makes a GGUF file a base model."),
     Verb("demo", "demo:demo", "", "Runs the whole workflow on the built-in model."),
     Verb("doctor", "doctor:doctor", "", "Tests this machine and what fits in its memory."),
     Verb("paths", "paths:paths", "", "Shows the folders that zoo-gym uses."),

@@ -1,4 +1,4 @@
-"""Lists the models of the zen family that are on this machine, and how to get the others."""
+"""Lists the models that are on this machine, and how to get the others."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,11 @@ from zoo.models import Entry, registry, resolve
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the family.
+    """A listed model.
 
     Attributes:
         name: its alias.
+        licence: its SPDX id.
         parameters: their number, counting tied ones once.
         here: it can be loaded without a network.
         download_bytes: the size of the download; 0 if it is here.
@@ -19,6 +20,7 @@ class Model:
     """
 
     name: str
+    licence: str
     parameters: int
     here: bool
     download_bytes: int
@@ -43,8 +45,9 @@ def _model(entry: Entry) -> Model:
     here = is_here(entry.alias)
     return Model(
         name=entry.alias,
+        licence=entry.licence,
         parameters=entry.parameters,
         here=here,
         download_bytes=0 if here else entry.download_bytes,
-        command=None if here else f"zoo-gym chat --model {entry.alias}",
+        command=None if here else f"zoo-gym models get {entry.alias}",
     )

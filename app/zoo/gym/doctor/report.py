@@ -119,7 +119,9 @@ def _model(model: Model) -> Iterator[str]:
     if model.command is None:
         yield from row(model.name, f"{size}, on this machine")
         return
-    yield from row(model.name, f"{size}, not here; to download {short(model.download_bytes)}:")
+    yield from row(
+        model.name, f"{size}, {model.licence}, not here; to download {short(model.download_bytes)}:"
+    )
     yield command(model.command)
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from zoo.gym.humanize import human_bytes
 from zoo.gym.paths import folders
-from zoo.models import PICO, cached_ids, registry
+from zoo.models import PICO, Entry, cached_ids, registry
+from zoo.models.gguf import imported_names
 
 
 def machine_line() -> str:
@@ -27,22 +28,30 @@ def machine_line() -> str:
 
 def available_models() -> list[tuple[str, str]]:
     """Returns name and description of each model that is on this machine."""
-    cached = cached_ids()
-    family = [entry for entry in registry() if entry.alias == PICO or entry.hub_id in cached]
-    known = {entry.hub_id for entry in family}
-    rows = [(entry.alias, _about(entry.alias, entry.parameters)) for entry in family]
+    cached, imported = cached_ids(), imported_names()
+    here = {PICO, *cached, *imported}
+    listed = [entry for entry in registry() if here & {entry.alias, entry.hub_id}]
+    known = {name for entry in listed for name in (entry.alias, entry.hub_id)}
+    rows = [(entry.alias, _about(entry)) for entry in listed]
+    rows += [(name, "imported from a GGUF file") for name in imported if name not in known]
     return rows + [(name, "in the cache") for name in cached if name not in known]
 
 
-def missing_models() -> list[str]:
-    """Returns the names of the family's models that would have to be downloaded first."""
+def missing_models() -> list[Entry]:
+    """Returns the listed models that would have to be downloaded first."""
     available = {name for name, _ in available_models()}
-    return [entry.alias for entry in registry() if entry.alias not in available]
+    return [entry for entry in registry() if entry.alias not in available]
 
 
-def _about(alias: str, parameters: int) -> str:
-    where = "built in, for trying things out" if alias == PICO else "in the cache"
-    return f"{parameters / 1e6:,.1f} M parameters, {where}"
+def offer(entry: Entry) -> str:
+    """Returns a model's name, with download size and licence."""
+    return f"{entry.alias} ({human_bytes(entry.download_bytes)}, {entry.licence})"
+
+
+def _about(entry: Entry) -> str:
+    where = "imported" if entry.package else "in the cache"
+    where = "built in, for trying things out" if entry.alias == PICO else where
+    return f"{entry.parameters / 1e6:,.1f} M parameters, {where}"
 
 
 def _existing(path: Path) -> Path:

@@ -59,9 +59,7 @@ def test_a_folder_is_planned_from_its_own_tensors() -> None:
 
 @pytest.mark.parametrize("name", ["nosuch", "org/foo", "./absent"])
 def test_an_unknown_base_is_not_planned_as_another(name: str) -> None:
-    with pytest.raises(
-        NotAvailableError, match="expected a model of the zen family or one on this"
-    ):
+    with pytest.raises(NotAvailableError, match="expected a listed model or one on this"):
         plan_base(name)
 
 

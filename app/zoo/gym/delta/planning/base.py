@@ -70,8 +70,7 @@ def _of_folder(text: str) -> PlanBase:
                 f"--base '{text}': expected a folder with a model as safetensors, got a file"
             ) from None
         raise NotAvailableError(
-            f"--base '{text}': expected a model of the zen family or one on this machine, got "
-            f"neither",
+            f"--base '{text}': expected a listed model or one on this machine, got neither",
             hint=error.hint if "did you mean" in str(error.hint) else "zoo-gym models lists them",
         ) from error
     weights = open_weights(found.folder)

@@ -148,7 +148,7 @@ def offers(rows: list[RunRow], names: Mapping[str, str], now: float) -> list[tup
 def machine_text(rows: list[RunRow]) -> str:
     """Returns machine, models and runs, a line each."""
     models = ", ".join(name for name, _ in available_models())
-    absent = ", ".join(missing_models())
+    absent = ", ".join(entry.alias for entry in missing_models())
     return "\n".join(
         [
             machine_line(),

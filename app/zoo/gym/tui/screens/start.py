@@ -17,7 +17,7 @@ from zoo.gym.terminal import visible
 from zoo.gym.tui.app import app_of
 from zoo.gym.tui.cli_process import ask_command
 from zoo.gym.tui.form_check import FIELDS, Field, field_of, path_problem, settings_problem
-from zoo.gym.tui.machine import available_models, missing_models
+from zoo.gym.tui.machine import available_models, missing_models, offer
 from zoo.gym.tui.paste import absolute_path, is_file, pasted_path
 from zoo.gym.tui.screens.base import GymScreen
 from zoo.gym.tui.setting_words import matching_settings, plan_words
@@ -328,8 +328,8 @@ class StartScreen(GymScreen):
 
 
 def _absent() -> str:
-    names = missing_models()
-    if not names:
+    absent = missing_models()
+    if not absent:
         return "Any other model: zoo-gym train FILE --model NAME"
-    command = f"zoo-gym train FILE --model {names[0]}"
-    return f"Not downloaded: {', '.join(names)}. {command} offers to download it."
+    command = f"zoo-gym models get {absent[0].alias}"
+    return f"Not downloaded: {', '.join(map(offer, absent))}. {command} offers to download it."

@@ -1,0 +1,296 @@
+"""The settings in a GGUF file as those of transformers, every one of them used or refused.
+
+transformers' own reader translates most; what it leaves out is in the tables here. Its reader is
+given a copy of the header without the vocabulary, which takes seconds to parse and is not needed.
+"""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from zoo.core.errors import InputError
+from zoo.models.gguf.parts import Source
+from zoo.models.gguf.rope import rope_rule
+from zoo.models.refusals import refusals
+
+ARCHITECTURES = (
+    "gemma2",
+    "gemma3",
+    "gpt2",
+    "llama",
+    "mamba",
+    "nemotron",
+    "phi3",
+    "qwen2",
+    "qwen2moe",
+    "qwen3",
+    "qwen3moe",
+    "stablelm",
+    "starcoder2",
+)
+"""Values of `general.architecture` whose models give the same logits here as in llama.cpp."""
+
+EMBEDDING = "token_embd.weight"
+
+_NAMES = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe"}
+"""Names of transformers' tables that differ from those in the file."""
+
+_ADDED: dict[str, dict[str, str]] = {
+    "gemma2": {
+        "attn_logit_softcapping": "attn_logit_softcapping",
+        "final_logit_softcapping": "final_logit_softcapping",
+    },
+    "gpt2": {"context_length": "n_positions", "feed_forward_length": "n_inner"},
+    "nemotron": {"attention.layer_norm_epsilon": "norm_eps"},
+    "phi3": {"attention.sliding_window": "sliding_window"},
+    "qwen2moe": {
+        "expert_feed_forward_length": "moe_intermediate_size",
+        "expert_shared_feed_forward_length": "shared_expert_intermediate_size",
+    },
+    "qwen3": {"attention.key_length": "head_dim"},
+    "qwen3moe": {"expert_feed_forward_length": "moe_intermediate_size"},
+    "stablelm": {"rope.freq_base": "rope_theta"},
+    "starcoder2": {"rope.freq_base": "rope_theta"},
+}
+"""Settings that transformers' reader does not translate: the key and the name in the config."""
+
+_PARTIAL_ROTARY = frozenset({"nemotron", "phi3", "stablelm"})
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "rope.scaling.type": ("none",),
+    "rope.scaling.factor": (0, 1),
+    "rope.scaling.original_context_length": (0,),
+    "expert_count": (0,),
+    "expert_used_count": (0,),
+    "tensor_data_layout": ("", "Meta AI original pth"),
+    "ssm.dt_b_c_rms": (False,),
+    "ssm.group_count": (0,),
+}
+"""Settings that change nothing with one of these values, and are refused with another."""
+
+_COUNTS = (
+    "block_count",
+    "embedding_length",
+    "feed_forward_length",
+    "attention.head_count",
+    "attention.head_count_kv",
+    "context_length",
+    "expert_count",
+)
+_MAY_BE_0 = frozenset({"expert_count", "feed_forward_length", "attention.head_count"})
+_MOST = 1 << 31
+
+
+def architecture_of(source: Source) -> str:
+    """Returns a file's `general.architecture`.
+
+    Raises:
+        InputError: it is none of `ARCHITECTURES`.
+    """
+    architecture = source.metadata.get("general.architecture")
+    if architecture not in ARCHITECTURES:
+        raise InputError(
+            f"'{source.path}': general.architecture: expected one of "
+            f"{', '.join(ARCHITECTURES)}, got {architecture!r}",
+            hint="models of other architectures can be loaded from their safetensors: org/name",
+        )
+    return str(architecture)
+
+
+def read_settings(source: Source, scratch: Path) -> Any:  # noqa: ANN401
+    """Returns the transformers config of a file.
+
+    Args:
+        source: the open file.
+        scratch: a folder for a copy of the header.
+
+    Raises:
+        InputError: a setting is missing, impossible or one that would be ignored.
+    """
+    from transformers import AutoConfig
+
+    architecture = architecture_of(source)
+    _check_counts(source, architecture)
+    values = _translated(source, scratch, architecture)
+    settings = _settings(source, architecture)
+    for key, name in _ADDED.get(architecture, {}).items():
+        if key in settings:
+            values[name] = settings[key]
+    for unused in ("_model_name_or_path", "feed_forward_length"):
+        values.pop(unused, None)
+    values = {name: _shortest(value) for name, value in values.items()}
+    if "vocab_size" not in settings:
+        values["vocab_size"] = source.tensors[EMBEDDING][1].shape[0]
+    _complete(values, settings, architecture)
+    if architecture == "llama" and (rule := rope_rule(source, values.get("rope_theta", 10_000.0))):
+        values["rope_parameters"] = rule
+    kind = values.pop("model_type")
+    with refusals(f"'{source.path}': these settings cannot be used"):
+        config = AutoConfig.for_model(kind, **values)
+    _refuse_ignored(source, settings, architecture, config)
+    return config
+
+
+def _check_counts(source: Source, architecture: str) -> None:
+    """Refuses sizes that are not positive, and more layers than there are tensors of."""
+    settings = _settings(source, architecture)
+    for key in _COUNTS:
+        value = settings.get(key)
+        low = 0 if key in _MAY_BE_0 else 1
+        if value is not None and not (type(value) is int and low <= value < _MOST):
+            raise InputError(
+                f"'{source.path}': {architecture}.{key}: expected a whole number from {low}, "
+                f"got {_short(value)}"
+            )
+    blocks = {name.split(".")[1] for name in source.tensors if name.startswith("blk.")}
+    if settings.get("block_count") != len(blocks):
+        raise InputError(
+            f"'{source.path}': {architecture}.block_count: expected {len(blocks)}, as many as "
+            f"there are tensors of, got {_short(settings.get('block_count'))}"
+        )
+    if EMBEDDING not in source.tensors or len(source.tensors[EMBEDDING][1].shape) != 2:
+        raise InputError(f"'{source.path}': expected a matrix '{EMBEDDING}', got none")
+    _check_divisible(source, settings, architecture)
+
+
+def _check_divisible(source: Source, settings: Mapping[str, Any], architecture: str) -> None:
+    heads = settings.get("attention.head_count")
+    if not heads:
+        return
+    kv_heads = settings.get("attention.head_count_kv", heads)
+    if heads % kv_heads:
+        raise InputError(
+            f"'{source.path}': {architecture}.attention.head_count_kv: expected a divisor of "
+            f"{heads} heads, got {kv_heads}"
+        )
+
+
+def _translated(source: Source, scratch: Path, architecture: str) -> dict[str, Any]:
+    """Returns the config according to transformers' reader."""
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+    copy = scratch / "header.gguf"
+    _write_header(source, copy, architecture)
+    with refusals(f"'{source.path}': these settings cannot be read"):
+        content: Any = load_gguf_checkpoint(str(copy))  # type: ignore[no-untyped-call]
+    values: dict[str, Any] = content["config"]
+    copy.unlink()
+    return values
+
+
+def _write_header(source: Source, copy: Path, architecture: str) -> None:
+    """Writes a GGUF file with the plain settings and the names of the tensors alone."""
+    import numpy as np
+    from gguf import GGUFValueType, GGUFWriter
+
+    types = {bool: GGUFValueType.BOOL, int: GGUFValueType.INT64, float: GGUFValueType.FLOAT64}
+    writer = GGUFWriter(copy, architecture)
+    for key, value in source.metadata.items():
+        kept = key.startswith((f"{architecture}.", "tokenizer.ggml."))
+        if kept and _is_plain(value):
+            writer.add_key_value(key, value, types[type(value)])
+    writer.add_array("tokenizer.ggml.tokens", ["", ""])  # only their number would be used
+    for name in source.tensors:
+        writer.add_tensor(name, np.zeros(1, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _is_plain(value: object) -> bool:
+    """Returns whether a value goes into the copy of the header."""
+    return isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 1 << 63)
+
+
+def _settings(source: Source, architecture: str) -> dict[str, Any]:
+    start = f"{architecture}."
+    pairs = source.metadata.items()
+    return {key.removeprefix(start): value for key, value in pairs if key.startswith(start)}
+
+
+def _complete(values: dict[str, Any], settings: Mapping[str, Any], architecture: str) -> None:
+    """Adds what llama.cpp computes from other settings."""
+    heads = settings.get("attention.head_count")
+    width = settings.get("embedding_length")
+    if not heads or not width:
+        return
+    head_dim = values.get("head_dim") or width // heads
+    if architecture in {"gemma2", "gemma3"}:  # the 27B models scale by the width of the residual
+        largest = settings["block_count"] == (46 if architecture == "gemma2" else 62)
+        values["query_pre_attn_scalar"] = width // heads if largest else head_dim
+    rotated = settings.get("rope.dimension_count")
+    if architecture in _PARTIAL_ROTARY and rotated is not None:
+        values["partial_rotary_factor"] = rotated / head_dim
+
+
+def _refuse_ignored(
+    source: Source,
+    settings: Mapping[str, Any],
+    architecture: str,
+    config: Any,  # noqa: ANN401
+) -> None:
+    """Refuses a setting that the config does not have."""
+    from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
+
+    tables: Mapping[str, Any] = GGUF_CONFIG_MAPPING
+    table: Mapping[str, str | None] = tables[_NAMES.get(architecture, architecture)]
+    used = {key for key, name in table.items() if name is not None}
+    used |= _ADDED.get(architecture, {}).keys()
+    expected = _NEUTRAL | _implied(architecture, config)
+    for key, value in settings.items():
+        if key in used and _is_plain(value):
+            continue
+        if key in used:
+            raise InputError(
+                f"'{source.path}': {architecture}.{key}: expected a number, got {_short(value)}"
+            )
+        if key not in expected:
+            raise InputError(
+                f"'{source.path}': {architecture}.{key}: this setting is not supported, "
+                f"got {_short(value)}"
+            )
+        if not any(value is wanted or value == wanted for wanted in expected[key]):
+            wanted = " or ".join(map(repr, expected[key]))
+            raise InputError(
+                f"'{source.path}': {architecture}.{key}: expected {wanted}, got {_short(value)}"
+            )
+
+
+def _implied(architecture: str, config: Any) -> dict[str, tuple[Any, ...]]:  # noqa: ANN401
+    """Returns the values that settings must have beside the config."""
+    heads = getattr(config, "num_attention_heads", None)
+    if not heads:
+        return {}
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+    implied: dict[str, tuple[Any, ...]] = {
+        "attention.key_length": (head_dim,),
+        "attention.value_length": (head_dim,),
+        "rope.dimension_count": (head_dim,),
+    }
+    if architecture in _PARTIAL_ROTARY:
+        rope: Any = config.rope_parameters or {}
+        share = rope.get("partial_rotary_factor", 1)
+        implied["rope.dimension_count"] = (round(head_dim * share),)
+        implied["rope.scaling.original_context_length"] = (config.max_position_embeddings,)
+    if architecture == "stablelm":
+        implied["use_parallel_residual"] = (bool(config.use_parallel_residual),)
+    return implied
+
+
+def _shortest(value: Any) -> Any:  # noqa: ANN401
+    """Returns a number of 32 bits as it was written: 1e-05 for 9.999999747378752e-06."""
+    import numpy as np
+
+    if (
+        not isinstance(value, float)
+        or not math.isfinite(value)
+        or float(np.float32(value)) != value
+    ):
+        return value
+    return float(str(np.float32(value)))
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,53 @@
+"""Scaled rotary frequencies of Llama 3: a GGUF file has the factors, transformers the rule.
+
+The rule is in `transformers.modeling_rope_utils` as `llama3`; its divisor is the largest factor,
+and its other three numbers are the same in all published models.
+"""
+
+import math
+from typing import Any
+
+from zoo.core.errors import InputError
+from zoo.models.gguf.parts import Source
+
+FACTORS = "rope_freqs.weight"
+LOW, HIGH, POSITIONS = 1.0, 4.0, 8192
+
+
+def rope_rule(source: Source, theta: float) -> dict[str, Any] | None:
+    """Returns the `rope_parameters` for the factors in a file, or None if it has none.
+
+    Raises:
+        InputError: they are not those of this rule.
+    """
+    import numpy as np
+
+    if FACTORS not in source.tensors:
+        return None
+    tensor = source.tensors[FACTORS][1]
+    if tensor.type != "F32" or len(tensor.shape) != 1 or not tensor.shape[0]:
+        raise InputError(
+            f"'{source.path}': tensor '{FACTORS}': expected a vector of type F32, got "
+            f"{tensor.type} of shape {list(tensor.shape)}"
+        )
+    factors = source.read(FACTORS).view("<f4").astype(np.float64)
+    if bool(np.all(factors == 1)):
+        return None
+    largest = float(factors.max())
+    lengths = 2 * math.pi * theta ** (np.arange(len(factors)) / len(factors))
+    share = np.clip((POSITIONS / lengths - LOW) / (HIGH - LOW), 0, 1)
+    with np.errstate(all="ignore"):
+        expected = 1 / ((1 - share) / largest + share)
+    if not largest > 1 or not bool(np.allclose(factors, expected, rtol=1e-4)):
+        raise InputError(
+            f"'{source.path}': tensor '{FACTORS}': expected the factors of Llama 3's rule for "
+            f"rotary frequencies, got others up to {largest:g}"
+        )
+    return {
+        "rope_type": "llama3",
+        "rope_theta": theta,
+        "factor": float(np.float32(largest)),
+        "low_freq_factor": LOW,
+        "high_freq_factor": HIGH,
+        "original_max_position_embeddings": POSITIONS,
+    }
