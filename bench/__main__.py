@@ -8,7 +8,8 @@ usage: python -m bench [NAME ...] [--isa avx2]
                                        nano_qlora too: ten minutes of two cores, 4 GB; lessons
                                        too: ten minutes of one core, 6 GB; sheets too: three;
                                        experience too: ten; round_users and round_growth too: ten;
-                                       memory too: fifteen
+                                       memory too: fifteen; real too: fifteen of two cores
+                                       --model measures real on a folder in place of smollm2
 
 A result records the measured commit, whether the working tree had changes, and the load of the
 machine at the end.
@@ -59,6 +60,7 @@ NAMED = (
     "round_users",
     "round_growth",
     "memory",
+    "real",
 )
 """Those that run only when named."""
 
@@ -135,6 +137,10 @@ def main(names: list[str]) -> int:
     if "--isa" in names:
         at = names.index("--isa")
         narrow(*names[at + 1 : at + 2])
+        names = names[:at] + names[at + 2 :]
+    if "--model" in names:
+        at = names.index("--model")
+        vars(import_module("bench.real"))["MODEL"] = names[at + 1]
         names = names[:at] + names[at + 2 :]
     known = {path.stem for path in HERE.glob("*.py")}
     if unknown := [name for name in names if name not in known]:

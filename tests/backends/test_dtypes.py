@@ -52,10 +52,16 @@ def test_a_long_run_with_memory_takes_float32_weights(stored_bf16: Path) -> None
     assert "10% more time" in found.reason
 
 
+def test_a_short_run_takes_float32_weights_if_little_memory_is_needed(stored_bf16: Path) -> None:
+    total = estimate_memory(replace(NEED, weight_bytes=4)).total
+    short = replace(WORK, batches=100)  # 15 s saved
+    assert choose(stored_bf16, short, 4 * total).dtype == "f32"
+    assert choose(stored_bf16, short, 4 * total - 1).dtype == WIDENED
+
+
 @pytest.mark.parametrize(
     ("work", "free_bytes"),
     [
-        (replace(WORK, batches=100), 10**12),  # 15 s saved
         (WORK, 2 * estimate_memory(replace(NEED, weight_bytes=4)).total - 1),
         (replace(WORK, batch_tokens=6400), 10**12),  # a thousandth of the time
         (replace(WORK, need=None), 10**12),

@@ -55,6 +55,16 @@ def test_a_single_token_through_the_core_is_the_same_product() -> None:
         torch.testing.assert_close(widened_product(x, weight), x @ weight.float().T)
 
 
+def test_a_single_token_follows_its_weight_and_leaves_it_free() -> None:
+    weight, x = torch.ones(64, 96).bfloat16(), torch.ones(1, 96)
+    assert widened_product(x, weight)[0, 0] == 96
+    weight[0] = 2  # in the same memory
+    assert widened_product(x, weight)[0, 0] == 2 * 96
+    # as a divided model does after a pass; an array that owned the memory would forbid it
+    weight.untyped_storage().resize_(0)
+    assert weight.untyped_storage().nbytes() == 0
+
+
 def test_weights_that_do_not_lie_in_rows_are_read_right() -> None:
     weight, x = torch.randn(96, 64).bfloat16().T, torch.randn(1, 96)
     torch.testing.assert_close(widened_product(x, weight), x @ weight.float().T)

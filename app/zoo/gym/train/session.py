@@ -19,6 +19,7 @@ from zoo.gym.train.loop import Job, fit
 from zoo.gym.train.order import spread
 from zoo.gym.train.parallel.agreement import check_same_settings, check_same_weights
 from zoo.gym.train.parallel.crew import ALONE, Crew, connected
+from zoo.gym.train.planning.activations import keep_activations
 from zoo.gym.train.planning.footprints import (
     circumstances,
     expected,
@@ -113,7 +114,7 @@ def run_session(
     need = need_of(plan, base.folder, rows)
     precision = choose_precision(engine, base.folder, plan, workload(plan, facts, need))
     plan = for_engine(with_precision(plan, precision), engine)
-    need = precision.applied_to(need) if need is not None else None
+    plan, need = keep_activations(plan, need and precision.applied_to(need), engine)
     peak_is_ours = own_process and not run.checkpoints.exists()
     conditions = circumstances(plan.config, base, device, threads, facts.tokens)
     estimate = expected(engine, need, conditions)

@@ -110,7 +110,11 @@ def borrow(
         InputError: another number of dimensions.
         ValueError: memory that cannot be borrowed or written.
     """
-    memory, _ = as_numpy(name, array, writable=writable)
+    import numpy as np
+
+    # the name of a type takes longer to make than a small product
+    fits = isinstance(array, np.ndarray) and array.dtype == dtype
+    memory = array if fits else as_numpy(name, array, writable=writable)[0]
     check_array(name, memory, dtype, ndim=ndim, writable=writable)
     return memory
 

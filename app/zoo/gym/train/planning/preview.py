@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from zoo.gym.config.train import TrainConfig
 from zoo.gym.engine import open_engine
 from zoo.gym.train.loading import choose_precision
+from zoo.gym.train.planning.activations import keep_activations
 from zoo.gym.train.planning.faults import check_start
 from zoo.gym.train.planning.footprints import circumstances, expected, need_of
 from zoo.gym.train.planning.names import check_names
@@ -67,7 +68,7 @@ def preview(config: TrainConfig, base: "Resolved") -> Preview:
     need = need_of(plan, base.folder, rows)
     precision = choose_precision(engine, base.folder, plan, workload(plan, facts, need))
     plan = with_precision(plan, precision)
-    need = precision.applied_to(need) if need is not None else None
+    plan, need = keep_activations(plan, need and precision.applied_to(need), engine)
     processes = sharing(plan, engine.name)
     threads = max(1, choose_threads(count_parameters(base.folder)) // sharing(plan, "cpu"))
     conditions = circumstances(plan.config, base, engine.name, threads, facts.tokens)

@@ -29,6 +29,9 @@ WORTHWHILE_S = 60.0
 MEMORY_SHARE = 0.5
 """They also require that the run needs at most this share of the free memory."""
 
+SMALL_MEMORY_SHARE = 0.25
+"""A run that needs at most this share of the free memory takes them to save fewer seconds, too."""
+
 PASSES = 1.5
 """Passes over the weights per micro-batch, in pairs: forward, recomputed forward, backward."""
 
@@ -117,8 +120,8 @@ def _float32_if_it_pays(
         return widened
     total = estimate_memory(replace(work.need, weight_bytes=4, hidden_bytes=4)).total
     share, saved_s = widening(work, speeds)
-    allowed = total <= MEMORY_SHARE * free_bytes
-    if share < WORTHWHILE_SHARE or saved_s < WORTHWHILE_S or not allowed:
+    allowed = MEMORY_SHARE if saved_s >= WORTHWHILE_S else SMALL_MEMORY_SHARE
+    if share < WORTHWHILE_SHARE or total > allowed * free_bytes:
         return widened
     reason = f"widening bf16 weights would take {share:.0%} more time for products, {saved_s:.0f} s"
     return _precision("f32", f"{reason}; float32 weights fit in memory")

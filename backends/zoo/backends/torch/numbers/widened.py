@@ -12,14 +12,20 @@ small weights, and whole models that multiply weights outside of their layers (M
 weights are never widened.
 """
 
+import ctypes
+import functools
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from zoo.core import Isa, available_isas, dense_product
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 BLOCK_WEIGHTS = 1 << 19
 """Weights that are widened at once: 2 MB of float32, which fit in the L2 or L3 cache."""
@@ -164,13 +170,25 @@ def _core_reads(x_NI: Tensor, weight_OI: Tensor) -> bool:
 
 
 def _few_tokens(x_NI: Tensor, weight_OI: Tensor, y_NO: Tensor) -> None:
+    isa, threads = core_isa(), torch.get_num_threads()
+    words = _words(weight_OI.data_ptr(), *weight_OI.shape)
+    tokens, outs = x_NI.detach().contiguous().numpy(), y_NO.numpy()
+    for token, out in zip(tokens, outs, strict=True):
+        dense_product(token, words, out=out, isa=isa, threads=threads)
+
+
+@functools.lru_cache(maxsize=1024)
+def _words(address: int, outputs: int, inputs: int) -> "NDArray[np.uint16]":
+    """Returns the 16-bit words at an address, which the caller keeps in memory during the product.
+
+    The array does not own them: weights that leave memory are freed, and a divided model can free
+    its own after a pass, which `Tensor.numpy` would forbid. Making it takes as long as a small
+    product, so it is kept for the next token.
+    """
     import numpy as np
 
-    isa, threads = core_isa(), torch.get_num_threads()
-    # `Tensor.numpy` would fix the size of memory that a divided model frees after the pass
-    weights = np.from_dlpack(weight_OI.detach().view(torch.uint16))
-    for token, out in zip(x_NI.detach().contiguous(), y_NO, strict=True):
-        dense_product(token, weights, out=out.numpy(), isa=isa, threads=threads)
+    memory = (ctypes.c_uint16 * (outputs * inputs)).from_address(address)
+    return np.frombuffer(memoryview(memory), np.uint16).reshape(outputs, inputs)
 
 
 def core_isa() -> Isa | None:
