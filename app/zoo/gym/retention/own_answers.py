@@ -19,7 +19,7 @@ from zoo.gym.retention.questions import prompts
 if TYPE_CHECKING:
     from zoo.backends.base import Policy
 
-ANSWER_TOKENS = 32
+ANSWER_TOKENS = 16
 FILE = "retained.jsonl"
 """In a run folder: the prompts, the answers, and their tokens."""
 

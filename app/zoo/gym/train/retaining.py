@@ -88,7 +88,7 @@ def share_of(given: float | None, before: Measured | None, *, resumes: bool) -> 
 def retained_units(policy: "Policy", base: Path, run: Path, plan: Plan) -> tuple[Unit, ...]:
     """Returns the model's own answers that a run retains, from the run folder if it has them.
 
-    A run of few steps asks for fewer answers, of which each is used about twice. Collective.
+    A run of few steps asks for fewer answers. Collective.
 
     Args:
         policy: the model as it was loaded.
@@ -102,7 +102,7 @@ def retained_units(policy: "Policy", base: Path, run: Path, plan: Plan) -> tuple
     total = retained_until(plan, plan.steps)
     if not total:
         return ()
-    count = min(len(prompts()), max(1, -(-total // 2)))
+    count = min(len(prompts()), total)
     env_file, ranks = run / "env.json", policy.ranks
     if not ranks.share(DIGEST_KEY in read_env(env_file) if ranks.is_first else None):
         answers = own_answers(policy, base, count)

@@ -27,6 +27,13 @@ EVALUATION_ROWS = 2000
 
 CHECKPOINTS = 10
 
+LEAST_TOKENS, LEAST_TOKENS_OF_A_SMALL_MODEL = 320, 512
+"""The tokens of a step on little data."""
+
+LEAST_STEPS, LEAST_STEPS_OF_A_SMALL_MODEL = 32, 100
+"""The steps that more than three epochs are to reach. A pretrained model learns 40 short rows in
+32, and forgets more in 100; see docs/log.md."""
+
 TURN_STEPS = 50
 """The steps that badam trains a layer in its paper and package."""
 
@@ -142,8 +149,10 @@ def make_plan(config: TrainConfig, facts: Facts) -> Plan:
 
 
 def _batch(chooser: _Chooser, facts: Facts) -> int:
-    """1/40 of the data per step, within 512 to 16,384 tokens; at most 64 rows."""
-    wanted_tokens = min(max(facts.tokens / 40, 512), 16_384)
+    """1/40 of the data per step, within limits: at most 16,384 tokens and 64 rows."""
+    small = facts.parameters < SMALL_PARAMETERS
+    least = LEAST_TOKENS_OF_A_SMALL_MODEL if small else LEAST_TOKENS
+    wanted_tokens = min(max(facts.tokens / 40, least), 16_384)
     wanted_rows = min(max(1, round(wanted_tokens * facts.rows / facts.tokens)), 64, facts.rows)
     processes = chooser.config.num_processes
     at_once = batch_tokens(facts.parameters)
@@ -168,10 +177,12 @@ def _steps(chooser: _Chooser, facts: Facts, rows_per_step: int) -> int:
         steps = chooser.values.get("max_steps") if config.max_steps is None else config.max_steps
         if steps is not None:
             return int(steps)
+    small = facts.parameters < SMALL_PARAMETERS
+    least = LEAST_STEPS_OF_A_SMALL_MODEL if small else LEAST_STEPS
     epochs = chooser.pick(
         "num_train_epochs",
-        round(min(max(3.0, 100 / per_epoch), 10.0), 2),
-        "3, or up to 10 to reach 100 steps",
+        round(min(max(3.0, least / per_epoch), 10.0), 2),
+        f"3, or up to 10 to reach {least} steps",
     )
     total = max(1, math.ceil(epochs * per_epoch))
     return int(
