@@ -20,6 +20,7 @@ from zoo.backends.torch.adapters.add import add_adapter
 from zoo.backends.torch.adapters.configs import target_key
 from zoo.backends.torch.adapters.continuing import continue_adapter
 from zoo.backends.torch.adapters.folder import load_adapter
+from zoo.backends.torch.adapters.fused import fuse
 from zoo.backends.torch.adapters.loftq import on_named_base, start_from_loss
 from zoo.backends.torch.adapters.names import is_added
 from zoo.backends.torch.checks import check_settings, faults
@@ -197,6 +198,15 @@ def _prepare(folder: Path, model: nn.Module, spec: LoadSpec) -> "PeftModel | Non
         model.requires_grad_(requires_grad=False)
     if isinstance(spec.train, FreezeSpec):
         freeze_all_but(model, spec.train)
+    adapted = _adapted(folder, model, spec)
+    stays = not (spec.stream_layers or spec.sharded)  # else weights come and go
+    if adapted is not None and spec.train is not None and stays:
+        fuse(adapted)
+    return adapted
+
+
+def _adapted(folder: Path, model: nn.Module, spec: LoadSpec) -> "PeftModel | None":
+    """Adds the adapter that is trained or applied, if there is one."""
     if spec.train == "adapter":
         assert spec.adapter is not None
         continued = continue_adapter(model, spec.adapter, _stored_names(folder))
