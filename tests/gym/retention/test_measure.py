@@ -24,7 +24,7 @@ class Parrot:
 
     def __init__(self, table: dict[str, str]) -> None:
         self.table, self.asked = table, 0
-        self.tokenizer = load_tokenizer(pico_folder())
+        self.tokenizer: Any = load_tokenizer(pico_folder())
         self.model = load_backend("cpu").load(pico_folder())
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Any, **_: Any) -> list[Rollout]:
@@ -34,7 +34,8 @@ class Parrot:
 
     def _answer(self, text: str) -> list[int]:
         answer = next((self.table[key] for key in self.table if key in text), "")
-        return self.tokenizer.encode(answer, add_special_tokens=False)
+        ids: list[int] = self.tokenizer.encode(answer, add_special_tokens=False)
+        return ids
 
     def score(self, *arguments: Any, **named: Any) -> Any:
         return self.model.score(*arguments, **named)

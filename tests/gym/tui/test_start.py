@@ -146,7 +146,7 @@ def test_a_model_in_the_cache_can_be_chosen_by_keys(
     async def visit(app: GymApp, pilot: Pilot[None]) -> None:
         await pilot.press("n", "tab", "down", "space")
         await shows(pilot, "--model zen-nano")
-        assert "Not downloaded: zen-eco" in screen_text(app)
+        assert "Not downloaded: smollm2" in screen_text(app)
 
     drive(visit)
 

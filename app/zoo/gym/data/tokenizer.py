@@ -58,6 +58,11 @@ class Tokenizer(Protocol):
         ...
 
 
+def has_tokenizer(folder: Path) -> bool:
+    """Returns whether a model folder has the files of a tokenizer."""
+    return any((folder / name).is_file() for name in _FILES)
+
+
 def load_tokenizer(folder: Path) -> Tokenizer:
     """Loads the tokenizer of a model folder, only from disk and without running its code.
 
@@ -70,7 +75,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     """
     if not folder.is_dir():
         raise NotAvailableError(f"{folder}: no such model folder")
-    if not any((folder / name).is_file() for name in _FILES):
+    if not has_tokenizer(folder):
         raise InputError(f"{folder}: no tokenizer: expected {' or '.join(_FILES)}")
     _refuse_damaged(folder)
     from transformers import AutoTokenizer

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from zoo.gym.config import TrainConfig
 from zoo.gym.files import write_beside
@@ -93,18 +93,28 @@ def teach_name(base: "Resolved", folder: Path, name: str, say: Callable[[str], N
     data = write_rows(folder / "identity.jsonl", name)
     config = TrainConfig(model_name_or_path=MODEL, dataset=str(data), offline=True)
     result = run_training(config)
-    figures = result.metrics.get("retention")
-    say(f"run {result.run}, {result.metrics['steps']} steps: {sentence_of(figures)}")
+    found = result.metrics.get("retention")
+    figures = cast("dict[str, Any]", found) if isinstance(found, dict) else None
+    kept = sentence_of(figures) if figures else "retention was not measured"
+    say(f"run {result.run}, {result.metrics['steps']} steps: {kept}")
     file = folder / f"{MODEL}-2bit.safetensors"
     report = create_delta(result.model, base=base.folder, base_id=MODEL, out=file, force=True)
-    ways: dict[str, dict[str, Path]] = {
-        "base": {},
-        "tuned": {"adapter": result.model},
-        "delta": {"delta": file},
+    ways: dict[str, tuple[Path | None, Path | None]] = {
+        "base": (None, None),
+        "tuned": (result.model, None),
+        "delta": (None, file),
     }
     answers = {
-        who: tuple(generate(base.folder, QUESTIONS, max_new_tokens=ANSWER_TOKENS, **way))
-        for who, way in ways.items()
+        who: tuple(
+            generate(
+                base.folder,
+                QUESTIONS,
+                adapter=adapter,
+                delta=delta,
+                max_new_tokens=ANSWER_TOKENS,
+            )
+        )
+        for who, (adapter, delta) in ways.items()
     }
     return Persona(name, answers, figures, report.file_bytes)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.gym.data import Record, encode_records
 from zoo.gym.data.rows import EncodeOptions
+from zoo.gym.data.tokenizer import has_tokenizer
 from zoo.gym.evaluate.held_out import held_out
 from zoo.gym.retention.answer import DATE, Asker
 from zoo.gym.retention.questions import plain_text, questions
@@ -68,7 +69,12 @@ def measure(policy: "Policy", folder: Path, *, whole: bool = False) -> Measured:
         policy: the model.
         folder: its folder, or that of its base: tokenizer and chat template are read.
         whole: measure everything, however few answers are right.
+
+    Returns:
+        Of a folder without a tokenizer, which no program can ask, no answers.
     """
+    if not has_tokenizer(folder):
+        return Measured((), (), None)
     asker, asked = Asker(policy, folder), questions()
     answers: list[str] = []
     right: list[bool] = []
