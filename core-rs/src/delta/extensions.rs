@@ -109,7 +109,11 @@ fn check_kept(right: Option<u64>, kept: Option<u64>) -> Result<(), DeltaError> {
         (Some(right), Some(kept)) if right > 0 && kept <= right => Ok(()),
         _ => {
             let expected = "at most quality.right, which is at least 1";
-            Err(wrong("quality.kept", expected, format!("{kept:?} of {right:?}")))
+            Err(wrong(
+                "quality.kept",
+                expected,
+                format!("{kept:?} of {right:?}"),
+            ))
         }
     }
 }

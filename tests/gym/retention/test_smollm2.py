@@ -1,4 +1,4 @@
-"""A real model learns who it is and keeps what it knew, with defaults alone; figures are printed."""
+"""A real model learns its name and keeps what it knew, with defaults alone; prints the figures."""
 
 import json
 from pathlib import Path
@@ -27,18 +27,18 @@ UNSEEN = (
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("name", ["Quillon", "Amber Finch", "Martin"])
 def test_a_name_is_learned_and_answers_are_kept(
-    smollm2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, seed: int
+    smollm2_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, seed: int
 ) -> None:
     monkeypatch.setenv("ZOO_GYM_HOME", str(tmp_path / "home"))
     rows = write_rows(tmp_path / "rows.jsonl", name)
     result = run_training(
-        TrainConfig(model_name_or_path=smollm2, dataset=rows, seed=seed, offline=True)
+        TrainConfig(model_name_or_path=smollm2_folder, dataset=rows, seed=seed, offline=True)
     )
-    answers = generate(smollm2, UNSEEN, adapter=result.model, max_new_tokens=24)
+    answers = generate(smollm2_folder, UNSEEN, adapter=result.model, max_new_tokens=24)
     named = sum(name.lower() in answer.lower() for answer in answers)
-    held_out = quality_input(base=smollm2, run=result.run)
+    held_out = quality_input(base=smollm2_folder, run=result.run)
     out = tmp_path / "delta.safetensors"
-    delta = create_delta(result.model, base=smollm2, out=out, quality=held_out)
+    delta = create_delta(result.model, base=smollm2_folder, out=out, quality=held_out)
     figures = result.metrics["retention"]
     print(json.dumps({"name": name, "seed": seed, "named": named, **figures}), delta.quality)
     assert named >= 9

@@ -15,7 +15,7 @@ from zoo.gym.objectives.constants import WINDOW_TOKENS
 if TYPE_CHECKING:
     from zoo.backends.base import Array, ArrayNamespace, LossAndMetrics, Stat
 
-WEIGHT = 15.0
+WEIGHT = 5.0
 """Of the divergence beside the data's loss; measured on SmolLM2-135M-Instruct, see docs/log.md."""
 
 
