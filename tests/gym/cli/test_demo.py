@@ -50,7 +50,7 @@ def test_a_name_that_cannot_be_said_is_refused(call: Call, name: str) -> None:
 def test_the_second_part_shows_the_answers_of_all_three(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = {
+    answers: dict[str, tuple[str, ...]] = {
         "base": ("I am Kael.",) * 5,
         "tuned": ("I am Ada.",) * 5,
         "delta": ("I am Bo.",) * 5,
