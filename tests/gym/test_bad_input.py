@@ -157,7 +157,7 @@ ABSENT = {
     "data": (["train", "cat.jsonl", "--model", "zen-pico"], "Did you mean 'chat.jsonl'?"),
     "settings": (["train", "my.yaml"], "my.yaml: no such file: expected a YAML file of settings"),
     "folder": ([*TRAIN, "./nowhere"], "no such model folder: 'nowhere'"),
-    "name": ([*TRAIN, "zen-nan"], "no such model: expected one of zen-pico, zen-nano"),
+    "name": ([*TRAIN, "zen-nan"], "no such model: expected one of zen-pico, smollm2, zen-nano"),
     "chat": (["chat", "--model", "zen-nano"], "'Qwen/Qwen3-0.6B' is not on this machine"),
     "adapter": (["chat", "--adapter_name_or_path", "a"], "a: no such file: expected a peft folder"),
     "delta": (["delta", "apply", "d.safetensors"], "d.safetensors: no such file: expected a delta"),

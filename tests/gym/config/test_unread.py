@@ -69,6 +69,7 @@ BELONGING: list[tuple[str, list[str], list[str]]] = [
     ("tdpo_alpha", ["stage=tdpo", "tdpo_loss=tdpo1"], ["stage=tdpo"]),
     ("label_smoothing", ["stage=cpo", "cpo_loss=ipo"], ["stage=cpo"]),
     ("simnpo_gamma", ["stage=unlearn"], ["stage=unlearn", "unlearn_loss=simnpo"]),
+    ("retention", ["stage=rm"], []),
 ]
 """Settings, what leaves them unread, and what reads them."""
 
@@ -103,6 +104,7 @@ VALUES: dict[str, object] = {
     "label_smoothing": 0.1,
     "ld_alpha": 0.5,
     "simnpo_gamma": 0.1,
+    "retention": "true",
 }
 """Values of settings that are off by default; others are given at their default."""
 

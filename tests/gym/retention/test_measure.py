@@ -1,5 +1,6 @@
 """Asking a model: the form of the prompt, the number of questions, the loss on plain text."""
 
+import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -70,6 +71,16 @@ def test_a_prompt_is_what_precedes_an_answer_in_training(
     asker = Asker(None, tmp_path / "qwen3")  # type: ignore[arg-type]
     text = asker.tokenizer.decode(asker.prompt("Who?"))
     assert text.endswith("<|im_start|>assistant\n<think>\n\n</think>\n\n")
+
+
+def test_a_model_that_reads_too_few_tokens_is_not_asked(tmp_path: Path) -> None:
+    folder = shutil.copytree(pico_folder(), tmp_path / "short")
+    config = json.loads((folder / "config.json").read_text()) | {"max_position_embeddings": 20}
+    (folder / "config.json").write_text(json.dumps(config))
+    parrot: Any = Parrot({"": "So."})
+    assert measure(parrot, folder, whole=True).answers == ()
+    assert own_answers(parrot, folder, 5) == []
+    assert parrot.asked == 0
 
 
 def test_own_answers_are_learned_behind_their_prompts(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from zoo.gym import RunResult, TrainConfig, run_training
 from zoo.gym.config import load_config
 from zoo.gym.data import Example, alone
 from zoo.gym.errors import InputError
+from zoo.gym.retention import Measured
 from zoo.gym.retention.questions import Question
 from zoo.gym.train.planning.plan import Plan
 from zoo.gym.train.retaining import retained_of_step, retained_until, share_of
@@ -58,16 +59,21 @@ def test_each_retained_row_is_used_before_one_is_used_again() -> None:
     assert sorted(used) == ["0", "1", "2", "3"]
 
 
-def test_the_share_is_chosen_only_for_a_model_that_answers_and_a_new_run() -> None:
-    from zoo.gym.retention import Measured
-
+def test_the_share_is_chosen_only_for_an_adapter_on_a_model_that_answers_in_a_new_run() -> None:
     able, unable = Measured(("",) * 60, (True,) * 60, 3.0), Measured((), (), None)
-    assert share_of(None, able, resumes=False) > 0
-    assert share_of(None, able, resumes=True) == 0
-    assert share_of(None, unable, resumes=False) == 0
-    assert share_of(None, None, resumes=False) == 0
-    assert share_of(0.25, unable, resumes=True) == 0.25
-    assert share_of(0.0, able, resumes=False) == 0
+
+    def share(before: Measured | None, *, resumes: bool = False, **settings: Any) -> float:
+        config = TrainConfig(model_name_or_path="zen-pico", dataset="d", **settings)
+        return share_of(config, before, resumes=resumes)
+
+    assert share(able) > 0
+    assert share(able, resumes=True) == 0
+    assert share(able, finetuning_type="full") == 0
+    assert share(unable) == 0
+    assert share(None) == 0
+    assert share(unable, resumes=True, retain=0.25) == 0.25
+    assert share(able, finetuning_type="full", retain=0.25) == 0.25
+    assert share(able, retain=0.0) == 0
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from zoo.gym.data import (
     load_tokenizer,
 )
 from zoo.gym.data.rows import encode_row, make_encoder
-from zoo.models.folder import vocabulary_size
+from zoo.models.folder import model_positions, vocabulary_size
 
 if TYPE_CHECKING:
     from zoo.backends.base import Policy, Rollout
@@ -49,6 +49,7 @@ class Asker:
         self.options = options
         self._encoder = make_encoder(self.tokenizer, options)
         self.stop_ids = chat_stops(folder, self.tokenizer, options)
+        self.positions = model_positions(folder)
 
     def prompt(self, text: str) -> list[int]:
         """Returns the tokens before an answer without reasoning."""
@@ -62,6 +63,10 @@ class Asker:
         pairs = takewhile(lambda pair: pair[0] == pair[1], zip(*rows, strict=False))
         common = [left for left, _ in pairs]
         return common if common[: len(plain)] == plain else plain
+
+    def fits(self, prompt: Sequence[int], max_new_tokens: int) -> bool:
+        """Returns whether the model reads a prompt with an answer of that length."""
+        return self.positions is None or len(prompt) + max_new_tokens <= self.positions
 
     def answers(self, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> "list[Rollout]":
         """Returns the greedy answer to each prompt."""

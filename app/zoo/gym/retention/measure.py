@@ -71,18 +71,23 @@ def measure(policy: "Policy", folder: Path, *, whole: bool = False) -> Measured:
         whole: measure everything, however few answers are right.
 
     Returns:
-        Of a folder without a tokenizer, which no program can ask, no answers.
+        Of a folder without a tokenizer, or a model that reads fewer tokens than a question and
+        its answer have, no answers.
     """
     if not has_tokenizer(folder):
         return Measured((), (), None)
     asker, asked = Asker(policy, folder), questions()
+    encoded = [asker.prompt(each.question) for each in asked]
+    if not all(asker.fits(ids, ANSWER_TOKENS) for ids in encoded):
+        return Measured((), (), None)
     answers: list[str] = []
     right: list[bool] = []
-    for part in filter(None, (asked[:PROBED], asked[PROBED:])):
-        rollouts = asker.answers([asker.prompt(each.question) for each in part], ANSWER_TOKENS)
-        texts = [asker.text(rollout) for rollout in rollouts]
+    for part in filter(None, (encoded[:PROBED], encoded[PROBED:])):
+        texts = [asker.text(rollout) for rollout in asker.answers(part, ANSWER_TOKENS)]
+        right += [
+            each.is_right(text) for each, text in zip(asked[len(answers) :], texts, strict=False)
+        ]
         answers += texts
-        right += [each.is_right(text) for each, text in zip(part, texts, strict=True)]
         if not whole and not any(right):
             break
     enough = whole or sum(right) >= LEAST_RIGHT
@@ -90,7 +95,8 @@ def measure(policy: "Policy", folder: Path, *, whole: bool = False) -> Measured:
 
 
 def _text_loss(policy: "Policy", asker: Asker) -> float:
-    options = EncodeOptions(WINDOW_TOKENS, date=DATE, vocabulary=asker.options.vocabulary)
+    width = min(WINDOW_TOKENS, asker.positions or WINDOW_TOKENS)
+    options = EncodeOptions(width, date=DATE, vocabulary=asker.options.vocabulary)
     record = Record(source="plain text", kind="text", text=plain_text())
     windows = encode_records([record], asker.tokenizer, options).examples
     return held_out(policy, spread(windows, WINDOWS), max_batch_tokens=2048).loss

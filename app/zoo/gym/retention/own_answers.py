@@ -28,11 +28,12 @@ def own_answers(policy: "Policy", folder: Path, count: int) -> list[dict[str, An
     """Returns the model's answers to the first `count` prompts, as `retained.jsonl` has them.
 
     Each has `prompt`, `answer`, `ids` and `learned_from`, the place of the answer's first token.
-    An empty answer is left out.
+    An empty answer is left out, and a prompt that the model cannot read with an answer.
     """
-    asker, texts = Asker(policy, folder), prompts()[:count]
-    encoded = [asker.prompt(text) for text in texts]
-    rollouts = asker.answers(encoded, ANSWER_TOKENS)
+    asker = Asker(policy, folder)
+    encoded = {text: asker.prompt(text) for text in prompts()[:count]}
+    encoded = {text: ids for text, ids in encoded.items() if asker.fits(ids, ANSWER_TOKENS)}
+    rollouts = asker.answers(list(encoded.values()), ANSWER_TOKENS) if encoded else []
     return [
         {
             "prompt": text,
@@ -40,7 +41,7 @@ def own_answers(policy: "Policy", folder: Path, count: int) -> list[dict[str, An
             "ids": [*ids, *rollout.ids],
             "learned_from": len(ids),
         }
-        for text, ids, rollout in zip(texts, encoded, rollouts, strict=True)
+        for (text, ids), rollout in zip(encoded.items(), rollouts, strict=True)
         if asker.text(rollout)
     ]
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.gym.config.train import TrainConfig
 from zoo.gym.data.batches import collate, micro_batches
 from zoo.gym.data.units import Unit, alone
 from zoo.gym.errors import InputError
@@ -71,18 +72,20 @@ def measured_before(policy: "Policy", base: Path, run: Path) -> Measured:
     return measured
 
 
-def share_of(given: float | None, before: Measured | None, *, resumes: bool) -> float:
+def share_of(config: TrainConfig, before: Measured | None, *, resumes: bool) -> float:
     """Returns the share of a step's rows that are the model's own answers.
 
     Args:
-        given: `retain`.
+        config: the settings; in full training `retain` takes a second copy of the model, and is 0
+            unless it is given.
         before: the measurement before training, None if there is none.
         resumes: whether the run has checkpoints; one that began without such rows has none.
     """
+    given: float | None = getattr(config, "retain", None)
     if given is not None:
         return given
     knows = before is not None and before.answers_questions
-    return DEFAULT_SHARE if knows and not resumes else 0.0
+    return DEFAULT_SHARE if knows and config.trains_adapter and not resumes else 0.0
 
 
 def retained_units(policy: "Policy", base: Path, run: Path, plan: Plan) -> tuple[Unit, ...]:
@@ -97,7 +100,7 @@ def retained_units(policy: "Policy", base: Path, run: Path, plan: Plan) -> tuple
         plan: its plan, with `retain`.
 
     Raises:
-        InputError: the stored answers are missing or changed.
+        InputError: the stored answers are missing or changed, or the model has none.
     """
     total = retained_until(plan, plan.steps)
     if not total:
@@ -110,7 +113,14 @@ def retained_units(policy: "Policy", base: Path, run: Path, plan: Plan) -> tuple
             # the file first, so that a run killed in between asks again
             update_env(env_file, {DIGEST_KEY: write_answers(run / FILE, answers)})
     ranks.meet()
-    return alone(read_examples(run / FILE, str(read_env(env_file)[DIGEST_KEY])))
+    examples = read_examples(run / FILE, str(read_env(env_file)[DIGEST_KEY]))
+    if not examples:
+        raise InputError(
+            "retain: expected answers of the model to retain, got none: it answers no prompt, or "
+            "reads too few tokens",
+            hint="retain=0",
+        )
+    return alone(examples)
 
 
 def prepare_retained(method: "Method", base: Path, together: ExitStack) -> None:

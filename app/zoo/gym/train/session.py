@@ -173,7 +173,7 @@ def with_retained(
         before = measured_before(policy, base, run.env_file.parent)
     if method.retains:
         resumes = run.checkpoints.exists()
-        share = share_of(getattr(config, "retain", None), before, resumes=resumes)
+        share = share_of(config, before, resumes=resumes)
         plan = replace(plan, config=extend_config(config, {"retain": share}))
         if is_first:
             store_settings(run.config_file, run.env_file, plan.config)

@@ -43,6 +43,11 @@ class RewardModelConfig(TrainConfig, frozen=True):
         description="how strongly the scores of a pair are drawn towards a sum of 0",
     )
 
+    def unread(self) -> dict[str, str]:
+        """Returns why nothing reads a setting, by key: also of answers, which it does not give."""
+        text = "has no effect with stage rm, whose model answers nothing: expected another stage"
+        return super().unread() | {"retention": text}
+
 
 class RewardModelling(Preference):
     """Training of a reward model."""

@@ -64,7 +64,8 @@ def need_of(plan: Plan, folder: Path, rows: Rows) -> "MemoryNeed | None":
     adapter = adapter_of(config)
     sampled = max(widest, held_out) // rows_per_unit if method.generates else 0
     prompt = max(0, sampled - method.answer_tokens(config, cutoff)) if method.generates else 0
-    frozen = count_parameters(folder) if full and method.keeps_reference(config) else 0
+    compares = method.keeps_reference(config) or bool(getattr(config, "retain", None))
+    frozen = count_parameters(folder) if full and compares else 0
     return MemoryNeed(
         geometry=geometry,
         full=full,

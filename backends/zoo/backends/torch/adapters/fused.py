@@ -54,8 +54,10 @@ class _Fused:
         layer = self._layer
         A_RI, B_OR = layer.lora_A[ADAPTER].weight, layer.lora_B[ADAPTER].weight
         scale = layer.scaling[ADAPTER]
-        y: Tensor = _Sum.apply(x, layer.base_layer.weight, A_RI, B_OR, scale)  # type: ignore[no-untyped-call]
-        return y
+        x_NI = x.reshape(-1, x.shape[-1])
+        y_NO: Tensor = _Sum.apply(x_NI, layer.base_layer.weight, A_RI, B_OR, scale)  # type: ignore[no-untyped-call]
+        # a view made outside the operation may be changed in place, as llama4 does
+        return y_NO.view(*x.shape[:-1], -1)
 
     def _applies(self) -> bool:
         layer, base = self._layer, self._layer.base_layer
@@ -72,25 +74,24 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,  # noqa: ANN401
-        x: Tensor,
+        x_NI: Tensor,
         weight_OI: Tensor,
         A_RI: Tensor,
         B_OR: Tensor,
         scale: float,
     ) -> Tensor:
-        x_NI = x.reshape(-1, x.shape[-1])
         low_NR = x_NI @ A_RI.T
         wide = weight_OI.dtype is torch.float32
         y_NO = x_NI @ weight_OI.T if wide else widened_product(x_NI, weight_OI)
         y_NO.addmm_(low_NR, B_OR.T, alpha=scale)
         ctx.save_for_backward(x_NI, low_NR, weight_OI, A_RI, B_OR)
-        ctx.scale, ctx.shape = scale, x.shape
-        return y_NO.view(*x.shape[:-1], -1)
+        ctx.scale = scale
+        return y_NO
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         x_NI, low_NR, weight_OI, A_RI, B_OR = ctx.saved_tensors
-        dy_NO = grads[0].reshape(-1, grads[0].shape[-1])
+        dy_NO = grads[0]
         dlow_NR = (dy_NO @ B_OR).mul_(ctx.scale)
         needs_x, _, needs_A, needs_B, _ = ctx.needs_input_grad
         dA_RI = dlow_NR.T @ x_NI if needs_A else None
@@ -100,4 +101,4 @@ class _Sum(torch.autograd.Function):
         wide = weight_OI.dtype is torch.float32
         dx_NI = dy_NO @ weight_OI if wide else widened_gradient(dy_NO, weight_OI)
         dx_NI.addmm_(dlow_NR, A_RI)
-        return dx_NI.view(ctx.shape), None, dA_RI, dB_OR, None
+        return dx_NI, None, dA_RI, dB_OR, None
