@@ -2,7 +2,7 @@
 
 from zoo.gym.cli.options import Json, Yes, consent
 from zoo.gym.cli.output import Output
-from zoo.gym.errors import GymError, InputError
+from zoo.gym.errors import InputError, NotAvailableError
 
 MISSED = 1
 """Exit code if a figure misses its target."""
@@ -29,7 +29,7 @@ def demo(*, name: str = "Rowan", yes: Yes = False, as_json: Json = False) -> int
     base, absent = None, None
     try:
         base = resolve(MODEL, confirm=consent(yes=yes))
-    except GymError as error:
+    except NotAvailableError as error:  # a damaged download is an error of the whole command
         absent = error
     go_offline()  # before any library that would look at a hub is imported
     found = run_demo(out.answer)

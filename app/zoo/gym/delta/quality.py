@@ -120,7 +120,9 @@ def measure_quality(
                 original, policy, measure.examples, max_batch_tokens=measure.max_batch_tokens
             )
             del original
-        kept = compare(known, measure_retention(policy, base, whole=known.answers_questions))
+        kept = None
+        if known.answers_questions:
+            kept = compare(known, measure_retention(policy, base, whole=True))
     _refuse_not_finite(delta, before.loss, tuned_loss, after.loss, divergence)
     return Quality(
         rows=sum(bool(example.mask.any()) for example in measure.examples),

@@ -1,8 +1,8 @@
-"""The demo's second act: smollm2 learns who it is, and keeps what it knew.
+"""The demo's second part: smollm2 learns who it is, and keeps what it knew.
 
 40 short rows of ours name the assistant; every setting is a default. Five questions are asked of
 the base, the fine-tune and its delta, two of them general. Without smollm2 on this machine there is
-no second act.
+no second part.
 """
 
 import json
@@ -38,7 +38,7 @@ SHOWN = 60
 
 @dataclass(frozen=True)
 class Persona:
-    """What the second act measured.
+    """What the second part measured.
 
     Attributes:
         name: what the model is called now.
