@@ -84,7 +84,7 @@ def test_a_model_that_reads_too_few_tokens_is_not_asked(tmp_path: Path) -> None:
 
 
 def test_own_answers_are_learned_behind_their_prompts(tmp_path: Path) -> None:
-    parrot = Parrot({"": "So."})
+    parrot = Parrot({"": "So.\u2028Yes"})  # a separator that is no end of a line
     file = tmp_path / "retained.jsonl"
     digest = write_answers(file, own_answers(parrot, pico_folder(), 3))  # type: ignore[arg-type]
     rows = read_examples(file, digest)

@@ -68,8 +68,11 @@ def read_examples(path: Path, digest: str) -> list[Example]:
             f"{path}: expected the answers that the run wrote at its start, got {got}",
             hint="put the file back, or start a new run",
         )
+    if not content:
+        return []
     examples: list[Example] = []
-    for number, line in enumerate(content.decode("utf-8").splitlines(), 1):
+    # `splitlines` would also split at separators inside an answer, such as U+2028
+    for number, line in enumerate(content.decode("utf-8").rstrip("\n").split("\n"), 1):
         row = json.loads(line)
         ids = np.array(row["ids"], dtype=np.int64)
         mask = np.arange(len(ids)) >= row["learned_from"]
