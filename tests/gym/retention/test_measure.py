@@ -33,6 +33,9 @@ class Parrot:
         answers = [self._answer(self.tokenizer.decode(list(prompt))) for prompt in prompts]
         return [Rollout([*ids, sampling.stop_ids[0]], [], "stop") for ids in answers]
 
+    def read_prefix(self, ids: Sequence[int]) -> None:
+        """Shares nothing."""
+
     def _answer(self, text: str) -> list[int]:
         answer = next((self.table[key] for key in self.table if key in text), "")
         ids: list[int] = self.tokenizer.encode(answer, add_special_tokens=False)

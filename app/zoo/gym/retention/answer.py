@@ -69,16 +69,19 @@ class Asker:
         return self.positions is None or len(prompt) + max_new_tokens <= self.positions
 
     def answers(self, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> "list[Rollout]":
-        """Returns the greedy answer to each prompt."""
+        """Returns the greedy answer to each prompt; what all begin with is read once."""
         from zoo.backends.base import Sampling
 
         sampling = Sampling(max_new_tokens=max_new_tokens, stop_ids=self.stop_ids)
+        columns = zip(*(ids[:-1] for ids in prompts), strict=False)
+        same = [column[0] for column in takewhile(lambda ids: len(set(ids)) == 1, columns)]
+        prefix = self.policy.read_prefix(same) if same and len(prompts) > 1 else None
         longest = max(map(len, prompts)) + max_new_tokens
         size = max(1, BATCH_TOKENS // longest)
         rollouts: list[Rollout] = []
         for start in range(0, len(prompts), size):
             rows = prompts[start : start + size]
-            rollouts += self.policy.generate(rows, sampling, keys=range(len(rows)))
+            rollouts += self.policy.generate(rows, sampling, keys=range(len(rows)), prefix=prefix)
         return rollouts
 
     def text(self, rollout: "Rollout") -> str:
